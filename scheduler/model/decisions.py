@@ -1,0 +1,100 @@
+"""How an attempt ended: one pod, one decision, with its trace."""
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from scheduler.model.effects import Effect, PodRef
+
+__all__ = [
+    "Attempt",
+    "Decision",
+    "Failed",
+    "Gated",
+    "NodeTrace",
+    "Placed",
+    "Preempting",
+    "Unschedulable",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The pod goes to this node."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Preempting:
+    """The pod is nominated to this node and its victims are asked to leave."""
+
+    node: str
+    #: All pods that must be gone, most important first; those already terminating included.
+    victims: tuple[PodRef, ...]
+    #: How many of them a budget would have protected.
+    violations: int
+    #: Why the pod fitted nowhere.
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unschedulable:
+    """The pod fits nowhere, and preemption does not help."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gated:
+    """The pod must not be scheduled yet."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The attempt itself failed: an error, not a verdict about the pod."""
+
+    message: str
+
+
+Decision: TypeAlias = Placed | Preempting | Unschedulable | Gated | Failed
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTrace:
+    """What an explained attempt found on one node."""
+
+    name: str
+    #: `Plugin: reason, reason`, or `None` where the pod fits.
+    rejection: str | None
+    #: Weighted, normalised score by plugin; empty where nothing was scored.
+    scores: dict[str, int]
+
+    @property
+    def total(self) -> int:
+        """The sum of the scores."""
+        return sum(self.scores.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One pod, one decision."""
+
+    pod: PodRef
+    scheduler_name: str
+    priority: int
+    decision: Decision
+    #: What the decision asks of the world.
+    effects: tuple[Effect, ...]
+    #: How many attempts this pod has had, this one included.
+    number: int
+    #: Nodes looked at, and how many of them could take the pod.
+    nodes: int
+    feasible: int
+    #: Plugins that rejected the pod on some node, in name order.
+    plugins: tuple[str, ...] = ()
+    #: Whether a preemption was tried (eligible or not).
+    preemption_tried: bool = False
+    #: What was found on each node; only of explained attempts.
+    trace: tuple[NodeTrace, ...] = field(default=(), compare=False)

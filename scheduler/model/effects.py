@@ -1,0 +1,108 @@
+"""What should happen outside: one API call that the machine wants, as a value.
+
+The shell executes each effect and returns exactly one outcome event for it.
+"""
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+__all__ = [
+    "Announce",
+    "Bind",
+    "ClearNomination",
+    "Effect",
+    "Evict",
+    "Nominate",
+    "PodRef",
+    "SetCondition",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class PodRef:
+    """Which pod is meant. Two references are equal when they mean the same pod."""
+
+    namespace: str = field(compare=False)
+    name: str = field(compare=False)
+    uid: str
+
+    @property
+    def key(self) -> str:
+        """Namespace and name, joined by a slash."""
+        return f"{self.namespace}/{self.name}"
+
+    def __str__(self) -> str:
+        return self.key
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Put a pod on a node: POST pods/binding with the pod's uid as precondition."""
+
+    pod: PodRef
+    node: str
+    scheduler_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetCondition:
+    """Tell in the pod's status why it is not scheduled: condition `PodScheduled=False`."""
+
+    pod: PodRef
+    #: `Unschedulable` or `SchedulerError`.
+    reason: str
+    #: The full text; the API takes any length.
+    message: str
+    #: `metadata.generation` of the pod that was looked at.
+    generation: int
+    #: Also clear `status.nominatedNodeName`, in the same request.
+    clear_nomination: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Nominate:
+    """Claim a node for a preemptor: nomination and condition in one status PATCH."""
+
+    pod: PodRef
+    node: str
+    #: Why the pod did not fit anywhere before.
+    message: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClearNomination:
+    """Take the nomination of a pod back that lost its room to a more important one."""
+
+    pod: PodRef
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Make a victim leave: condition `DisruptionTarget`, then DELETE with its uid, own grace."""
+
+    victim: PodRef
+    node: str
+    #: For whom it leaves.
+    preemptor: PodRef
+    scheduler_name: str
+    #: `metadata.generation` of the victim.
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Announce:
+    """Write an `events.k8s.io/v1` Event. Best effort: it never delays anything else."""
+
+    regarding: PodRef
+    #: `Normal` or `Warning`.
+    type: str
+    reason: str
+    action: str
+    note: str
+    scheduler_name: str
+    #: Part of the aggregation key, as upstream.
+    resource_version: str = ""
+
+
+Effect: TypeAlias = Bind | SetCondition | Nominate | ClearNomination | Evict | Announce

@@ -1,0 +1,145 @@
+"""What happened: the only way news reaches the machine.
+
+Observations carry full current states, so a repeated, late or re-ordered one is harmless. The
+outcome of an effect is an event too: each effect that leaves the machine comes back exactly
+once, as `EffectDone` or `EffectFailed`.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from scheduler.model.effects import Effect
+from scheduler.model.objects import LocalObject, Node, Pod, PodDisruptionBudget
+
+__all__ = [
+    "BudgetGone",
+    "BudgetObserved",
+    "EffectDone",
+    "EffectFailed",
+    "Event",
+    "Failure",
+    "FailureKind",
+    "NamespaceGone",
+    "NamespaceObserved",
+    "NodeGone",
+    "NodeObserved",
+    "PodGone",
+    "PodObserved",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class PodObserved:
+    """A pod exists in this state; of any scheduler, bound or not."""
+
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class PodGone:
+    """A pod is gone, or has finished and left the watch."""
+
+    #: Namespace and name, joined by a slash.
+    key: str
+    #: The identity that is gone; a pod of that name with another uid is not meant.
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeObserved:
+    """A node exists in this state."""
+
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGone:
+    """A node is gone; its pods may still be there."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetObserved:
+    """A pod disruption budget exists in this state."""
+
+    budget: PodDisruptionBudget
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetGone:
+    """A pod disruption budget is gone."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceObserved:
+    """A namespace exists with these labels."""
+
+    namespace: LocalObject
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceGone:
+    """A namespace is gone."""
+
+    name: str
+
+
+class FailureKind(StrEnum):
+    """Why an effect did not happen, as far as the machine has to know."""
+
+    #: The object is gone, or is another one of the same name.
+    GONE = "gone"
+    #: The API server refused: the object is no longer in the state that the effect assumed.
+    CONFLICT = "conflict"
+    #: We lack the right.
+    FORBIDDEN = "forbidden"
+    #: The API server refused for another reason; the same request would be refused again.
+    REFUSED = "refused"
+    #: No answer that can be relied on, after all retries.
+    UNAVAILABLE = "unavailable"
+    #: Not attempted, or not finished, because the process stops.
+    ABANDONED = "abandoned"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an effect did not happen."""
+
+    kind: FailureKind
+    #: What the API server or the transport said.
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class EffectDone:
+    """An effect happened."""
+
+    effect: Effect
+    #: False where nothing had to be done: a victim was gone before it was asked to leave.
+    changed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class EffectFailed:
+    """An effect did not happen, and will not."""
+
+    effect: Effect
+    failure: Failure
+
+
+Event: TypeAlias = (
+    PodObserved
+    | PodGone
+    | NodeObserved
+    | NodeGone
+    | BudgetObserved
+    | BudgetGone
+    | NamespaceObserved
+    | NamespaceGone
+    | EffectDone
+    | EffectFailed
+)

@@ -1,0 +1,226 @@
+"""What a pod asks for: effective requests over all its containers.
+
+Requests are mappings from resource name to integers in column units: milli-units for cpu, whole
+units for the rest.
+
+Source: component-helpers v0.36.3 resource.PodRequests, AggregateContainerRequests.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.model import quantity
+from scheduler.model.objects import Container, ContainerStatus, Pod, Quantities
+
+__all__ = [
+    "CPU",
+    "EPHEMERAL_STORAGE",
+    "MEMORY",
+    "PODS",
+    "Requests",
+    "amounts",
+    "counted",
+    "is_extended",
+    "non_zero_requests",
+    "pod_requests",
+    "scored_requests",
+]
+
+CPU: Final = "cpu"
+MEMORY: Final = "memory"
+EPHEMERAL_STORAGE: Final = "ephemeral-storage"
+PODS: Final = "pods"
+
+#: What a container that names no request counts for in scores (milli-cpu, bytes).
+#: Source: kube-scheduler v1.36.3 util.DefaultMilliCPURequest, DefaultMemoryRequest.
+DEFAULTS: Final = {CPU: 100, MEMORY: 200 * 1024 * 1024}
+
+_NATIVE: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
+
+Requests = dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """How the requests of one pod are read."""
+
+    #: Count what the kubelet granted during an in-place resize as well.
+    status_aware: bool = False
+    #: Let `spec.resources` replace the sum of the containers.
+    pod_level: bool = True
+    #: Apply defaults to containers that name no request for these resources.
+    defaults: Mapping[str, int] | None = None
+
+
+def counted(name: str) -> bool:
+    """Tell whether a resource takes part in scheduling; others are ignored.
+
+    Source: kube-scheduler v1.36.3 util.IsScalarResourceName, framework.Resource.Add.
+    """
+    return (
+        name in _NATIVE
+        or is_extended(name)
+        or name.startswith(("hugepages-", "attachable-volumes-"))
+        or "kubernetes.io/" in name
+    )
+
+
+def is_extended(name: str) -> bool:
+    """Tell whether a name is an extended resource: with a domain that is not Kubernetes' own.
+
+    Source: component-helpers v0.36.3 scheduling/corev1.IsExtendedResourceName.
+    """
+    domain, slash, _ = name.partition("/")
+    if not slash or "kubernetes.io/" in name or name.startswith("requests."):
+        return False
+    return len(domain) + len("requests.") <= 253
+
+
+def amounts(quantities: Quantities) -> Requests:
+    """Return quantities as integers in column units, uncounted resources left out.
+
+    Raises:
+        QuantityError: One of them is no quantity.
+    """
+    return {
+        name: quantity.milli_value(text) if name == CPU else quantity.value(text)
+        for name, text in quantities.items()
+        if counted(name) or name == PODS
+    }
+
+
+def pod_requests(pod: Pod, *, status_aware: bool = False) -> Requests:
+    """Return the effective requests of a pod.
+
+    With `status_aware` a container in the middle of an in-place resize counts for the larger of
+    what it wants and what it has; that is how pods on nodes are counted.
+
+    Raises:
+        QuantityError: A request is no quantity.
+    """
+    return _aggregate(pod, _Rule(status_aware=status_aware))
+
+
+def non_zero_requests(pod: Pod) -> Requests:
+    """Return cpu and memory as scores count pods on nodes: missing requests at their defaults.
+
+    Source: kube-scheduler v1.36.3 framework.PodInfo.CalculateResource.
+    """
+    defaults = DEFAULTS
+    spec = pod.spec
+    if spec.resources is not None and _pod_level(spec.resources.requests):
+        named = _aggregate(pod, _Rule(status_aware=True))
+        defaults = {name: each for name, each in DEFAULTS.items() if name not in named}
+    found = _aggregate(pod, _Rule(status_aware=True, defaults=defaults))
+    return {name: found.get(name, 0) for name in DEFAULTS}
+
+
+def scored_requests(pod: Pod) -> Requests:
+    """Return what the fit score counts for the pod that is being placed.
+
+    Defaults apply to cpu and memory of every container, and `spec.resources` is ignored: upstream's
+    score never hears of pod-level requests.
+
+    Source: kube-scheduler v1.36.3 noderesources.calculatePodResourceRequest.
+    """
+    return _aggregate(pod, _Rule(pod_level=False, defaults=DEFAULTS))
+
+
+def _aggregate(pod: Pod, rule: _Rule) -> Requests:
+    """Sum containers and sidecars, cover init containers, apply pod level and overhead."""
+    spec, status = pod.spec, pod.status
+    infeasible = rule.status_aware and _resize_infeasible(pod)
+    granted = _granted(status.container_statuses) if rule.status_aware else {}
+    total: Requests = {}
+    for container in spec.containers:
+        _add(total, _container(container, granted, rule, infeasible=infeasible))
+    if spec.init_containers:
+        granted = _granted(status.init_container_statuses) if rule.status_aware else {}
+        peak: Requests = {}
+        sidecars: Requests = {}
+        for container in spec.init_containers:
+            always = container.restart_policy == "Always"
+            need = _container(container, granted if always else {}, rule, infeasible=infeasible)
+            if always:
+                _add(total, need)
+                _add(sidecars, need)
+                need = sidecars
+            else:
+                _add(need, sidecars)
+            _raise_to(peak, need)
+        _raise_to(total, peak)
+    if rule.pod_level and spec.resources is not None:
+        total |= _pod_requests_at_pod_level(pod, rule, infeasible=infeasible)
+    _add(total, _counted_amounts(spec.overhead))
+    return {name: min(each, quantity.MAX_QUANTITY) for name, each in total.items()}
+
+
+def _pod_requests_at_pod_level(pod: Pod, rule: _Rule, *, infeasible: bool) -> Requests:
+    resources = pod.spec.resources
+    found = _pod_level(resources.requests) if resources else {}
+    status = pod.status
+    if rule.status_aware and status.resources is not None:
+        have = [_pod_level(status.resources.requests), _pod_level(status.allocated_resources)]
+        found = _largest(have if infeasible else [found, *have])
+    return found
+
+
+def _container(
+    container: Container, granted: Mapping[str, ContainerStatus], rule: _Rule, *, infeasible: bool
+) -> Requests:
+    need = _counted_amounts(container.resources.requests)
+    status = granted.get(container.name)
+    if status is not None and status.resources is not None:
+        have = [
+            _counted_amounts(status.resources.requests),
+            _counted_amounts(status.allocated_resources),
+        ]
+        need = _largest(have if infeasible else [need, *have])
+    for name, default in (rule.defaults or {}).items():
+        need.setdefault(name, default)
+    return need
+
+
+def _granted(statuses: Iterable[ContainerStatus]) -> dict[str, ContainerStatus]:
+    return {status.name: status for status in statuses if status.resources is not None}
+
+
+def _resize_infeasible(pod: Pod) -> bool:
+    pending = pod.condition("PodResizePending")
+    return pending is not None and pending.reason == "Infeasible"
+
+
+def _counted_amounts(quantities: Quantities) -> Requests:
+    return {
+        name: quantity.milli_value(text) if name == CPU else quantity.value(text)
+        for name, text in quantities.items()
+        if counted(name)
+    }
+
+
+def _pod_level(quantities: Quantities) -> Requests:
+    """Return those that can be set for a whole pod."""
+    return {
+        name: each
+        for name, each in _counted_amounts(quantities).items()
+        if name in (CPU, MEMORY) or name.startswith("hugepages-")
+    }
+
+
+def _add(total: Requests, more: Requests) -> None:
+    for name, each in more.items():
+        total[name] = total.get(name, 0) + each
+
+
+def _raise_to(total: Requests, floor: Requests) -> None:
+    for name, each in floor.items():
+        if each > total.get(name, -1):
+            total[name] = each
+
+
+def _largest(all_of: Iterable[Requests]) -> Requests:
+    largest: Requests = {}
+    for each in all_of:
+        _raise_to(largest, each)
+    return largest

@@ -1,0 +1,216 @@
+"""Label selectors, node selectors, taints and tolerations as predicates over plain values.
+
+The vectorised rules compile the same expressions against columns; what is here judges one object
+at a time, for queueing hints, budgets and other rare questions.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.model.objects import (
+    LabelSelector,
+    Node,
+    NodeSelectorTerm,
+    PodSpec,
+    Requirement,
+    Taint,
+    Toleration,
+)
+
+__all__ = [
+    "NAME_FIELD",
+    "Selector",
+    "SelectorError",
+    "matches_node_selection",
+    "matches_term",
+    "parse_int64",
+    "tolerates",
+    "untolerated",
+    "valid_node_requirement",
+]
+
+#: The only node field that a term can select by.
+NAME_FIELD: Final = "metadata.name"
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
+_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
+_PREFIX: Final = re.compile(
+    r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*", re.ASCII
+)
+
+
+class SelectorError(ValueError):
+    """A selector that the API would not have admitted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """A checked label selector.
+
+    Source: apimachinery v0.36.3 apis/meta/v1.LabelSelectorAsSelector.
+    """
+
+    requirements: tuple[Requirement, ...]
+
+    @classmethod
+    def of(cls, selector: LabelSelector) -> "Selector":
+        """Check and compile a selector.
+
+        Raises:
+            SelectorError: An operator, key or value is not valid.
+        """
+        equal = [Requirement(k, "In", [v]) for k, v in sorted(selector.match_labels.items())]
+        requirements = (*equal, *selector.match_expressions)
+        for each in requirements:
+            _check_label_requirement(each)
+        return cls(requirements)
+
+    @property
+    def empty(self) -> bool:
+        """Whether everything matches."""
+        return not self.requirements
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Tell whether an object with these labels is selected."""
+        return all(_label_holds(each, labels) for each in self.requirements)
+
+
+def _check_label_requirement(requirement: Requirement) -> None:
+    operator, values = requirement.operator, requirement.values
+    if operator in ("In", "NotIn"):
+        sound = bool(values)
+    elif operator in ("Exists", "DoesNotExist"):
+        sound = not values
+    else:
+        raise SelectorError(f"{operator!r} is not a valid label selector operator")
+    if not sound:
+        raise SelectorError(f"wrong number of values for operator {operator!r}")
+    _check_key(requirement.key)
+    for value in values:
+        _check_label_value(value)
+
+
+def _check_key(key: str) -> None:
+    prefix, slash, name = key.rpartition("/")
+    named = _NAME.fullmatch(name) is not None
+    prefixed = not slash or (len(prefix) <= 253 and _PREFIX.fullmatch(prefix) is not None)
+    if not (named and prefixed):
+        raise SelectorError(f"{key[:80]!r} is not a valid label key")
+
+
+def _check_label_value(value: str) -> None:
+    if value and _NAME.fullmatch(value) is None:
+        raise SelectorError(f"{value[:80]!r} is not a valid label value")
+
+
+def _label_holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return value is not None and value in requirement.values
+        case "NotIn":
+            return value is None or value not in requirement.values
+        case "Exists":
+            return value is not None
+        case _:
+            return value is None
+
+
+def valid_node_requirement(requirement: Requirement) -> bool:
+    """Tell whether a node selector expression can be evaluated at all.
+
+    One that cannot makes its term match nothing, while the other terms still count.
+
+    Source: component-helpers v0.36.3 nodeaffinity.nodeSelectorRequirementsAsSelector.
+    """
+    operator, values = requirement.operator, requirement.values
+    try:
+        if operator in ("Gt", "Lt"):
+            _check_key(requirement.key)
+            return len(values) == 1 and parse_int64(values[0]) is not None
+        _check_label_requirement(requirement)
+    except SelectorError:
+        return False
+    return True
+
+
+def parse_int64(text: str) -> int | None:
+    """Return a decimal integer of the API, `None` when it is none or exceeds int64."""
+    if _INTEGER.fullmatch(text) is None:
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None
+
+
+def _node_label_holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+    if requirement.operator not in ("Gt", "Lt"):
+        return _label_holds(requirement, labels)
+    have = parse_int64(labels.get(requirement.key, ""))
+    want = parse_int64(requirement.values[0])
+    if have is None or want is None:
+        return False
+    return have > want if requirement.operator == "Gt" else have < want
+
+
+def _field_holds(requirement: Requirement, name: str) -> bool:
+    if requirement.key != NAME_FIELD or len(requirement.values) != 1:
+        return False
+    if requirement.operator == "In":
+        return name == requirement.values[0]
+    return requirement.operator == "NotIn" and name != requirement.values[0]
+
+
+def matches_term(term: NodeSelectorTerm, name: str, labels: Mapping[str, str]) -> bool:
+    """Tell whether a node of that name and those labels satisfies one term.
+
+    A term with neither expressions nor fields matches no node.
+    """
+    if not term.match_expressions and not term.match_fields:
+        return False
+    return all(
+        valid_node_requirement(each) and _node_label_holds(each, labels)
+        for each in term.match_expressions
+    ) and all(_field_holds(each, name) for each in term.match_fields)
+
+
+def matches_node_selection(spec: PodSpec, node: Node) -> bool:
+    """Tell whether a node satisfies the pod's nodeSelector and required node affinity.
+
+    Source: component-helpers v0.36.3 scheduling/corev1/nodeaffinity.GetRequiredNodeAffinity.
+    """
+    labels = node.metadata.labels
+    if any(labels.get(key) != value for key, value in (spec.node_selector or {}).items()):
+        return False
+    affinity = spec.affinity.node_affinity if spec.affinity else None
+    if affinity is None or affinity.required is None:
+        return True
+    terms = affinity.required.node_selector_terms
+    return any(matches_term(term, node.metadata.name, labels) for term in terms)
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Tell whether one toleration covers one taint.
+
+    An empty key with operator Equal compares only the values, as upstream.
+
+    Source: api v0.36.3 core/v1.Toleration.ToleratesTaint, comparison operators off.
+    """
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator in ("", "Equal"):
+        return toleration.value == taint.value
+    return toleration.operator == "Exists"
+
+
+def untolerated(
+    taints: Sequence[Taint], tolerations: Sequence[Toleration], effects: frozenset[str]
+) -> Taint | None:
+    """Return the first taint of one of the effects that nothing tolerates."""
+    for taint in taints:
+        if taint.effect in effects and not any(tolerates(each, taint) for each in tolerations):
+            return taint
+    return None

@@ -1,0 +1,34 @@
+"""Time stamps of the API as seconds.
+
+All times in the scheduler are float seconds on one line: the epoch at the start of the process
+plus monotonic time since. They compare with the time stamps of pods and never run backwards.
+"""
+
+from datetime import UTC, datetime
+from functools import lru_cache
+
+__all__ = ["Seconds", "parse", "stamp"]
+
+Seconds = float
+
+
+@lru_cache(maxsize=65_536)
+def parse(text: str | None) -> Seconds | None:
+    """Return an RFC 3339 time stamp as seconds since the epoch; `None` when absent or unreadable.
+
+    A stamp that cannot be read is treated as absent: one odd object must not stop a decision.
+    """
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return moment.timestamp()
+
+
+def stamp(seconds: Seconds) -> str:
+    """Return seconds since the epoch as an RFC 3339 time stamp with second precision."""
+    return datetime.fromtimestamp(int(seconds), UTC).isoformat().replace("+00:00", "Z")
