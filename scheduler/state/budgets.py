@@ -1,0 +1,85 @@
+"""Pod disruption budgets, and which pods they protect.
+
+Source: kube-scheduler v1.36.3 defaultpreemption.filterPodsWithPDBViolation.
+"""
+
+from typing import Final
+
+from scheduler.model.objects import Pod, PodDisruptionBudget
+from scheduler.model.selectors import Selector, SelectorError
+from scheduler.state.interning import Interner
+
+__all__ = ["UNPROTECTED", "Budgets"]
+
+#: The code of a pod that no budget protects.
+UNPROTECTED: Final = 0
+
+
+class Budgets:
+    """The budgets by namespace, and the sets of them that protect one pod, coded."""
+
+    def __init__(self) -> None:
+        self._budgets: dict[str, dict[str, PodDisruptionBudget]] = {}
+        self._selectors: dict[str, Selector | None] = {}
+        #: Keys of all budgets that protect a pod, by code.
+        self.sets: Final[Interner[tuple[str, ...]]] = Interner(())
+
+    def write(self, budget: PodDisruptionBudget) -> bool:
+        """Take over the state of a budget; tell whether it may protect other pods than before."""
+        key = _key(budget)
+        selector = _selector(budget)
+        protects = key not in self._selectors or self._selectors[key] != selector
+        self._selectors[key] = selector
+        self._budgets.setdefault(budget.metadata.namespace, {})[key] = budget
+        return protects
+
+    def erase(self, key: str) -> bool:
+        """Forget a budget; tell whether it was known."""
+        namespace = key.partition("/")[0]
+        known = self._budgets.get(namespace, {})
+        if key not in known:
+            return False
+        del known[key], self._selectors[key]
+        if not known:
+            del self._budgets[namespace]
+        return True
+
+    def code(self, pod: Pod) -> int:
+        """Return the code of the set of budgets that protect a pod."""
+        known = self._budgets.get(pod.metadata.namespace)
+        labels = pod.metadata.labels
+        if not known or not labels:
+            return UNPROTECTED
+        found = []
+        for key in known:
+            selector = self._selectors[key]
+            if selector is not None and selector.matches(labels):
+                found.append(key)
+        return self.sets.code(tuple(sorted(found)))
+
+    def allowed(self, key: str) -> int:
+        """Return how many more disruptions a budget allows."""
+        return self.get(key).status.disruptions_allowed
+
+    def charges(self, key: str, pod: Pod) -> bool:
+        """Tell whether evicting a pod is charged; one that was evicted already is not."""
+        return pod.metadata.name not in self.get(key).status.disrupted_pods
+
+    def get(self, key: str) -> PodDisruptionBudget:
+        """Return a budget by namespace and name."""
+        return self._budgets[key.partition("/")[0]][key]
+
+
+def _key(budget: PodDisruptionBudget) -> str:
+    return f"{budget.metadata.namespace}/{budget.metadata.name}"
+
+
+def _selector(budget: PodDisruptionBudget) -> Selector | None:
+    """Return the selector; `None` when it is absent, empty or invalid and so protects nothing."""
+    if budget.spec.selector is None:
+        return None
+    try:
+        selector = Selector.of(budget.spec.selector)
+    except SelectorError:
+        return None
+    return None if selector.empty else selector

@@ -1,0 +1,49 @@
+"""Which rows changed: what lets a class of pods be refreshed instead of recomputed."""
+
+from typing import Final
+
+import numpy as np
+
+from scheduler.state.arrays import Rows
+
+__all__ = ["ChangeLog"]
+
+_KEEP: Final = 65_536
+
+
+class ChangeLog:
+    """An append-only list of changed rows; readers remember how far they have read."""
+
+    __slots__ = ("_rows", "_start")
+
+    def __init__(self) -> None:
+        self._rows: list[int] = []
+        self._start = 0
+
+    @property
+    def position(self) -> int:
+        """Where a reader who has seen everything stands."""
+        return self._start + len(self._rows)
+
+    def note(self, row: int) -> None:
+        """Note that a row changed."""
+        rows = self._rows
+        if len(rows) >= 2 * _KEEP:
+            self._start += _KEEP
+            del rows[:_KEEP]
+        rows.append(row)
+
+    def since(self, position: int, most: int) -> Rows | None:
+        """Return the rows that changed since a position, each once, in row order.
+
+        Returns:
+            (n,) rows, or `None` when the reader is so far behind, or more than `most` entries are
+            to be read, that recomputing everything is the better way.
+        """
+        behind = self.position - position
+        if position < self._start or behind > most:
+            return None
+        if behind == 1:
+            return np.array(self._rows[-1:], dtype=np.int64)
+        fresh = self._rows[position - self._start :]
+        return np.unique(np.array(fresh, dtype=np.int64))

@@ -1,0 +1,225 @@
+"""The cluster as the scheduler believes it to be: nodes, pods on them, claims, budgets.
+
+A pod comes onto a node by being observed there or by being assumed, and leaves by being observed
+gone or by being forgotten. What was assumed stays until the truth is known: nothing assumed is
+ever freed by a timer. Observations carry full states, so repeats and re-orderings are harmless.
+
+Axes: N rows.
+"""
+
+from typing import Final
+
+from scheduler.model.objects import LocalObject, Node, Pod, PodDisruptionBudget
+from scheduler.state.arrays import Rows
+from scheduler.state.budgets import Budgets
+from scheduler.state.columns import Columns
+from scheduler.state.nodes import Hypothesis, Nodes
+from scheduler.state.nominations import Claim, Nominations
+from scheduler.state.pods import NOWHERE, PodTable
+from scheduler.state.shapes import ResourceAxis, Shapes
+
+__all__ = ["Cluster"]
+
+
+class Cluster:
+    """Everything that rules read. Rules must not change it; only the machine does."""
+
+    def __init__(self) -> None:
+        self.axis: Final = ResourceAxis()
+        self.shapes: Final = Shapes(self.axis)
+        self.columns: Final = Columns(self.axis)
+        self.pods: Final = PodTable(self.shapes)
+        self.nominations: Final = Nominations(self.columns)
+        self.budgets: Final = Budgets()
+        self.namespaces: Final[dict[str, dict[str, str]]] = {}
+        self._assumed: set[str] = set()
+        self._leaving: set[str] = set()
+
+    @property
+    def assumed(self) -> int:
+        """How many pods are assumed and not yet seen on their node."""
+        return len(self._assumed)
+
+    def is_assumed(self, uid: str) -> bool:
+        """Tell whether a pod is on its node only by our own decision."""
+        return uid in self._assumed
+
+    def nodes(self) -> Nodes:
+        """Return the view of all rows."""
+        return Nodes(self.columns)
+
+    def hypothesis(self, rows: Rows) -> Hypothesis:
+        """Return what-if copies of some rows."""
+        return Hypothesis(self.columns, self.pods, self.shapes, rows)
+
+    def node_of(self, uid: str) -> str | None:
+        """Return the node that a pod takes room on."""
+        slot = self.pods.slot(uid)
+        row = NOWHERE if slot is None else self.pods.row(slot)
+        return None if row == NOWHERE else self.columns.names[row]
+
+    def placed(self, uid: str) -> Pod | None:
+        """Return the last known state of a pod that takes room on a node."""
+        slot = self.pods.slot(uid)
+        return None if slot is None or self.pods.row(slot) == NOWHERE else self.pods.pod(slot)
+
+    def place(self, pod: Pod, node: str) -> Pod | None:
+        """Count a pod on a node, in place of what was counted for it before.
+
+        A pod that was assumed is confirmed by this.
+
+        Returns:
+            The pod's last known state, if it was on a node already.
+
+        Raises:
+            QuantityError: A request of the pod is no quantity; nothing is changed then.
+        """
+        shape = self.shapes.code(pod)
+        before = self.placed(pod.uid)
+        if before is not None and self._unmoved(pod, node, shape):
+            self._assumed.discard(pod.uid)
+            return before
+        leaving = pod.uid in self._leaving
+        self.remove(pod.uid)
+        if leaving:
+            self._leaving.add(pod.uid)
+        row = self.columns.ensure(node)
+        slot = self.pods.add(pod, row, shape)
+        self.pods.protect(slot, self.budgets.code(pod))
+        self.columns.take(row, self.shapes[shape])
+        return before
+
+    def _unmoved(self, pod: Pod, node: str, shape: int) -> bool:
+        """Take over a new state of a pod that still takes the same of the same node."""
+        slot = self.pods.slot(pod.uid)
+        if slot is None or self.node_of(pod.uid) != node or self.pods.shape_code(slot) != shape:
+            return False
+        self.pods.update(slot, pod)
+        self.pods.protect(slot, self.budgets.code(pod))
+        return True
+
+    def assume(self, pod: Pod, node: str) -> None:
+        """Count a pod on the node that was chosen for it, before the API server knows."""
+        if self.placed(pod.uid) is not None:
+            raise ValueError(f"pod {pod.key} ({pod.uid}) is on a node and cannot be assumed")
+        self.place(pod, node)
+        self._assumed.add(pod.uid)
+
+    def forget(self, uid: str) -> None:
+        """Take an assumed pod off its node again."""
+        if uid not in self._assumed:
+            raise ValueError(f"pod {uid} is not assumed and cannot be forgotten")
+        self.remove(uid)
+
+    def remove(self, uid: str) -> Pod | None:
+        """Count a pod out, and drop its claim; return its last state if it was on a node."""
+        self._assumed.discard(uid)
+        self._leaving.discard(uid)
+        self.nominations.remove(uid)
+        slot = self.pods.slot(uid)
+        if slot is None:
+            return None
+        row, pod = self.pods.row(slot), self.pods.pod(slot)
+        shape = self.pods.shape(slot)
+        self.pods.remove(uid)
+        if row == NOWHERE:
+            return None
+        self.columns.give_back(row, shape)
+        return pod
+
+    def nominate(self, pod: Pod, node: str) -> None:
+        """Let a pod that is on no node claim room on one.
+
+        Raises:
+            QuantityError: A request of the pod is no quantity; nothing is changed then.
+        """
+        shape = self.shapes.code(pod)
+        self.remove(pod.uid)
+        slot = self.pods.add(pod, NOWHERE, shape)
+        self.nominations.add(Claim(pod, node, slot))
+
+    def withdraw(self, uid: str) -> None:
+        """Drop the claim of a pod, if it has one."""
+        if self.nominations.get(uid) is not None:
+            self.remove(uid)
+
+    def note_leaving(self, uid: str) -> None:
+        """Note that a pod was asked to leave, though not yet seen to."""
+        self._leaving.add(uid)
+
+    def note_staying(self, uid: str) -> None:
+        """Note that a pod which was asked to leave stays."""
+        self._leaving.discard(uid)
+
+    def leaves(self, pod: Pod) -> bool:
+        """Tell whether a pod is on its way out."""
+        return pod.terminating or pod.uid in self._leaving
+
+    def leaves_by_preemption(self, pod: Pod) -> bool:
+        """Tell whether a pod is on its way out because a scheduler preempted it."""
+        if pod.uid in self._leaving:
+            return True
+        target = pod.condition("DisruptionTarget") if pod.terminating else None
+        return (
+            target is not None
+            and target.status == "True"
+            and target.reason == "PreemptionByScheduler"
+        )
+
+    def write_node(self, node: Node) -> Node | None:
+        """Take over the state of a node; return its last one.
+
+        Raises:
+            QuantityError: An allocatable amount is no quantity; nothing is changed then.
+        """
+        before = self.columns.node(node.metadata.name)
+        self.columns.write(node)
+        return before
+
+    def erase_node(self, name: str) -> Node | None:
+        """Forget a node; return its last state."""
+        before = self.columns.node(name)
+        self.columns.erase(name)
+        return before
+
+    def write_budget(self, budget: PodDisruptionBudget) -> None:
+        """Take over the state of a budget."""
+        if self.budgets.write(budget):
+            self._protect(budget.metadata.namespace)
+
+    def erase_budget(self, key: str) -> None:
+        """Forget a budget."""
+        if self.budgets.erase(key):
+            self._protect(key.partition("/")[0])
+
+    def write_namespace(self, namespace: LocalObject) -> None:
+        """Take over the labels of a namespace."""
+        self.namespaces[namespace.metadata.name] = namespace.metadata.labels
+
+    def erase_namespace(self, name: str) -> None:
+        """Forget a namespace."""
+        self.namespaces.pop(name, None)
+
+    def _protect(self, namespace: str) -> None:
+        """Find out anew which budgets protect the pods of a namespace."""
+        for slot, pod in self.pods.occupied():
+            if pod.metadata.namespace == namespace:
+                self.pods.protect(slot, self.budgets.code(pod))
+
+    def check(self) -> None:
+        """Assert the invariants: what is counted on each row is the sum over its pods."""
+        self.pods.check()
+        columns = self.columns
+        for row in range(columns.size):
+            slots = self.pods.on_row(row)
+            shapes = [self.pods.shape(slot) for slot in slots]
+            assert int(columns.pods()[row]) == len(slots)
+            for resource in range(len(self.axis)):
+                total = sum(dict(shape.requests).get(resource, 0) for shape in shapes)
+                assert columns.requested(resource)[row] == total
+            for index in (0, 1):
+                total = sum(shape.non_zero[index] for shape in shapes)
+                assert columns.non_zero(index)[row] == total
+        for claim in self.nominations:
+            assert self.pods.row(claim.slot) == NOWHERE
+        assert all(self.placed(uid) is not None for uid in self._assumed)

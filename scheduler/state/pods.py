@@ -1,0 +1,224 @@
+"""Every pod that takes room or claims it, in slots.
+
+A pod on a node has a slot and a row; a nominated pod has a slot and no row. The slots of a row
+are kept in the order of kube-scheduler's NodeInfo (an add appends, a removal moves the last one
+into the gap), which decides between victims that are equal in all else.
+
+Axes: N rows, S slots, V pods on a row, most important first.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.model import times
+from scheduler.model.objects import Pod
+from scheduler.state.arrays import Float, Int, Rows, grown
+from scheduler.state.shapes import Shape, Shapes
+
+__all__ = ["NOWHERE", "PodTable"]
+
+#: The row of a slot whose pod is on no node.
+NOWHERE: Final = -1
+
+#: A pod that has not started counts as the one that started last.
+_NOT_STARTED: Final = np.inf
+
+#: Rows with more pods than this are ranked one by one: a single crowded node must not widen the
+#: matrix of all nodes.
+_WIDEST: Final = 256
+
+
+class PodTable:
+    """Pods by slot; the only place that knows which pods are on a row."""
+
+    def __init__(self, shapes: Shapes) -> None:
+        self._shapes = shapes
+        self._slots: dict[str, int] = {}
+        self._free: list[int] = []
+        self._pods: list[Pod | None] = []
+        self._on_row: dict[int, list[int]] = {}
+        self._rows: Int = np.full(16, NOWHERE, dtype=np.int64)
+        self._priority: Int = np.zeros(16, dtype=np.int64)
+        self._start: Float = np.zeros(16, dtype=np.float64)
+        self._shape: Int = np.zeros(16, dtype=np.int64)
+        self._protection: Int = np.zeros(16, dtype=np.int64)
+        self._ranked: NDArray[np.int64] = np.full((16, 4), -1, dtype=np.int64)
+        self._wide: dict[int, Int] = {}
+        self._stale: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._slots
+
+    def slot(self, uid: str) -> int | None:
+        """Return the slot of a pod."""
+        return self._slots.get(uid)
+
+    def pod(self, slot: int) -> Pod:
+        """Return the pod in a slot."""
+        pod = self._pods[slot]
+        if pod is None:
+            raise LookupError(f"slot {slot} is free")
+        return pod
+
+    def row(self, slot: int) -> int:
+        """Return the row of a slot, `NOWHERE` for a pod that is on none."""
+        return int(self._rows[slot])
+
+    def shape(self, slot: int) -> Shape:
+        """Return the shape of the pod in a slot."""
+        return self._shapes[int(self._shape[slot])]
+
+    def add(self, pod: Pod, row: int, shape: int) -> int:
+        """Give a pod a slot, on a row or `NOWHERE`; return the slot."""
+        slot = self._free.pop() if self._free else len(self._pods)
+        if slot == len(self._pods):
+            self._pods.append(None)
+            self._grow(slot + 1)
+        self._slots[pod.uid] = slot
+        self._rows[slot] = row
+        self._shape[slot] = shape
+        self._protection[slot] = 0
+        if row != NOWHERE:
+            self._on_row.setdefault(row, []).append(slot)
+        self.update(slot, pod)
+        return slot
+
+    def update(self, slot: int, pod: Pod) -> None:
+        """Replace the state of the pod in a slot; its shape and row stay."""
+        self._pods[slot] = pod
+        self._priority[slot] = pod.priority
+        started = times.parse(pod.status.start_time)
+        self._start[slot] = _NOT_STARTED if started is None else started
+        row = int(self._rows[slot])
+        if row != NOWHERE:
+            self._stale.add(row)
+
+    def remove(self, uid: str) -> None:
+        """Free the slot of a pod."""
+        slot = self._slots.pop(uid)
+        row = int(self._rows[slot])
+        if row != NOWHERE:
+            on_row = self._on_row[row]
+            gap = on_row.index(slot)
+            on_row[gap] = on_row[-1]
+            on_row.pop()
+            if not on_row:
+                del self._on_row[row]
+            self._stale.add(row)
+        self._pods[slot] = None
+        self._rows[slot] = NOWHERE
+        self._free.append(slot)
+
+    def on_row(self, row: int) -> Sequence[int]:
+        """Return the slots of a row, in NodeInfo order."""
+        return self._on_row.get(row, ())
+
+    def priorities(self, slots: Int) -> Int:
+        """Return the priorities of the pods in some slots."""
+        return self._priority[slots]
+
+    def starts(self, slots: Int) -> Float:
+        """Return when pods started, in seconds; infinity for those that have not."""
+        return self._start[slots]
+
+    def shape_code(self, slot: int) -> int:
+        """Return the shape code of the pod in a slot."""
+        return int(self._shape[slot])
+
+    def shape_codes(self, slots: Int) -> Int:
+        """Return the shape codes of the pods in some slots."""
+        return self._shape[slots]
+
+    def protection(self, slots: Int) -> Int:
+        """Return the codes of the sets of budgets that protect the pods in some slots."""
+        return self._protection[slots]
+
+    def protect(self, slot: int, code: int) -> None:
+        """Note which set of budgets protects a pod."""
+        self._protection[slot] = code
+
+    def occupied(self) -> Iterator[tuple[int, Pod]]:
+        """Yield each slot in use with its pod."""
+        for slot in self._slots.values():
+            yield slot, self.pod(slot)
+
+    def ranked(self, rows: Rows) -> Iterator[tuple[Int, Int]]:
+        """Yield the pods of some rows, most important first, in groups of rows.
+
+        Yields:
+            (n,) positions in `rows`, and (n, V) slots by falling priority, then rising start time;
+            -1 pads rows with fewer pods.
+
+        Source: kube-scheduler v1.36.3 util.MoreImportantPod, on top of an insertion sort: of pods
+        equal in priority that have not started, the one added last comes first.
+        """
+        if self._stale:
+            self._rank()
+        positions = np.arange(rows.shape[0])
+        if self._wide:
+            wide = np.isin(rows, list(self._wide))
+            for position in positions[wide]:
+                yield positions[position : position + 1], self._wide[int(rows[position])][None, :]
+            positions = positions[~wide]
+        found = self._ranked[rows[positions]]
+        longest = int(np.count_nonzero(found >= 0, axis=1).max(initial=0))
+        yield positions, found[:, :longest]
+
+    def _rank(self) -> None:
+        """Sort the pods of every row that changed."""
+        top = max(self._stale)
+        if top >= self._ranked.shape[0]:
+            self._widen(max(top + 1, 2 * self._ranked.shape[0]), self._ranked.shape[1])
+        for row in self._stale:
+            ranked = self._by_importance(self._on_row.get(row, ()))
+            self._wide.pop(row, None)
+            if len(ranked) > _WIDEST:
+                self._wide[row] = np.array(ranked, dtype=np.int64)
+                ranked = []
+            elif len(ranked) > self._ranked.shape[1]:
+                self._widen(self._ranked.shape[0], min(_WIDEST, 2 * len(ranked)))
+            line = self._ranked[row]
+            line[len(ranked) :] = -1
+            line[: len(ranked)] = ranked
+        self._stale.clear()
+
+    def _by_importance(self, on_row: Sequence[int]) -> list[int]:
+        if len(on_row) < 2:
+            return list(on_row)
+        priority, start = self._priority[list(on_row)], self._start[list(on_row)]
+        keyed = [
+            (-p, s, -place if s == _NOT_STARTED else place, slot)
+            for place, (slot, p, s) in enumerate(
+                zip(on_row, priority.tolist(), start.tolist(), strict=True)
+            )
+        ]
+        keyed.sort()
+        return [slot for *_, slot in keyed]
+
+    def _widen(self, rows: int, width: int) -> None:
+        wider = np.full((rows, width), -1, dtype=np.int64)
+        have = self._ranked
+        wider[: have.shape[0], : have.shape[1]] = have
+        self._ranked = wider
+
+    def _grow(self, size: int) -> None:
+        self._rows = grown(self._rows, size, NOWHERE)
+        self._priority = grown(self._priority, size)
+        self._start = grown(self._start, size)
+        self._shape = grown(self._shape, size)
+        self._protection = grown(self._protection, size)
+
+    def check(self) -> None:
+        """Assert the invariants: each slot is either free or of one pod, on one row's list."""
+        listed = [slot for slots in self._on_row.values() for slot in slots]
+        assert len(listed) == len(set(listed))
+        assert set(listed) == {slot for slot in self._slots.values() if self._rows[slot] != NOWHERE}
+        assert len(self._free) + len(self._slots) == len(self._pods)
+        for row, slots in self._on_row.items():
+            assert all(int(self._rows[slot]) == row for slot in slots)

@@ -1,0 +1,387 @@
+"""The scheduling queue: active, back-off, unschedulable and gated pods.
+
+Order of the active pods: higher priority first, then the earlier time stamp of the last move into
+the queue, then the order of arrival. A pod that failed gets a new time stamp, so pods that are
+re-activated stand behind equal ones that waited longer.
+
+A woken pod goes to the active queue when its back-off is over, else to the back-off queue; when
+nothing is active, the next pod in back-off is taken early, unless its last failure was an error.
+
+Source: kube-scheduler v1.36.3 backend/queue.PriorityQueue. Differs: one attempt is one call, so
+no event can happen between the pop and the verdict and none has to be kept in flight; pods that
+wait are grouped by class and rejecting plugins, and each group is judged once per event.
+"""
+
+import heapq
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from scheduler.model.objects import Pod
+from scheduler.model.times import Seconds
+from scheduler.state.backoff import Backoff
+from scheduler.state.transitions import Move, Phase, after
+
+__all__ = ["Gate", "Judge", "QueuedPod", "SchedulingQueue"]
+
+#: Tells whether a pod must be kept out of the queue: the name of the plugin, or `None`.
+Gate = Callable[[Pod], str | None]
+#: Tells whether an event can help a pod that these plugins rejected.
+Judge = Callable[[Pod, frozenset[str]], bool]
+
+#: How long a pod may wait for an event before it is tried anyway, and how often that is looked at.
+_LONGEST_WAIT: Final = 300.0
+_FLUSH_EVERY: Final = 30.0
+_STORY: Final = 16
+
+Group = tuple[frozenset[str], bytes]
+
+
+class QueuedPod:
+    """A pod of ours that is not on a node, and what happened to it so far."""
+
+    __slots__ = (
+        "attempts",
+        "errors",
+        "expiry",
+        "failures",
+        "first_active",
+        "flushed",
+        "key",
+        "phase",
+        "pod",
+        "rejectors",
+        "sequence",
+        "story",
+        "timestamp",
+        "told",
+        "version",
+        "woken",
+    )
+
+    def __init__(self, pod: Pod, key: bytes, now: Seconds, sequence: int) -> None:
+        self.pod = pod
+        #: The class: pods of one are judged alike by every event but their own changes.
+        self.key = key
+        self.phase = Phase.NEW
+        #: When it last entered the queue, or last failed.
+        self.timestamp = now
+        #: Order of arrival, the last criterion of the order.
+        self.sequence = sequence
+        self.attempts = 0
+        #: When it first became active; `None` while it never was.
+        self.first_active: Seconds | None = None
+        #: Verdicts in all, and errors in a row; they decide the back-off.
+        self.failures = 0
+        self.errors = 0
+        self.expiry: Seconds = 0.0
+        #: Plugins whose verdict the last attempt failed on; empty after an error.
+        self.rejectors: frozenset[str] = frozenset()
+        #: Reason and message of the condition that its status carries, or soon will.
+        self.told: tuple[str, str] | None = _told(pod)
+        #: Whether something happened that could help while its preemption was carried out.
+        self.woken = False
+        #: Whether it was last released by the periodic flush.
+        self.flushed = False
+        #: Heap entries of older versions are void.
+        self.version = 0
+        self.story: deque[tuple[Seconds, Phase]] = deque(maxlen=_STORY)
+
+    @property
+    def uid(self) -> str:
+        """The uid of the pod."""
+        return self.pod.uid
+
+    def move(self, move: Move, now: Seconds) -> None:
+        """Go to the next phase.
+
+        Raises:
+            IllegalTransitionError: The table of transitions does not have the move.
+        """
+        self.phase = after(self.phase, move, f"{self.pod.key} {list(self.story)}")
+        self.version += 1
+        self.story.append((now, self.phase))
+
+
+Entry = tuple[float, float, float, int, int, QueuedPod]
+
+
+class SchedulingQueue:
+    """All pods of ours that are not on a node. Owned by the machine."""
+
+    def __init__(self, backoff: Backoff, gate: Gate) -> None:
+        self._backoff: Final = backoff
+        self._gate = gate
+        self._pods: dict[str, QueuedPod] = {}
+        self._active: list[Entry] = []
+        self._waiting: list[Entry] = []
+        self._erring: list[Entry] = []
+        self._parked: dict[Group, dict[str, QueuedPod]] = {}
+        self._held: dict[str, QueuedPod] = {}
+        self._sequence = 0
+        self._next_flush: Seconds | None = None
+        #: Pods that entered a queue, by queue and by what moved them; only ever counted up.
+        self.incoming: Final[Counter[tuple[str, str]]] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        return iter(self._pods.values())
+
+    def get(self, uid: str) -> QueuedPod | None:
+        """Return a pod of the queue, whatever its phase."""
+        return self._pods.get(uid)
+
+    def add(self, pod: Pod, key: bytes, now: Seconds, event: str) -> QueuedPod:
+        """Take in a new pod."""
+        self._sequence += 1
+        queued = QueuedPod(pod, key, now, self._sequence)
+        self._pods[pod.uid] = queued
+        self._enter(queued, now, event, delay=False)
+        return queued
+
+    def drop(self, uid: str, now: Seconds) -> QueuedPod | None:
+        """Let go of a pod: it is on a node, deleted, or no longer ours."""
+        queued = self._pods.pop(uid, None)
+        if queued is not None:
+            self._unpark(queued)
+            self._held.pop(uid, None)
+            queued.move(Move.DROP, now)
+        return queued
+
+    def update(self, pod: Pod, key: bytes, now: Seconds, judge: Judge, event: str) -> None:
+        """Take over a new state of a pod, and wake it if its own change can help it."""
+        queued = self._pods[pod.uid]
+        self._unpark(queued)
+        reordered = queued.pod.priority != pod.priority
+        queued.pod, queued.key = pod, key
+        if queued.phase is Phase.UNSCHEDULABLE:
+            self._park(queued)
+        if reordered and queued.phase is Phase.ACTIVE:
+            queued.version += 1
+            self._push_active(queued)
+        if queued.phase is Phase.GATED:
+            if self._gate(pod) is None:
+                self._enter(queued, now, event, delay=False)
+        elif judge(pod, queued.rejectors):
+            self.wake_one(queued, now, event)
+
+    def pop(self, now: Seconds) -> QueuedPod | None:
+        """Take the next pod for an attempt; `None` when there is none."""
+        queued = self._head(self._active)
+        if queued is not None:
+            heapq.heappop(self._active)
+        else:
+            queued = self._head(self._waiting)
+            if queued is None:
+                return None
+            heapq.heappop(self._waiting)
+            self.incoming["active", "PopFromBackoffQ"] += 1
+            queued.first_active = queued.first_active or now
+        queued.move(Move.POP, now)
+        queued.attempts += 1
+        queued.woken = False
+        return queued
+
+    def reject(self, queued: QueuedPod, rejectors: frozenset[str], now: Seconds) -> None:
+        """Park a pod that was found unschedulable until something can help it."""
+        self._failed(queued, rejectors, now)
+        queued.move(Move.PARK, now)
+        self._park(queued)
+        self.incoming["unschedulable", "ScheduleAttemptFailure"] += 1
+
+    def hold(self, queued: QueuedPod, rejectors: frozenset[str], now: Seconds) -> None:
+        """Keep a preemptor aside while its preemption is carried out."""
+        self._failed(queued, rejectors, now)
+        queued.move(Move.HOLD, now)
+        self._held[queued.uid] = queued
+        self.incoming["gated", "ScheduleAttemptFailure"] += 1
+
+    def release(self, queued: QueuedPod, now: Seconds, *, retry: bool) -> None:
+        """End the hold on a preemptor.
+
+        Args:
+            queued: The preemptor.
+            now: The time.
+            retry: Whether to try it again at once, without waiting for an event.
+        """
+        if self._held.pop(queued.uid, None) is None:
+            return
+        if retry:
+            self._activate(queued, now, "ForceActivate")
+        elif queued.woken:
+            self._enter(queued, now, "AssignedPodDelete", delay=True)
+        else:
+            queued.move(Move.PARK, now)
+            self._park(queued)
+
+    def fail_held(self, queued: QueuedPod, now: Seconds) -> None:
+        """End the hold on a preemptor whose preemption failed; it tries again after a back-off."""
+        if self._held.pop(queued.uid, None) is not None:
+            self.retry(queued, now)
+
+    def retry(self, queued: QueuedPod, now: Seconds) -> None:
+        """Put a pod whose attempt or binding ended in an error into back-off."""
+        self._failed(queued, frozenset(), now)
+        self._enter(queued, now, "ScheduleAttemptFailure", delay=True)
+
+    def assumed(self, queued: QueuedPod, now: Seconds) -> None:
+        """Note that a pod is being bound."""
+        queued.move(Move.ASSUME, now)
+
+    def wake(self, judge: Judge, now: Seconds, event: str) -> int:
+        """Wake every waiting pod that an event can help; return how many."""
+        woken = 0
+        for (rejectors, _), pods in list(self._parked.items()):
+            first = next(iter(pods.values()))
+            if judge(first.pod, rejectors):
+                woken += len(pods)
+                for queued in list(pods.values()):
+                    self.wake_one(queued, now, event)
+        for queued in self._held.values():
+            queued.woken = queued.woken or judge(queued.pod, queued.rejectors)
+        return woken
+
+    def wake_one(self, queued: QueuedPod, now: Seconds, event: str) -> None:
+        """Wake one pod, if it is waiting for something."""
+        if queued.phase is Phase.UNSCHEDULABLE:
+            self._unpark(queued)
+            self._enter(queued, now, event, delay=True)
+        elif queued.phase is Phase.PREEMPTING:
+            queued.woken = True
+
+    def flush(self, now: Seconds) -> None:
+        """Move what has waited long enough: ended back-offs, and pods that nothing woke."""
+        for heap in (self._waiting, self._erring):
+            while (queued := self._head(heap)) is not None:
+                if self._backoff.waiting(queued.expiry, now):
+                    break
+                heapq.heappop(heap)
+                self._activate(queued, now, "BackoffComplete")
+        if self._next_flush is None:
+            self._next_flush = now + _FLUSH_EVERY
+        elif now >= self._next_flush:
+            self._next_flush = now + _FLUSH_EVERY
+            self._flush_leftovers(now)
+
+    def next_wakeup(self) -> Seconds | None:
+        """Return when `flush` next has something to do; `None` when never."""
+        moments = [
+            queued.expiry + 1
+            for heap in (self._waiting, self._erring)
+            if (queued := self._head(heap)) is not None
+        ]
+        if self._parked and self._next_flush is not None:
+            moments.append(self._next_flush)
+        return min(moments, default=None)
+
+    def active(self) -> bool:
+        """Tell whether a pod is in the active queue."""
+        return self._head(self._active) is not None
+
+    def ready(self) -> bool:
+        """Tell whether `pop` would return a pod."""
+        return self._head(self._active) is not None or self._head(self._waiting) is not None
+
+    def lengths(self) -> dict[str, int]:
+        """Return how many pods wait, by queue; a preemptor on hold counts as gated."""
+        counts = Counter(queued.phase for queued in self._pods.values())
+        return {
+            "active": counts[Phase.ACTIVE],
+            "backoff": counts[Phase.BACKOFF],
+            "unschedulable": counts[Phase.UNSCHEDULABLE],
+            "gated": counts[Phase.GATED] + counts[Phase.PREEMPTING],
+        }
+
+    def _flush_leftovers(self, now: Seconds) -> None:
+        stale = [
+            queued
+            for pods in self._parked.values()
+            for queued in pods.values()
+            if now - queued.timestamp > _LONGEST_WAIT
+        ]
+        for queued in stale:
+            queued.flushed = True
+            self.wake_one(queued, now, "UnschedulableTimeout")
+
+    def _failed(self, queued: QueuedPod, rejectors: frozenset[str], now: Seconds) -> None:
+        queued.rejectors = rejectors
+        if rejectors:
+            queued.failures += 1
+            queued.errors = 0
+        else:
+            queued.errors += 1
+        queued.timestamp = now
+        queued.flushed = False
+        queued.expiry = self._backoff.expiry(now, queued.errors or queued.failures)
+
+    def _enter(self, queued: QueuedPod, now: Seconds, event: str, *, delay: bool) -> None:
+        """Let a pod into the active or back-off queue, unless a plugin keeps it out."""
+        if self._gate(queued.pod) is not None:
+            queued.move(Move.GATE, now)
+            self.incoming["gated", event] += 1
+        elif delay and self._backoff.waiting(queued.expiry, now):
+            queued.move(Move.DELAY, now)
+            self.incoming["backoff", event] += 1
+            heap = self._waiting if queued.rejectors else self._erring
+            heapq.heappush(heap, _entry(queued, queued.expiry))
+        else:
+            self._activate(queued, now, event)
+
+    def _activate(self, queued: QueuedPod, now: Seconds, event: str) -> None:
+        queued.move(Move.ADMIT, now)
+        queued.first_active = queued.first_active or now
+        self.incoming["active", event] += 1
+        self._push_active(queued)
+
+    def _push_active(self, queued: QueuedPod) -> None:
+        heapq.heappush(self._active, _entry(queued, 0.0))
+
+    def _head(self, heap: list[Entry]) -> QueuedPod | None:
+        """Return the first pod of a heap that is still meant; drop void entries."""
+        while heap:
+            queued = heap[0][-1]
+            if heap[0][-2] == queued.version and self._pods.get(queued.uid) is queued:
+                return queued
+            heapq.heappop(heap)
+        return None
+
+    def _park(self, queued: QueuedPod) -> None:
+        group = (queued.rejectors, queued.key)
+        self._parked.setdefault(group, {})[queued.uid] = queued
+
+    def _unpark(self, queued: QueuedPod) -> None:
+        group = (queued.rejectors, queued.key)
+        pods = self._parked.get(group)
+        if pods is not None and pods.pop(queued.uid, None) is not None and not pods:
+            del self._parked[group]
+
+    def check(self) -> None:
+        """Assert the invariants: each pod waits in exactly the place that its phase names."""
+        parked = {uid for pods in self._parked.values() for uid in pods}
+        live = [
+            (heap, entry[-1].uid)
+            for heap, entries in enumerate((self._active, self._waiting, self._erring))
+            for entry in entries
+            if entry[-2] == entry[-1].version and self._pods.get(entry[-1].uid) is entry[-1]
+        ]
+        queued_uids = [uid for _, uid in live]
+        assert len(queued_uids) == len(set(queued_uids))
+        for uid, queued in self._pods.items():
+            assert (uid in parked) == (queued.phase is Phase.UNSCHEDULABLE)
+            waiting = queued.phase in (Phase.ACTIVE, Phase.BACKOFF)
+            assert (uid in queued_uids) == waiting
+
+
+def _told(pod: Pod) -> tuple[str, str] | None:
+    condition = pod.condition("PodScheduled")
+    if condition is None or condition.status != "False":
+        return None
+    return condition.reason, condition.message
+
+
+def _entry(queued: QueuedPod, moment: Seconds) -> Entry:
+    return (
+        moment, -queued.pod.priority, queued.timestamp, queued.sequence, queued.version, queued,
+    )  # fmt: skip
