@@ -1,0 +1,1 @@
+"""The configuration file: `KubeSchedulerConfiguration` v1 becomes frozen settings."""

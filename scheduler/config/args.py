@@ -1,0 +1,345 @@
+"""Settings of single plugins: one class per entry that `pluginConfig` may hold.
+
+Each class knows the plugin it belongs to; its kind in the file is that name and `Args`. `TYPES`
+lists them all. Values are as upstream's defaulting leaves them; the rules they must obey are in
+`args_rules`.
+
+Source: kube-scheduler v1.36.3 k8s.io/kube-scheduler/config/v1 types_pluginargs.go;
+pkg/scheduler/apis/config/v1/defaults.go SetDefaults_*Args.
+"""
+
+# ruff: noqa: RUF009 -- `wire` makes a dataclass field, evaluating it once is the point
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from scheduler.config.codecs import (
+    BOOLEAN,
+    DURATION,
+    INT32,
+    INT64,
+    STRING,
+    Codec,
+    array,
+    converted,
+    optional,
+)
+from scheduler.config.document import Json
+from scheduler.config.records import Record, Wire, wire
+from scheduler.model.objects import (
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorTerm,
+    Requirement,
+    TopologySpreadConstraint,
+    WeightedNodeTerm,
+)
+
+__all__ = [
+    "CODECS",
+    "TYPES",
+    "DefaultPreemptionArgs",
+    "DynamicResourcesArgs",
+    "ForeignArgs",
+    "InterPodAffinityArgs",
+    "NodeAffinityArgs",
+    "NodeResourcesBalancedAllocationArgs",
+    "NodeResourcesFitArgs",
+    "PluginArgs",
+    "PodTopologySpreadArgs",
+    "PreemptiveSchedulerArgs",
+    "ResourceWeight",
+    "ScoringStrategy",
+    "ShapePoint",
+    "VolumeBindingArgs",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefaultPreemptionArgs:
+    """How many candidate nodes preemption would look at; every one is looked at instead."""
+
+    plugin: ClassVar[str] = "DefaultPreemption"
+
+    #: Least share of the nodes to examine, in percent, 0 to 100. Accepted and without effect:
+    #: preemption here examines every node that could help.
+    min_candidate_nodes_percentage: int = wire("minCandidateNodesPercentage", INT32, 10)
+    #: Least number of nodes to examine, 0 or more; not 0 together with the percentage. Accepted
+    #: and without effect, for the same reason.
+    min_candidate_nodes_absolute: int = wire("minCandidateNodesAbsolute", INT32, 100)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DynamicResourcesArgs:
+    """Time limits of device allocation."""
+
+    plugin: ClassVar[str] = "DynamicResources"
+
+    #: Longest search for devices on one node, in seconds; 0 means no limit. Ten seconds end a
+    #: pathological search and never touch an ordinary one (under 0.2 s).
+    filter_timeout_seconds: float = wire("filterTimeout", DURATION, 10.0)
+    #: Longest wait for the conditions of allocated devices before binding, in seconds, 1 or more.
+    #: Ten minutes leave room for devices that have to be attached.
+    binding_timeout_seconds: float = wire("bindingTimeout", DURATION, 600.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterPodAffinityArgs:
+    """Scoring by the pods that run nearby."""
+
+    plugin: ClassVar[str] = "InterPodAffinity"
+
+    #: Score weight of a running pod whose *required* affinity matches the incoming pod, 0 to 100;
+    #: 0 takes such pods out of the score. One counts them least, but counts them.
+    hard_pod_affinity_weight: int = wire("hardPodAffinityWeight", INT32, 1)
+    #: Whether preferred terms of running pods are left out of the score for pods that have no
+    #: inter-pod affinity of their own. Off: affinity works in both directions.
+    ignore_preferred_terms_of_existing_pods: bool = wire(
+        "ignorePreferredTermsOfExistingPods", BOOLEAN, False
+    )
+
+
+_STRINGS: Final = converted(array(STRING), list, tuple)
+
+_REQUIREMENT: Final = Record(
+    Requirement,
+    {
+        "key": Wire("key", STRING, ""),
+        "operator": Wire("operator", STRING, ""),
+        "values": Wire("values", _STRINGS, []),
+    },
+)
+_REQUIREMENTS: Final = converted(array(_REQUIREMENT), list, tuple)
+_TERM: Final = Record(
+    NodeSelectorTerm,
+    {
+        "match_expressions": Wire("matchExpressions", _REQUIREMENTS, []),
+        "match_fields": Wire("matchFields", _REQUIREMENTS, []),
+    },
+)
+_SELECTOR: Final = Record(
+    NodeSelector,
+    {"node_selector_terms": Wire("nodeSelectorTerms", converted(array(_TERM), list, tuple), [])},
+)
+_WEIGHTED_TERM: Final = Record(
+    WeightedNodeTerm,
+    {
+        "weight": Wire("weight", INT32, 0),
+        "preference": Wire("preference", _TERM, NodeSelectorTerm()),
+    },
+)
+_NODE_AFFINITY: Final[Codec[NodeAffinity]] = Record(
+    NodeAffinity,
+    {
+        "required": Wire(
+            "requiredDuringSchedulingIgnoredDuringExecution", optional(_SELECTOR), None
+        ),
+        "preferred": Wire(
+            "preferredDuringSchedulingIgnoredDuringExecution",
+            converted(array(_WEIGHTED_TERM), list, tuple),
+            [],
+        ),
+    },
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeAffinityArgs:
+    """An affinity that every pod of the profile gets on top of its own."""
+
+    plugin: ClassVar[str] = "NodeAffinity"
+
+    #: Nodes must satisfy this *and* the affinity of the pod; its preferred terms add to the score.
+    #: None adds nothing, so that a profile may use all nodes.
+    added_affinity: NodeAffinity | None = wire("addedAffinity", optional(_NODE_AFFINITY), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceWeight:
+    """A resource that takes part in a score."""
+
+    #: Name of the resource: `cpu`, `memory`, an extended resource.
+    name: str = wire("name", STRING, "")
+    #: Weight of the resource among the others, 1 to 100; 0 in the file means 1.
+    weight: int = wire("weight", INT64, 1, zero_is_default=True)
+
+
+_RESOURCES: Final[Codec[tuple[ResourceWeight, ...]]] = array(Record.of(ResourceWeight))
+_CPU_AND_MEMORY: Final = (ResourceWeight(name="cpu"), ResourceWeight(name="memory"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeResourcesBalancedAllocationArgs:
+    """Scoring by how evenly the resources of a node are used."""
+
+    plugin: ClassVar[str] = "NodeResourcesBalancedAllocation"
+
+    #: The resources that are compared; all weights are 1, names are unique. Cpu and memory are
+    #: what every node has.
+    resources: tuple[ResourceWeight, ...] = wire(
+        "resources", _RESOURCES, _CPU_AND_MEMORY, zero_is_default=True
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShapePoint:
+    """A point of the function from utilization to score."""
+
+    #: Utilization of a resource in percent, 0 to 100.
+    utilization: int = wire("utilization", INT32, 0)
+    #: Score at that utilization, 0 to 10.
+    score: int = wire("score", INT32, 0)
+
+
+_SHAPE: Final[Codec[tuple[ShapePoint, ...]]] = array(Record.of(ShapePoint))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ratio:
+    """The object around the shape in the file; it holds nothing else."""
+
+    shape: tuple[ShapePoint, ...] = wire("shape", _SHAPE, ())
+
+
+_RATIO: Final[Codec[tuple[ShapePoint, ...]]] = converted(
+    Record.of(_Ratio), lambda ratio: ratio.shape, lambda shape: _Ratio(shape=shape)
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoringStrategy:
+    """How the use of a node's resources becomes a score."""
+
+    #: `LeastAllocated` spreads pods, `MostAllocated` packs them, `RequestedToCapacityRatio`
+    #: follows the shape. Spreading is the default, as it survives the loss of a node best.
+    type: str = wire("type", STRING, "LeastAllocated", absent="")
+    #: The resources that count, with their weights.
+    resources: tuple[ResourceWeight, ...] = wire(
+        "resources", _RESOURCES, _CPU_AND_MEMORY, zero_is_default=True
+    )
+    #: Points of the score function, utilization increasing; None unless the type is
+    #: `RequestedToCapacityRatio`.
+    shape: tuple[ShapePoint, ...] | None = wire("requestedToCapacityRatio", optional(_RATIO), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeResourcesFitArgs:
+    """Which resources must fit, and how their use is scored."""
+
+    plugin: ClassVar[str] = "NodeResourcesFit"
+
+    #: Resources that the filter does not check (the score does). Extenders with resources that
+    #: are `ignoredByScheduler` replace this list. Empty: everything is checked.
+    ignored_resources: tuple[str, ...] = wire("ignoredResources", array(STRING), ())
+    #: Groups (the part of the name before `/`) that the filter does not check.
+    ignored_resource_groups: tuple[str, ...] = wire("ignoredResourceGroups", array(STRING), ())
+    #: How the use of resources becomes a score.
+    scoring_strategy: ScoringStrategy = wire(
+        "scoringStrategy", Record.of(ScoringStrategy), ScoringStrategy()
+    )
+
+
+_OPTIONAL_STRING: Final = optional(STRING)
+_CONSTRAINT: Final = Record(
+    TopologySpreadConstraint,
+    {
+        "max_skew": Wire("maxSkew", INT32, 0),
+        "topology_key": Wire("topologyKey", STRING, ""),
+        "when_unsatisfiable": Wire("whenUnsatisfiable", STRING, ""),
+        "min_domains": Wire("minDomains", optional(INT32), None),
+        "node_affinity_policy": Wire("nodeAffinityPolicy", _OPTIONAL_STRING, None),
+        "node_taints_policy": Wire("nodeTaintsPolicy", _OPTIONAL_STRING, None),
+        "match_label_keys": Wire("matchLabelKeys", _STRINGS, []),
+    },
+    forbidden={
+        "labelSelector": "constraint must not define a selector, as it is deduced for each pod"
+    },
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodTopologySpreadArgs:
+    """Spreading of pods that do not say themselves how they spread."""
+
+    plugin: ClassVar[str] = "PodTopologySpread"
+
+    #: Constraints for pods without any, when `defaulting_type` is `List`. They have no selector:
+    #: it follows from the owner of each pod.
+    default_constraints: tuple[TopologySpreadConstraint, ...] = wire(
+        "defaultConstraints", array(_CONSTRAINT), ()
+    )
+    #: `System`: the built-in soft constraints over hosts and zones; `List`: the list above. The
+    #: built-in ones spread replicas without ever keeping a pod from a node.
+    defaulting_type: str = wire("defaultingType", STRING, "System", zero_is_default=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeBindingArgs:
+    """Waiting for volumes before a pod is bound."""
+
+    plugin: ClassVar[str] = "VolumeBinding"
+
+    #: Longest wait for volumes to be bound or provisioned, in seconds; 0 means no wait. Ten
+    #: minutes cover slow provisioners.
+    bind_timeout_seconds: int = wire("bindTimeoutSeconds", INT64, 600)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreemptiveSchedulerArgs:
+    """Additions of this scheduler; kube-scheduler skips the entry, so files stay exchangeable.
+
+    It stands under the name of no plugin. A new addition is one field here, declared with `wire`.
+    """
+
+    plugin: ClassVar[str] = "PreemptiveScheduler"
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignArgs:
+    """Settings of a plugin that this module does not know; that plugin judges them itself."""
+
+    #: The value of `args` as JSON holds it; None when nothing is configured.
+    value: Json
+
+
+PluginArgs = (
+    DefaultPreemptionArgs
+    | DynamicResourcesArgs
+    | InterPodAffinityArgs
+    | NodeAffinityArgs
+    | NodeResourcesBalancedAllocationArgs
+    | NodeResourcesFitArgs
+    | PodTopologySpreadArgs
+    | VolumeBindingArgs
+    | PreemptiveSchedulerArgs
+    | ForeignArgs
+)
+
+#: The class of each typed entry, by the name of its plugin.
+TYPES: Final = {
+    each.plugin: each
+    for each in (
+        DefaultPreemptionArgs,
+        DynamicResourcesArgs,
+        InterPodAffinityArgs,
+        NodeAffinityArgs,
+        NodeResourcesBalancedAllocationArgs,
+        NodeResourcesFitArgs,
+        PodTopologySpreadArgs,
+        VolumeBindingArgs,
+        PreemptiveSchedulerArgs,
+    )
+}
+
+_FORBIDDEN: Final = {
+    "VolumeBinding": {
+        "shape": "unexpected field `shape`, it belongs to the feature StorageCapacityScoring, "
+        "which is off"
+    }
+}
+
+#: How each typed entry is read and written.
+CODECS: Final[dict[str, Record[Any]]] = {
+    name: Record.of(each, forbidden=_FORBIDDEN.get(name), ignored=("apiVersion", "kind"))
+    for name, each in TYPES.items()
+}

@@ -1,0 +1,237 @@
+"""The text of a configuration file as a tree of plain values that know their lines.
+
+First stage of reading, before `codecs`. A text that begins with `{` is JSON, any other YAML. The
+YAML dialect is the one that Kubernetes reads: scalars resolve as in YAML 1.1 with Go's numbers
+(`yes` is true, `0o17` and `010` are octal, `1_000` is a number, dates stay text), tabs may
+separate tokens, only the first document counts. A key that appears twice is a problem, in plain
+mappings as well as through `<<`.
+
+Source: sigs.k8s.io/yaml v1.6.0 YAMLToJSONStrict; go.yaml.in/yaml/v2 v2.4.3 resolve.
+Differs: dates with an explicit tag are text.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+import yaml
+
+from scheduler.config import scalars
+from scheduler.config.problems import Report, child
+
+__all__ = ["Json", "Mapping", "Scalar", "Sequence", "Tree", "plain", "read"]
+
+#: A value as JSON holds it.
+Json = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
+
+#: Aliases may repeat parts of a document; a document that unfolds beyond this is an attack.
+_MAX_VALUES: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A leaf; `None` stands for null."""
+
+    value: scalars.ScalarValue
+    line: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """A list."""
+
+    items: "tuple[Tree, ...]"
+    line: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """An object, keys in file order; of a repeated key only the first entry is kept."""
+
+    entries: "dict[str, Tree]"
+    line: int | None
+    #: Line of each key.
+    lines: dict[str, int | None]
+
+
+Tree = Scalar | Sequence | Mapping
+
+
+def read(text: str, report: Report) -> Tree:
+    """Return the tree of a text; repeated keys go to the report.
+
+    Raises:
+        UnreadableConfigError: The text is neither YAML nor JSON.
+    """
+    try:
+        return _json(text, report) if text.lstrip().startswith("{") else _yaml(text, report)
+    except RecursionError:
+        report.unreadable(None, "nested too deeply")
+
+
+def plain(tree: Tree) -> Json:
+    """Return the tree as plain JSON values."""
+    match tree:
+        case Scalar(value=value):
+            return value
+        case Sequence(items=items):
+            return [plain(each) for each in items]
+        case Mapping(entries=entries):
+            return {key: plain(each) for key, each in entries.items()}
+
+
+# --- JSON: strict, without lines --------------------------------------------------------------
+
+
+def _json(text: str, report: Report) -> Tree:
+    try:
+        parsed = json.loads(text, object_pairs_hook=_Pairs, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        report.unreadable(error.lineno, f"not JSON: {error.msg} at column {error.colno}")
+    except ValueError as error:
+        report.unreadable(None, f"not JSON: {error}")
+    return _from_json(parsed, "", report)
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """The members of a JSON object, repeated names included."""
+
+
+def _no_constant(name: str) -> NoReturn:
+    msg = f"{name} is no number"
+    raise ValueError(msg)
+
+
+def _from_json(value: Any, path: str, report: Report) -> Tree:
+    if isinstance(value, _Pairs):
+        entries: dict[str, Tree] = {}
+        for key, each in value:
+            below = child(path, key)
+            tree = _from_json(each, below, report)
+            if entries.setdefault(key, tree) is not tree:
+                report.say(below, f'duplicate field "{key}"')
+        return Mapping(entries, None, dict.fromkeys(entries))
+    if isinstance(value, list):
+        items = (_from_json(each, f"{path}[{i}]", report) for i, each in enumerate(value))
+        return Sequence(tuple(items), None)
+    return Scalar(value, None)
+
+
+# --- YAML -------------------------------------------------------------------------------------
+
+_PLAIN: Final = "plain"
+_MERGE: Final = "<<"
+
+
+class _Loader(yaml.BaseLoader):
+    """Composes nodes; an untagged plain scalar gets the tag `plain`, to be resolved here."""
+
+    def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> str:
+        if kind is yaml.ScalarNode and implicit[0]:
+            return _PLAIN
+        return str(super().resolve(kind, value, implicit))  # type: ignore[no-untyped-call]
+
+    def scan_to_next_token(self) -> None:
+        """Skip blanks; unlike the parent this takes tabs wherever they cannot be indentation."""
+        super().scan_to_next_token()
+        while self.peek() == "\t" and (self.flow_level or not self.allow_simple_key):
+            self.forward()
+            super().scan_to_next_token()
+
+
+def _yaml(text: str, report: Report) -> Tree:
+    try:
+        loader = _Loader(text)
+        root = loader.get_node() if loader.check_node() else None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = (mark.line + 1, f" at column {mark.column + 1}") if mark else (None, "")
+        report.unreadable(where[0], f"not YAML: {error.problem or error.context}{where[1]}")
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        report.unreadable(line, f"not YAML: {error.reason}")
+    if root is None:
+        return Scalar(None, 1)
+    return _Unfolding(report).tree(root, "")
+
+
+class _Unfolding:
+    """Turns nodes into trees, aliases and merges unfolded."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._values = 0
+        self._open: set[int] = set()
+
+    def tree(self, node: yaml.Node, path: str) -> Tree:
+        """Return the tree of a node that stands at `path`."""
+        line = _line(node)
+        self._enter(node, line)
+        try:
+            if isinstance(node, yaml.ScalarNode):
+                return self._scalar(node, line)
+            if isinstance(node, yaml.SequenceNode):
+                items = (self.tree(each, f"{path}[{i}]") for i, each in enumerate(node.value))
+                return Sequence(tuple(items), line)
+            return self._mapping(node, path, line)
+        finally:
+            self._open.discard(id(node))
+
+    def _enter(self, node: yaml.Node, line: int) -> None:
+        self._values += 1
+        if self._values > _MAX_VALUES:
+            self._report.unreadable(line, "document contains excessive aliasing")
+        if id(node) in self._open:
+            self._report.unreadable(line, "an anchor contains itself")
+        self._open.add(id(node))
+
+    def _scalar(self, node: yaml.ScalarNode, line: int) -> Scalar:
+        try:
+            if node.tag == _PLAIN:
+                return Scalar(scalars.plain(node.value), line)
+            return Scalar(scalars.tagged(node.tag, node.value), line)
+        except scalars.ScalarError as error:
+            self._report.unreadable(line, f"not YAML: {error}")
+
+    def _mapping(self, node: yaml.Node, path: str, line: int) -> Mapping:
+        entries: dict[str, Tree] = {}
+        lines: dict[str, int | None] = {}
+        for key_node, value_node in self._pairs(node):
+            key = self._key(key_node)
+            below = child(path, key)
+            tree = self.tree(value_node, below)
+            if entries.setdefault(key, tree) is tree:
+                lines[key] = _line(key_node)
+            else:
+                first = lines[key]
+                self._report.locate(below, _line(key_node))
+                self._report.say(below, f'duplicate field "{key}", first set on line {first}')
+        return Mapping(entries, line, lines)
+
+    def _pairs(self, node: yaml.Node) -> Iterator[tuple[yaml.Node, yaml.Node]]:
+        for key, value in node.value:
+            if key.tag == _PLAIN and key.value == _MERGE:
+                yield from self._merged(value)
+            else:
+                yield key, value
+
+    def _merged(self, node: yaml.Node) -> Iterator[tuple[yaml.Node, yaml.Node]]:
+        sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        for each in sources:
+            self._enter(each, _line(node))
+            if not isinstance(each, yaml.MappingNode):
+                wanted = "map merge requires map or sequence of maps as the value"
+                self._report.unreadable(_line(node), f"not YAML: {wanted}")
+            yield from self._pairs(each)
+            self._open.discard(id(each))
+
+    def _key(self, node: yaml.Node) -> str:
+        value = self._scalar(node, _line(node)).value if isinstance(node, yaml.ScalarNode) else None
+        if value is None:
+            self._report.unreadable(_line(node), "not YAML: a key must be a plain value")
+        return value if isinstance(value, str) else json.dumps(value)
+
+
+def _line(node: yaml.Node) -> int:
+    return int(node.start_mark.line) + 1

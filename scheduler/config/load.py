@@ -1,0 +1,257 @@
+"""Reading and writing the whole configuration: the entrance to this package.
+
+`parse` takes a text through all stages (document, codecs, rules, profiles) and either returns
+complete settings or raises every problem at once. `read` is the one place of the package that
+touches a file.
+
+Source: kube-scheduler v1.36.3 cmd/kube-scheduler/app/options LoadConfigFromFile,
+ApplyLeaderElectionTo, ApplyDeprecated.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping as Lookup
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
+
+from scheduler.config import catalog, document, profiles, rules
+from scheduler.config.codecs import BOOLEAN, optional
+from scheduler.config.document import Json, Mapping, Scalar, Tree
+from scheduler.config.plugin_sets import API_VERSION
+from scheduler.config.problems import Report
+from scheduler.config.profiles import PROFILES, ProfileEntry
+from scheduler.config.records import Record, wire
+from scheduler.config.settings import ClientConnection, Common, ProfileSettings, Settings
+
+__all__ = [
+    "KIND",
+    "DeprecatedFlags",
+    "LeaderElectionFlags",
+    "defaults",
+    "dump",
+    "override",
+    "parse",
+    "read",
+]
+
+#: The only kind of document that is understood.
+KIND: Final = "KubeSchedulerConfiguration"
+
+#: Burst of a rate limit whose file does not mention it.
+_BURST: Final = 100
+
+C = TypeVar("C", bound=Common)
+
+#: The deprecated flags that do not belong to the connection.
+_PROFILING: Final = ("enable_profiling", "enable_contention_profiling")
+
+_NO_PLUGINS: Final[Lookup[str, frozenset[str]]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderElectionFlags:
+    """What the command line says about leader election; it wins over the file.
+
+    The fields are those of `LeaderElection`; None means that the flag was not given.
+    """
+
+    leader_elect: bool | None = None
+    lease_duration_seconds: float | None = None
+    renew_deadline_seconds: float | None = None
+    retry_period_seconds: float | None = None
+    resource_lock: str | None = None
+    resource_name: str | None = None
+    resource_namespace: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeprecatedFlags:
+    """Flags that count only when there is no configuration file; None means not given."""
+
+    kubeconfig: str | None = None
+    #: Requests a second; 0 and negative numbers mean no limit.
+    qps: float | None = None
+    burst: int | None = None
+    content_type: str | None = None
+    enable_profiling: bool | None = None
+    enable_contention_profiling: bool | None = None
+
+
+_NO_ELECTION: Final = LeaderElectionFlags()
+_NO_DEPRECATED: Final = DeprecatedFlags()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Manifest(Common):
+    """The document as it stands in the file, after decoding and before anything is settled."""
+
+    enable_contention_profiling: bool | None = wire(
+        "enableContentionProfiling", optional(BOOLEAN), None
+    )
+    profiles: tuple[ProfileEntry, ...] = wire("profiles", PROFILES, ())
+
+
+_MANIFEST: Final = Record.of(_Manifest, ignored=("apiVersion", "kind"))
+_SETTINGS: Final = Record.of(Settings)
+
+
+def parse(
+    text: str,
+    *,
+    source: str,
+    extra_plugins: Lookup[str, frozenset[str]] = _NO_PLUGINS,
+    leader_election: LeaderElectionFlags = _NO_ELECTION,
+) -> Settings:
+    """Return the settings that a configuration text describes.
+
+    Args:
+        text: YAML, or JSON when it begins with `{`.
+        source: name of the text in error messages, usually the path of its file.
+        extra_plugins: plugins beyond those of kube-scheduler, each with the names of the
+            extension points that it implements (as in the file: `preFilter`, ...).
+        leader_election: flags that replace values of the file before the rules are applied.
+
+    Raises:
+        UnreadableConfigError: The text is neither YAML nor JSON.
+        ConfigError: The text breaks rules; all of them are named.
+        ValueError: A name in *extra_plugins* is taken, or one of its points does not exist.
+    """
+    plugins = catalog.merged(extra_plugins)
+    report = Report(source)
+    report.locate("", 1)
+    tree = document.read(text, report)
+    _check_type(tree, report)
+    manifest = _with_election(_MANIFEST.read(tree, "", report), leader_election)
+    rules.check(manifest, report)
+    ignored = tuple(
+        resource.name
+        for extender in manifest.extenders
+        for resource in extender.managed_resources
+        if resource.ignored_by_scheduler
+    )
+    settled = profiles.settle(manifest.profiles, plugins, ignored, report)
+    report.finish()
+    return _complete(manifest, settled)
+
+
+def read(
+    path: str | Path,
+    *,
+    extra_plugins: Lookup[str, frozenset[str]] = _NO_PLUGINS,
+    leader_election: LeaderElectionFlags = _NO_ELECTION,
+) -> Settings:
+    """Return the settings in a file; see `parse`.
+
+    Raises:
+        OSError: The file cannot be read.
+        ConfigError: As for `parse`.
+    """
+    source = str(path)
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        Report(source).unreadable(line, f"not UTF-8: {error.reason}")
+    return parse(text, source=source, extra_plugins=extra_plugins, leader_election=leader_election)
+
+
+def defaults(
+    *,
+    extra_plugins: Lookup[str, frozenset[str]] = _NO_PLUGINS,
+) -> Settings:
+    """Return the settings without any configuration."""
+    text = json.dumps({"apiVersion": API_VERSION, "kind": KIND})
+    return parse(text, source="defaults", extra_plugins=extra_plugins)
+
+
+def override(
+    settings: Settings,
+    *,
+    leader_election: LeaderElectionFlags = _NO_ELECTION,
+    deprecated: DeprecatedFlags = _NO_DEPRECATED,
+) -> Settings:
+    """Return the settings with values of the command line in them.
+
+    Args:
+        settings: without a file, the `defaults`. With one, give *leader_election* to `read`
+            instead: a flag may repair what is wrong in the file.
+        leader_election: flags that always count.
+        deprecated: flags that count only without a file.
+
+    Raises:
+        ConfigError: A flag breaks a rule.
+    """
+    given = _given(deprecated)
+    profiling = {name: given.pop(name) for name in _PROFILING if name in given}
+    client = _limited(dataclasses.replace(settings.client_connection, **given))
+    changed = dataclasses.replace(settings, client_connection=client, **profiling)
+    changed = _with_election(changed, leader_election)
+    report = Report("command line")
+    rules.check(changed, report)
+    report.finish()
+    return changed
+
+
+def dump(settings: Settings) -> dict[str, Json]:
+    """Return the effective configuration as the document that describes it.
+
+    Every extension point is spelled out and nothing is left to defaults, so `parse` gives equal
+    settings back (with the same *extra_plugins*).
+    """
+    written: dict[str, Json] = {"apiVersion": API_VERSION, "kind": KIND}
+    body = _SETTINGS.write(settings)
+    if isinstance(body, dict):
+        written.update(body)
+    written["profiles"] = [profiles.write(each) for each in settings.profiles]
+    return written
+
+
+def _check_type(tree: Tree, report: Report) -> None:
+    """Make sure that this is a document of our kind; nothing else in it could be judged."""
+    entries = tree.entries if isinstance(tree, Mapping) else {}
+    absent = Scalar(None, None)
+    right = True
+    for name, want in (("apiVersion", API_VERSION), ("kind", KIND)):
+        tree = entries.get(name, absent)
+        report.locate(name, tree.line)
+        value = document.plain(tree)
+        if value is None:
+            report.required(name, f'must be "{want}"')
+        elif value != want:
+            report.invalid(name, value, f'must be "{want}"')
+        right = right and value == want
+    if not right:
+        report.finish()
+
+
+def _complete(manifest: _Manifest, settled: tuple[ProfileSettings, ...]) -> Settings:
+    common = {each.name: getattr(manifest, each.name) for each in dataclasses.fields(Common)}
+    common["client_connection"] = _limited(manifest.client_connection)
+    common["extenders"] = tuple(sorted(manifest.extenders, key=lambda each: each.ignorable))
+    contention = manifest.enable_contention_profiling
+    return Settings(
+        **common,
+        enable_contention_profiling=(
+            manifest.enable_profiling if contention is None else contention
+        ),
+        profiles=settled,
+    )
+
+
+def _limited(client: ClientConnection) -> ClientConnection:
+    """Return the connection with the rate limit that its numbers mean."""
+    if client.qps is None or client.qps <= 0:
+        return dataclasses.replace(client, qps=None)
+    return dataclasses.replace(client, burst=client.burst or _BURST)
+
+
+def _given(flags: LeaderElectionFlags | DeprecatedFlags) -> dict[str, Any]:
+    held = {each.name: getattr(flags, each.name) for each in dataclasses.fields(flags)}
+    return {name: value for name, value in held.items() if value is not None}
+
+
+def _with_election(common: C, flags: LeaderElectionFlags) -> C:
+    election = dataclasses.replace(common.leader_election, **_given(flags))
+    return dataclasses.replace(common, leader_election=election)

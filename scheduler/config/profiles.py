@@ -1,0 +1,279 @@
+"""Profiles: from what the file says about them to their expanded settings.
+
+Fourth stage of reading, after `rules`. Profiles are judged like kube-scheduler does when it
+builds its frameworks: each must sort the queue with one plugin, the same in all of them, and be
+able to bind.
+
+Source: kube-scheduler v1.36.3 pkg/scheduler/apis/config/v1/defaults.go
+setDefaults_KubeSchedulerProfile; pkg/scheduler/apis/config/validation/validation.go
+validateKubeSchedulerProfile, validatePluginConfig, validateCommonQueueSort;
+pkg/scheduler/framework/runtime/framework.go NewFramework; pkg/scheduler/profile/profile.go
+cfgValidator; pkg/scheduler/scheduler.go buildExtenders.
+Differs: a single profile without a name is called `preemptive-scheduler`.
+"""
+
+# ruff: noqa: RUF009 -- `wire` makes a dataclass field, evaluating it once is the point
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from scheduler.config import args_rules, document, rules
+from scheduler.config.args import CODECS, TYPES, ForeignArgs, NodeResourcesFitArgs, PluginArgs
+from scheduler.config.catalog import REMOVED, Point
+from scheduler.config.codecs import INT32, STRING, TREE, Codec, Mismatch, array, optional
+from scheduler.config.document import Json, Scalar, Tree
+from scheduler.config.plugin_sets import (
+    API_VERSION,
+    DEFAULT,
+    MULTI_POINT,
+    SETS,
+    Entry,
+    Expansion,
+    PluginSet,
+    merge,
+    removed_message,
+)
+from scheduler.config.problems import Report
+from scheduler.config.records import Record, wire
+from scheduler.config.settings import OUR_NAME, ProfileSettings, Weighted
+
+__all__ = ["PROFILES", "ProfileEntry", "settle", "write"]
+
+_NULL: Final = Scalar(None, None)
+_NO_ARGS: Final = ForeignArgs(None)
+
+#: No plugin has this name, and other names without a plugin pass; kube-scheduler refuses this one.
+_MISSPELT: Final = "NodeResourcesFitArgs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArgsEntry:
+    """Settings of one plugin in the file; the plugin decides about their type."""
+
+    name: str = wire("name", STRING, "")
+    args: Tree = wire("args", TREE, _NULL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileEntry:
+    """A profile in the file."""
+
+    scheduler_name: str | None = wire("schedulerName", optional(STRING), None)
+    percentage_of_nodes_to_score: int | None = wire(
+        "percentageOfNodesToScore", optional(INT32), None
+    )
+    plugins: dict[str, PluginSet] | None = wire("plugins", optional(SETS), None)
+    plugin_config: tuple[ArgsEntry, ...] = wire("pluginConfig", array(Record.of(ArgsEntry)), ())
+
+
+#: Codec of the list of profiles.
+PROFILES: Final[Codec[tuple[ProfileEntry, ...]]] = array(Record.of(ProfileEntry))
+
+
+def settle(
+    entries: Sequence[ProfileEntry],
+    catalog: Mapping[str, frozenset[Point]],
+    ignored_resources: tuple[str, ...],
+    report: Report,
+) -> tuple[ProfileSettings, ...]:
+    """Return the settings of all profiles.
+
+    Args:
+        entries: the profiles of the file; none means one with all defaults.
+        catalog: the plugins that exist.
+        ignored_resources: what extenders take over from NodeResourcesFit; if any, it replaces
+            what the profiles themselves ignore.
+        report: takes every problem.
+    """
+    entries = entries or (ProfileEntry(),)
+    if len(entries) == 1 and entries[0].scheduler_name is None:
+        entries = (dataclasses.replace(entries[0], scheduler_name=OUR_NAME),)
+    drafts = [_Draft(each, f"profiles[{i}]", catalog, report) for i, each in enumerate(entries)]
+    _check_scheduler_names(drafts, report)
+    _check_queue_sort(drafts, report)
+    return tuple(each.settings(ignored_resources) for each in drafts)
+
+
+class _Draft:
+    """One profile while it is put together."""
+
+    def __init__(
+        self,
+        entry: ProfileEntry,
+        path: str,
+        catalog: Mapping[str, frozenset[Point]],
+        report: Report,
+    ) -> None:
+        self.path = path
+        self.name = entry.scheduler_name or ""
+        self.percentage = entry.percentage_of_nodes_to_score
+        self._report = report
+        rules.check_percentage(f"{path}.percentageOfNodesToScore", self.percentage, report)
+        written, empty = entry.plugins or {}, PluginSet()
+        sets = {
+            name: written.get(name, empty).placed(f"{path}.plugins.{name}")
+            for name in (MULTI_POINT, *Point)
+        }
+        self.queue_sort = sets[Point.QUEUE_SORT].meaning
+        sets[MULTI_POINT] = merge(DEFAULT, sets[MULTI_POINT])
+        self.expansion = Expansion(sets, catalog, report)
+        self.args = {
+            each.name: self._read(each, f"{path}.pluginConfig[{i}]")
+            for i, each in self._distinct(entry.plugin_config)
+        }
+        self._places = {each.name: i for i, each in self._distinct(entry.plugin_config)}
+        self._check_points()
+
+    def place(self, plugin: str) -> str:
+        """Return the path of the settings of a plugin."""
+        path = f"{self.path}.pluginConfig"
+        return f"{path}[{self._places[plugin]}].args" if plugin in self._places else path
+
+    def settings(self, ignored_resources: tuple[str, ...]) -> ProfileSettings:
+        """Return the finished profile; the settings of its plugins are judged last."""
+        args: dict[str, PluginArgs] = dict(self.args)
+        for name in self.expansion.mentioned:
+            if name in TYPES:
+                args.setdefault(name, TYPES[name]())
+        fit = args.get(NodeResourcesFitArgs.plugin)
+        if ignored_resources:
+            if isinstance(fit, NodeResourcesFitArgs):
+                fit = dataclasses.replace(fit, ignored_resources=ignored_resources)
+                args[NodeResourcesFitArgs.plugin] = fit
+            else:
+                self._report.say(self.path, "can't find NodeResourcesFitArgs in plugin config")
+        self._check_args(args)
+        return ProfileSettings(
+            scheduler_name=self.name,
+            percentage_of_nodes_to_score=self.percentage,
+            args=MappingProxyType(args),
+            **self._points(),
+        )
+
+    def _points(self) -> dict[str, Any]:
+        names = {point.attribute: self.expansion.names(point) for point in Point}
+        weighted = {
+            point.attribute: self.expansion.weighted(point, f"{self.path}.plugins.{point}")
+            for point in (Point.SCORE, Point.PLACEMENT_SCORE)
+        }
+        return names | weighted
+
+    def _distinct(self, entries: Sequence[ArgsEntry]) -> list[tuple[int, ArgsEntry]]:
+        first: dict[str, int] = {}
+        for i, each in enumerate(entries):
+            path = f"{self.path}.pluginConfig[{i}]"
+            if first.setdefault(each.name, i) != i:
+                self._report.duplicate(path, each.name)
+            if each.name in REMOVED:
+                self._report.say(path, removed_message(each.name))
+            if each.name == _MISSPELT:
+                shown = document.plain(each.args)
+                self._report.invalid(f"{path}.args", shown, "has to match plugin args")
+        return [(i, entries[i]) for i in first.values()]
+
+    def _read(self, entry: ArgsEntry, path: str) -> PluginArgs:
+        if entry.name not in CODECS:
+            return ForeignArgs(document.plain(entry.args))
+        at = f"{path}.args"
+        if isinstance(entry.args, Scalar) and entry.args.value is None:
+            return TYPES[entry.name]()
+        try:
+            args: PluginArgs = CODECS[entry.name].read(entry.args, at, self._report)
+        except Mismatch as error:
+            self._report.broken(at, str(error))
+            return TYPES[entry.name]()
+        _check_kind(entry, at, self._report)
+        return args
+
+    def _check_args(self, args: Mapping[str, PluginArgs]) -> None:
+        mentioned = self.expansion.mentioned
+        for name, each in args.items():
+            if name == NodeResourcesFitArgs.plugin and name not in mentioned:
+                continue  # judged by the plugin itself, which does not exist here
+            args_rules.check(each, self.place(name), self._report)
+
+    def _check_points(self) -> None:
+        path = f"{self.path}.plugins"
+        if not (self.expansion.sound and self._report.is_whole(path)):
+            return
+        profile = f'profile with scheduler name "{self.name}"'
+        sorters = len(self.expansion.names(Point.QUEUE_SORT))
+        if sorters != 1:
+            message = f"only one queue sort plugin required for {profile}, but got {sorters}"
+            self._report.say(f"{path}.{Point.QUEUE_SORT}", message)
+        if not self.expansion.names(Point.BIND):
+            message = f"at least one bind plugin is needed for {profile}"
+            self._report.say(f"{path}.{Point.BIND}", message)
+        if len(self.expansion.names(Point.PLACEMENT_GENERATE)) > 1:
+            message = f"at most one placement generate plugin is allowed for {profile}"
+            self._report.say(f"{path}.{Point.PLACEMENT_GENERATE}", message)
+
+
+def _check_kind(entry: ArgsEntry, path: str, report: Report) -> None:
+    if not isinstance(entry.args, document.Mapping):
+        return
+    for name, want in (("apiVersion", API_VERSION), ("kind", f"{entry.name}Args")):
+        tree = entry.args.entries.get(name, _NULL)
+        value = tree.value if isinstance(tree, Scalar) else document.plain(tree)
+        if value not in (None, "", want):
+            message = f"args for plugin {entry.name} were not of type {want}"
+            report.invalid(f"{path}.{name}", value, message)
+
+
+def _check_scheduler_names(drafts: Sequence[_Draft], report: Report) -> None:
+    first: dict[str, str] = {}
+    for each in drafts:
+        path = f"{each.path}.schedulerName"
+        if not each.name:
+            report.required(path)
+        elif each.name in first:
+            report.duplicate(path, each.name, f"first set by {first[each.name]}")
+        else:
+            first[each.name] = path
+
+
+def _check_queue_sort(drafts: Sequence[_Draft], report: Report) -> None:
+    """Check that all profiles sort the one queue that they share in the same way."""
+    first = drafts[0]
+    sorters = first.expansion.names(Point.QUEUE_SORT)
+    for each in drafts[1:]:
+        path = f"{each.path}.plugins.{Point.QUEUE_SORT}"
+        own = each.expansion.names(Point.QUEUE_SORT)
+        sound = first.expansion.sound and each.expansion.sound
+        if sound and (each.queue_sort != first.queue_sort or own != sorters):
+            report.invalid(path, list(own), "must be the same for all profiles")
+        for name in sorters[:1]:
+            theirs, ours = first.args.get(name, _NO_ARGS), each.args.get(name, _NO_ARGS)
+            if theirs != ours:
+                report.say(each.place(name), "queueSort must be the same for all profiles")
+
+
+def write(profile: ProfileSettings) -> Json:
+    """Return a profile as it stands in a file, with every extension point spelled out."""
+    sets = {MULTI_POINT: PluginSet(disabled=(Entry(name="*"),))}
+    for point in Point:
+        held: Sequence[str | Weighted] = getattr(profile, point.attribute)
+        enabled = (
+            Entry(name=each.name, weight=each.weight)
+            if isinstance(each, Weighted)
+            else Entry(name=each)
+            for each in held
+        )
+        sets[point] = PluginSet(enabled=tuple(enabled))
+    written: dict[str, Json] = {"schedulerName": profile.scheduler_name}
+    if profile.percentage_of_nodes_to_score is not None:
+        written["percentageOfNodesToScore"] = profile.percentage_of_nodes_to_score
+    written["plugins"] = SETS.write(sets)
+    written["pluginConfig"] = [_write_args(name, each) for name, each in profile.args.items()]
+    return written
+
+
+def _write_args(name: str, args: PluginArgs) -> Json:
+    if isinstance(args, ForeignArgs):
+        return {"name": name} if args.value is None else {"name": name, "args": args.value}
+    body = CODECS[name].write(args)
+    kind: dict[str, Json] = {"apiVersion": API_VERSION, "kind": f"{name}Args"}
+    return {"name": name, "args": kind | body if isinstance(body, dict) else kind}

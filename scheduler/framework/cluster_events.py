@@ -1,0 +1,102 @@
+"""Cluster events: which changes can lift which rejection.
+
+Source: kube-scheduler v1.36.3 framework/events.go, framework/types.go MatchClusterEvents.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntFlag, StrEnum
+from typing import Any
+
+from scheduler.model.objects import Pod
+
+__all__ = ["Action", "ClusterEvent", "Hint", "Resource", "Wake", "always"]
+
+
+class Resource(StrEnum):
+    """What changed."""
+
+    ANY = "*"
+    POD = "Pod"
+    ASSIGNED_POD = "AssignedPod"
+    UNSCHEDULABLE_POD = "UnschedulablePod"
+    NODE = "Node"
+
+
+class Action(IntFlag):
+    """How it changed; the order of the bits is upstream's and decides matches."""
+
+    ADD = 1 << 0
+    DELETE = 1 << 1
+    UPDATE_NODE_ALLOCATABLE = 1 << 2
+    UPDATE_NODE_LABEL = 1 << 3
+    UPDATE_NODE_TAINT = 1 << 4
+    UPDATE_NODE_CONDITION = 1 << 5
+    UPDATE_NODE_ANNOTATION = 1 << 6
+    UPDATE_NODE_DECLARED_FEATURE = 1 << 7
+    UPDATE_POD_LABEL = 1 << 8
+    UPDATE_POD_SCALE_DOWN = 1 << 9
+    UPDATE_POD_TOLERATION = 1 << 10
+    UPDATE_POD_SCHEDULING_GATES_ELIMINATED = 1 << 11
+    UPDATE_POD_GENERATED_RESOURCE_CLAIM = 1 << 12
+    #: Something else changed; only plugins that want every update hear of it.
+    UPDATE_OTHER = 1 << 13
+    UPDATE = (1 << 14) - 4
+    ALL = (1 << 14) - 1
+
+
+_LABELS = {
+    Action.ADD: "Add",
+    Action.DELETE: "Delete",
+    Action.UPDATE_NODE_ALLOCATABLE: "UpdateNodeAllocatable",
+    Action.UPDATE_NODE_LABEL: "UpdateNodeLabel",
+    Action.UPDATE_NODE_TAINT: "UpdateNodeTaint",
+    Action.UPDATE_NODE_CONDITION: "UpdateNodeCondition",
+    Action.UPDATE_NODE_ANNOTATION: "UpdateNodeAnnotation",
+    Action.UPDATE_NODE_DECLARED_FEATURE: "UpdateNodeDeclaredFeature",
+    Action.UPDATE_POD_LABEL: "UpdatePodLabel",
+    Action.UPDATE_POD_SCALE_DOWN: "UpdatePodScaleDown",
+    Action.UPDATE_POD_TOLERATION: "UpdatePodToleration",
+    Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED: "UpdatePodSchedulingGatesEliminated",
+    Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM: "UpdatePodGeneratedResourceClaim",
+    Action.UPDATE_OTHER: "Update",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEvent:
+    """One change of one kind of object."""
+
+    resource: Resource
+    action: Action
+
+    @property
+    def label(self) -> str:
+        """The text that metrics carry."""
+        return f"{self.resource.value}{_LABELS[self.action]}"
+
+    def matched_by(self, resource: Resource, action: Action) -> bool:
+        """Tell whether a plugin that registered this resource and action hears of the event."""
+        pods = (Resource.ASSIGNED_POD, Resource.UNSCHEDULABLE_POD)
+        same = resource in (self.resource, Resource.ANY) or (
+            resource is Resource.POD and self.resource in pods
+        )
+        return same and bool(action & self.action)
+
+
+#: `(waiting pod, old object, new object) -> whether the change can help it`.
+Hint = Callable[[Pod, Any, Any], bool]
+
+
+def always(_pod: Pod, _old: object, _new: object) -> bool:
+    """Take every event of the kind for helpful."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """A plugin's registration: events that may lift its rejections."""
+
+    resource: Resource
+    action: Action
+    hint: Hint = always

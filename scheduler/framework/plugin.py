@@ -1,0 +1,242 @@
+"""What a plugin is.
+
+A plugin is one rule. For each class of equal pods it is *compiled* once into a predicate (filter)
+or a priority (score): an object that already knows what the pod asks for and judges any view of
+nodes, all rows at once. A plugin that has nothing to say about a class compiles to `None` and
+costs that class nothing.
+
+    Filter.predicate(pod) -> Predicate.codes(nodes) -> (n,) verdict codes, 0 where the pod fits
+    Score.priority(pod)   -> Priority.scores(nodes) -> (n,) raw scores; .normalise(raw) -> [0, 100]
+
+Each predicate and priority says what its result `reads`. Results that read only a node's own
+facts, or those and its pods, are kept per row and recomputed for changed rows only; all others
+are computed for each attempt. A rule must judge a node the same alone as among others.
+
+Axes: n rows of a view.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+
+from scheduler.framework.cluster_events import Wake
+from scheduler.framework.verdicts import Verdict, Verdicts
+from scheduler.model.objects import Node, Pod
+from scheduler.state.arrays import Bool, Codes, Scores
+from scheduler.state.cluster import Cluster
+from scheduler.state.nodes import Nodes
+
+__all__ = [
+    "MAX_SCORE",
+    "PASS",
+    "SKIP",
+    "Filter",
+    "Gatekeeper",
+    "NodeFilter",
+    "Plugin",
+    "PostFilter",
+    "PostFilterSaid",
+    "Predicate",
+    "Prepared",
+    "Priority",
+    "Reads",
+    "Rejected",
+    "Score",
+    "Signal",
+    "normalise_to_max",
+]
+
+MAX_SCORE = 100
+
+
+class Reads(IntEnum):
+    """What the result for a row depends on."""
+
+    #: Only the node's own facts.
+    NODE = 0
+    #: The node's own facts and the pods on it.
+    PODS = 1
+    #: More than the row itself: counters of its domain, volumes, the set of feasible nodes.
+    CLUSTER = 2
+
+
+class Signal(IntEnum):
+    """The two plain answers of `prepare`."""
+
+    PASS = 0
+    #: The rule has nothing to say in this attempt.
+    SKIP = 1
+
+
+PASS = Signal.PASS
+SKIP = Signal.SKIP
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The whole pod is rejected before any node is looked at (PreFilter)."""
+
+    verdict: Verdict
+
+
+Prepared: TypeAlias = Signal | Rejected
+
+
+class Plugin(Protocol):
+    """What every plugin has."""
+
+    @property
+    def name(self) -> str:
+        """The name, as in the configuration file."""
+        ...
+
+    def wakes(self) -> Sequence[Wake]:
+        """Return which changes may lift a rejection by this plugin."""
+        ...
+
+
+class Predicate(ABC):
+    """A filter, compiled for one class of pods."""
+
+    #: What a verdict about a row depends on.
+    reads: Reads = Reads.NODE
+    #: Whether a pod more on a node can never turn a rejection into a fit.
+    monotone: bool = True
+    #: The only nodes that can take the pod, by name; `None` when all can.
+    only: frozenset[str] | None = None
+
+    def prepare(self) -> Prepared:
+        """Say something about the pod as a whole, before any node is looked at."""
+        return PASS
+
+    @abstractmethod
+    def codes(self, nodes: Nodes) -> Codes:
+        """Return, (n,), a verdict code for each node, 0 where the pod fits."""
+
+    def fits(self, nodes: Nodes) -> Bool:
+        """Return, (n,), where the pod fits; for those who do not ask why."""
+        fits: Bool = self.codes(nodes) == 0
+        return fits
+
+
+class Priority(ABC):
+    """A score, compiled for one class of pods."""
+
+    #: What a raw score depends on.
+    reads: Reads = Reads.NODE
+    #: Whether raw scores have to be normalised over the feasible nodes.
+    normalised: bool = False
+
+    def prepare(self) -> Signal:
+        """Say whether the rule scores at all in this attempt."""
+        return PASS
+
+    def token(self) -> Hashable:
+        """Return a value that changes when the raw scores of all rows have to be recomputed."""
+        return None
+
+    @abstractmethod
+    def scores(self, nodes: Nodes) -> Scores:
+        """Return, (n,), the raw score of each node."""
+
+    def normalise(self, raw: Scores) -> Scores:
+        """Return, (n,), scores from 0 to 100 for the raw scores of all feasible nodes."""
+        return raw
+
+
+@runtime_checkable
+class Gatekeeper(Protocol):
+    """PreEnqueue: keeps pods out of the queue."""
+
+    @property
+    def name(self) -> str:
+        """The name, as in the configuration file."""
+        ...
+
+    def gate(self, pod: Pod) -> str | None:
+        """Return why the pod must not be scheduled yet, `None` when it may."""
+        ...
+
+
+@runtime_checkable
+class Filter(Protocol):
+    """PreFilter and Filter."""
+
+    @property
+    def name(self) -> str:
+        """The name, as in the configuration file."""
+        ...
+
+    def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> Predicate | None:
+        """Compile the rule for pods like this one; `None` when it never rejects them."""
+        ...
+
+
+@runtime_checkable
+class NodeFilter(Protocol):
+    """The simple form of a filter: one node at a time, run on the survivors of all others."""
+
+    #: What `admit` may return: index 0 stands for *fits*, the others are reasons.
+    reasons: ClassVar[tuple[str, ...]]
+
+    @property
+    def name(self) -> str:
+        """The name, as in the configuration file."""
+        ...
+
+    def admit(self, pod: Pod, node: Node, pods: Sequence[Pod]) -> int:
+        """Return 0 when the node takes the pod, else the index of the reason why not."""
+        ...
+
+
+@runtime_checkable
+class Score(Protocol):
+    """PreScore, Score and NormalizeScore."""
+
+    @property
+    def name(self) -> str:
+        """The name, as in the configuration file."""
+        ...
+
+    def priority(self, pod: Pod, cluster: Cluster) -> Priority | None:
+        """Compile the rule for pods like this one; `None` when it does not score them."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PostFilterSaid:
+    """What a PostFilter plugin without a cure adds to the message."""
+
+    message: str
+    #: Whether it ends the phase: no later plugin is asked.
+    ends: bool = False
+
+
+@runtime_checkable
+class PostFilter(Protocol):
+    """A cure for pods that fit nowhere."""
+
+    @property
+    def name(self) -> str:
+        """The name, as in the configuration file."""
+        ...
+
+    def post_filter(self, pod: Pod, *, prefilter_rejected_by: str | None) -> PostFilterSaid:
+        """Say what there is to say; preemption itself is the core's own cure."""
+        ...
+
+
+def normalise_to_max(raw: Scores, *, reverse: bool = False) -> Scores:
+    """Scale scores so that the best gets 100, or 0 when reversed; integer division.
+
+    Source: kube-scheduler v1.36.3 plugins/helper.DefaultNormalizeScore.
+    """
+    top = int(raw.max(initial=0))
+    if top == 0:
+        return np.full_like(raw, MAX_SCORE) if reverse else raw
+    scaled = raw * MAX_SCORE // top
+    return MAX_SCORE - scaled if reverse else scaled

@@ -1,0 +1,115 @@
+"""A profile: which plugins judge the pods of one scheduler name, in which order."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.framework.plugin import (
+    Filter,
+    Gatekeeper,
+    NodeFilter,
+    Plugin,
+    PostFilter,
+    Predicate,
+    Priority,
+    Reads,
+    Score,
+)
+from scheduler.framework.verdicts import Verdict, Verdicts
+from scheduler.model.objects import Pod
+from scheduler.state.arrays import Codes
+from scheduler.state.cluster import Cluster
+from scheduler.state.nodes import Nodes
+
+__all__ = ["PREEMPTION", "Profile", "registrations"]
+
+#: The post-filter plugin whose work the core does itself.
+PREEMPTION = "DefaultPreemption"
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The plugins of one scheduler name, in the order of each extension point."""
+
+    scheduler_name: str
+    gatekeepers: tuple[Gatekeeper, ...] = ()
+    filters: tuple[Filter | NodeFilter, ...] = ()
+    #: Score plugins with their weights.
+    scores: tuple[tuple[Score, int], ...] = ()
+    #: Plugins asked when a pod fits nowhere; `PREEMPTION` stands for preemption.
+    post_filters: tuple[PostFilter | str, ...] = ()
+    #: What may lift a rejection, by plugin.
+    wakes: tuple[tuple[str, Wake], ...] = ()
+
+    def predicates(
+        self, pod: Pod, cluster: Cluster, verdicts: Verdicts
+    ) -> Iterator[tuple[str, Predicate]]:
+        """Compile the filters for a class of pods, in order; those with nothing to say left out."""
+        for plugin in self.filters:
+            if isinstance(plugin, Filter):
+                predicate = plugin.predicate(pod, cluster, verdicts)
+            else:
+                predicate = _OneByOne(plugin, pod, cluster, verdicts)
+            if predicate is not None:
+                yield plugin.name, predicate
+
+    def priorities(self, pod: Pod, cluster: Cluster) -> Iterator[tuple[str, int, Priority]]:
+        """Compile the scores for a class of pods, with their weights."""
+        for plugin, weight in self.scores:
+            priority = plugin.priority(pod, cluster)
+            if priority is not None:
+                yield plugin.name, weight, priority
+
+    def gate(self, pod: Pod) -> tuple[str, str] | None:
+        """Return the plugin that keeps a pod out of the queue, and why; `None` if none does."""
+        for plugin in self.gatekeepers:
+            reason = plugin.gate(pod)
+            if reason is not None:
+                return plugin.name, reason
+        return None
+
+
+class _OneByOne(Predicate):
+    """Lets a filter in the simple form judge the survivors of all others."""
+
+    reads: Reads = Reads.CLUSTER
+    monotone: bool = False
+
+    def __init__(self, plugin: NodeFilter, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> None:
+        self._plugin = plugin
+        self._pod = pod
+        self._pods = cluster.pods
+        self._codes = [
+            verdicts.code(Verdict(plugin.name, (reason,), resolvable=True)) if place else 0
+            for place, reason in enumerate(plugin.reasons)
+        ]
+
+    def codes(self, nodes: Nodes) -> Codes:
+        codes = np.zeros(len(nodes), dtype=np.uint16)
+        for position, row in enumerate(nodes.rows.tolist()):
+            node = nodes.columns.nodes[row]
+            if node is not None:
+                pods = [self._pods.pod(slot) for slot in nodes.slots(position, self._pods)]
+                codes[position] = self._codes[self._plugin.admit(self._pod, node, pods)]
+        return codes
+
+
+def registrations(plugins: Sequence[Plugin]) -> tuple[tuple[str, Wake], ...]:
+    """Return which changes may lift rejections, by plugin.
+
+    A plugin that waits for new nodes but not for taints is woken by every change of taints too: a
+    node that was tainted when it was added may have been left out for its taints alone.
+
+    Source: kube-scheduler v1.36.3 scheduler.buildQueueingHintMap.
+    """
+    found: list[tuple[str, Wake]] = []
+    for plugin in plugins:
+        wakes = plugin.wakes()
+        found += [(plugin.name, wake) for wake in wakes]
+        actions = [wake.action for wake in wakes if wake.resource is Resource.NODE]
+        adds = any(action & Action.ADD for action in actions)
+        if adds and not any(action & Action.UPDATE_NODE_TAINT for action in actions):
+            found.append((plugin.name, Wake(Resource.NODE, Action.UPDATE_NODE_TAINT)))
+    return tuple(found)

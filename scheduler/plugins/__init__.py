@@ -1,0 +1,1 @@
+"""One scheduling rule a file, named as in kube-scheduler."""

@@ -1,0 +1,22 @@
+"""DefaultBinder: binds through the API server.
+
+The writer executes the binding; the plugin exists so that a configuration can name it.
+
+Source: kube-scheduler v1.36.3 plugins/defaultbinder.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from scheduler.framework.cluster_events import Wake
+
+__all__ = ["DefaultBinder"]
+
+
+class DefaultBinder:
+    """Binding by POST to the pod's `binding` subresource."""
+
+    name: ClassVar[str] = "DefaultBinder"
+
+    def wakes(self) -> Sequence[Wake]:
+        return ()

@@ -1,0 +1,74 @@
+"""ImageLocality: likes nodes that have the pod's images already.
+
+Source: kube-scheduler v1.36.3 plugins/imagelocality.
+"""
+
+from collections.abc import Hashable, Sequence
+from typing import ClassVar, Final
+
+import numpy as np
+
+from scheduler.framework.cluster_events import Wake
+from scheduler.framework.plugin import MAX_SCORE, Priority
+from scheduler.model.objects import Pod
+from scheduler.state.arrays import Scores
+from scheduler.state.cluster import Cluster
+from scheduler.state.columns import Columns
+from scheduler.state.nodes import Nodes
+
+__all__ = ["ImageLocality"]
+
+_MIB: Final = 1024 * 1024
+#: Bytes of images below which a node gets no points, and per container those for all points.
+_MIN_BYTES: Final = 23 * _MIB
+_MAX_BYTES_PER_CONTAINER: Final = 1000 * _MIB
+
+
+class ImageLocality:
+    """Scores by the bytes of images that need no pull, spread-out images more."""
+
+    name: ClassVar[str] = "ImageLocality"
+
+    def priority(self, pod: Pod, cluster: Cluster) -> Priority | None:
+        containers = [*pod.spec.init_containers, *pod.spec.containers]
+        volumes = [each.image.reference for each in pod.spec.volumes if each.image is not None]
+        names = [*(each.image for each in containers), *volumes]
+        return _Images([_normalised(name) for name in names], len(containers), cluster.columns)
+
+    def wakes(self) -> Sequence[Wake]:
+        return ()
+
+
+class _Images(Priority):
+    """Sums what a node has of some images, scaled by how many nodes have each."""
+
+    def __init__(self, names: list[str], containers: int, columns: Columns) -> None:
+        self._names = names
+        self._max_bytes = _MAX_BYTES_PER_CONTAINER * containers
+        self._columns = columns
+
+    def token(self) -> Hashable:
+        images = self._columns.images
+        known = any(images.get(name) for name in self._names)
+        return (self._columns.node_count, images.version) if known else None
+
+    def scores(self, nodes: Nodes) -> Scores:
+        total = np.zeros(len(nodes), dtype=np.int64)
+        rows = None
+        for name in self._names:
+            state = self._columns.images.get(name)
+            if state is None:
+                continue
+            rows = nodes.rows if rows is None else rows
+            spread = len(state.rows) / self._columns.node_count
+            total += np.isin(rows, list(state.rows)) * int(state.size * spread)
+        if rows is None:
+            return total
+        bounded = np.clip(total, _MIN_BYTES, self._max_bytes)
+        scores: Scores = MAX_SCORE * (bounded - _MIN_BYTES) // (self._max_bytes - _MIN_BYTES)
+        return scores
+
+
+def _normalised(name: str) -> str:
+    """Return an image name with its tag."""
+    return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"

@@ -1,0 +1,30 @@
+"""NodeName: a pod that names its node goes nowhere else.
+
+A pod of ours that waits has no node name (with one it would be on that node), so the rule never
+rejects one; it exists so that a configuration can name it.
+
+Source: kube-scheduler v1.36.3 plugins/nodename.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.framework.plugin import Predicate
+from scheduler.framework.verdicts import Verdicts
+from scheduler.model.objects import Pod
+from scheduler.state.cluster import Cluster
+
+__all__ = ["NodeName"]
+
+
+class NodeName:
+    """Has nothing to say about a pod without a node name."""
+
+    name: ClassVar[str] = "NodeName"
+
+    def predicate(self, _pod: Pod, _cluster: Cluster, _verdicts: Verdicts) -> Predicate | None:
+        return None
+
+    def wakes(self) -> Sequence[Wake]:
+        return (Wake(Resource.NODE, Action.ADD),)

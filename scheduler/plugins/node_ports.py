@@ -1,0 +1,60 @@
+"""NodePorts: two pods cannot have the same port of a node.
+
+Source: kube-scheduler v1.36.3 plugins/nodeports.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+import numpy as np
+
+from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.framework.plugin import Predicate, Reads
+from scheduler.framework.verdicts import Verdict, Verdicts
+from scheduler.model.objects import Pod
+from scheduler.state.arrays import Codes
+from scheduler.state.cluster import Cluster
+from scheduler.state.nodes import Nodes
+from scheduler.state.shapes import HostPort, host_ports
+
+__all__ = ["NodePorts"]
+
+REASON: Final = "node(s) didn't have free ports for the requested pod ports"
+
+
+class NodePorts:
+    """Rejects nodes on which a host port of the pod is taken."""
+
+    name: ClassVar[str] = "NodePorts"
+
+    def predicate(self, pod: Pod, _cluster: Cluster, verdicts: Verdicts) -> Predicate | None:
+        wanted = host_ports(pod)
+        if not wanted:
+            return None
+        return _PortsTaken(wanted, verdicts.code(Verdict(self.name, (REASON,), resolvable=True)))
+
+    def wakes(self) -> Sequence[Wake]:
+        return (
+            Wake(Resource.POD, Action.DELETE, _freed_a_port),
+            Wake(Resource.NODE, Action.ADD),
+        )
+
+
+class _PortsTaken(Predicate):
+    """Rejects nodes on which one of the ports is taken."""
+
+    reads = Reads.PODS
+
+    def __init__(self, wanted: Sequence[HostPort], code: int) -> None:
+        self._wanted = wanted
+        self._code = code
+
+    def codes(self, nodes: Nodes) -> Codes:
+        return nodes.port_conflicts(self._wanted) * np.uint16(self._code)
+
+
+def _freed_a_port(pod: Pod, old: Pod | None, _new: Pod | None) -> bool:
+    if old is None or not (old.spec.node_name or old.status.nominated_node_name):
+        return False
+    freed = host_ports(old)
+    return any(want.conflicts(each) for want in host_ports(pod) for each in freed)

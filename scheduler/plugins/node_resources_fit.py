@@ -1,0 +1,205 @@
+"""NodeResourcesFit: a node must have room for what a pod requests; by default, emptier is better.
+
+Source: kube-scheduler v1.36.3 plugins/noderesources.Fit. Differs: the reasons for extended
+resources come in name order; upstream's order is that of a map.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+import numpy as np
+
+from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.framework.plugin import Predicate, Priority, Reads
+from scheduler.framework.verdicts import Verdict, Verdicts
+from scheduler.model import resources
+from scheduler.model.objects import Node, Pod
+from scheduler.model.resources import CPU, MEMORY, PODS
+from scheduler.plugins.resource_scoring import Strategy, least_allocated
+from scheduler.state.arrays import Bool, Codes, Int, Scores
+from scheduler.state.cluster import Cluster
+from scheduler.state.nodes import Nodes
+
+__all__ = ["NodeResourcesFit"]
+
+TOO_MANY_PODS: Final = "Too many pods"
+
+#: Upstream names these first, in this order.
+_FIRST: Final = ("cpu", "memory", "ephemeral-storage")
+#: Failing combinations are told apart by one bit a reason in an int64.
+_MOST_BITS: Final = 60
+
+
+class NodeResourcesFit:
+    """Rejects nodes without room, scores the others by how full they would be."""
+
+    name: ClassVar[str] = "NodeResourcesFit"
+
+    def __init__(
+        self,
+        strategy: Strategy = least_allocated,
+        scored: Sequence[tuple[str, int]] = ((CPU, 1), (MEMORY, 1)),
+        ignored: frozenset[str] = frozenset(),
+        ignored_groups: frozenset[str] = frozenset(),
+    ) -> None:
+        """Make the rule.
+
+        Args:
+            strategy: From used and capacity to a score.
+            scored: Names and weights of the resources that are scored.
+            ignored: Extended resources that are not checked.
+            ignored_groups: Domains of extended resources that are not checked.
+        """
+        self._strategy = strategy
+        self._scored = tuple(scored)
+        self._ignored = ignored
+        self._ignored_groups = ignored_groups
+
+    def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> Predicate | None:
+        requests = self._checked(pod)
+        wanted = [(name, cluster.axis.code(name), amount) for name, amount in requests]
+        return _Room(wanted, self.name, verdicts)
+
+    def priority(self, pod: Pod, cluster: Cluster) -> Priority | None:
+        requests = resources.scored_requests(pod)
+        parts = [
+            (cluster.axis.code(name), requests.get(name, 0), weight)
+            for name, weight in self._scored
+            if requests.get(name, 0) or name in _FIRST
+        ]
+        return _Fullness(self._strategy, parts) if parts else _Nothing()
+
+    def wakes(self) -> Sequence[Wake]:
+        return (
+            Wake(Resource.POD, Action.DELETE, _was_placed),
+            Wake(Resource.POD, Action.UPDATE_POD_SCALE_DOWN, _scaled_down),
+            Wake(Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE, self._has_more_room),
+        )
+
+    def _checked(self, pod: Pod) -> list[tuple[str, int]]:
+        """Return what is checked, in the order of the reasons."""
+        found = resources.pod_requests(pod)
+        scalars = sorted(name for name in found if name not in _FIRST)
+        return [
+            (name, found[name])
+            for name in (*_FIRST, *scalars)
+            if found.get(name, 0) > 0 and not self._ignores(name)
+        ]
+
+    def _ignores(self, name: str) -> bool:
+        return resources.is_extended(name) and (
+            name in self._ignored or name.partition("/")[0] in self._ignored_groups
+        )
+
+    def _has_more_room(self, pod: Pod, old: Node | None, new: Node) -> bool:
+        have = resources.amounts(new.status.allocatable)
+        requests = self._checked(pod)
+        if have.get(PODS, 0) < 1 or any(have.get(name, 0) < need for name, need in requests):
+            return False
+        if old is None:
+            return True
+        had = resources.amounts(old.status.allocatable)
+        names = [PODS, *(name for name, _ in requests)]
+        return any(have.get(name, 0) > had.get(name, 0) for name in names)
+
+
+class _Room(Predicate):
+    """Compares what is free with what is requested."""
+
+    reads = Reads.PODS
+
+    def __init__(self, wanted: list[tuple[str, int, int]], plugin: str, verdicts: Verdicts) -> None:
+        self._wanted = wanted
+        self._plugin = plugin
+        self._verdicts = verdicts
+        self._by_pattern: dict[int, int] = {}
+
+    def fits(self, nodes: Nodes) -> Bool:
+        fits: Bool = nodes.pods() < nodes.allowed_pods()
+        for _, resource, amount in self._wanted:
+            fits &= nodes.allocatable(resource) - nodes.requested(resource) >= amount
+        return fits
+
+    def codes(self, nodes: Nodes) -> Codes:
+        codes = np.zeros(len(nodes), dtype=np.uint16)
+        lacking = np.flatnonzero(~self.fits(nodes))
+        if lacking.shape[0]:
+            distinct, which = np.unique(self._patterns(nodes, lacking), return_inverse=True)
+            found = [self._code(int(pattern)) for pattern in distinct]
+            codes[lacking] = np.array(found, dtype=np.uint16)[which]
+        return codes
+
+    def _patterns(self, nodes: Nodes, lacking: Int) -> Int:
+        """Return, a lacking node each, bit 0: never, bit 1: pods, then one bit a resource."""
+        wide = len(self._wanted) > _MOST_BITS
+        patterns = np.zeros(lacking.shape[0], dtype=object if wide else np.int64)
+        patterns |= (nodes.pods() >= nodes.allowed_pods())[lacking] * 2
+        for place, (_, resource, amount) in enumerate(self._wanted):
+            capacity = nodes.allocatable(resource)[lacking]
+            missing = capacity - nodes.requested(resource)[lacking] < amount
+            patterns |= missing.astype(patterns.dtype) * (4 << place)
+            patterns |= capacity < amount
+        return patterns
+
+    def _code(self, pattern: int) -> int:
+        code = self._by_pattern.get(pattern)
+        if code is None:
+            reasons = [TOO_MANY_PODS] if pattern & 2 else []
+            reasons += [
+                f"Insufficient {name}"
+                for place, (name, _, _) in enumerate(self._wanted)
+                if pattern & (4 << place)
+            ]
+            verdict = Verdict(self._plugin, tuple(reasons), resolvable=not pattern & 1)
+            code = self._by_pattern[pattern] = self._verdicts.code(verdict)
+        return code
+
+
+class _Fullness(Priority):
+    """Scores by how full each resource would be."""
+
+    reads = Reads.PODS
+
+    def __init__(self, strategy: Strategy, parts: list[tuple[int, int, int]]) -> None:
+        self._strategy = strategy
+        self._parts = parts
+
+    def scores(self, nodes: Nodes) -> Scores:
+        return self._strategy(
+            [
+                (_used(nodes, resource) + amount, nodes.allocatable(resource), weight)
+                for resource, amount, weight in self._parts
+            ]
+        )
+
+
+class _Nothing(Priority):
+    """Scores 0 everywhere: the pod requests none of the scored resources."""
+
+    def scores(self, nodes: Nodes) -> Scores:
+        return np.zeros(len(nodes), dtype=np.int64)
+
+
+def _used(nodes: Nodes, resource: int) -> Int:
+    """Return what counts as used in scores: cpu (0) and memory (1) with defaults."""
+    return nodes.non_zero(resource) if resource < 2 else nodes.requested(resource)
+
+
+def _was_placed(_pod: Pod, old: Pod | None, _new: Pod | None) -> bool:
+    return old is not None and bool(old.spec.node_name or old.status.nominated_node_name)
+
+
+def _scaled_down(pod: Pod, old: Pod | None, new: Pod | None) -> bool:
+    if old is None or new is None:
+        return False
+    if new.uid == pod.uid:
+        return True
+    if not new.spec.node_name:
+        return False
+    before = resources.pod_requests(old, status_aware=True)
+    after = resources.pod_requests(new, status_aware=True)
+    return any(
+        before.get(name, 0) > after.get(name, 0)
+        for name, need in resources.pod_requests(pod).items()
+        if need
+    )

@@ -1,0 +1,62 @@
+"""NodeUnschedulable: no pod goes to a cordoned node unless it tolerates that.
+
+Source: kube-scheduler v1.36.3 plugins/nodeunschedulable.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+import numpy as np
+
+from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.framework.plugin import Predicate
+from scheduler.framework.verdicts import Verdict, Verdicts
+from scheduler.model import selectors
+from scheduler.model.objects import Node, Pod, Taint
+from scheduler.state.arrays import Codes
+from scheduler.state.cluster import Cluster
+from scheduler.state.nodes import Nodes
+
+__all__ = ["NodeUnschedulable"]
+
+REASON: Final = "node(s) were unschedulable"
+_CORDON: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+
+
+class NodeUnschedulable:
+    """Rejects cordoned nodes."""
+
+    name: ClassVar[str] = "NodeUnschedulable"
+
+    def predicate(self, pod: Pod, _cluster: Cluster, verdicts: Verdicts) -> Predicate | None:
+        if _tolerates_cordon(pod):
+            return None
+        return _Cordoned(verdicts.code(Verdict(self.name, (REASON,), resolvable=False)))
+
+    def wakes(self) -> Sequence[Wake]:
+        return (
+            Wake(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT, _became_schedulable),
+            Wake(Resource.POD, Action.UPDATE_POD_TOLERATION, _now_tolerates),
+        )
+
+
+class _Cordoned(Predicate):
+    """Rejects cordoned nodes."""
+
+    def __init__(self, code: int) -> None:
+        self._code = code
+
+    def codes(self, nodes: Nodes) -> Codes:
+        return nodes.unschedulable() * np.uint16(self._code)
+
+
+def _tolerates_cordon(pod: Pod) -> bool:
+    return any(selectors.tolerates(each, _CORDON) for each in pod.spec.tolerations)
+
+
+def _became_schedulable(_pod: Pod, old: Node | None, new: Node) -> bool:
+    return not new.spec.unschedulable and (old is None or old.spec.unschedulable)
+
+
+def _now_tolerates(pod: Pod, _old: Pod | None, new: Pod | None) -> bool:
+    return new is not None and new.uid == pod.uid and _tolerates_cordon(new)

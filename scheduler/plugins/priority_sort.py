@@ -1,0 +1,22 @@
+"""PrioritySort: higher priority first, then the earlier time stamp.
+
+The queue itself keeps this order; the plugin exists so that a configuration can name it.
+
+Source: kube-scheduler v1.36.3 plugins/queuesort.PrioritySort.Less.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from scheduler.framework.cluster_events import Wake
+
+__all__ = ["PrioritySort"]
+
+
+class PrioritySort:
+    """The order of the queue."""
+
+    name: ClassVar[str] = "PrioritySort"
+
+    def wakes(self) -> Sequence[Wake]:
+        return ()

@@ -1,0 +1,117 @@
+"""From names in a configuration to plugins in a profile."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from scheduler.config.args import (
+    NodeAffinityArgs,
+    NodeResourcesBalancedAllocationArgs,
+    NodeResourcesFitArgs,
+)
+from scheduler.config.settings import ProfileSettings, Settings
+from scheduler.framework.plugin import Filter, Gatekeeper, NodeFilter, Plugin, PostFilter, Score
+from scheduler.framework.profile import PREEMPTION, Profile, registrations
+from scheduler.plugins.default_binder import DefaultBinder
+from scheduler.plugins.default_preemption import DefaultPreemption
+from scheduler.plugins.dynamic_resources import DynamicResources
+from scheduler.plugins.image_locality import ImageLocality
+from scheduler.plugins.node_affinity import NodeAffinity
+from scheduler.plugins.node_name import NodeName
+from scheduler.plugins.node_ports import NodePorts
+from scheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from scheduler.plugins.node_resources_fit import NodeResourcesFit
+from scheduler.plugins.node_unschedulable import NodeUnschedulable
+from scheduler.plugins.not_yet import CONCERNS, NotYet
+from scheduler.plugins.priority_sort import PrioritySort
+from scheduler.plugins.resource_scoring import (
+    Strategy,
+    least_allocated,
+    most_allocated,
+    requested_to_capacity_ratio,
+)
+from scheduler.plugins.scheduling_gates import SchedulingGates
+from scheduler.plugins.taint_toleration import TaintToleration
+
+__all__ = ["PLUGINS", "profile", "profiles"]
+
+Factory = Callable[[ProfileSettings], Any]
+
+
+def _strategy(args: NodeResourcesFitArgs) -> Strategy:
+    chosen = args.scoring_strategy
+    if chosen.type == "MostAllocated":
+        return most_allocated
+    if chosen.type == "RequestedToCapacityRatio":
+        points = [(each.utilization, each.score) for each in chosen.shape or ()]
+        return requested_to_capacity_ratio(points)
+    return least_allocated
+
+
+def _fit(settings: ProfileSettings) -> NodeResourcesFit:
+    args = settings.arguments(NodeResourcesFitArgs)
+    return NodeResourcesFit(
+        strategy=_strategy(args),
+        scored=[(each.name, each.weight) for each in args.scoring_strategy.resources],
+        ignored=frozenset(args.ignored_resources),
+        ignored_groups=frozenset(args.ignored_resource_groups),
+    )
+
+
+def _balanced(settings: ProfileSettings) -> NodeResourcesBalancedAllocation:
+    args = settings.arguments(NodeResourcesBalancedAllocationArgs)
+    return NodeResourcesBalancedAllocation([each.name for each in args.resources])
+
+
+def _missing(name: str) -> Factory:
+    return lambda _: NotYet(name)
+
+
+#: How each plugin is made from the settings of its profile.
+PLUGINS: Final[Mapping[str, Factory]] = {
+    "DefaultBinder": lambda _: DefaultBinder(),
+    "DefaultPreemption": lambda _: DefaultPreemption(),
+    "DynamicResources": lambda _: DynamicResources(),
+    "ImageLocality": lambda _: ImageLocality(),
+    "NodeAffinity": lambda s: NodeAffinity(s.arguments(NodeAffinityArgs).added_affinity),
+    "NodeName": lambda _: NodeName(),
+    "NodePorts": lambda _: NodePorts(),
+    "NodeResourcesBalancedAllocation": _balanced,
+    "NodeResourcesFit": _fit,
+    "NodeUnschedulable": lambda _: NodeUnschedulable(),
+    "PrioritySort": lambda _: PrioritySort(),
+    "SchedulingGates": lambda _: SchedulingGates(),
+    "TaintToleration": lambda _: TaintToleration(),
+    **{name: _missing(name) for name in CONCERNS},
+}
+
+
+def profiles(settings: Settings) -> dict[str, Profile]:
+    """Return the profiles of a configuration by scheduler name."""
+    return {each.scheduler_name: profile(each) for each in settings.profiles}
+
+
+def profile(settings: ProfileSettings) -> Profile:
+    """Return one profile with its plugins made."""
+    made: dict[str, Plugin] = {
+        name: PLUGINS[name](settings) for name in sorted(settings.enabled) if name in PLUGINS
+    }
+    filters = _made(made, settings.filter)
+    scores = [(made.get(name), weight) for name, weight in settings.score]
+    cures = _made(made, settings.post_filter)
+    gates = _made(made, settings.pre_enqueue)
+    return Profile(
+        scheduler_name=settings.scheduler_name,
+        gatekeepers=tuple(each for each in gates if isinstance(each, Gatekeeper)),
+        filters=tuple(each for each in filters if isinstance(each, Filter | NodeFilter)),
+        scores=tuple((each, weight) for each, weight in scores if isinstance(each, Score)),
+        post_filters=tuple(
+            PREEMPTION if each.name == PREEMPTION else each
+            for each in cures
+            if isinstance(each, PostFilter) or each.name == PREEMPTION
+        ),
+        wakes=registrations(list(made.values())),
+    )
+
+
+def _made(made: Mapping[str, Plugin], names: tuple[str, ...]) -> list[Plugin]:
+    return [made[name] for name in names if name in made]

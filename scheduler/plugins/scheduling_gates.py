@@ -1,0 +1,32 @@
+"""SchedulingGates: a pod with gates is not scheduled.
+
+Source: kube-scheduler v1.36.3 plugins/schedulinggates.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.model.objects import Pod
+
+__all__ = ["SchedulingGates"]
+
+
+class SchedulingGates:
+    """Keeps pods out of the queue until their last gate is removed."""
+
+    name: ClassVar[str] = "SchedulingGates"
+
+    def gate(self, pod: Pod) -> str | None:
+        gates = pod.spec.scheduling_gates
+        if not gates:
+            return None
+        return f"waiting for scheduling gates: [{' '.join(each.name for each in gates)}]"
+
+    def wakes(self) -> Sequence[Wake]:
+        action = Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
+        return (Wake(Resource.POD, action, _own),)
+
+
+def _own(pod: Pod, _old: Pod | None, new: Pod | None) -> bool:
+    return new is not None and new.uid == pod.uid

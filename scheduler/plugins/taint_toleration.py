@@ -1,0 +1,116 @@
+"""TaintToleration: taints that a pod does not tolerate keep it off, or make a node less liked.
+
+Taint sets are interned, so the tolerations of a class are compared once with each distinct set.
+
+Source: kube-scheduler v1.36.3 plugins/tainttoleration.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Final
+
+import numpy as np
+
+from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.framework.plugin import Predicate, Priority, normalise_to_max
+from scheduler.framework.verdicts import Verdict, Verdicts
+from scheduler.model import selectors
+from scheduler.model.objects import Node, Pod, Taint, Toleration
+from scheduler.state.arrays import Codes, Int, Scores
+from scheduler.state.cluster import Cluster
+from scheduler.state.interning import Interner
+from scheduler.state.nodes import Nodes
+
+__all__ = ["TaintToleration"]
+
+REASON: Final = "node(s) had untolerated taint(s)"
+_HARD: Final = frozenset({"NoSchedule", "NoExecute"})
+_SOFT: Final = "PreferNoSchedule"
+
+TaintSet = tuple[tuple[str, str, str], ...]
+
+
+class TaintToleration:
+    """Rejects hard taints, counts soft ones."""
+
+    name: ClassVar[str] = "TaintToleration"
+
+    def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> Predicate | None:
+        code = verdicts.code(Verdict(self.name, (REASON,), resolvable=False))
+        return _Untolerated(pod.spec.tolerations, cluster.columns.taint_sets, code)
+
+    def priority(self, pod: Pod, cluster: Cluster) -> Priority | None:
+        return _SoftTaints(pod.spec.tolerations, cluster.columns.taint_sets)
+
+    def wakes(self) -> Sequence[Wake]:
+        return (
+            Wake(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT, _became_tolerable),
+            Wake(Resource.POD, Action.UPDATE_POD_TOLERATION, _own),
+        )
+
+
+class _PerTaintSet:
+    """A number for each distinct taint set, found out when the set is first met."""
+
+    def __init__(self, taint_sets: Interner[TaintSet], judge: Callable[[list[Taint]], int]) -> None:
+        self._taint_sets = taint_sets
+        self._judge = judge
+        self._table: Int = np.zeros(0, dtype=np.int64)
+
+    def of(self, nodes: Nodes) -> Int:
+        """Return, (n,), the number of each node's taint set."""
+        known = self._table.shape[0]
+        fresh = self._taint_sets.values[known:]
+        if fresh:
+            judged = [self._judge([Taint(*each) for each in taints]) for taints in fresh]
+            self._table = np.append(self._table, np.array(judged, dtype=np.int64))
+        return self._table[nodes.taints()]
+
+
+class _Untolerated(Predicate):
+    """Rejects nodes with a hard taint that is not tolerated."""
+
+    def __init__(
+        self, tolerations: list[Toleration], taint_sets: Interner[TaintSet], code: int
+    ) -> None:
+        def judge(taints: list[Taint]) -> int:
+            return code if selectors.untolerated(taints, tolerations, _HARD) else 0
+
+        self._codes = _PerTaintSet(taint_sets, judge)
+
+    def codes(self, nodes: Nodes) -> Codes:
+        return self._codes.of(nodes).astype(np.uint16)
+
+
+class _SoftTaints(Priority):
+    """Counts soft taints that are not tolerated; fewer is better."""
+
+    normalised = True
+
+    def __init__(self, tolerations: list[Toleration], taint_sets: Interner[TaintSet]) -> None:
+        soft = [each for each in tolerations if each.effect in ("", _SOFT)]
+
+        def judge(taints: list[Taint]) -> int:
+            return sum(
+                taint.effect == _SOFT and not any(selectors.tolerates(each, taint) for each in soft)
+                for taint in taints
+            )
+
+        self._counts = _PerTaintSet(taint_sets, judge)
+
+    def scores(self, nodes: Nodes) -> Scores:
+        return self._counts.of(nodes)
+
+    def normalise(self, raw: Scores) -> Scores:
+        return normalise_to_max(raw, reverse=True)
+
+
+def _kept_off(pod: Pod, node: Node) -> bool:
+    return selectors.untolerated(node.spec.taints, pod.spec.tolerations, _HARD) is not None
+
+
+def _became_tolerable(pod: Pod, old: Node | None, new: Node) -> bool:
+    return not _kept_off(pod, new) and (old is None or _kept_off(pod, old))
+
+
+def _own(pod: Pod, _old: Pod | None, new: Pod | None) -> bool:
+    return new is not None and new.uid == pod.uid

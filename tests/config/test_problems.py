@@ -1,0 +1,132 @@
+import pickle
+
+import pytest
+
+from scheduler.config.problems import (
+    ConfigError,
+    Problem,
+    Report,
+    UnreadableConfigError,
+    suggestion,
+)
+
+
+def _found(report: Report) -> list[tuple[str, int | None, str]]:
+    with pytest.raises(ConfigError) as caught:
+        report.finish()
+    return [(each.path, each.line, each.message) for each in caught.value.problems]
+
+
+def test_an_empty_report_raises_nothing():
+    Report("f.yaml").finish()
+
+
+def test_problems_come_in_file_order_with_the_line_of_the_nearest_parent():
+    report = Report("f.yaml")
+    report.locate("", 1)
+    report.locate("profiles", 4)
+    report.locate("profiles[0].schedulerName", 6)
+
+    report.required("profiles[0].schedulerName")
+    report.invalid("profiles[1].percentageOfNodesToScore", 200, "too many")
+    report.invalid("parallelism", 0, "too few")
+
+    assert _found(report) == [
+        ("parallelism", 1, "Invalid value: 0: too few"),
+        ("profiles[1].percentageOfNodesToScore", 4, "Invalid value: 200: too many"),
+        ("profiles[0].schedulerName", 6, "Required value"),
+    ]
+
+
+def test_words_are_those_of_kubernetes_field_errors():
+    report = Report("f.yaml")
+
+    report.invalid("a", "x", "no")
+    report.invalid("b", [True, 1.5], "no")
+    report.required("c", "at least one")
+    report.forbidden("d", "not here")
+    report.duplicate("e", "x")
+    report.duplicate("e", "x", "again")
+    report.unsupported("f", "x", ("z", "y"))
+
+    assert [message for _, _, message in _found(report)] == [
+        'Invalid value: "x": no',
+        "Invalid value: [true, 1.5]: no",
+        "Required value: at least one",
+        "Forbidden: not here",
+        'Duplicate value: "x"',
+        'Duplicate value: "x": again',
+        'Unsupported value: "x": supported values: "y", "z"',
+    ]
+
+
+def test_nothing_more_is_said_about_a_broken_field_or_what_is_in_it():
+    report = Report("f.yaml")
+
+    report.broken("a[0]", "no object")
+    report.required("a[0]")
+    report.required("a[0].name")
+    report.required("a[1].name")
+
+    assert [path for path, _, _ in _found(report)] == ["a[0]", "a[1].name"]
+
+
+def test_the_same_problem_is_said_once():
+    report = Report("f.yaml")
+
+    report.required("a")
+    report.required("a")
+
+    assert len(_found(report)) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "want_whole"),
+    [
+        pytest.param("a", False, id="a parent of a broken field is not whole"),
+        pytest.param("a.b", False, id="the broken field is not whole"),
+        pytest.param("a.b.c", False, id="nor is what is in it"),
+        pytest.param("a.bc", True, id="a sibling with a similar name is"),
+        pytest.param("b", True, id="and so is anything else"),
+    ],
+)
+def test_knows_which_fields_are_whole(path: str, want_whole: bool):
+    report = Report("f.yaml")
+
+    report.broken("a.b", "no object")
+
+    assert report.is_whole(path) is want_whole
+
+
+def test_an_error_prints_one_line_per_problem():
+    error = ConfigError(
+        "f.yaml",
+        (Problem("", 3, "not YAML"), Problem("a.b", 4, "Required value"), Problem("c", None, "no")),
+    )
+
+    assert str(error).splitlines() == [
+        "f.yaml:3: not YAML",
+        "f.yaml:4: a.b: Required value",
+        "f.yaml: c: no",
+    ]
+
+
+@pytest.mark.parametrize("kind", [ConfigError, UnreadableConfigError])
+def test_an_error_survives_pickling(kind: type[ConfigError]):
+    error = kind("f.yaml", (Problem("a", 1, "no"),))
+
+    copy = pickle.loads(pickle.dumps(error))
+
+    assert (type(copy), copy.source, copy.problems) == (kind, error.source, error.problems)
+
+
+@pytest.mark.parametrize(
+    ("name", "want"),
+    [
+        pytest.param("paralelism", ', did you mean "parallelism"?', id="a letter is missing"),
+        pytest.param("PARALLELISM", ', did you mean "parallelism"?', id="the case is wrong"),
+        pytest.param("foo", "", id="nothing is near"),
+    ],
+)
+def test_suggests_the_nearest_name(name: str, want: str):
+    assert suggestion(name, {"parallelism", "profiles"}) == want
