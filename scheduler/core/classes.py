@@ -1,0 +1,73 @@
+"""Classes of equal pods: everything that their specs decide is worked out once.
+
+Two pods are of one class when namespace, labels and every field of the spec that a rule reads are
+equal. Classes are kept in order of use within a bound on memory.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from scheduler.core.filtering import Filtering
+from scheduler.core.scoring import Scoring
+from scheduler.framework.profile import Profile
+from scheduler.framework.verdicts import Verdicts
+from scheduler.model.objects import Pod
+from scheduler.state.cluster import Cluster
+
+__all__ = ["Classes", "PodClass", "class_key"]
+
+#: Bytes that the per-row results of all classes together may take, and what a row costs in one.
+_BUDGET_BYTES: Final = 192 * 1024 * 1024
+_BYTES_PER_ROW: Final = 64
+_FEWEST: Final = 16
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def class_key(pod: Pod) -> bytes:
+    """Return bytes that are equal for pods of one class only."""
+    return _encode((pod.metadata.namespace, pod.metadata.labels, pod.spec))
+
+
+class PodClass:
+    """One class of equal pods, compiled."""
+
+    __slots__ = ("filtering", "pod", "profile", "scoring")
+
+    def __init__(self, pod: Pod, profile: Profile, cluster: Cluster, verdicts: Verdicts) -> None:
+        #: Any pod of the class.
+        self.pod = pod
+        self.profile = profile
+        self.filtering = Filtering(cluster, profile.predicates(pod, cluster, verdicts))
+        self.scoring = Scoring(cluster, profile.priorities(pod, cluster))
+
+
+class Classes:
+    """The classes in use."""
+
+    def __init__(
+        self, profiles: Mapping[str, Profile], cluster: Cluster, verdicts: Verdicts
+    ) -> None:
+        self._profiles = profiles
+        self._cluster = cluster
+        self._verdicts = verdicts
+        self._classes: OrderedDict[bytes, PodClass] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._classes)
+
+    def get(self, pod: Pod, key: bytes) -> PodClass:
+        """Return the class of a pod, compiled when it is the first of it."""
+        found = self._classes.get(key)
+        if found is not None:
+            self._classes.move_to_end(key)
+            return found
+        profile = self._profiles[pod.spec.scheduler_name]
+        found = self._classes[key] = PodClass(pod, profile, self._cluster, self._verdicts)
+        most = _BUDGET_BYTES // (_BYTES_PER_ROW * max(1, self._cluster.columns.size))
+        while len(self._classes) > max(_FEWEST, most):
+            self._classes.popitem(last=False)
+        return found

@@ -1,0 +1,89 @@
+"""What the parts of the machine share: the cluster, the queue, and what goes out.
+
+One machine has one context; nothing outside `core` sees it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.core import changes
+from scheduler.core.waking import Waker
+from scheduler.framework.cluster_events import ClusterEvent
+from scheduler.framework.profile import Profile
+from scheduler.model.effects import Effect, PodRef
+from scheduler.model.objects import Node, Pod
+from scheduler.model.times import Seconds
+from scheduler.state.cluster import Cluster
+from scheduler.state.queue import Judge, QueuedPod, SchedulingQueue
+
+__all__ = ["Bound", "Context", "reference"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A pod whose binding the API server has accepted."""
+
+    pod: PodRef
+    node: str
+    scheduler_name: str
+    attempts: int
+    #: Since the pod first was in the active queue.
+    waited_seconds: Seconds
+    #: Whether only the periodic flush had released it.
+    flushed: bool
+
+
+class Context:
+    """The state of one machine and its outbox."""
+
+    def __init__(
+        self, profiles: Mapping[str, Profile], cluster: Cluster, queue: SchedulingQueue
+    ) -> None:
+        self.profiles: Final = profiles
+        self.cluster: Final = cluster
+        self.queue: Final = queue
+        self._waker: Final = Waker(profiles)
+        #: Effects that were asked for since they were last taken.
+        self.outbox: list[Effect] = []
+        #: Bindings that were accepted since they were last taken.
+        self.bound: list[Bound] = []
+        #: Pods whose binding was asked for and not answered yet.
+        self.binding: Final[dict[str, QueuedPod]] = {}
+
+    def is_ours(self, pod: Pod) -> bool:
+        """Tell whether a pod names one of our profiles."""
+        return pod.spec.scheduler_name in self.profiles
+
+    def judge(self, event: ClusterEvent, old: Node | Pod | None, new: Node | Pod | None) -> Judge:
+        """Return a function that tells whether an event can help a rejected pod."""
+        return self._waker.judge(event, old, new)
+
+    def wake(
+        self, event: ClusterEvent, old: Node | Pod | None, new: Node | Pod | None, now: Seconds
+    ) -> None:
+        """Wake the waiting pods that an event can help."""
+        if self._waker.anyone_listens(event):
+            self.queue.wake(self.judge(event, old, new), now, event.label)
+
+    def wake_below(self, pod: Pod, now: Seconds) -> None:
+        """Wake the waiting pods that may use room which a nominated pod no longer claims."""
+        helps = self.judge(changes.POD_DELETED, pod, None)
+        priority = pod.priority
+
+        def helps_lower(other: Pod, rejectors: frozenset[str]) -> bool:
+            return other.priority <= priority and helps(other, rejectors)
+
+        self.queue.wake(helps_lower, now, changes.POD_DELETED.label)
+
+    def withdraw(self, uid: str, now: Seconds) -> None:
+        """Drop the claim of a pod and let others use the room."""
+        claim = self.cluster.nominations.get(uid)
+        if claim is not None:
+            self.cluster.withdraw(uid)
+            self.wake_below(claim.pod, now)
+
+
+def reference(pod: Pod) -> PodRef:
+    """Return the reference to a pod."""
+    return PodRef(pod.metadata.namespace, pod.metadata.name, pod.uid)

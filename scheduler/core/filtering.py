@@ -1,0 +1,187 @@
+"""The filters of one class of pods, kept up to date by row.
+
+Verdicts that depend on a row alone are kept for all rows and recomputed for rows that changed;
+the others are computed for each attempt, on the nodes that are left. The first plugin in order
+that rejects a node names the reason, whatever was computed first.
+
+Axes: N rows, n rows looked at.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from scheduler.framework.plugin import SKIP, Predicate, Reads, Rejected
+from scheduler.framework.verdicts import NO_NODE, Verdict
+from scheduler.state.arrays import Codes, Int, Rows
+from scheduler.state.cluster import Cluster
+from scheduler.state.nodes import Nodes
+
+__all__ = ["Filtering", "Preparation"]
+
+#: With more changed rows than N over this, recomputing all rows is cheaper than picking some.
+_REFRESH_SHARE: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """What the filters say before any node is looked at."""
+
+    #: Rejects the pod as a whole.
+    rejected: Verdict | None
+    #: Plugins to name as those that rejected it, if it is rejected as a whole.
+    blamed: frozenset[str]
+    #: The predicates that have something to say in this attempt.
+    predicates: tuple[tuple[str, Predicate], ...]
+    #: The only nodes that can take the pod, by name; `None` when all can.
+    only: frozenset[str] | None
+    #: The plugins that said so.
+    narrowed_by: tuple[str, ...]
+
+
+class Filtering:
+    """The predicates of one class, and the verdicts that they share with its pods."""
+
+    def __init__(self, cluster: Cluster, predicates: Iterable[tuple[str, Predicate]]) -> None:
+        self._cluster = cluster
+        self._predicates = tuple(predicates)
+        self._rows = _RowVerdicts(
+            cluster, [each for _, each in self._predicates if each.reads is not Reads.CLUSTER]
+        )
+        # Only where no row-wise rule follows one that looks further are the combined verdicts of
+        # the row-wise rules final for the nodes that they reject.
+        kinds = [each.reads is Reads.CLUSTER for _, each in self._predicates]
+        self._in_order = kinds == sorted(kinds)
+
+    def prepare(self) -> Preparation:
+        """Ask the predicates about the pod as a whole.
+
+        Source: kube-scheduler v1.36.3 framework/runtime.RunPreFilterPlugins.
+        """
+        rejected: Verdict | None = None
+        blamed: set[str] = set()
+        kept: list[tuple[str, Predicate]] = []
+        only: frozenset[str] | None = None
+        narrowed_by: list[str] = []
+        for name, predicate in self._predicates:
+            said = predicate.prepare()
+            if isinstance(said, Rejected):
+                blamed.add(name)
+                rejected = said.verdict
+                if not rejected.resolvable:
+                    return Preparation(rejected, frozenset({name}), tuple(kept), None, ())
+                continue
+            if said is SKIP:
+                continue
+            kept.append((name, predicate))
+            if predicate.only is not None:
+                narrowed_by.append(name)
+                only = predicate.only if only is None else only & predicate.only
+                if not only:
+                    reason = _conflict(narrowed_by)
+                    verdict = Verdict("", (reason,), resolvable=False)
+                    return Preparation(verdict, frozenset(narrowed_by), tuple(kept), None, ())
+        blamed.update(narrowed_by)
+        return Preparation(rejected, frozenset(blamed), tuple(kept), only, tuple(narrowed_by))
+
+    def judge_all(self, prepared: Preparation) -> Codes:
+        """Return, (N,), the verdict on every row, `NO_NODE` for rows without a node.
+
+        The array is the class's own where nothing has to be computed for this attempt: it must not
+        be written to.
+        """
+        if not self._in_order or len(prepared.predicates) < len(self._predicates):
+            nodes = self._cluster.nodes()
+            exists = self._cluster.columns.exists()
+            present = np.where(exists, 0, NO_NODE).astype(np.uint16)
+            return judge(nodes, prepared.predicates, present)
+        codes = self._rows.refreshed()
+        further = [each for _, each in self._predicates if each.reads is Reads.CLUSTER]
+        return judge_further(self._cluster.nodes(), further, codes) if further else codes
+
+    def judge_rows(self, rows: Rows, prepared: Preparation) -> Codes:
+        """Return, (n,), the verdict on some rows that have a node, computed for this attempt."""
+        return judge(Nodes(self._cluster.columns, rows), prepared.predicates)
+
+
+def judge(
+    nodes: Nodes, predicates: Sequence[tuple[str, Predicate]], codes: Codes | None = None
+) -> Codes:
+    """Return, (n,), the first rejection of each node in the order of the predicates."""
+    codes = np.zeros(len(nodes), dtype=np.uint16) if codes is None else codes
+    for _, predicate in predicates:
+        codes = np.where(codes == 0, predicate.codes(nodes), codes)
+    return codes
+
+
+def judge_further(nodes: Nodes, predicates: Sequence[Predicate], codes: Codes) -> Codes:
+    """Return, (n,), the verdicts with those of predicates that run on survivors only."""
+    codes = codes.copy()
+    for predicate in predicates:
+        left: Int = np.flatnonzero(codes == 0)
+        if not left.shape[0]:
+            break
+        codes[left] = predicate.codes(nodes.take(left))
+    return codes
+
+
+def _conflict(plugins: Sequence[str]) -> str:
+    if len(plugins) == 1:
+        return f"node(s) didn't satisfy plugin {plugins[0]}"
+    return f"node(s) didn't satisfy plugin(s) [{' '.join(plugins)}] simultaneously"
+
+
+class _RowVerdicts:
+    """Verdicts of row-wise predicates for all rows, refreshed where rows changed."""
+
+    def __init__(self, cluster: Cluster, predicates: Sequence[Predicate]) -> None:
+        self._cluster = cluster
+        self._predicates = predicates
+        self._codes: list[Codes] = []
+        self._combined: Codes = np.zeros(0, dtype=np.uint16)
+        self._seen_nodes = -1
+        self._seen_pods = -1
+
+    def refreshed(self) -> Codes:
+        """Return, (N,), the first rejection of each row; not to be written to."""
+        columns = self._cluster.columns
+        most = columns.size // _REFRESH_SHARE
+        node_rows = columns.node_changes.since(self._seen_nodes, most)
+        pod_rows = columns.pod_changes.since(self._seen_pods, most)
+        if node_rows is None or pod_rows is None or self._combined.shape[0] != columns.size:
+            self._recompute()
+        else:
+            if node_rows.shape[0]:
+                self._refresh(node_rows, Reads.NODE)
+            if pod_rows.shape[0]:
+                self._refresh(pod_rows, Reads.PODS)
+        self._seen_nodes = columns.node_changes.position
+        self._seen_pods = columns.pod_changes.position
+        return self._combined
+
+    def _recompute(self) -> None:
+        nodes = self._cluster.nodes()
+        exists = self._cluster.columns.exists()
+        present = np.where(exists, 0, NO_NODE).astype(np.uint16)
+        self._codes = [present, *(each.codes(nodes).copy() for each in self._predicates)]
+        self._combined = _first(self._codes)
+
+    def _refresh(self, rows: Rows, changed: Reads) -> None:
+        """Recompute some rows for the predicates that read what changed."""
+        nodes = Nodes(self._cluster.columns, rows)
+        if changed is Reads.NODE:
+            self._codes[0][rows] = np.where(self._cluster.columns.exists()[rows], 0, NO_NODE)
+        for predicate, codes in zip(self._predicates, self._codes[1:], strict=True):
+            if predicate.reads >= changed:
+                codes[rows] = predicate.codes(nodes)
+        self._combined[rows] = _first([codes[rows] for codes in self._codes])
+
+
+def _first(all_codes: Sequence[Codes]) -> Codes:
+    """Return the first code of each row that is not 0; always a new array."""
+    combined = all_codes[0].copy()
+    for codes in all_codes[1:]:
+        np.copyto(combined, codes, where=combined == 0)
+    return combined

@@ -1,0 +1,339 @@
+"""The machine: news in, attempts and effects out.
+
+`observe` takes what happened, `step` decides for at most one pod. Neither does I/O, reads a clock
+or owns a thread; what should happen outside comes back as effects, and every effect comes back as
+exactly one outcome. The live scheduler, `plan` and the tests run this very machine.
+
+`observe` may be called at any time, `step` whenever `ready` says that a pod waits for its turn.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, assert_never
+
+from scheduler.core import changes, telling
+from scheduler.core.attempt import Attempts, Outcome
+from scheduler.core.context import Bound, Context, reference
+from scheduler.core.observing import Observing
+from scheduler.core.preempting import Preempting as PreemptionsUnderWay
+from scheduler.framework.profile import Profile
+from scheduler.framework.verdicts import Verdicts
+from scheduler.model.decisions import (
+    Attempt,
+    Decision,
+    Failed,
+    Placed,
+    Preempting,
+    Unschedulable,
+)
+from scheduler.model.effects import (
+    Announce,
+    Bind,
+    ClearNomination,
+    Effect,
+    Evict,
+    Nominate,
+    SetCondition,
+)
+from scheduler.model.events import (
+    BudgetGone,
+    BudgetObserved,
+    EffectDone,
+    EffectFailed,
+    Event,
+    Failure,
+    FailureKind,
+    NamespaceGone,
+    NamespaceObserved,
+    NodeGone,
+    NodeObserved,
+    PodGone,
+    PodObserved,
+)
+from scheduler.model.objects import Pod
+from scheduler.model.quantity import QuantityError
+from scheduler.model.times import Seconds
+from scheduler.state.backoff import Backoff
+from scheduler.state.cluster import Cluster
+from scheduler.state.queue import QueuedPod, SchedulingQueue
+
+__all__ = ["Machine", "Reaction"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reaction:
+    """What an event asks of the world, and what it tells."""
+
+    effects: tuple[Effect, ...] = ()
+    #: Bindings that the API server has accepted.
+    bound: tuple[Bound, ...] = ()
+    #: Why the observed object was ignored; empty when it was not.
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Sizes, for metrics and the debug pages."""
+
+    queue: dict[str, int] = field(default_factory=dict)
+    nodes: int = 0
+    pods: int = 0
+    assumed: int = 0
+    nominations: int = 0
+    preempting: int = 0
+
+
+class Machine:
+    """The scheduler without its surroundings."""
+
+    def __init__(self, profiles: Mapping[str, Profile], backoff: Backoff) -> None:
+        self.cluster: Final = Cluster()
+        self.queue: Final = SchedulingQueue(backoff, self._gate)
+        self._profiles = profiles
+        self._context = Context(profiles, self.cluster, self.queue)
+        self._attempts = Attempts(profiles, self.cluster, Verdicts())
+        self._preempting = PreemptionsUnderWay(self._context)
+        self._observing = Observing(self._context, self._preempting)
+
+    def observe(self, event: Event, now: Seconds) -> Reaction:
+        """Take note of what happened."""
+        refused = ""
+        try:
+            self._dispatch(event, now)
+        except QuantityError as error:
+            refused = str(error)
+        return self._reaction(refused)
+
+    def step(self, now: Seconds, *, explain: bool = False) -> Attempt | None:
+        """Decide for the next pod; `None` when none waits for its turn.
+
+        Args:
+            now: The time.
+            explain: Whether the attempt carries a trace of every node.
+        """
+        self.queue.flush(now)
+        queued = self.queue.pop(now)
+        if queued is None:
+            return None
+        pod = queued.pod
+        outcome, error = self._decide(queued, explain=explain)
+        decision = self._act(queued, outcome, error, now)
+        return Attempt(
+            pod=reference(pod),
+            scheduler_name=pod.spec.scheduler_name,
+            priority=pod.priority,
+            decision=decision,
+            effects=self._reaction("").effects,
+            number=queued.attempts,
+            nodes=outcome.nodes,
+            feasible=outcome.feasible,
+            plugins=tuple(sorted(outcome.rejectors)),
+            preemption_tried=outcome.preemption_tried,
+            trace=outcome.trace,
+        )
+
+    def ready(self) -> bool:
+        """Tell whether a pod waits for its turn."""
+        return self.queue.ready()
+
+    def next_wakeup(self) -> Seconds | None:
+        """Return when `flush` next has something to do."""
+        return self.queue.next_wakeup()
+
+    def flush(self, now: Seconds) -> None:
+        """Move pods whose time has come."""
+        self.queue.flush(now)
+
+    def numbers(self) -> Numbers:
+        """Return how much of everything there is."""
+        return Numbers(
+            queue=self.queue.lengths(),
+            nodes=self.cluster.columns.node_count,
+            pods=len(self.cluster.pods) - len(self.cluster.nominations),
+            assumed=self.cluster.assumed,
+            nominations=len(self.cluster.nominations),
+            preempting=len(self._preempting),
+        )
+
+    def gated_because(self, pod: Pod) -> str | None:
+        """Return why a pod must not be scheduled yet, `None` when it may."""
+        said = self._profiles[pod.spec.scheduler_name].gate(pod)
+        return None if said is None else said[1]
+
+    def check(self) -> None:
+        """Assert the invariants of everything that the machine keeps."""
+        self.cluster.check()
+        self.queue.check()
+        for queued in self.queue:
+            on_node = self.cluster.placed(queued.uid) is not None
+            assert on_node == self.cluster.is_assumed(queued.uid), queued.pod.key
+
+    def _gate(self, pod: Pod) -> str | None:
+        said = self._profiles[pod.spec.scheduler_name].gate(pod)
+        return None if said is None else said[0]
+
+    def _dispatch(self, event: Event, now: Seconds) -> None:
+        match event:
+            case PodObserved(pod):
+                self._observing.pod(pod, now)
+            case PodGone(uid=uid):
+                self._observing.pod_gone(uid, now)
+            case NodeObserved(node):
+                self._observing.node(node, now)
+            case NodeGone(name):
+                self._observing.node_gone(name, now)
+            case EffectDone(effect, changed):
+                self._done(effect, now, changed=changed)
+            case EffectFailed(effect, failure):
+                self._failed(effect, failure, now)
+            case _:
+                self._note(event)
+
+    def _note(self, event: BudgetObserved | BudgetGone | NamespaceObserved | NamespaceGone) -> None:
+        """Take over objects that no waiting pod is woken by."""
+        match event:
+            case BudgetObserved(budget):
+                self.cluster.write_budget(budget)
+            case BudgetGone(key):
+                self.cluster.erase_budget(key)
+            case NamespaceObserved(namespace):
+                self.cluster.write_namespace(namespace)
+            case NamespaceGone(name):
+                self.cluster.erase_namespace(name)
+            case _:
+                assert_never(event)
+
+    def _done(self, effect: Effect, now: Seconds, *, changed: bool) -> None:
+        match effect:
+            case Bind():
+                self._bound(effect, now)
+            case Nominate():
+                self._preempting.nominated(effect, now)
+            case Evict():
+                self._preempting.evicted(effect, now, changed=changed)
+            case SetCondition() | ClearNomination() | Announce():
+                pass
+            case _:
+                assert_never(effect)
+
+    def _failed(self, effect: Effect, failure: Failure, now: Seconds) -> None:
+        match effect:
+            case Bind():
+                self._not_bound(effect, failure, now)
+            case Nominate():
+                self._preempting.not_nominated(effect, failure, now)
+            case Evict():
+                self._preempting.not_evicted(effect, failure, now)
+            case SetCondition():
+                queued = self.queue.get(effect.pod.uid)
+                if queued is not None:
+                    queued.told = None
+            case ClearNomination() | Announce():
+                pass
+            case _:
+                assert_never(effect)
+
+    def _bound(self, effect: Bind, now: Seconds) -> None:
+        """Let go of a pod that the API server has bound; the watch will confirm it."""
+        context, uid = self._context, effect.pod.uid
+        self.queue.drop(uid, now)
+        queued = context.binding.pop(uid, None)
+        if queued is None:
+            return
+        waited = now - (now if queued.first_active is None else queued.first_active)
+        context.bound.append(
+            Bound(
+                pod=effect.pod,
+                node=effect.node,
+                scheduler_name=effect.scheduler_name,
+                attempts=queued.attempts,
+                waited_seconds=waited,
+                flushed=queued.flushed,
+            )
+        )
+        telling.announce_scheduled(context, queued.pod, effect.node)
+
+    def _not_bound(self, effect: Bind, failure: Failure, now: Seconds) -> None:
+        """Take a pod off the node that it could not be bound to, and try it again later."""
+        uid = effect.pod.uid
+        self._context.binding.pop(uid, None)
+        if not self.cluster.is_assumed(uid):
+            return
+        self.cluster.forget(uid)
+        queued = self.queue.get(uid)
+        if queued is None:
+            return
+        self._context.wake(changes.POD_DELETED, queued.pod, None, now)
+        if failure.kind is FailureKind.GONE:
+            self.queue.drop(uid, now)
+            return
+        error = f'running Bind plugin "DefaultBinder": {failure.message}'
+        self.queue.retry(queued, now)
+        self._tell_failure(queued, telling.SCHEDULER_ERROR, error, clear_nomination=True)
+
+    def _decide(self, queued: QueuedPod, *, explain: bool) -> tuple[Outcome, str]:
+        """Return what was found, or nothing and an error."""
+        try:
+            return self._attempts.decide(queued.pod, queued.key, explain=explain), ""
+        except Exception as error:  # noqa: BLE001 - one odd object must not stop all other pods
+            return Outcome(
+                nodes=self.cluster.columns.node_count
+            ), f"{type(error).__name__}: {error}"
+
+    def _act(self, queued: QueuedPod, outcome: Outcome, error: str, now: Seconds) -> Decision:
+        pod = queued.pod
+        if error:
+            self._context.withdraw(pod.uid, now)
+            self.queue.retry(queued, now)
+            self._tell_failure(queued, telling.SCHEDULER_ERROR, error, clear_nomination=True)
+            return Failed(error)
+        if outcome.node is not None:
+            self.cluster.assume(pod, outcome.node)
+            self.queue.assumed(queued, now)
+            self._context.binding[pod.uid] = queued
+            bind = Bind(reference(pod), outcome.node, pod.spec.scheduler_name)
+            self._context.outbox.append(bind)
+            return Placed(outcome.node)
+        if outcome.candidate is not None:
+            self.queue.hold(queued, outcome.rejectors, now)
+            telling.announce_failure(self._context, pod, outcome.message)
+            node = self._preempting.start(queued, outcome.candidate, outcome.message)
+            victims = tuple(reference(victim) for victim in outcome.candidate.victims)
+            return Preempting(node, victims, outcome.candidate.violations, outcome.message)
+        return self._give_up(queued, outcome, now)
+
+    def _give_up(self, queued: QueuedPod, outcome: Outcome, now: Seconds) -> Decision:
+        """Park a pod that fits nowhere."""
+        if not outcome.keeps_nomination:
+            self._context.withdraw(queued.uid, now)
+        if outcome.rejectors:
+            self.queue.reject(queued, outcome.rejectors, now)
+        else:
+            self.queue.retry(queued, now)
+        self._tell_failure(
+            queued,
+            telling.UNSCHEDULABLE,
+            outcome.message,
+            clear_nomination=not outcome.keeps_nomination,
+        )
+        return Unschedulable(outcome.message)
+
+    def _tell_failure(
+        self, queued: QueuedPod, reason: str, text: str, *, clear_nomination: bool
+    ) -> None:
+        telling.announce_failure(self._context, queued.pod, text)
+        telling.set_condition(
+            self._context, queued, reason, text, clear_nomination=clear_nomination
+        )
+
+    def _reaction(self, refused: str) -> Reaction:
+        context = self._context
+        if not context.outbox and not context.bound and not refused:
+            return _NOTHING
+        reaction = Reaction(tuple(context.outbox), tuple(context.bound), refused)
+        context.outbox.clear()
+        context.bound.clear()
+        return reaction
+
+
+_NOTHING = Reaction()

@@ -1,0 +1,165 @@
+"""Takes over what was observed: keeps cluster and queue true, and wakes who may be helped.
+
+Observations carry full states. A repeat changes nothing, an older state that comes late changes
+nothing that matters, and a pod is told from another of the same name by its uid.
+
+Source: kube-scheduler v1.36.3 eventhandlers.go.
+"""
+
+from scheduler.core import changes
+from scheduler.core.classes import class_key
+from scheduler.core.context import Context
+from scheduler.core.preempting import Preempting
+from scheduler.framework.cluster_events import ClusterEvent
+from scheduler.model.objects import Node, Pod
+from scheduler.model.times import Seconds
+from scheduler.state.transitions import Phase
+
+__all__ = ["Observing"]
+
+
+class Observing:
+    """Everything that the informers report."""
+
+    def __init__(self, context: Context, preempting: Preempting) -> None:
+        self._context = context
+        self._preempting = preempting
+
+    def pod(self, pod: Pod, now: Seconds) -> None:
+        """Take over the state of a pod.
+
+        Raises:
+            QuantityError: A request of the pod is no quantity; nothing is changed then.
+        """
+        if pod.terminal:
+            self.pod_gone(pod.uid, now)
+        elif pod.spec.node_name:
+            self._on_node(pod, now)
+        elif self._context.cluster.placed(pod.uid) is not None:
+            # It is on a node, or being bound to one: this state is older than what we know.
+            queued = self._context.queue.get(pod.uid)
+            if queued is not None:
+                queued.pod = pod
+        elif self._context.is_ours(pod):
+            self._waiting(pod, now)
+        else:
+            self._sync_foreign_claim(pod, now)
+
+    def pod_gone(self, uid: str, now: Seconds) -> None:
+        """Forget a pod that is gone or has finished."""
+        context = self._context
+        context.queue.drop(uid, now)
+        self._preempting.preemptor_gone(uid)
+        claim = context.cluster.nominations.get(uid)
+        removed = context.cluster.remove(uid)
+        if removed is not None:
+            context.wake(changes.POD_DELETED, removed, None, now)
+        elif claim is not None:
+            context.wake_below(claim.pod, now)
+
+    def node(self, node: Node, now: Seconds) -> None:
+        """Take over the state of a node.
+
+        Raises:
+            QuantityError: An allocatable amount is no quantity; nothing is changed then.
+        """
+        context = self._context
+        before = context.cluster.write_node(node)
+        events = [changes.NODE_ADDED] if before is None else changes.node_changes(before, node)
+        for event in events:
+            context.wake(event, before, node, now)
+
+    def node_gone(self, name: str, now: Seconds) -> None:
+        """Forget a node; claims on it are taken back."""
+        context = self._context
+        before = context.cluster.columns.node(name)
+        if before is None:
+            return
+        context.wake(changes.NODE_DELETED, before, None, now)
+        context.cluster.erase_node(name)
+        self._preempting.node_gone(name, now)
+
+    def _on_node(self, pod: Pod, now: Seconds) -> None:
+        """Count a pod on its node."""
+        context = self._context
+        confirmed = context.cluster.is_assumed(pod.uid)
+        claim = context.cluster.nominations.get(pod.uid)
+        before = context.cluster.place(pod, pod.spec.node_name)
+        context.queue.drop(pod.uid, now)
+        self._preempting.preemptor_gone(pod.uid)
+        if before is None or confirmed:
+            context.wake(changes.POD_ADDED, None, pod, now)
+        elif before is not pod:
+            for event in changes.pod_changes(before, pod):
+                context.wake(event, before, pod, now)
+        if claim is not None and claim.node != pod.spec.node_name:
+            context.wake_below(claim.pod, now)
+
+    def _waiting(self, pod: Pod, now: Seconds) -> None:
+        """Take over the state of a pod of ours that waits for a node."""
+        context = self._context
+        if pod.terminating:
+            # It will never run: it is neither bound nor nominated any more.
+            self.pod_gone(pod.uid, now)
+            return
+        context.cluster.shapes.code(pod)
+        queued = context.queue.get(pod.uid)
+        if queued is None:
+            self._sync_claim(pod, "", now)
+            context.queue.add(pod, class_key(pod), now, "UnschedulablePodAdd")
+            return
+        old = queued.pod
+        self._sync_claim(pod, old.status.nominated_node_name, now)
+        if queued.phase in (Phase.BINDING, Phase.DECIDING):
+            queued.pod = pod
+            return
+        events = [
+            event
+            for event in changes.pod_changes(old, pod)
+            if old.metadata.resource_version != pod.metadata.resource_version
+        ]
+        self._update(pod, old, events, now)
+
+    def _update(self, pod: Pod, old: Pod, events: list[ClusterEvent], now: Seconds) -> None:
+        """Hand a new state to the queue; the pod's own change may be what it waited for."""
+        context = self._context
+        judges = [(event, context.judge(event, old, pod)) for event in events]
+
+        def helps(waiting: Pod, rejectors: frozenset[str]) -> bool:
+            return any(judge(waiting, rejectors) for _, judge in judges)
+
+        label = events[0].label if events else "UnschedulablePodUpdate"
+        context.queue.update(pod, class_key(pod), now, helps, label)
+
+    def _sync_claim(self, pod: Pod, old_node: str, now: Seconds) -> None:
+        """Follow the nomination in a pod's status, unless ours is newer.
+
+        Source: kube-scheduler v1.36.3 backend/queue.nominator.UpdateNominatedPod.
+        """
+        context = self._context
+        if self._preempting.nominating(pod.uid):
+            return
+        node = pod.status.nominated_node_name
+        claim = context.cluster.nominations.get(pod.uid)
+        if not node and not old_node:
+            return
+        if not node:
+            context.withdraw(pod.uid, now)
+        elif claim is None or claim.node != node or claim.pod.spec != pod.spec:
+            moved = claim is not None and claim.node != node
+            context.cluster.nominate(pod, node)
+            if moved and claim is not None:
+                context.wake_below(claim.pod, now)
+
+    def _sync_foreign_claim(self, pod: Pod, now: Seconds) -> None:
+        """Respect the nomination of another scheduler's pod."""
+        claim = self._context.cluster.nominations.get(pod.uid)
+        node = "" if pod.terminating else pod.status.nominated_node_name
+        if claim is not None and claim.node == node and claim.pod.spec == pod.spec:
+            return
+        if node:
+            self._context.cluster.nominate(pod, node)
+        if claim is not None:
+            if not node:
+                self._context.cluster.withdraw(pod.uid)
+            self._context.wake_below(claim.pod, now)

@@ -1,0 +1,41 @@
+"""Which victims would violate a disruption budget.
+
+Source: kube-scheduler v1.36.3 defaultpreemption.filterPodsWithPDBViolation.
+
+Axes: C candidate rows, V pods on a row, most important first.
+"""
+
+import numpy as np
+
+from scheduler.state.arrays import Bool, Int
+from scheduler.state.budgets import UNPROTECTED
+from scheduler.state.cluster import Cluster
+
+__all__ = ["violating"]
+
+
+def violating(slots: Int, cluster: Cluster) -> Bool:
+    """Tell which pods could not be evicted within their budgets.
+
+    Each row is for itself: its pods are charged in order to every budget that protects them, and a
+    pod that overdraws one violates. A pod that was evicted before is not charged.
+
+    Args:
+        slots: (C, V) pods that could go, most important first; -1 pads.
+        cluster: Whose budgets count.
+
+    Returns:
+        (C, V) True where evicting the pod violates a budget.
+    """
+    found = np.zeros(slots.shape, dtype=np.bool_)
+    protected = np.where(slots >= 0, cluster.pods.protection(slots), UNPROTECTED)
+    for row in np.flatnonzero((protected != UNPROTECTED).any(axis=1)).tolist():
+        left: dict[str, int] = {}
+        for place in np.flatnonzero(protected[row] != UNPROTECTED).tolist():
+            keys = cluster.budgets.sets.values[int(protected[row, place])]
+            pod = cluster.pods.pod(int(slots[row, place]))
+            for key in keys:
+                if cluster.budgets.charges(key, pod):
+                    left[key] = left.get(key, cluster.budgets.allowed(key)) - 1
+                    found[row, place] |= left[key] < 0
+    return found

@@ -1,0 +1,94 @@
+"""Plans a preemption: whether it may be tried, which node, which victims. Nothing is changed.
+
+Source: kube-scheduler v1.36.3 framework/preemption.Evaluator.Preempt.
+
+Axes: N rows, C candidate rows.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from scheduler.core import message
+from scheduler.core.preemption.choose import Candidate, choose
+from scheduler.core.preemption.victims import dry_run
+from scheduler.framework.plugin import Predicate
+from scheduler.framework.verdicts import Verdict, Verdicts
+from scheduler.model.objects import Pod
+from scheduler.state.arrays import Bool, Codes
+from scheduler.state.cluster import Cluster
+
+__all__ = ["Refused", "plan"]
+
+NO_VICTIMS: Final = Verdict(
+    "DefaultPreemption", ("No preemption victims found for incoming pod",), resolvable=False
+)
+NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
+NEVER: Final = "not eligible due to preemptionPolicy=Never."
+TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Preemption is not tried, or does not help."""
+
+    message: str
+    #: Whether a nomination that the pod has stays in force.
+    keeps_nomination: bool
+
+
+def plan(
+    pod: Pod,
+    cluster: Cluster,
+    predicates: Sequence[tuple[str, Predicate]],
+    codes: Codes,
+    verdicts: Verdicts,
+) -> Candidate | Refused:
+    """Plan the preemption for a pod that fits nowhere.
+
+    Args:
+        pod: The preemptor.
+        cluster: As it is.
+        predicates: The filters that have something to say about it.
+        codes: (N,) why it fits nowhere.
+        verdicts: The table of the codes.
+    """
+    resolvable = verdicts.resolvable(codes)
+    refusal = _not_eligible(pod, cluster, resolvable)
+    if refusal is not None:
+        return Refused(refusal, keeps_nomination=True)
+    rows = np.flatnonzero(resolvable)
+    runs = dry_run(pod, cluster, predicates, rows, verdicts.code(NO_VICTIMS))
+    candidate = choose(pod, runs, cluster)
+    if candidate is not None:
+        return candidate
+    reasons: Counter[str] = Counter()
+    for run in runs:
+        reasons.update(message.counted(run.codes, verdicts))
+    nodes = cluster.columns.node_count
+    rest = nodes - sum(int(np.count_nonzero(run.codes)) for run in runs)
+    if rest:
+        reasons[NOT_HELPFUL] += rest
+    return Refused(message.fit_error(nodes, reasons.items()), keeps_nomination=False)
+
+
+def _not_eligible(pod: Pod, cluster: Cluster, resolvable: Bool) -> str | None:
+    """Return why the pod must not preempt, `None` when it may.
+
+    Source: kube-scheduler v1.36.3 defaultpreemption.PodEligibleToPreemptOthers. Differs: a victim
+    counts as leaving from the moment at which its eviction was accepted.
+    """
+    if pod.spec.preemption_policy == "Never":
+        return NEVER
+    node = cluster.nominations.node(pod.uid)
+    row = None if node is None else cluster.columns.row(node)
+    if row is None or not resolvable[row]:
+        return None
+    for slot in cluster.pods.on_row(row):
+        other = cluster.pods.pod(slot)
+        if other.priority < pod.priority and cluster.leaves_by_preemption(other):
+            return TERMINATING
+    return None

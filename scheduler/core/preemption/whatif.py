@@ -1,0 +1,58 @@
+"""Candidate rows with pods taken away and given back, and whether the preemptor fits then.
+
+Axes: C candidate rows.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from scheduler.core import claims
+from scheduler.core.filtering import judge
+from scheduler.framework.plugin import Predicate, Reads
+from scheduler.model.objects import Pod
+from scheduler.state.arrays import Bool, Codes, Int, Rows
+from scheduler.state.cluster import Cluster
+
+__all__ = ["WhatIf"]
+
+
+class WhatIf:
+    """What-if copies of candidate rows: with the nominated pods, and without where that matters."""
+
+    def __init__(
+        self,
+        pod: Pod,
+        cluster: Cluster,
+        predicates: Sequence[tuple[str, Predicate]],
+        rows: Rows,
+    ) -> None:
+        self._predicates = predicates
+        self._changing = [each for _, each in predicates if each.reads is not Reads.NODE]
+        layers = claims.layers_on(rows, pod, cluster)
+        self._copies = [cluster.hypothesis(rows)]
+        for layer in layers:
+            self._copies[0].change(layer, +1)
+        if layers and not all(each.monotone for each in self._changing):
+            # A rule that more pods can satisfy must also hold when the nominated ones never come.
+            self._copies.append(cluster.hypothesis(rows))
+
+    def change(self, slots: Int, sign: int) -> None:
+        """Give back (+1) or take away (-1) one pod a row; -1 for rows that do not change."""
+        for copy in self._copies:
+            copy.change(slots, sign)
+
+    def codes(self) -> Codes:
+        """Return, (C,), the verdict on each row with all filters."""
+        codes = judge(self._copies[0], self._predicates)
+        for copy in self._copies[1:]:
+            codes = np.where(codes == 0, judge(copy, self._predicates), codes)
+        return codes
+
+    def fits(self) -> Bool:
+        """Return, (C,), where the preemptor fits, by the filters that pods can change."""
+        fits = np.ones(len(self._copies[0]), dtype=np.bool_)
+        for copy in self._copies:
+            for predicate in self._changing:
+                fits &= predicate.fits(copy)
+        return fits

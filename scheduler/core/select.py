@@ -1,0 +1,42 @@
+"""Which of the best nodes: reproducible, and not always the first.
+
+Equally good nodes are told apart by a hash of the pod's uid with the node's name, so two pods
+seldom choose the same one, and the same pod in the same cluster always does. Upstream takes the
+one that its heap happens to have on top.
+
+Axes: F feasible nodes.
+"""
+
+import hashlib
+
+import numpy as np
+
+from scheduler.state.arrays import Rows, Scores
+from scheduler.state.columns import Columns
+
+__all__ = ["among", "best"]
+
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_SHIFT = np.uint64(29)
+
+
+def best(rows: Rows, totals: Scores, uid: str, columns: Columns) -> int:
+    """Return the row of the node to take.
+
+    Args:
+        rows: (F,) feasible rows, at least one.
+        totals: (F,) their scores.
+        uid: The pod's.
+        columns: Where the hashes of the names are.
+    """
+    return among(rows[totals == totals.max()], uid, columns)
+
+
+def among(ties: Rows, uid: str, columns: Columns) -> int:
+    """Return one of some equally good rows, at least one."""
+    if ties.shape[0] == 1:
+        return int(ties[0])
+    digest = hashlib.blake2b(uid.encode(errors="surrogatepass"), digest_size=8).digest()
+    mixed = (columns.hashes()[ties] ^ np.uint64(int.from_bytes(digest, "little"))) * _ODD
+    mixed ^= mixed >> _SHIFT
+    return int(ties[np.argmax(mixed * _ODD)])

@@ -1,0 +1,86 @@
+"""What pods are told: the condition in their status, and events."""
+
+from scheduler.core.context import Context, reference
+from scheduler.core.message import truncated
+from scheduler.model.effects import Announce, Evict, SetCondition
+from scheduler.model.objects import Pod
+from scheduler.state.queue import QueuedPod
+
+__all__ = [
+    "SCHEDULER_ERROR",
+    "UNSCHEDULABLE",
+    "announce_failure",
+    "announce_preempted",
+    "announce_scheduled",
+    "set_condition",
+]
+
+UNSCHEDULABLE = "Unschedulable"
+SCHEDULER_ERROR = "SchedulerError"
+
+
+def announce_failure(context: Context, pod: Pod, message: str) -> None:
+    """Announce that an attempt failed."""
+    context.outbox.append(
+        Announce(
+            regarding=reference(pod),
+            type="Warning",
+            reason="FailedScheduling",
+            action="Scheduling",
+            note=truncated(message),
+            scheduler_name=pod.spec.scheduler_name,
+            resource_version=pod.metadata.resource_version,
+        )
+    )
+
+
+def announce_scheduled(context: Context, pod: Pod, node: str) -> None:
+    """Announce that a pod was bound."""
+    context.outbox.append(
+        Announce(
+            regarding=reference(pod),
+            type="Normal",
+            reason="Scheduled",
+            action="Binding",
+            note=truncated(f"Successfully assigned {pod.key} to {node}"),
+            scheduler_name=pod.spec.scheduler_name,
+            resource_version=pod.metadata.resource_version,
+        )
+    )
+
+
+def announce_preempted(context: Context, eviction: Evict, victim: Pod | None) -> None:
+    """Announce that a victim was asked to leave; its last known state where it is still there."""
+    context.outbox.append(
+        Announce(
+            regarding=eviction.victim,
+            type="Normal",
+            reason="Preempted",
+            action="Preempting",
+            note=f"Preempted by pod {eviction.preemptor.uid} on node {eviction.node}",
+            scheduler_name=eviction.scheduler_name,
+            resource_version=victim.metadata.resource_version if victim is not None else "",
+        )
+    )
+
+
+def set_condition(
+    context: Context, queued: QueuedPod, reason: str, message: str, *, clear_nomination: bool
+) -> None:
+    """Write the condition of a pod that was not placed, unless it says so already.
+
+    Args:
+        context: Where the effect goes.
+        queued: The pod.
+        reason: `UNSCHEDULABLE` or `SCHEDULER_ERROR`.
+        message: The full text.
+        clear_nomination: Whether a nomination in its status is to be taken back.
+    """
+    pod = queued.pod
+    clear = clear_nomination and bool(pod.status.nominated_node_name)
+    if queued.told == (reason, message) and not clear:
+        return
+    queued.told = (reason, message)
+    context.outbox.append(
+        SetCondition(reference(pod), reason, message, pod.metadata.generation, clear)
+    )

@@ -1,0 +1,63 @@
+"""Whether an event can help a waiting pod: asks the plugins that rejected it.
+
+Source: kube-scheduler v1.36.3 backend/queue.isPodWorthRequeuing.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from scheduler.framework.cluster_events import ClusterEvent, Hint
+from scheduler.framework.profile import Profile
+from scheduler.model.objects import Node, Pod
+from scheduler.model.quantity import QuantityError
+from scheduler.state.queue import Judge
+
+__all__ = ["Waker"]
+
+
+class Waker:
+    """Knows which plugins of which profile listen to which events."""
+
+    def __init__(self, profiles: Mapping[str, Profile]) -> None:
+        self._profiles: Final = profiles
+        self._listeners: dict[tuple[str, ClusterEvent], tuple[tuple[str, Hint], ...]] = {}
+
+    def anyone_listens(self, event: ClusterEvent) -> bool:
+        """Tell whether some plugin of some profile listens to an event at all."""
+        return any(self._listening(name, event) for name in self._profiles)
+
+    def judge(self, event: ClusterEvent, old: Node | Pod | None, new: Node | Pod | None) -> Judge:
+        """Return a function that tells whether the event can help a rejected pod."""
+
+        def helps(pod: Pod, rejectors: frozenset[str]) -> bool:
+            if not rejectors:
+                return True
+            listeners = self._listening(pod.spec.scheduler_name, event)
+            return any(
+                plugin in rejectors and _asked(hint, pod, old, new) for plugin, hint in listeners
+            )
+
+        return helps
+
+    def _listening(
+        self, scheduler_name: str, event: ClusterEvent
+    ) -> tuple[tuple[str, Callable[..., bool]], ...]:
+        key = (scheduler_name, event)
+        found = self._listeners.get(key)
+        if found is None:
+            profile = self._profiles.get(scheduler_name)
+            wakes = profile.wakes if profile is not None else ()
+            found = self._listeners[key] = tuple(
+                (plugin, wake.hint)
+                for plugin, wake in wakes
+                if event.matched_by(wake.resource, wake.action)
+            )
+        return found
+
+
+def _asked(hint: Hint, pod: Pod, old: Node | Pod | None, new: Node | Pod | None) -> bool:
+    """Ask a hint; one that cannot tell counts as *it can help*."""
+    try:
+        return hint(pod, old, new)
+    except QuantityError:
+        return True
