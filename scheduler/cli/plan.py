@@ -1,0 +1,161 @@
+"""`preemptive-scheduler plan`: what would happen to the pending pods of a cluster in files."""
+
+import argparse
+import json
+import sys
+from typing import Any, assert_never
+
+from scheduler.config import load
+from scheduler.config.problems import ConfigError
+from scheduler.config.settings import Settings
+from scheduler.model.decisions import (
+    Attempt,
+    Failed,
+    Gated,
+    NodeTrace,
+    Placed,
+    Preempting,
+    Unschedulable,
+)
+
+__all__ = ["add_parser", "run"]
+
+DESCRIPTION = """\
+Decide for every pending pod of the given objects, in the order of the scheduling queue, as the
+scheduler would in a cluster that consists of exactly these objects. Nothing is written anywhere.
+Objects must stand as an API server returns them: defaulted and admitted, spec.priority set.
+"""
+EXAMPLES = """\
+examples:
+  preemptive-scheduler plan -f nodes.yaml -f pods.yaml
+  preemptive-scheduler plan -f cluster.yaml --explain -o yaml
+  kubectl get nodes,pods,pdb,ns -A -o json | preemptive-scheduler plan -f - --settle
+
+exit codes: 0 decided, also when pods are unschedulable; 2 the input cannot be read
+"""
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the command line."""
+    command = commands.add_parser(
+        "plan",
+        help="say what would happen to the pending pods of objects in files",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument(
+        "-f", "--file", dest="files", action="append", required=True, metavar="FILE",
+        help="YAML or JSON with Kubernetes objects; - is standard input; repeatable",
+    )  # fmt: skip
+    command.add_argument("--config", metavar="FILE", help="KubeSchedulerConfiguration to use")
+    command.add_argument(
+        "-o", "--output", choices=("table", "json", "yaml"), default="table",
+        help="how to print (default: table)",
+    )  # fmt: skip
+    command.add_argument(
+        "--explain", action="store_true", help="add what was found on every node"
+    )
+    command.add_argument(
+        "--settle", action="store_true",
+        help="let terminating pods go and try again, until nothing changes",
+    )  # fmt: skip
+    command.add_argument(
+        "--scheduler-name", default="", metavar="NAME", help="only pods of this scheduler"
+    )
+    command.set_defaults(func=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print what would happen; return the exit code."""
+    from scheduler.plugins import registry
+    from scheduler.sim import manifests
+    from scheduler.sim.plan import Options, Planner
+    from scheduler.state.backoff import Backoff
+
+    try:
+        settings = load.read(arguments.config) if arguments.config else load.defaults()
+        objects = manifests.read(arguments.files)
+    except (OSError, ConfigError, manifests.ManifestError) as error:
+        print(_one_line(error, arguments), file=sys.stderr)
+        return 2
+    options = Options(arguments.scheduler_name, explain=arguments.explain)
+    planner = Planner(objects, registry.profiles(settings), _backoff(settings, Backoff), options)
+    attempts = list(planner.attempts())
+    if arguments.settle:
+        attempts += planner.settle()
+    results = [_result(attempt, explain=arguments.explain) for attempt in attempts]
+    answer: dict[str, Any] = {"results": results}
+    if arguments.settle:
+        answer["final"] = planner.final()
+    _print(answer, arguments.output)
+    return 0
+
+
+def _backoff(settings: Settings, kind: Any) -> Any:
+    return kind(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds)
+
+
+def _one_line(error: Exception, arguments: argparse.Namespace) -> str:
+    if isinstance(error, OSError):
+        return f"{arguments.config}: {error.strerror or error}"
+    return str(error)
+
+
+def _result(attempt: Attempt, *, explain: bool) -> dict[str, Any]:
+    """Return an attempt as it is printed."""
+    result: dict[str, Any] = {
+        "pod": attempt.pod.key,
+        "decision": "",
+        "node": None,
+        "victims": [],
+        "pdbViolations": 0,
+        "message": "",
+    }
+    decision = attempt.decision
+    match decision:
+        case Placed(node):
+            result |= {"decision": "Scheduled", "node": node}
+        case Preempting(node, victims, violations, message):
+            result |= {
+                "decision": "Preempting",
+                "node": node,
+                "victims": [victim.key for victim in victims],
+                "pdbViolations": violations,
+                "message": message,
+            }
+        case Unschedulable(message):
+            result |= {"decision": "Unschedulable", "message": message}
+        case Gated(message):
+            result |= {"decision": "Gated", "message": message}
+        case Failed(message):
+            result |= {"decision": "Error", "message": message}
+        case _:
+            assert_never(decision)
+    if explain:
+        result["nodes"] = [_explained(trace) for trace in attempt.trace]
+    return result
+
+
+def _explained(trace: NodeTrace) -> dict[str, Any]:
+    return {
+        "name": trace.name,
+        "filter": trace.rejection,
+        "scores": trace.scores,
+        "total": trace.total,
+    }
+
+
+def _print(answer: dict[str, Any], output: str) -> None:
+    if output == "json":
+        print(json.dumps(answer, indent=2))
+    elif output == "yaml":
+        import yaml
+
+        print(yaml.safe_dump(answer, sort_keys=False, allow_unicode=True), end="")
+    else:
+        from scheduler.cli import plan_table
+
+        plan_table.show(answer["results"], answer.get("final"))
+
+

@@ -1,0 +1,1 @@
+"""The same machine against an imagined cluster: plan and settle."""

@@ -1,0 +1,218 @@
+"""What would happen: the machine against a cluster that exists only in memory.
+
+Effects are carried out at once and without failure: a bound pod runs on its node, a victim is
+terminating, a nominated pod holds its claim. With `settle` terminating pods disappear and waiting
+pods are tried again, until nothing changes.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from msgspec.structs import replace
+
+from scheduler.core.machine import Machine
+from scheduler.framework.profile import Profile
+from scheduler.model import times
+from scheduler.model.decisions import Attempt, Gated
+from scheduler.model.effects import (
+    Bind,
+    ClearNomination,
+    Effect,
+    Evict,
+    Nominate,
+    PodRef,
+    SetCondition,
+)
+from scheduler.model.events import (
+    BudgetObserved,
+    EffectDone,
+    Event,
+    NamespaceObserved,
+    NodeObserved,
+    PodGone,
+    PodObserved,
+)
+from scheduler.model.objects import Condition, Pod
+from scheduler.model.times import Seconds
+from scheduler.sim.manifests import Manifests
+from scheduler.state.backoff import Backoff
+
+__all__ = ["Planner"]
+
+GATED: Final = "Scheduling is blocked due to non-empty scheduling gates"
+
+#: Longer than any back-off, and longer than a pod may wait for an event.
+_PAST_BACKOFF: Final = 3600.0
+#: A settled cluster stops changing; one that never does is cut off after so many rounds.
+_MOST_ROUNDS: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to decide."""
+
+    #: Only pods of this scheduler name; empty for all of the configured profiles.
+    scheduler_name: str = ""
+    explain: bool = False
+
+
+class Planner:
+    """One imagined cluster."""
+
+    def __init__(
+        self, manifests: Manifests, profiles: Mapping[str, Profile], backoff: Backoff,
+        options: Options,
+    ) -> None:  # fmt: skip
+        self._machine = Machine(profiles, backoff)
+        self._profiles = profiles
+        self._options = options
+        self._pods: dict[str, Pod] = {}
+        self._now: Seconds = 0.0
+        #: The pods that are decided for, in file order.
+        self.pending: list[PodRef] = []
+        for event in self._first_events(manifests):
+            self._observe(event)
+
+    def attempts(self) -> Iterator[Attempt]:
+        """Decide once for each pending pod; gated ones last."""
+        while self._machine.queue.active():
+            attempt = self._step()
+            if attempt is not None:
+                yield attempt
+        for reference in self.pending:
+            pod = self._pods[reference.uid]
+            if self._machine.gated_because(pod) is not None:
+                yield self._gated(pod)
+
+    def settle(self) -> Iterator[Attempt]:
+        """Go on until nothing changes any more.
+
+        A pod's attempt that ends as its last one did is not reported again.
+        """
+        last: dict[str, Attempt] = {}
+        for _ in range(_MOST_ROUNDS):
+            leaving = [pod for pod in self._pods.values() if pod.terminating]
+            for pod in leaving:
+                del self._pods[pod.uid]
+                self._observe(PodGone(pod.key, pod.uid))
+            # Past every back-off and past the longest wait, everything that waits is tried again.
+            self._now += _PAST_BACKOFF
+            self._machine.flush(self._now)
+            changed = bool(leaving)
+            while self._machine.queue.active():
+                attempt = self._step()
+                if attempt is None:
+                    break
+                before = last.get(attempt.pod.uid)
+                last[attempt.pod.uid] = attempt
+                if before is None or before.decision != attempt.decision:
+                    changed = True
+                    yield attempt
+            if not changed:
+                return
+
+    def final(self) -> dict[str, str | None]:
+        """Return where each pod that was pending is now."""
+        places: dict[str, str | None] = {}
+        for reference in self.pending:
+            pod = self._pods.get(reference.uid)
+            places[reference.key] = (pod.spec.node_name or None) if pod is not None else None
+        return places
+
+    def _first_events(self, manifests: Manifests) -> Iterator[Event]:
+        yield from (NamespaceObserved(each) for each in manifests.namespaces)
+        yield from (NodeObserved(each) for each in manifests.nodes)
+        yield from (BudgetObserved(each) for each in manifests.budgets)
+        waiting = []
+        for pod in manifests.pods:
+            if pod.terminal or (not pod.spec.node_name and pod.terminating):
+                continue
+            if pod.spec.node_name:
+                self._pods[pod.uid] = pod
+                yield PodObserved(pod)
+            else:
+                waiting.append(pod)
+        # The queue keeps the order of arrival among pods of equal priority.
+        for pod in sorted(waiting, key=lambda each: each.metadata.creation_timestamp or ""):
+            adopted = self._adopted(pod)
+            self._pods[pod.uid] = adopted
+            yield PodObserved(adopted)
+        self.pending = [
+            PodRef(pod.metadata.namespace, pod.metadata.name, pod.uid)
+            for pod in waiting
+            if self._pods[pod.uid].spec.scheduler_name in self._profiles
+        ]
+
+    def _adopted(self, pod: Pod) -> Pod:
+        """Return a pod under the name of the profile that it is decided with."""
+        wanted = self._options.scheduler_name
+        if wanted and pod.spec.scheduler_name != wanted:
+            return replace(pod, spec=replace(pod.spec, scheduler_name=""))
+        if len(self._profiles) == 1:
+            (only,) = self._profiles
+            return replace(pod, spec=replace(pod.spec, scheduler_name=only))
+        return pod
+
+    def _step(self) -> Attempt | None:
+        attempt = self._machine.step(self._now, explain=self._options.explain)
+        if attempt is not None:
+            self._carry_out(attempt.effects)
+        return attempt
+
+    def _observe(self, event: Event) -> None:
+        self._carry_out(self._machine.observe(event, self._now).effects)
+
+    def _carry_out(self, effects: tuple[Effect, ...]) -> None:
+        for effect in effects:
+            changed = self._change(effect)
+            self._observe(EffectDone(effect))
+            if changed is not None:
+                self._pods[changed.uid] = changed
+                self._observe(PodObserved(changed))
+
+    def _change(self, effect: Effect) -> Pod | None:
+        """Return the pod as it is after an effect."""
+        match effect:
+            case Bind(pod, node):
+                bound = self._pods[pod.uid]
+                status = replace(bound.status, phase="Running", nominated_node_name="")
+                spec = replace(bound.spec, node_name=node)
+                return replace(bound, spec=spec, status=status)
+            case Nominate(pod, node):
+                return self._with_nomination(pod, node)
+            case ClearNomination(pod):
+                return self._with_nomination(pod, "")
+            case SetCondition(pod, clear_nomination=True):
+                return self._with_nomination(pod, "")
+            case Evict(victim=victim):
+                return self._evicted(victim)
+            case _:
+                return None
+
+    def _with_nomination(self, reference: PodRef, node: str) -> Pod | None:
+        pod = self._pods.get(reference.uid)
+        if pod is None:
+            return None
+        return replace(pod, status=replace(pod.status, nominated_node_name=node))
+
+    def _evicted(self, reference: PodRef) -> Pod | None:
+        pod = self._pods.get(reference.uid)
+        if pod is None:
+            return None
+        target = Condition("DisruptionTarget", "True", "PreemptionByScheduler")
+        metadata = replace(pod.metadata, deletion_timestamp=times.stamp(self._now))
+        status = replace(pod.status, conditions=[*pod.status.conditions, target])
+        return replace(pod, metadata=metadata, status=status)
+
+    def _gated(self, pod: Pod) -> Attempt:
+        return Attempt(
+            pod=PodRef(pod.metadata.namespace, pod.metadata.name, pod.uid),
+            scheduler_name=pod.spec.scheduler_name,
+            priority=pod.priority,
+            decision=Gated(GATED),
+            effects=(),
+            number=0,
+            nodes=0,
+            feasible=0,
+        )
