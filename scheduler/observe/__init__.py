@@ -1,0 +1,1 @@
+"""What the outside sees: metrics, logs, health and debug pages."""

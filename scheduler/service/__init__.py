@@ -1,0 +1,1 @@
+"""The live scheduler: the clock, the loop, wiring and graceful shutdown."""

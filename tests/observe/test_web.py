@@ -1,0 +1,155 @@
+import asyncio
+import gzip
+
+import pytest
+
+from scheduler.observe import access
+from scheduler.observe.access import Caller, Verdict
+from scheduler.observe.web import Listen
+
+PLAIN = Listen(plain=True)
+
+
+@pytest.mark.parametrize("listen", [PLAIN, Listen()], ids=["plain", "self-signed TLS"])
+async def test_health_is_told_to_everybody(serve, listen):
+    served = await serve(access.nobody, listen)
+
+    assert await served.get("/healthz") == (200, "ok")
+    assert await served.get("/livez?verbose") == (200, "[+]ping ok\nlivez check passed\n")
+    assert await served.get("/livez/ping") == (200, "ok")
+
+
+async def test_who_is_not_ready_says_why(serve):
+    served = await serve(access.nobody)
+
+    assert await served.get("/readyz") == (
+        500,
+        "[+]ping ok\n[-]informer-sync failed: pods not listed\nreadyz check failed\n",
+    )
+    assert await served.get("/readyz/informer-sync") == (
+        500,
+        "internal server error: pods not listed\n",
+    )
+    assert await served.get("/readyz?exclude=informer-sync") == (200, "ok")
+
+
+@pytest.mark.parametrize("path", ["/", "/readyz/unknown", "/healthz/ping/x", "/debug", "/metricsx"])
+async def test_other_paths_are_not_found(serve, path):
+    served = await serve()
+
+    status, _ = await served.get(path)
+
+    assert status == 404
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/metrics", "/configz", "/debug/pod"])
+async def test_nothing_can_be_written(serve, path):
+    served = await serve()
+
+    assert await served.post(path) == 405
+
+
+async def test_metrics_are_prometheus_text(serve):
+    served = await serve()
+
+    status, text = await served.get("/metrics")
+    headers = await served.headers("/metrics")
+
+    assert status == 200
+    assert "# TYPE scheduler_schedule_attempts_total counter\n" in text
+    assert headers["Content-Type"].startswith("text/plain; version=0.0.4")
+
+
+async def test_metrics_are_compressed_for_who_can_read_that(serve):
+    served = await serve()
+
+    answer = await served.raw(
+        b"GET /metrics HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n",
+    )
+
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert b"Content-Encoding: gzip" in head
+    assert gzip.decompress(body).startswith(b"# HELP scheduler_")
+
+
+async def test_the_configuration_is_json(serve):
+    served = await serve()
+
+    assert await served.get("/configz") == (200, '{"componentconfig":{"parallelism":16}}')
+
+
+@pytest.mark.parametrize(
+    ("path", "want"),
+    [
+        ("/debug/pod?pod=shop/web", (200, '{"pod":"shop/web","attempts":3}')),
+        ("/debug/pod?pod=shop/db", (404, "no such pod\n")),
+        ("/debug/pod", (400, "say which pod: ?pod=<namespace>/<name>\n")),
+        ("/debug/text", (200, "plain")),
+    ],
+)
+async def test_debug_pages_answer_to_their_query(serve, path, want):
+    served = await serve()
+
+    assert await served.get(path) == want
+
+
+guarded = pytest.mark.parametrize("path", ["/metrics", "/configz", "/debug/pod?pod=shop/web"])
+
+
+@guarded
+async def test_nobody_is_allowed_by_default(serve, path):
+    served = await serve(access.nobody)
+
+    assert await served.get(path) == (403, "Forbidden\n")
+
+
+@guarded
+@pytest.mark.parametrize(
+    ("verdict", "want"),
+    [
+        (Verdict.UNAUTHENTICATED, (401, "Unauthenticated\n")),
+        (Verdict.FORBIDDEN, (403, "Forbidden\n")),
+        (Verdict.UNAVAILABLE, (503, "Unavailable\n")),
+    ],
+)
+async def test_who_is_refused_learns_nothing(serve, path, verdict, want):
+    async def authorize(caller: Caller) -> Verdict:
+        return verdict
+
+    served = await serve(authorize)
+
+    assert await served.get(path) == want
+
+
+async def test_nobody_is_let_in_while_the_reviewer_does_not_answer(serve):
+    async def authorize(caller: Caller) -> Verdict:
+        await asyncio.Event().wait()
+        return Verdict.ALLOWED
+
+    served = await serve(authorize, Listen(plain=True, review_seconds=0.05))
+
+    assert await served.get("/metrics") == (503, "Unavailable\n")
+
+
+async def test_the_reviewer_gets_what_a_review_needs(serve):
+    seen: list[Caller] = []
+
+    async def authorize(caller: Caller) -> Verdict:
+        seen.append(caller)
+        return Verdict.ALLOWED
+
+    served = await serve(authorize)
+    await served.get("/debug/text?x=1", headers={"Authorization": "Bearer abc"})
+
+    (caller,) = seen
+    assert (caller.verb, caller.path, caller.peer) == ("get", "/debug/text", "127.0.0.1")
+    assert caller.headers["authorization"] == "Bearer abc"
+
+
+async def test_health_asks_no_reviewer(serve):
+    async def authorize(caller: Caller) -> Verdict:
+        raise AssertionError
+
+    served = await serve(authorize)
+
+    assert (await served.get("/healthz"))[0] == 200

@@ -1,0 +1,178 @@
+import asyncio
+import socket
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from scheduler.observe.web import Listen, Pages, Web
+from scheduler.service.clock import Clock
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        pytest.param(b"X-Long: " + b"x" * 10_000, id="one long header"),
+        pytest.param(b"\r\n".join(b"X-%d: x" % i for i in range(1_000)), id="many headers"),
+    ],
+)
+async def test_too_large_heads_are_refused_and_the_next_request_is_served(serve, head):
+    served = await serve()
+
+    answer = await served.raw(b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + head + b"\r\n\r\n")
+
+    assert answer.startswith(b"HTTP/1.0 400")
+    assert await served.get("/healthz") == (200, "ok")
+
+
+async def test_a_long_path_is_refused(serve):
+    served = await serve()
+
+    answer = await served.raw(b"GET /" + b"x" * 20_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+
+    assert answer.startswith(b"HTTP/1.0 400")
+
+
+async def test_bad_requests_are_no_errors_of_ours(serve, caplog):
+    served = await serve()
+
+    await served.raw(b"nonsense\r\n\r\n")
+    await served.raw(b"GET / HTTP/1.1\r\nBad\x00Header: x\r\n\r\n")
+
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Sl"])
+async def test_who_never_ends_a_request_is_hung_up_on(serve, begun):
+    served = await serve(listen=Listen(plain=True, idle_seconds=0.2))
+
+    assert await served.raw(begun) == b""
+
+
+async def test_too_many_connections_are_refused_until_some_end(serve):
+    served = await serve()
+    held = [await asyncio.open_connection("127.0.0.1", served.web.port) for _ in range(100)]
+
+    refused = await served.raw(b"")
+    for _, writer in held:
+        writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    answers = [await reader.read() for reader, _ in held]
+    for _, writer in held:
+        writer.close()
+
+    assert refused == b""
+    assert all(answer.endswith(b"ok") for answer in answers)
+    assert await served.get("/livez") == (200, "ok")
+
+
+async def test_a_renewed_certificate_is_served_without_a_restart(serve, tmp_path, write_pair):
+    cert_file, key_file = write_pair(tmp_path, "first")
+    served = await serve(
+        listen=Listen(cert_file=cert_file, key_file=key_file, refresh_seconds=0.02)
+    )
+
+    first = await served.certificate()
+    write_pair(tmp_path, "second")
+    async with asyncio.timeout(5):
+        while (second := await served.certificate()) == first:
+            pass
+
+    assert b"first" in first
+    assert b"second" in second
+
+
+async def test_a_broken_certificate_is_told_and_the_old_one_serves(
+    serve, tmp_path, write_pair, caplog
+):
+    cert_file, key_file = write_pair(tmp_path, "first")
+    served = await serve(
+        listen=Listen(cert_file=cert_file, key_file=key_file, refresh_seconds=0.02)
+    )
+
+    Path(cert_file).write_text("half")
+    async with asyncio.timeout(5):
+        while "serving certificate not reloaded" not in caplog.text:
+            current = await served.certificate()
+
+    assert b"first" in current
+
+
+async def test_answers_are_not_cached_and_do_not_tell_versions(serve):
+    served = await serve()
+
+    headers = await served.headers("/healthz")
+
+    assert headers["Server"] == "preemptive-scheduler"
+    assert headers["Cache-Control"] == "no-cache, private"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+
+
+async def test_a_page_that_breaks_is_an_error_and_the_next_is_served(serve, caplog):
+    def broken(query: Mapping[str, str]) -> object:
+        raise RuntimeError("a defect")
+
+    served = await serve(
+        pages=Pages(serve.pages.metrics, serve.pages.configz, debug={"/debug/x": broken})
+    )
+
+    status, text = await served.get("/debug/x")
+
+    assert status == 500
+    assert "a defect" not in text
+    assert await served.get("/healthz") == (200, "ok")
+
+
+async def test_port_zero_serves_nothing(pages):
+    web = Web(pages)
+
+    await web.start(Listen(port=0), Clock().wall())
+
+    assert web.port == 0
+    await web.close()
+
+
+async def test_a_port_that_is_taken_is_told(pages):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        web = Web(pages)
+
+        with pytest.raises(OSError, match="in use"):
+            await web.start(Listen("127.0.0.1", taken.getsockname()[1], plain=True), Clock().wall())
+        await web.close()
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0"])
+async def test_it_listens_where_it_is_told_to(pages, address):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    web = Web(pages)
+
+    await web.start(Listen(address, port, plain=True), Clock().wall())
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET /livez HTTP/1.0\r\n\r\n")
+    answer = await reader.read()
+    writer.close()
+    await web.close()
+
+    assert answer.endswith(b"ok")
+
+
+async def test_after_closing_nobody_answers(serve):
+    served = await serve()
+    port = served.web.port
+
+    await served.web.close()
+
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", port)
+
+
+async def test_plain_text_does_not_get_through_tls(serve):
+    served = await serve(listen=Listen(idle_seconds=2.0))
+
+    try:
+        answer = await served.raw(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+    except (ConnectionResetError, ssl.SSLError):
+        answer = b""
+
+    assert b"ok" not in answer
