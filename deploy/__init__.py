@@ -1,0 +1,1 @@
+"""How the scheduler is run: manifests, and a control plane on this machine."""

@@ -1,0 +1,44 @@
+"""Fixtures that give tests the real control plane of `deploy.local`, started once a run.
+
+Tests that use them carry the marker `cluster`. Under pytest-xdist these tests form one group, so
+that `--dist loadgroup` runs all of them in one worker and one control plane is started.
+
+The cluster is shared: a test works in its own `namespace`, and on nodes that it creates under names
+and labels of its own and removes again.
+"""
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from deploy.local.cluster import ControlPlane
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def control_plane() -> Iterator[ControlPlane]:
+    """The control plane, with controllers and KWOK, without nodes."""
+    with ControlPlane() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def namespace(control_plane: ControlPlane) -> Iterator[str]:
+    """A fresh namespace; its pods are gone when the test ends."""
+    name = f"test-{next(_numbers)}"
+    control_plane.create_namespace(name)
+    yield name
+    pods = f"/api/v1/namespaces/{name}/pods"
+    control_plane.api.delete(pods, gracePeriodSeconds="0")
+    control_plane.api.delete(f"/api/v1/namespaces/{name}")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the tests that need the control plane into one group of pytest-xdist."""
+    if not config.pluginmanager.hasplugin("xdist"):
+        return
+    for item in items:
+        if item.get_closest_marker("cluster") is not None:
+            item.add_marker(pytest.mark.xdist_group("control_plane"))
