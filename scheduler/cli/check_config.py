@@ -50,9 +50,7 @@ def run(args: argparse.Namespace) -> int:
         print(error, file=problems)
         return _UNREADABLE if isinstance(error, UnreadableConfigError) else _BROKEN
     if args.print_effective:
-        import yaml
-
-        print(yaml.safe_dump(load.dump(settings), sort_keys=False), end="")
+        print(load.render(settings), end="")
     else:
         print(f"{args.file}: ok")
         for line in _summary(settings):

@@ -53,9 +53,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "-o", "--output", choices=("table", "json", "yaml"), default="table",
         help="how to print (default: table)",
     )  # fmt: skip
-    command.add_argument(
-        "--explain", action="store_true", help="add what was found on every node"
-    )
+    command.add_argument("--explain", action="store_true", help="add what was found on every node")
     command.add_argument(
         "--settle", action="store_true",
         help="let terminating pods go and try again, until nothing changes",
@@ -157,5 +155,3 @@ def _print(answer: dict[str, Any], output: str) -> None:
         from scheduler.cli import plan_table
 
         plan_table.show(answer["results"], answer.get("final"))
-
-

@@ -1,16 +1,159 @@
-"""`preemptive-scheduler run`."""
+"""`preemptive-scheduler run`: schedule the pods of a cluster that name one of our profiles."""
 
 import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from scheduler.config import durations, load
+from scheduler.config.load import DeprecatedFlags, LeaderElectionFlags
+from scheduler.config.problems import ConfigError
+from scheduler.config.settings import Settings
 
 __all__ = ["add_parser", "run"]
+
+DESCRIPTION = """\
+Schedule the pods whose spec.schedulerName is one of the configured profiles; without a
+configuration file that is preemptive-scheduler. Flags have kube-scheduler's names and meanings.
+Without a kubeconfig the ServiceAccount of the pod is used. The environment variable KUBECONFIG is
+not looked at.
+"""
+EXAMPLES = """\
+examples:
+  preemptive-scheduler run --kubeconfig ~/.kube/config --leader-elect=false
+      run it on this machine against a cluster
+  preemptive-scheduler run --config config.yaml --logging-format text -v 4
+      with a KubeSchedulerConfiguration, telling every effect
+
+exit codes: 0 stopped by SIGTERM or SIGINT; 1 the lease was lost; 2 it cannot start
+"""
+
+_TRUE, _FALSE = ("true", "1", "t"), ("false", "0", "f")
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to the command line."""
-    command = commands.add_parser("run", help="schedule the pods of a cluster")
+    command = commands.add_parser(
+        "run",
+        help="schedule the pods of a cluster",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument("--config", metavar="FILE", help="KubeSchedulerConfiguration to use")
+    command.add_argument(
+        "--write-config-to", metavar="FILE", help="write the effective configuration and exit"
+    )
+    command.add_argument("--kubeconfig", default="", metavar="FILE", help="how to reach a cluster")
+    command.add_argument(
+        "--logging-format", choices=("json", "text"), default="json", help="default: json"
+    )
+    command.add_argument(
+        "-v", dest="verbosity", type=int, default=2, metavar="N",
+        help="0 trouble and preemptions only, 2 every attempt, 4 every effect (default: 2)",
+    )  # fmt: skip
+    _add_serving(command.add_argument_group("serving"))
+    _add_election(command.add_argument_group("leader election"))
     command.set_defaults(func=run)
 
 
-def run(_arguments: argparse.Namespace) -> int:
-    """Run the scheduler."""
-    raise NotImplementedError
+def _add_serving(group: Any) -> None:
+    group.add_argument("--bind-address", default="0.0.0.0", metavar="IP", help="default: 0.0.0.0")
+    group.add_argument(
+        "--secure-port", type=int, default=10259, metavar="PORT",
+        help="HTTPS port for health and metrics; 0 switches serving off (default: 10259)",
+    )  # fmt: skip
+    group.add_argument("--tls-cert-file", default="", metavar="FILE")
+    group.add_argument("--tls-private-key-file", default="", metavar="FILE")
+    group.add_argument(
+        "--authorization-always-allow-paths", default="/healthz,/readyz,/livez", metavar="PATHS",
+        help="pages that anybody may read, the others only callers on this host"
+        " (default: /healthz,/readyz,/livez)",
+    )  # fmt: skip
+
+
+def _add_election(group: Any) -> None:
+    group.add_argument(
+        "--leader-elect", nargs="?", type=_boolean, const=True, metavar="BOOL",
+        help="hold a lease before scheduling (default: true)",
+    )  # fmt: skip
+    for name in ("lease-duration", "renew-deadline", "retry-period"):
+        group.add_argument(f"--leader-elect-{name}", type=_duration, metavar="DURATION")
+    for name in ("resource-lock", "resource-name", "resource-namespace"):
+        group.add_argument(f"--leader-elect-{name}", metavar="NAME")
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() in _TRUE:
+        return True
+    if text.lower() in _FALSE:
+        return False
+    raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+
+
+def _duration(text: str) -> float:
+    try:
+        return durations.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the scheduler until it is stopped; return the exit code."""
+    try:
+        settings = _settings(arguments)
+    except OSError as error:
+        print(f"{arguments.config}: {error.strerror or error}", file=sys.stderr)
+        return 2
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
+    if arguments.write_config_to:
+        return _write(settings, arguments.write_config_to)
+    from scheduler.observe.logs import Format
+    from scheduler.service.options import Options
+    from scheduler.service.run import serve
+
+    return serve(
+        Options(
+            settings=settings,
+            kubeconfig=arguments.kubeconfig,
+            logging_format=Format(arguments.logging_format),
+            verbosity=arguments.verbosity,
+            bind_address=arguments.bind_address,
+            secure_port=arguments.secure_port,
+            tls_cert_file=arguments.tls_cert_file,
+            tls_private_key_file=arguments.tls_private_key_file,
+            open_paths=tuple(arguments.authorization_always_allow_paths.split(",")),
+        )
+    )
+
+
+def _settings(arguments: argparse.Namespace) -> Settings:
+    """Return the configuration with the flags applied.
+
+    Raises:
+        ConfigError: The file breaks rules.
+        OSError: The file cannot be read.
+    """
+    election = LeaderElectionFlags(
+        leader_elect=arguments.leader_elect,
+        lease_duration_seconds=arguments.leader_elect_lease_duration,
+        renew_deadline_seconds=arguments.leader_elect_renew_deadline,
+        retry_period_seconds=arguments.leader_elect_retry_period,
+        resource_lock=arguments.leader_elect_resource_lock,
+        resource_name=arguments.leader_elect_resource_name,
+        resource_namespace=arguments.leader_elect_resource_namespace,
+    )
+    if arguments.config:
+        return load.read(arguments.config, leader_election=election)
+    return load.override(load.defaults(), leader_election=election, deprecated=DeprecatedFlags())
+
+
+def _write(settings: Settings, path: str) -> int:
+    try:
+        Path(path).write_text(load.render(settings), encoding="utf-8")
+    except OSError as error:
+        print(f"{path}: {error.strerror or error}", file=sys.stderr)
+        return 2
+    return 0

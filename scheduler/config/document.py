@@ -1,4 +1,4 @@
-"""The text of a configuration file as a tree of plain values that know their lines.
+"""The text of a configuration file as a tree of plain values that know their lines, and back.
 
 First stage of reading, before `codecs`. A text that begins with `{` is JSON, any other YAML. The
 YAML dialect is the one that Kubernetes reads: scalars resolve as in YAML 1.1 with Go's numbers
@@ -20,7 +20,7 @@ import yaml
 from scheduler.config import scalars
 from scheduler.config.problems import Report, child
 
-__all__ = ["Json", "Mapping", "Scalar", "Sequence", "Tree", "plain", "read"]
+__all__ = ["Json", "Mapping", "Scalar", "Sequence", "Tree", "plain", "read", "write"]
 
 #: A value as JSON holds it.
 Json = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
@@ -79,6 +79,26 @@ def plain(tree: Tree) -> Json:
             return [plain(each) for each in items]
         case Mapping(entries=entries):
             return {key: plain(each) for key, each in entries.items()}
+
+
+def write(value: Json) -> str:
+    """Return YAML text that `read` gives back; texts that look like something else are quoted."""
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Knows which texts need quotes in the dialect that is read here; repeats, never refers."""
+
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 (none of them)
+        return True
+
+    def text(self, value: str) -> yaml.ScalarNode:
+        """Return the node of a text."""
+        style = None if scalars.is_text(value) else "'"
+        return self.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+
+_Dumper.add_representer(str, _Dumper.text)
 
 
 # --- JSON: strict, without lines --------------------------------------------------------------

@@ -34,6 +34,7 @@ __all__ = [
     "override",
     "parse",
     "read",
+    "render",
 ]
 
 #: The only kind of document that is understood.
@@ -201,11 +202,14 @@ def dump(settings: Settings) -> dict[str, Json]:
     settings back (with the same *extra_plugins*).
     """
     written: dict[str, Json] = {"apiVersion": API_VERSION, "kind": KIND}
-    body = _SETTINGS.write(settings)
-    if isinstance(body, dict):
-        written.update(body)
+    written |= _SETTINGS.write(settings)
     written["profiles"] = [profiles.write(each) for each in settings.profiles]
     return written
+
+
+def render(settings: Settings) -> str:
+    """Return the effective configuration as the YAML text of a file; see `dump`."""
+    return document.write(dump(settings))
 
 
 def _check_type(tree: Tree, report: Report) -> None:

@@ -9,9 +9,13 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import NoReturn
+from typing import Final, NoReturn
 
 __all__ = ["ConfigError", "Problem", "Report", "UnreadableConfigError", "child", "suggestion"]
+
+#: How alike a known name must be to be suggested: one that differs by a word is none of the user's
+#: typing errors.
+_NEAR: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +148,7 @@ def child(path: str, name: str) -> str:
 def suggestion(name: str, known: Iterable[str]) -> str:
     """Return `, did you mean "…"?` for the nearest known name, or nothing when none is near."""
     by_fold = {each.lower(): each for each in sorted(known)}
-    near = get_close_matches(name.lower(), by_fold, n=1)
+    near = get_close_matches(name.lower(), by_fold, n=1, cutoff=_NEAR)
     return f', did you mean "{by_fold[near[0]]}"?' if near else ""
 
 

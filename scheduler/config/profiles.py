@@ -23,7 +23,7 @@ from typing import Any, Final
 from scheduler.config import args_rules, document, rules
 from scheduler.config.args import CODECS, TYPES, ForeignArgs, NodeResourcesFitArgs, PluginArgs
 from scheduler.config.catalog import REMOVED, Point
-from scheduler.config.codecs import INT32, STRING, TREE, Codec, Mismatch, array, optional
+from scheduler.config.codecs import INT32, STRING, TREE, Codec, array, is_null, optional, wrong
 from scheduler.config.document import Json, Scalar, Tree
 from scheduler.config.plugin_sets import (
     API_VERSION,
@@ -178,15 +178,13 @@ class _Draft:
         if entry.name not in CODECS:
             return ForeignArgs(document.plain(entry.args))
         at = f"{path}.args"
-        if isinstance(entry.args, Scalar) and entry.args.value is None:
-            return TYPES[entry.name]()
-        try:
+        if isinstance(entry.args, document.Mapping):
+            _check_kind(entry.name, entry.args, at, self._report)
             args: PluginArgs = CODECS[entry.name].read(entry.args, at, self._report)
-        except Mismatch as error:
-            self._report.broken(at, str(error))
-            return TYPES[entry.name]()
-        _check_kind(entry, at, self._report)
-        return args
+            return args
+        if not is_null(entry.args):
+            self._report.broken(at, str(wrong("an object", entry.args)))
+        return TYPES[entry.name]()
 
     def _check_args(self, args: Mapping[str, PluginArgs]) -> None:
         mentioned = self.expansion.mentioned
@@ -212,14 +210,11 @@ class _Draft:
             self._report.say(f"{path}.{Point.PLACEMENT_GENERATE}", message)
 
 
-def _check_kind(entry: ArgsEntry, path: str, report: Report) -> None:
-    if not isinstance(entry.args, document.Mapping):
-        return
-    for name, want in (("apiVersion", API_VERSION), ("kind", f"{entry.name}Args")):
-        tree = entry.args.entries.get(name, _NULL)
-        value = tree.value if isinstance(tree, Scalar) else document.plain(tree)
+def _check_kind(plugin: str, written: document.Mapping, path: str, report: Report) -> None:
+    for name, want in (("apiVersion", API_VERSION), ("kind", f"{plugin}Args")):
+        value = document.plain(written.entries.get(name, _NULL))
         if value not in (None, "", want):
-            message = f"args for plugin {entry.name} were not of type {want}"
+            message = f"args for plugin {plugin} were not of type {want}"
             report.invalid(f"{path}.{name}", value, message)
 
 
@@ -274,6 +269,5 @@ def write(profile: ProfileSettings) -> Json:
 def _write_args(name: str, args: PluginArgs) -> Json:
     if isinstance(args, ForeignArgs):
         return {"name": name} if args.value is None else {"name": name, "args": args.value}
-    body = CODECS[name].write(args)
     kind: dict[str, Json] = {"apiVersion": API_VERSION, "kind": f"{name}Args"}
-    return {"name": name, "args": kind | body if isinstance(body, dict) else kind}
+    return {"name": name, "args": kind | CODECS[name].write(args)}

@@ -148,7 +148,7 @@ class Record(Codec[T]):
             near = suggestion(key, self._fields)
             report.say(path, f'unknown field "{key}"{near}')
 
-    def write(self, value: T) -> Json:
+    def write(self, value: T) -> dict[str, Json]:
         """Return the object as it stands in a file; what is absent or empty is left out."""
         written: dict[str, Json] = {}
         for attribute, each in self._fields.values():

@@ -10,7 +10,7 @@ import math
 import re
 from typing import Final
 
-__all__ = ["ScalarError", "ScalarValue", "plain", "tagged"]
+__all__ = ["ScalarError", "ScalarValue", "is_text", "plain", "tagged"]
 
 ScalarValue = bool | int | float | str | None
 
@@ -62,6 +62,14 @@ def plain(text: str) -> ScalarValue:
         return text
     number = _number(text if text[0] == "." else text.replace("_", ""))
     return text if number is None else number
+
+
+def is_text(text: str) -> bool:
+    """Tell whether a text without quotes would be read as that text."""
+    try:
+        return plain(text) == text
+    except ScalarError:
+        return False
 
 
 def tagged(tag: str, text: str) -> ScalarValue:

@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scheduler.config import document
 from scheduler.config.problems import ConfigError, Report, UnreadableConfigError
@@ -149,3 +151,23 @@ def test_gives_up_on_aliases_that_unfold_without_end():
 
     with pytest.raises(UnreadableConfigError, match="excessive aliasing"):
         document.read("\n".join(lines), Report("f.yaml"))
+
+
+@given(
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers(-(2**63), 2**63 - 1)
+        | st.text()
+        | st.from_regex(r"[-+.0-9_xobeE]{1,6}", fullmatch=True),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+        max_leaves=5,
+    )
+)
+def test_what_is_written_reads_back_the_same(value: document.Json):
+    assert _plain(document.write([value])) == [value]
+
+
+@pytest.mark.parametrize("text", ["", "~", "n", "yes", "16", "0o17", "1e3", "-.inf", "1_0", "<<"])
+def test_texts_that_look_like_something_else_are_quoted(text: str):
+    assert _plain(document.write({"a": text, text: "b"})) == {"a": text, text: "b"}

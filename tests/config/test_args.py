@@ -1,0 +1,318 @@
+"""Settings of single plugins: every field arrives, kinds are checked, strangers pass."""
+
+from collections.abc import Callable
+
+import pytest
+
+from scheduler.config.args import (
+    DefaultPreemptionArgs,
+    DynamicResourcesArgs,
+    ForeignArgs,
+    InterPodAffinityArgs,
+    NodeAffinityArgs,
+    NodeResourcesBalancedAllocationArgs,
+    NodeResourcesFitArgs,
+    PluginArgs,
+    PodTopologySpreadArgs,
+    PreemptiveSchedulerArgs,
+    ResourceWeight,
+    ScoringStrategy,
+    ShapePoint,
+    VolumeBindingArgs,
+)
+from scheduler.config.settings import ProfileSettings
+from scheduler.model.objects import (
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorTerm,
+    Requirement,
+    TopologySpreadConstraint,
+    WeightedNodeTerm,
+)
+
+_API = "kubescheduler.config.k8s.io/v1"
+_GPU = ResourceWeight(name="nvidia.com/gpu", weight=5)
+_CPU_AND_MEMORY = (ResourceWeight(name="cpu"), ResourceWeight(name="memory"))
+
+
+def _entry(plugin: str, args: str) -> str:
+    return f"{{pluginConfig: [{{name: {plugin}, args: {args}}}]}}"
+
+
+@pytest.mark.parametrize(
+    ("plugin", "args", "want"),
+    [
+        pytest.param(
+            "DefaultPreemption",
+            "{minCandidateNodesPercentage: 0, minCandidateNodesAbsolute: 7}",
+            DefaultPreemptionArgs(min_candidate_nodes_percentage=0, min_candidate_nodes_absolute=7),
+            id="preemption",
+        ),
+        pytest.param(
+            "DynamicResources",
+            "{filterTimeout: 0s, bindingTimeout: 1m}",
+            DynamicResourcesArgs(filter_timeout_seconds=0.0, binding_timeout_seconds=60.0),
+            id="devices; a filter timeout of zero is kept",
+        ),
+        pytest.param(
+            "DynamicResources",
+            "{filterTimeout: null, bindingTimeout: null}",
+            DynamicResourcesArgs(filter_timeout_seconds=10.0, binding_timeout_seconds=600.0),
+            id="null timeouts are the defaults",
+        ),
+        pytest.param(
+            "InterPodAffinity",
+            "{hardPodAffinityWeight: 0, ignorePreferredTermsOfExistingPods: true}",
+            InterPodAffinityArgs(
+                hard_pod_affinity_weight=0, ignore_preferred_terms_of_existing_pods=True
+            ),
+            id="affinity between pods",
+        ),
+        pytest.param(
+            "NodeAffinity",
+            """{addedAffinity: {
+                requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{
+                    matchExpressions: [{key: zone, operator: In, values: [a, b]}],
+                    matchFields: [{key: metadata.name, operator: NotIn, values: [n1]}]}]},
+                preferredDuringSchedulingIgnoredDuringExecution: [{weight: 3, preference: {
+                    matchExpressions: [{key: ssd, operator: Exists}]}}]}}""",
+            NodeAffinityArgs(
+                added_affinity=NodeAffinity(
+                    required=NodeSelector(
+                        [
+                            NodeSelectorTerm(
+                                [Requirement("zone", "In", ["a", "b"])],
+                                [Requirement("metadata.name", "NotIn", ["n1"])],
+                            )
+                        ]
+                    ),
+                    preferred=[
+                        WeightedNodeTerm(3, NodeSelectorTerm([Requirement("ssd", "Exists", [])]))
+                    ],
+                )
+            ),
+            id="affinity to nodes",
+        ),
+        pytest.param(
+            "NodeResourcesBalancedAllocation",
+            "{resources: [{name: cpu}, {name: memory, weight: 0}]}",
+            NodeResourcesBalancedAllocationArgs(resources=_CPU_AND_MEMORY),
+            id="balanced use; a weight of zero is one",
+        ),
+        pytest.param(
+            "NodeResourcesBalancedAllocation",
+            "{resources: []}",
+            NodeResourcesBalancedAllocationArgs(resources=_CPU_AND_MEMORY),
+            id="no resources are the default ones",
+        ),
+        pytest.param(
+            "NodeResourcesFit",
+            """{ignoredResources: [a.b/c], ignoredResourceGroups: [d.e], scoringStrategy: {
+                type: MostAllocated, resources: [{name: nvidia.com/gpu, weight: 5}]}}""",
+            NodeResourcesFitArgs(
+                ignored_resources=("a.b/c",),
+                ignored_resource_groups=("d.e",),
+                scoring_strategy=ScoringStrategy(type="MostAllocated", resources=(_GPU,)),
+            ),
+            id="fitting",
+        ),
+        pytest.param(
+            "NodeResourcesFit",
+            """{scoringStrategy: {type: RequestedToCapacityRatio, requestedToCapacityRatio: {
+                shape: [{utilization: 0, score: 10}, {utilization: 100, score: 0}]}}}""",
+            NodeResourcesFitArgs(
+                scoring_strategy=ScoringStrategy(
+                    type="RequestedToCapacityRatio",
+                    resources=_CPU_AND_MEMORY,
+                    shape=(
+                        ShapePoint(utilization=0, score=10),
+                        ShapePoint(utilization=100, score=0),
+                    ),
+                ),
+            ),
+            id="fitting by a shape; no resources are the default ones",
+        ),
+        pytest.param(
+            "PodTopologySpread",
+            """{defaultingType: List, defaultConstraints: [{maxSkew: 2, topologyKey: zone,
+                whenUnsatisfiable: ScheduleAnyway, minDomains: 3, nodeAffinityPolicy: Ignore,
+                nodeTaintsPolicy: Honor, matchLabelKeys: [app], labelSelector: null}]}""",
+            PodTopologySpreadArgs(
+                defaulting_type="List",
+                default_constraints=(
+                    TopologySpreadConstraint(
+                        max_skew=2,
+                        topology_key="zone",
+                        when_unsatisfiable="ScheduleAnyway",
+                        min_domains=3,
+                        node_affinity_policy="Ignore",
+                        node_taints_policy="Honor",
+                        match_label_keys=["app"],
+                    ),
+                ),
+            ),
+            id="spreading",
+        ),
+        pytest.param(
+            "VolumeBinding",
+            "{bindTimeoutSeconds: 0, shape: null}",
+            VolumeBindingArgs(bind_timeout_seconds=0),
+            id="volumes",
+        ),
+        pytest.param(
+            "PreemptiveScheduler",
+            f"{{apiVersion: {_API}, kind: PreemptiveSchedulerArgs}}",
+            PreemptiveSchedulerArgs(),
+            id="our own additions",
+        ),
+        pytest.param("DefaultPreemption", "null", DefaultPreemptionArgs(), id="null"),
+        pytest.param(
+            "DefaultPreemption",
+            f"{{apiVersion: {_API}, kind: DefaultPreemptionArgs}}",
+            DefaultPreemptionArgs(),
+            id="a kind that fits",
+        ),
+        pytest.param(
+            "DefaultPreemption",
+            "{apiVersion: null, kind: ''}",
+            DefaultPreemptionArgs(),
+            id="an empty kind",
+        ),
+        pytest.param(
+            "Coscheduling",
+            "{permitWaitingTimeSeconds: 10, kind: Whatever, list: [1, {a: b}]}",
+            ForeignArgs(
+                {"permitWaitingTimeSeconds": 10, "kind": "Whatever", "list": [1, {"a": "b"}]}
+            ),
+            id="a plugin that does not exist here",
+        ),
+        pytest.param("NodePorts", "5", ForeignArgs(5), id="a plugin without settings"),
+    ],
+)
+def test_reads_every_field(
+    profile: Callable[..., ProfileSettings], plugin: str, args: str, want: PluginArgs
+):
+    assert profile(_entry(plugin, args)).args[plugin] == want
+
+
+def test_an_entry_without_args_is_the_default(profile: Callable[..., ProfileSettings]):
+    args = profile("{pluginConfig: [{name: VolumeBinding}, {name: Foreign}]}").args
+
+    assert (args["VolumeBinding"], args["Foreign"]) == (VolumeBindingArgs(), ForeignArgs(None))
+
+
+def test_settings_are_there_for_plugins_that_are_enabled(
+    profile: Callable[..., ProfileSettings],
+):
+    fields = """{plugins: {multiPoint: {disabled: [{name: "*"}], enabled: [
+        {name: PrioritySort}, {name: DefaultBinder}, {name: VolumeBinding}]}},
+        pluginConfig: [{name: InterPodAffinity}]}"""
+
+    assert profile(fields).args == {
+        "InterPodAffinity": InterPodAffinityArgs(),
+        "VolumeBinding": VolumeBindingArgs(),
+    }
+
+
+def test_default_lists_are_not_shared(profile: Callable[..., ProfileSettings]):
+    terms = "requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [null, null]}"
+    found = profile(_entry("NodeAffinity", f"{{addedAffinity: {{{terms}}}}}"))
+
+    affinity = found.arguments(NodeAffinityArgs).added_affinity
+    assert affinity is not None
+    assert affinity.required is not None
+    first, second = affinity.required.node_selector_terms
+    assert first.match_fields is not second.match_fields
+
+
+_AT = "profiles[0].pluginConfig[0].args"
+
+
+@pytest.mark.parametrize(
+    ("plugin", "args", "want"),
+    [
+        pytest.param(
+            "DefaultPreemption",
+            "[]",
+            f"{_AT}: Invalid type: expected an object, got a list",
+            id="a list",
+        ),
+        pytest.param(
+            "DefaultPreemption",
+            "{minCandidateNodes: 5}",
+            f'{_AT}.minCandidateNodes: unknown field "minCandidateNodes", '
+            'did you mean "minCandidateNodesAbsolute"?',
+            id="an unknown field",
+        ),
+        pytest.param(
+            "DefaultPreemption",
+            "{minCandidateNodesAbsolute: 1, minCandidateNodesAbsolute: 1}",
+            f'{_AT}.minCandidateNodesAbsolute: duplicate field "minCandidateNodesAbsolute", '
+            "first set on line 4",
+            id="a field twice",
+        ),
+        pytest.param(
+            "DefaultPreemption",
+            "{kind: NodeAffinityArgs}",
+            f'{_AT}.kind: Invalid value: "NodeAffinityArgs": '
+            "args for plugin DefaultPreemption were not of type DefaultPreemptionArgs",
+            id="another kind",
+        ),
+        pytest.param(
+            "DefaultPreemption",
+            "{apiVersion: kubescheduler.config.k8s.io/v1beta3}",
+            f'{_AT}.apiVersion: Invalid value: "kubescheduler.config.k8s.io/v1beta3": '
+            f"args for plugin DefaultPreemption were not of type {_API}",
+            id="an old version",
+        ),
+        pytest.param(
+            "DefaultPreemption",
+            "{kind: [x]}",
+            f'{_AT}.kind: Invalid value: ["x"]: '
+            "args for plugin DefaultPreemption were not of type DefaultPreemptionArgs",
+            id="a list for the kind",
+        ),
+        pytest.param(
+            "VolumeBinding",
+            "{shape: []}",
+            f"{_AT}.shape: Forbidden: unexpected field `shape`, "
+            "it belongs to the feature StorageCapacityScoring, which is off",
+            id="a field of a feature that is off",
+        ),
+        pytest.param(
+            "PreemptiveScheduler",
+            "{foo: 1}",
+            f'{_AT}.foo: unknown field "foo"',
+            id="an unknown addition of ours",
+        ),
+        pytest.param(
+            "Foreign",
+            "{a: 1, a: 2}",
+            f'{_AT}.a: duplicate field "a", first set on line 4',
+            id="a field twice in settings that nobody knows",
+        ),
+        pytest.param(
+            "NodeResourcesFitArgs",
+            "{a: 1}",
+            f'{_AT}: Invalid value: {{"a": 1}}: has to match plugin args',
+            id="the kind in place of the name",
+        ),
+        pytest.param(
+            "EBSLimits",
+            "{}",
+            'profiles[0].pluginConfig[0]: Invalid value: "EBSLimits": was invalid in version '
+            f'"{_API}" (KubeSchedulerConfiguration is version "{_API}")',
+            id="a plugin of former times",
+        ),
+    ],
+)
+def test_names_what_is_wrong_with_an_entry(
+    problems: Callable[..., list[str]], plugin: str, args: str, want: str
+):
+    assert problems(f"profiles:\n- {_entry(plugin, args)}") == [want]
+
+
+def test_names_a_second_entry_for_the_same_plugin(problems: Callable[..., list[str]]):
+    body = "profiles: [{pluginConfig: [{name: A}, {name: B}, {name: A, args: {x: 1}}]}]"
+
+    assert problems(body) == ['profiles[0].pluginConfig[2]: Duplicate value: "A"']

@@ -1,0 +1,208 @@
+"""Profiles among each other, and what extenders do to them."""
+
+from collections.abc import Callable
+
+import pytest
+
+from scheduler.config.args import NodeResourcesFitArgs
+from scheduler.config.settings import ProfileSettings, Settings
+
+_EXTRA = {"OtherSort": frozenset({"queueSort"})}
+_TAKES_GPU = """
+extenders:
+- managedResources: [{name: a.b/gpu, ignoredByScheduler: true}, {name: a.b/other}]
+"""
+
+
+def test_profiles_keep_their_names_and_shares(parse: Callable[..., Settings]):
+    body = "profiles: [{schedulerName: a, percentageOfNodesToScore: 5}, {schedulerName: b}]"
+
+    found = parse(body)
+
+    shares = [(each.scheduler_name, each.percentage_of_nodes_to_score) for each in found.profiles]
+    assert shares == [("a", 5), ("b", None)]
+    assert found.profile("b") is found.profiles[1]
+    assert found.profile("c") is None
+
+
+@pytest.mark.parametrize(
+    ("body", "want"),
+    [
+        pytest.param(
+            "profiles: [{schedulerName: ''}]",
+            ["profiles[0].schedulerName: Required value"],
+            id="an empty name",
+        ),
+        pytest.param(
+            "profiles: [{}, {schedulerName: a}, {}]",
+            [
+                "profiles[0].schedulerName: Required value",
+                "profiles[2].schedulerName: Required value",
+            ],
+            id="no name among several profiles",
+        ),
+        pytest.param(
+            "profiles: [{schedulerName: a}, {schedulerName: a}]",
+            [
+                'profiles[1].schedulerName: Duplicate value: "a": '
+                "first set by profiles[0].schedulerName"
+            ],
+            id="a name twice",
+        ),
+        pytest.param(
+            "profiles: [{schedulerName: 5}]",
+            ["profiles[0].schedulerName: Invalid type: expected a string, got 5"],
+            id="a number for a name",
+        ),
+        pytest.param(
+            "profiles: [{percentageOfNodesToScore: -1}]",
+            ["profiles[0].percentageOfNodesToScore: Invalid value: -1: not in valid range [0-100]"],
+            id="more than all nodes",
+        ),
+        pytest.param(
+            "profiles: {schedulerName: a}",
+            ["profiles: Invalid type: expected a list, got an object"],
+            id="an object for the list",
+        ),
+    ],
+)
+def test_refuses(problems: Callable[..., list[str]], body: str, want: list[str]):
+    assert problems(body) == want
+
+
+def _two(first: str, second: str) -> str:
+    return f"profiles: [{{schedulerName: a, {first}}}, {{schedulerName: b, {second}}}]"
+
+
+_SORT = "plugins: {queueSort: {enabled: [{name: PrioritySort%s}]}}"
+_SORT_ARGS = "pluginConfig: [{name: PrioritySort, args: %s}]"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param("plugins: {}", "plugins: {queueSort: {enabled: []}}", id="nothing is said"),
+        pytest.param(_SORT % "", _SORT % ", weight: 0", id="the same is said"),
+        pytest.param(_SORT_ARGS % "{a: 1}", _SORT_ARGS % "{a: 1}", id="with the same settings"),
+        pytest.param(_SORT_ARGS % "null", "plugins: {}", id="without settings"),
+    ],
+)
+def test_profiles_may_share_the_queue_when(parse: Callable[..., Settings], first: str, second: str):
+    assert len(parse(_two(first, second)).profiles) == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "want"),
+    [
+        pytest.param(
+            "plugins: {}",
+            _SORT % "",
+            'profiles[1].plugins.queueSort: Invalid value: ["PrioritySort"]: '
+            "must be the same for all profiles",
+            id="only one names the plugin",
+        ),
+        pytest.param(
+            _SORT % "",
+            _SORT % ", weight: 3",
+            'profiles[1].plugins.queueSort: Invalid value: ["PrioritySort"]: '
+            "must be the same for all profiles",
+            id="the weights differ",
+        ),
+        pytest.param(
+            "plugins: {}",
+            "plugins: {multiPoint: {disabled: [{name: PrioritySort}], "
+            "enabled: [{name: OtherSort}]}}",
+            'profiles[1].plugins.queueSort: Invalid value: ["OtherSort"]: '
+            "must be the same for all profiles",
+            id="the plugins differ",
+        ),
+        pytest.param(
+            _SORT_ARGS % "{a: 1}",
+            _SORT_ARGS % "{a: 2}",
+            "profiles[1].pluginConfig[0].args: queueSort must be the same for all profiles",
+            id="the settings differ",
+        ),
+        pytest.param(
+            _SORT_ARGS % "{a: 1}",
+            "plugins: {}",
+            "profiles[1].pluginConfig: queueSort must be the same for all profiles",
+            id="only the first has settings",
+        ),
+    ],
+)
+def test_profiles_cannot_share_the_queue_when(
+    problems: Callable[..., list[str]], first: str, second: str, want: str
+):
+    assert problems(_two(first, second), extra_plugins=_EXTRA) == [want]
+
+
+def test_extenders_replace_what_the_fit_filter_ignores(parse: Callable[..., Settings]):
+    mine = "[{name: NodeResourcesFit, args: {ignoredResources: ['not a name']}}]"
+
+    found = parse(f"profiles: [{{pluginConfig: {mine}}}]{_TAKES_GPU}")
+
+    fit = found.profiles[0].arguments(NodeResourcesFitArgs)
+    assert fit == NodeResourcesFitArgs(ignored_resources=("a.b/gpu",))
+
+
+def test_extenders_cannot_take_a_resource_from_a_filter_that_is_not_there(
+    problems: Callable[..., list[str]],
+):
+    off = "plugins: {multiPoint: {disabled: [{name: NodeResourcesFit}]}}"
+
+    assert problems(f"profiles: [{{{off}}}]{_TAKES_GPU}") == [
+        "profiles[0]: can't find NodeResourcesFitArgs in plugin config"
+    ]
+
+
+def test_all_problems_are_named_at_once_in_file_order(problems: Callable[..., list[str]]):
+    body = """\
+        paralelism: 3
+        parallelism: 0
+        leaderElection: {leaseDuration: 5s, renewDeadline: 2x}
+        profiles:
+        - schedulerName: a
+          percentageOfNodesToScore: 101
+          pluginConfig:
+          - name: InterPodAffinity
+            args: {hardPodAffinityWeight: 200, foo: 1}
+          - name: InterPodAffinity
+          plugins:
+            score:
+              enabled:
+              - name: NodeNam
+              - name: PrioritySort
+        - schedulerName: a
+        extenders:
+        - prioritizeVerb: p
+        """
+
+    assert problems(body) == [
+        'paralelism: unknown field "paralelism", did you mean "parallelism"?',
+        "parallelism: Invalid value: 0: should be an integer value greater than zero",
+        'leaderElection.renewDeadline: Invalid value: unknown unit "x" in duration "2x"',
+        "profiles[0].percentageOfNodesToScore: Invalid value: 101: not in valid range [0-100]",
+        'profiles[0].pluginConfig[0].args.foo: unknown field "foo"',
+        "profiles[0].pluginConfig[0].args.hardPodAffinityWeight: "
+        "Invalid value: 200: not in valid range [0, 100]",
+        'profiles[0].pluginConfig[1]: Duplicate value: "InterPodAffinity"',
+        "profiles[0].plugins.score.enabled[0].name: "
+        'plugin "NodeNam" does not exist, did you mean "NodeName"?',
+        'profiles[0].plugins.score.enabled[1]: plugin "PrioritySort" does not extend '
+        "ScorePlugin plugin",
+        'profiles[1].schedulerName: Duplicate value: "a": first set by profiles[0].schedulerName',
+        "extenders[0].weight: Invalid value: 0: must have a positive weight applied to it",
+    ]
+
+
+def test_a_profile_says_which_plugins_have_settings(profile: Callable[..., ProfileSettings]):
+    assert sorted(profile().args) == [
+        "DefaultPreemption",
+        "DynamicResources",
+        "InterPodAffinity",
+        "NodeAffinity",
+        "NodeResourcesBalancedAllocation",
+        "NodeResourcesFit",
+        "PodTopologySpread",
+        "VolumeBinding",
+    ]
