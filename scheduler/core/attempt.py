@@ -119,8 +119,8 @@ class Attempts:
         if feasible.shape[0] == 1:
             row = int(feasible[0])
         else:
-            totals = pod_class.scoring.totals(feasible)
-            row = select.best(feasible, totals, pod.uid, columns)
+            ranking = pod_class.scoring.ranking(feasible)
+            row = select.best(feasible, ranking, pod.uid, columns)
         return Outcome(
             node=columns.names[row],
             nodes=columns.node_count,

@@ -38,6 +38,8 @@ def with_claims(
         predicates: The filters that have something to say.
         rows: The only rows that matter; `None` for all.
     """
+    if not len(cluster.nominations):
+        return codes
     if rows is None:
         rows, layers = cluster.nominations.layers(pod.priority, pod.uid)
     else:

@@ -1,12 +1,13 @@
 """The scores of one class of pods, kept up to date by row.
 
-Raw scores that depend on a row alone are kept for all rows; normalisation runs over the feasible
-nodes of each attempt, so the total is always that of a full pass.
+Raw scores that depend on a row alone are kept for all rows and recomputed for rows that changed;
+those that need no normalisation are kept as one weighted sum. Normalisation runs over the feasible
+nodes of each attempt, so the ranking is always that of a full pass.
 
 Axes: N rows, F feasible nodes.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Final
 
 import numpy as np
@@ -18,7 +19,22 @@ from scheduler.state.nodes import Nodes
 
 __all__ = ["Scoring"]
 
+#: With more changed rows than N over this, recomputing all rows is cheaper than picking some.
 _REFRESH_SHARE: Final = 8
+
+
+class _Kept:
+    """Raw scores of one row-wise priority for all rows."""
+
+    __slots__ = ("flat", "name", "priority", "raw", "weight")
+
+    def __init__(self, name: str, weight: int, priority: Priority) -> None:
+        self.name = name
+        self.weight = weight
+        self.priority = priority
+        self.raw: Scores = np.zeros(0, dtype=np.int64)
+        #: Whether all rows score the same, so that the choice does not depend on it.
+        self.flat = False
 
 
 class Scoring:
@@ -26,70 +42,92 @@ class Scoring:
 
     def __init__(self, cluster: Cluster, priorities: Iterable[tuple[str, int, Priority]]) -> None:
         self._cluster = cluster
-        self._kept: list[_RawScores] = []
-        self._order: list[tuple[str, int, Priority, _RawScores | None]] = []
-        for name, weight, priority in priorities:
-            kept = None
-            if priority.reads is not Reads.CLUSTER:
-                kept = _RawScores(cluster, priority)
-                self._kept.append(kept)
-            self._order.append((name, weight, priority, kept))
+        self._order = tuple(priorities)
+        row_wise = [
+            _Kept(name, weight, priority)
+            for name, weight, priority in self._order
+            if priority.reads is not Reads.CLUSTER
+        ]
+        self._plain = [each for each in row_wise if not each.priority.normalised]
+        self._scaled = [each for each in row_wise if each.priority.normalised]
+        self._live = [each for each in self._order if each[2].reads is Reads.CLUSTER]
+        self._sum: Scores = np.zeros(0, dtype=np.int64)
+        self._tokens: list[Hashable] = []
+        self._seen_nodes = -1
+        self._seen_pods = -1
 
-    def totals(self, rows: Rows) -> Scores:
-        """Return, (F,), the weighted sum of all scores of the feasible nodes."""
-        total = np.zeros(rows.shape[0], dtype=np.int64)
-        for _, weight, scores in self._each(rows):
+    def ranking(self, rows: Rows) -> Scores:
+        """Return, (F,), the weighted scores of the feasible nodes, less what all have in common."""
+        self._refresh()
+        total = self._sum[rows]
+        for kept in self._scaled:
+            if not kept.flat and kept.priority.prepare() is not SKIP:
+                total += kept.weight * kept.priority.normalise(kept.raw[rows])
+        for _, weight, scores in self._live_scores(rows):
             total += weight * scores
         return total
 
     def weighted(self, rows: Rows) -> dict[str, Scores]:
         """Return, by plugin, (F,) weighted scores; for those who ask why."""
-        return {name: weight * scores for name, weight, scores in self._each(rows)}
+        self._refresh()
+        found = {kept.name: kept.weight * kept.raw[rows] for kept in self._plain}
+        for kept in self._scaled:
+            if kept.priority.prepare() is not SKIP:
+                found[kept.name] = kept.weight * kept.priority.normalise(kept.raw[rows])
+        for name, weight, scores in self._live_scores(rows):
+            found[name] = weight * scores
+        return {name: found[name] for name, _, _ in self._order if name in found}
 
-    def _each(self, rows: Rows) -> Iterable[tuple[str, int, Scores]]:
+    def _live_scores(self, rows: Rows) -> Iterator[tuple[str, int, Scores]]:
         nodes = Nodes(self._cluster.columns, rows)
-        for name, weight, priority, kept in self._order:
-            if priority.prepare() is SKIP:
-                continue
-            raw = priority.scores(nodes) if kept is None else kept.refreshed()[rows]
-            yield name, weight, priority.normalise(raw) if priority.normalised else raw
+        for name, weight, priority in self._live:
+            if priority.prepare() is not SKIP:
+                raw = priority.scores(nodes)
+                yield name, weight, priority.normalise(raw) if priority.normalised else raw
 
-
-class _RawScores:
-    """Raw scores of one row-wise priority for all rows, refreshed where rows changed."""
-
-    def __init__(self, cluster: Cluster, priority: Priority) -> None:
-        self._cluster = cluster
-        self._priority = priority
-        self._raw: Scores = np.zeros(0, dtype=np.int64)
-        self._token: Hashable = None
-        self._seen_nodes = -1
-        self._seen_pods = -1
-
-    def refreshed(self) -> Scores:
-        """Return, (N,), the raw score of each row; not to be written to."""
-        columns, priority = self._cluster.columns, self._priority
+    def _refresh(self) -> None:
+        """Bring the raw scores up to date."""
+        columns = self._cluster.columns
+        tokens = [each.priority.token() for each in (*self._plain, *self._scaled)]
         most = columns.size // _REFRESH_SHARE
-        token = priority.token()
-        rows = columns.node_changes.since(self._seen_nodes, most)
-        if rows is None or token != self._token:
+        of_nodes = columns.node_changes.since(self._seen_nodes, most)
+        of_pods = columns.pod_changes.since(self._seen_pods, most)
+        if of_nodes is None or of_pods is None or tokens != self._tokens:
             self._recompute()
-        elif rows.shape[0]:
-            self._refresh(rows)
-        if priority.reads is Reads.PODS and rows is not None:
-            rows = columns.pod_changes.since(self._seen_pods, most)
-            if rows is None:
-                self._recompute()
-            elif rows.shape[0]:
-                self._refresh(rows)
-        self._token = token
+        else:
+            if of_nodes.shape[0]:
+                self._recompute_rows(of_nodes, Reads.NODE)
+            if of_pods.shape[0]:
+                self._recompute_rows(of_pods, Reads.PODS)
+        self._tokens = tokens
         self._seen_nodes = columns.node_changes.position
         self._seen_pods = columns.pod_changes.position
-        return self._raw
 
     def _recompute(self) -> None:
-        self._raw = self._priority.scores(self._cluster.nodes()).copy()
+        nodes = self._cluster.nodes()
+        self._sum = np.zeros(len(nodes), dtype=np.int64)
+        for kept in (*self._plain, *self._scaled):
+            kept.raw = kept.priority.scores(nodes).copy()
+            kept.flat = _flat(kept.raw)
+        for kept in self._plain:
+            self._sum += kept.weight * kept.raw
 
-    def _refresh(self, rows: Rows) -> None:
-        self._raw = grown(self._raw, self._cluster.columns.size)
-        self._raw[rows] = self._priority.scores(Nodes(self._cluster.columns, rows))
+    def _recompute_rows(self, rows: Rows, changed: Reads) -> None:
+        """Recompute some rows for the priorities that read what changed."""
+        nodes = Nodes(self._cluster.columns, rows)
+        size = self._cluster.columns.size
+        self._sum = grown(self._sum, size)
+        for kept in (*self._plain, *self._scaled):
+            if kept.priority.reads < changed:
+                continue
+            kept.raw = grown(kept.raw, size)
+            fresh = kept.priority.scores(nodes)
+            if not kept.priority.normalised:
+                self._sum[rows] += kept.weight * (fresh - kept.raw[rows])
+            kept.raw[rows] = fresh
+            if kept.priority.normalised:
+                kept.flat = _flat(kept.raw)
+
+
+def _flat(raw: Scores) -> bool:
+    return raw.shape[0] == 0 or bool((raw == raw[0]).all())

@@ -20,16 +20,16 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)
 
 
-def best(rows: Rows, totals: Scores, uid: str, columns: Columns) -> int:
+def best(rows: Rows, scores: Scores, uid: str, columns: Columns) -> int:
     """Return the row of the node to take.
 
     Args:
         rows: (F,) feasible rows, at least one.
-        totals: (F,) their scores.
+        scores: (F,) how good they are.
         uid: The pod's.
         columns: Where the hashes of the names are.
     """
-    return among(rows[totals == totals.max()], uid, columns)
+    return among(rows[scores == scores.max()], uid, columns)
 
 
 def among(ties: Rows, uid: str, columns: Columns) -> int:

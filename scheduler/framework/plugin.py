@@ -144,7 +144,10 @@ class Priority(ABC):
         """Return, (n,), the raw score of each node."""
 
     def normalise(self, raw: Scores) -> Scores:
-        """Return, (n,), scores from 0 to 100 for the raw scores of all feasible nodes."""
+        """Return, (n,), scores from 0 to 100 for the raw scores of all feasible nodes.
+
+        Where all raw scores are equal, so must all normalised ones be.
+        """
         return raw
 
 

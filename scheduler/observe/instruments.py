@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from itertools import accumulate
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -28,7 +28,7 @@ __all__ = ["Family", "Histogram", "HistogramFamily", "Number", "NumberFamily", "
 
 #: Returns all values of a family by their label values. A family with one label may use bare
 #: strings, one without labels uses the empty tuple.
-Read: TypeAlias = Callable[[], Mapping[str, float] | Mapping[tuple[str, ...], float]]
+Read: TypeAlias = Callable[[], Mapping[Any, float]]
 
 
 class Number:

@@ -96,7 +96,7 @@ def profile(settings: ProfileSettings) -> Profile:
         name: PLUGINS[name](settings) for name in sorted(settings.enabled) if name in PLUGINS
     }
     filters = _made(made, settings.filter)
-    scores = [(made.get(name), weight) for name, weight in settings.score]
+    scores = [(made[name], weight) for name, weight in settings.score if name in made]
     cures = _made(made, settings.post_filter)
     gates = _made(made, settings.pre_enqueue)
     return Profile(
@@ -105,9 +105,9 @@ def profile(settings: ProfileSettings) -> Profile:
         filters=tuple(each for each in filters if isinstance(each, Filter | NodeFilter)),
         scores=tuple((each, weight) for each, weight in scores if isinstance(each, Score)),
         post_filters=tuple(
-            PREEMPTION if each.name == PREEMPTION else each
+            each if isinstance(each, PostFilter) else PREEMPTION
             for each in cures
-            if isinstance(each, PostFilter) or each.name == PREEMPTION
+            if isinstance(each, PostFilter | DefaultPreemption)
         ),
         wakes=registrations(list(made.values())),
     )

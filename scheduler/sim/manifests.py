@@ -70,8 +70,9 @@ def _documents(path: str) -> Iterator[tuple[str, Any]]:
     try:
         while loader.check_data():
             node = loader.get_node()
-            line = node.start_mark.line + 1
-            yield f"{shown}:{line}", loader.construct_document(node)
+            if node is not None:
+                line = node.start_mark.line + 1
+                yield f"{shown}:{line}", loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark is not None else 1
@@ -113,7 +114,7 @@ def _add(found: Manifests, document: dict[str, Any], where: str) -> None:
             found.nodes.append(item)
         case PodDisruptionBudget():
             found.budgets.append(_in_namespace(item))
-        case LocalObject():
+        case _:
             found.namespaces.append(item)
 
 

@@ -25,7 +25,7 @@ Scores: TypeAlias = NDArray[np.int64]
 _SPARSE_LIMIT: Final = 64
 
 
-def grown(array: NDArray[Any], size: int, fill: int = 0) -> NDArray[Any]:
+def grown(array: NDArray[Any], size: int, fill: float = 0) -> NDArray[Any]:
     """Return the array with room for `size` entries at least; growth is geometric."""
     have = array.shape[0]
     if size <= have:

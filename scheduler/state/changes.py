@@ -9,6 +9,7 @@ from scheduler.state.arrays import Rows
 __all__ = ["ChangeLog"]
 
 _KEEP: Final = 65_536
+_NONE: Final[Rows] = np.zeros(0, dtype=np.int64)
 
 
 class ChangeLog:
@@ -43,7 +44,7 @@ class ChangeLog:
         behind = self.position - position
         if position < self._start or behind > most:
             return None
-        if behind == 1:
-            return np.array(self._rows[-1:], dtype=np.int64)
-        fresh = self._rows[position - self._start :]
-        return np.unique(np.array(fresh, dtype=np.int64))
+        if not behind:
+            return _NONE
+        fresh = self._rows[-behind:]
+        return np.array(fresh if behind == 1 else sorted(set(fresh)), dtype=np.int64)

@@ -40,6 +40,11 @@ class Cluster:
         """How many pods are assumed and not yet seen on their node."""
         return len(self._assumed)
 
+    @property
+    def leaving(self) -> int:
+        """How many pods were asked to leave and are still there."""
+        return len(self._leaving)
+
     def is_assumed(self, uid: str) -> bool:
         """Tell whether a pod is on its node only by our own decision."""
         return uid in self._assumed

@@ -104,7 +104,17 @@ class Hypothesis(Nodes):
     what the rules in play look at. `log` is there for rules with facts of their own.
     """
 
-    __slots__ = ("_count", "_folded", "_port_sets", "_requested", "_shapes", "_table", "log")
+    __slots__ = (
+        "_allocatable",
+        "_count",
+        "_folded",
+        "_port_sets",
+        "_requested",
+        "_shape_log",
+        "_shapes",
+        "_table",
+        "log",
+    )
 
     def __init__(self, columns: Columns, pods: PodTable, shapes: Shapes, rows: Rows) -> None:
         super().__init__(columns, rows)
@@ -112,6 +122,8 @@ class Hypothesis(Nodes):
         self._shapes = shapes
         #: What changed, in order: (n,) slots, -1 for rows without a change, and +1 or -1.
         self.log: list[tuple[Int, int]] = []
+        self._shape_log: list[Int] = []
+        self._allocatable: dict[int, Int] = {}
         self._requested: dict[int, tuple[Int, int]] = {}
         self._port_sets: dict[int, set[HostPort]] = {}
         self._count: tuple[Int, int] | None = None
@@ -125,14 +137,25 @@ class Hypothesis(Nodes):
             sign: +1 or -1.
         """
         self.log.append((slots, sign))
+        self._shape_log.append(self._table.shape_codes(slots))
+
+    def allocatable(self, resource: int) -> Int:
+        """Return, (n,), what the nodes have of a resource."""
+        found = self._allocatable.get(resource)
+        if found is None:
+            found = self._allocatable[resource] = super().allocatable(resource)
+        return found
 
     def requested(self, resource: int) -> Int:
         """Return, (n,), what pods would request of a resource; valid until the next change."""
         requested, seen = self._requested.get(resource) or (super().requested(resource), 0)
         if seen < len(self.log):
-            amounts = np.append(self._shapes.amounts(resource), 0)
-            for slots, sign in self.log[seen:]:
-                requested += sign * amounts[self._shape_codes(slots)]
+            amounts = self._shapes.amounts(resource)
+            for (_, sign), shapes in zip(self.log[seen:], self._shape_log[seen:], strict=True):
+                if sign > 0:
+                    requested += amounts[shapes]
+                else:
+                    requested -= amounts[shapes]
         self._requested[resource] = (requested, len(self.log))
         return requested
 
@@ -140,7 +163,10 @@ class Hypothesis(Nodes):
         """Return, (n,), how many pods they would have; valid until the next change."""
         count, seen = self._count or (super().pods(), 0)
         for slots, sign in self.log[seen:]:
-            count += sign * (slots >= 0)
+            if sign > 0:
+                count += slots >= 0
+            else:
+                count -= slots >= 0
         self._count = (count, len(self.log))
         return count
 
@@ -162,9 +188,10 @@ class Hypothesis(Nodes):
         return conflicts
 
     def _fold_ports(self) -> None:
-        have_ports = np.append(self._shapes.have_ports(), False)
-        for slots, sign in self.log[self._folded :]:
-            for position in np.flatnonzero(have_ports[self._shape_codes(slots)]).tolist():
+        have_ports = self._shapes.have_ports()
+        for place in range(self._folded, len(self.log)):
+            slots, sign = self.log[place]
+            for position in np.flatnonzero(have_ports[self._shape_log[place]]).tolist():
                 used = self._port_sets.get(position)
                 if used is None:
                     row = int(self.rows[position])
@@ -172,7 +199,3 @@ class Hypothesis(Nodes):
                 ports = self._table.shape(int(slots[position])).ports
                 (used.update if sign > 0 else used.difference_update)(ports)
         self._folded = len(self.log)
-
-    def _shape_codes(self, slots: Int) -> Int:
-        """Return the shape codes of slots, -1 for no slot."""
-        return np.where(slots >= 0, self._table.shape_codes(slots), -1)

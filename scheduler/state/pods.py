@@ -26,6 +26,10 @@ NOWHERE: Final = -1
 #: A pod that has not started counts as the one that started last.
 _NOT_STARTED: Final = np.inf
 
+#: What stands at slot -1, which stands for *no pod*: a priority that no pod has, and no shape.
+_NO_PRIORITY: Final = 2**62
+_NO_SHAPE: Final = -1
+
 #: Rows with more pods than this are ranked one by one: a single crowded node must not widen the
 #: matrix of all nodes.
 _WIDEST: Final = 256
@@ -41,11 +45,12 @@ class PodTable:
         self._pods: list[Pod | None] = []
         self._on_row: dict[int, list[int]] = {}
         self._rows: Int = np.full(16, NOWHERE, dtype=np.int64)
-        self._priority: Int = np.zeros(16, dtype=np.int64)
-        self._start: Float = np.zeros(16, dtype=np.float64)
-        self._shape: Int = np.zeros(16, dtype=np.int64)
+        # The last element of each array is never given to a pod: it is what index -1 reads.
+        self._priority: Int = np.full(16, _NO_PRIORITY, dtype=np.int64)
+        self._start: Float = np.full(16, _NOT_STARTED, dtype=np.float64)
+        self._shape: Int = np.full(16, _NO_SHAPE, dtype=np.int64)
         self._protection: Int = np.zeros(16, dtype=np.int64)
-        self._ranked: NDArray[np.int64] = np.full((16, 4), -1, dtype=np.int64)
+        self._ranked: NDArray[np.int64] = np.full((4, 16), -1, dtype=np.int64)
         self._wide: dict[int, Int] = {}
         self._stale: set[int] = set()
 
@@ -120,7 +125,7 @@ class PodTable:
         return self._on_row.get(row, ())
 
     def priorities(self, slots: Int) -> Int:
-        """Return the priorities of the pods in some slots."""
+        """Return the priorities of the pods in some slots; at -1 one that no pod has."""
         return self._priority[slots]
 
     def starts(self, slots: Int) -> Float:
@@ -152,7 +157,7 @@ class PodTable:
         """Yield the pods of some rows, most important first, in groups of rows.
 
         Yields:
-            (n,) positions in `rows`, and (n, V) slots by falling priority, then rising start time;
+            (n,) positions in `rows`, and (V, n) slots by falling priority, then rising start time;
             -1 pads rows with fewer pods.
 
         Source: kube-scheduler v1.36.3 util.MoreImportantPod, on top of an insertion sort: of pods
@@ -164,28 +169,27 @@ class PodTable:
         if self._wide:
             wide = np.isin(rows, list(self._wide))
             for position in positions[wide]:
-                yield positions[position : position + 1], self._wide[int(rows[position])][None, :]
+                yield positions[position : position + 1], self._wide[int(rows[position])][:, None]
             positions = positions[~wide]
-        found = self._ranked[rows[positions]]
-        longest = int(np.count_nonzero(found >= 0, axis=1).max(initial=0))
-        yield positions, found[:, :longest]
+        found = self._ranked.take(rows[positions], axis=1)
+        filled = np.flatnonzero((found >= 0).any(axis=1))
+        yield positions, found[: filled[-1] + 1 if filled.shape[0] else 0]
 
     def _rank(self) -> None:
         """Sort the pods of every row that changed."""
         top = max(self._stale)
-        if top >= self._ranked.shape[0]:
-            self._widen(max(top + 1, 2 * self._ranked.shape[0]), self._ranked.shape[1])
+        if top >= self._ranked.shape[1]:
+            self._widen(self._ranked.shape[0], max(top + 1, 2 * self._ranked.shape[1]))
         for row in self._stale:
             ranked = self._by_importance(self._on_row.get(row, ()))
             self._wide.pop(row, None)
             if len(ranked) > _WIDEST:
                 self._wide[row] = np.array(ranked, dtype=np.int64)
                 ranked = []
-            elif len(ranked) > self._ranked.shape[1]:
-                self._widen(self._ranked.shape[0], min(_WIDEST, 2 * len(ranked)))
-            line = self._ranked[row]
-            line[len(ranked) :] = -1
-            line[: len(ranked)] = ranked
+            elif len(ranked) > self._ranked.shape[0]:
+                self._widen(min(_WIDEST, 2 * len(ranked)), self._ranked.shape[1])
+            self._ranked[len(ranked) :, row] = -1
+            self._ranked[: len(ranked), row] = ranked
         self._stale.clear()
 
     def _by_importance(self, on_row: Sequence[int]) -> list[int]:
@@ -201,18 +205,19 @@ class PodTable:
         keyed.sort()
         return [slot for *_, slot in keyed]
 
-    def _widen(self, rows: int, width: int) -> None:
-        wider = np.full((rows, width), -1, dtype=np.int64)
+    def _widen(self, ranks: int, rows: int) -> None:
+        wider = np.full((ranks, rows), -1, dtype=np.int64)
         have = self._ranked
         wider[: have.shape[0], : have.shape[1]] = have
         self._ranked = wider
 
     def _grow(self, size: int) -> None:
-        self._rows = grown(self._rows, size, NOWHERE)
-        self._priority = grown(self._priority, size)
-        self._start = grown(self._start, size)
-        self._shape = grown(self._shape, size)
-        self._protection = grown(self._protection, size)
+        spare = size + 1
+        self._rows = grown(self._rows, spare, NOWHERE)
+        self._priority = grown(self._priority, spare, _NO_PRIORITY)
+        self._start = grown(self._start, spare, _NOT_STARTED)
+        self._shape = grown(self._shape, spare, _NO_SHAPE)
+        self._protection = grown(self._protection, spare)
 
     def check(self) -> None:
         """Assert the invariants: each slot is either free or of one pod, on one row's list."""

@@ -107,13 +107,13 @@ class Shapes:
         return code
 
     def amounts(self, resource: int) -> Int:
-        """Return, (S,), how much of a resource each shape requests."""
+        """Return, (S + 1,), how much of a resource each shape requests; 0 at -1, for no pod."""
         column = self._amounts.get(resource)
-        return (column or IntColumn()).all(len(self._interner))
+        return (column or IntColumn()).all(len(self._interner) + 1)
 
     def have_ports(self) -> Bool:
-        """Return, (S,), which shapes take host ports."""
-        return self._has_ports.all(len(self._interner)).astype(np.bool_)
+        """Return, (S + 1,), which shapes take host ports; False at -1, for no pod."""
+        return self._has_ports.all(len(self._interner) + 1).astype(np.bool_)
 
     def requests(self, requests: Requests) -> tuple[tuple[int, int], ...]:
         """Return requests by resource index, in index order, zero amounts left out."""

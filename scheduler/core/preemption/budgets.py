@@ -2,7 +2,7 @@
 
 Source: kube-scheduler v1.36.3 defaultpreemption.filterPodsWithPDBViolation.
 
-Axes: C candidate rows, V pods on a row, most important first.
+Axes: V pods on a row, most important first; C candidate rows.
 """
 
 import numpy as np
@@ -21,21 +21,23 @@ def violating(slots: Int, cluster: Cluster) -> Bool:
     pod that overdraws one violates. A pod that was evicted before is not charged.
 
     Args:
-        slots: (C, V) pods that could go, most important first; -1 pads.
+        slots: (V, C) pods that could go, most important first; -1 pads.
         cluster: Whose budgets count.
 
     Returns:
-        (C, V) True where evicting the pod violates a budget.
+        (V, C) True where evicting the pod violates a budget.
     """
     found = np.zeros(slots.shape, dtype=np.bool_)
-    protected = np.where(slots >= 0, cluster.pods.protection(slots), UNPROTECTED)
-    for row in np.flatnonzero((protected != UNPROTECTED).any(axis=1)).tolist():
+    protected = cluster.pods.protection(slots) * (slots >= 0)
+    if not protected.any():
+        return found
+    for column in np.flatnonzero((protected != UNPROTECTED).any(axis=0)).tolist():
         left: dict[str, int] = {}
-        for place in np.flatnonzero(protected[row] != UNPROTECTED).tolist():
-            keys = cluster.budgets.sets.values[int(protected[row, place])]
-            pod = cluster.pods.pod(int(slots[row, place]))
+        for rank in np.flatnonzero(protected[:, column] != UNPROTECTED).tolist():
+            keys = cluster.budgets.sets.values[int(protected[rank, column])]
+            pod = cluster.pods.pod(int(slots[rank, column]))
             for key in keys:
                 if cluster.budgets.charges(key, pod):
                     left[key] = left.get(key, cluster.budgets.allowed(key)) - 1
-                    found[row, place] |= left[key] < 0
+                    found[rank, column] |= left[key] < 0
     return found

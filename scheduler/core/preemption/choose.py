@@ -4,7 +4,7 @@ Source: kube-scheduler v1.36.3 framework/preemption.pickOneNodeForPreemption. Di
 candidates are compared, none is sampled away, and the last tie is broken by a hash of the
 preemptor's uid with the node's name instead of by chance.
 
-Axes: C candidate rows, V pods that could go.
+Axes: V pods that could go, C candidate rows.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ class Candidate(NamedTuple):
 
 def choose(pod: Pod, runs: Sequence[DryRun], cluster: Cluster) -> Candidate | None:
     """Return the best candidate, `None` when there is none."""
-    parts = [(run, np.flatnonzero((run.codes == 0) & run.chosen.any(axis=1))) for run in runs]
+    parts = [(run, np.flatnonzero((run.codes == 0) & run.chosen.any(axis=0))) for run in runs]
     parts = [(run, at) for run, at in parts if at.shape[0]]
     if not parts:
         return None
@@ -60,19 +60,19 @@ def choose(pod: Pod, runs: Sequence[DryRun], cluster: Cluster) -> Candidate | No
 
 
 def _order(run: DryRun, at: Int, cluster: Cluster) -> Order:
-    slots, chosen = run.slots[at], run.chosen[at]
+    slots, chosen = run.slots[:, at], run.chosen[:, at]
     priorities = cluster.pods.priorities(slots)
     # The most important victim stands first.
-    first = chosen.argmax(axis=1)
-    highest = priorities[np.arange(at.shape[0]), first]
+    first = chosen.argmax(axis=0)
+    highest = priorities[first, np.arange(at.shape[0])]
     starts = cluster.pods.starts(slots)
-    of_highest = chosen & (priorities == highest[:, None])
-    earliest = np.where(of_highest, starts, np.inf).min(axis=1)
+    of_highest = chosen & (priorities == highest)
+    earliest = np.where(of_highest, starts, np.inf).min(axis=0)
     return Order(
-        violations=np.count_nonzero(run.violating[at], axis=1),
+        violations=np.count_nonzero(run.violating[:, at], axis=0),
         highest_priority=highest,
-        sum_of_priorities=np.where(chosen, priorities + _SHIFT, 0).sum(axis=1),
-        victims=np.count_nonzero(chosen, axis=1),
+        sum_of_priorities=np.where(chosen, priorities + _SHIFT, 0).sum(axis=0),
+        victims=np.count_nonzero(chosen, axis=0),
         youngest=-earliest,
     )
 
@@ -80,7 +80,7 @@ def _order(run: DryRun, at: Int, cluster: Cluster) -> Order:
 def _candidate(row: int, parts: Sequence[tuple[DryRun, Int]], cluster: Cluster) -> Candidate:
     for run, _ in parts:
         for line in np.flatnonzero(run.rows == row).tolist():
-            slots = run.slots[line][run.chosen[line]].tolist()
+            slots = run.slots[run.chosen[:, line], line].tolist()
             victims = tuple(cluster.pods.pod(slot) for slot in slots)
-            return Candidate(row, victims, int(np.count_nonzero(run.violating[line])))
+            return Candidate(row, victims, int(np.count_nonzero(run.violating[:, line])))
     raise LookupError(f"row {row} is no candidate")

@@ -6,10 +6,10 @@ fit. The loop runs over the rank of the victims, on all candidate rows at once.
 
 Source: kube-scheduler v1.36.3 defaultpreemption.SelectVictimsOnNode.
 
-Axes: C candidate rows, V pods that could go, most important first.
+Axes: V pods that could go, most important first; C candidate rows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,11 +32,11 @@ class DryRun:
     rows: Rows
     #: (C,) 0 where evicting the victims makes room, else the verdict on what is left.
     codes: Codes
-    #: (C, V) slots of the pods that could go, most important first; -1 pads.
+    #: (V, C) slots of the pods that could go, most important first; -1 pads.
     slots: Int
-    #: (C, V) True for the pods that must go.
+    #: (V, C) True for the pods that must go.
     chosen: Bool
-    #: (C, V) True for the pods whose eviction violates a budget.
+    #: (V, C) True for the pods whose eviction violates a budget.
     violating: Bool
 
 
@@ -59,55 +59,61 @@ def dry_run(
     Returns:
         Results that together cover each row once.
     """
-    return [
-        _dry_run(WhatIf(pod, cluster, predicates, rows[at]), cluster, rows[at], slots)
-        if slots.shape[1]
-        else _hopeless(rows[at], no_victims)
-        for positions, ranked in cluster.pods.ranked(rows)
-        for at, slots in _lower(positions, ranked, pod, cluster)
-        if at.shape[0]
-    ]
+    runs = []
+    for positions, ranked in cluster.pods.ranked(rows):
+        slots = _lower(ranked, pod, cluster)
+        some = (slots >= 0).any(axis=0)
+        at = rows[positions]
+        if not some.all():
+            runs.append(_hopeless(at[~some], no_victims))
+            at, slots = at[some], slots[:, some]
+        if at.shape[0]:
+            what_if = WhatIf(pod, cluster, predicates, at)
+            runs.append(_dry_run(what_if, cluster, at, slots))
+    return runs
 
 
-def _lower(positions: Int, ranked: Int, pod: Pod, cluster: Cluster) -> list[tuple[Int, Int]]:
-    """Return rows with and without pods of lower priority, and those pods at the left."""
-    lower = (ranked >= 0) & (cluster.pods.priorities(ranked) < pod.priority)
-    count = np.count_nonzero(lower, axis=1)
-    some = np.flatnonzero(count)
-    longest = int(count.max(initial=0))
-    # Pods of lower priority stand last, so they are moved to the left by the number of others.
-    others = np.count_nonzero(ranked[some] >= 0, axis=1) - count[some]
-    columns = others[:, None] + np.arange(longest)
-    present = np.arange(longest) < count[some, None]
-    slots = np.take_along_axis(ranked[some], np.where(present, columns, 0), axis=1)
-    none = np.flatnonzero(count == 0)
-    return [
-        (positions[some], np.where(present, slots, -1)),
-        (positions[none], np.zeros((none.shape[0], 0), dtype=np.int64)),
-    ]
+def _lower(ranked: Int, pod: Pod, cluster: Cluster) -> Int:
+    """Return, (V, C), only the pods of lower priority; -1 in the place of the others."""
+    lower = cluster.pods.priorities(ranked) < pod.priority
+    # Pods of lower priority stand last, so whole ranks may be free of them.
+    first = int(lower.any(axis=1).argmax()) if lower.shape[0] else 0
+    slots: Int = np.where(lower[first:], ranked[first:], -1)
+    return slots
 
 
 def _hopeless(rows: Rows, no_victims: int) -> DryRun:
-    nothing = np.zeros((rows.shape[0], 0), dtype=np.bool_)
+    nothing = np.zeros((0, rows.shape[0]), dtype=np.bool_)
     codes = np.full(rows.shape[0], no_victims, dtype=np.uint16)
     return DryRun(rows, codes, nothing.astype(np.int64), nothing, nothing)
 
 
 def _dry_run(what_if: WhatIf, cluster: Cluster, rows: Rows, slots: Int) -> DryRun:
-    for column in slots.T:
-        what_if.change(column, -1)
+    for line in slots:
+        what_if.change(line, -1)
     codes = what_if.codes()
+    candidates = codes == 0
     # A pod that leaves anyway is given back like any other: it is a victim where it is in the way.
     protected = violating(slots, cluster)
     chosen = np.zeros(slots.shape, dtype=np.bool_)
-    order = np.argsort(~protected, axis=1, kind="stable")
-    lines = np.arange(rows.shape[0])
-    for rank in range(slots.shape[1]):
-        place = order[:, rank]
-        given = np.where(codes == 0, slots[lines, place], -1)
+    for rank, given in _in_order(np.where(candidates, slots, -1), protected):
         what_if.change(given, +1)
         must_go = (given >= 0) & ~what_if.fits()
         if must_go.any():
             what_if.change(np.where(must_go, given, -1), -1)
-            chosen[lines, place] = must_go
+            chosen[rank, np.arange(rows.shape[0])] |= must_go
     return DryRun(rows, codes, slots, chosen, protected & chosen)
+
+
+def _in_order(slots: Int, protected: Bool) -> Iterator[tuple[Int | int, Int]]:
+    """Yield the pods to give back: their ranks, and (C,) their slots.
+
+    First those that a budget protects, then the others, both most important first.
+    """
+    if not protected.any():
+        yield from enumerate(slots)
+        return
+    order = np.argsort(~protected, axis=0, kind="stable")
+    columns = np.arange(slots.shape[1])
+    for ranks in order:
+        yield ranks, slots[ranks, columns]

@@ -1,0 +1,127 @@
+"""The loop around the machine: news in as it comes, decisions in short slices, effects out.
+
+One event loop owns everything. Informers and the writer hand events over by calling `observe`;
+deciding runs in slices of two milliseconds and then lets I/O breathe. Nothing is decided before
+`go` was called, so a standby keeps its caches warm and does nothing else.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from scheduler.core.machine import Machine
+from scheduler.model.decisions import Attempt, Placed
+from scheduler.model.effects import Bind, Effect
+from scheduler.model.events import EffectDone, EffectFailed, Event
+from scheduler.service.clock import Clock
+from scheduler.service.telemetry import Telemetry
+
+__all__ = ["Loop"]
+
+#: How long deciding may keep I/O waiting. Shorter slices cost throughput, longer ones gain none.
+SLICE_SECONDS: Final = 0.002
+#: How often the loop looks at its own lag and writes the log out when it is idle.
+HEARTBEAT_SECONDS: Final = 0.25
+
+
+class Loop:
+    """Drives one machine."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        submit: Callable[[Effect], None],
+        clock: Clock,
+        telemetry: Telemetry,
+    ) -> None:
+        self._machine = machine
+        self._submit = submit
+        self._clock = clock
+        self._telemetry = telemetry
+        self._going = False
+        self._news = asyncio.Event()
+        #: Attempts that placed a pod, with the time they began, until their binding is answered.
+        self._placed: dict[str, tuple[Attempt, float]] = {}
+
+    def go(self) -> None:
+        """Begin to decide."""
+        self._going = True
+        self._news.set()
+
+    def stop(self) -> None:
+        """Take no further pod."""
+        self._going = False
+
+    def observe(self, events: Iterable[Event]) -> None:
+        """Take note of what informers and the writer report."""
+        now = self._clock.now()
+        for event in events:
+            reaction = self._machine.observe(event, now)
+            if reaction.refused:
+                self._telemetry.refused(event, reaction.refused)
+            for effect in reaction.effects:
+                self._submit(effect)
+            for bound in reaction.bound:
+                placed = self._placed.pop(bound.pod.uid, None)
+                if placed is not None:
+                    seconds = self._clock.perf() - placed[1]
+                    self._telemetry.bound(placed[0], bound, seconds)
+        self._news.set()
+
+    def outcome(self, event: Event) -> None:
+        """Take note of how an effect ended."""
+        if isinstance(event, EffectDone | EffectFailed):
+            self._telemetry.outcome(event)
+            if isinstance(event, EffectFailed) and isinstance(event.effect, Bind):
+                placed = self._placed.pop(event.effect.pod.uid, None)
+                if placed is not None:
+                    seconds = self._clock.perf() - placed[1]
+                    self._telemetry.not_bound(placed[0], event.effect, event.failure, seconds)
+        self.observe((event,))
+
+    async def run(self) -> None:
+        """Decide whenever a pod waits for its turn, until cancelled."""
+        heartbeat = asyncio.create_task(self._heartbeat())
+        try:
+            while True:
+                self._news.clear()
+                self._machine.flush(self._clock.now())
+                while self._going and self._machine.ready():
+                    self._slice()
+                    await asyncio.sleep(0)
+                await self._pause()
+        finally:
+            heartbeat.cancel()
+
+    def _slice(self) -> None:
+        """Decide for as many pods as fit into one slice."""
+        end = self._clock.perf() + SLICE_SECONDS
+        while self._going:
+            begun = self._clock.perf()
+            if begun >= end:
+                return
+            attempt = self._machine.step(self._clock.now())
+            if attempt is None:
+                return
+            decided = self._clock.perf()
+            if isinstance(attempt.decision, Placed):
+                self._placed[attempt.pod.uid] = (attempt, begun)
+            for effect in attempt.effects:
+                self._submit(effect)
+            self._telemetry.attempt(attempt, self._clock.perf() - begun, decided - begun)
+
+    async def _pause(self) -> None:
+        """Wait for news, or until something is due."""
+        due = self._machine.next_wakeup() if self._going else None
+        timeout = None if due is None else max(0.0, due - self._clock.now())
+        try:
+            async with asyncio.timeout(timeout):
+                await self._news.wait()
+        except TimeoutError:
+            pass
+
+    async def _heartbeat(self) -> None:
+        while True:
+            before = self._clock.perf()
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+            self._telemetry.lag(max(0.0, self._clock.perf() - before - HEARTBEAT_SECONDS))

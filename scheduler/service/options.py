@@ -1,0 +1,26 @@
+"""What the live scheduler is told beside its configuration: flags, as values."""
+
+from dataclasses import dataclass, field
+
+from scheduler.config.settings import Settings
+from scheduler.observe.logs import DEFAULT_VERBOSITY, Format
+
+__all__ = ["Options"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Everything that `run` needs."""
+
+    settings: Settings
+    #: Path of a kubeconfig; empty means the one in the settings, else the pod's ServiceAccount.
+    kubeconfig: str = ""
+    logging_format: Format = Format.JSON
+    verbosity: int = DEFAULT_VERBOSITY
+    bind_address: str = "0.0.0.0"
+    #: 0 switches serving off.
+    secure_port: int = 10259
+    tls_cert_file: str = ""
+    tls_private_key_file: str = ""
+    #: Pages that anybody may read; all others are for callers on this host.
+    open_paths: tuple[str, ...] = field(default=("/healthz", "/readyz", "/livez"))

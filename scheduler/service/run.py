@@ -1,0 +1,274 @@
+"""The live scheduler: wiring, start, and graceful shutdown.
+
+Start: serve health pages, sync all caches, become leader, then decide. Stop, on SIGTERM or SIGINT:
+take no further pod, let requests under way end, give the lease back, exit 0. A lost lease ends the
+process at once with exit code 1: whoever leads now must not be disturbed.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import uvloop
+from prometheus_client import CollectorRegistry
+
+from scheduler.config import load
+from scheduler.core.machine import Machine
+from scheduler.kube import connection
+from scheduler.kube.client import Client
+from scheduler.kube.errors import ConnectionSettingsError
+from scheduler.kube.informer import Informer
+from scheduler.kube.lease import Lease, LeaseSettings, unique_identity
+from scheduler.kube.limiter import Limiter
+from scheduler.kube.pauses import Pauses
+from scheduler.kube.resources import RESOURCES
+from scheduler.kube.transport import HttpTransport
+from scheduler.kube.writer import Writer, WriterSettings
+from scheduler.model.events import Event
+from scheduler.observe.logs import Logs
+from scheduler.observe.metrics import Metrics
+from scheduler.observe.web import Listen, Pages, Web
+from scheduler.plugins import registry
+from scheduler.service import access
+from scheduler.service.clock import Clock
+from scheduler.service.loop import Loop
+from scheduler.service.options import Options
+from scheduler.service.telemetry import ApiTelemetry, Telemetry, provide, provide_leadership
+from scheduler.state.backoff import Backoff
+
+__all__ = ["serve"]
+
+USER_AGENT: Final = "preemptive-scheduler"
+
+#: How long requests under way may take to end when the process stops.
+DRAIN_SECONDS: Final = 8.0
+
+GOOD, LOST_LEASE, UNUSABLE = 0, 1, 2
+
+
+def serve(options: Options) -> int:
+    """Run until stopped; return the exit code."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_serve(options))
+
+
+async def _serve(options: Options) -> int:
+    clock = Clock()
+    logs = Logs(sys.stderr.buffer, clock.wall, options.logging_format, options.verbosity)
+    logs.install()
+    try:
+        where = connection.load(
+            options.kubeconfig or options.settings.client_connection.kubeconfig or None, os.environ
+        )
+    except ConnectionSettingsError as error:
+        logs.logger.error("cannot_connect", problem=str(error))  # noqa: TRY400 - no defect
+        logs.close()
+        return UNUSABLE
+    try:
+        async with HttpTransport(where, USER_AGENT) as transport:
+            return await _Scheduler(options, clock, logs, transport, where.server).run()
+    finally:
+        logs.close()
+
+
+class _Scheduler:
+    """All parts of one process, put together."""
+
+    def __init__(
+        self,
+        options: Options,
+        clock: Clock,
+        logs: Logs,
+        transport: HttpTransport,
+        server: str,
+    ) -> None:
+        settings = options.settings
+        self._options = options
+        self._clock = clock
+        self._log = logs.logger
+        self._metrics = Metrics(CollectorRegistry())
+        self._stopping = asyncio.Event()
+        self._machine = Machine(
+            registry.profiles(settings),
+            Backoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds),
+        )
+        pauses = Pauses(jitter=np.random.default_rng().random)
+        client = Client(
+            transport,
+            ApiTelemetry(self._metrics, logs, server),
+            _limiter(options),
+        )
+        self._lease = _lease(options, client, clock.wall, pauses)
+        self._writer = Writer(
+            client,
+            self._outcome,
+            self._may_write,
+            clock.wall,
+            pauses,
+            WriterSettings(host=os.uname().nodename),
+        )
+        self._loop = Loop(self._machine, self._writer.submit, clock, Telemetry(self._metrics, logs))
+        self._informers: list[Informer[Any]] = [
+            Informer(resource, client, self._loop.observe, pauses) for resource in RESOURCES
+        ]
+        self._web = Web(self._pages(), access.reviewer(options.open_paths))
+        provide(self._metrics, self._machine, self._informers, self._writer, logs)
+        provide_leadership(self._metrics, self._lease, settings.leader_election.resource_name)
+
+    async def run(self) -> int:
+        """Run until stopped; return the exit code."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stopping.set)
+        try:
+            await self._web.start(_listen(self._options), self._clock.wall())
+        except OSError as error:
+            self._log.error("cannot_serve", problem=str(error))
+            return UNUSABLE
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(self._web.close)
+            tasks = [asyncio.create_task(informer.run()) for informer in self._informers]
+            tasks.append(asyncio.create_task(self._loop.run()))
+            stack.push_async_callback(_cancel, tasks)
+            leading = asyncio.create_task(self._lead())
+            stack.push_async_callback(_cancel, [leading])
+            return await self._until_stopped(tasks, leading)
+
+    async def _until_stopped(
+        self, tasks: list[asyncio.Task[None]], leading: asyncio.Task[None]
+    ) -> int:
+        """Wait for a signal, the loss of the lease, or a defect; then stop in order."""
+        stopping = asyncio.create_task(self._stopping.wait())
+        ended, _ = await asyncio.wait(
+            [stopping, leading, *tasks], return_when=asyncio.FIRST_COMPLETED
+        )
+        stopping.cancel()
+        self._loop.stop()
+        for task in ended - {stopping, leading}:
+            # None of these ends by itself: whatever stopped it is a defect worth a trace.
+            task.result()
+        if leading in ended:
+            leading.result()
+            self._log.error("lease_lost", problem=self._lease.problem if self._lease else "")
+            await self._writer.drain(0.0)
+            return LOST_LEASE
+        self._log.info("stopping")
+        await self._writer.drain(DRAIN_SECONDS)
+        await _cancel([leading])
+        if self._lease is not None:
+            await self._lease.release()
+        self._log.info("stopped")
+        return GOOD
+
+    async def _lead(self) -> None:
+        """Decide as long as we lead; return when the lease is lost."""
+        for informer in self._informers:
+            await informer.synced.wait()
+        self._log.info("caches_synced", **vars_of(self._machine))
+        if self._lease is None:
+            self._loop.go()
+            await asyncio.Event().wait()
+            return
+        await self._lease.acquire()
+        self._log.info("became_leader", lease=self._options.settings.leader_election.resource_name)
+        self._loop.go()
+        await self._lease.hold()
+
+    def _outcome(self, event: Event) -> None:
+        self._loop.outcome(event)
+
+    def _may_write(self) -> bool:
+        return self._lease is None or self._lease.is_leader
+
+    def _pages(self) -> Pages:
+        return Pages(
+            metrics=self._metrics.exposition,
+            configz=lambda: load.dump(self._options.settings),
+            healthz={"ping": _fine},
+            livez={"ping": _fine},
+            readyz={
+                "ping": _fine,
+                "informer-sync": self._unsynced,
+                "api-server": self._api_problem,
+                "shutdown": self._shutdown,
+            },
+        )
+
+    def _unsynced(self) -> str | None:
+        waiting = [
+            f"{health.resource}{f' ({health.problem})' if health.problem else ''}"
+            for health in (informer.health() for informer in self._informers)
+            if not health.synced
+        ]
+        return f"not synced: {', '.join(waiting)}" if waiting else None
+
+    def _api_problem(self) -> str | None:
+        problems = [
+            health.problem
+            for health in (informer.health() for informer in self._informers)
+            if health.synced and health.problem
+        ]
+        return "; ".join(problems) or None
+
+    def _shutdown(self) -> str | None:
+        return "shutting down" if self._stopping.is_set() else None
+
+
+def _fine() -> str | None:
+    return None
+
+
+def vars_of(machine: Machine) -> dict[str, int]:
+    """Return the sizes of the caches."""
+    numbers = machine.numbers()
+    return {"nodes": numbers.nodes, "pods": numbers.pods, "pending": sum(numbers.queue.values())}
+
+
+async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _limiter(options: Options) -> Limiter | None:
+    wanted = options.settings.client_connection
+    return None if wanted.qps is None else Limiter(wanted.qps, wanted.burst or 100)
+
+
+def _lease(
+    options: Options, client: Client, wall: Callable[[], float], pauses: Pauses
+) -> Lease | None:
+    election = options.settings.leader_election
+    if not election.leader_elect:
+        return None
+    settings = LeaseSettings(
+        namespace=election.resource_namespace or _own_namespace(),
+        name=election.resource_name,
+        identity=unique_identity(),
+        duration_seconds=election.lease_duration_seconds,
+        renew_deadline_seconds=election.renew_deadline_seconds,
+        retry_seconds=election.retry_period_seconds,
+    )
+    return Lease(client, settings, wall, pauses)
+
+
+def _own_namespace() -> str:
+    """Return the namespace that this process runs in, `kube-system` outside of a cluster."""
+    try:
+        return (connection.SERVICE_ACCOUNT / "namespace").read_text(encoding="utf-8").strip()
+    except OSError:
+        return "kube-system"
+
+
+def _listen(options: Options) -> Listen:
+    return Listen(
+        address=options.bind_address,
+        port=options.secure_port,
+        cert_file=options.tls_cert_file,
+        key_file=options.tls_private_key_file,
+    )

@@ -1,0 +1,150 @@
+"""What the live scheduler tells about itself: everything goes to metrics and to the log."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+
+from scheduler.core.context import Bound
+from scheduler.core.machine import Machine
+from scheduler.kube.informer import Informer
+from scheduler.kube.lease import Lease
+from scheduler.kube.observer import Observer
+from scheduler.kube.writer import Writer
+from scheduler.model.decisions import Attempt
+from scheduler.model.effects import Bind
+from scheduler.model.events import EffectDone, EffectFailed, Event, Failure, NodeObserved
+from scheduler.model.times import Seconds
+from scheduler.observe.attempt_log import AttemptLog
+from scheduler.observe.logs import Logs
+from scheduler.observe.metrics import Metrics
+
+__all__ = ["ApiTelemetry", "Telemetry", "provide"]
+
+_METHODS: Final[Mapping[str, str]] = {
+    "get": "GET", "list": "GET", "watch": "GET", "create": "POST", "update": "PUT",
+    "patch": "PATCH", "delete": "DELETE",
+}  # fmt: skip
+
+
+class Telemetry:
+    """Hears of attempts and outcomes."""
+
+    def __init__(self, metrics: Metrics, logs: Logs) -> None:
+        self._metrics = metrics
+        self._logs = logs
+        self._log = AttemptLog(logs.logger, logs.verbosity)
+
+    def attempt(self, attempt: Attempt, seconds: Seconds, algorithm_seconds: Seconds) -> None:
+        """Hear of an attempt that has ended."""
+        self._metrics.record_attempt(attempt, seconds, algorithm_seconds)
+        self._log.attempt(attempt)
+
+    def bound(self, attempt: Attempt, bound: Bound, seconds: Seconds) -> None:
+        """Hear that a pod was bound."""
+        self._metrics.record_bound(attempt, seconds, bound.waited_seconds)
+        self._log.bound(attempt, bound.node, seconds)
+
+    def not_bound(self, attempt: Attempt, bind: Bind, failure: Failure, seconds: Seconds) -> None:
+        """Hear that a pod could not be bound."""
+        self._metrics.record_bind_failed(attempt, seconds)
+        self._log.bind_failed(attempt, bind.node, failure)
+
+    def outcome(self, outcome: EffectDone | EffectFailed) -> None:
+        """Hear how an effect ended."""
+        self._metrics.record_outcome(outcome)
+        self._log.outcome(outcome)
+
+    def refused(self, event: Event, problem: str) -> None:
+        """Hear that an observed object was ignored."""
+        kind = "nodes" if isinstance(event, NodeObserved) else "pods"
+        self._metrics.record_undecodable(kind)
+        self._logs.logger.warning("object_ignored", resource=kind, problem=problem)
+
+    def lag(self, seconds: Seconds) -> None:
+        """Hear how late the loop was; a good moment to write the log out."""
+        self._metrics.record_loop_lag(seconds)
+        self._logs.flush()
+
+
+class ApiTelemetry(Observer):
+    """Hears of requests, lists and watches."""
+
+    def __init__(self, metrics: Metrics, logs: Logs, host: str) -> None:
+        self._metrics = metrics
+        self._log = logs.logger
+        self._host = host
+
+    def request_ended(self, verb: str, _resource: str, code: str, seconds: float) -> None:
+        """Count a request."""
+        method = _METHODS.get(verb, verb.upper())
+        answered = "<error>" if code == "unreachable" else code
+        self._metrics.record_request(method, self._host, answered, seconds)
+
+    def retried(self, verb: str, resource: str, problem: str) -> None:
+        """Log that a request is sent again."""
+        self._log.debug("request_retried", verb=verb, resource=resource, problem=problem)
+
+    def listed(self, resource: str, objects: int) -> None:
+        """Log that a resource was listed."""
+        self._log.info("resource_listed", resource=resource, objects=objects)
+
+    def interrupted(self, resource: str, problem: str) -> None:
+        """Count and log that a watch starts again."""
+        self._metrics.record_watch_restart(resource, "error")
+        self._log.warning("watch_interrupted", resource=resource, problem=problem)
+
+    def undecodable(self, resource: str, key: str, problem: str) -> None:
+        """Count and log an object that cannot be read."""
+        self._metrics.record_undecodable(resource)
+        self._log.warning("object_ignored", resource=resource, object=key, problem=problem)
+
+
+def provide(
+    metrics: Metrics,
+    machine: Machine,
+    informers: list[Informer[Any]],
+    writer: Writer,
+    logs: Logs,
+) -> None:
+    """Let gauges be read from those who keep their values."""
+    metrics.provide("scheduler_pending_pods", machine.queue.lengths)
+    metrics.provide("scheduler_queue_incoming_pods_total", lambda: machine.queue.incoming)
+    metrics.provide("scheduler_unschedulable_pods", lambda: _rejections(machine))
+    metrics.provide("scheduler_cache_size", lambda: _cache_size(machine))
+    metrics.provide("scheduler_nominations", lambda: {(): len(machine.cluster.nominations)})
+    metrics.provide("scheduler_preemption_victims_leaving", lambda: {(): machine.cluster.leaving})
+    metrics.provide("scheduler_effect_queue_length", writer.waiting)
+    metrics.provide("scheduler_log_lines_lost_total", lambda: {(): logs.lost})
+    metrics.provide(
+        "scheduler_watch_age_seconds",
+        lambda: {
+            health.resource: health.silent_seconds
+            for informer in informers
+            if (health := informer.health()).silent_seconds is not None
+        },
+    )
+
+
+def provide_leadership(metrics: Metrics, lease: Lease | None, name: str) -> None:
+    """Let the leader gauge be read from the lease; without one, every instance leads."""
+    metrics.provide(
+        "leader_election_master_status",
+        lambda: {name: int(lease is None or lease.is_leader)},
+    )
+
+
+def _rejections(machine: Machine) -> Counter[tuple[str, str]]:
+    counts: Counter[tuple[str, str]] = Counter()
+    for queued in machine.queue:
+        for plugin in queued.rejectors:
+            counts[plugin, queued.pod.spec.scheduler_name] += 1
+    return counts
+
+
+def _cache_size(machine: Machine) -> dict[str, int]:
+    numbers = machine.numbers()
+    return {
+        "nodes": numbers.nodes,
+        "pods": numbers.pods,
+        "assumed_pods": numbers.assumed,
+    }
