@@ -44,23 +44,12 @@ def _uses_disks(pod: Pod) -> bool:
     )
 
 
-def _needs_features(pod: Pod) -> bool:
-    spec = pod.spec
-    restarts = any(
-        rule.action == "RestartAllContainers"
-        for container in (*spec.containers, *spec.init_containers)
-        for rule in container.restart_policy_rules
-    )
-    return restarts or (spec.host_network and spec.host_users is False)
-
-
 #: Which pods would need the rule, and what they ask for.
 CONCERNS: Final[Mapping[str, tuple[Callable[[Pod], bool], str]]] = {
     "InterPodAffinity": (_uses_pod_affinity, "required pod affinity and anti-affinity are"),
     "PodTopologySpread": (_must_spread, "topology spread constraints with DoNotSchedule are"),
     "VolumeBinding": (_uses_claims, "volume claims are"),
     "VolumeRestrictions": (_uses_disks, "inline network disks are"),
-    "NodeDeclaredFeatures": (_needs_features, "features that nodes declare are"),
 }
 
 

@@ -16,6 +16,7 @@ from scheduler.plugins.default_preemption import DefaultPreemption
 from scheduler.plugins.dynamic_resources import DynamicResources
 from scheduler.plugins.image_locality import ImageLocality
 from scheduler.plugins.node_affinity import NodeAffinity
+from scheduler.plugins.node_declared_features import NodeDeclaredFeatures
 from scheduler.plugins.node_name import NodeName
 from scheduler.plugins.node_ports import NodePorts
 from scheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
@@ -73,6 +74,7 @@ PLUGINS: Final[Mapping[str, Factory]] = {
     "DynamicResources": lambda _: DynamicResources(),
     "ImageLocality": lambda _: ImageLocality(),
     "NodeAffinity": lambda s: NodeAffinity(s.arguments(NodeAffinityArgs).added_affinity),
+    "NodeDeclaredFeatures": lambda _: NodeDeclaredFeatures(),
     "NodeName": lambda _: NodeName(),
     "NodePorts": lambda _: NodePorts(),
     "NodeResourcesBalancedAllocation": _balanced,
