@@ -1,0 +1,112 @@
+"""Requests with a name: who asks for what, classified answers, deadlines, a limit of the rate.
+
+Before it in the flow stand informers, writer and lease; behind it a transport.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.kube.errors import Unreachable, refusal
+from scheduler.kube.limiter import Limiter
+from scheduler.kube.observer import Observer
+from scheduler.kube.transport import Reply, Stream, StreamingTransport
+
+__all__ = ["JSON", "MERGE_PATCH", "STRATEGIC_MERGE_PATCH", "Client", "Request"]
+
+JSON: Final = "application/json"
+STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+
+#: Longer than a loaded server takes for a write, and short enough that a lost answer is noticed
+#: while the reservation that waits for it still matters.
+ANSWER_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One API call."""
+
+    #: As RBAC names them: what metrics and error messages speak of.
+    verb: str
+    resource: str
+    method: str
+    path: str
+    body: bytes | None = None
+    content_type: str = JSON
+    answer_seconds: float = ANSWER_SECONDS
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.resource}"
+
+
+class Client:
+    """Sends requests, opens watches, and classifies the answers."""
+
+    def __init__(
+        self,
+        transport: StreamingTransport,
+        observer: Observer | None = None,
+        limiter: Limiter | None = None,
+    ) -> None:
+        #: Who hears of requests; informers and the writer tell it of their own work, too.
+        self.observer = observer or Observer()
+        self._transport = transport
+        self._limiter = limiter
+
+    async def call(self, request: Request) -> bytes:
+        """Send a request and return the body of the answer.
+
+        Raises:
+            ApiError: The server refused.
+            Unreachable: No readable answer came.
+            ConnectionSettingsError: The credentials cannot be obtained.
+        """
+        if self._limiter is not None:
+            await self._limiter.acquire()
+        begun = asyncio.get_running_loop().time()
+        code = "unreachable"
+        try:
+            reply = await self._answer(request)
+            code = str(reply.status)
+        finally:
+            seconds = asyncio.get_running_loop().time() - begun
+            self.observer.request_ended(request.verb, request.resource, code, seconds)
+        if reply.status >= 300:
+            raise refusal(reply.status, reply.headers, reply.body, request.verb, request.resource)
+        if reply.body[:1] != b"{":
+            # A proxy's page, or nothing at all: who knows what became of the request.
+            raise Unreachable(f"cannot {request}: the answer is not JSON")
+        return reply.body
+
+    async def _answer(self, request: Request) -> Reply:
+        try:
+            async with asyncio.timeout(request.answer_seconds):
+                return await self._transport.send(
+                    request.method, request.path, request.body, request.content_type
+                )
+        except TimeoutError as error:
+            seconds = request.answer_seconds
+            raise Unreachable(f"cannot {request}: no answer within {seconds:g} s") from error
+        except Unreachable as error:
+            raise Unreachable(f"cannot {request}: {error}", sent=error.sent) from error
+
+    @contextlib.asynccontextmanager
+    async def stream(self, request: Request, silence_seconds: float) -> AsyncIterator[Stream]:
+        """Open a stream, such as a watch; it is given up after that many seconds without a byte.
+
+        Raises:
+            ApiError: The server refused.
+            Unreachable: The server does not begin to answer.
+            ConnectionSettingsError: The credentials cannot be obtained.
+        """
+        async with self._transport.stream(request.path, silence_seconds) as stream:
+            self.observer.request_ended(request.verb, request.resource, str(stream.status), 0.0)
+            if stream.status >= 300:
+                body = b""
+                while chunk := await stream.read():
+                    body += chunk
+                raise refusal(stream.status, stream.headers, body, request.verb, request.resource)
+            yield stream

@@ -1,0 +1,216 @@
+"""Bytes of lists and watches, made into objects.
+
+Everything is decoded straight into its type. What does not fit, because it is a bookmark, an
+error or an object that no one expected, is read a second time for its identity only.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from scheduler.kube.errors import Unreachable
+from scheduler.kube.resources import ApiObject
+
+__all__ = ["Identity", "Lines", "Notice", "Odd", "Page", "PageDecoder", "WatchDecoder"]
+
+ObjectT = TypeVar("ObjectT", bound=ApiObject)
+
+#: What msgspec raises for bytes that are not what they should be: wrong type or syntax, bytes
+#: that are no UTF-8, too deep nesting.
+UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+#: No object of an API server comes near: etcd refuses more than 1.5 MiB.
+LONGEST_LINE_BYTES: Final = 2**24
+
+
+class Identity(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """The part of the metadata that even an unreadable object has."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+    @property
+    def key(self) -> str:
+        """Namespace and name joined by a slash, or the name alone."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class _Anything(msgspec.Struct):
+    """An object of which only the identity is read; or a Status."""
+
+    metadata: Identity = Identity()
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+class Notice(msgspec.Struct, Generic[ObjectT]):
+    """A line of a watch."""
+
+    type: str
+    object: ObjectT
+
+
+class _OddNotice(msgspec.Struct):
+    """A line of a watch whose object is not what is watched."""
+
+    type: str
+    object: _Anything
+
+
+@dataclass(frozen=True, slots=True)
+class Odd:
+    """What is known of an object, or of a line, that did not fit its type."""
+
+    type: str
+    identity: Identity
+    #: Of a Status.
+    code: int
+    reason: str
+    message: str
+    #: What the decoder found.
+    problem: str
+
+
+class WatchDecoder(Generic[ObjectT]):
+    """Reads the lines of a watch."""
+
+    def __init__(self, kind: type[ObjectT]) -> None:
+        self._typed: msgspec.json.Decoder[Notice[ObjectT]] = _decoder(Notice, kind)
+
+    def decode(self, line: bytes) -> Notice[ObjectT] | Odd:
+        """Return what a line says.
+
+        Raises:
+            Unreachable: The line is not even a watch event; the stream is broken.
+        """
+        try:
+            return self._typed.decode(line)
+        except UNREADABLE as error:
+            return self.decode_odd(line, str(error))
+
+    def decode_odd(self, line: bytes, problem: str = "") -> Odd:
+        """Return the identity that a line speaks of.
+
+        Raises:
+            Unreachable: The line is not even a watch event; the stream is broken.
+        """
+        try:
+            notice = _ODD_NOTICE.decode(line)
+        except UNREADABLE as error:
+            raise Unreachable(f"the watch sent something else than events: {error}") from error
+        anything = notice.object
+        return Odd(
+            type=notice.type,
+            identity=anything.metadata,
+            code=anything.code,
+            reason=anything.reason,
+            message=anything.message,
+            problem=problem,
+        )
+
+
+class _ListMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class _Page(msgspec.Struct, Generic[ObjectT]):
+    metadata: _ListMeta
+    items: list[ObjectT] | None = None
+
+
+class _RawPage(msgspec.Struct):
+    metadata: _ListMeta
+    items: list[msgspec.Raw] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[ObjectT]):
+    """A part of a list."""
+
+    objects: list[ObjectT]
+    odd: list[Odd]
+    version: str
+    #: Where the next page begins; empty on the last.
+    token: str
+
+
+class PageDecoder(Generic[ObjectT]):
+    """Reads the pages of a list."""
+
+    def __init__(self, kind: type[ObjectT]) -> None:
+        self._page: msgspec.json.Decoder[_Page[ObjectT]] = _decoder(_Page, kind)
+        self._object = msgspec.json.Decoder(kind)
+
+    def decode(self, body: bytes) -> Page[ObjectT]:
+        """Return what a page holds.
+
+        Raises:
+            Unreachable: The body is not a list.
+        """
+        try:
+            page = self._page.decode(body)
+        except UNREADABLE:
+            return self._one_by_one(body)
+        return Page(page.items or [], [], page.metadata.resource_version, page.metadata.continue_)
+
+    def _one_by_one(self, body: bytes) -> Page[ObjectT]:
+        try:
+            page = _RAW_PAGE.decode(body)
+        except UNREADABLE as error:
+            raise Unreachable(f"the answer is not a list: {error}") from error
+        objects: list[ObjectT] = []
+        odd: list[Odd] = []
+        for item in page.items or ():
+            try:
+                objects.append(self._object.decode(item))
+            except UNREADABLE as error:
+                odd.append(_odd_object(item, str(error)))
+        return Page(objects, odd, page.metadata.resource_version, page.metadata.continue_)
+
+
+class Lines:
+    """Cuts a stream of bytes into lines, wherever the chunks end."""
+
+    def __init__(self) -> None:
+        self._begun: list[bytes] = []
+        self._begun_bytes = 0
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Return the lines that are complete now.
+
+        Raises:
+            Unreachable: A line has no end.
+        """
+        *complete, rest = chunk.split(b"\n")
+        if complete and self._begun:
+            complete[0] = b"".join((*self._begun, complete[0]))
+            self._begun.clear()
+            self._begun_bytes = 0
+        if rest:
+            self._begun.append(rest)
+            self._begun_bytes += len(rest)
+            if self._begun_bytes > LONGEST_LINE_BYTES:
+                raise Unreachable("the watch sent a line without an end")
+        return [line for line in complete if line]
+
+
+_ODD_NOTICE = msgspec.json.Decoder(_OddNotice)
+_RAW_PAGE = msgspec.json.Decoder(_RawPage)
+_ANYTHING = msgspec.json.Decoder(_Anything)
+
+
+def _decoder(generic: Any, kind: type) -> Any:
+    return msgspec.json.Decoder(generic[kind])
+
+
+def _odd_object(item: bytes | msgspec.Raw, problem: str) -> Odd:
+    try:
+        identity = _ANYTHING.decode(item).metadata
+    except UNREADABLE:
+        identity = Identity()
+    return Odd("ADDED", identity, code=0, reason="", message="", problem=problem)

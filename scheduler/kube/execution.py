@@ -1,0 +1,327 @@
+"""How each effect is carried out: which calls, in which order, and what their answers mean.
+
+| effect | calls | already so | otherwise |
+|---|---|---|---|
+| Bind | POST pods/binding | bound to this node: done | other node: conflict; no pod: gone |
+| Nominate, SetCondition, ClearNomination | PATCH pods/status | | no pod: gone |
+| Evict | PATCH pods/status, then DELETE | no pod: done | |
+| Announce | POST or PATCH events | | |
+
+"No pod" includes another pod of the same name: every call names the uid.
+
+An answer that may come out differently next time (401, 429, 500 and above, none at all) is asked
+for again after growing pauses, until the patience for the effect ends. When it is unknown whether
+a binding happened, the pod is looked up *until the answer is known*, however long that takes: the
+reservation that hangs on it must not be given up by a clock.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from scheduler.kube import calls
+from scheduler.kube.announcements import Announcements
+from scheduler.kube.client import Client, Request
+from scheduler.kube.decoding import UNREADABLE, Identity
+from scheduler.kube.errors import (
+    ApiError,
+    Conflict,
+    ConnectionSettingsError,
+    Forbidden,
+    KubeError,
+    NotFound,
+    ServerUnavailable,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+)
+from scheduler.kube.outbox import Job
+from scheduler.kube.pauses import Backoff, Pauses
+from scheduler.model import times
+from scheduler.model.effects import (
+    Announce,
+    Bind,
+    ClearNomination,
+    Evict,
+    Nominate,
+    SetCondition,
+)
+from scheduler.model.events import Failure, FailureKind
+from scheduler.model.times import Seconds
+
+__all__ = ["Execution", "Patience"]
+
+#: Pods whose condition was written lately; one that is forgotten gets a younger transition time.
+REMEMBERED_PODS: Final = 16_384
+
+#: Answers that may come out differently next time.
+TRANSIENT: Final = (
+    Unauthorized,
+    TooManyRequests,
+    ServerUnavailable,
+    Unreachable,
+    ConnectionSettingsError,
+)
+
+#: What API servers say when a pod of that name exists, but with another uid.
+OTHER_IDENTITY: Final = ("UID in precondition", "UID in the precondition", "metadata.uid")
+
+
+class _Abandoned(KubeError):
+    """The write must not happen any more."""
+
+
+class _Replaced(KubeError):
+    """The pod is another one of the same name."""
+
+
+class _Where(msgspec.Struct, frozen=True, rename="camel"):
+    node_name: str = ""
+
+
+class _Placement(msgspec.Struct):
+    """Where a pod is."""
+
+    metadata: Identity = Identity()
+    spec: _Where = _Where()
+
+
+_PLACEMENT: Final = msgspec.json.Decoder(_Placement)
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to try."""
+
+    #: No attempt begins later than that after the first one of the same effect.
+    seconds: float = 30.0
+    #: Pauses between attempts, doubling from the first to the last.
+    first_pause_seconds: float = 0.05
+    longest_pause_seconds: float = 5.0
+
+
+@dataclass(slots=True)
+class _Effort:
+    """The attempts for one job."""
+
+    job: Job
+    backoff: Backoff
+    #: On the loop's clock; `None` for no end.
+    deadline: float | None
+    #: Whether something was begun that must be finished, even while we stop.
+    finishing: bool = False
+
+
+class Execution:
+    """Carries out one job after the other, many at a time."""
+
+    def __init__(
+        self,
+        client: Client,
+        gate: Callable[[], bool],
+        clock: Callable[[], Seconds],
+        pauses: Pauses,
+        host: str,
+        patience: Patience,
+    ) -> None:
+        self._client = client
+        self._gate = gate
+        self._clock = clock
+        self._pauses = pauses
+        self._patience = patience
+        self._announcements = Announcements(host)
+        self._told: OrderedDict[str, None] = OrderedDict()
+        self._stopping = False
+        #: Tasks that wait before they write again; stopping ends them at once.
+        self._pausing: set[asyncio.Task[object]] = set()
+
+    def stop(self) -> None:
+        """Begin no write any more, but those that finish what was begun."""
+        self._stopping = True
+        for task in self._pausing:
+            task.cancel()
+
+    async def execute(self, job: Job) -> Failure | None:
+        """Carry out an effect; return why it did not happen, if so."""
+        now = asyncio.get_running_loop().time()
+        effort = _Effort(job, self._backoff(), now + self._patience.seconds)
+        try:
+            await self._carry_out(effort)
+        except KubeError as error:
+            return Failure(_kind(error), str(error))
+        return None
+
+    async def _carry_out(self, effort: _Effort) -> None:
+        match effort.job.effect:
+            case Bind() as effect:
+                await self._bind(effect, effort)
+            case Evict() as effect:
+                await self._evict(effect, effort)
+            case Announce() as effect:
+                await self._announce(effect, effort)
+            case ClearNomination() as effect:
+                await self._write(calls.clear_nomination(effect), effort)
+            case Nominate() | SetCondition() as effect:
+                await self._explain(effect, effort)
+
+    async def _bind(self, effect: Bind, effort: _Effort) -> None:
+        request = calls.bind(effect)
+        while True:
+            self._check(effort)
+            try:
+                await self._client.call(request)
+            except Conflict:
+                if not await self._is_bound(effect, effort.job):
+                    raise
+            except TRANSIENT as error:
+                if _perhaps_executed(error) and await self._is_bound(effect, effort.job):
+                    return
+                await self._pause(request, error, effort)
+                continue
+            return
+
+    async def _is_bound(self, effect: Bind, job: Job) -> bool:
+        """Look up whether the pod has our node; false while it has none.
+
+        Raises:
+            NotFound: It is gone.
+            _Replaced: It is another one.
+            Conflict: It has another node.
+        """
+        placement = await self._placement(
+            calls.look_up(effect.pod), _Effort(job, self._backoff(), None, finishing=True)
+        )
+        if placement.metadata.uid != effect.pod.uid:
+            raise _Replaced(f"pod {effect.pod} is another one than was placed")
+        node = placement.spec.node_name
+        if node and node != effect.node:
+            message = f'pod {effect.pod} is already assigned to node "{node}"'
+            raise Conflict(409, "Conflict", message)
+        return bool(node)
+
+    async def _placement(self, request: Request, effort: _Effort) -> _Placement:
+        while True:
+            try:
+                return _PLACEMENT.decode(await self._client.call(request))
+            except TRANSIENT as error:
+                await self._pause(request, error, effort)
+            except UNREADABLE as error:
+                await self._pause(request, Unreachable(str(error)), effort)
+
+    async def _explain(self, effect: Nominate | SetCondition, effort: _Effort) -> None:
+        """Write the condition, and the nomination with it.
+
+        An effect does not know since when the condition holds. The first write about a pod says
+        "now"; later ones leave the time out, and the merge keeps what the server has.
+        """
+        uid = effect.pod.uid
+        transition = None if uid in self._told else times.stamp(self._clock())
+        if isinstance(effect, Nominate):
+            request = calls.nominate(effect, transition)
+        else:
+            clear = effort.job.clear_nomination
+            request = calls.set_condition(effect, transition, clear_nomination=clear)
+        await self._write(request, effort)
+        self._told[uid] = None
+        if len(self._told) > REMEMBERED_PODS:
+            self._told.popitem(last=False)
+
+    async def _evict(self, effect: Evict, effort: _Effort) -> None:
+        disrupt = calls.disrupt(effect, times.stamp(self._clock()))
+        try:
+            await self._write(disrupt, effort)
+            # Nobody may stay marked as a victim who is not deleted.
+            effort.finishing = True
+            await self._write(calls.delete(effect.victim), effort)
+        except (NotFound, _Replaced):
+            return
+
+    async def _announce(self, effect: Announce, effort: _Effort) -> None:
+        now = self._clock()
+        series = self._announcements.note(effect, now)
+        if series is None:
+            return
+        written = False
+        try:
+            await self._write(self._announcements.request(effect, series, now), effort)
+            written = True
+        finally:
+            if written:
+                self._announcements.written(series, self._clock())
+            else:
+                self._announcements.failed(effect, series)
+
+    async def _write(self, request: Request, effort: _Effort) -> None:
+        """Send a request until there is an answer that counts, or until it has no point."""
+        while not effort.job.moot:
+            self._check(effort)
+            try:
+                await self._client.call(request)
+            except ApiError as error:
+                if error.reason == "AlreadyExists":
+                    return  # made by an earlier attempt whose answer was lost
+                if any(phrase in error.message for phrase in OTHER_IDENTITY):
+                    raise _Replaced(str(error)) from error
+                if not isinstance(error, (Conflict, *TRANSIENT)):
+                    raise
+                await self._pause(request, error, effort)
+            except TRANSIENT as error:
+                await self._pause(request, error, effort)
+            else:
+                return
+
+    def _check(self, effort: _Effort) -> None:
+        """Refuse to write when we must not."""
+        if self._stopping and not effort.finishing:
+            raise _Abandoned("not sent: the scheduler stops")
+        if not self._gate():
+            raise _Abandoned("not sent: another instance leads")
+
+    async def _pause(self, request: Request, error: KubeError, effort: _Effort) -> None:
+        """Wait before the next attempt; raises the error when there is no time for one."""
+        retry_after = error.retry_after if isinstance(error, ApiError) else None
+        delay = effort.backoff.delay(retry_after)
+        now = asyncio.get_running_loop().time()
+        if effort.deadline is not None and now + delay > effort.deadline:
+            raise error
+        self._client.observer.retried(request.verb, request.resource, str(error))
+        task = asyncio.current_task()
+        if task is None or effort.finishing:
+            await self._pauses.sleep(delay)
+            return
+        self._pausing.add(task)
+        try:
+            await self._pauses.sleep(delay)
+        finally:
+            self._pausing.discard(task)
+
+    def _backoff(self) -> Backoff:
+        patience = self._patience
+        return Backoff(self._pauses, patience.first_pause_seconds, patience.longest_pause_seconds)
+
+
+def _perhaps_executed(error: KubeError) -> bool:
+    """Whether the server may have done what was asked."""
+    if isinstance(error, Unreachable):
+        return error.sent
+    return isinstance(error, ServerUnavailable)
+
+
+def _kind(error: KubeError) -> FailureKind:
+    match error:
+        case _Abandoned():
+            return FailureKind.ABANDONED
+        case NotFound() | _Replaced():
+            return FailureKind.GONE
+        case Conflict():
+            return FailureKind.CONFLICT
+        case Forbidden():
+            return FailureKind.FORBIDDEN
+        case ApiError() if not isinstance(error, TRANSIENT):
+            return FailureKind.REFUSED
+        case _:
+            return FailureKind.UNAVAILABLE

@@ -1,0 +1,242 @@
+"""Leader election: of several instances only the holder of the lease writes.
+
+Compatible with client-go's elector on the same Lease object. Time stamps in the lease are for
+humans: an instance only compares when *it* saw the lease change, on its own monotonic clock, so
+clocks that differ do no harm. What the holder knows is one-sided: it trusts its lease until the
+renew deadline after it *sent* the last successful renewal, and others wait for the longer lease
+duration after they *saw* it.
+
+There is no fencing: a write that is on its way when the lease expires cannot be called back.
+Therefore `is_leader` is asked before each write, where it sees a pause of the whole process, too.
+
+Source: client-go v0.36.3 tools/leaderelection, LeaderElector.
+Differs: the renew deadline counts from the last success, not from the attempt after it; another
+holder that is seen ends the leadership at once, not at the deadline.
+"""
+
+import asyncio
+import socket
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from scheduler.kube.calls import micro_stamp
+from scheduler.kube.client import Client, Request
+from scheduler.kube.decoding import UNREADABLE
+from scheduler.kube.errors import KubeError, NotFound, Unreachable
+from scheduler.kube.pauses import Pauses
+from scheduler.model.times import Seconds
+
+__all__ = ["Lease", "LeaseSettings", "unique_identity"]
+
+#: A candidate waits the retry period, or up to 2.2 times as long at random.
+JITTER: Final = 1.2
+
+
+def unique_identity() -> str:
+    """Return a name that no other instance has, not even one on the same host."""
+    return f"{socket.gethostname()}_{uuid.uuid4()}"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseSettings:
+    """Which lease, for whom, and the periods of `leaderElection`."""
+
+    namespace: str
+    name: str
+    identity: str
+    #: How long others wait after the last renewal that they saw.
+    duration_seconds: float = 15.0
+    #: How long the holder trusts its last renewal; must be shorter.
+    renew_deadline_seconds: float = 10.0
+    #: Between two attempts.
+    retry_seconds: float = 2.0
+
+
+class Lease:
+    """A candidate for the lease, or its holder."""
+
+    def __init__(
+        self,
+        client: Client,
+        settings: LeaseSettings,
+        clock: Callable[[], Seconds],
+        pauses: Pauses,
+    ) -> None:
+        #: Why the last attempt failed; empty after a success.
+        self.problem = ""
+        self._client = client
+        self._settings = settings
+        self._clock = clock
+        self._pauses = pauses
+        #: The lease as we saw it last, and when its content last changed for us.
+        self._lease: dict[str, Any] = {}
+        self._changed_at = 0.0
+        #: On the loop's clock; `None` while we do not hold the lease.
+        self._held_until: float | None = None
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether we may write at this moment."""
+        return self._held_until is not None and _now() < self._held_until
+
+    @property
+    def holder(self) -> str:
+        """The identity of the holder as far as we know; empty when there is none."""
+        return str(self._spec().get("holderIdentity") or "")
+
+    async def acquire(self) -> None:
+        """Return when the lease is ours."""
+        retry = self._settings.retry_seconds
+        while not await self._attempt():
+            await self._pauses.sleep(retry * (1 + JITTER * self._pauses.jitter()))
+
+    async def hold(self) -> None:
+        """Renew the lease; return when it is lost, for good."""
+        try:
+            while self._held_until is not None:
+                await self._pauses.sleep(self._settings.retry_seconds)
+                async with asyncio.timeout_at(self._held_until):
+                    await self._renew()
+        except TimeoutError:
+            self.problem = self.problem or "the lease could not be renewed in time"
+        self._held_until = None
+
+    async def release(self) -> None:
+        """Give the lease back, after everything that it guards has ended; best effort."""
+        was_ours = self._held_until is not None
+        self._held_until = None
+        if not was_ours:
+            return
+        now = micro_stamp(self._clock())
+        try:
+            await self._read()
+            if self.holder == self._settings.identity:
+                await self._write(
+                    {
+                        "holderIdentity": "",
+                        "leaseDurationSeconds": 1,
+                        "acquireTime": now,
+                        "renewTime": now,
+                        "leaseTransitions": self._spec().get("leaseTransitions") or 0,
+                    }
+                )
+        except KubeError as error:
+            self.problem = str(error)
+
+    async def _renew(self) -> None:
+        """Try until the lease is renewed, or is another's; the caller sets the deadline."""
+        if await self._attempt(known=True):
+            return
+        while self._held_until is not None and not await self._attempt():
+            if self.holder not in {"", self._settings.identity}:
+                self._held_until = None
+                return
+            await self._pauses.sleep(self._settings.retry_seconds)
+
+    async def _attempt(self, *, known: bool = False) -> bool:
+        """Try once to get or keep the lease.
+
+        Args:
+            known: Spare the reading, and write on top of what we saw last.
+        """
+        sent_at = _now()
+        try:
+            if not known:
+                await self._read()
+                if self._is_taken():
+                    self.problem = ""
+                    return False
+            await self._write(self._ours())
+        except KubeError as error:
+            self.problem = str(error)
+            return False
+        if self._held_until is not None and _now() >= self._held_until:
+            return False  # too late: we have already refused writes, and may have been replaced
+        self._held_until = sent_at + self._settings.renew_deadline_seconds
+        self.problem = ""
+        return True
+
+    def _is_taken(self) -> bool:
+        """Whether another one holds the lease, and has changed it lately enough."""
+        if self.holder in {"", self._settings.identity}:
+            return False
+        seconds = self._spec().get("leaseDurationSeconds") or 0
+        return _now() < self._changed_at + seconds
+
+    def _ours(self) -> dict[str, Any]:
+        """Return the content of the lease with us as its holder."""
+        now = micro_stamp(self._clock())
+        spec = self._spec()
+        transitions = spec.get("leaseTransitions") or 0
+        acquired = spec.get("acquireTime") or now
+        if self.holder != self._settings.identity:
+            transitions = transitions + 1 if self._lease else 0
+            acquired = now
+        return {
+            "holderIdentity": self._settings.identity,
+            "leaseDurationSeconds": max(1, int(self._settings.duration_seconds)),
+            "acquireTime": acquired,
+            "renewTime": now,
+            "leaseTransitions": transitions,
+        }
+
+    async def _read(self) -> None:
+        try:
+            self._see(await self._call("get", "GET", self._path(self._settings.name), None))
+        except NotFound:
+            self._lease = {}
+
+    async def _write(self, spec: dict[str, Any]) -> None:
+        """Replace the content; refused when somebody else was faster."""
+        if self._lease:
+            path = self._path(self._settings.name)
+            lease = {**self._lease, "spec": spec}
+            self._see(await self._call("update", "PUT", path, lease))
+        else:
+            lease = {
+                "apiVersion": "coordination.k8s.io/v1",
+                "kind": "Lease",
+                "metadata": {
+                    "namespace": self._settings.namespace,
+                    "name": self._settings.name,
+                },
+                "spec": spec,
+            }
+            self._see(await self._call("create", "POST", self._path(), lease))
+
+    async def _call(
+        self, verb: str, method: str, path: str, lease: dict[str, Any] | None
+    ) -> dict[str, Any]:
+        request = Request(
+            verb=verb,
+            resource="leases",
+            method=method,
+            path=path,
+            body=None if lease is None else msgspec.json.encode(lease),
+            answer_seconds=self._settings.renew_deadline_seconds / 2,
+        )
+        try:
+            return msgspec.json.decode(await self._client.call(request), type=dict[str, Any])
+        except UNREADABLE as error:
+            raise Unreachable(f"cannot {request}: {error}") from error
+
+    def _see(self, lease: dict[str, Any]) -> None:
+        if lease.get("spec") != self._lease.get("spec"):
+            self._changed_at = _now()
+        self._lease = lease
+
+    def _spec(self) -> dict[str, Any]:
+        spec = self._lease.get("spec")
+        return spec if isinstance(spec, dict) else {}
+
+    def _path(self, name: str = "") -> str:
+        folder = f"/apis/coordination.k8s.io/v1/namespaces/{self._settings.namespace}/leases"
+        return f"{folder}/{name}" if name else folder
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

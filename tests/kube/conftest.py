@@ -1,0 +1,102 @@
+"""Fixtures: an API server in this process, and a client that talks to it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from scheduler.kube.client import Client
+from scheduler.kube.connection import Connection
+from scheduler.kube.credentials import FixedHeaders
+from scheduler.kube.execution import Patience
+from scheduler.kube.informer import Informer, InformerSettings
+from scheduler.kube.resources import PODS, Resource
+from scheduler.kube.transport import HttpTransport
+from scheduler.kube.writer import Writer, WriterSettings
+from scheduler.model.effects import Effect
+from tests.kube.fixtures import NOW, Heard, Outcomes, Start, View, Waits, Write, until
+from tests.support.fake_api import FakeApi
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[FakeApi]:
+    server = FakeApi()
+    await server.start()
+    yield server
+    await server.stop()
+
+
+@pytest.fixture
+def heard() -> Heard:
+    return Heard()
+
+
+@pytest.fixture
+def waits() -> Waits:
+    return Waits()
+
+
+@pytest.fixture
+async def client(api: FakeApi, heard: Heard) -> AsyncIterator[Client]:
+    async with HttpTransport(Connection(api.url, FixedHeaders()), "test") as transport:
+        yield Client(transport, heard)
+
+
+@pytest.fixture
+def view() -> View:
+    return View()
+
+
+@pytest.fixture
+async def start(client: Client, view: View, waits: Waits) -> AsyncIterator[Start]:
+    """Start informers, and wait until they have listed everything."""
+    tasks = []
+
+    async def begin(
+        resource: Resource[Any] = PODS, *, synced: bool = True, **settings: Any
+    ) -> Informer[Any]:
+        informer = Informer(resource, client, view.take, waits.pauses, InformerSettings(**settings))
+        tasks.append(asyncio.create_task(informer.run()))
+        if synced:
+            async with asyncio.timeout(1):
+                await informer.synced.wait()
+        return informer
+
+    yield begin
+    for task in tasks:
+        task.cancel()
+    for result in await asyncio.gather(*tasks, return_exceptions=True):
+        assert isinstance(result, asyncio.CancelledError), result
+
+
+@pytest.fixture
+def outcomes() -> Outcomes:
+    return Outcomes()
+
+
+@pytest.fixture
+async def write(client: Client, outcomes: Outcomes, waits: Waits) -> AsyncIterator[Write]:
+    """Have one effect executed, and return the writer when its outcome is known."""
+    writers = []
+
+    async def execute(
+        effect: Effect, *, patience: float = 1.0, leads: Callable[[], bool] = lambda: True
+    ) -> Writer:
+        writer = Writer(
+            client,
+            outcomes.append,
+            leads,
+            lambda: NOW,
+            waits.pauses,
+            WriterSettings(patience=Patience(seconds=patience)),
+        )
+        writers.append(writer)
+        told = len(outcomes)
+        writer.submit(effect)
+        await until(lambda: len(outcomes) > told)
+        return writer
+
+    yield execute
+    for writer in writers:
+        await writer.drain(0)

@@ -1,0 +1,235 @@
+"""Where the API server is, and who we are."""
+
+import base64
+import ssl
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from scheduler.kube import connection
+from scheduler.kube.connection import Connection
+from scheduler.kube.errors import ConnectionSettingsError
+from tests.kube.certificates import Authority
+
+POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+def inline(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()
+
+
+def kubeconfig(folder: Path, cluster: dict[str, Any], user: dict[str, Any] | None) -> Path:
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [
+            {"name": "other", "cluster": {"server": "https://other"}},
+            {"name": "c", "cluster": {"server": "https://localhost:6443/", **cluster}},
+        ],
+        "users": [{"name": "u", "user": user}],
+        "preferences": {},
+    }
+    path = folder / "config"
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+async def authorization(found: Connection) -> str:
+    return (await found.credentials.headers()).get("Authorization", "")
+
+
+async def test_certificates_as_files_beside_the_kubeconfig(tmp_path: Path, authority: Authority):
+    authority.copy_to(tmp_path)
+
+    found = connection.load(
+        kubeconfig(
+            tmp_path,
+            {"certificate-authority": "ca.crt"},
+            {"client-certificate": "client.crt", "client-key": "client.key"},
+        ),
+        {},
+    )
+
+    assert found.server == "https://localhost:6443"
+    assert found.tls is not None
+    assert len(found.tls.get_ca_certs()) == 1
+    assert await authorization(found) == ""
+
+
+async def test_certificates_inline(tmp_path: Path, authority: Authority):
+    found = connection.load(
+        kubeconfig(
+            tmp_path,
+            {
+                "certificate-authority-data": inline(authority.certificate),
+                "tls-server-name": "kubernetes",
+            },
+            {
+                "client-certificate-data": inline(authority.client_certificate),
+                "client-key-data": inline(authority.client_key),
+            },
+        ),
+        {},
+    )
+
+    assert found.tls is not None
+    assert len(found.tls.get_ca_certs()) == 1
+    assert found.tls.verify_mode == ssl.CERT_REQUIRED
+    assert found.tls_server_name == "kubernetes"
+
+
+async def test_a_token(tmp_path: Path):
+    found = connection.load(
+        kubeconfig(tmp_path, {"insecure-skip-tls-verify": True}, {"token": "secret"}), {}
+    )
+
+    assert await authorization(found) == "Bearer secret"
+    assert not found.credentials.refused()
+    assert found.tls is not None
+    assert found.tls.verify_mode == ssl.CERT_NONE
+
+
+async def test_a_token_file(tmp_path: Path):
+    (tmp_path / "token").write_text("first\n")
+
+    found = connection.load(kubeconfig(tmp_path, {}, {"tokenFile": "token"}), {})
+
+    assert await authorization(found) == "Bearer first"
+
+
+async def test_nobody(tmp_path: Path):
+    found = connection.load(kubeconfig(tmp_path, {"server": "http://localhost:8001"}, None), {})
+
+    assert await authorization(found) == ""
+    assert found.tls is None
+
+
+@pytest.mark.parametrize(
+    ("cluster", "user", "want"),
+    [
+        pytest.param({"server": "localhost:6443"}, {}, "is not an http or https URL", id="no URL"),
+        pytest.param({"server": 7}, {}, "clusters[1].cluster.server", id="wrong type"),
+        pytest.param({"proxy-url": "http://p"}, {}, "proxy-url is not supported", id="proxy"),
+        pytest.param({}, {"username": "u"}, "username is not supported", id="password"),
+        pytest.param({}, {"as": "u"}, "as is not supported", id="impersonation"),
+        pytest.param({}, {"tokenFile": "none"}, "No such file", id="no token file"),
+        pytest.param({}, {"client-certificate": "c"}, "are needed together", id="no key"),
+        pytest.param(
+            {}, {"client-certificate": "c", "client-key": "k"}, "No such file", id="no files"
+        ),
+        pytest.param({"certificate-authority": "none"}, {}, "No such file", id="no authority"),
+        pytest.param(
+            {"certificate-authority-data": "%"}, {}, "is not base64", id="authority not base64"
+        ),
+        pytest.param(
+            {"certificate-authority-data": inline(Path(__file__))},
+            {},
+            "certificate-authority",
+            id="authority not a certificate",
+        ),
+    ],
+)
+def test_unusable_settings_are_told_in_one_line(
+    tmp_path: Path, cluster: dict[str, Any], user: dict[str, Any], want: str
+):
+    path = kubeconfig(tmp_path, cluster, user)
+
+    with pytest.raises(ConnectionSettingsError) as raised:
+        connection.load(path, {})
+
+    assert want in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert str(raised.value).startswith((f"kubeconfig {path}: ", "token file "))
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        pytest.param("", "names no current context", id="empty"),
+        pytest.param("current-context: x", "has no context 'x'", id="no context"),
+        pytest.param("a: [", "is not YAML", id="not YAML"),
+        pytest.param("- a", "Expected `object`", id="a list"),
+    ],
+)
+def test_a_kubeconfig_that_says_nothing_useful(tmp_path: Path, text: str, want: str):
+    path = tmp_path / "config"
+    path.write_text(text)
+
+    with pytest.raises(ConnectionSettingsError, match=want):
+        connection.load(path, {})
+
+
+def test_a_missing_kubeconfig_is_named(tmp_path: Path):
+    with pytest.raises(ConnectionSettingsError, match=r"none: No such file"):
+        connection.load(tmp_path / "none", {})
+
+
+async def test_a_pod_knows_its_server(tmp_path: Path, authority: Authority):
+    authority.copy_to(tmp_path)
+    (tmp_path / "token").write_text("mine")
+
+    found = connection.load(None, POD, tmp_path)
+
+    assert found.server == "https://10.0.0.1:443"
+    assert await authorization(found) == "Bearer mine"
+    assert found.tls is not None
+
+
+def test_a_server_may_have_a_colon_in_its_address(tmp_path: Path, authority: Authority):
+    authority.copy_to(tmp_path)
+    (tmp_path / "token").write_text("mine")
+
+    found = connection.load(None, {**POD, "KUBERNETES_SERVICE_HOST": "fd00::1"}, tmp_path)
+
+    assert found.server == "https://[fd00::1]:443"
+
+
+@pytest.mark.parametrize("environment", [{}, POD], ids=["no pod", "no ServiceAccount"])
+def test_without_a_pod_a_kubeconfig_is_needed(tmp_path: Path, environment: dict[str, str]):
+    with pytest.raises(ConnectionSettingsError, match="no kubeconfig was given"):
+        connection.load(None, environment, tmp_path / "none")
+
+
+def test_a_pod_without_a_readable_authority(tmp_path: Path):
+    with pytest.raises(ConnectionSettingsError, match=r"ca\.crt: No such file"):
+        connection.load(None, POD, tmp_path)
+
+
+async def test_a_login_command_is_run(tmp_path: Path):
+    calls = tmp_path / "calls"
+    command = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "/bin/sh",
+        "args": [
+            "-c",
+            f"echo x >> {calls}; n=$(wc -l < {calls}); echo "
+            '\'{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential",'
+            '"status":{"token":"t\'$n\'"}}\'',
+        ],
+        "interactiveMode": "Never",
+    }
+
+    found = connection.load(kubeconfig(tmp_path, {}, {"exec": command}), {})
+
+    assert await authorization(found) == "Bearer t1"
+    assert await authorization(found) == "Bearer t1"
+    assert found.credentials.refused()
+    assert await authorization(found) == "Bearer t2"
+    assert await authorization(found) == "Bearer t2"
+
+
+def test_a_login_command_that_fails(tmp_path: Path):
+    command = {"apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/false"}
+    path = kubeconfig(tmp_path, {}, {"exec": {**command, "interactiveMode": "Never"}})
+
+    with pytest.raises(ConnectionSettingsError, match="gave neither a token nor a certificate"):
+        connection.load(path, {})

@@ -1,0 +1,291 @@
+"""Of several candidates one leads, and knows when it does not any more."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from scheduler.kube.client import Client
+from scheduler.kube.connection import Connection
+from scheduler.kube.credentials import FixedHeaders
+from scheduler.kube.lease import Lease, LeaseSettings, unique_identity
+from scheduler.kube.pauses import Pauses
+from scheduler.kube.transport import HttpTransport, Reply
+from tests.kube.fixtures import NOW, Waits, settle, until
+from tests.support.fake_api import FakeApi, Fault
+
+KEY = "kube-system/preemptive-scheduler"
+#: Periods of a lease that is lost and won within a test.
+SHORT = {"duration_seconds": 1.0, "renew_deadline_seconds": 0.3, "retry_seconds": 0.01}
+
+
+@pytest.fixture
+def candidate(client: Client, waits: Waits) -> Callable[..., Lease]:
+    def make(identity: str, **periods: float) -> Lease:
+        settings = LeaseSettings("kube-system", "preemptive-scheduler", identity, **periods)
+        return Lease(client, settings, lambda: NOW, waits.pauses)
+
+    return make
+
+
+Candidate = Callable[..., Lease]
+
+
+def spec(api: FakeApi) -> dict[str, Any]:
+    return api.store.get("leases", KEY)["spec"]
+
+
+def hold(api: FakeApi, identity: str, **fields: Any) -> None:
+    """Let somebody else hold the lease."""
+    content = {
+        "holderIdentity": identity,
+        "leaseDurationSeconds": 15,
+        "acquireTime": "2025-12-31T00:00:00.000000Z",
+        "renewTime": "2025-12-31T00:00:00.000000Z",
+        "leaseTransitions": 4,
+        **fields,
+    }
+    metadata = {"namespace": "kube-system", "name": "preemptive-scheduler", "labels": {"a": "b"}}
+    api.store.put("leases", {"metadata": metadata, "spec": content})
+
+
+async def test_the_first_candidate_creates_the_lease(api: FakeApi, candidate: Candidate):
+    lease = candidate("a")
+    assert not lease.is_leader
+
+    await lease.acquire()
+
+    assert lease.is_leader
+    assert spec(api) == {
+        "holderIdentity": "a",
+        "leaseDurationSeconds": 15,
+        "acquireTime": "2026-01-01T00:00:00.250000Z",
+        "renewTime": "2026-01-01T00:00:00.250000Z",
+        "leaseTransitions": 0,
+    }
+
+
+async def test_the_second_candidate_waits(api: FakeApi, candidate: Candidate, waits: Waits):
+    waits.jitter = 0.5
+    await candidate("a").acquire()
+    second = candidate("b")
+
+    task = asyncio.create_task(second.acquire())
+    await until(lambda: len(waits.slept) > 3)
+
+    assert not second.is_leader
+    assert second.holder == "a"
+    assert set(waits.slept) == {2 * (1 + 1.2 * 0.5)}
+    task.cancel()
+
+
+async def test_a_lease_that_is_not_renewed_is_taken_over(api: FakeApi, candidate: Candidate):
+    hold(api, "dead", leaseDurationSeconds=0.1)
+    lease = candidate("b", **SHORT)
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+
+    await lease.acquire()
+
+    assert loop.time() - begun >= 0.1
+    assert spec(api)["holderIdentity"] == "b"
+    assert spec(api)["leaseTransitions"] == 5
+    assert spec(api)["acquireTime"] == "2026-01-01T00:00:00.250000Z"
+    assert api.store.get("leases", KEY)["metadata"]["labels"] == {"a": "b"}
+
+
+async def test_a_lease_that_is_renewed_is_not_taken_over(api: FakeApi, candidate: Candidate):
+    hold(api, "other", leaseDurationSeconds=0.1)
+    lease = candidate("b")
+    task = asyncio.create_task(lease.acquire())
+
+    for number in range(13):
+        await asyncio.sleep(0.02)
+        hold(api, "other", leaseDurationSeconds=0.1, renewTime=str(number))
+
+    assert not task.done()
+    task.cancel()
+
+
+async def test_the_clocks_of_others_do_not_matter(api: FakeApi, candidate: Candidate):
+    hold(api, "other", renewTime="1999-01-01T00:00:00.000000Z")
+    lease = candidate("b")
+
+    task = asyncio.create_task(lease.acquire())
+    await settle()
+
+    assert not lease.is_leader
+    task.cancel()
+
+
+async def test_the_holder_renews(api: FakeApi, candidate: Candidate, waits: Waits):
+    lease = candidate("a", **SHORT)
+    await lease.acquire()
+    task = asyncio.create_task(lease.hold())
+
+    await asyncio.sleep(0.5)
+
+    assert lease.is_leader
+    assert not task.done()
+    assert {each.verb for each in api.requests[2:]} == {"update"}
+    task.cancel()
+
+
+async def test_a_holder_that_cannot_renew_stops_leading_in_time(api: FakeApi, candidate: Candidate):
+    lease = candidate("a", **SHORT)
+    await lease.acquire()
+    api.inject(Fault("PUT", "/leases", times=1000, status=503))
+
+    async with asyncio.timeout(1):
+        await lease.hold()
+
+    assert not lease.is_leader
+    assert "cannot update leases" in lease.problem
+
+
+async def test_a_holder_whose_renewal_hangs_stops_leading_in_time(
+    api: FakeApi, candidate: Candidate
+):
+    lease = candidate("a", **SHORT)
+    await lease.acquire()
+    api.inject(Fault("PUT", "/leases", times=1000, hang=True))
+    task = asyncio.create_task(lease.hold())
+
+    await asyncio.sleep(0.35)
+
+    assert not lease.is_leader
+    await asyncio.wait_for(task, 1)
+
+
+async def test_a_renewal_that_fails_once_does_not_end_the_leadership(
+    api: FakeApi, candidate: Candidate
+):
+    lease = candidate("a", **SHORT)
+    await lease.acquire()
+    api.inject(Fault("PUT", "/leases", times=2, status=503))
+    task = asyncio.create_task(lease.hold())
+
+    await asyncio.sleep(0.4)
+
+    assert lease.is_leader
+    assert lease.problem == ""
+    task.cancel()
+
+
+async def test_a_paused_holder_does_not_lead_when_it_wakes_up(api: FakeApi, candidate: Candidate):
+    lease = candidate("a", **SHORT)
+    await lease.acquire()
+    task = asyncio.create_task(lease.hold())
+    await settle()
+    expires = asyncio.get_running_loop().time() + 0.35
+
+    while asyncio.get_running_loop().time() < expires:
+        pass  # the process is stopped: nothing else runs
+
+    assert not lease.is_leader
+    await asyncio.wait_for(task, 1)
+    assert not lease.is_leader
+
+
+async def test_a_renewal_that_is_answered_during_a_pause_of_the_process_comes_too_late(
+    api: FakeApi,
+):
+    class Paused(HttpTransport):
+        seconds = 0.0
+
+        async def send(self, *request: Any) -> Reply:
+            reply = await super().send(*request)
+            wake = asyncio.get_running_loop().time() + self.seconds
+            while asyncio.get_running_loop().time() < wake:
+                pass
+            return reply
+
+    async with Paused(Connection(api.url, FixedHeaders()), "test") as transport:
+        settings = LeaseSettings("kube-system", "preemptive-scheduler", "a", 1.0, 0.4, 0.2)
+        lease = Lease(Client(transport), settings, lambda: NOW, Pauses(jitter=lambda: 0.0))
+        await lease.acquire()
+        task = asyncio.create_task(lease.hold())
+        await asyncio.sleep(0.1)
+
+        transport.seconds = 0.3
+        await asyncio.sleep(0.15)
+
+        assert not lease.is_leader
+        await asyncio.wait_for(task, 1)
+        assert not lease.is_leader
+
+
+async def test_a_holder_that_sees_another_one_stops_at_once(api: FakeApi, candidate: Candidate):
+    lease = candidate("a")
+    await lease.acquire()
+    hold(api, "other")
+
+    async with asyncio.timeout(1):
+        await lease.hold()
+
+    assert not lease.is_leader
+    assert spec(api)["holderIdentity"] == "other"
+
+
+async def test_a_lease_that_was_deleted_is_made_again(api: FakeApi, candidate: Candidate):
+    lease = candidate("a", **SHORT)
+    await lease.acquire()
+    api.store.remove("leases", KEY)
+    task = asyncio.create_task(lease.hold())
+
+    await until(lambda: api.store.has("leases", KEY))
+
+    assert lease.is_leader
+    task.cancel()
+
+
+async def test_a_released_lease_is_taken_over_at_once(api: FakeApi, candidate: Candidate):
+    first, second = candidate("a"), candidate("b")
+    await first.acquire()
+
+    await first.release()
+    assert not first.is_leader
+    assert spec(api)["holderIdentity"] == ""
+    assert spec(api)["leaseDurationSeconds"] == 1
+    await asyncio.wait_for(second.acquire(), 1)
+
+    assert second.is_leader
+    assert spec(api)["leaseTransitions"] == 1
+
+
+async def test_only_ones_own_lease_is_released(api: FakeApi, candidate: Candidate):
+    lease = candidate("a")
+    await lease.acquire()
+    hold(api, "other")
+
+    await lease.release()
+
+    assert spec(api)["holderIdentity"] == "other"
+
+
+async def test_one_of_two_that_try_together_leads(api: FakeApi, candidate: Candidate):
+    candidates = [candidate("a"), candidate("b")]
+    tasks = [asyncio.create_task(each.acquire()) for each in candidates]
+
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    await settle()
+
+    assert [each.is_leader for each in candidates].count(True) == 1
+    for task in tasks:
+        task.cancel()
+
+
+async def test_a_missing_right_is_told(api: FakeApi, candidate: Candidate):
+    api.forbidden.add(("get", "leases"))
+    lease = candidate("a")
+    task = asyncio.create_task(lease.acquire())
+
+    await until(lambda: lease.problem)
+
+    assert lease.problem.startswith("cannot get leases: leases is forbidden")
+    task.cancel()
+
+
+def test_two_instances_on_a_host_have_different_names():
+    assert unique_identity() != unique_identity()

@@ -1,0 +1,107 @@
+"""What the writer asks again, and what it takes for an answer."""
+
+import pytest
+
+from scheduler.model.effects import ClearNomination
+from tests.kube.fixtures import Heard, Outcomes, Waits, Write, bind, ref, writes
+from tests.support.fake_api import FakeApi, Fault, pod
+
+
+@pytest.mark.parametrize(
+    ("status", "want"),
+    [
+        pytest.param(403, "forbidden", id="403"),
+        pytest.param(422, "refused", id="422"),
+        pytest.param(400, "refused", id="400"),
+    ],
+)
+async def test_a_refusal_is_not_tried_again(
+    api: FakeApi, write: Write, outcomes: Outcomes, status: int, want: str
+):
+    api.store.put("pods", pod("a"))
+    api.inject(Fault("POST", "/binding", status=status))
+
+    await write(bind(api))
+
+    assert outcomes.kinds() == [want]
+    assert len(api.requests) == 1
+
+
+async def test_a_missing_right_is_named(api: FakeApi, write: Write, outcomes: Outcomes):
+    api.store.put("pods", pod("a"))
+    api.forbidden.add(("create", "pods/binding"))
+
+    await write(bind(api))
+
+    assert outcomes[0].failure.message.startswith("cannot create pods/binding: pods is forbidden")
+
+
+async def test_a_busy_server_gets_the_time_that_it_asks_for(
+    api: FakeApi, write: Write, outcomes: Outcomes, waits: Waits
+):
+    api.store.put("pods", pod("a"))
+    api.inject(Fault("POST", "/binding", status=429, headers={"Retry-After": "2"}))
+
+    await write(bind(api), patience=5)
+
+    assert outcomes.kinds() == ["done"]
+    assert waits.slept == [2.0]
+
+
+async def test_a_server_that_asks_for_more_than_our_patience_is_unavailable(
+    api: FakeApi, write: Write, outcomes: Outcomes
+):
+    api.store.put("pods", pod("a"))
+    api.inject(Fault("POST", "/binding", times=9, status=429, headers={"Retry-After": "30"}))
+
+    await write(bind(api), patience=5)
+
+    assert outcomes.kinds() == ["unavailable"]
+    assert len(api.requests) == 1
+
+
+async def test_pauses_grow(
+    api: FakeApi, write: Write, outcomes: Outcomes, waits: Waits, heard: Heard
+):
+    api.store.put("pods", pod("a"))
+    api.inject(Fault("PATCH", "/status", times=4, status=503))
+
+    await write(ClearNomination(ref(api)), patience=60)
+
+    assert outcomes.kinds() == ["done"]
+    assert waits.slept == [0.05, 0.1, 0.2, 0.4]
+    assert heard.retries == ["patch pods/status"] * 4
+
+
+@pytest.mark.parametrize("status", [401, 429, 500, 503])
+async def test_patience_ends(api: FakeApi, write: Write, outcomes: Outcomes, status: int):
+    api.store.put("pods", pod("a"))
+    api.inject(Fault("POST", "/binding", times=1000, status=status))
+
+    await write(bind(api), patience=0.25)
+
+    assert outcomes.kinds() == ["unavailable"]
+    assert len(writes(api)) >= 2
+
+
+async def test_a_server_that_is_not_there_is_unavailable(
+    api: FakeApi, write: Write, outcomes: Outcomes
+):
+    api.store.put("pods", pod("a"))
+    effect = bind(api)
+    await api.stop()
+
+    await write(effect, patience=0.25)
+
+    assert outcomes.kinds() == ["unavailable"]
+
+
+async def test_nothing_is_written_without_leadership(
+    api: FakeApi, write: Write, outcomes: Outcomes
+):
+    api.store.put("pods", pod("a"))
+
+    await write(bind(api), leads=lambda: False)
+
+    assert outcomes.kinds() == ["abandoned"]
+    assert api.requests == []
