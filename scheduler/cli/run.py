@@ -52,6 +52,10 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "-v", dest="verbosity", type=int, default=2, metavar="N",
         help="0 trouble and preemptions only, 2 every attempt, 4 every effect (default: 2)",
     )  # fmt: skip
+    command.add_argument(
+        "--capture", default="", metavar="FILE",
+        help="write down all that is observed and decided, for `replay`; grows without bound",
+    )  # fmt: skip
     _add_serving(command.add_argument_group("serving"))
     _add_election(command.add_argument_group("leader election"))
     command.set_defaults(func=run)
@@ -124,6 +128,7 @@ def run(arguments: argparse.Namespace) -> int:
             secure_port=arguments.secure_port,
             tls_cert_file=arguments.tls_cert_file,
             tls_private_key_file=arguments.tls_private_key_file,
+            capture=arguments.capture,
             open_paths=tuple(arguments.authorization_always_allow_paths.split(",")),
         )
     )

@@ -13,6 +13,7 @@ from scheduler.core.machine import Machine
 from scheduler.model.decisions import Attempt, Placed
 from scheduler.model.effects import Bind, Effect
 from scheduler.model.events import EffectDone, EffectFailed, Event
+from scheduler.observe.capture import Capture
 from scheduler.service.clock import Clock
 from scheduler.service.telemetry import Telemetry
 
@@ -33,7 +34,9 @@ class Loop:
         submit: Callable[[Effect], None],
         clock: Clock,
         telemetry: Telemetry,
+        capture: Capture | None = None,
     ) -> None:
+        self._capture = capture
         self._machine = machine
         self._submit = submit
         self._clock = clock
@@ -56,6 +59,8 @@ class Loop:
         """Take note of what informers and the writer report."""
         now = self._clock.now()
         for event in events:
+            if self._capture is not None:
+                self._capture.event(event, now)
             reaction = self._machine.observe(event, now)
             if reaction.refused:
                 self._telemetry.refused(event, reaction.refused)
@@ -100,9 +105,12 @@ class Loop:
             begun = self._clock.perf()
             if begun >= end:
                 return
-            attempt = self._machine.step(self._clock.now())
+            now = self._clock.now()
+            attempt = self._machine.step(now)
             if attempt is None:
                 return
+            if self._capture is not None:
+                self._capture.decision(attempt, now)
             decided = self._clock.perf()
             if isinstance(attempt.decision, Placed):
                 self._placed[attempt.pod.uid] = (attempt, begun)

@@ -24,3 +24,5 @@ class Options:
     tls_private_key_file: str = ""
     #: Pages that anybody may read; all others are for callers on this host.
     open_paths: tuple[str, ...] = field(default=("/healthz", "/readyz", "/livez"))
+    #: File to which everything is captured for a replay; empty for none.
+    capture: str = ""

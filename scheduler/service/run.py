@@ -10,7 +10,9 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -30,6 +32,7 @@ from scheduler.kube.resources import RESOURCES
 from scheduler.kube.transport import HttpTransport
 from scheduler.kube.writer import Writer, WriterSettings
 from scheduler.model.events import Event
+from scheduler.observe.capture import Capture
 from scheduler.observe.logs import Logs
 from scheduler.observe.metrics import Metrics
 from scheduler.observe.web import Listen, Pages, Web
@@ -71,23 +74,47 @@ async def _serve(options: Options) -> int:
         return UNUSABLE
     try:
         async with HttpTransport(where, USER_AGENT) as transport:
-            return await _Scheduler(options, clock, logs, transport, where.server).run()
+            with _capture(options) as capture:
+                parts = _Surroundings(clock, logs, transport, where.server, capture)
+                return await _Scheduler(options, parts).run()
+    except OSError as error:
+        logs.logger.error("cannot_start", problem=str(error))  # noqa: TRY400 - no defect
+        return UNUSABLE
     finally:
         logs.close()
+
+
+@contextlib.contextmanager
+def _capture(options: Options) -> Iterator[Capture | None]:
+    """Open the file to which everything is captured, if one is wanted.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    if not options.capture:
+        yield None
+        return
+    with Path(options.capture).open("wb") as file:
+        yield Capture(file)
+
+
+@dataclass(frozen=True, slots=True)
+class _Surroundings:
+    """What a process has before the scheduler is put together."""
+
+    clock: Clock
+    logs: Logs
+    transport: HttpTransport
+    server: str
+    capture: Capture | None
 
 
 class _Scheduler:
     """All parts of one process, put together."""
 
-    def __init__(
-        self,
-        options: Options,
-        clock: Clock,
-        logs: Logs,
-        transport: HttpTransport,
-        server: str,
-    ) -> None:
+    def __init__(self, options: Options, around: _Surroundings) -> None:
         settings = options.settings
+        clock, logs = around.clock, around.logs
         self._options = options
         self._clock = clock
         self._log = logs.logger
@@ -98,12 +125,10 @@ class _Scheduler:
             Backoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds),
         )
         pauses = Pauses(jitter=np.random.default_rng().random)
-        client = Client(
-            transport,
-            ApiTelemetry(self._metrics, logs, server),
-            _limiter(options),
-        )
-        self._lease = _lease(options, client, clock.wall, pauses)
+        heard = ApiTelemetry(self._metrics, logs, around.server)
+        client = Client(around.transport, heard, _limiter(options))
+        # The lease must not stand in line behind bindings: its requests are never limited.
+        self._lease = _lease(options, Client(around.transport, heard), clock.wall, pauses)
         self._writer = Writer(
             client,
             self._outcome,
@@ -112,7 +137,13 @@ class _Scheduler:
             pauses,
             WriterSettings(host=os.uname().nodename),
         )
-        self._loop = Loop(self._machine, self._writer.submit, clock, Telemetry(self._metrics, logs))
+        self._loop = Loop(
+            self._machine,
+            self._writer.submit,
+            clock,
+            Telemetry(self._metrics, logs),
+            around.capture,
+        )
         self._informers: list[Informer[Any]] = [
             Informer(resource, client, self._loop.observe, pauses) for resource in RESOURCES
         ]

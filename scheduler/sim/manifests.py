@@ -53,8 +53,11 @@ def read(paths: Iterable[str]) -> Manifests:
     found = Manifests()
     for path in paths:
         for where, document in _documents(path):
-            for place, each in _flattened(document, where):
-                _add(found, each, place)
+            try:
+                for place, each in _flattened(document, where):
+                    _add(found, each, place)
+            except RecursionError as error:
+                raise ManifestError(f"{where}: nested too deeply") from error
     return found
 
 
@@ -90,6 +93,8 @@ def _flattened(document: Any, where: str) -> Iterator[tuple[str, dict[str, Any]]
         return
     if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
         raise ManifestError(f"{where}: not a Kubernetes object (no kind)")
+    if not isinstance(document.get("apiVersion", ""), str):
+        raise ManifestError(f"{where}: {document['kind']}: apiVersion is not a text")
     items = document.get("items")
     if document["kind"].endswith("List") and isinstance(items, list):
         for index, item in enumerate(items):
@@ -105,7 +110,7 @@ def _add(found: Manifests, document: dict[str, Any], where: str) -> None:
     try:
         item = msgspec.convert(_without_nulls(document), kind, strict=False)
         _check(item)
-    except (msgspec.ValidationError, QuantityError, RecursionError) as error:
+    except (msgspec.ValidationError, QuantityError) as error:
         raise ManifestError(f"{where}: {document['kind']}: {error}") from error
     match item:
         case Pod():
@@ -151,9 +156,7 @@ def _in_namespace(budget: PodDisruptionBudget) -> PodDisruptionBudget:
 def _without_nulls(value: Any) -> Any:
     """Return the value without null fields; YAML time stamps become text again."""
     if isinstance(value, dict):
-        return {
-            str(key): _without_nulls(each) for key, each in value.items() if each is not None
-        }
+        return {str(key): _without_nulls(each) for key, each in value.items() if each is not None}
     if isinstance(value, list):
         return [_without_nulls(each) for each in value]
     if hasattr(value, "isoformat"):

@@ -68,6 +68,8 @@ class Planner:
         self._profiles = profiles
         self._options = options
         self._pods: dict[str, Pod] = {}
+        #: The last attempt of each pod, by uid.
+        self._last: dict[str, Attempt] = {}
         self._now: Seconds = 0.0
         #: The pods that are decided for, in file order.
         self.pending: list[PodRef] = []
@@ -79,6 +81,7 @@ class Planner:
         while self._machine.queue.active():
             attempt = self._step()
             if attempt is not None:
+                self._last[attempt.pod.uid] = attempt
                 yield attempt
         for reference in self.pending:
             pod = self._pods[reference.uid]
@@ -90,7 +93,6 @@ class Planner:
 
         A pod's attempt that ends as its last one did is not reported again.
         """
-        last: dict[str, Attempt] = {}
         for _ in range(_MOST_ROUNDS):
             leaving = [pod for pod in self._pods.values() if pod.terminating]
             for pod in leaving:
@@ -104,8 +106,8 @@ class Planner:
                 attempt = self._step()
                 if attempt is None:
                     break
-                before = last.get(attempt.pod.uid)
-                last[attempt.pod.uid] = attempt
+                before = self._last.get(attempt.pod.uid)
+                self._last[attempt.pod.uid] = attempt
                 if before is None or before.decision != attempt.decision:
                     changed = True
                     yield attempt
@@ -134,7 +136,7 @@ class Planner:
             else:
                 waiting.append(pod)
         # The queue keeps the order of arrival among pods of equal priority.
-        for pod in sorted(waiting, key=lambda each: each.metadata.creation_timestamp or ""):
+        for pod in sorted(waiting, key=_created):
             adopted = self._adopted(pod)
             self._pods[pod.uid] = adopted
             yield PodObserved(adopted)
@@ -216,3 +218,8 @@ class Planner:
             nodes=0,
             feasible=0,
         )
+
+
+def _created(pod: Pod) -> Seconds:
+    """Return when a pod was created; one that does not say counts as the oldest."""
+    return times.parse(pod.metadata.creation_timestamp) or 0.0

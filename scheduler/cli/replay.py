@@ -1,0 +1,56 @@
+"""`preemptive-scheduler replay`: take the decisions of a capture again."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from scheduler.config import load
+from scheduler.config.problems import ConfigError
+
+__all__ = ["add_parser", "run"]
+
+DESCRIPTION = """\
+Feed a capture, as `run --capture FILE` writes it, to a new machine and compare every decision with
+the one that was taken then. Use the configuration of then.
+"""
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the command line."""
+    command = commands.add_parser(
+        "replay",
+        help="take the decisions of a capture again",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="exit codes: 0 all decisions are the same; 1 some differ; 2 it cannot be read",
+    )
+    command.add_argument("file", metavar="FILE", help="the capture")
+    command.add_argument("--config", metavar="FILE", help="KubeSchedulerConfiguration of then")
+    command.set_defaults(func=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the decisions that differ; return the exit code."""
+    from scheduler.model.wire import WireError
+    from scheduler.plugins import registry
+    from scheduler.sim.replay import replay
+    from scheduler.state.backoff import Backoff
+
+    total = different = 0
+    try:
+        settings = load.read(arguments.config) if arguments.config else load.defaults()
+        backoff = Backoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds)
+        with Path(arguments.file).open("rb") as lines:
+            for each in replay(lines, registry.profiles(settings), backoff):
+                total += 1
+                if each.now != each.then:
+                    different += 1
+                    print(f"{arguments.file}:{each.line}: then {each.then}, now {each.now}")
+    except OSError as error:
+        print(f"{error.filename}: {error.strerror}", file=sys.stderr)
+        return 2
+    except (ConfigError, WireError) as error:
+        print(f"{arguments.file}: {error}", file=sys.stderr)
+        return 2
+    print(f"{total} decisions, {different} different")
+    return 1 if different else 0

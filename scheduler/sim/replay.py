@@ -1,0 +1,50 @@
+"""Runs the machine again on a capture, and compares its decisions with those of then."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from scheduler.core.machine import Machine
+from scheduler.framework.profile import Profile
+from scheduler.model import wire
+from scheduler.model.wire import WireError
+from scheduler.observe.capture import Decided, decided
+from scheduler.state.backoff import Backoff
+
+__all__ = ["Replayed", "replay"]
+
+_DECIDED = re.compile(rb'\s*\{"kind":"Decided"')
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """One decision of a capture, and the one that was taken again."""
+
+    line: int
+    then: Decided
+    #: `None` when no pod waited for its turn this time.
+    now: Decided | None
+
+
+def replay(
+    lines: Iterable[bytes], profiles: Mapping[str, Profile], backoff: Backoff
+) -> Iterator[Replayed]:
+    """Feed a capture to a new machine and yield its decisions.
+
+    Raises:
+        WireError: A line is neither an event nor a decision; the message names it.
+    """
+    machine = Machine(profiles, backoff)
+    for number, line in enumerate(lines, start=1):
+        try:
+            if _DECIDED.match(line):
+                then = msgspec.json.decode(line, type=Decided)
+                attempt = machine.step(then.at)
+                again = None if attempt is None else decided(attempt, then.at)
+                yield Replayed(number, then, again)
+            elif line.strip():
+                machine.observe(*wire.decode(line))
+        except (WireError, msgspec.DecodeError) as error:
+            raise WireError(f"line {number}: {error}") from error
