@@ -238,7 +238,7 @@ class Execution:
             effort.finishing = True
             await self._write(calls.delete(effect.victim), effort)
         except (NotFound, _Replaced):
-            return
+            effort.job.unchanged = True
 
     async def _announce(self, effect: Announce, effort: _Effort) -> None:
         now = self._clock()

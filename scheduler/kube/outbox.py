@@ -73,6 +73,8 @@ class Job:
     sent: bool = False
     #: Whether it became pointless: not to be sent, or not to be sent again.
     moot: bool = False
+    #: Whether nothing had to be done, because it was so already.
+    unchanged: bool = False
 
 
 class Outbox:

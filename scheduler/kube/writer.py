@@ -127,13 +127,13 @@ class Writer:
         else:
             failure = task.result()
         self._start()
-        self._tell(job.effect, failure)
+        self._tell(job.effect, failure, changed=not job.unchanged)
 
     def _tell_soon(self, effect: Effect, failure: Failure | None) -> None:
         asyncio.get_running_loop().call_soon(self._tell, effect, failure)
 
-    def _tell(self, effect: Effect, failure: Failure | None) -> None:
+    def _tell(self, effect: Effect, failure: Failure | None, *, changed: bool = True) -> None:
         if failure is None:
-            self._sink(EffectDone(effect))
+            self._sink(EffectDone(effect, changed))
         else:
             self._sink(EffectFailed(effect, failure))
