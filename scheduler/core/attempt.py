@@ -140,7 +140,7 @@ class Attempts:
         """Build the message and look for a cure."""
         present = np.unique(codes[codes != NO_NODE]).tolist()
         rejectors = {self._verdicts[code].plugin for code in present} - {""}
-        cure = self._post_filter(pod, pod_class.profile, prepared, codes)
+        cure = self._post_filter(pod, pod_class, prepared, codes)
         reasons = message.counted(codes, self._verdicts)
         nodes = self._cluster.columns.node_count
         return Outcome(
@@ -160,7 +160,7 @@ class Attempts:
         rejected = prepared.rejected or Verdict("", (), resolvable=False)
         code = self._verdicts.code(rejected)
         codes = np.where(self._cluster.columns.exists(), code, NO_NODE).astype(np.uint16)
-        cure = self._post_filter(pod, pod_class.profile, prepared, codes)
+        cure = self._post_filter(pod, pod_class, prepared, codes)
         nodes = self._cluster.columns.node_count
         prefilter = ", ".join(rejected.reasons)
         return Outcome(
@@ -174,7 +174,7 @@ class Attempts:
         )
 
     def _post_filter(
-        self, pod: Pod, profile: Profile, prepared: Preparation, codes: Codes
+        self, pod: Pod, pod_class: PodClass, prepared: Preparation, codes: Codes
     ) -> "_Cure":
         """Ask the post filters in order.
 
@@ -184,12 +184,15 @@ class Attempts:
         by = rejected.plugin if rejected is not None and not rejected.resolvable else None
         said: list[str] = []
         # Without any post filter a nomination is cleared; one that says nothing of it keeps it.
-        keeps = bool(profile.post_filters)
+        keeps = bool(pod_class.profile.post_filters)
         tried = False
-        for plugin in profile.post_filters:
+        for plugin in pod_class.profile.post_filters:
             if isinstance(plugin, str):
                 tried = True
-                found = plan(pod, self._cluster, prepared.predicates, codes, self._verdicts)
+                found = plan(
+                    pod, self._cluster, prepared.predicates, codes, self._verdicts,
+                    pod_class.outlook,
+                )  # fmt: skip
                 if isinstance(found, Candidate):
                     return _Cure(candidate=found, preemption_tried=True)
                 said.append(f"preemption: {found.message}")

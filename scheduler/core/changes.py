@@ -3,18 +3,50 @@
 Source: kube-scheduler v1.36.3 framework/events.go.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 from scheduler.framework.cluster_events import Action, ClusterEvent, Resource
 from scheduler.model import resources
 from scheduler.model.objects import Node, Pod
+from scheduler.model.storage import Storage
 
-__all__ = ["NODE_ADDED", "NODE_DELETED", "POD_ADDED", "POD_DELETED", "node_changes", "pod_changes"]
+__all__ = [
+    "NODE_ADDED",
+    "NODE_DELETED",
+    "POD_ADDED",
+    "POD_DELETED",
+    "node_changes",
+    "pod_changes",
+    "storage_change",
+    "storage_deleted",
+]
 
 NODE_ADDED = ClusterEvent(Resource.NODE, Action.ADD)
 NODE_DELETED = ClusterEvent(Resource.NODE, Action.DELETE)
 POD_ADDED = ClusterEvent(Resource.ASSIGNED_POD, Action.ADD)
 POD_DELETED = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE)
+
+_STORAGE: Final[Mapping[str, Resource]] = {
+    "PersistentVolume": Resource.PERSISTENT_VOLUME,
+    "PersistentVolumeClaim": Resource.PERSISTENT_VOLUME_CLAIM,
+    "StorageClass": Resource.STORAGE_CLASS,
+    "CSINode": Resource.CSI_NODE,
+    "CSIDriver": Resource.CSI_DRIVER,
+    "CSIStorageCapacity": Resource.CSI_STORAGE_CAPACITY,
+    "VolumeAttachment": Resource.VOLUME_ATTACHMENT,
+}
+
+
+def storage_change(old: Storage | None, new: Storage) -> ClusterEvent:
+    """Return what a new state of a storage object is; what about it changed, hints look at."""
+    action = Action.ADD if old is None else Action.UPDATE_OTHER
+    return ClusterEvent(_STORAGE[type(new).__name__], action)
+
+
+def storage_deleted(kind: str) -> ClusterEvent:
+    """Return what the end of a storage object is."""
+    return ClusterEvent(_STORAGE[kind], Action.DELETE)
 
 
 def node_changes(old: Node, new: Node) -> list[ClusterEvent]:
@@ -77,10 +109,9 @@ def _resized(old: Pod, new: Pod) -> bool:
         old.spec.containers != new.spec.containers
         or old.spec.init_containers != new.spec.init_containers
         or old.spec.resources != new.spec.resources
-        or [s.resources for s in old.status.container_statuses]
-        != [s.resources for s in new.status.container_statuses]
-        or [s.resources for s in old.status.init_container_statuses]
-        != [s.resources for s in new.status.init_container_statuses]
+        or old.status.container_statuses != new.status.container_statuses
+        or old.status.init_container_statuses != new.status.init_container_statuses
         or old.status.resources != new.status.resources
         or old.status.allocated_resources != new.status.allocated_resources
+        or old.condition("PodResizePending") != new.condition("PodResizePending")
     )

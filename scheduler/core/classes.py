@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from scheduler.core.filtering import Filtering
+from scheduler.core.preemption.outlook import Outlook
 from scheduler.core.scoring import Scoring
 from scheduler.framework.profile import Profile
 from scheduler.framework.verdicts import Verdicts
@@ -35,13 +36,14 @@ def class_key(pod: Pod) -> bytes:
 class PodClass:
     """One class of equal pods, compiled."""
 
-    __slots__ = ("filtering", "pod", "profile", "scoring")
+    __slots__ = ("filtering", "outlook", "pod", "profile", "scoring")
 
     def __init__(self, pod: Pod, profile: Profile, cluster: Cluster, verdicts: Verdicts) -> None:
         #: Any pod of the class.
         self.pod = pod
         self.profile = profile
         self.filtering = Filtering(cluster, profile.predicates(pod, cluster, verdicts))
+        self.outlook = Outlook(cluster)
         self.scoring = Scoring(cluster, profile.priorities(pod, cluster))
 
 

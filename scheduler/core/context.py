@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from msgspec.structs import replace
+
 from scheduler.core import changes
 from scheduler.core.waking import Waker
 from scheduler.framework.cluster_events import ClusterEvent
@@ -15,6 +17,7 @@ from scheduler.model.effects import Effect, PodRef
 from scheduler.model.objects import Node, Pod
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
+from scheduler.state.nominations import Claim
 from scheduler.state.queue import Judge, QueuedPod, SchedulingQueue
 
 __all__ = ["Bound", "Context", "reference"]
@@ -66,10 +69,12 @@ class Context:
         if self._waker.anyone_listens(event):
             self.queue.wake(self.judge(event, old, new), now, event.label)
 
-    def wake_below(self, pod: Pod, now: Seconds) -> None:
+    def wake_below(self, claim: Claim, now: Seconds) -> None:
         """Wake the waiting pods that may use room which a nominated pod no longer claims."""
-        helps = self.judge(changes.POD_DELETED, pod, None)
-        priority = pod.priority
+        # Its own status may never have said so: the claim is older than what the watch brings.
+        status = replace(claim.pod.status, nominated_node_name=claim.node)
+        helps = self.judge(changes.POD_DELETED, replace(claim.pod, status=status), None)
+        priority = claim.pod.priority
 
         def helps_lower(other: Pod, rejectors: frozenset[str]) -> bool:
             return other.priority <= priority and helps(other, rejectors)
@@ -81,7 +86,7 @@ class Context:
         claim = self.cluster.nominations.get(uid)
         if claim is not None:
             self.cluster.withdraw(uid)
-            self.wake_below(claim.pod, now)
+            self.wake_below(claim, now)
 
 
 def reference(pod: Pod) -> PodRef:

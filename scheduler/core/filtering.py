@@ -23,6 +23,8 @@ __all__ = ["Filtering", "Preparation"]
 
 #: With more changed rows than N over this, recomputing all rows is cheaper than picking some.
 _REFRESH_SHARE: Final = 8
+#: Up to that many rows are judged one by one, where the rules can.
+_FEW_ROWS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +172,10 @@ class _RowVerdicts:
 
     def _refresh(self, rows: Rows, changed: Reads) -> None:
         """Recompute some rows for the predicates that read what changed."""
+        if changed is Reads.PODS and rows.shape[0] <= _FEW_ROWS:
+            rows = self._refresh_fitting(rows)
+            if not rows.shape[0]:
+                return
         nodes = Nodes(self._cluster.columns, rows)
         if changed is Reads.NODE:
             self._codes[0][rows] = np.where(self._cluster.columns.exists()[rows], 0, NO_NODE)
@@ -177,6 +183,22 @@ class _RowVerdicts:
             if predicate.reads >= changed:
                 codes[rows] = predicate.codes(nodes)
         self._combined[rows] = _first([codes[rows] for codes in self._codes])
+
+    def _refresh_fitting(self, rows: Rows) -> Rows:
+        """Recompute rows that still fit all that reads pods, one by one; return the others."""
+        left = []
+        for row in rows.tolist():
+            if all(each.fits_row(row) for each in self._predicates if each.reads is Reads.PODS):
+                first = 0
+                for predicate, codes in zip(self._predicates, self._codes[1:], strict=True):
+                    if predicate.reads is Reads.PODS:
+                        codes[row] = 0
+                    elif not first:
+                        first = int(codes[row])
+                self._combined[row] = int(self._codes[0][row]) or first
+            else:
+                left.append(row)
+        return np.array(left, dtype=np.int64)
 
 
 def _first(all_codes: Sequence[Codes]) -> Codes:

@@ -9,13 +9,15 @@ exactly one outcome. The live scheduler, `plan` and the tests run this very mach
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, assert_never
+from typing import Final, TypeAlias, assert_never
 
 from scheduler.core import changes, telling
 from scheduler.core.attempt import Attempts, Outcome
 from scheduler.core.context import Bound, Context, reference
 from scheduler.core.observing import Observing
 from scheduler.core.preempting import Preempting as PreemptionsUnderWay
+from scheduler.core.reserving import Reserving
+from scheduler.framework.plugin import PluginError
 from scheduler.framework.profile import Profile
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model.decisions import (
@@ -29,6 +31,7 @@ from scheduler.model.decisions import (
 from scheduler.model.effects import (
     Announce,
     Bind,
+    BindVolumes,
     ClearNomination,
     Effect,
     Evict,
@@ -49,6 +52,10 @@ from scheduler.model.events import (
     NodeObserved,
     PodGone,
     PodObserved,
+    StorageGone,
+    StorageObserved,
+    WorkloadGone,
+    WorkloadObserved,
 )
 from scheduler.model.objects import Pod
 from scheduler.model.quantity import QuantityError
@@ -56,8 +63,19 @@ from scheduler.model.times import Seconds
 from scheduler.state.backoff import Backoff
 from scheduler.state.cluster import Cluster
 from scheduler.state.queue import QueuedPod, SchedulingQueue
+from scheduler.state.transitions import Phase
 
 __all__ = ["Machine", "Reaction"]
+
+#: Events that no waiting pod is woken by.
+Unheard: TypeAlias = (
+    BudgetObserved
+    | BudgetGone
+    | NamespaceObserved
+    | NamespaceGone
+    | WorkloadObserved
+    | WorkloadGone
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +112,7 @@ class Machine:
         self._attempts = Attempts(profiles, self.cluster, Verdicts())
         self._preempting = PreemptionsUnderWay(self._context)
         self._observing = Observing(self._context, self._preempting)
+        self._reserving = Reserving(self._context, profiles)
 
     def observe(self, event: Event, now: Seconds) -> Reaction:
         """Take note of what happened."""
@@ -111,7 +130,7 @@ class Machine:
             now: The time.
             explain: Whether the attempt carries a trace of every node.
         """
-        self.queue.flush(now)
+        self.flush(now)
         queued = self.queue.pop(now)
         if queued is None:
             return None
@@ -138,11 +157,13 @@ class Machine:
 
     def next_wakeup(self) -> Seconds | None:
         """Return when `flush` next has something to do."""
-        return self.queue.next_wakeup()
+        moments = (self.queue.next_wakeup(), self._reserving.next_wakeup())
+        return min((each for each in moments if each is not None), default=None)
 
     def flush(self, now: Seconds) -> None:
         """Move pods whose time has come."""
         self.queue.flush(now)
+        self._reserving.flush(now)
 
     def numbers(self) -> Numbers:
         """Return how much of everything there is."""
@@ -164,9 +185,11 @@ class Machine:
         """Assert the invariants of everything that the machine keeps."""
         self.cluster.check()
         self.queue.check()
+        self._reserving.check()
         for queued in self.queue:
             on_node = self.cluster.placed(queued.uid) is not None
             assert on_node == self.cluster.is_assumed(queued.uid), queued.pod.key
+            assert on_node == (queued.phase is Phase.BINDING), queued.pod.key
 
     def _gate(self, pod: Pod) -> str | None:
         said = self._profiles[pod.spec.scheduler_name].gate(pod)
@@ -176,12 +199,19 @@ class Machine:
         match event:
             case PodObserved(pod):
                 self._observing.pod(pod, now)
+                self._reserving.pod(pod.uid, now)
             case PodGone(uid=uid):
                 self._observing.pod_gone(uid, now)
+                self._reserving.pod(uid, now)
             case NodeObserved(node):
                 self._observing.node(node, now)
+                self._reserving.node(node.metadata.name, now)
             case NodeGone(name):
                 self._observing.node_gone(name, now)
+                self._reserving.node(name, now)
+            case StorageObserved() | StorageGone():
+                self._observing.storage(event, now)
+                self._reserving.storage(event, now)
             case EffectDone(effect, changed):
                 self._done(effect, now, changed=changed)
             case EffectFailed(effect, failure):
@@ -189,7 +219,7 @@ class Machine:
             case _:
                 self._note(event)
 
-    def _note(self, event: BudgetObserved | BudgetGone | NamespaceObserved | NamespaceGone) -> None:
+    def _note(self, event: Unheard) -> None:
         """Take over objects that no waiting pod is woken by."""
         match event:
             case BudgetObserved(budget):
@@ -200,6 +230,10 @@ class Machine:
                 self.cluster.write_namespace(namespace)
             case NamespaceGone(name):
                 self.cluster.erase_namespace(name)
+            case WorkloadObserved(workload):
+                self.cluster.workloads.write(workload)
+            case WorkloadGone(kind, key):
+                self.cluster.workloads.erase(kind, key)
             case _:
                 assert_never(event)
 
@@ -207,8 +241,12 @@ class Machine:
         match effect:
             case Bind():
                 self._bound(effect, now)
+            case BindVolumes():
+                self._reserving.done(effect, now)
             case Nominate():
                 self._preempting.nominated(effect, now)
+                for spared in self._reserving.spare(now):
+                    self._preempting.evicted(spared, now, changed=False)
             case Evict():
                 self._preempting.evicted(effect, now, changed=changed)
             case SetCondition() | ClearNomination() | Announce():
@@ -220,6 +258,8 @@ class Machine:
         match effect:
             case Bind():
                 self._not_bound(effect, failure, now)
+            case BindVolumes():
+                self._reserving.failed(effect, failure, now)
             case Nominate():
                 self._preempting.not_nominated(effect, failure, now)
             case Evict():
@@ -259,22 +299,25 @@ class Machine:
         self._context.binding.pop(uid, None)
         if not self.cluster.is_assumed(uid):
             return
-        self.cluster.forget(uid)
+        left = self.cluster.forget(uid)
+        self._context.wake(changes.POD_DELETED, left, None, now)
         queued = self.queue.get(uid)
         if queued is None:
             return
-        self._context.wake(changes.POD_DELETED, queued.pod, None, now)
-        if failure.kind is FailureKind.GONE:
+        if failure.kind is FailureKind.GONE or queued.pod.terminating:
             self.queue.drop(uid, now)
             return
         error = f'running Bind plugin "DefaultBinder": {failure.message}'
         self.queue.retry(queued, now)
-        self._tell_failure(queued, telling.SCHEDULER_ERROR, error, clear_nomination=True)
+        nominated = bool(queued.pod.status.nominated_node_name)
+        self._tell_failure(queued, telling.SCHEDULER_ERROR, error, clear_nomination=nominated)
 
     def _decide(self, queued: QueuedPod, *, explain: bool) -> tuple[Outcome, str]:
         """Return what was found, or nothing and an error."""
         try:
             return self._attempts.decide(queued.pod, queued.key, explain=explain), ""
+        except PluginError as error:
+            return Outcome(nodes=self.cluster.columns.node_count), str(error)
         except Exception as error:  # noqa: BLE001 - one odd object must not stop all other pods
             return Outcome(
                 nodes=self.cluster.columns.node_count
@@ -283,18 +326,19 @@ class Machine:
     def _act(self, queued: QueuedPod, outcome: Outcome, error: str, now: Seconds) -> Decision:
         pod = queued.pod
         if error:
-            self._context.withdraw(pod.uid, now)
+            clear = self._give_back(queued, now)
             self.queue.retry(queued, now)
-            self._tell_failure(queued, telling.SCHEDULER_ERROR, error, clear_nomination=True)
+            self._tell_failure(queued, telling.SCHEDULER_ERROR, error, clear_nomination=clear)
             return Failed(error)
         if outcome.node is not None:
+            self._leave_other_claim(pod, outcome.node, now)
             self.cluster.assume(pod, outcome.node)
             self.queue.assumed(queued, now)
             self._context.binding[pod.uid] = queued
-            bind = Bind(reference(pod), outcome.node, pod.spec.scheduler_name)
-            self._context.outbox.append(bind)
+            self._reserving.placed(queued, outcome.node)
             return Placed(outcome.node)
         if outcome.candidate is not None:
+            self._leave_other_claim(pod, self.cluster.columns.names[outcome.candidate.row], now)
             self.queue.hold(queued, outcome.rejectors, now)
             telling.announce_failure(self._context, pod, outcome.message)
             node = self._preempting.start(queued, outcome.candidate, outcome.message)
@@ -304,19 +348,26 @@ class Machine:
 
     def _give_up(self, queued: QueuedPod, outcome: Outcome, now: Seconds) -> Decision:
         """Park a pod that fits nowhere."""
-        if not outcome.keeps_nomination:
-            self._context.withdraw(queued.uid, now)
+        clear = not outcome.keeps_nomination and self._give_back(queued, now)
         if outcome.rejectors:
             self.queue.reject(queued, outcome.rejectors, now)
         else:
             self.queue.retry(queued, now)
-        self._tell_failure(
-            queued,
-            telling.UNSCHEDULABLE,
-            outcome.message,
-            clear_nomination=not outcome.keeps_nomination,
-        )
-        return Unschedulable(outcome.message)
+        text = outcome.message
+        self._tell_failure(queued, telling.UNSCHEDULABLE, text, clear_nomination=clear)
+        return Unschedulable(text)
+
+    def _give_back(self, queued: QueuedPod, now: Seconds) -> bool:
+        """Drop the claim of a pod; tell whether its status may still carry the nomination."""
+        claimed = self.cluster.nominations.get(queued.uid) is not None
+        self._context.withdraw(queued.uid, now)
+        return claimed or bool(queued.pod.status.nominated_node_name)
+
+    def _leave_other_claim(self, pod: Pod, node: str, now: Seconds) -> None:
+        """Let others use the room that a pod claimed on another node than the chosen one."""
+        claim = self.cluster.nominations.get(pod.uid)
+        if claim is not None and claim.node != node:
+            self._context.withdraw(pod.uid, now)
 
     def _tell_failure(
         self, queued: QueuedPod, reason: str, text: str, *, clear_nomination: bool

@@ -6,14 +6,16 @@ nothing that matters, and a pod is told from another of the same name by its uid
 Source: kube-scheduler v1.36.3 eventhandlers.go.
 """
 
+from typing import Any
+
 from scheduler.core import changes
 from scheduler.core.classes import class_key
 from scheduler.core.context import Context
 from scheduler.core.preempting import Preempting
 from scheduler.framework.cluster_events import ClusterEvent
+from scheduler.model.events import StorageGone, StorageObserved
 from scheduler.model.objects import Node, Pod
 from scheduler.model.times import Seconds
-from scheduler.state.transitions import Phase
 
 __all__ = ["Observing"]
 
@@ -39,7 +41,7 @@ class Observing:
             # It is on a node, or being bound to one: this state is older than what we know.
             queued = self._context.queue.get(pod.uid)
             if queued is not None:
-                queued.pod = pod
+                queued.pod, queued.key = pod, _class_key(pod)
         elif self._context.is_ours(pod):
             self._waiting(pod, now)
         else:
@@ -55,7 +57,7 @@ class Observing:
         if removed is not None:
             context.wake(changes.POD_DELETED, removed, None, now)
         elif claim is not None:
-            context.wake_below(claim.pod, now)
+            context.wake_below(claim, now)
 
     def node(self, node: Node, now: Seconds) -> None:
         """Take over the state of a node.
@@ -79,21 +81,44 @@ class Observing:
         context.cluster.erase_node(name)
         self._preempting.node_gone(name, now)
 
+    def storage(self, event: StorageObserved | StorageGone, now: Seconds) -> None:
+        """Take over the state of a storage object, or forget it.
+
+        Raises:
+            QuantityError: An amount is no quantity; nothing is changed then.
+        """
+        context = self._context
+        before: Any
+        after: Any = None
+        if isinstance(event, StorageObserved):
+            after = event.item
+            before = context.cluster.volumes.write(event.item)
+            change = changes.storage_change(before, event.item)
+        else:
+            before = context.cluster.volumes.erase(event.kind, event.key)
+            change = changes.storage_deleted(event.kind)
+        if before != after:
+            context.wake(change, before, after, now)
+
     def _on_node(self, pod: Pod, now: Seconds) -> None:
         """Count a pod on its node."""
         context = self._context
         confirmed = context.cluster.is_assumed(pod.uid)
+        left = context.cluster.node_of(pod.uid)
         claim = context.cluster.nominations.get(pod.uid)
         before = context.cluster.place(pod, pod.spec.node_name)
         context.queue.drop(pod.uid, now)
         self._preempting.preemptor_gone(pod.uid)
+        if before is not None and left != pod.spec.node_name:
+            # Somebody else bound it, and not to the node on which it was assumed.
+            context.wake(changes.POD_DELETED, before, None, now)
         if before is None or confirmed:
             context.wake(changes.POD_ADDED, None, pod, now)
         elif before is not pod:
             for event in changes.pod_changes(before, pod):
                 context.wake(event, before, pod, now)
         if claim is not None and claim.node != pod.spec.node_name:
-            context.wake_below(claim.pod, now)
+            context.wake_below(claim, now)
 
     def _waiting(self, pod: Pod, now: Seconds) -> None:
         """Take over the state of a pod of ours that waits for a node."""
@@ -105,14 +130,11 @@ class Observing:
         context.cluster.shapes.code(pod)
         queued = context.queue.get(pod.uid)
         if queued is None:
-            self._sync_claim(pod, "", now)
-            context.queue.add(pod, class_key(pod), now, "UnschedulablePodAdd")
+            self._sync_claim(pod, None, now)
+            context.queue.add(pod, _class_key(pod), now, "UnschedulablePodAdd")
             return
         old = queued.pod
-        self._sync_claim(pod, old.status.nominated_node_name, now)
-        if queued.phase in (Phase.BINDING, Phase.DECIDING):
-            queued.pod = pod
-            return
+        self._sync_claim(pod, old, now)
         events = [
             event
             for event in changes.pod_changes(old, pod)
@@ -129,19 +151,23 @@ class Observing:
             return any(judge(waiting, rejectors) for _, judge in judges)
 
         label = events[0].label if events else "UnschedulablePodUpdate"
-        context.queue.update(pod, class_key(pod), now, helps, label)
+        context.queue.update(pod, _class_key(pod), now, helps, label)
 
-    def _sync_claim(self, pod: Pod, old_node: str, now: Seconds) -> None:
-        """Follow the nomination in a pod's status, unless ours is newer.
+    def _sync_claim(self, pod: Pod, old: Pod | None, now: Seconds) -> None:
+        """Follow a change of the nomination in a pod's status, unless ours is newer.
+
+        A status that says what it said before is no news: what was decided since stands.
 
         Source: kube-scheduler v1.36.3 backend/queue.nominator.UpdateNominatedPod.
         """
         context = self._context
         if self._preempting.nominating(pod.uid):
             return
-        node = pod.status.nominated_node_name
+        node = self._nominated(pod)
         claim = context.cluster.nominations.get(pod.uid)
-        if not node and not old_node:
+        if old is not None and node == self._nominated(old):
+            if claim is not None and claim.pod.spec != pod.spec:
+                context.cluster.nominate(pod, claim.node)
             return
         if not node:
             context.withdraw(pod.uid, now)
@@ -149,7 +175,12 @@ class Observing:
             moved = claim is not None and claim.node != node
             context.cluster.nominate(pod, node)
             if moved and claim is not None:
-                context.wake_below(claim.pod, now)
+                context.wake_below(claim, now)
+
+    def _nominated(self, pod: Pod) -> str:
+        """Return the node that a pod of ours is nominated to; a gated one claims nothing."""
+        gated = self._context.profiles[pod.spec.scheduler_name].gate(pod) is not None
+        return "" if gated else pod.status.nominated_node_name
 
     def _sync_foreign_claim(self, pod: Pod, now: Seconds) -> None:
         """Respect the nomination of another scheduler's pod."""
@@ -162,4 +193,15 @@ class Observing:
         if claim is not None:
             if not node:
                 self._context.cluster.withdraw(pod.uid)
-            self._context.wake_below(claim.pod, now)
+            self._context.wake_below(claim, now)
+
+
+def _class_key(pod: Pod) -> bytes:
+    """Return the class of a pod; one with a volume of its own is in a class of its own.
+
+    The claims of its ephemeral volumes bear the pod's name, and belong to it alone.
+    """
+    key = class_key(pod)
+    if any(volume.ephemeral is not None for volume in pod.spec.volumes):
+        key += f" {pod.metadata.name} {pod.uid}".encode(errors="surrogatepass")
+    return key

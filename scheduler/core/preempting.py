@@ -146,6 +146,7 @@ class Preempting:
                         context.queue.wake_one(queued, now, "ForceActivate")
                 else:
                     self._plans[claim.pod.uid].retry = True
+                context.wake_below(claim, now)
 
     def _answered(self, effect: Evict, failure: str, now: Seconds) -> None:
         plan = self._plans.get(effect.preemptor.uid)
@@ -167,6 +168,9 @@ class Preempting:
                 context.outbox.append(ClearNomination(reference(plan.preemptor)))
         if queued is None:
             return
+        if not told_api_server:
+            # The condition went with the nomination.
+            queued.told = None
         if plan.failure:
             context.queue.fail_held(queued, now)
             telling.announce_failure(context, queued.pod, f"preemption: {plan.failure}")

@@ -121,12 +121,23 @@ class Scoring:
             if kept.priority.reads < changed:
                 continue
             kept.raw = grown(kept.raw, size)
+            if rows.shape[0] == 1 and self._rescored(kept, int(rows[0])):
+                continue
             fresh = kept.priority.scores(nodes)
             if not kept.priority.normalised:
                 self._sum[rows] += kept.weight * (fresh - kept.raw[rows])
             kept.raw[rows] = fresh
             if kept.priority.normalised:
                 kept.flat = _flat(kept.raw)
+
+    def _rescored(self, kept: _Kept, row: int) -> bool:
+        """Recompute one row without arrays; tell whether the priority could."""
+        fresh = None if kept.priority.normalised else kept.priority.score_row(row)
+        if fresh is None:
+            return False
+        self._sum[row] += kept.weight * (fresh - int(kept.raw[row]))
+        kept.raw[row] = fresh
+        return True
 
 
 def _flat(raw: Scores) -> bool:

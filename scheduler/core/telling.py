@@ -76,11 +76,10 @@ def set_condition(
         message: The full text.
         clear_nomination: Whether a nomination in its status is to be taken back.
     """
-    pod = queued.pod
-    clear = clear_nomination and bool(pod.status.nominated_node_name)
-    if queued.told == (reason, message) and not clear:
+    if queued.told == (reason, message) and not clear_nomination:
         return
     queued.told = (reason, message)
+    pod = queued.pod
     context.outbox.append(
-        SetCondition(reference(pod), reason, message, pod.metadata.generation, clear)
+        SetCondition(reference(pod), reason, message, pod.metadata.generation, clear_nomination)
     )

@@ -25,7 +25,9 @@ import numpy as np
 
 from scheduler.framework.cluster_events import Wake
 from scheduler.framework.verdicts import Verdict, Verdicts
+from scheduler.model.effects import Effect
 from scheduler.model.objects import Node, Pod
+from scheduler.model.times import Seconds
 from scheduler.state.arrays import Bool, Codes, Scores
 from scheduler.state.cluster import Cluster
 from scheduler.state.nodes import Nodes
@@ -36,8 +38,10 @@ __all__ = [
     "SKIP",
     "Filter",
     "Gatekeeper",
+    "Hold",
     "NodeFilter",
     "Plugin",
+    "PluginError",
     "PostFilter",
     "PostFilterSaid",
     "Predicate",
@@ -45,8 +49,10 @@ __all__ = [
     "Priority",
     "Reads",
     "Rejected",
+    "Reserve",
     "Score",
     "Signal",
+    "Undone",
     "normalise_to_max",
 ]
 
@@ -86,6 +92,10 @@ class Rejected:
 Prepared: TypeAlias = Signal | Rejected
 
 
+class PluginError(Exception):
+    """A rule cannot judge the pod at all: the attempt ends as an error with this message."""
+
+
 class Plugin(Protocol):
     """What every plugin has."""
 
@@ -117,6 +127,15 @@ class Predicate(ABC):
     def codes(self, nodes: Nodes) -> Codes:
         """Return, (n,), a verdict code for each node, 0 where the pod fits."""
 
+    def fits_row(self, row: int) -> bool | None:
+        """Tell whether the pod fits one row as it is, without arrays; `None` to use `codes`.
+
+        For rules that read pods: after each placement just one row has to be judged again, and
+        arrays of one element cost ten times what plain arithmetic does.
+        """
+        del row
+        return None
+
     def fits(self, nodes: Nodes) -> Bool:
         """Return, (n,), where the pod fits; for those who do not ask why."""
         fits: Bool = self.codes(nodes) == 0
@@ -142,6 +161,11 @@ class Priority(ABC):
     @abstractmethod
     def scores(self, nodes: Nodes) -> Scores:
         """Return, (n,), the raw score of each node."""
+
+    def score_row(self, row: int) -> int | None:
+        """Return the raw score of one row without arrays; `None` to use `scores`."""
+        del row
+        return None
 
     def normalise(self, raw: Scores) -> Scores:
         """Return, (n,), scores from 0 to 100 for the raw scores of all feasible nodes.
@@ -230,6 +254,50 @@ class PostFilter(Protocol):
 
     def post_filter(self, pod: Pod, *, prefilter_rejected_by: str | None) -> PostFilterSaid:
         """Say what there is to say; preemption itself is the core's own cure."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What a pod waits for will not come."""
+
+    reason: str
+
+
+class Hold(ABC):
+    """What a pod holds beside room on its node, from the choice of the node until it is bound.
+
+    The effect has to be done, and what `settled` asks for has to be there, before it is bound.
+    """
+
+    #: What has to be done before the binding.
+    effect: Effect
+    #: How long to wait for the rest when the effect is done, and why it then is given up.
+    patience_seconds: Seconds
+    late: Undone
+    #: Objects whose news may decide: kind and key.
+    concerns: frozenset[tuple[str, str]]
+
+    @abstractmethod
+    def settled(self) -> bool | Undone:
+        """Tell whether everything is there; asked when the effect is done, and again on news."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Give up what is held, as far as only we know of it."""
+
+
+@runtime_checkable
+class Reserve(Protocol):
+    """Reserve, Unreserve and PreBind."""
+
+    @property
+    def name(self) -> str:
+        """The name, as in the configuration file."""
+        ...
+
+    def reserve(self, pod: Pod, node: str, cluster: Cluster) -> Hold | None:
+        """Take what the pod needs on the node that was chosen; `None` when that is nothing."""
         ...
 
 

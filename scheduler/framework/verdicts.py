@@ -21,6 +21,7 @@ NO_NODE: Final = 65_535
 
 #: More distinct verdicts than this are folded into one per plugin.
 _MOST: Final = 60_000
+_TOO_MANY: Final = ("node(s) rejected for one of too many different reasons",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +57,9 @@ class Verdicts:
         found = self._interner.find(verdict)
         if found is not None:
             return found
-        if len(self._interner) >= _MOST and len(verdict.reasons) > 1:
-            # Odd objects can make endless sets of reasons; the first reason must do then.
-            return self.code(Verdict(verdict.plugin, verdict.reasons[:1], verdict.resolvable))
+        if len(self._interner) >= _MOST and verdict.reasons != _TOO_MANY:
+            # Odd objects can make endless sets of reasons, and codes have 16 bits.
+            return self.code(Verdict(verdict.plugin, _TOO_MANY, verdict.resolvable))
         return self._interner.code(verdict)
 
     def resolvable(self, codes: Codes) -> Bool:

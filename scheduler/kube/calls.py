@@ -5,25 +5,33 @@ same name. Status patches touch `PodScheduled`, `DisruptionTarget` and the nomin
 nothing else: the merge keeps all other conditions.
 """
 
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from scheduler.kube.client import STRATEGIC_MERGE_PATCH, Request
+from scheduler.kube.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, Request
+from scheduler.model import storage
 from scheduler.model.effects import (
     Announce,
     Bind,
+    BindVolumes,
     ClearNomination,
     Evict,
     Nominate,
     PodRef,
+    ReserveVolume,
+    SelectNode,
     SetCondition,
 )
+from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.model.times import Seconds
 
 __all__ = [
+    "Versioned",
     "bind",
+    "claim_node",
     "clear_nomination",
     "create_event",
     "delete",
@@ -33,6 +41,7 @@ __all__ = [
     "nominate",
     "repeat_event",
     "set_condition",
+    "volume_writes",
 ]
 
 #: Source: kube-scheduler v1.36.3 schedule_one.go, truncateMessage.
@@ -40,6 +49,15 @@ LONGEST_NOTE_BYTES: Final = 1024
 CUT_NOTE_BYTES: Final = 1020
 #: Names of objects end here; an Event's ends in a dot and up to 16 hexadecimal digits.
 LONGEST_EVENT_NAME_STEM: Final = 253 - 17
+
+
+class Versioned(NamedTuple):
+    """A write that is refused for another state of its object than the one that was looked at."""
+
+    write: Request
+    #: Reads the object, and tells from it whether the write has happened.
+    look_up: Request
+    has_happened: Callable[[bytes], bool]
 
 
 def micro_stamp(now: Seconds) -> str:
@@ -89,6 +107,66 @@ def nominate(effect: Nominate, transition: str | None) -> Request:
 def clear_nomination(effect: ClearNomination) -> Request:
     """Take the claim of a pod back."""
     return _patch_status(effect.pod, {"nominatedNodeName": None})
+
+
+def claim_node(effect: BindVolumes) -> Request:
+    """Tell to which node a pod will be bound when its volumes are there."""
+    return _patch_status(effect.pod, {"nominatedNodeName": effect.node})
+
+
+def volume_writes(effect: BindVolumes) -> list[Versioned]:
+    """Reserve the volumes that were chosen, then have the others made.
+
+    Source: kube-scheduler v1.36.3 volumebinding.bindAPIUpdate. Differs: what is not written stays
+    as it is, where upstream puts the whole object back; the version that must match is the same.
+    """
+    return [
+        *(_reserve_volume(each) for each in effect.volumes),
+        *(_select_node(each, effect.node) for each in effect.claims),
+    ]
+
+
+def _reserve_volume(part: ReserveVolume) -> Versioned:
+    metadata: dict[str, Any] = {"resourceVersion": part.version}
+    if part.by_controller:
+        metadata["annotations"] = {storage.BOUND_BY_CONTROLLER: "yes"}
+    reference = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "namespace": part.claim_namespace,
+        "name": part.claim_name,
+        "uid": part.claim_uid,
+        "resourceVersion": part.claim_version,
+    }
+    body = _json({"metadata": metadata, "spec": {"claimRef": reference}})
+    path = f"/api/v1/persistentvolumes/{part.volume}"
+
+    def is_reserved(answer: bytes) -> bool:
+        claim = _VOLUME.decode(answer).spec.claim_ref
+        return claim is not None and claim.uid == part.claim_uid
+
+    return _versioned("persistentvolumes", path, body, is_reserved)
+
+
+def _select_node(part: SelectNode, node: str) -> Versioned:
+    annotations = {storage.SELECTED_NODE: node}
+    body = _json({"metadata": {"resourceVersion": part.version, "annotations": annotations}})
+    path = f"/api/v1/namespaces/{part.claim_namespace}/persistentvolumeclaims/{part.claim_name}"
+
+    def is_selected(answer: bytes) -> bool:
+        return _CLAIM.decode(answer).selected_node == node
+
+    return _versioned("persistentvolumeclaims", path, body, is_selected)
+
+
+def _versioned(
+    resource: str, path: str, body: bytes, has_happened: Callable[[bytes], bool]
+) -> Versioned:
+    return Versioned(
+        Request("patch", resource, "PATCH", path, body, MERGE_PATCH),
+        Request("get", resource, "GET", path),
+        has_happened,
+    )
 
 
 def disrupt(effect: Evict, transition: str) -> Request:
@@ -193,3 +271,5 @@ def _events(namespace: str) -> str:
 
 
 _json = msgspec.json.encode
+_VOLUME: Final = msgspec.json.Decoder(PersistentVolume)
+_CLAIM: Final = msgspec.json.Decoder(PersistentVolumeClaim)

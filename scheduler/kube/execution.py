@@ -3,6 +3,7 @@
 | effect | calls | already so | otherwise |
 |---|---|---|---|
 | Bind | POST pods/binding | bound to this node: done | other node: conflict; no pod: gone |
+| BindVolumes | PATCH pods/status, volumes, claims | written so: done | other state: conflict |
 | Nominate, SetCondition, ClearNomination | PATCH pods/status | | no pod: gone |
 | Evict | PATCH pods/status, then DELETE | no pod: done | |
 | Announce | POST or PATCH events | | |
@@ -16,6 +17,7 @@ reservation that hangs on it must not be given up by a clock.
 """
 
 import asyncio
+import contextlib
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -39,12 +41,13 @@ from scheduler.kube.errors import (
     Unauthorized,
     Unreachable,
 )
-from scheduler.kube.outbox import Job
+from scheduler.kube.outbox import LANES, Job, Lane
 from scheduler.kube.pauses import Backoff, Pauses
 from scheduler.model import times
 from scheduler.model.effects import (
     Announce,
     Bind,
+    BindVolumes,
     ClearNomination,
     Evict,
     Nominate,
@@ -69,6 +72,10 @@ TRANSIENT: Final = (
 
 #: What API servers say when a pod of that name exists, but with another uid.
 OTHER_IDENTITY: Final = ("UID in precondition", "UID in the precondition", "metadata.uid")
+
+
+# A pod waits for its volumes before it is bound: they are as urgent as bindings are.
+LANES[BindVolumes] = Lane.BIND
 
 
 class _Abandoned(KubeError):
@@ -159,6 +166,8 @@ class Execution:
         match effort.job.effect:
             case Bind() as effect:
                 await self._bind(effect, effort)
+            case BindVolumes() as effect:
+                await self._bind_volumes(effect, effort)
             case Evict() as effect:
                 await self._evict(effect, effort)
             case Announce() as effect:
@@ -183,6 +192,35 @@ class Execution:
                 await self._pause(request, error, effort)
                 continue
             return
+
+    async def _bind_volumes(self, effect: BindVolumes, effort: _Effort) -> None:
+        """Begin to bind volumes. What is written stays written, also where a later write fails."""
+        self._check(effort)
+        with contextlib.suppress(KubeError):
+            # Others like to know where the pod will be; nothing hangs on it.
+            await self._client.call(calls.claim_node(effect))
+        for each in calls.volume_writes(effect):
+            await self._write_versioned(each, effort)
+
+    async def _write_versioned(self, part: calls.Versioned, effort: _Effort) -> None:
+        while True:
+            self._check(effort)
+            try:
+                await self._client.call(part.write)
+            except Conflict:
+                # Perhaps an earlier attempt did it, and the answer was lost.
+                if not await self._has_happened(part):
+                    raise
+            except TRANSIENT as error:
+                await self._pause(part.write, error, effort)
+                continue
+            return
+
+    async def _has_happened(self, part: calls.Versioned) -> bool:
+        try:
+            return part.has_happened(await self._client.call(part.look_up))
+        except UNREADABLE as error:
+            raise Unreachable(f"cannot {part.look_up}: {error}") from error
 
     async def _is_bound(self, effect: Bind, job: Job) -> bool:
         """Look up whether the pod has our node; false while it has none.

@@ -9,11 +9,14 @@ from typing import TypeAlias
 __all__ = [
     "Announce",
     "Bind",
+    "BindVolumes",
     "ClearNomination",
     "Effect",
     "Evict",
     "Nominate",
     "PodRef",
+    "ReserveVolume",
+    "SelectNode",
     "SetCondition",
 ]
 
@@ -42,6 +45,44 @@ class Bind:
     pod: PodRef
     node: str
     scheduler_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReserveVolume:
+    """Reserve a volume for a claim: its `claimRef`. Refused for another state of the volume."""
+
+    volume: str
+    #: `metadata.resourceVersion` of the volume that was looked at.
+    version: str
+    claim_namespace: str
+    claim_name: str
+    claim_uid: str
+    claim_version: str
+    #: Also mark the volume as bound by a controller, as all are that nobody reserved by hand.
+    by_controller: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SelectNode:
+    """Have a volume made for a claim: its annotation names the node. Refused for another state."""
+
+    claim_namespace: str
+    claim_name: str
+    #: `metadata.resourceVersion` of the claim that was looked at.
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class BindVolumes:
+    """Start to bind the volumes of a pod that is to be bound: the nomination, volumes, claims.
+
+    Done when everything is written; others finish the binding, and news of it comes by watch.
+    """
+
+    pod: PodRef
+    node: str
+    volumes: tuple[ReserveVolume, ...]
+    claims: tuple[SelectNode, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,4 +146,6 @@ class Announce:
     resource_version: str = ""
 
 
-Effect: TypeAlias = Bind | SetCondition | Nominate | ClearNomination | Evict | Announce
+Effect: TypeAlias = (
+    Bind | BindVolumes | SetCondition | Nominate | ClearNomination | Evict | Announce
+)

@@ -10,7 +10,8 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from scheduler.model.effects import Effect
-from scheduler.model.objects import LocalObject, Node, Pod, PodDisruptionBudget
+from scheduler.model.objects import LocalObject, Node, Pod, PodDisruptionBudget, Workload
+from scheduler.model.storage import Storage
 
 __all__ = [
     "BudgetGone",
@@ -26,6 +27,10 @@ __all__ = [
     "NodeObserved",
     "PodGone",
     "PodObserved",
+    "StorageGone",
+    "StorageObserved",
+    "WorkloadGone",
+    "WorkloadObserved",
 ]
 
 
@@ -88,6 +93,40 @@ class NamespaceGone:
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class WorkloadObserved:
+    """A service or a controller of pods exists in this state."""
+
+    workload: Workload
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadGone:
+    """A service or a controller of pods is gone."""
+
+    #: `Service`, `ReplicationController`, `ReplicaSet` or `StatefulSet`.
+    kind: str
+    #: Namespace and name, joined by a slash.
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class StorageObserved:
+    """A volume, a claim, or another object that tells about storage exists in this state."""
+
+    item: Storage
+
+
+@dataclass(frozen=True, slots=True)
+class StorageGone:
+    """An object that told about storage is gone."""
+
+    #: As the API spells it, `PersistentVolume` for example.
+    kind: str
+    #: Namespace and name joined by a slash, or the name where there is no namespace.
+    key: str
+
+
 class FailureKind(StrEnum):
     """Why an effect did not happen, as far as the machine has to know."""
 
@@ -140,6 +179,10 @@ Event: TypeAlias = (
     | BudgetGone
     | NamespaceObserved
     | NamespaceGone
+    | WorkloadObserved
+    | WorkloadGone
+    | StorageObserved
+    | StorageGone
     | EffectDone
     | EffectFailed
 )

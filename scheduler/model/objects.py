@@ -7,7 +7,7 @@ one after it is decoded. Field names are those of the API, in snake case.
 A field whose absence differs in meaning from an empty value is `None` when absent.
 """
 
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -30,6 +30,7 @@ __all__ = [
     "ImageVolume",
     "InlineCSI",
     "LabelSelector",
+    "LabelsSpec",
     "LocalObject",
     "Node",
     "NodeAffinity",
@@ -48,17 +49,23 @@ __all__ = [
     "PodStatus",
     "PriorityClass",
     "Quantities",
+    "ReplicaSet",
+    "ReplicationController",
     "Requirement",
     "ResourceClaimStatus",
     "ResourceRequirements",
     "RestartRule",
     "SchedulingGate",
+    "SelectorSpec",
+    "Service",
+    "StatefulSet",
     "Taint",
     "Toleration",
     "TopologySpreadConstraint",
     "Volume",
     "WeightedNodeTerm",
     "WeightedPodAffinityTerm",
+    "Workload",
 ]
 
 Quantities = dict[str, str | int | float]
@@ -487,3 +494,46 @@ class PriorityClass(_Value, frozen=True):
 
     metadata: ObjectMeta = ObjectMeta()
     value: int = 0
+
+
+class LabelsSpec(_Value, frozen=True):
+    """Which pods belong to a Service or a ReplicationController: those with these labels."""
+
+    selector: dict[str, str] | None = None
+
+
+class SelectorSpec(_Value, frozen=True):
+    """Which pods belong to a ReplicaSet or a StatefulSet."""
+
+    selector: LabelSelector | None = None
+
+
+class Service(_Value, frozen=True):
+    """Pods that are reached under one name."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: LabelsSpec = LabelsSpec()
+
+
+class ReplicationController(_Value, frozen=True):
+    """Pods that replace each other; the older form."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: LabelsSpec = LabelsSpec()
+
+
+class ReplicaSet(_Value, frozen=True):
+    """Pods that replace each other."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: SelectorSpec = SelectorSpec()
+
+
+class StatefulSet(_Value, frozen=True):
+    """Pods that have a place each."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: SelectorSpec = SelectorSpec()
+
+
+Workload: TypeAlias = Service | ReplicationController | ReplicaSet | StatefulSet

@@ -5,31 +5,21 @@
 An outcome carries its effect the same way: `{"effect": {"kind": "Bind", "value": {...}}, ...}`.
 """
 
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 
-from scheduler.model import effects, events
+from scheduler.model import events
 from scheduler.model.effects import Effect
 from scheduler.model.events import EffectDone, EffectFailed, Event
 from scheduler.model.times import Seconds
 
 __all__ = ["WireError", "decode", "encode"]
 
-_EFFECTS: Final = {
-    each.__name__: each
-    for each in (
-        effects.Announce, effects.Bind, effects.ClearNomination, effects.Evict, effects.Nominate,
-        effects.SetCondition,
-    )
-}  # fmt: skip
-_EVENTS: Final = {
-    each.__name__: each
-    for each in (
-        events.BudgetGone, events.BudgetObserved, events.NamespaceGone, events.NamespaceObserved,
-        events.NodeGone, events.NodeObserved, events.PodGone, events.PodObserved,
-    )
-}  # fmt: skip
+_EFFECTS: Final[dict[str, type[Effect]]] = {each.__name__: each for each in get_args(Effect)}
+_EVENTS: Final[dict[str, type[Event]]] = {
+    each.__name__: each for each in get_args(Event) if each not in (EffectDone, EffectFailed)
+}
 
 
 class WireError(ValueError):

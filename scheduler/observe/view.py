@@ -66,7 +66,7 @@ class _Picture:
     def _body(self, width: int, height: int) -> list[Text]:
         if width < _WIDE:
             return _stacked(self._left(width) + self._right(width), width, height)
-        left_width = (width - len(_SEPARATOR)) * 11 // 20
+        left_width = (width - len(_SEPARATOR)) // 2
         right_width = width - len(_SEPARATOR) - left_width
         left = _stacked(self._left(left_width), left_width, height)
         right = _stacked(self._right(right_width), right_width, height)

@@ -15,6 +15,7 @@ from scheduler.model.objects import Pod
 from scheduler.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 from scheduler.state.arrays import Float, Scores
 from scheduler.state.cluster import Cluster
+from scheduler.state.columns import Columns
 from scheduler.state.nodes import Nodes
 
 __all__ = ["NodeResourcesBalancedAllocation"]
@@ -43,7 +44,8 @@ class NodeResourcesBalancedAllocation:
                 (cluster.axis.code(name), amount)
                 for name, amount in requests
                 if amount or name in (CPU, MEMORY, EPHEMERAL_STORAGE)
-            ]
+            ],
+            cluster.columns,
         )
 
     def wakes(self) -> Sequence[Wake]:
@@ -55,8 +57,23 @@ class _Balance(Priority):
 
     reads = Reads.PODS
 
-    def __init__(self, requests: list[tuple[int, int]]) -> None:
+    def __init__(self, requests: list[tuple[int, int]], columns: Columns) -> None:
         self._requests = requests
+        self._columns = columns
+
+    def score_row(self, row: int) -> int | None:
+        if len(self._requests) != 2:
+            return None
+        before, after = [], []
+        for resource, amount in self._requests:
+            capacity = self._columns.allocatable(resource)[row]
+            if not capacity:
+                return None
+            used = self._columns.requested(resource)[row]
+            before.append(min(used / capacity, 1.0))
+            after.append(min((used + amount) / capacity, 1.0))
+        gain = _balance_of_two(*after) - _balance_of_two(*before) + MAX_SCORE // 2
+        return MAX_SCORE // 2 + gain // 2
 
     def scores(self, nodes: Nodes) -> Scores:
         before, after = [], []
@@ -69,6 +86,10 @@ class _Balance(Priority):
         # Both balances lie in [50, 100], so the sum is never negative and // truncates.
         scores: Scores = MAX_SCORE // 2 + gain // 2
         return scores
+
+
+def _balance_of_two(first: float, second: float) -> int:
+    return int((1 - abs((first - second) / 2)) * MAX_SCORE)
 
 
 def _fraction(used: Scores, capacity: Scores) -> Float:

@@ -15,9 +15,10 @@ from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model import resources
 from scheduler.model.objects import Node, Pod
 from scheduler.model.resources import CPU, MEMORY, PODS
-from scheduler.plugins.resource_scoring import Strategy, least_allocated
+from scheduler.plugins.resource_scoring import LEAST_ALLOCATED, Strategy
 from scheduler.state.arrays import Bool, Codes, Int, Scores
 from scheduler.state.cluster import Cluster
+from scheduler.state.columns import Columns
 from scheduler.state.nodes import Nodes
 
 __all__ = ["NodeResourcesFit"]
@@ -37,7 +38,7 @@ class NodeResourcesFit:
 
     def __init__(
         self,
-        strategy: Strategy = least_allocated,
+        strategy: Strategy = LEAST_ALLOCATED,
         scored: Sequence[tuple[str, int]] = ((CPU, 1), (MEMORY, 1)),
         ignored: frozenset[str] = frozenset(),
         ignored_groups: frozenset[str] = frozenset(),
@@ -45,7 +46,7 @@ class NodeResourcesFit:
         """Make the rule.
 
         Args:
-            strategy: From used and capacity to a score.
+            strategy: How used and capacity become a score.
             scored: Names and weights of the resources that are scored.
             ignored: Extended resources that are not checked.
             ignored_groups: Domains of extended resources that are not checked.
@@ -58,7 +59,7 @@ class NodeResourcesFit:
     def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> Predicate | None:
         requests = self._checked(pod)
         wanted = [(name, cluster.axis.code(name), amount) for name, amount in requests]
-        return _Room(wanted, self.name, verdicts)
+        return _Room(wanted, cluster.columns, self.name, verdicts)
 
     def priority(self, pod: Pod, cluster: Cluster) -> Priority | None:
         requests = resources.scored_requests(pod)
@@ -67,7 +68,7 @@ class NodeResourcesFit:
             for name, weight in self._scored
             if requests.get(name, 0) or name in _FIRST
         ]
-        return _Fullness(self._strategy, parts) if parts else _Nothing()
+        return _Fullness(self._strategy, parts, cluster.columns) if parts else _Nothing()
 
     def wakes(self) -> Sequence[Wake]:
         return (
@@ -108,11 +109,21 @@ class _Room(Predicate):
 
     reads = Reads.PODS
 
-    def __init__(self, wanted: list[tuple[str, int, int]], plugin: str, verdicts: Verdicts) -> None:
+    def __init__(
+        self, wanted: list[tuple[str, int, int]], columns: Columns, plugin: str, verdicts: Verdicts
+    ) -> None:
         self._wanted = wanted
+        self._columns = columns
         self._plugin = plugin
         self._verdicts = verdicts
         self._by_pattern: dict[int, int] = {}
+
+    def fits_row(self, row: int) -> bool:
+        columns = self._columns
+        return bool(columns.pods()[row] < columns.allowed_pods()[row]) and all(
+            columns.allocatable(resource)[row] - columns.requested(resource)[row] >= amount
+            for _, resource, amount in self._wanted
+        )
 
     def fits(self, nodes: Nodes) -> Bool:
         fits: Bool = nodes.pods() < nodes.allowed_pods()
@@ -160,12 +171,31 @@ class _Fullness(Priority):
 
     reads = Reads.PODS
 
-    def __init__(self, strategy: Strategy, parts: list[tuple[int, int, int]]) -> None:
+    def __init__(
+        self, strategy: Strategy, parts: list[tuple[int, int, int]], columns: Columns
+    ) -> None:
         self._strategy = strategy
         self._parts = parts
+        self._columns = columns
+
+    def score_row(self, row: int) -> int | None:
+        if self._strategy.one is None:
+            return None
+        columns = self._columns
+        return self._strategy.one(
+            [
+                (
+                    (columns.non_zero if resource < 2 else columns.requested)(resource)[row]
+                    + amount,
+                    columns.allocatable(resource)[row],
+                    weight,
+                )
+                for resource, amount, weight in self._parts
+            ]
+        )
 
     def scores(self, nodes: Nodes) -> Scores:
-        return self._strategy(
+        return self._strategy.all(
             [
                 (_used(nodes, resource) + amount, nodes.allocatable(resource), weight)
                 for resource, amount, weight in self._parts

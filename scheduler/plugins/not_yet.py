@@ -19,19 +19,6 @@ from scheduler.state.nodes import Nodes
 __all__ = ["CONCERNS", "NotYet"]
 
 
-def _uses_pod_affinity(pod: Pod) -> bool:
-    affinity = pod.spec.affinity
-    return affinity is not None and any(
-        each is not None and each.required
-        for each in (affinity.pod_affinity, affinity.pod_anti_affinity)
-    )
-
-
-def _must_spread(pod: Pod) -> bool:
-    constraints = pod.spec.topology_spread_constraints
-    return any(each.when_unsatisfiable == "DoNotSchedule" for each in constraints)
-
-
 def _uses_claims(pod: Pod) -> bool:
     volumes = pod.spec.volumes
     return any(each.persistent_volume_claim or each.ephemeral for each in volumes)
@@ -46,8 +33,6 @@ def _uses_disks(pod: Pod) -> bool:
 
 #: Which pods would need the rule, and what they ask for.
 CONCERNS: Final[Mapping[str, tuple[Callable[[Pod], bool], str]]] = {
-    "InterPodAffinity": (_uses_pod_affinity, "required pod affinity and anti-affinity are"),
-    "PodTopologySpread": (_must_spread, "topology spread constraints with DoNotSchedule are"),
     "VolumeBinding": (_uses_claims, "volume claims are"),
     "VolumeRestrictions": (_uses_disks, "inline network disks are"),
 }

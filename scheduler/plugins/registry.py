@@ -4,9 +4,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from scheduler.config.args import (
+    InterPodAffinityArgs,
     NodeAffinityArgs,
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
+    PodTopologySpreadArgs,
 )
 from scheduler.config.settings import ProfileSettings, Settings
 from scheduler.framework.plugin import Filter, Gatekeeper, NodeFilter, Plugin, PostFilter, Score
@@ -15,6 +17,7 @@ from scheduler.plugins.default_binder import DefaultBinder
 from scheduler.plugins.default_preemption import DefaultPreemption
 from scheduler.plugins.dynamic_resources import DynamicResources
 from scheduler.plugins.image_locality import ImageLocality
+from scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from scheduler.plugins.node_affinity import NodeAffinity
 from scheduler.plugins.node_declared_features import NodeDeclaredFeatures
 from scheduler.plugins.node_name import NodeName
@@ -23,11 +26,12 @@ from scheduler.plugins.node_resources_balanced_allocation import NodeResourcesBa
 from scheduler.plugins.node_resources_fit import NodeResourcesFit
 from scheduler.plugins.node_unschedulable import NodeUnschedulable
 from scheduler.plugins.not_yet import CONCERNS, NotYet
+from scheduler.plugins.pod_topology_spread import PodTopologySpread
 from scheduler.plugins.priority_sort import PrioritySort
 from scheduler.plugins.resource_scoring import (
+    LEAST_ALLOCATED,
+    MOST_ALLOCATED,
     Strategy,
-    least_allocated,
-    most_allocated,
     requested_to_capacity_ratio,
 )
 from scheduler.plugins.scheduling_gates import SchedulingGates
@@ -41,11 +45,11 @@ Factory = Callable[[ProfileSettings], Any]
 def _strategy(args: NodeResourcesFitArgs) -> Strategy:
     chosen = args.scoring_strategy
     if chosen.type == "MostAllocated":
-        return most_allocated
+        return MOST_ALLOCATED
     if chosen.type == "RequestedToCapacityRatio":
         points = [(each.utilization, each.score) for each in chosen.shape or ()]
         return requested_to_capacity_ratio(points)
-    return least_allocated
+    return LEAST_ALLOCATED
 
 
 def _fit(settings: ProfileSettings) -> NodeResourcesFit:
@@ -63,6 +67,19 @@ def _balanced(settings: ProfileSettings) -> NodeResourcesBalancedAllocation:
     return NodeResourcesBalancedAllocation([each.name for each in args.resources])
 
 
+def _affinity(settings: ProfileSettings) -> InterPodAffinity:
+    args = settings.arguments(InterPodAffinityArgs)
+    return InterPodAffinity(
+        args.hard_pod_affinity_weight,
+        ignore_preferred_of_running=args.ignore_preferred_terms_of_existing_pods,
+    )
+
+
+def _spread(settings: ProfileSettings) -> PodTopologySpread:
+    args = settings.arguments(PodTopologySpreadArgs)
+    return PodTopologySpread(None if args.defaulting_type == "System" else args.default_constraints)
+
+
 def _missing(name: str) -> Factory:
     return lambda _: NotYet(name)
 
@@ -73,6 +90,7 @@ PLUGINS: Final[Mapping[str, Factory]] = {
     "DefaultPreemption": lambda _: DefaultPreemption(),
     "DynamicResources": lambda _: DynamicResources(),
     "ImageLocality": lambda _: ImageLocality(),
+    "InterPodAffinity": _affinity,
     "NodeAffinity": lambda s: NodeAffinity(s.arguments(NodeAffinityArgs).added_affinity),
     "NodeDeclaredFeatures": lambda _: NodeDeclaredFeatures(),
     "NodeName": lambda _: NodeName(),
@@ -80,6 +98,7 @@ PLUGINS: Final[Mapping[str, Factory]] = {
     "NodeResourcesBalancedAllocation": _balanced,
     "NodeResourcesFit": _fit,
     "NodeUnschedulable": lambda _: NodeUnschedulable(),
+    "PodTopologySpread": _spread,
     "PrioritySort": lambda _: PrioritySort(),
     "SchedulingGates": lambda _: SchedulingGates(),
     "TaintToleration": lambda _: TaintToleration(),

@@ -9,27 +9,44 @@ Axes: n nodes.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from scheduler.framework.plugin import MAX_SCORE
 from scheduler.state.arrays import Int, Scores
 
-__all__ = ["Strategy", "least_allocated", "most_allocated", "requested_to_capacity_ratio"]
-
-#: `[(used, capacity, weight)] -> scores`, one entry a resource, both (n,).
-Strategy: TypeAlias = Callable[[Sequence[tuple[Int, Int, int]]], Scores]
+__all__ = ["LEAST_ALLOCATED", "MOST_ALLOCATED", "Strategy", "requested_to_capacity_ratio"]
 
 
-def least_allocated(parts: Sequence[tuple[Int, Int, int]]) -> Scores:
+class Strategy(NamedTuple):
+    """How used and capacity become a score, for all nodes and for one."""
+
+    #: `[(used, capacity, weight)] -> scores`, one entry a resource, both (n,).
+    all: Callable[[Sequence[tuple[Int, Int, int]]], Scores]
+    #: The same for one node, in plain integers; `None` where only `all` knows.
+    one: Callable[[Sequence[tuple[int, int, int]]], int] | None = None
+
+
+def _least_allocated(parts: Sequence[tuple[Int, Int, int]]) -> Scores:
     """Score free room: the emptier the node after placing the pod, the better."""
     return _weighted(parts, lambda used, capacity: capacity - used, over=0)
 
 
-def most_allocated(parts: Sequence[tuple[Int, Int, int]]) -> Scores:
+def _most_allocated(parts: Sequence[tuple[Int, Int, int]]) -> Scores:
     """Score used room: the fuller the node after placing the pod, the better."""
     return _weighted(parts, lambda used, _capacity: used, over=MAX_SCORE)
+
+
+def _least_allocated_one(parts: Sequence[tuple[int, int, int]]) -> int:
+    """Score the free room of one node."""
+    total = weights = 0
+    for used, capacity, weight in parts:
+        if capacity > 0:
+            weights += weight
+            if used <= capacity:
+                total += weight * ((capacity - used) * MAX_SCORE // capacity)
+    return total // weights if weights else 0
 
 
 def _weighted(
@@ -46,6 +63,10 @@ def _weighted(
         total += np.where(have, weight * score, 0)
         weights += weight * have
     return total // np.maximum(weights, 1)
+
+
+LEAST_ALLOCATED: Final = Strategy(_least_allocated, _least_allocated_one)
+MOST_ALLOCATED: Final = Strategy(_most_allocated)
 
 
 def requested_to_capacity_ratio(shape: Sequence[tuple[int, int]]) -> Strategy:
@@ -71,7 +92,7 @@ def requested_to_capacity_ratio(shape: Sequence[tuple[int, int]]) -> Strategy:
         # Go rounds halves away from zero, numpy to even; scores are never negative.
         return np.floor(mean + 0.5).astype(np.int64)
 
-    return strategy
+    return Strategy(strategy)
 
 
 def _broken_line(points: Sequence[tuple[int, int]], at: Int) -> Scores:

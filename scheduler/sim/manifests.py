@@ -9,16 +9,47 @@ import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar, get_args
 
 import msgspec
 import yaml
 
-from scheduler.model import resources
-from scheduler.model.objects import LocalObject, Node, Pod, PodDisruptionBudget
+from scheduler.model import quantity, resources
+from scheduler.model.objects import (
+    LocalObject,
+    Node,
+    Pod,
+    PodDisruptionBudget,
+    ReplicaSet,
+    ReplicationController,
+    Service,
+    StatefulSet,
+    Workload,
+)
 from scheduler.model.quantity import QuantityError
+from scheduler.model.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Storage,
+    StorageClass,
+    VolumeAttachment,
+    amounts,
+)
 
 __all__ = ["ManifestError", "Manifests", "read"]
+
+NamespacedT = TypeVar(
+    "NamespacedT",
+    PodDisruptionBudget,
+    Service,
+    ReplicationController,
+    ReplicaSet,
+    StatefulSet,
+    CSIStorageCapacity,
+)
 
 #: YAML's own C loader where it was built, ten times as fast.
 _Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -27,6 +58,17 @@ _KINDS: Final[dict[tuple[str, str], type[Any]]] = {
     ("v1", "Node"): Node,
     ("v1", "Namespace"): LocalObject,
     ("policy/v1", "PodDisruptionBudget"): PodDisruptionBudget,
+    ("v1", "Service"): Service,
+    ("v1", "ReplicationController"): ReplicationController,
+    ("apps/v1", "ReplicaSet"): ReplicaSet,
+    ("apps/v1", "StatefulSet"): StatefulSet,
+    ("v1", "PersistentVolume"): PersistentVolume,
+    ("v1", "PersistentVolumeClaim"): PersistentVolumeClaim,
+    ("storage.k8s.io/v1", "StorageClass"): StorageClass,
+    ("storage.k8s.io/v1", "CSINode"): CSINode,
+    ("storage.k8s.io/v1", "CSIDriver"): CSIDriver,
+    ("storage.k8s.io/v1", "CSIStorageCapacity"): CSIStorageCapacity,
+    ("storage.k8s.io/v1", "VolumeAttachment"): VolumeAttachment,
 }
 
 
@@ -42,6 +84,8 @@ class Manifests:
     nodes: list[Node] = field(default_factory=list)
     namespaces: list[LocalObject] = field(default_factory=list)
     budgets: list[PodDisruptionBudget] = field(default_factory=list)
+    workloads: list[Workload] = field(default_factory=list)
+    storage: list[Storage] = field(default_factory=list)
 
 
 def read(paths: Iterable[str]) -> Manifests:
@@ -112,6 +156,9 @@ def _add(found: Manifests, document: dict[str, Any], where: str) -> None:
         _check(item)
     except (msgspec.ValidationError, QuantityError) as error:
         raise ManifestError(f"{where}: {document['kind']}: {error}") from error
+    if isinstance(item, get_args(Storage)):
+        found.storage.append(_as_stored(item))
+        return
     match item:
         case Pod():
             found.pods.append(_identified(item))
@@ -119,11 +166,13 @@ def _add(found: Manifests, document: dict[str, Any], where: str) -> None:
             found.nodes.append(item)
         case PodDisruptionBudget():
             found.budgets.append(_in_namespace(item))
-        case _:
+        case LocalObject():
             found.namespaces.append(item)
+        case _:
+            found.workloads.append(_in_namespace(item))
 
 
-def _check(item: Pod | Node | PodDisruptionBudget | LocalObject) -> None:
+def _check(item: Pod | Node | PodDisruptionBudget | LocalObject | Workload | Storage) -> None:
     """Refuse what would be ignored silently later.
 
     Raises:
@@ -136,6 +185,9 @@ def _check(item: Pod | Node | PodDisruptionBudget | LocalObject) -> None:
         resources.pod_requests(item, status_aware=True)
     elif isinstance(item, Node):
         resources.amounts(item.status.allocatable)
+    elif isinstance(item, get_args(Storage)):
+        for amount in amounts(item):
+            quantity.exact(amount)
 
 
 def _identified(pod: Pod) -> Pod:
@@ -146,11 +198,25 @@ def _identified(pod: Pod) -> Pod:
     return msgspec.structs.replace(pod, metadata=metadata)
 
 
-def _in_namespace(budget: PodDisruptionBudget) -> PodDisruptionBudget:
-    metadata = msgspec.structs.replace(
-        budget.metadata, namespace=budget.metadata.namespace or "default"
+def _as_stored(item: Storage) -> Storage:
+    """Return an object with the namespace and uid that an API server would have given it."""
+    if isinstance(item, CSIStorageCapacity):
+        return _in_namespace(item)
+    if not isinstance(item, PersistentVolumeClaim):
+        return item
+    namespace = item.metadata.namespace or "default"
+    named = f"{item.metadata.name}.{namespace}.persistentvolumeclaim"
+    uid = item.metadata.uid or str(uuid.uuid5(uuid.NAMESPACE_DNS, named))
+    metadata = msgspec.structs.replace(item.metadata, namespace=namespace, uid=uid)
+    return msgspec.structs.replace(item, metadata=metadata)
+
+
+def _in_namespace(item: NamespacedT) -> NamespacedT:
+    """Return an object with the namespace that an API server would have given it."""
+    namespace = item.metadata.namespace or "default"
+    return msgspec.structs.replace(
+        item, metadata=msgspec.structs.replace(item.metadata, namespace=namespace)
     )
-    return msgspec.structs.replace(budget, metadata=metadata)
 
 
 def _without_nulls(value: Any) -> Any:

@@ -17,6 +17,7 @@ from scheduler.model import times
 from scheduler.model.decisions import Attempt, Gated
 from scheduler.model.effects import (
     Bind,
+    BindVolumes,
     ClearNomination,
     Effect,
     Evict,
@@ -32,10 +33,13 @@ from scheduler.model.events import (
     NodeObserved,
     PodGone,
     PodObserved,
+    StorageObserved,
+    WorkloadObserved,
 )
 from scheduler.model.objects import Condition, Pod
 from scheduler.model.times import Seconds
 from scheduler.sim.manifests import Manifests
+from scheduler.sim.volumes import ImaginedStorage
 from scheduler.state.backoff import Backoff
 
 __all__ = ["Planner"]
@@ -67,6 +71,7 @@ class Planner:
         self._machine = Machine(profiles, backoff)
         self._profiles = profiles
         self._options = options
+        self._storage = ImaginedStorage(manifests.storage, manifests.nodes)
         self._pods: dict[str, Pod] = {}
         #: The last attempt of each pod, by uid.
         self._last: dict[str, Attempt] = {}
@@ -126,6 +131,8 @@ class Planner:
         yield from (NamespaceObserved(each) for each in manifests.namespaces)
         yield from (NodeObserved(each) for each in manifests.nodes)
         yield from (BudgetObserved(each) for each in manifests.budgets)
+        yield from (WorkloadObserved(each) for each in manifests.workloads)
+        yield from (StorageObserved(each) for each in manifests.storage)
         waiting = []
         for pod in manifests.pods:
             if pod.terminal or (not pod.spec.node_name and pod.terminating):
@@ -169,6 +176,9 @@ class Planner:
         for effect in effects:
             changed = self._change(effect)
             self._observe(EffectDone(effect))
+            if isinstance(effect, BindVolumes):
+                for item in self._storage.bind(effect, self._pods[effect.pod.uid]):
+                    self._observe(StorageObserved(item))
             if changed is not None:
                 self._pods[changed.uid] = changed
                 self._observe(PodObserved(changed))

@@ -21,6 +21,8 @@ class Budgets:
     def __init__(self) -> None:
         self._budgets: dict[str, dict[str, PodDisruptionBudget]] = {}
         self._selectors: dict[str, Selector | None] = {}
+        #: Grows with every change.
+        self.version = 0
         #: Keys of all budgets that protect a pod, by code.
         self.sets: Final[Interner[tuple[str, ...]]] = Interner(())
 
@@ -28,6 +30,7 @@ class Budgets:
         """Take over the state of a budget; tell whether it may protect other pods than before."""
         key = _key(budget)
         selector = _selector(budget)
+        self.version += 1
         protects = key not in self._selectors or self._selectors[key] != selector
         self._selectors[key] = selector
         self._budgets.setdefault(budget.metadata.namespace, {})[key] = budget
@@ -39,6 +42,7 @@ class Budgets:
         known = self._budgets.get(namespace, {})
         if key not in known:
             return False
+        self.version += 1
         del known[key], self._selectors[key]
         if not known:
             del self._budgets[namespace]

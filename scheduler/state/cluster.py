@@ -9,6 +9,8 @@ Axes: N rows.
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from scheduler.model.objects import LocalObject, Node, Pod, PodDisruptionBudget
 from scheduler.state.arrays import Rows
 from scheduler.state.budgets import Budgets
@@ -17,6 +19,8 @@ from scheduler.state.nodes import Hypothesis, Nodes
 from scheduler.state.nominations import Claim, Nominations
 from scheduler.state.pods import NOWHERE, PodTable
 from scheduler.state.shapes import ResourceAxis, Shapes
+from scheduler.state.volumes import Volumes
+from scheduler.state.workloads import Workloads
 
 __all__ = ["Cluster"]
 
@@ -32,6 +36,10 @@ class Cluster:
         self.nominations: Final = Nominations(self.columns)
         self.budgets: Final = Budgets()
         self.namespaces: Final[dict[str, dict[str, str]]] = {}
+        #: Grows whenever a namespace comes, goes or gets other labels.
+        self.namespaces_version = 0
+        self.workloads: Final = Workloads()
+        self.volumes: Final = Volumes(self.columns)
         self._assumed: set[str] = set()
         self._leaving: set[str] = set()
 
@@ -90,6 +98,7 @@ class Cluster:
             self._leaving.add(pod.uid)
         row = self.columns.ensure(node)
         slot = self.pods.add(pod, row, shape)
+        self.volumes.enter(slot, pod, node)
         self.pods.protect(slot, self.budgets.code(pod))
         self.columns.take(row, self.shapes[shape])
         return before
@@ -99,22 +108,27 @@ class Cluster:
         slot = self.pods.slot(pod.uid)
         if slot is None or self.node_of(pod.uid) != node or self.pods.shape_code(slot) != shape:
             return False
+        if self.pods.pod(slot).spec.volumes != pod.spec.volumes:
+            return False
         self.pods.update(slot, pod)
         self.pods.protect(slot, self.budgets.code(pod))
         return True
 
     def assume(self, pod: Pod, node: str) -> None:
-        """Count a pod on the node that was chosen for it, before the API server knows."""
+        """Count a pod on the node that was chosen for it, before the API server knows.
+
+        What is kept says already that it is on that node.
+        """
         if self.placed(pod.uid) is not None:
             raise ValueError(f"pod {pod.key} ({pod.uid}) is on a node and cannot be assumed")
-        self.place(pod, node)
+        self.place(replace(pod, spec=replace(pod.spec, node_name=node)), node)
         self._assumed.add(pod.uid)
 
-    def forget(self, uid: str) -> None:
-        """Take an assumed pod off its node again."""
+    def forget(self, uid: str) -> Pod | None:
+        """Take an assumed pod off its node again; return it as it was there."""
         if uid not in self._assumed:
             raise ValueError(f"pod {uid} is not assumed and cannot be forgotten")
-        self.remove(uid)
+        return self.remove(uid)
 
     def remove(self, uid: str) -> Pod | None:
         """Count a pod out, and drop its claim; return its last state if it was on a node."""
@@ -126,6 +140,7 @@ class Cluster:
             return None
         row, pod = self.pods.row(slot), self.pods.pod(slot)
         shape = self.pods.shape(slot)
+        self.volumes.leave(slot)
         self.pods.remove(uid)
         if row == NOWHERE:
             return None
@@ -141,6 +156,7 @@ class Cluster:
         shape = self.shapes.code(pod)
         self.remove(pod.uid)
         slot = self.pods.add(pod, NOWHERE, shape)
+        self.volumes.enter(slot, pod, "")
         self.nominations.add(Claim(pod, node, slot))
 
     def withdraw(self, uid: str) -> None:
@@ -199,11 +215,15 @@ class Cluster:
 
     def write_namespace(self, namespace: LocalObject) -> None:
         """Take over the labels of a namespace."""
-        self.namespaces[namespace.metadata.name] = namespace.metadata.labels
+        name, labels = namespace.metadata.name, namespace.metadata.labels
+        if self.namespaces.get(name) != labels:
+            self.namespaces[name] = labels
+            self.namespaces_version += 1
 
     def erase_namespace(self, name: str) -> None:
         """Forget a namespace."""
-        self.namespaces.pop(name, None)
+        if self.namespaces.pop(name, None) is not None:
+            self.namespaces_version += 1
 
     def _protect(self, namespace: str) -> None:
         """Find out anew which budgets protect the pods of a namespace."""
@@ -225,6 +245,7 @@ class Cluster:
             for index in (0, 1):
                 total = sum(shape.non_zero[index] for shape in shapes)
                 assert columns.non_zero(index)[row] == total
+        self.volumes.check([slot for slot, _ in self.pods.occupied()])
         for claim in self.nominations:
             assert self.pods.row(claim.slot) == NOWHERE
         assert all(self.placed(uid) is not None for uid in self._assumed)

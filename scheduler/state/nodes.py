@@ -7,6 +7,7 @@ Axes: n rows of the view.
 """
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -16,7 +17,15 @@ from scheduler.state.labels import LabelColumn
 from scheduler.state.pods import PodTable
 from scheduler.state.shapes import HostPort, Shapes
 
-__all__ = ["Hypothesis", "Nodes"]
+__all__ = ["Hypothesis", "Nodes", "PerPod"]
+
+
+class PerPod(Protocol):
+    """A number for each pod."""
+
+    def of(self, slots: Int) -> Int:
+        """Return, (n,), the numbers of the pods in some slots, 0 for slots below 0."""
+        ...
 
 
 class Nodes:
@@ -89,6 +98,14 @@ class Nodes:
         """Return the slots of the pods on one node."""
         return list(pods.on_row(int(self.rows[position])))
 
+    def shift(self, numbers: PerPod) -> Int | None:  # noqa: ARG002 - nothing differs here
+        """Return, (n,), by how much a sum over the pods of each node differs from what is.
+
+        Returns:
+            `None` where nothing can differ: these are the nodes as they are.
+        """
+        return None
+
     def port_conflicts(self, wanted: Sequence[HostPort]) -> Bool:
         """Return, (n,), on which nodes at least one of the ports cannot be had."""
         return np.isin(self.rows, list(self._columns.ports.conflicting_rows(wanted)))
@@ -112,6 +129,7 @@ class Hypothesis(Nodes):
         "_requested",
         "_shape_log",
         "_shapes",
+        "_shifts",
         "_table",
         "log",
     )
@@ -125,6 +143,7 @@ class Hypothesis(Nodes):
         self._shape_log: list[Int] = []
         self._allocatable: dict[int, Int] = {}
         self._requested: dict[int, tuple[Int, int]] = {}
+        self._shifts: dict[PerPod, tuple[Int, int]] = {}
         self._port_sets: dict[int, set[HostPort]] = {}
         self._count: tuple[Int, int] | None = None
         self._folded = 0
@@ -178,6 +197,17 @@ class Hypothesis(Nodes):
             if slot >= 0:
                 (found.append if sign > 0 else found.remove)(slot)
         return found
+
+    def shift(self, numbers: PerPod) -> Int | None:
+        """Return, (n,), by how much a sum over the pods of each node would differ.
+
+        Valid until the next change.
+        """
+        total, seen = self._shifts.get(numbers) or (np.zeros(len(self), dtype=np.int64), 0)
+        for slots, sign in self.log[seen:]:
+            total += sign * numbers.of(slots)
+        self._shifts[numbers] = (total, len(self.log))
+        return total
 
     def port_conflicts(self, wanted: Sequence[HostPort]) -> Bool:
         """Return, (n,), on which nodes at least one of the ports could not be had."""

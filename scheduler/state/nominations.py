@@ -8,11 +8,13 @@ Axes: n claims that matter to one pod.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from scheduler.model.objects import Pod
 from scheduler.state.arrays import Int, Rows
+from scheduler.state.changes import ChangeLog
 from scheduler.state.columns import Columns
 
 __all__ = ["Claim", "Nominations"]
@@ -33,6 +35,8 @@ class Nominations:
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
+        #: Rows on which claims came or went.
+        self.changes: Final = ChangeLog()
         self._claims: dict[str, Claim] = {}
         self._arrays: tuple[int, Rows, Int, Int] | None = None
 
@@ -53,14 +57,16 @@ class Nominations:
 
     def add(self, claim: Claim) -> None:
         """Add a claim, as the latest one."""
-        self._claims.pop(claim.pod.uid, None)
+        self.remove(claim.pod.uid)
         self._claims[claim.pod.uid] = claim
-        self._arrays = None
+        self._changed(claim)
 
     def remove(self, uid: str) -> Claim | None:
         """Take a claim away and return it."""
-        self._arrays = None
-        return self._claims.pop(uid, None)
+        claim = self._claims.pop(uid, None)
+        if claim is not None:
+            self._changed(claim)
+        return claim
 
     def on_node(self, node: str) -> list[Claim]:
         """Return the claims on a node, oldest first."""
@@ -96,6 +102,12 @@ class Nominations:
             layer[place[here]] = slots[here]
             layers.append(layer)
         return distinct, layers
+
+    def _changed(self, claim: Claim) -> None:
+        self._arrays = None
+        row = self._columns.row(claim.node)
+        if row is not None:
+            self.changes.note(row)
 
     def _tables(self) -> tuple[Rows, Int, Int]:
         """Return row, slot and priority of each claim on a known node, oldest first."""

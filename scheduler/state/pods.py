@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from scheduler.model import times
 from scheduler.model.objects import Pod
 from scheduler.state.arrays import Float, Int, Rows, grown
+from scheduler.state.census import Census
+from scheduler.state.changes import ChangeLog
 from scheduler.state.shapes import Shape, Shapes
 
 __all__ = ["NOWHERE", "PodTable"]
@@ -39,6 +41,10 @@ class PodTable:
     """Pods by slot; the only place that knows which pods are on a row."""
 
     def __init__(self, shapes: Shapes) -> None:
+        #: What the pods look like to each other.
+        self.census: Final = Census()
+        #: Rows whose pods changed in a way that their importance or protection may have.
+        self.changes: Final = ChangeLog()
         self._shapes = shapes
         self._slots: dict[str, int] = {}
         self._free: list[int] = []
@@ -91,11 +97,16 @@ class PodTable:
         self._protection[slot] = 0
         if row != NOWHERE:
             self._on_row.setdefault(row, []).append(slot)
-        self.update(slot, pod)
+        self.census.enter(slot, pod, row)
+        self._write(slot, pod)
         return slot
 
     def update(self, slot: int, pod: Pod) -> None:
         """Replace the state of the pod in a slot; its shape and row stay."""
+        self.census.renew(slot, self.pod(slot), pod)
+        self._write(slot, pod)
+
+    def _write(self, slot: int, pod: Pod) -> None:
         self._pods[slot] = pod
         self._priority[slot] = pod.priority
         started = times.parse(pod.status.start_time)
@@ -103,6 +114,7 @@ class PodTable:
         row = int(self._rows[slot])
         if row != NOWHERE:
             self._stale.add(row)
+            self.changes.note(row)
 
     def remove(self, uid: str) -> None:
         """Free the slot of a pod."""
@@ -116,6 +128,7 @@ class PodTable:
             if not on_row:
                 del self._on_row[row]
             self._stale.add(row)
+        self.census.leave(slot)
         self._pods[slot] = None
         self._rows[slot] = NOWHERE
         self._free.append(slot)
@@ -146,7 +159,10 @@ class PodTable:
 
     def protect(self, slot: int, code: int) -> None:
         """Note which set of budgets protects a pod."""
-        self._protection[slot] = code
+        if self._protection[slot] != code:
+            self._protection[slot] = code
+            if self._rows[slot] != NOWHERE:
+                self.changes.note(int(self._rows[slot]))
 
     def occupied(self) -> Iterator[tuple[int, Pod]]:
         """Yield each slot in use with its pod."""
@@ -165,6 +181,7 @@ class PodTable:
         """
         if self._stale:
             self._rank()
+        self._reach(int(rows.max(initial=0)))
         positions = np.arange(rows.shape[0])
         if self._wide:
             wide = np.isin(rows, list(self._wide))
@@ -177,9 +194,7 @@ class PodTable:
 
     def _rank(self) -> None:
         """Sort the pods of every row that changed."""
-        top = max(self._stale)
-        if top >= self._ranked.shape[1]:
-            self._widen(self._ranked.shape[0], max(top + 1, 2 * self._ranked.shape[1]))
+        self._reach(max(self._stale))
         for row in self._stale:
             ranked = self._by_importance(self._on_row.get(row, ()))
             self._wide.pop(row, None)
@@ -205,6 +220,12 @@ class PodTable:
         keyed.sort()
         return [slot for *_, slot in keyed]
 
+    def _reach(self, row: int) -> None:
+        """Make the ranking cover a row; one that never had a pod may lie beyond it."""
+        ranks, rows = self._ranked.shape
+        if row >= rows:
+            self._widen(ranks, max(row + 1, 2 * rows))
+
     def _widen(self, ranks: int, rows: int) -> None:
         wider = np.full((ranks, rows), -1, dtype=np.int64)
         have = self._ranked
@@ -221,6 +242,7 @@ class PodTable:
 
     def check(self) -> None:
         """Assert the invariants: each slot is either free or of one pod, on one row's list."""
+        self.census.check()
         listed = [slot for slots in self._on_row.values() for slot in slots]
         assert len(listed) == len(set(listed))
         assert set(listed) == {slot for slot in self._slots.values() if self._rows[slot] != NOWHERE}

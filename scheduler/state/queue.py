@@ -92,6 +92,11 @@ class QueuedPod:
         """The uid of the pod."""
         return self.pod.uid
 
+    def note_active(self, now: Seconds) -> None:
+        """Note when the pod first had its turn in sight."""
+        if self.first_active is None:
+            self.first_active = now
+
     def move(self, move: Move, now: Seconds) -> None:
         """Go to the next phase.
 
@@ -178,7 +183,7 @@ class SchedulingQueue:
                 return None
             heapq.heappop(self._waiting)
             self.incoming["active", "PopFromBackoffQ"] += 1
-            queued.first_active = queued.first_active or now
+            queued.note_active(now)
         queued.move(Move.POP, now)
         queued.attempts += 1
         queued.woken = False
@@ -331,7 +336,7 @@ class SchedulingQueue:
 
     def _activate(self, queued: QueuedPod, now: Seconds, event: str) -> None:
         queued.move(Move.ADMIT, now)
-        queued.first_active = queued.first_active or now
+        queued.note_active(now)
         self.incoming["active", event] += 1
         self._push_active(queued)
 

@@ -139,8 +139,8 @@ def report(sizes: list[int]) -> Iterator[str]:
                 continue
             seconds = preemption(nodes, pods_per_node)
             yield (
-                f"{nodes:>6} nodes  preemption, {pods_per_node:>2}/node {seconds * 1e3:7.2f} ms a decision"
-                f"  {1 / seconds:8.0f}/s  ratio {seconds / unit:6.1f}"
+                f"{nodes:>6} nodes  preemption, {pods_per_node:>2}/node {seconds * 1e3:7.2f} ms a "
+                f"decision  {1 / seconds:8.0f}/s  ratio {seconds / unit:6.1f}"
             )
 
 

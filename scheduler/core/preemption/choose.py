@@ -13,74 +13,51 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduler.core import select
-from scheduler.core.preemption.victims import DryRun
+from scheduler.core.preemption.outlook import Criteria
+from scheduler.core.preemption.victims import dry_run
+from scheduler.framework.plugin import Predicate
 from scheduler.model.objects import Pod
-from scheduler.state.arrays import Float, Int, Rows
+from scheduler.state.arrays import Codes, Rows
 from scheduler.state.cluster import Cluster
 
-__all__ = ["Candidate", "Order", "choose"]
-
-#: Shifts priorities, which are 32-bit integers, so that none is negative in a sum.
-_SHIFT = 2**31
-
-
-class Order(NamedTuple):
-    """The criteria, the first decides first; each (C,), smaller is better."""
-
-    violations: Int
-    highest_priority: Int
-    sum_of_priorities: Int
-    victims: Int
-    #: The latest start among the earliest ones of the most important victims, negated.
-    youngest: Float
+__all__ = ["Candidate", "best", "candidate"]
 
 
 class Candidate(NamedTuple):
     """A node, and who has to leave it."""
 
     row: int
+    #: Most important first.
     victims: tuple[Pod, ...]
+    #: How many of them a budget would have protected.
     violations: int
 
 
-def choose(pod: Pod, runs: Sequence[DryRun], cluster: Cluster) -> Candidate | None:
-    """Return the best candidate, `None` when there is none."""
-    parts = [(run, np.flatnonzero((run.codes == 0) & run.chosen.any(axis=0))) for run in runs]
-    parts = [(run, at) for run, at in parts if at.shape[0]]
-    if not parts:
+def best(rows: Rows, codes: Codes, criteria: Criteria, uid: str, cluster: Cluster) -> int | None:
+    """Return the row of the best candidate, `None` when there is none.
+
+    Args:
+        rows: (C,) rows that were looked at.
+        codes: (C,) 0 where evicting pods makes room.
+        criteria: By which candidates compare.
+        uid: The preemptor's.
+        cluster: Where the names of the nodes are.
+    """
+    left = np.flatnonzero((codes == 0) & (criteria.victims > 0))
+    if not left.shape[0]:
         return None
-    orders = [_order(run, at, cluster) for run, at in parts]
-    order = Order(*(np.concatenate(keys) for keys in zip(*orders, strict=True)))
-    rows: Rows = np.concatenate([run.rows[at] for run, at in parts])
-    best = np.arange(rows.shape[0])
-    for key in order:
-        best = best[key[best] == key[best].min()]
-    row = select.among(rows[best], pod.uid, cluster.columns)
-    return _candidate(row, parts, cluster)
+    for key in criteria:
+        of_left = key[left]
+        left = left[of_left == of_left.min()]
+    return select.among(rows[left], uid, cluster.columns)
 
 
-def _order(run: DryRun, at: Int, cluster: Cluster) -> Order:
-    slots, chosen = run.slots[:, at], run.chosen[:, at]
-    priorities = cluster.pods.priorities(slots)
-    # The most important victim stands first.
-    first = chosen.argmax(axis=0)
-    highest = priorities[first, np.arange(at.shape[0])]
-    starts = cluster.pods.starts(slots)
-    of_highest = chosen & (priorities == highest)
-    earliest = np.where(of_highest, starts, np.inf).min(axis=0)
-    return Order(
-        violations=np.count_nonzero(run.violating[:, at], axis=0),
-        highest_priority=highest,
-        sum_of_priorities=np.where(chosen, priorities + _SHIFT, 0).sum(axis=0),
-        victims=np.count_nonzero(chosen, axis=0),
-        youngest=-earliest,
-    )
-
-
-def _candidate(row: int, parts: Sequence[tuple[DryRun, Int]], cluster: Cluster) -> Candidate:
-    for run, _ in parts:
-        for line in np.flatnonzero(run.rows == row).tolist():
-            slots = run.slots[run.chosen[:, line], line].tolist()
-            victims = tuple(cluster.pods.pod(slot) for slot in slots)
-            return Candidate(row, victims, int(np.count_nonzero(run.violating[:, line])))
-    raise LookupError(f"row {row} is no candidate")
+def candidate(
+    row: int, pod: Pod, cluster: Cluster, predicates: Sequence[tuple[str, Predicate]]
+) -> Candidate:
+    """Return who has to leave one node for a pod, by a dry run on that node alone."""
+    rows: Rows = np.array([row], dtype=np.int64)
+    (run,) = dry_run(pod, cluster, predicates, rows, no_victims=0)
+    slots = run.slots[run.chosen[:, 0], 0].tolist()
+    victims = tuple(cluster.pods.pod(slot) for slot in slots)
+    return Candidate(row, victims, int(np.count_nonzero(run.violating)))

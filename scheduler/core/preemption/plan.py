@@ -5,7 +5,6 @@ Source: kube-scheduler v1.36.3 framework/preemption.Evaluator.Preempt.
 Axes: N rows, C candidate rows.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -13,8 +12,9 @@ from typing import Final
 import numpy as np
 
 from scheduler.core import message
-from scheduler.core.preemption.choose import Candidate, choose
-from scheduler.core.preemption.victims import dry_run
+from scheduler.core.preemption import choose
+from scheduler.core.preemption.choose import Candidate
+from scheduler.core.preemption.outlook import Outlook
 from scheduler.framework.plugin import Predicate
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.objects import Pod
@@ -46,6 +46,7 @@ def plan(
     predicates: Sequence[tuple[str, Predicate]],
     codes: Codes,
     verdicts: Verdicts,
+    outlook: Outlook,
 ) -> Candidate | Refused:
     """Plan the preemption for a pod that fits nowhere.
 
@@ -55,21 +56,20 @@ def plan(
         predicates: The filters that have something to say about it.
         codes: (N,) why it fits nowhere.
         verdicts: The table of the codes.
+        outlook: What is known of its class.
     """
     resolvable = verdicts.resolvable(codes)
     refusal = _not_eligible(pod, cluster, resolvable)
     if refusal is not None:
         return Refused(refusal, keeps_nomination=True)
     rows = np.flatnonzero(resolvable)
-    runs = dry_run(pod, cluster, predicates, rows, verdicts.code(NO_VICTIMS))
-    candidate = choose(pod, runs, cluster)
-    if candidate is not None:
-        return candidate
-    reasons: Counter[str] = Counter()
-    for run in runs:
-        reasons.update(message.counted(run.codes, verdicts))
+    found, criteria = outlook.look(pod, predicates, rows, verdicts.code(NO_VICTIMS))
+    row = choose.best(rows, found, criteria, pod.uid, cluster)
+    if row is not None:
+        return choose.candidate(row, pod, cluster, predicates)
+    reasons = message.counted(found, verdicts)
     nodes = cluster.columns.node_count
-    rest = nodes - sum(int(np.count_nonzero(run.codes)) for run in runs)
+    rest = nodes - int(np.count_nonzero(found))
     if rest:
         reasons[NOT_HELPFUL] += rest
     return Refused(message.fit_error(nodes, reasons.items()), keeps_nomination=False)

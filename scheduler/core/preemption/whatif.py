@@ -29,11 +29,9 @@ class WhatIf:
     ) -> None:
         self._predicates = predicates
         self._changing = [each for _, each in predicates if each.reads is not Reads.NODE]
-        layers = claims.layers_on(rows, pod, cluster)
+        self._claims = claims.layers_on(rows, pod, cluster)
         self._copies = [cluster.hypothesis(rows)]
-        for layer in layers:
-            self._copies[0].change(layer, +1)
-        if layers and not all(each.monotone for each in self._changing):
+        if self._claims and not all(each.monotone for each in self._changing):
             # A rule that more pods can satisfy must also hold when the nominated ones never come.
             self._copies.append(cluster.hypothesis(rows))
 
@@ -43,7 +41,14 @@ class WhatIf:
             copy.change(slots, sign)
 
     def codes(self) -> Codes:
-        """Return, (C,), the verdict on each row with all filters."""
+        """Return, (C,), the verdict on each row with all filters.
+
+        To be asked first, when all that can leave have left: only then the nominated pods come.
+        Host ports are not counted, so a pod that leaves later would free those of a nominated one.
+        """
+        for layer in self._claims:
+            self._copies[0].change(layer, +1)
+        self._claims = []
         codes = judge(self._copies[0], self._predicates)
         for copy in self._copies[1:]:
             codes = np.where(codes == 0, judge(copy, self._predicates), codes)

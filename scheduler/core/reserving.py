@@ -1,0 +1,253 @@
+"""From the choice of a node to the binding: what a pod holds beside room, and what it waits for.
+
+Most pods hold nothing, and their binding is asked for at once. For the others the effects of their
+holds go out first; when all are done and all holds are settled, the binding follows. A hold that
+fails, or is not settled in time, takes the pod off its node again, and it is tried again later.
+
+Source: kube-scheduler v1.36.3 schedule_one.go bindingCycle, handleBindingCycleError.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from scheduler.core import changes, telling
+from scheduler.core.context import Context, reference
+from scheduler.framework.plugin import Hold, Reserve, Undone
+from scheduler.framework.profile import PREEMPTION, Profile
+from scheduler.model.effects import Announce, Bind, BindVolumes, Evict
+from scheduler.model.events import Failure, StorageGone, StorageObserved
+from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim, key
+from scheduler.model.times import Seconds
+from scheduler.state.queue import QueuedPod
+
+__all__ = ["Reserving"]
+
+_NODE: Final = "Node"
+
+
+@dataclass(slots=True, eq=False)
+class _Held:
+    """One hold of a pod, and how far it has come."""
+
+    plugin: str
+    hold: Hold
+    #: When the effect was done plus the patience; `None` before.
+    deadline: Seconds | None = None
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A pod that was placed and cannot be bound yet."""
+
+    queued: QueuedPod
+    node: str
+    held: list[_Held] = field(default_factory=list)
+
+
+class Reserving:
+    """All pods between the choice of their node and the request to bind them."""
+
+    def __init__(self, context: Context, profiles: Mapping[str, Profile]) -> None:
+        self._context = context
+        self._reservers = {
+            name: tuple(each for each in profile.filters if isinstance(each, Reserve))
+            for name, profile in profiles.items()
+        }
+        self._waiting: dict[str, _Waiting] = {}
+        self._concerned: dict[tuple[str, str], dict[str, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def placed(self, queued: QueuedPod, node: str) -> None:
+        """Go on with a pod that was assumed on a node: reserve, or have it bound at once."""
+        held = list(self._holds(queued, node))
+        if not held:
+            self._bind(queued, node)
+            return
+        self._waiting[queued.uid] = _Waiting(queued, node, held)
+        for concern in self._concerns(held, node):
+            self._concerned.setdefault(concern, {})[queued.uid] = None
+        self._context.outbox.extend(each.hold.effect for each in held)
+
+    def done(self, effect: BindVolumes, now: Seconds) -> None:
+        """Go on when an effect of a hold is done."""
+        waiting = self._waiting.get(effect.pod.uid)
+        for each in waiting.held if waiting is not None else ():
+            if each.hold.effect == effect and each.deadline is None:
+                each.deadline = now + each.hold.patience_seconds
+        self._look(effect.pod.uid, now)
+
+    def failed(self, effect: BindVolumes, failure: Failure, now: Seconds) -> None:
+        """Take a pod off its node when an effect of a hold was refused."""
+        waiting = self._waiting.get(effect.pod.uid)
+        for each in waiting.held if waiting is not None else ():
+            if each.hold.effect == effect and waiting is not None:
+                self._give_up(waiting, each.plugin, failure.message, now)
+                return
+
+    def pod(self, uid: str, now: Seconds) -> None:
+        """Look after a pod of which there was news."""
+        waiting = self._waiting.get(uid) if self._waiting else None
+        if waiting is None:
+            return
+        cluster, queued = self._context.cluster, self._context.queue.get(uid)
+        if not cluster.is_assumed(uid) or queued is None or queued.pod.terminating:
+            self._end(waiting, now)
+
+    def node(self, name: str, now: Seconds) -> None:
+        """Look after the pods that wait on a node of which there was news."""
+        self._news(((_NODE, name),), now)
+
+    def storage(self, event: StorageObserved | StorageGone, now: Seconds) -> None:
+        """Look after the pods that wait for a storage object of which there was news."""
+        if not self._waiting:
+            return
+        if isinstance(event, StorageGone):
+            self._news([(event.kind, event.key)], now)
+            return
+        item = event.item
+        concerns = [(type(item).__name__, key(item))]
+        if isinstance(item, PersistentVolume) and item.spec.claim_ref is not None:
+            concerns.append((PersistentVolumeClaim.__name__, item.spec.claim_ref.key))
+        self._news(concerns, now)
+
+    def flush(self, now: Seconds) -> None:
+        """Give up what was waited for too long."""
+        if self._waiting:
+            for waiting in list(self._waiting.values()):
+                if self._deadline(waiting) <= now:
+                    self._look(waiting.queued.uid, now)
+
+    def next_wakeup(self) -> Seconds | None:
+        """Return when `flush` next has something to do; `None` when never."""
+        if not self._waiting:
+            return None
+        moment = min(map(self._deadline, self._waiting.values()))
+        return None if moment == float("inf") else moment
+
+    def spare(self, now: Seconds) -> list[Evict]:
+        """Stop the victims among the pods that wait: they need not be deleted.
+
+        Returns:
+            The evictions that are not asked for any more, because they have happened.
+
+        Source: kube-scheduler v1.36.3 framework/preemption.NewExecutor.
+        """
+        outbox = self._context.outbox
+        spared = [
+            each for each in outbox if isinstance(each, Evict) and each.victim.uid in self._waiting
+        ]
+        for eviction in spared:
+            outbox.remove(eviction)
+            waiting = self._waiting[eviction.victim.uid]
+            pod = waiting.queued.pod
+            self._give_up(waiting, "", f"preempted by {PREEMPTION}", now)
+            outbox.append(
+                Announce(
+                    regarding=eviction.victim,
+                    type="Normal",
+                    reason="Preempted",
+                    action="Preempting",
+                    note=f"Preempted by pod {eviction.preemptor.uid} on node {eviction.node}"
+                    " (in kube-scheduler memory).",
+                    scheduler_name=eviction.scheduler_name,
+                    resource_version=pod.metadata.resource_version,
+                )
+            )
+        return spared
+
+    def _holds(self, queued: QueuedPod, node: str) -> Iterator[_Held]:
+        pod, cluster = queued.pod, self._context.cluster
+        for plugin in self._reservers[pod.spec.scheduler_name]:
+            hold = plugin.reserve(pod, node, cluster)
+            if hold is not None:
+                yield _Held(plugin.name, hold)
+
+    def _bind(self, queued: QueuedPod, node: str) -> None:
+        pod = queued.pod
+        self._context.outbox.append(Bind(reference(pod), node, pod.spec.scheduler_name))
+
+    def _concerns(self, held: Iterable[_Held], node: str) -> set[tuple[str, str]]:
+        return {(_NODE, node), *(concern for each in held for concern in each.hold.concerns)}
+
+    def _news(self, concerns: Iterable[tuple[str, str]], now: Seconds) -> None:
+        if self._waiting:
+            uids = {uid: None for each in concerns for uid in self._concerned.get(each, ())}
+            for uid in uids:
+                self._look(uid, now)
+
+    @staticmethod
+    def _deadline(waiting: _Waiting) -> Seconds:
+        """Return when the first of the holds runs out of patience."""
+        deadlines = [each.deadline for each in waiting.held if each.deadline is not None]
+        return min(deadlines, default=float("inf"))
+
+    def _look(self, uid: str, now: Seconds) -> None:
+        """Find out whether a pod can be bound now, or never on this node."""
+        waiting = self._waiting.get(uid)
+        if waiting is None or any(each.deadline is None for each in waiting.held):
+            return
+        ready = True
+        for each in waiting.held:
+            said = each.hold.settled()
+            if isinstance(said, Undone):
+                self._give_up(waiting, each.plugin, said.reason, now)
+                return
+            if not said and each.deadline is not None and now >= each.deadline:
+                self._give_up(waiting, each.plugin, each.hold.late.reason, now)
+                return
+            ready = ready and said
+        if ready:
+            self._forget(waiting)
+            self._bind(waiting.queued, waiting.node)
+
+    def _give_up(self, waiting: _Waiting, plugin: str, reason: str, now: Seconds) -> None:
+        """Take a pod off its node and try it again after a back-off."""
+        if not self._end(waiting, now):
+            return
+        context, queued = self._context, waiting.queued
+        text = f'running PreBind plugin "{plugin}": {reason}' if plugin else reason
+        context.queue.retry(queued, now)
+        telling.announce_failure(context, queued.pod, text)
+        # The nomination went out with the first effect, whether its status says so already or not.
+        telling.set_condition(context, queued, telling.SCHEDULER_ERROR, text, clear_nomination=True)
+
+    def _end(self, waiting: _Waiting, now: Seconds) -> bool:
+        """Give up everything that a pod holds; tell whether it is still to be scheduled."""
+        context, uid = self._context, waiting.queued.uid
+        self._forget(waiting)
+        for each in waiting.held:
+            each.hold.release()
+        context.binding.pop(uid, None)
+        if not context.cluster.is_assumed(uid):
+            return False
+        left = context.cluster.forget(uid)
+        context.wake(changes.POD_DELETED, left, None, now)
+        queued = context.queue.get(uid)
+        if queued is None:
+            return False
+        if queued.pod.terminating:
+            context.queue.drop(uid, now)
+            return False
+        return True
+
+    def _forget(self, waiting: _Waiting) -> None:
+        uid = waiting.queued.uid
+        del self._waiting[uid]
+        for concern in self._concerns(waiting.held, waiting.node):
+            uids = self._concerned[concern]
+            del uids[uid]
+            if not uids:
+                del self._concerned[concern]
+
+    def check(self) -> None:
+        """Assert the invariants: who waits is assumed, and is found by what it waits for."""
+        for uid, waiting in self._waiting.items():
+            assert self._context.cluster.is_assumed(uid)
+            assert self._context.queue.get(uid) is waiting.queued
+            for concern in self._concerns(waiting.held, waiting.node):
+                assert uid in self._concerned[concern]
+        waiting_uids = {uid for uids in self._concerned.values() for uid in uids}
+        assert waiting_uids == set(self._waiting)

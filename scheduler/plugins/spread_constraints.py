@@ -1,0 +1,271 @@
+"""Topology spread constraints, compiled: what is counted, where, and how uneven it may be.
+
+Source: kube-scheduler v1.36.3 podtopologyspread/common.go, plugin.go.
+
+Axes: n rows of a view.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from scheduler.framework.plugin import Predicate
+from scheduler.framework.verdicts import Verdicts
+from scheduler.model.objects import LabelSelector, Pod, Requirement, TopologySpreadConstraint
+from scheduler.model.selectors import Selector
+from scheduler.plugins.node_affinity import NodeAffinity
+from scheduler.plugins.taint_toleration import TaintToleration
+from scheduler.state import tallies
+from scheduler.state.arrays import Int
+from scheduler.state.census import Census, LabelSet
+from scheduler.state.cluster import Cluster
+from scheduler.state.labels import ABSENT, LabelColumn
+from scheduler.state.nodes import Nodes
+from scheduler.state.tallies import OUTSIDE, Domains, DomainTally, Weights
+from scheduler.state.terms import spelled
+
+__all__ = [
+    "HARD",
+    "HOSTNAME",
+    "SOFT",
+    "SYSTEM_DEFAULTS",
+    "Constraint",
+    "Constraints",
+    "by_domain",
+    "compiled",
+    "counted",
+    "selected",
+]
+
+HARD: Final = "DoNotSchedule"
+SOFT: Final = "ScheduleAnyway"
+HOSTNAME: Final = "kubernetes.io/hostname"
+
+#: Source: kube-scheduler v1.36.3 podtopologyspread systemDefaultConstraints.
+SYSTEM_DEFAULTS: Final = (
+    TopologySpreadConstraint(max_skew=3, topology_key=HOSTNAME, when_unsatisfiable=SOFT),
+    TopologySpreadConstraint(
+        max_skew=5, topology_key="topology.kubernetes.io/zone", when_unsatisfiable=SOFT
+    ),
+)
+
+_HONOR: Final = "Honor"
+_IGNORE: Final = "Ignore"
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """One constraint of a pod."""
+
+    topology_key: str
+    max_skew: int
+    #: Which pods count; `None` selects none.
+    selector: Selector | None
+    min_domains: int
+    #: Whether only nodes count that the pod's node selector and affinity allow.
+    honors_affinity: bool
+    #: Whether only nodes count whose taints the pod tolerates.
+    honors_taints: bool
+
+    def selects(self, pod: Pod) -> bool:
+        """Tell whether a pod has the labels."""
+        return self.selector is not None and self.selector.matches(pod.metadata.labels)
+
+
+def compiled(
+    constraints: Sequence[TopologySpreadConstraint], action: str, pod: Pod
+) -> tuple[Constraint, ...]:
+    """Return the constraints of one kind.
+
+    Args:
+        constraints: Of the pod, or the defaults.
+        action: `HARD` or `SOFT`.
+        pod: Whose labels `matchLabelKeys` refers to.
+
+    Raises:
+        SelectorError: A selector means nothing.
+    """
+    return tuple(
+        Constraint(
+            topology_key=each.topology_key,
+            max_skew=each.max_skew,
+            selector=_selector(each, pod),
+            min_domains=1 if each.min_domains is None else each.min_domains,
+            honors_affinity=(each.node_affinity_policy or _HONOR) == _HONOR,
+            honors_taints=(each.node_taints_policy or _IGNORE) == _HONOR,
+        )
+        for each in constraints
+        if each.when_unsatisfiable == action
+    )
+
+
+class Constraints:
+    """The constraints of one kind that a class of pods has: its own, or the defaults."""
+
+    def __init__(
+        self,
+        pod: Pod,
+        action: str,
+        defaults: Sequence[TopologySpreadConstraint],
+        cluster: Cluster,
+    ) -> None:
+        """Compile the constraints.
+
+        Raises:
+            SelectorError: A selector of the pod means nothing.
+        """
+        own = pod.spec.topology_spread_constraints
+        self._pod = pod
+        self._workloads = cluster.workloads
+        self._defaults = () if own else compiled(defaults, action, pod)
+        self._version = -1
+        self._now = compiled(own, action, pod)
+
+    @property
+    def never(self) -> bool:
+        """Whether there are none, whatever services and controllers there are."""
+        return not self._now and not self._defaults
+
+    def now(self) -> tuple[Constraint, ...]:
+        """Return the constraints as they are; the same object until they change.
+
+        Source: kube-scheduler v1.36.3 podtopologyspread.buildDefaultConstraints.
+        """
+        if not self._defaults:
+            return self._now
+        version = self._workloads.version(self._pod.metadata.namespace)
+        if version != self._version:
+            self._version = version
+            selector = self._workloads.default_selector(self._pod)
+            deduced = () if selector.empty else self._with(selector)
+            if deduced != self._now:
+                self._now = deduced
+        return self._now
+
+    def _with(self, selector: Selector) -> tuple[Constraint, ...]:
+        return tuple(replace(each, selector=selector) for each in self._defaults)
+
+
+def counted(census: Census, namespace: str, selector: Selector | None) -> Weights[LabelSet]:
+    """Return 1 for the pods that a constraint counts.
+
+    Pods that are being deleted do not count, and a selector without requirements counts none.
+
+    Source: kube-scheduler v1.36.3 podtopologyspread.countPodsMatchSelector.
+    """
+    if selector is None or selector.empty:
+        return tallies.of_labels(census, "no pod", lambda _: 0)
+
+    def weigh(looks: LabelSet) -> int:
+        there = looks.namespace == namespace and not looks.leaving
+        return int(there and selector.matches(looks.labels))
+
+    return tallies.of_labels(census, ("counted", namespace, spelled(selector)), weigh)
+
+
+def selected(census: Census, namespace: str, selector: Selector | None) -> Weights[LabelSet]:
+    """Return 1 for the pods that change a constraint's count when they come or go in a what-if.
+
+    Upstream looks neither at the deletion time stamp nor at emptiness of the selector then.
+
+    Source: kube-scheduler v1.36.3 podtopologyspread.updateWithPod.
+    """
+
+    def weigh(looks: LabelSet) -> int:
+        return int(
+            looks.namespace == namespace and selector is not None and selector.matches(looks.labels)
+        )
+
+    return tallies.of_labels(census, ("selected", namespace, spelled(selector)), weigh)
+
+
+def by_domain(
+    constraint: Constraint,
+    required: Sequence[Constraint],
+    pod: Pod,
+    cluster: Cluster,
+) -> DomainTally:
+    """Return the counters of a constraint.
+
+    Args:
+        constraint: The constraint.
+        required: Those whose keys a node must have for its pods to count; where there are none,
+            nodes without the key are a domain too.
+        pod: The incoming pod, whose policies decide which nodes count.
+        cluster: Whose pods count.
+    """
+    spec = pod.spec
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    node_affinity = (spec.node_selector, affinity.required if affinity is not None else None)
+    keys = tuple(dict.fromkeys(each.topology_key for each in required))
+    key: Hashable = (
+        "spread",
+        constraint.topology_key,
+        keys,
+        _encode(node_affinity) if constraint.honors_affinity and any(node_affinity) else b"",
+        _encode(spec.tolerations) if constraint.honors_taints else None,
+    )
+    weights = counted(cluster.pods.census, pod.metadata.namespace, constraint.selector)
+    return tallies.by_domain(
+        weights, key, lambda: _Eligible(constraint, keys, pod, cluster), cluster.columns
+    )
+
+
+class _Eligible(Domains):
+    """The domain of each node for a constraint; nodes that do not count are outside."""
+
+    __slots__ = ("_columns", "_keyed", "_policies")
+
+    def __init__(
+        self, constraint: Constraint, keys: Sequence[str], pod: Pod, cluster: Cluster
+    ) -> None:
+        column = cluster.columns.labels.column
+        super().__init__(column(constraint.topology_key))
+        self._columns = cluster.columns
+        self._keyed: list[LabelColumn] = [column(each) for each in keys]
+        self._policies = _policies(constraint, pod, cluster)
+
+    def of(self, codes: Int) -> Int:
+        # Where keys may be missing, a missing one counts like an empty value.
+        empty = None if self._keyed else self.column.code("")
+        return codes if empty is None else np.where(codes == empty, ABSENT, codes)
+
+    def counted(self, nodes: Nodes) -> Int:
+        counts = self._columns.exists()[nodes.rows]
+        for column in self._keyed:
+            counts &= nodes.label_codes(column) != ABSENT
+        for policy in self._policies:
+            counts &= policy.fits(nodes)
+        return np.where(counts, self.values(nodes), OUTSIDE)
+
+
+def _policies(constraint: Constraint, pod: Pod, cluster: Cluster) -> list[Predicate]:
+    """Return the rules that a node must satisfy for its pods to count.
+
+    Source: kube-scheduler v1.36.3 podtopologyspread.matchNodeInclusionPolicies.
+    """
+    verdicts = Verdicts()
+    found = [
+        NodeAffinity().predicate(pod, cluster, verdicts) if constraint.honors_affinity else None,
+        TaintToleration().predicate(pod, cluster, verdicts) if constraint.honors_taints else None,
+    ]
+    return [each for each in found if each is not None]
+
+
+def _selector(constraint: TopologySpreadConstraint, pod: Pod) -> Selector | None:
+    """Return the selector with what `matchLabelKeys` adds to it; absent stays absent."""
+    given: LabelSelector | None = constraint.label_selector
+    if given is None:
+        return None
+    labels = pod.metadata.labels
+    added = tuple(
+        Requirement(key, "In", [labels[key]])
+        for key in sorted(set(constraint.match_label_keys))
+        if key in labels
+    )
+    return Selector((*added, *Selector.of(given).requirements))

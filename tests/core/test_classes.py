@@ -1,0 +1,54 @@
+"""Classes of equal pods."""
+
+from scheduler.core import classes as module
+from scheduler.core.classes import Classes, class_key
+from scheduler.framework.verdicts import Verdicts
+from scheduler.state.cluster import Cluster
+from tests.support.builders import pod
+from tests.support.cluster import profiles
+
+P = pod("p").cpu("1").label("app", "web")
+
+
+def test_pods_that_differ_in_name_uid_and_status_are_of_one_class():
+    other = pod("q").cpu("1").label("app", "web").created(5).nominated("n1")
+
+    assert class_key(P.build()) == class_key(other.build())
+
+
+def test_pods_that_differ_in_spec_labels_or_namespace_are_of_different_classes():
+    different = [P, P.cpu("2"), P.label("app", "db"), P.namespace("team"), P.priority(1)]
+
+    assert len({class_key(each.build()) for each in different}) == len(different)
+
+
+def made(rows: int = 0) -> Classes:
+    cluster = Cluster()
+    cluster.columns.size = rows
+    return Classes(profiles(), cluster, Verdicts())
+
+
+def get(classes: Classes, builder):
+    return classes.get(builder.build(), class_key(builder.build()))
+
+
+def test_a_class_is_compiled_once():
+    classes = made()
+
+    first = get(classes, P)
+
+    assert get(classes, pod("q").cpu("1").label("app", "web")) is first
+    assert len(classes) == 1
+
+
+def test_the_class_that_was_not_used_for_longest_goes_when_they_take_too_much_memory():
+    classes = made(rows=10**9)
+    first = get(classes, P)
+    for number in range(module._FEWEST - 1):
+        get(classes, P.label("number", str(number)))
+    assert get(classes, P) is first
+
+    get(classes, P.label("one", "more"))
+
+    assert len(classes) == module._FEWEST
+    assert get(classes, P) is first

@@ -1,0 +1,106 @@
+"""Which registrations hear of which events."""
+
+import pytest
+
+from scheduler.framework.cluster_events import Action, ClusterEvent, Resource, Wake, always
+from tests.support.builders import pod
+
+HEARD = [
+    ("the same", ClusterEvent(Resource.NODE, Action.ADD), Resource.NODE, Action.ADD, True),
+    (
+        "one of several actions",
+        ClusterEvent(Resource.NODE, Action.UPDATE_NODE_LABEL),
+        Resource.NODE,
+        Action.ADD | Action.UPDATE_NODE_LABEL,
+        True,
+    ),
+    (
+        "another action",
+        ClusterEvent(Resource.NODE, Action.ADD),
+        Resource.NODE,
+        Action.DELETE,
+        False,
+    ),
+    ("another resource", ClusterEvent(Resource.NODE, Action.ADD), Resource.POD, Action.ADD, False),
+    (
+        "Pod hears of assigned pods",
+        ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE),
+        Resource.POD,
+        Action.DELETE,
+        True,
+    ),
+    (
+        "Pod hears of waiting pods",
+        ClusterEvent(Resource.UNSCHEDULABLE_POD, Action.UPDATE_POD_LABEL),
+        Resource.POD,
+        Action.UPDATE_POD_LABEL,
+        True,
+    ),
+    (
+        "assigned pods only",
+        ClusterEvent(Resource.UNSCHEDULABLE_POD, Action.UPDATE_POD_LABEL),
+        Resource.ASSIGNED_POD,
+        Action.UPDATE_POD_LABEL,
+        False,
+    ),
+    ("everything", ClusterEvent(Resource.NODE, Action.ADD), Resource.ANY, Action.ALL, True),
+    (
+        "a general update, by one who wants a special one",
+        ClusterEvent(Resource.ASSIGNED_POD, Action.UPDATE_OTHER),
+        Resource.POD,
+        Action.UPDATE_POD_LABEL,
+        False,
+    ),
+    (
+        "a general update, by one who wants every update",
+        ClusterEvent(Resource.ASSIGNED_POD, Action.UPDATE_OTHER),
+        Resource.POD,
+        Action.UPDATE,
+        True,
+    ),
+    (
+        "every update but no addition",
+        ClusterEvent(Resource.NODE, Action.ADD),
+        Resource.NODE,
+        Action.UPDATE,
+        False,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("event", "resource", "action", "want"), [pytest.param(*row[1:], id=row[0]) for row in HEARD]
+)
+def test_a_registration_hears_of_an_event(event, resource, action, want):
+    assert event.matched_by(resource, action) is want
+
+
+@pytest.mark.parametrize(
+    ("resource", "action", "label"),
+    [
+        (Resource.NODE, Action.ADD, "NodeAdd"),
+        (Resource.NODE, Action.UPDATE_NODE_TAINT, "NodeUpdateNodeTaint"),
+        (Resource.ASSIGNED_POD, Action.DELETE, "AssignedPodDelete"),
+        (Resource.UNSCHEDULABLE_POD, Action.UPDATE_OTHER, "UnschedulablePodUpdate"),
+    ],
+)
+def test_an_event_has_the_label_that_metrics_carry(resource, action, label):
+    assert ClusterEvent(resource, action).label == label
+
+
+def test_every_single_action_has_a_label():
+    single = [action for action in Action if action.bit_count() == 1]
+
+    labels = {ClusterEvent(Resource.NODE, action).label for action in single}
+
+    assert len(labels) == len(single) == 14
+
+
+def test_update_means_every_action_but_add_and_delete():
+    assert Action.UPDATE | Action.ADD | Action.DELETE == Action.ALL
+    assert not Action.UPDATE & (Action.ADD | Action.DELETE)
+
+
+def test_without_a_hint_every_event_of_the_kind_helps():
+    assert Wake(Resource.NODE, Action.ADD).hint is always
+    assert always(pod("p").build(), None, None)

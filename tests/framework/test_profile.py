@@ -1,0 +1,239 @@
+"""A profile: which plugins judge, in which order, and what wakes whom."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.framework.plugin import (
+    Filter,
+    Gatekeeper,
+    NodeFilter,
+    PostFilter,
+    Predicate,
+    Priority,
+    Reads,
+    Score,
+    normalise_to_max,
+)
+from scheduler.framework.profile import Profile, registrations
+from scheduler.framework.verdicts import Verdict, Verdicts
+from scheduler.model.objects import Node, Pod
+from scheduler.state.arrays import Codes, Scores
+from scheduler.state.cluster import Cluster
+from scheduler.state.nodes import Nodes
+from tests.support.builders import node, pod
+
+
+class Everywhere(Predicate):
+    def codes(self, nodes: Nodes) -> Codes:
+        return np.zeros(len(nodes), dtype=np.uint16)
+
+
+class Rule:
+    """A filter that has something to say about pods with its name as a label."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def predicate(self, pod: Pod, _cluster: Cluster, _verdicts: Verdicts) -> Predicate | None:
+        return Everywhere() if self.name in pod.metadata.labels else None
+
+
+class Constant(Priority):
+    def scores(self, nodes: Nodes) -> Scores:
+        return np.full(len(nodes), 7, dtype=np.int64)
+
+
+class Liking:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def priority(self, pod: Pod, _cluster: Cluster) -> Priority | None:
+        return Constant() if self.name in pod.metadata.labels else None
+
+
+class Gate:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def gate(self, pod: Pod) -> str | None:
+        return "not yet" if self.name in pod.metadata.labels else None
+
+
+class Crowded:
+    """The simple form of a filter: one node at a time."""
+
+    name = "Crowded"
+    reasons = ("", "node(s) had company", "node(s) were not mine")
+
+    def admit(self, _pod: Pod, node: Node, pods: Sequence[Pod]) -> int:
+        if node.metadata.name == "other":
+            return 2
+        return 1 if pods else 0
+
+
+class Waiting:
+    """A plugin that waits for changes."""
+
+    def __init__(self, name: str, *wakes: Wake) -> None:
+        self.name = name
+        self._wakes = wakes
+
+    def wakes(self) -> Sequence[Wake]:
+        return self._wakes
+
+
+def test_filters_are_compiled_in_order_without_those_that_say_nothing():
+    profile = Profile("x", filters=(Rule("c"), Rule("a"), Rule("b")))
+    wanted = pod("p").label("a").label("c").build()
+
+    found = [name for name, _ in profile.predicates(wanted, Cluster(), Verdicts())]
+
+    assert found == ["c", "a"]
+
+
+def test_scores_are_compiled_with_their_weights():
+    profile = Profile("x", scores=((Liking("a"), 3), (Liking("b"), 2)))
+
+    found = [
+        (name, weight)
+        for name, weight, _ in profile.priorities(pod("p").label("a").build(), Cluster())
+    ]
+
+    assert found == [("a", 3)]
+
+
+def test_the_first_gatekeeper_that_objects_is_named():
+    profile = Profile("x", gatekeepers=(Gate("a"), Gate("b"), Gate("c")))
+
+    assert profile.gate(pod("p").label("b").label("c").build()) == ("b", "not yet")
+    assert profile.gate(pod("p").build()) is None
+
+
+def compiled(cluster: Cluster, verdicts: Verdicts) -> Predicate:
+    profile = Profile("x", filters=(Crowded(),))
+    ((name, predicate),) = profile.predicates(pod("p").build(), cluster, verdicts)
+    assert name == "Crowded"
+    return predicate
+
+
+def test_a_filter_of_the_simple_form_judges_node_by_node():
+    cluster, verdicts = Cluster(), Verdicts()
+    for name in ("empty", "full", "other"):
+        cluster.write_node(node(name).build())
+    cluster.place(pod("q").build(), "full")
+    cluster.place(pod("r").build(), "imaginary")
+
+    codes = compiled(cluster, verdicts).codes(cluster.nodes()).tolist()
+
+    assert codes[0] == codes[3] == 0
+    assert verdicts[codes[1]] == Verdict("Crowded", ("node(s) had company",), resolvable=True)
+    assert verdicts[codes[2]] == Verdict("Crowded", ("node(s) were not mine",), resolvable=True)
+
+
+def test_a_filter_of_the_simple_form_sees_the_pods_that_would_be_there():
+    cluster, verdicts = Cluster(), Verdicts()
+    cluster.write_node(node("full").build())
+    cluster.place(pod("q").build(), "full")
+    predicate = compiled(cluster, verdicts)
+    there = cluster.hypothesis(np.array([0]))
+
+    there.change(np.array([cluster.pods.slot("uid:default/q")]), -1)
+
+    assert predicate.codes(there).tolist() == [0]
+    assert not predicate.fits(cluster.nodes()).any()
+
+
+def test_a_filter_of_the_simple_form_may_read_anything():
+    predicate = compiled(Cluster(), Verdicts())
+
+    assert predicate.reads is Reads.CLUSTER
+    assert not predicate.monotone
+
+
+# Registrations
+
+
+def actions(plugin: Waiting) -> list[tuple[Resource, Action]]:
+    return [(wake.resource, wake.action) for _, wake in registrations([plugin])]
+
+
+def test_what_a_plugin_waits_for_is_registered_under_its_name():
+    wakes = (Wake(Resource.POD, Action.DELETE), Wake(Resource.NODE, Action.UPDATE_NODE_LABEL))
+
+    assert registrations([Waiting("A", *wakes), Waiting("B")]) == (("A", wakes[0]), ("A", wakes[1]))
+
+
+def test_who_waits_for_new_nodes_hears_of_every_taint_too():
+    assert actions(Waiting("A", Wake(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL))) == [
+        (Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
+        (Resource.NODE, Action.UPDATE_NODE_TAINT),
+    ]
+
+
+def test_who_waits_for_taints_anyway_is_asked_about_them():
+    wakes = [
+        Wake(Resource.NODE, Action.ADD),
+        Wake(Resource.NODE, Action.UPDATE_NODE_TAINT, lambda *_: False),
+    ]
+
+    assert len(actions(Waiting("A", *wakes))) == 2
+
+
+def test_who_does_not_wait_for_new_nodes_hears_nothing_of_taints():
+    assert len(actions(Waiting("A", Wake(Resource.NODE, Action.UPDATE_NODE_ALLOCATABLE)))) == 1
+    assert len(actions(Waiting("A", Wake(Resource.POD, Action.ADD)))) == 1
+
+
+# The forms of a plugin
+
+
+def test_a_plugin_is_known_by_what_it_can_do():
+    kinds = (Filter, NodeFilter, Score, Gatekeeper, PostFilter)
+
+    def can(plugin: object) -> list[type]:
+        return [kind for kind in kinds if isinstance(plugin, kind)]
+
+    assert can(Rule("a")) == [Filter]
+    assert can(Crowded()) == [NodeFilter]
+    assert can(Liking("a")) == [Score]
+    assert can(Gate("a")) == [Gatekeeper]
+
+
+def test_a_predicate_that_says_no_more_passes_prepares_nothing_and_fits_where_it_has_no_code():
+    cluster = Cluster()
+    cluster.write_node(node("n1").build())
+
+    assert Everywhere().prepare() == 0
+    assert Everywhere().only is None
+    assert Everywhere().fits(cluster.nodes()).tolist() == [True]
+
+
+def test_a_priority_that_says_no_more_keeps_its_raw_scores():
+    raw = np.array([3, 9])
+
+    assert Constant().normalise(raw).tolist() == [3, 9]
+    assert Constant().token() is None
+    assert Constant().prepare() == 0
+
+
+def scaled(*raw: int, reverse: bool = False) -> list[int]:
+    return normalise_to_max(np.array(raw, dtype=np.int64), reverse=reverse).tolist()
+
+
+def test_the_best_score_becomes_100_the_others_their_share_rounded_down():
+    assert scaled(0, 1, 2, 3) == [0, 33, 66, 100]
+
+
+def test_reversed_scores_leave_what_is_missing_to_100():
+    assert scaled(0, 1, 2, 3, reverse=True) == [100, 67, 34, 0]
+
+
+def test_scores_of_0_stay_or_become_100_when_reversed():
+    assert scaled(0, 0) == [0, 0]
+    assert scaled(0, 0, reverse=True) == [100, 100]
+
+
+def test_no_scores_stay_no_scores():
+    assert scaled() == []

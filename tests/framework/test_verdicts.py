@@ -1,0 +1,67 @@
+"""The table of verdicts."""
+
+import numpy as np
+
+from scheduler.framework import verdicts as module
+from scheduler.framework.verdicts import FITS, NO_NODE, Verdict, Verdicts
+
+FULL = Verdict("NodeResourcesFit", ("Too many pods", "Insufficient cpu"), resolvable=True)
+CORDONED = Verdict("NodeUnschedulable", ("node(s) were unschedulable",), resolvable=False)
+
+
+def test_equal_verdicts_have_one_code_and_none_is_the_code_of_a_fit():
+    table = Verdicts()
+
+    first, second = table.code(FULL), table.code(CORDONED)
+
+    assert table.code(Verdict(FULL.plugin, FULL.reasons, resolvable=True)) == first
+    assert len({first, second, FITS, NO_NODE}) == 4
+    assert table[first] == FULL
+
+
+def test_the_same_reason_may_be_resolvable_on_one_node_and_not_on_another():
+    table = Verdicts()
+    hopeless = Verdict(FULL.plugin, FULL.reasons, resolvable=False)
+
+    assert table.code(FULL) != table.code(hopeless)
+
+
+def test_resolvable_codes_are_told_apart():
+    table = Verdicts()
+    codes = np.array([FITS, table.code(FULL), table.code(CORDONED), NO_NODE], dtype=np.uint16)
+
+    assert table.resolvable(codes).tolist() == [False, True, False, False]
+
+
+def test_verdicts_that_are_met_later_are_told_apart_too():
+    table = Verdicts()
+    table.resolvable(np.array([FITS], dtype=np.uint16))
+
+    codes = np.array([table.code(CORDONED), table.code(FULL)], dtype=np.uint16)
+
+    assert table.resolvable(codes).tolist() == [False, True]
+
+
+def test_a_verdict_reads_as_plugin_and_reasons():
+    assert str(FULL) == "NodeResourcesFit: Too many pods, Insufficient cpu"
+
+
+def test_codes_stay_within_16_bits_however_many_verdicts_are_met():
+    table = Verdicts()
+    for number in range(module._MOST + 100):
+        code = table.code(Verdict("A", (f"claim {number} not found",), resolvable=False))
+
+    other = table.code(Verdict("B", ("x", "y"), resolvable=True))
+
+    assert max(code, other) < NO_NODE
+    assert (table[code].plugin, table[code].resolvable) == ("A", False)
+    assert (table[other].plugin, table[other].resolvable) == ("B", True)
+
+
+def test_a_verdict_that_is_known_keeps_its_code_when_the_table_is_full():
+    table = Verdicts()
+    first = table.code(FULL)
+    for number in range(module._MOST):
+        table.code(Verdict("A", (str(number),), resolvable=False))
+
+    assert table.code(FULL) == first

@@ -1,0 +1,83 @@
+"""Safety and liveness over random histories of a world that changes around the machine."""
+
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.model.objects import Pod
+from tests.properties.happenings import act, digests, lived
+from tests.properties.world import World
+from tests.support import oracles
+from tests.support.oracles import View
+
+actions = st.tuples(
+    st.integers(0, 2**16), st.integers(0, 99), st.integers(0, 99), st.integers(0, 99)
+)
+histories = st.lists(actions, min_size=30, max_size=120)
+
+#: Whether to look further than in an ordinary run: `pytest --hypothesis-profile=deep`.
+DEEP = settings.default.max_examples > 100
+
+
+def could_be_helped(view: View, wanted: Pod) -> bool:
+    """Tell whether a pod fits, or could make room for itself."""
+    return bool(oracles.feasible(view, wanted)) or not isinstance(
+        oracles.preemption(view, wanted), str
+    )
+
+
+def ends_well(world: World) -> None:
+    """Assert what must hold when everything has come to rest."""
+    world.quiesce()
+    assert world.forgotten(could_be_helped) == []
+    world.believes_the_truth()
+    assert world.machine.cluster.assumed == 0
+    assert world.machine.numbers().preempting == 0
+    assert world.machine.cluster.leaving == 0
+
+
+@settings(max_examples=4000 if DEEP else 60)
+@given(histories)
+def test_every_history_is_safe_and_ends_well(drawn):
+    world = World()
+    for action in drawn:
+        act(world, action)
+    ends_well(world)
+
+
+@pytest.mark.parametrize("seed", range(400 if DEEP else 16))
+def test_a_long_history_is_safe_and_ends_well(seed):
+    ends_well(lived(seed))
+
+
+@pytest.mark.parametrize("seed", range(1000, 1400 if DEEP else 1008))
+def test_where_nobody_interferes_no_node_is_ever_overfull(seed):
+    ends_well(lived(seed, foreign=False))
+
+
+def test_the_same_history_asks_for_the_same_effects():
+    first = digests()
+
+    assert first == digests()
+    assert len(set(first)) == 3
+
+
+def test_the_order_of_sets_decides_nothing():
+    program = "from tests.properties.happenings import digests; print(digests())"
+    environment = {"PYTHONPATH": ":".join(path for path in sys.path if path) or "."}
+
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**environment, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+        for seed in ("1", "2")
+    ]
+
+    assert said == [str(digests())] * 2

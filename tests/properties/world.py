@@ -1,0 +1,327 @@
+"""A world that changes at random around the real machine.
+
+The world is what an API server has: nodes, pods, budgets, and effects that wait to be carried out.
+The machine hears of it late: pods, nodes and budgets come over streams of their own, each in
+order, none in step with the others. Effects of one pod are carried out in the order in which they
+were asked for, those of different pods in any order; they happen, fail, or happen without an
+answer that can be relied on. Only of a binding the answer is always true, however late it comes.
+
+An *action* is four small numbers, so a list of actions is a whole history: it can be drawn, shrunk
+and pasted into a test. After each decision the world compares it with the slow oracle, and what
+the machine keeps per class with a full pass.
+"""
+
+import hashlib
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+
+from scheduler.core.classes import PodClass
+from scheduler.core.machine import Machine
+from scheduler.framework.profile import Profile
+from scheduler.framework.verdicts import Verdicts
+from scheduler.model.decisions import Attempt, Failed, Placed, Preempting, Unschedulable
+from scheduler.model.effects import (
+    Announce,
+    Bind,
+    ClearNomination,
+    Effect,
+    Evict,
+    Nominate,
+    PodRef,
+    SetCondition,
+)
+from scheduler.model.events import (
+    BudgetGone,
+    BudgetObserved,
+    EffectDone,
+    EffectFailed,
+    Event,
+    Failure,
+    FailureKind,
+    PodGone,
+    PodObserved,
+)
+from scheduler.model.objects import Node, Pod, PodDisruptionBudget
+from scheduler.state.backoff import Backoff
+from scheduler.state.transitions import Phase
+from tests.support import oracles
+from tests.support.builders import EPOCH, OURS, PodBuilder
+from tests.support.cluster import profiles
+from tests.support.oracles import View
+
+SAID: Final = "no new claims to deallocate, preemption: "
+PROFILES: Final[dict[str, Profile]] = profiles()
+
+
+class World:
+    """Everything there is, and the machine that hears of it."""
+
+    def __init__(self, *, foreign: bool = True) -> None:
+        self.machine = Machine(PROFILES, Backoff())
+        self.now = float(EPOCH)
+        self.nodes: dict[str, Node] = {}
+        self.pods: dict[str, Pod] = {}
+        self.budgets: dict[str, PodDisruptionBudget] = {}
+        #: The budgets that the machine has heard of.
+        self.known_budgets: dict[str, PodDisruptionBudget] = {}
+        self.streams: list[deque[Event]] = [deque(), deque(), deque()]
+        self.waiting: list[Effect] = []
+        #: Bindings that happened and were not answered yet.
+        self.late: list[Effect] = []
+        self.effects: list[Effect] = []
+        #: Victims that were asked to leave and were not told to have stayed.
+        self.asked: set[str] = set()
+        #: Whether others bind, and nodes shrink or go: then no node's room is promised.
+        self.foreign = foreign
+        self.count = 0
+
+    # Writing --------------------------------------------------------------------------------------
+
+    def new_name(self, prefix: str) -> str:
+        self.count += 1
+        return f"{prefix}{self.count}"
+
+    def put(self, new: Pod) -> None:
+        """Write a pod, with a new version."""
+        self.count += 1
+        seen = PodBuilder(new).version(self.count).build()
+        self.pods[seen.uid] = seen
+        self.streams[0].append(PodObserved(seen))
+
+    def change(self, uid: str, how: Callable[[PodBuilder], PodBuilder]) -> None:
+        if uid in self.pods:
+            self.put(how(PodBuilder(self.pods[uid])).build())
+
+    def remove(self, uid: str) -> None:
+        gone = self.pods.pop(uid)
+        self.streams[0].append(PodGone(gone.key, gone.uid))
+
+    def some(self, number: int, which: Callable[[Pod], bool]) -> Pod | None:
+        found = [each for each in self.pods.values() if which(each)]
+        return found[number % len(found)] if found else None
+
+    def hear(self, event: Event) -> None:
+        match event:
+            case BudgetObserved(told):
+                self.known_budgets[told.metadata.name] = told
+            case BudgetGone(key):
+                self.known_budgets.pop(key.partition("/")[2], None)
+        self._take(self.machine.observe(event, self.now).effects)
+
+    # Effects ------------------------------------------------------------------------------------
+
+    def _take(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Evict):
+                assert effect.victim.uid not in self.asked, f"{effect.victim} was asked before"
+                self.asked.add(effect.victim.uid)
+        self.effects += effects
+        self.waiting += effects
+
+    def next_effect(self, number: int) -> Effect | None:
+        """Take an effect that no earlier one about the same pod stands before."""
+        heads: dict[str, Effect] = {}
+        for effect in self.waiting:
+            heads.setdefault(_about(effect).uid, effect)
+        if not heads:
+            return None
+        effect = list(heads.values())[number % len(heads)]
+        self.waiting.remove(effect)
+        return effect
+
+    def answer(self, effect: Effect, kind: FailureKind | None) -> None:
+        if kind is None:
+            changed = not isinstance(effect, Evict) or effect.victim.uid in self.pods
+            event: Event = EffectDone(effect, changed=changed)
+        else:
+            event = EffectFailed(effect, Failure(kind, "no"))
+            if isinstance(effect, Evict):
+                self.asked.discard(effect.victim.uid)
+        self._take(self.machine.observe(event, self.now).effects)
+
+    def happen(self, effect: Effect) -> FailureKind | None:
+        """Do what the API server does; return why it does not."""
+        if isinstance(effect, Announce):
+            return None
+        found = self.pods.get(_about(effect).uid)
+        if isinstance(effect, Evict):
+            return self._evict(found)
+        if found is None:
+            return FailureKind.GONE
+        return self._write(effect, found)
+
+    def _evict(self, found: Pod | None) -> None:
+        if found is not None and not found.terminating:
+            self.change(found.uid, lambda p: p.preempted())
+        if found is not None and not found.spec.node_name:
+            self.remove(found.uid)
+
+    def _write(self, effect: Effect, found: Pod) -> FailureKind | None:
+        match effect:
+            case Bind(node=where):
+                if found.spec.node_name == where:
+                    return None
+                if found.spec.node_name or found.terminating:
+                    return FailureKind.CONFLICT
+                self.change(found.uid, lambda p: p.on(where).not_started().nominated(""))
+                self._has_room(found.uid, where)
+            case Nominate(node=where):
+                self.change(found.uid, lambda p: p.nominated(where))
+            case ClearNomination():
+                self.change(found.uid, lambda p: p.nominated(""))
+            case SetCondition(reason=why, message=text, clear_nomination=clear):
+                self.change(found.uid, lambda p: _told(p, why, text, clear=clear))
+        return None
+
+    def _has_room(self, uid: str, where: str) -> None:
+        """Assert that what we bound fits its node, where nobody interferes."""
+        if self.foreign:
+            return
+        others = [
+            each
+            for each in self.pods.values()
+            if each.spec.node_name == where and not each.terminal and each.uid != uid
+        ]
+        assert oracles.judge(self.pods[uid], self.nodes[where], oracles.Guests(others)) is None
+
+    # Decisions ----------------------------------------------------------------------------------
+
+    def decided(self) -> Attempt | None:
+        """Let the machine decide; compare the decision with the oracle's."""
+        self.machine.flush(self.now)
+        view = View.of(self.machine, self.known_budgets.values())
+        known = {queued.uid: queued.pod for queued in self.machine.queue}
+        attempt = self.machine.step(self.now)
+        if attempt is None:
+            return None
+        wanted = known[attempt.pod.uid]
+        assert not wanted.terminating
+        self._agrees(view, wanted, attempt)
+        self._take(attempt.effects)
+        return attempt
+
+    def _agrees(self, view: View, wanted: Pod, attempt: Attempt) -> None:
+        decision = attempt.decision
+        assert not isinstance(decision, Failed), decision
+        if not view.nodes:
+            assert decision == Unschedulable("no nodes available to schedule pods")
+            return
+        fits = oracles.feasible(view, wanted)
+        if fits:
+            assert isinstance(decision, Placed), (decision, fits)
+            assert decision.node in fits
+            self._is_best(wanted, decision.node, fits)
+            return
+        message = oracles.unschedulable(view, wanted)
+        found = oracles.preemption(view, wanted)
+        if isinstance(found, str):
+            assert decision == Unschedulable(f"{message} {SAID}{found}")
+            return
+        assert isinstance(decision, Preempting), (decision, found)
+        chosen = {each.node: each for each in found}[decision.node]
+        assert [ref.uid for ref in decision.victims] == [victim.uid for victim in chosen.victims]
+        assert (decision.violations, decision.message) == (chosen.violations, message)
+        assert all(victim.priority < wanted.priority for victim in chosen.victims)
+
+    def _is_best(self, wanted: Pod, node_name: str, fits: list[str]) -> None:
+        """Assert that a node has the highest total that a full pass over all nodes finds."""
+        state = self.machine.cluster
+        # The pod is assumed by now; a full pass must not see it.
+        state.forget(wanted.uid)
+        fresh = PodClass(wanted, PROFILES[OURS], state, Verdicts())
+        rows = np.array(sorted(state.columns.row(name) for name in fits), dtype=np.int64)
+        totals = sum(fresh.scoring.weighted(rows).values()) if rows.shape[0] > 1 else rows * 0
+        best = {state.columns.names[row] for row in rows[totals == totals.max()].tolist()}
+        state.assume(wanted, node_name)
+        assert node_name in best
+
+    # The end ------------------------------------------------------------------------------------
+
+    def quiesce(self) -> None:
+        """Let everything come to rest: all news heard, all effects done, nobody terminating."""
+        for _ in range(200):
+            before = len(self.effects), self.count
+            self._come_to_rest()
+            if (len(self.effects), self.count) == before:
+                return
+        raise AssertionError("the world does not come to rest")
+
+    def _come_to_rest(self) -> None:
+        while True:
+            for stream in self.streams:
+                while stream:
+                    self.hear(stream.popleft())
+            while self.late:
+                self.answer(self.late.pop(), None)
+            effect = self.next_effect(0)
+            if effect is not None:
+                self.answer(effect, self.happen(effect))
+            elif not self._end_terminating():
+                self.now += 2.0
+                if self.decided() is None and self._nobody_backs_off():
+                    return
+
+    def _end_terminating(self) -> bool:
+        found = [each.uid for each in self.pods.values() if each.terminating]
+        for uid in found:
+            self.remove(uid)
+        return bool(found)
+
+    def _nobody_backs_off(self) -> bool:
+        return all(queued.phase is not Phase.BACKOFF for queued in self.machine.queue)
+
+    def forgotten(self, helped: Callable[[View, Pod], object]) -> list[str]:
+        """Return who waits for an event although it could be helped by what the machine knows."""
+        view = View.of(self.machine, self.known_budgets.values())
+        return [
+            queued.pod.key
+            for queued in self.machine.queue
+            if queued.phase is Phase.UNSCHEDULABLE and helped(view, queued.pod)
+        ]
+
+    def believes_the_truth(self) -> None:
+        """Assert that the machine knows what there is, now that everything was heard."""
+        cluster = self.machine.cluster
+        where = {uid: each.spec.node_name for uid, each in self.pods.items() if not each.terminal}
+        placed = {uid: cluster.node_of(uid) or "" for uid in where}
+        assert placed == where
+        assert len(cluster.pods) - len(cluster.nominations) == sum(map(bool, where.values()))
+        rows = cluster.columns.nodes
+        assert {each.metadata.name: each for each in rows if each is not None} == self.nodes
+        nominated = {
+            uid: each.status.nominated_node_name
+            for uid, each in self.pods.items()
+            if each.status.nominated_node_name and where.get(uid) == "" and not _gated(each)
+        }
+        claims = {claim.pod.uid: claim.node for claim in cluster.nominations}
+        assert claims == nominated
+
+    def digest(self) -> str:
+        """Return a text that is equal where the same effects were asked for in the same order."""
+        return hashlib.sha256("\n".join(map(repr, self.effects)).encode()).hexdigest()
+
+
+def _about(effect: Effect) -> PodRef:
+    match effect:
+        case Evict(victim=ref):
+            return ref
+        case Announce(regarding=ref):
+            return ref
+        case _:
+            return effect.pod
+
+
+def _told(builder: PodBuilder, why: str, text: str, *, clear: bool) -> PodBuilder:
+    told = builder.condition("PodScheduled", "False", why, text)
+    return told.nominated("") if clear else told
+
+
+def _foreign(each: Pod) -> bool:
+    return each.spec.scheduler_name != OURS
+
+
+def _gated(each: Pod) -> bool:
+    return bool(each.spec.scheduling_gates) and not _foreign(each)

@@ -1,0 +1,92 @@
+"""A scheduling queue for tests: pods by name, and no class or plugin that matters."""
+
+from collections.abc import Iterable
+
+from scheduler.model.objects import Pod
+from scheduler.state.backoff import Backoff
+from scheduler.state.queue import Judge, QueuedPod, SchedulingQueue
+from scheduler.state.transitions import Phase
+from tests.support.builders import PodBuilder, pod
+
+T0 = 1000.0
+FIT = frozenset({"NodeResourcesFit"})
+NOBODY: frozenset[str] = frozenset()
+
+
+def gate(waiting: Pod) -> str | None:
+    """Keep pods with scheduling gates out."""
+    return "SchedulingGates" if waiting.spec.scheduling_gates else None
+
+
+def everybody(_pod: Pod, _rejectors: frozenset[str]) -> bool:
+    """Judge that an event helps every pod."""
+    return True
+
+
+def nobody(_pod: Pod, _rejectors: frozenset[str]) -> bool:
+    """Judge that an event helps no pod."""
+    return False
+
+
+def only(*names: str) -> Judge:
+    """Judge that an event helps these pods only."""
+
+    def judge(waiting: Pod, _rejectors: frozenset[str]) -> bool:
+        return waiting.metadata.name in names
+
+    return judge
+
+
+class Queue:
+    """The real queue, spoken to by names."""
+
+    def __init__(self, backoff: Backoff | None = None) -> None:
+        self.real = SchedulingQueue(backoff or Backoff(), gate)
+
+    def add(self, *wanted: str | PodBuilder, now: float = T0, key: bytes | None = None) -> None:
+        for each in wanted:
+            builder = pod(each) if isinstance(each, str) else each
+            own = builder.build()
+            self.real.add(own, key or own.uid.encode(), now, "UnschedulablePodAdd")
+
+    def update(self, builder: PodBuilder, judge: Judge = nobody, now: float = T0) -> None:
+        own = builder.build()
+        self.real.update(own, own.uid.encode(), now, judge, "UnschedulablePodUpdate")
+
+    def pop(self, now: float = T0) -> QueuedPod:
+        queued = self.real.pop(now)
+        assert queued is not None
+        return queued
+
+    def rejected(
+        self, name: str, rejectors: frozenset[str] = FIT, now: float = T0, **options: bytes
+    ) -> None:
+        """Add a pod whose attempt was a verdict."""
+        self.add(name, now=now, **options)
+        self.real.reject(self.pop(now), rejectors, now)
+
+    def held(self, name: str, now: float = T0) -> QueuedPod:
+        """Add a pod whose preemption is being carried out."""
+        self.add(name, now=now)
+        queued = self.pop(now)
+        self.real.hold(queued, FIT, now)
+        return queued
+
+    def failed(self, name: str, now: float = T0) -> None:
+        """Add a pod whose attempt was an error."""
+        self.add(name, now=now)
+        self.real.retry(self.pop(now), now)
+
+    def phase(self, name: str) -> Phase | None:
+        queued = self.real.get(f"uid:default/{name}")
+        return None if queued is None else queued.phase
+
+    def phases(self, names: Iterable[str]) -> list[Phase | None]:
+        return [self.phase(name) for name in names]
+
+    def order(self, now: float = T0) -> list[str]:
+        """Pop until nothing is left; return the names."""
+        names = []
+        while (queued := self.real.pop(now)) is not None:
+            names.append(queued.pod.metadata.name)
+        return names

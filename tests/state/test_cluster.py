@@ -1,0 +1,344 @@
+"""The cluster: assume, confirm, forget; claims, budgets, leaving pods."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from scheduler.model.quantity import QuantityError
+from scheduler.state.cluster import Cluster
+from tests.support.builders import budget, namespace, node, pod
+
+P = pod("p").cpu("1").build()
+CPU = 0
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    made = Cluster()
+    made.write_node(node("n1").cpu("4").build())
+    made.write_node(node("n2").cpu("4").build())
+    yield made
+    made.check()
+
+
+def used(cluster: Cluster, name: str) -> int:
+    row = cluster.columns.row(name)
+    assert row is not None
+    return cluster.columns.requested(CPU)[row]
+
+
+def test_an_observed_pod_takes_room_on_its_node(cluster):
+    assert cluster.place(P, "n1") is None
+
+    assert (used(cluster, "n1"), cluster.node_of(P.uid)) == (1000, "n1")
+    assert cluster.placed(P.uid) is P
+
+
+def test_a_repeat_counts_once(cluster):
+    cluster.place(P, "n1")
+
+    assert cluster.place(P, "n1") is P
+
+    assert used(cluster, "n1") == 1000
+
+
+def test_a_new_state_of_the_same_shape_keeps_its_place(cluster):
+    cluster.place(P, "n1")
+    later = pod("p").cpu("1").label("app", "x").build()
+
+    assert cluster.place(later, "n1") is P
+
+    assert cluster.placed(P.uid) is later
+
+
+def test_a_resized_pod_takes_its_new_room(cluster):
+    cluster.place(P, "n1")
+
+    assert cluster.place(pod("p").cpu("3").build(), "n1") is P
+
+    assert used(cluster, "n1") == 3000
+
+
+def test_a_pod_that_is_seen_elsewhere_moves(cluster):
+    cluster.place(P, "n1")
+
+    cluster.place(P, "n2")
+
+    assert (used(cluster, "n1"), used(cluster, "n2")) == (0, 1000)
+
+
+def test_a_pod_that_is_gone_takes_no_room(cluster):
+    cluster.place(P, "n1")
+
+    assert cluster.remove(P.uid) is P
+
+    assert used(cluster, "n1") == 0
+    assert cluster.node_of(P.uid) is None
+    assert cluster.remove(P.uid) is None
+
+
+def test_an_assumed_pod_takes_room_and_says_where_it_is(cluster):
+    cluster.assume(P, "n1")
+
+    assert (used(cluster, "n1"), cluster.assumed, cluster.is_assumed(P.uid)) == (1000, 1, True)
+    placed = cluster.placed(P.uid)
+    assert placed is not None
+    assert placed.spec.node_name == "n1"
+
+
+def test_an_assumed_pod_is_confirmed_by_being_observed(cluster):
+    cluster.assume(P, "n1")
+
+    cluster.place(pod("p").cpu("1").on("n1").build(), "n1")
+
+    assert (used(cluster, "n1"), cluster.assumed) == (1000, 0)
+
+
+def test_an_assumed_pod_that_is_observed_elsewhere_moves_there(cluster):
+    cluster.assume(P, "n1")
+
+    cluster.place(pod("p").cpu("1").on("n2").build(), "n2")
+
+    assert (used(cluster, "n1"), used(cluster, "n2"), cluster.assumed) == (0, 1000, 0)
+
+
+def test_a_forgotten_pod_gives_its_room_back(cluster):
+    cluster.assume(P, "n1")
+
+    left = cluster.forget(P.uid)
+
+    assert left is not None
+    assert left.spec.node_name == "n1"
+    assert (used(cluster, "n1"), cluster.assumed) == (0, 0)
+
+
+def test_only_an_assumed_pod_can_be_forgotten(cluster):
+    cluster.place(P, "n1")
+
+    with pytest.raises(ValueError, match="is not assumed and cannot be forgotten"):
+        cluster.forget(P.uid)
+
+
+def test_a_pod_on_a_node_cannot_be_assumed(cluster):
+    cluster.place(P, "n1")
+
+    with pytest.raises(ValueError, match=r"pod default/p \(.*\) is on a node"):
+        cluster.assume(P, "n2")
+
+
+def test_an_odd_request_changes_nothing(cluster):
+    cluster.place(P, "n1")
+
+    with pytest.raises(QuantityError):
+        cluster.place(pod("p").cpu("lots").build(), "n1")
+    with pytest.raises(QuantityError):
+        cluster.nominate(pod("q").cpu("lots").build(), "n1")
+
+    assert used(cluster, "n1") == 1000
+    assert cluster.placed(P.uid) is P
+
+
+def test_an_odd_node_changes_nothing(cluster):
+    with pytest.raises(QuantityError):
+        cluster.write_node(node("n1").cpu("lots").build())
+
+    found = cluster.columns.node("n1")
+    assert found is not None
+    assert found.status.allocatable["cpu"] == "4"
+
+
+# Claims
+
+
+def test_a_claim_takes_no_room_in_the_columns(cluster):
+    cluster.nominate(P, "n1")
+
+    assert used(cluster, "n1") == 0
+    assert cluster.nominations.node(P.uid) == "n1"
+    assert cluster.placed(P.uid) is None
+
+
+def test_a_newer_claim_replaces_the_older_one(cluster):
+    cluster.nominate(P, "n1")
+    cluster.nominate(P, "n2")
+
+    assert [claim.node for claim in cluster.nominations] == ["n2"]
+
+
+def test_a_withdrawn_claim_is_gone(cluster):
+    cluster.nominate(P, "n1")
+
+    cluster.withdraw(P.uid)
+
+    assert len(cluster.nominations) == 0
+    assert P.uid not in cluster.pods
+
+
+def test_withdrawing_does_not_touch_a_pod_on_a_node(cluster):
+    cluster.place(P, "n1")
+
+    cluster.withdraw(P.uid)
+
+    assert used(cluster, "n1") == 1000
+
+
+def test_a_pod_that_takes_its_place_has_no_claim_any_more(cluster):
+    cluster.nominate(P, "n1")
+
+    cluster.assume(P, "n2")
+
+    assert len(cluster.nominations) == 0
+
+
+# Nodes
+
+
+def test_pods_of_a_node_that_is_gone_still_count_when_it_returns(cluster):
+    cluster.place(P, "n1")
+
+    cluster.erase_node("n1")
+    cluster.write_node(node("n1").cpu("4").build())
+
+    assert used(cluster, "n1") == 1000
+
+
+def test_the_last_state_of_a_node_is_returned(cluster):
+    before = cluster.columns.node("n1")
+
+    assert cluster.write_node(node("n1").cpu("8").build()) is before
+    assert cluster.write_node(node("n3").build()) is None
+    assert cluster.erase_node("n3") is not None
+    assert cluster.erase_node("n3") is None
+
+
+# Leaving pods
+
+
+def test_a_pod_that_was_asked_to_leave_leaves_by_preemption(cluster):
+    cluster.place(P, "n1")
+
+    cluster.note_leaving(P.uid)
+
+    assert cluster.leaves(P)
+    assert cluster.leaves_by_preemption(P)
+    assert cluster.leaving == 1
+
+
+def test_a_pod_that_stays_after_all_does_not_leave(cluster):
+    cluster.place(P, "n1")
+    cluster.note_leaving(P.uid)
+
+    cluster.note_staying(P.uid)
+
+    assert not cluster.leaves(P)
+
+
+def test_a_resized_pod_that_was_asked_to_leave_still_leaves(cluster):
+    cluster.place(P, "n1")
+    cluster.note_leaving(P.uid)
+
+    cluster.place(pod("p").cpu("2").build(), "n1")
+
+    assert cluster.leaves(P)
+
+
+def test_a_pod_that_is_gone_is_not_leaving(cluster):
+    cluster.place(P, "n1")
+    cluster.note_leaving(P.uid)
+
+    cluster.remove(P.uid)
+
+    assert cluster.leaving == 0
+
+
+LEAVING = {
+    "deleted by somebody": (pod("x").terminating(), True, False),
+    "preempted by a scheduler": (pod("x").preempted(), True, True),
+    "a stale condition": (
+        pod("x").condition("DisruptionTarget", "True", "PreemptionByScheduler"),
+        False,
+        False,
+    ),
+    "evicted for another reason": (
+        pod("x").terminating().condition("DisruptionTarget", "True", "EvictionByEvictionAPI"),
+        True,
+        False,
+    ),
+    "a condition that is not true": (
+        pod("x").terminating().condition("DisruptionTarget", "False", "PreemptionByScheduler"),
+        True,
+        False,
+    ),
+    "running": (pod("x"), False, False),
+}
+
+
+@pytest.mark.parametrize(("builder", "leaves", "by_preemption"), LEAVING.values(), ids=LEAVING)
+def test_the_status_of_a_pod_tells_whether_it_leaves(cluster, builder, leaves, by_preemption):
+    found = builder.build()
+
+    assert cluster.leaves(found) is leaves
+    assert cluster.leaves_by_preemption(found) is by_preemption
+
+
+# Budgets and namespaces
+
+
+def protected(cluster: Cluster, uid: str) -> tuple[str, ...]:
+    slot = cluster.pods.slot(uid)
+    assert slot is not None
+    return cluster.budgets.sets.values[int(cluster.pods.protection(slot))]
+
+
+def test_a_budget_that_comes_later_protects_the_pods_that_are_there(cluster):
+    cluster.place(pod("web").label("app", "web").build(), "n1")
+
+    cluster.write_budget(budget("b").selects(app="web").build())
+
+    assert protected(cluster, "uid:default/web") == ("default/b",)
+
+
+def test_a_pod_that_comes_later_is_protected_too(cluster):
+    cluster.write_budget(budget("b").selects(app="web").build())
+
+    cluster.place(pod("web").label("app", "web").build(), "n1")
+
+    assert protected(cluster, "uid:default/web") == ("default/b",)
+
+
+def test_a_pod_that_gets_other_labels_is_protected_by_other_budgets(cluster):
+    cluster.write_budget(budget("b").selects(app="web").build())
+    cluster.place(pod("web").label("app", "web").build(), "n1")
+
+    cluster.place(pod("web").label("app", "db").build(), "n1")
+
+    assert protected(cluster, "uid:default/web") == ()
+
+
+def test_a_budget_that_is_gone_protects_nobody(cluster):
+    cluster.write_budget(budget("b").selects(app="web").build())
+    cluster.place(pod("web").label("app", "web").build(), "n1")
+
+    cluster.erase_budget("default/b")
+    cluster.erase_budget("default/never-there")
+
+    assert protected(cluster, "uid:default/web") == ()
+
+
+def test_namespaces_are_known_by_their_labels(cluster):
+    cluster.write_namespace(namespace("team", tier="gold"))
+    assert cluster.namespaces["team"] == {"tier": "gold"}
+
+    cluster.erase_namespace("team")
+    cluster.erase_namespace("team")
+    assert cluster.namespaces == {}
+
+
+def test_the_invariants_are_really_checked(cluster):
+    cluster.place(P, "n1")
+    cluster.columns.requested(CPU).add(0, 1)
+
+    with pytest.raises(AssertionError):
+        cluster.check()
+
+    cluster.columns.requested(CPU).add(0, -1)

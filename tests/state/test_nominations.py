@@ -1,0 +1,102 @@
+"""Claims, and which of them a pod has to respect."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from scheduler.state.cluster import Cluster
+from tests.support.builders import node, pod
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    made = Cluster()
+    for name in ("n1", "n2", "n3"):
+        made.write_node(node(name).build())
+    yield made
+    made.check()
+
+
+def claim(cluster: Cluster, name: str, where: str, priority: int = 10) -> None:
+    cluster.nominate(pod(name).priority(priority).build(), where)
+
+
+def respected(cluster: Cluster, priority: int, uid: str = "uid:default/p") -> dict[str, list[str]]:
+    """Return, by node, the names of the pods whose claims count, oldest first."""
+    rows, layers = cluster.nominations.layers(priority, uid)
+    return {
+        cluster.columns.names[row]: [
+            cluster.pods.pod(int(layer[place])).metadata.name
+            for layer in layers
+            if layer[place] >= 0
+        ]
+        for place, row in enumerate(rows.tolist())
+    }
+
+
+def test_without_claims_there_is_nothing_to_respect(cluster):
+    assert respected(cluster, 0) == {}
+
+
+def test_claims_of_higher_and_equal_priority_count(cluster):
+    claim(cluster, "higher", "n1", priority=11)
+    claim(cluster, "equal", "n1", priority=10)
+    claim(cluster, "lower", "n1", priority=9)
+
+    assert respected(cluster, 10) == {"n1": ["higher", "equal"]}
+
+
+def test_the_own_claim_does_not_count(cluster):
+    claim(cluster, "p", "n1")
+    claim(cluster, "q", "n1")
+
+    assert respected(cluster, 10) == {"n1": ["q"]}
+
+
+def test_claims_are_layered_oldest_first_by_row(cluster):
+    for name, where in (("a", "n3"), ("b", "n1"), ("c", "n3"), ("d", "n3"), ("e", "n1")):
+        claim(cluster, name, where)
+
+    rows, layers = cluster.nominations.layers(10, "")
+
+    assert rows.tolist() == [0, 2]
+    assert len(layers) == 3
+    assert respected(cluster, 10) == {"n1": ["b", "e"], "n3": ["a", "c", "d"]}
+
+
+def test_a_claim_that_is_made_again_is_the_latest(cluster):
+    claim(cluster, "a", "n1")
+    claim(cluster, "b", "n1")
+    claim(cluster, "a", "n1")
+
+    assert respected(cluster, 10) == {"n1": ["b", "a"]}
+    assert [each.pod.metadata.name for each in cluster.nominations.on_node("n1")] == ["b", "a"]
+
+
+def test_a_claim_on_an_unknown_node_counts_when_the_node_appears(cluster):
+    claim(cluster, "a", "n9")
+    assert respected(cluster, 10) == {}
+
+    cluster.write_node(node("n9").build())
+
+    assert respected(cluster, 10) == {"n9": ["a"]}
+
+
+def test_a_claim_is_found_by_the_uid_of_its_pod(cluster):
+    claim(cluster, "a", "n1")
+
+    found = cluster.nominations.get("uid:default/a")
+    assert found is not None
+    assert (found.node, cluster.nominations.node("uid:default/a")) == ("n1", "n1")
+    assert cluster.nominations.get("nobody") is None
+    assert cluster.nominations.node("nobody") is None
+
+
+def test_a_withdrawn_claim_counts_no_more(cluster):
+    claim(cluster, "a", "n1")
+    assert respected(cluster, 10) == {"n1": ["a"]}
+
+    cluster.withdraw("uid:default/a")
+
+    assert respected(cluster, 10) == {}
+    assert len(cluster.nominations) == 0

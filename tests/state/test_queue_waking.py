@@ -1,0 +1,342 @@
+"""Who is woken by what: events, own changes, the periodic flush, gates, and held preemptors."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from scheduler.state.transitions import Phase
+from tests.state.queues import FIT, T0, Queue, everybody, nobody, only
+from tests.support.builders import pod
+
+PORTS = frozenset({"NodePorts"})
+LATER = T0 + 60
+
+
+@pytest.fixture
+def queue() -> Iterator[Queue]:
+    made = Queue()
+    yield made
+    made.real.check()
+
+
+# Events
+
+
+def test_a_rejected_pod_waits_for_an_event(queue):
+    queue.rejected("p")
+    queue.real.flush(LATER)
+
+    assert queue.phase("p") is Phase.UNSCHEDULABLE
+    assert not queue.real.ready()
+
+
+def test_an_event_wakes_the_pods_that_it_helps(queue):
+    for name in ("a", "b", "c"):
+        queue.rejected(name)
+
+    assert queue.real.wake(only("a", "c"), LATER, "NodeAdd") == 2
+
+    assert queue.phases("abc") == [Phase.ACTIVE, Phase.UNSCHEDULABLE, Phase.ACTIVE]
+
+
+def test_an_event_is_judged_by_the_plugins_that_rejected(queue):
+    queue.rejected("fit", FIT)
+    queue.rejected("ports", PORTS)
+
+    queue.real.wake(lambda _, rejectors: rejectors == PORTS, LATER, "AssignedPodDelete")
+
+    assert queue.phases(["fit", "ports"]) == [Phase.UNSCHEDULABLE, Phase.ACTIVE]
+
+
+def test_pods_of_one_class_and_one_verdict_are_judged_once(queue):
+    for name in ("a", "b", "c"):
+        queue.rejected(name, key=b"class")
+    asked = []
+
+    def judge(waiting, rejectors):
+        asked.append(waiting.metadata.name)
+        return True
+
+    assert queue.real.wake(judge, LATER, "NodeAdd") == 3
+    assert len(asked) == 1
+    assert queue.phases("abc") == [Phase.ACTIVE] * 3
+
+
+def test_pods_of_one_class_and_different_verdicts_are_judged_apart(queue):
+    queue.rejected("a", FIT, key=b"class")
+    queue.rejected("b", PORTS, key=b"class")
+
+    assert queue.real.wake(lambda _, rejectors: rejectors == FIT, LATER, "NodeAdd") == 1
+    assert queue.phases("ab") == [Phase.ACTIVE, Phase.UNSCHEDULABLE]
+
+
+def test_a_dropped_pod_is_not_judged(queue):
+    queue.rejected("p")
+    queue.real.drop("uid:default/p", T0)
+
+    assert queue.real.wake(everybody, LATER, "NodeAdd") == 0
+
+
+def test_waking_a_pod_that_does_not_wait_does_nothing(queue):
+    queue.add("p")
+    queued = queue.real.get("uid:default/p")
+    assert queued is not None
+
+    queue.real.wake_one(queued, T0, "NodeAdd")
+
+    assert queued.phase is Phase.ACTIVE
+    assert queue.order() == ["p"]
+
+
+# Own changes
+
+
+def test_an_own_change_that_helps_wakes_the_pod(queue):
+    queue.rejected("p")
+
+    queue.update(pod("p").label("a", "b"), only("p"), LATER)
+
+    assert queue.phase("p") is Phase.ACTIVE
+    assert queue.pop(LATER).pod.metadata.labels == {"a": "b"}
+
+
+def test_an_own_change_that_does_not_help_is_taken_over(queue):
+    queue.rejected("p")
+
+    queue.update(pod("p").label("a", "b"), nobody, LATER)
+    assert queue.phase("p") is Phase.UNSCHEDULABLE
+
+    queue.real.wake(lambda waiting, _: waiting.metadata.labels == {"a": "b"}, LATER, "NodeAdd")
+    assert queue.phase("p") is Phase.ACTIVE
+
+
+def test_an_own_change_does_not_wake_others_of_the_class(queue):
+    queue.rejected("p", key=b"class")
+    queue.rejected("q", key=b"class")
+
+    queue.update(pod("p"), everybody, LATER)
+
+    assert queue.phases("pq") == [Phase.ACTIVE, Phase.UNSCHEDULABLE]
+
+
+def test_a_change_of_an_active_pod_is_taken_over_where_it_stands(queue):
+    queue.add("p", "q")
+
+    queue.update(pod("p").label("a", "b"), everybody)
+
+    assert queue.order() == ["p", "q"]
+
+
+def test_a_change_of_a_pod_in_back_off_does_not_shorten_it(queue):
+    queue.failed("p")
+
+    queue.update(pod("p").label("a", "b"), everybody)
+
+    assert queue.phase("p") is Phase.BACKOFF
+
+
+# Gates
+
+
+def test_a_gated_pod_is_not_tried(queue):
+    queue.add(pod("p").gated("a", "b"))
+
+    assert queue.phase("p") is Phase.GATED
+    assert not queue.real.ready()
+
+
+def test_no_event_wakes_a_gated_pod(queue):
+    queue.add(pod("p").gated("a"))
+
+    queue.real.wake(everybody, LATER, "NodeAdd")
+    queue.real.flush(T0)
+    queue.real.flush(T0 + 1000)
+
+    assert queue.phase("p") is Phase.GATED
+
+
+def test_a_pod_whose_last_gate_is_removed_is_active(queue):
+    queue.add(pod("p").gated("a", "b"))
+
+    queue.update(pod("p").gated("b"))
+    assert queue.phase("p") is Phase.GATED
+
+    queue.update(pod("p"))
+    assert queue.phase("p") is Phase.ACTIVE
+
+
+def test_a_gate_keeps_out_whoever_wakes_the_pod(queue):
+    queue.rejected("p")
+    queue.update(pod("p").gated("a"), everybody, LATER)
+
+    assert queue.phase("p") is Phase.GATED
+
+
+# The periodic flush
+
+
+def test_a_pod_that_nothing_wakes_is_tried_after_five_minutes(queue):
+    queue.real.flush(T0)
+    queue.rejected("p", now=T0 + 1)
+
+    for now in range(int(T0) + 2, int(T0) + 302):
+        queue.real.flush(now)
+    assert queue.phase("p") is Phase.UNSCHEDULABLE
+
+    for now in range(int(T0) + 302, int(T0) + 332):
+        queue.real.flush(now)
+    assert queue.phase("p") is Phase.ACTIVE
+    assert queue.pop(T0 + 340).flushed
+
+
+def test_leftovers_are_looked_for_every_thirty_seconds(queue):
+    queue.real.flush(T0)
+    queue.rejected("p", now=T0 - 300.5)
+
+    queue.real.flush(T0 + 29.9)
+    assert queue.phase("p") is Phase.UNSCHEDULABLE
+
+    queue.real.flush(T0 + 30)
+    assert queue.phase("p") is Phase.ACTIVE
+
+
+def test_a_flushed_pod_that_fails_again_is_no_longer_flushed(queue):
+    queue.real.flush(T0)
+    queue.rejected("p")
+    queue.real.flush(T0 + 400)
+    queued = queue.pop(T0 + 400)
+    assert queued.flushed
+
+    queue.real.reject(queued, FIT, T0 + 400)
+
+    assert not queued.flushed
+
+
+def test_only_pods_that_waited_long_enough_are_flushed(queue):
+    queue.real.flush(T0)
+    queue.rejected("old", now=T0)
+    queue.rejected("new", now=T0 + 200)
+
+    queue.real.flush(T0 + 310)
+
+    assert queue.phases(["old", "new"]) == [Phase.ACTIVE, Phase.UNSCHEDULABLE]
+
+
+# Preemptors whose preemption is being carried out
+
+
+def test_a_held_preemptor_is_not_tried(queue):
+    queue.held("p")
+    queue.real.wake(everybody, LATER, "AssignedPodDelete")
+    queue.real.flush(T0)
+    queue.real.flush(T0 + 1000)
+
+    assert queue.phase("p") is Phase.PREEMPTING
+    assert not queue.real.ready()
+
+
+def test_a_released_preemptor_waits_for_its_victims(queue):
+    queued = queue.held("p")
+
+    queue.real.release(queued, LATER, retry=False)
+    assert queue.phase("p") is Phase.UNSCHEDULABLE
+
+    queue.real.wake(everybody, LATER, "AssignedPodDelete")
+    assert queue.phase("p") is Phase.ACTIVE
+
+
+def test_an_event_during_the_hold_is_not_lost(queue):
+    queued = queue.held("p")
+    queue.real.wake(only("p"), T0, "AssignedPodDelete")
+
+    queue.real.release(queued, LATER, retry=False)
+
+    assert queue.phase("p") is Phase.ACTIVE
+
+
+def test_an_event_during_the_hold_that_does_not_help_changes_nothing(queue):
+    queued = queue.held("p")
+    queue.real.wake(nobody, T0, "AssignedPodDelete")
+
+    queue.real.release(queued, LATER, retry=False)
+
+    assert queue.phase("p") is Phase.UNSCHEDULABLE
+
+
+def test_an_own_change_during_the_hold_is_not_lost(queue):
+    queued = queue.held("p")
+    queue.update(pod("p").label("a", "b"), everybody)
+
+    queue.real.release(queued, LATER, retry=False)
+
+    assert queue.phase("p") is Phase.ACTIVE
+
+
+def test_a_preemptor_that_is_woken_early_still_backs_off(queue):
+    queued = queue.held("p")
+    queue.real.wake(everybody, T0, "AssignedPodDelete")
+
+    queue.real.release(queued, T0, retry=False)
+
+    assert queue.phase("p") is Phase.BACKOFF
+
+
+def test_a_preemptor_that_shall_try_again_is_active_at_once(queue):
+    queued = queue.held("p")
+
+    queue.real.release(queued, T0, retry=True)
+
+    assert queue.phase("p") is Phase.ACTIVE
+
+
+def test_a_preemptor_whose_preemption_failed_backs_off_and_comes_back(queue):
+    queued = queue.held("p")
+
+    queue.real.fail_held(queued, T0)
+    assert queue.phase("p") is Phase.BACKOFF
+
+    queue.real.flush(T0 + 2)
+    assert queue.phase("p") is Phase.ACTIVE
+
+
+def test_a_preemptor_cannot_be_released_twice(queue):
+    queued = queue.held("p")
+    queue.real.release(queued, LATER, retry=True)
+
+    queue.real.release(queued, LATER, retry=False)
+    queue.real.fail_held(queued, LATER)
+
+    assert queue.phase("p") is Phase.ACTIVE
+
+
+def test_a_held_preemptor_can_be_dropped(queue):
+    queued = queue.held("p")
+
+    queue.real.drop("uid:default/p", T0)
+    queue.real.release(queued, T0, retry=True)
+
+    assert queue.phase("p") is None
+    assert not queue.real.ready()
+
+
+# Bindings
+
+
+def test_a_pod_that_is_being_bound_is_not_tried(queue):
+    queue.add("p")
+    queue.real.assumed(queue.pop(), T0)
+    queue.real.wake(everybody, LATER, "NodeAdd")
+
+    assert queue.phase("p") is Phase.BINDING
+    assert not queue.real.ready()
+
+
+def test_a_pod_whose_binding_failed_backs_off(queue):
+    queue.add("p")
+    queued = queue.pop()
+    queue.real.assumed(queued, T0)
+
+    queue.real.retry(queued, T0)
+
+    assert queue.phase("p") is Phase.BACKOFF
+    assert not queue.real.ready()

@@ -1,0 +1,321 @@
+"""A cluster in memory around the real machine: the tests' stand-in for API server and informers.
+
+    cluster = Cluster(node("n1").cpu("4"), pod("low").on("n1").cpu("2").priority(1))
+    decision = cluster.schedule(pod("high").cpu("4").priority(10))
+
+Effects are carried out at once and come back as outcomes, and every change is observed at once,
+unless a test says otherwise: `hold` keeps effects of a kind until they are `done` or `fail`,
+`lag` keeps the news back until `catch_up`. After every call the machine checks its invariants.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import singledispatchmethod
+from textwrap import dedent
+from typing import Any
+
+from msgspec.structs import replace
+
+from scheduler.config import load
+from scheduler.core.context import Bound
+from scheduler.core.machine import Machine
+from scheduler.framework.profile import Profile
+from scheduler.model import times
+from scheduler.model.decisions import Attempt, Decision
+from scheduler.model.effects import (
+    Announce,
+    Bind,
+    ClearNomination,
+    Effect,
+    Evict,
+    Nominate,
+    PodRef,
+    SetCondition,
+)
+from scheduler.model.events import (
+    BudgetGone,
+    BudgetObserved,
+    EffectDone,
+    EffectFailed,
+    Event,
+    Failure,
+    FailureKind,
+    NamespaceObserved,
+    NodeGone,
+    NodeObserved,
+    PodGone,
+    PodObserved,
+)
+from scheduler.model.objects import Condition, LocalObject, Node, Pod, PodDisruptionBudget
+from scheduler.plugins import registry
+from scheduler.state.backoff import Backoff
+from scheduler.state.transitions import Phase
+from tests.support.builders import EPOCH, NodeBuilder, PodBuilder
+
+__all__ = ["Cluster", "failure", "profiles"]
+
+Something = Any  # a builder, or an API object
+_HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+
+def profiles(config: str = "") -> dict[str, Profile]:
+    """Return the profiles of a configuration, given without its first two lines."""
+    settings = load.parse(_HEAD + dedent(config), source="test") if config else load.defaults()
+    return registry.profiles(settings)
+
+
+def failure(kind: FailureKind = FailureKind.REFUSED, message: str = "no") -> Failure:
+    """Return a reason why an effect did not happen."""
+    return Failure(kind, message)
+
+
+class Cluster:
+    """What there is, the machine that decides about it, and everything that it asked for."""
+
+    def __init__(
+        self,
+        *objects: Something,
+        config: str = "",
+        using: Mapping[str, Profile] | None = None,
+        backoff: Backoff | None = None,
+    ) -> None:
+        self.machine = Machine(using or profiles(config), backoff or Backoff())
+        self.now: float = EPOCH + 1000.0
+        #: The pods that there are, by uid, as the API server has them.
+        self.pods: dict[str, Pod] = {}
+        self.attempts: list[Attempt] = []
+        #: All effects that were asked for, in order.
+        self.effects: list[Effect] = []
+        self.bound: list[Bound] = []
+        #: Effects that wait for the test to say how they end.
+        self.held: list[Effect] = []
+        #: Why the last observed object was ignored.
+        self.refused = ""
+        self._holding: tuple[type[Effect], ...] = ()
+        self._news: list[Event] | None = None
+        self._version = 0
+        self.add(*objects)
+
+    # What happens outside -----------------------------------------------------------------------
+
+    def add(self, *objects: Something) -> None:
+        """Create objects, or replace them by their new states."""
+        for each in objects:
+            self._take(each.build() if hasattr(each, "build") else each)
+
+    update = add
+
+    @singledispatchmethod
+    def _take(self, thing: object) -> None:
+        raise TypeError(f"no API object: {thing!r}")
+
+    @_take.register
+    def _(self, thing: Pod) -> None:
+        self._version += 1
+        given = thing.metadata.resource_version or str(self._version)
+        seen = replace(thing, metadata=replace(thing.metadata, resource_version=given))
+        self.pods[seen.uid] = seen
+        self._tell(PodObserved(seen))
+
+    @_take.register
+    def _(self, thing: Node) -> None:
+        self._tell(NodeObserved(thing))
+
+    @_take.register
+    def _(self, thing: PodDisruptionBudget) -> None:
+        self._tell(BudgetObserved(thing))
+
+    @_take.register
+    def _(self, thing: LocalObject) -> None:
+        self._tell(NamespaceObserved(thing))
+
+    def change(self, name: str, how: Callable[[PodBuilder], PodBuilder]) -> None:
+        """Change a pod as somebody else would."""
+        old = self.pod(name)
+        changed = how(PodBuilder(old)).meta(resource_version="")
+        self.add(changed)
+
+    def delete(self, name: str) -> None:
+        """Let a pod be gone."""
+        gone = self.pods.pop(self.pod(name).uid)
+        self._tell(PodGone(gone.key, gone.uid))
+
+    def delete_node(self, name: str) -> None:
+        """Let a node be gone; its pods stay."""
+        self._tell(NodeGone(name))
+
+    def delete_budget(self, key: str) -> None:
+        """Let a budget be gone."""
+        self._tell(BudgetGone(key))
+
+    def finish_terminating(self) -> None:
+        """Let every terminating pod be gone."""
+        for each in [each for each in self.pods.values() if each.terminating]:
+            self.delete(each.key)
+
+    # Time ---------------------------------------------------------------------------------------
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass, and the machine move what has waited long enough."""
+        self.now += seconds
+        self.machine.flush(self.now)
+        self.machine.check()
+
+    # Decisions ----------------------------------------------------------------------------------
+
+    def schedule(self, wanted: Something) -> Decision:
+        """Create a pod and decide until it had its turn; return the decision about it."""
+        self.add(wanted)
+        uid = (wanted.build() if hasattr(wanted, "build") else wanted).uid
+        while (attempt := self.step()) is not None:
+            if attempt.pod.uid == uid:
+                return attempt.decision
+        raise AssertionError("the pod had no turn")
+
+    def step(self, *, explain: bool = False) -> Attempt | None:
+        """Decide for the next pod and carry out what it takes."""
+        attempt = self.machine.step(self.now, explain=explain)
+        if attempt is not None:
+            self.attempts.append(attempt)
+            self._carry_out(attempt.effects)
+        self.machine.check()
+        return attempt
+
+    def drain(self, most: int = 1000) -> list[Attempt]:
+        """Decide until no pod waits for its turn."""
+        before = len(self.attempts)
+        for _ in range(most):
+            if self.step() is None:
+                return self.attempts[before:]
+        raise AssertionError(f"still not quiet after {most} attempts")
+
+    # Effects ------------------------------------------------------------------------------------
+
+    def hold(self, *kinds: type[Effect]) -> None:
+        """Keep effects of these kinds from now on until the test says how they end."""
+        self._holding = kinds
+
+    def done(self, effect: Effect | None = None, *, changed: bool = True) -> None:
+        """Let a held effect happen, the oldest if none is named."""
+        effect = self._released(effect)
+        if changed:
+            self._happen(effect)
+        self.observe(EffectDone(effect, changed=changed))
+
+    def fail(self, effect: Effect | None = None, kind: FailureKind = FailureKind.REFUSED) -> None:
+        """Let a held effect fail, the oldest if none is named."""
+        self.observe(EffectFailed(self._released(effect), failure(kind)))
+
+    def _released(self, effect: Effect | None) -> Effect:
+        chosen = self.held[0] if effect is None else effect
+        self.held.remove(chosen)
+        return chosen
+
+    def lag(self) -> None:
+        """Keep the news of changes back from now on; outcomes still arrive."""
+        self._news = [] if self._news is None else self._news
+
+    def catch_up(self) -> None:
+        """Deliver the news that was kept back."""
+        news, self._news = self._news or [], None
+        for event in news:
+            self.observe(event)
+
+    def _tell(self, event: Event) -> None:
+        if self._news is None:
+            self.observe(event)
+        else:
+            self._news.append(event)
+
+    def observe(self, event: Event) -> None:
+        """Hand an event to the machine and carry out what it asks for."""
+        reaction = self.machine.observe(event, self.now)
+        self.bound += reaction.bound
+        self.refused = reaction.refused
+        self.machine.check()
+        self._carry_out(reaction.effects)
+
+    def _carry_out(self, effects: tuple[Effect, ...]) -> None:
+        self.effects += effects
+        for effect in effects:
+            if isinstance(effect, self._holding):
+                self.held.append(effect)
+            else:
+                self._happen(effect)
+                self.observe(EffectDone(effect))
+
+    def _happen(self, effect: Effect) -> None:
+        """Change the objects as the API server would."""
+        match effect:
+            case Bind(pod=ref, node=where):
+                self._alter(ref, lambda pod: pod.on(where).not_started().nominated(""))
+            case Nominate(pod=ref, node=where):
+                self._alter(ref, lambda pod: pod.nominated(where))
+            case ClearNomination(pod=ref) | SetCondition(pod=ref, clear_nomination=True):
+                self._alter(ref, lambda pod: pod.nominated(""))
+            case Evict(victim=ref):
+                self._alter(ref, self._evicted)
+            case SetCondition(pod=ref, reason=why, message=text):
+                self._alter(ref, lambda pod: pod.condition("PodScheduled", "False", why, text))
+            case Announce():
+                pass
+
+    def _evicted(self, victim: PodBuilder) -> PodBuilder:
+        stamped = victim.meta(deletion_timestamp=times.stamp(self.now))
+        target = Condition("DisruptionTarget", "True", "PreemptionByScheduler")
+        return stamped.status(conditions=[*victim.object.status.conditions, target])
+
+    def _alter(self, ref: PodRef, how: Callable[[PodBuilder], PodBuilder]) -> None:
+        pod = self.pods.get(ref.uid)
+        if pod is not None:
+            self.add(how(PodBuilder(pod)).meta(resource_version=""))
+
+    # Questions ----------------------------------------------------------------------------------
+
+    def pod(self, name: str) -> Pod:
+        """Return a pod by name, or by namespace and name, as the API server has it."""
+        key = name if "/" in name else f"default/{name}"
+        return next(each for each in self.pods.values() if each.key == key)
+
+    def ref(self, name: str) -> PodRef:
+        """Return the reference to a pod, there or not."""
+        key = name if "/" in name else f"default/{name}"
+        return PodRef(*key.split("/"), f"uid:{key}")
+
+    def refs(self, *names: str) -> tuple[PodRef, ...]:
+        """Return the references to some pods."""
+        return tuple(self.ref(name) for name in names)
+
+    def phase(self, name: str) -> Phase | None:
+        """Return where a pod waits; `None` when it is not in the queue."""
+        queued = self.machine.queue.get(self.ref(name).uid)
+        return None if queued is None else queued.phase
+
+    def claims(self) -> dict[str, str]:
+        """Return the claims by name of the pod."""
+        claims = self.machine.cluster.nominations
+        return {claim.pod.metadata.name: claim.node for claim in claims}
+
+    def asked(self, *kinds: type[Effect]) -> list[Effect]:
+        """Return the effects of some kinds that were asked for, in order."""
+        return [effect for effect in self.effects if isinstance(effect, kinds)]
+
+    def evicted(self) -> list[str]:
+        """Return the names of the pods that were asked to leave, in order."""
+        return [effect.victim.name for effect in self.effects if isinstance(effect, Evict)]
+
+    def forget_effects(self) -> None:
+        """Start to record anew."""
+        self.effects.clear()
+
+    def woken_by(self, *changed: NodeBuilder | PodBuilder) -> list[str]:
+        """Return the names of the parked pods that these new states wake, in name order."""
+        before = self._parked()
+        self.add(*changed)
+        return sorted(before - self._parked())
+
+    def _parked(self) -> set[str]:
+        return {
+            queued.pod.metadata.name
+            for queued in self.machine.queue
+            if queued.phase is Phase.UNSCHEDULABLE
+        }

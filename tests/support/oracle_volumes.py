@@ -1,0 +1,359 @@
+"""The four volume rules in their plainest form: one node, one pod, one volume after the other.
+
+Slow and obvious on purpose; the real rules are held against it. Nothing is shared with them but
+the objects and the selectors.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from scheduler.model import quantity, selectors
+from scheduler.model.objects import LabelSelector, Node, NodeSelector, Pod, Volume
+from scheduler.model.selectors import Selector, SelectorError
+from scheduler.model.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Storage,
+    StorageClass,
+    VolumeAttachment,
+    key,
+)
+
+Reasons = tuple[str, ...]
+DISK = "node(s) had no available disk"
+IN_USE = (
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
+    "already in-use by another pod"
+)
+FULL = "node(s) exceed max volume count"
+ZONE = "node(s) had no available volume zone"
+UNREACHABLE = "node(s) didn't match PersistentVolume's node affinity"
+NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
+NO_ROOM = "node(s) did not have enough free storage"
+NO_SUCH = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+ZONES = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The pod is refused before any node is looked at."""
+
+    reason: str
+
+
+@dataclass
+class World:
+    """A cluster, as lists."""
+
+    nodes: list[Node]
+    #: Pods by the name of their node.
+    pods: dict[str, list[Pod]]
+    items: list[Storage] = field(default_factory=list)
+
+    def find(self, kind: type[Any], name: str) -> Any:
+        found = [each for each in self.items if isinstance(each, kind) and key(each) == name]
+        return found[-1] if found else None
+
+    def all(self, kind: type[Any]) -> list[Any]:
+        return [each for each in self.items if isinstance(each, kind)]
+
+    def without(self, node: str, gone: Iterable[Pod], come: Iterable[Pod]) -> "World":
+        """Return the world with other pods on one node."""
+        uids = {pod.uid for pod in gone}
+        there = [pod for pod in self.pods.get(node, []) if pod.uid not in uids]
+        return World(self.nodes, {**self.pods, node: [*there, *come]}, self.items)
+
+
+def claim_names(pod: Pod) -> list[str]:
+    names = []
+    for each in pod.spec.volumes:
+        if each.persistent_volume_claim is not None:
+            names.append(each.persistent_volume_claim.claim_name)
+        elif each.ephemeral is not None:
+            names.append(f"{pod.metadata.name}-{each.name}")
+    return names
+
+
+def plain_claim_names(pod: Pod) -> list[str]:
+    found = (each.persistent_volume_claim for each in pod.spec.volumes)
+    return [each.claim_name for each in found if each is not None]
+
+
+# VolumeRestrictions ---------------------------------------------------------------------------
+
+
+def restrictions(world: World, pod: Pod, node: Node) -> Reasons | Refused:
+    """Judge one node; the pods on other nodes count for claims."""
+    alone = set()
+    for name in plain_claim_names(pod):
+        claim = world.find(PersistentVolumeClaim, f"{pod.metadata.namespace}/{name}")
+        if claim is None:
+            return Refused(f'persistentvolumeclaim "{name}" not found')
+        if "ReadWriteOncePod" in claim.spec.access_modes:
+            alone.add(name)
+    here = world.pods.get(node.metadata.name, [])
+    if any(
+        clash(mine, other) for mine in pod.spec.volumes for p in here for other in p.spec.volumes
+    ):
+        return (DISK,)
+    known = {each.metadata.name for each in world.nodes}
+    for name in alone:
+        for where, pods in world.pods.items():
+            for other in pods:
+                same = other.metadata.namespace == pod.metadata.namespace
+                if where in known and same and name in plain_claim_names(other):
+                    return (IN_USE,)
+    return ()
+
+
+def clash(a: Volume, b: Volume) -> bool:
+    """Tell whether two mounts on one node exclude each other."""
+    if a.gce_persistent_disk and b.gce_persistent_disk:
+        x, y = a.gce_persistent_disk, b.gce_persistent_disk
+        return x.pd_name == y.pd_name and not (x.read_only and y.read_only)
+    if a.aws_elastic_block_store and b.aws_elastic_block_store:
+        return a.aws_elastic_block_store.volume_id == b.aws_elastic_block_store.volume_id
+    if a.iscsi and b.iscsi:
+        return a.iscsi.iqn == b.iscsi.iqn and not (a.iscsi.read_only and b.iscsi.read_only)
+    if a.rbd and b.rbd:
+        same = (a.rbd.pool, a.rbd.image) == (b.rbd.pool, b.rbd.image)
+        shared = any(each in b.rbd.monitors for each in a.rbd.monitors)
+        return same and shared and not (a.rbd.read_only and b.rbd.read_only)
+    return False
+
+
+# NodeVolumeLimits -----------------------------------------------------------------------------
+
+
+def limits(world: World, pod: Pod, node: Node) -> Reasons:
+    """Judge one node; all claims of the pod must be there."""
+    csi_node = world.find(CSINode, node.metadata.name)
+    most = {}
+    for driver in (csi_node.spec.drivers or ()) if csi_node else ():
+        if driver.allocatable is not None and driver.allocatable.count is not None:
+            most[driver.name] = driver.allocatable.count
+    attached = set()
+    for other in world.pods.get(node.metadata.name, []):
+        attached |= csi_volumes(world, other)
+    new = csi_volumes(world, pod) - attached
+    for each in world.all(VolumeAttachment):
+        found = world.find(PersistentVolume, each.spec.source.persistent_volume_name or "")
+        if each.spec.node_name == node.metadata.name and each.spec.attacher and found is not None:
+            if found.spec.csi is not None:
+                attached.add((each.spec.attacher, found.spec.csi.volume_handle))
+    for driver in {each for each, _ in new}:
+        count = sum(each == driver for each, _ in new) + sum(each == driver for each, _ in attached)
+        if driver in most and count > most[driver]:
+            return (FULL,)
+    return ()
+
+
+def csi_volumes(world: World, pod: Pod) -> set[tuple[str, str]]:
+    found = set()
+    for each in pod.spec.volumes:
+        if each.gce_persistent_disk:
+            name = each.gce_persistent_disk.pd_name
+            handle = f"projects/UNSPECIFIED/zones/UNSPECIFIED/disks/{name}"
+            found.add(("pd.csi.storage.gke.io", handle))
+        if each.aws_elastic_block_store:
+            found.add(("ebs.csi.aws.com", each.aws_elastic_block_store.volume_id))
+    for name in claim_names(pod):
+        claim = world.find(PersistentVolumeClaim, f"{pod.metadata.namespace}/{name}")
+        volume = claim and world.find(PersistentVolume, claim.spec.volume_name)
+        if volume is not None and volume.spec.csi is not None:
+            found.add((volume.spec.csi.driver, volume.spec.csi.volume_handle))
+        elif volume is not None and volume.spec.aws_elastic_block_store is not None:
+            found.add(("ebs.csi.aws.com", volume.spec.aws_elastic_block_store.volume_id))
+        elif volume is None and claim is not None:
+            of = world.find(StorageClass, claim.spec.storage_class_name or "")
+            drivers = {"kubernetes.io/aws-ebs": "ebs.csi.aws.com"}
+            if of is not None and of.provisioner:
+                found.add((drivers.get(of.provisioner, of.provisioner), f"unmade:{key(claim)}"))
+    return found
+
+
+# VolumeZone -----------------------------------------------------------------------------------
+
+
+def zone(world: World, pod: Pod, node: Node) -> Reasons | Refused:
+    """Judge one node."""
+    wanted = []
+    for name in plain_claim_names(pod):
+        claim = world.find(PersistentVolumeClaim, f"{pod.metadata.namespace}/{name}")
+        if claim is None:
+            return Refused(f'persistentvolumeclaim "{name}" not found')
+        if not claim.spec.volume_name:
+            class_name = claim.spec.storage_class_name
+            if not class_name:
+                return Refused("PersistentVolumeClaim had no pv name and storageClass name")
+            of = world.find(StorageClass, class_name)
+            if of is None:
+                return Refused(f'storageclass.storage.k8s.io "{class_name}" not found')
+            if of.volume_binding_mode != "WaitForFirstConsumer":
+                return Refused("PersistentVolume had no name")
+            continue
+        volume = world.find(PersistentVolume, claim.spec.volume_name)
+        if volume is None:
+            return Refused(f'persistentvolume "{claim.spec.volume_name}" not found')
+        wanted += [
+            (each, volume.metadata.labels[each]) for each in ZONES if each in volume.metadata.labels
+        ]
+    labels = node.metadata.labels
+    if not any(each in labels for each in ZONES):
+        return ()
+    for label, values in wanted:
+        value = labels.get(label, labels.get(ZONES[label]))
+        if value not in values.split("__"):
+            return (ZONE,)
+    return ()
+
+
+# VolumeBinding --------------------------------------------------------------------------------
+
+
+def binding(world: World, pod: Pod, node: Node) -> Reasons | Refused:
+    """Judge one node; no claim is being deleted or lost, and ephemeral ones are the pod's own."""
+    bound, waiting, immediate = [], [], False
+    for name in claim_names(pod):
+        claim = world.find(PersistentVolumeClaim, f"{pod.metadata.namespace}/{name}")
+        if claim is None:
+            return Refused(f'persistentvolumeclaim "{name}" not found')
+        of = world.find(StorageClass, claim.spec.storage_class_name or "")
+        if (
+            claim.spec.volume_name
+            and "pv.kubernetes.io/bind-completed" in claim.metadata.annotations
+        ):
+            bound.append(claim)
+        elif (
+            of is not None
+            and of.volume_binding_mode == "WaitForFirstConsumer"
+            and not claim.spec.volume_name
+        ):
+            waiting.append(claim)
+        else:
+            immediate = True
+    if immediate:
+        return Refused("pod has unbound immediate PersistentVolumeClaims")
+    reasons = []
+    no_such = False
+    for claim in bound:
+        volume = world.find(PersistentVolume, claim.spec.volume_name)
+        if volume is None:
+            no_such = True
+            break
+        if not reached(volume, node):
+            reasons.append(UNREACHABLE)
+            break
+    reasons += find(world, waiting, node)
+    return (*reasons, NO_SUCH) if no_such else tuple(reasons)
+
+
+def find(world: World, waiting: list[PersistentVolumeClaim], node: Node) -> list[str]:
+    """Return why the claims get no volumes."""
+    make, match = [], []
+    for claim in waiting:
+        selected = claim.metadata.annotations.get("volume.kubernetes.io/selected-node")
+        if selected is not None and selected != node.metadata.name:
+            return [NO_VOLUME]
+        (match if selected is None else make).append(claim)
+    taken: list[PersistentVolume] = []
+    for claim in sorted(match, key=lambda each: quantity.exact(each.request or "0")):
+        volume = best(world, claim, node, taken)
+        if volume is None:
+            make.append(claim)
+        else:
+            taken.append(volume)
+    for claim in make:
+        reason = unmakeable(world, claim, node)
+        if reason:
+            return [reason]
+    return []
+
+
+def best(
+    world: World, claim: PersistentVolumeClaim, node: Node, taken: list[PersistentVolume]
+) -> PersistentVolume | None:
+    """Return the volume that a claim gets."""
+    smallest: PersistentVolume | None = None
+    for volume in sorted(world.all(PersistentVolume), key=lambda each: str(each.metadata.name)):
+        reference, meta = volume.spec.claim_ref, claim.metadata
+        mine = (
+            reference is not None
+            and (reference.namespace, reference.name) == (meta.namespace, meta.name)
+            and reference.uid in ("", meta.uid)
+        )
+        if volume in taken or volume.spec.storage_class_name != claim.spec.storage_class_name:
+            continue
+        if reference is not None and not mine:
+            continue
+        if quantity.exact(volume.capacity) < quantity.exact(claim.request or "0"):
+            continue
+        if (volume.spec.volume_mode or "Filesystem") != (claim.spec.volume_mode or "Filesystem"):
+            continue
+        if volume.metadata.deletion_timestamp is not None:
+            continue
+        if mine:
+            return volume if reached(volume, node) else None
+        if volume.status.phase != "Available" or not reached(volume, node):
+            continue
+        if claim.spec.selector is not None and not selected_by(
+            claim.spec.selector, volume.metadata.labels
+        ):
+            continue
+        if not set(claim.spec.access_modes) <= set(volume.spec.access_modes):
+            continue
+        if smallest is None or quantity.exact(volume.capacity) < quantity.exact(smallest.capacity):
+            smallest = volume
+    return smallest
+
+
+def unmakeable(world: World, claim: PersistentVolumeClaim, node: Node) -> str:
+    """Return why no volume can be made for a claim; empty if one can."""
+    of = world.find(StorageClass, claim.spec.storage_class_name or "")
+    labels = node.metadata.labels
+    if of.provisioner in ("", "kubernetes.io/no-provisioner"):
+        return NO_VOLUME
+    terms = [each.match_label_expressions for each in of.allowed_topologies]
+    if terms and not any(
+        term and all(labels.get(each.key) in each.values for each in term) for term in terms
+    ):
+        return NO_VOLUME
+    driver = world.find(CSIDriver, of.provisioner)
+    if driver is None or not driver.spec.storage_capacity or claim.request is None:
+        return ""
+    for room in world.all(CSIStorageCapacity):
+        most = room.maximum_volume_size if room.maximum_volume_size is not None else room.capacity
+        if room.storage_class_name == of.metadata.name and most is not None:
+            enough = quantity.value(most) >= quantity.value(claim.request)
+            if (
+                enough
+                and room.node_topology is not None
+                and selected_by(room.node_topology, labels)
+            ):
+                return ""
+    return NO_ROOM
+
+
+def reached(volume: PersistentVolume, node: Node) -> bool:
+    affinity = volume.spec.node_affinity
+    required: NodeSelector | None = None if affinity is None else affinity.required
+    return required is None or any(
+        selectors.matches_term(term, "", node.metadata.labels)
+        for term in required.node_selector_terms
+    )
+
+
+def selected_by(selector: LabelSelector, labels: dict[str, str]) -> bool:
+    try:
+        return Selector.of(selector).matches(labels)
+    except SelectorError:
+        return False
