@@ -96,10 +96,9 @@ def _copy(source: Path, target: Path) -> Path:
 
 
 def _versions(_: argparse.Namespace) -> int:
-    cache = binaries.cache_folder(os.environ)
     for name in binaries.BINARIES:
         version = binaries.pinned_version(name)
-        cached = cache / f"{name}-{version}" / name
+        cached = binaries.cached_path(name, version, os.environ)
         place = cached if cached.exists() else shutil.which(name) or "not built yet"
         print(f"{name:24} {version:10} {place}")
     print(f"Kubernetes versions pinned: {', '.join(binaries.kubernetes_versions())}")

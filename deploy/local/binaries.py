@@ -6,6 +6,7 @@ binary reports the wanted version. The pins are the `require` lines of the go.mo
 else names a version.
 """
 
+import hashlib
 import os
 import re
 import shutil
@@ -40,6 +41,8 @@ class Binary:
     version_args: tuple[str, ...] = ("--version",)
     #: False if another patch release of the same minor does as well.
     exact: bool = True
+    #: Whether the code is in the folder itself: then a change of it is another binary.
+    own_code: bool = False
 
 
 _COMPONENT_BASE = "k8s.io/component-base/version"
@@ -72,6 +75,15 @@ BINARIES: Mapping[str, Binary] = {
         _kubernetes("kube-apiserver", 200),
         _kubernetes("kube-controller-manager", 55),
         _kubernetes("kube-scheduler", 10),
+        Binary(
+            "scheduler-oracle",
+            "oracle",
+            "k8s.io/kubernetes",
+            ".",
+            15,
+            _KUBERNETES_STAMP,
+            own_code=True,
+        ),
         Binary(
             "kwok",
             "kwok",
@@ -124,6 +136,21 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
     return Path(root) / "preemptive-scheduler" / "bin"
 
 
+def cached_path(name: str, version: str, environ: Mapping[str, str]) -> Path:
+    """Return where a binary of a version is kept once it is built."""
+    binary = BINARIES[name]
+    code = f"-{_fingerprint(TOOLS / binary.folder)}" if binary.own_code else ""
+    return cache_folder(environ) / f"{name}-{version}{code}" / name
+
+
+def _fingerprint(module: Path) -> str:
+    """Return what tells the code of a module from other code."""
+    digest = hashlib.sha256()
+    for path in sorted((*module.glob("*.go"), *module.glob("go.*"))):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:12]
+
+
 def reported_version(path: Path, binary: Binary) -> str | None:
     """Run a binary and read its version, None if it cannot be run or says something else."""
     try:
@@ -159,7 +186,7 @@ def find(
     for candidate in _candidates(name, environ):
         if _matches(binary, reported_version(candidate, binary), wanted):
             return candidate
-    cached = cache_folder(environ) / f"{name}-{wanted}" / name
+    cached = cached_path(name, wanted, environ)
     if not cached.exists():
         major, minor = re.findall(r"\d+", wanted)[:2]
         recipe = Recipe(

@@ -180,5 +180,18 @@ def test_a_version_that_is_not_pinned_may_come_from_path(machine):
 def test_every_binary_is_pinned_by_its_module():
     for name, binary in binaries.BINARIES.items():
         assert binaries.pinned_version(name).startswith("v")
+        if binary.own_code:
+            continue
         tools = (binaries.TOOLS / binary.folder / "tools.go").read_text()
         assert f'_ "{binary.package}"' in tools
+
+
+def test_other_code_of_our_own_is_another_binary(tmp_path, monkeypatch):
+    folder = tmp_path / binaries.BINARIES["scheduler-oracle"].folder
+    write(folder / "main.go", "one")
+    monkeypatch.setattr(binaries, "TOOLS", tmp_path)
+    before = binaries.cached_path("scheduler-oracle", VERSION, {"HOME": "/home"})
+
+    write(folder / "main.go", "two")
+
+    assert binaries.cached_path("scheduler-oracle", VERSION, {"HOME": "/home"}) != before

@@ -1,0 +1,119 @@
+# Everything a developer does, one target each: `make help`.
+# The virtual environment is made when it is missing, and again when the lock files change.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+# Tests that need the control plane form one group, which one worker runs.
+PYTEST := $(BIN)/python -m pytest -p tests.support.control_plane
+PARALLEL := -n 2 --dist loadgroup
+
+.DEFAULT_GOAL := help
+
+##@ Use
+
+.PHONY: help
+help: ## show this
+	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} \
+		/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: $(READY) ## make .venv with the locked dependencies
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+
+$(READY): requirements/dev.txt pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# A KUBECONFIG that merely stands in the environment never counts: the demonstration has a cluster
+# of its own, and must not act on somebody's.
+.PHONY: run
+run: setup ## see it preempt; ONCE=1 ends by itself; KUBECONFIG=FILE schedules on that cluster
+ifeq ($(origin KUBECONFIG),command line)
+	$(BIN)/preemptive-scheduler run --kubeconfig '$(patsubst ~/%,$(HOME)/%,$(KUBECONFIG))' \
+		--bind-address 127.0.0.1 --logging-format text
+else
+	@$(BIN)/python -m deploy.demo $(if $(filter-out 0,$(ONCE)),--once)
+endif
+
+##@ Check
+
+.PHONY: fmt
+fmt: setup ## format, and repair what can be repaired
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.PHONY: lint
+lint: setup ## format and rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+.PHONY: type
+type: setup ## types
+	$(BIN)/mypy
+
+.PHONY: imports
+imports: setup ## who may import whom
+	$(BIN)/lint-imports
+
+.PHONY: control-plane
+control-plane: setup ## get etcd, kube-apiserver and so on; builds them once for each version
+	@$(BIN)/python -m deploy.local build > /dev/null
+
+.PHONY: test
+test: control-plane ## all tests, those on a real control plane included
+	$(PYTEST) $(PARALLEL)
+
+.PHONY: test-fast
+test-fast: setup ## the tests that need no control plane
+	$(PYTEST) $(PARALLEL) -m 'not cluster'
+
+.PHONY: cover
+cover: setup ## branches that the fast tests miss; what decides must be covered to 95 %
+	$(BIN)/coverage run -m pytest -q -p tests.support.control_plane -m 'not cluster'
+	$(BIN)/coverage report --skip-covered --show-missing
+	$(BIN)/coverage report --fail-under=95 --format=total \
+		--include='scheduler/model/*,scheduler/config/*,scheduler/state/*,scheduler/framework/*,scheduler/core/*'
+
+.PHONY: deflake
+deflake: setup ## the fast tests under one hash seed after the other, until they fail
+	@for seed in 0 1 2 3 4 5 6 7 8 9; do \
+		echo "PYTHONHASHSEED=$$seed"; \
+		PYTHONHASHSEED=$$seed $(PYTEST) $(PARALLEL) -q -m 'not cluster' || exit 1; \
+	done
+
+.PHONY: verify
+verify: lint type imports ## all of it, under two hash seeds: what CI runs
+	PYTHONHASHSEED=1 $(MAKE) --no-print-directory test-fast
+	PYTHONHASHSEED=2 $(MAKE) --no-print-directory test
+
+##@ Maintain
+
+.PHONY: bench-core
+bench-core: setup ## how fast decisions are, without an API server
+	$(BIN)/python -m tests.perf.bench_core
+
+.PHONY: golden
+golden: setup ## write generated files anew; git shows what changed
+	$(BIN)/python -m scheduler.observe.metrics_page > docs/metrics.md
+
+.PHONY: lock
+lock: $(BIN)/python ## pin the newest dependencies that pyproject.toml allows
+	$(BIN)/python -m pip install --quiet uv
+	$(call compile,requirements/runtime.txt,)
+	$(call compile,requirements/dev.txt,--group dev requirements/build.in)
+
+compile = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
+	--fork-strategy fewest --generate-hashes --no-emit-index-url --no-header --upgrade \
+	--output-file $(1) pyproject.toml $(2)
+
+.PHONY: clean
+clean: ## remove all that was made here; binaries stay in the user's cache
+	rm -rf $(VENV) build dist *.egg-info .coverage* htmlcov .hypothesis .*_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,49 @@
+"""The scheduler in the demonstration's cluster: installed as shipped, run as a process.
+
+It runs with the token of its own ServiceAccount, so it has the rights of `deploy/base` and no
+others.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from deploy.local.cluster import ControlPlane
+from deploy.local.manifests import documents
+
+__all__ = ["NAME", "install", "manifests", "start"]
+
+ROOT: Final = Path(__file__).parents[2]
+BASE: Final = ROOT / "deploy" / "base"
+
+#: Of the scheduler, its namespace, its ServiceAccount, its lease, and of the process.
+NAME: Final = "preemptive-scheduler"
+
+
+def manifests(base: Path = BASE) -> Iterator[dict[str, Any]]:
+    """Yield the objects of the base in order; not the Deployment, as nothing here runs images."""
+    for name in yaml.safe_load((base / "kustomization.yaml").read_text())["resources"]:
+        yield from (each for each in documents(base / name) if each["kind"] != "Deployment")
+
+
+def install(cluster: ControlPlane) -> None:
+    """Create namespace, ServiceAccount, rights and flow schemas."""
+    cluster.api.apply(manifests())
+
+
+def start(cluster: ControlPlane) -> Path:
+    """Start the scheduler and return the path of its log, JSON lines."""
+    kubeconfig = cluster.service_account_kubeconfig(NAME, NAME)
+    command = [sys.executable, "-m", "scheduler.cli.main", "run"]
+    flags = {
+        "kubeconfig": kubeconfig,
+        "leader-elect-resource-namespace": NAME,
+        "secure-port": 0,
+        "logging-format": "json",
+    }
+    argv = [*command, *(f"--{name}={value}" for name, value in flags.items())]
+    return cluster.run(NAME, argv, {**os.environ, "PYTHONPATH": str(ROOT)})

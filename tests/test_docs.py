@@ -1,0 +1,113 @@
+"""The documentation names everything that there is, and nothing that there is not."""
+
+import argparse
+import re
+from pathlib import Path
+
+import pytest
+
+from scheduler.cli import main
+from scheduler.observe import catalogue
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+COMMANDS = (DOCS / "cli.md").read_text()
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted(DOCS.rglob("*.md")),
+    ROOT / "scheduler" / "README.md",
+]
+
+
+def commands() -> dict[str, argparse.ArgumentParser]:
+    """Return the parser of each command."""
+    (found,) = (
+        action.choices
+        for action in main.parser()._actions
+        if isinstance(action, argparse._SubParsersAction)
+    )
+    return dict(found)
+
+
+def flags(parser: argparse.ArgumentParser) -> set[str]:
+    """Return the flags of a command."""
+    actions = parser._actions
+    return {flag for action in actions for flag in action.option_strings} - {"-h", "--help"}
+
+
+def section(command: str) -> str:
+    """Return what the page says about a command."""
+    found = re.search(rf"^## {command}\n(.*?)(?=^## |\Z)", COMMANDS, re.MULTILINE | re.DOTALL)
+    assert found is not None, f"docs/cli.md has no section {command}"
+    return found[1]
+
+
+def documented(command: str) -> set[str]:
+    """Return the flags in the tables of a command's section."""
+    rows = re.findall(r"^\| (`-.*?) \|", section(command), re.MULTILINE)
+    return {flag for row in rows for flag in re.findall(r"`(--?[a-z][a-z-]*)", row)}
+
+
+def modules_that_differ() -> list[str]:
+    """Return the modules that say how they differ from kube-scheduler."""
+    scheduler = ROOT / "scheduler"
+    return [
+        path.relative_to(scheduler).with_suffix("").as_posix()
+        for path in sorted(scheduler.rglob("*.py"))
+        if "Differs:" in path.read_text()
+    ]
+
+
+@pytest.mark.parametrize("command", commands())
+def test_every_flag_is_documented_and_no_other(command: str):
+    assert documented(command) == flags(commands()[command])
+
+
+def test_every_command_is_documented_and_no_other():
+    assert re.findall(r"^## (\S+)$", COMMANDS, re.MULTILINE) == list(commands())
+
+
+@pytest.mark.parametrize("module", modules_that_differ())
+def test_every_difference_is_in_the_list_of_differences(module: str):
+    assert f"`{module}`" in (DOCS / "differences.md").read_text()
+
+
+def test_the_list_of_differences_names_modules_that_exist():
+    named = re.findall(r"`([a-z]+(?:/[a-z_]+)+)`", (DOCS / "differences.md").read_text())
+
+    assert named
+    assert [each for each in named if not (ROOT / "scheduler" / f"{each}.py").exists()] == []
+
+
+def test_every_metric_is_documented():
+    text = (DOCS / "metrics.md").read_text()
+
+    assert [each.name for each in catalogue.CATALOGUE if f"`{each.name}`" not in text] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path):
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
+
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_readme_lists_every_page():
+    text = (ROOT / "README.md").read_text()
+    pages = [path.name for path in DOCS.glob("*.md")]
+
+    assert [page for page in pages if f"(docs/{page})" not in text] == []
+
+
+def test_the_readme_names_targets_that_exist():
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    named = re.findall(r"[`$] ?make ([a-z-]+)", (ROOT / "README.md").read_text())
+
+    assert set(named) <= set(targets)
+    assert {"run", "test"} <= set(named)
+
+
+def test_the_changelog_begins_with_what_is_not_released():
+    headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+
+    assert headings[0] == "Unreleased"

@@ -1,0 +1,276 @@
+"""The shipped rights are those that the code uses: none is missing, none is superfluous.
+
+What the code uses is not listed here. The informers, the writer and the lease run against a
+transport that notes every request, and each request is read as the API server's authorizer reads
+it.
+"""
+
+import asyncio
+import contextlib
+import json
+import re
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, get_args
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from deploy.demo import installation
+from deploy.local.cluster import ControlPlane
+from scheduler.kube.client import Client
+from scheduler.kube.informer import Informer
+from scheduler.kube.lease import Lease, LeaseSettings
+from scheduler.kube.pauses import Pauses
+from scheduler.kube.resources import RESOURCES
+from scheduler.kube.transport import Reply, Stream
+from scheduler.kube.writer import Writer
+from scheduler.model.effects import (
+    Announce,
+    Bind,
+    ClearNomination,
+    Effect,
+    Evict,
+    Nominate,
+    PodRef,
+    SetCondition,
+)
+from scheduler.model.events import Event
+
+NAME = installation.NAME
+USER = f"system:serviceaccount:{NAME}:{NAME}"
+VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+POD = PodRef("default", "a", "uid-a")
+#: An example of each kind.
+EFFECTS: Final[tuple[Effect, ...]] = (
+    Bind(POD, "n", NAME),
+    SetCondition(POD, "Unschedulable", "no room", 1),
+    Nominate(POD, "n", "no room", 1),
+    ClearNomination(POD),
+    Evict(POD, "n", POD, NAME, 1),
+    Announce(POD, "Normal", "Scheduled", "Binding", "done", NAME),
+)
+
+
+class Right(NamedTuple):
+    """What the API server is asked to allow."""
+
+    verb: str
+    group: str
+    #: With its subresource, as RBAC names it.
+    resource: str
+    #: Of the object; empty where the request names none, or any may be meant.
+    name: str = ""
+
+
+class EndlessSilence(Stream):
+    """A watch of a cluster in which nothing happens."""
+
+    status = 200
+    headers: Mapping[str, str] = {}
+
+    async def read(self) -> bytes:
+        await asyncio.Event().wait()
+        return b""
+
+
+@dataclass
+class Recorder:
+    """A transport that notes every request, and answers from a queue or with an empty object."""
+
+    answers: list[Reply] = field(default_factory=list)
+    requests: list[tuple[str, str]] = field(default_factory=list)
+
+    async def send(self, method: str, path: str, body: bytes | None, content_type: str) -> Reply:
+        self.requests.append((method, path))
+        if self.answers:
+            return self.answers.pop(0)
+        return Reply(200, {}, body or b'{"metadata":{"resourceVersion":"1"},"items":[]}')
+
+    @contextlib.asynccontextmanager
+    async def stream(self, path: str, silence_seconds: float) -> AsyncIterator[Stream]:
+        self.requests.append(("GET", path))
+        yield EndlessSilence()
+
+    @property
+    def rights(self) -> set[Right]:
+        return {_right(method, path) for method, path in self.requests}
+
+
+def _right(method: str, path: str) -> Right:
+    """Read a request as the API server does.
+
+    Source: apiserver v0.36.3 pkg/endpoints/request, RequestInfoFactory.NewRequestInfo.
+    """
+    url = urlsplit(path)
+    found = re.fullmatch(
+        r"/(?:api/v1|apis/(?P<group>[^/]+)/v1)(?:/namespaces/(?P<namespace>[^/]+)(?=/))?"
+        r"/(?P<resource>[^/]+)(?:/(?P<name>[^/]+)(?:/(?P<sub>[^/]+))?)?",
+        url.path,
+    )
+    assert found is not None, path
+    name, sub = found["name"] or "", found["sub"]
+    verb = VERBS.get(method, "get" if name else "list")
+    if "watch" in parse_qs(url.query):
+        verb = "watch"
+    resource = f"{found['resource']}/{sub}" if sub else found["resource"]
+    return Right(verb, found["group"] or "", resource, name)
+
+
+def pauses() -> Pauses:
+    async def at_once(_: float) -> None:
+        await asyncio.sleep(0)
+
+    return Pauses(jitter=lambda: 0.0, sleep=at_once)
+
+
+async def until(holds: Any) -> None:
+    async with asyncio.timeout(5):
+        while not holds():
+            await asyncio.sleep(0.001)
+
+
+async def watched() -> set[Right]:
+    """Return what the informers need."""
+    recorder = Recorder()
+    client = Client(recorder)
+    informers: list[Informer[Any]] = [
+        Informer(resource, client, lambda _: None, pauses()) for resource in RESOURCES
+    ]
+    tasks = [asyncio.create_task(informer.run()) for informer in informers]
+    await until(lambda: len(recorder.requests) >= 2 * len(informers))
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return recorder.rights
+
+
+async def written() -> set[Right]:
+    """Return what the writer needs: every effect, a repeated Event, and a lost answer."""
+    lost = Reply(503, {}, b"{}")
+    there = {"metadata": {"uid": POD.uid}, "spec": {"nodeName": "n"}}
+    bound = Reply(200, {}, json.dumps(there).encode())
+    recorders = [await _twice(effect, []) for effect in EFFECTS]
+    recorders.append(await _twice(EFFECTS[0], [lost, bound]))
+    rights = set().union(*(recorder.rights for recorder in recorders))
+    return {right._replace(name="") for right in rights}  # they are about any pod
+
+
+async def _twice(effect: Effect, answers: list[Reply]) -> Recorder:
+    """Have an effect executed, and once more."""
+    recorder = Recorder(answers)
+    outcomes: list[Event] = []
+    writer = Writer(Client(recorder), outcomes.append, lambda: True, lambda: 0.0, pauses())
+    for count in (1, 2):
+        writer.submit(effect)
+        await until(lambda count=count: len(outcomes) >= count)
+    await writer.drain(1.0)
+    return recorder
+
+
+async def elected() -> set[Right]:
+    """Return what the lease needs: making, renewing, and giving it back."""
+    missing = Reply(404, {}, b'{"reason":"NotFound"}')
+    recorder = Recorder(answers=[missing])
+    settings = LeaseSettings(NAME, NAME, "me", retry_seconds=0.01)
+    lease = Lease(Client(recorder), settings, lambda: 0.0, pauses())
+    await lease.acquire()
+    holding = asyncio.create_task(lease.hold())
+    await until(lambda: any(method == "PUT" for method, _ in recorder.requests))
+    holding.cancel()
+    await asyncio.gather(holding, return_exceptions=True)
+    await lease.release()
+    assert {f"/namespaces/{NAME}/" in path for _, path in recorder.requests} == {True}
+    return recorder.rights
+
+
+def granted(kind: str) -> list[Right]:
+    """Return the rights of all shipped roles of a kind; those for any name have none."""
+    roles = (each for each in installation.manifests() if each["kind"] == kind)
+    return [right for role in roles for rule in role["rules"] for right in _rights(rule)]
+
+
+def _rights(rule: Mapping[str, list[str]]) -> Iterable[Right]:
+    for group in rule["apiGroups"]:
+        for resource in rule["resources"]:
+            for verb in rule["verbs"]:
+                for name in rule.get("resourceNames", [""]):
+                    yield Right(verb, group, resource, name)
+
+
+@pytest.mark.parametrize("kind", get_args(Effect))
+def test_every_effect_has_an_example_here(kind: type[Effect]):
+    assert kind in {type(effect) for effect in EFFECTS}
+
+
+async def test_the_cluster_role_grants_what_the_scheduler_reads_and_writes():
+    assert set(granted("ClusterRole")) == await watched() | await written()
+
+
+async def test_the_role_grants_the_one_lease():
+    assert set(granted("Role")) == await elected()
+
+
+def test_nothing_is_granted_twice_or_by_wildcard():
+    for kind in ("Role", "ClusterRole"):
+        rights = granted(kind)
+        assert len(rights) == len(set(rights))
+        assert "*" not in {each for right in rights for each in right}
+
+
+@pytest.mark.parametrize("kind", ["Role", "ClusterRole"])
+def test_every_role_is_bound_to_the_service_account_and_to_nobody_else(kind: str):
+    objects = list(installation.manifests())
+    roles = [each["metadata"]["name"] for each in objects if each["kind"] == kind]
+    bindings = [each for each in objects if each["kind"] == f"{kind}Binding"]
+
+    assert [each["roleRef"]["name"] for each in bindings] == roles
+    for binding in bindings:
+        assert binding["roleRef"]["kind"] == kind
+        assert binding["subjects"] == [
+            {"kind": "ServiceAccount", "name": NAME, "namespace": NAME},
+        ]
+
+
+@pytest.mark.cluster
+async def test_the_api_server_allows_that_and_no_more(control_plane: ControlPlane):
+    control_plane.api.apply(installation.manifests())
+
+    for right in await watched() | await written():
+        assert allowed(control_plane, right), right
+    for right in await elected():
+        assert allowed(control_plane, right, NAME), right
+    for right, namespace in (
+        (Right("create", "", "pods"), "default"),
+        (Right("update", "", "pods"), "default"),
+        (Right("get", "", "secrets"), NAME),
+        (Right("delete", "", "nodes"), ""),
+        (Right("create", "", "pods/eviction"), "default"),
+        (Right("update", "coordination.k8s.io", "leases", "kube-scheduler"), "kube-system"),
+        (Right("update", "coordination.k8s.io", "leases", "other"), NAME),
+        (Right("delete", "coordination.k8s.io", "leases", NAME), NAME),
+    ):
+        assert not allowed(control_plane, right, namespace), right
+
+
+def allowed(cluster: ControlPlane, right: Right, namespace: str = "") -> bool:
+    """Ask the API server whether the scheduler's ServiceAccount has a right."""
+    resource, _, sub = right.resource.partition("/")
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": USER,
+            "groups": ["system:serviceaccounts", f"system:serviceaccounts:{NAME}"],
+            "resourceAttributes": {
+                "verb": right.verb,
+                "group": right.group,
+                "resource": resource,
+                "subresource": sub,
+                "name": right.name,
+                "namespace": namespace,
+            },
+        },
+    }
+    answer = cluster.api.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+    return bool(answer["status"]["allowed"])
