@@ -1,0 +1,57 @@
+"""The control plane with our rights, and for each test a scene and schedulers of its own."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deploy.local.cluster import ControlPlane
+from tests.integration.objects import prepare
+from tests.integration.scene import Scene
+from tests.support.fault_proxy import FaultProxy
+from tests.support.live import Scheduler, Schedulers
+
+
+@pytest.fixture(scope="session")
+def plane(control_plane: ControlPlane) -> ControlPlane:
+    """The shared control plane, prepared for these tests."""
+    prepare(control_plane.api)
+    return control_plane
+
+
+@pytest.fixture
+def kubeconfig(plane: ControlPlane) -> Path:
+    """That of our ServiceAccount, with the rights that we ship."""
+    return plane.service_account_kubeconfig("preemptive-scheduler", "preemptive-scheduler")
+
+
+@pytest.fixture
+def schedulers(tmp_path: Path, kubeconfig: Path) -> Iterator[Schedulers]:
+    """Starts schedulers."""
+    with Schedulers(tmp_path, kubeconfig) as started:
+        yield started
+
+
+@pytest.fixture
+def scene(plane: ControlPlane, namespace: str, schedulers: Schedulers) -> Iterator[Scene]:
+    """A namespace, and nodes that are removed again; what happened there is audited."""
+    made = Scene(plane, namespace, schedulers.name)
+    yield made
+    schedulers.close()
+    try:
+        made.audit()
+    finally:
+        made.clear()
+
+
+@pytest.fixture
+def scheduler(schedulers: Schedulers) -> Scheduler:
+    """A scheduler that has begun before there is anything to schedule."""
+    return schedulers.start()
+
+
+@pytest.fixture
+def proxy(kubeconfig: Path, tmp_path: Path) -> Iterator[FaultProxy]:
+    """Stands between a scheduler and the API server."""
+    with FaultProxy(tmp_path, kubeconfig) as between:
+        yield between

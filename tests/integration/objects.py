@@ -1,0 +1,162 @@
+"""Objects for the tests on a real control plane, and what to wait for on them."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from deploy.local.api import ApiClient
+
+Json: TypeAlias = dict[str, Any]
+
+BASE = Path(__file__).parents[2] / "deploy" / "base"
+
+#: What we ship, without the scheduler itself.
+SHIPPED = ("namespace.yaml", "service-account.yaml", "rbac.yaml", "flow-schemas.yaml")
+
+#: PriorityClasses of the tests; `urgent` preempts nobody.
+PRIORITIES: Mapping[str, int] = {"low": 100, "middle": 500, "high": 1000, "urgent": 1000}
+
+#: Tells KWOK to let a deleted pod hang in termination until the annotation goes.
+HANGS = {"pod-delete.stage.kwok.x-k8s.io/delay": "never"}
+
+
+def prepare(api: ApiClient) -> None:
+    """Create what the tests share: our ServiceAccount with its rights, and PriorityClasses."""
+    for name in SHIPPED:
+        api.apply(BASE / name)
+    api.apply([priority_class(name) for name in PRIORITIES])
+
+
+def priority_class(name: str) -> Json:
+    """Return one of the PriorityClasses."""
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": PRIORITIES[name],
+        "preemptionPolicy": "Never" if name == "urgent" else "PreemptLowerPriority",
+    }
+
+
+def pod(
+    name: str,
+    cpu: str = "1",
+    priority: str = "",
+    *,
+    on: str = "",
+    by: str = "",
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    requests: Mapping[str, str] | None = None,
+    ports: tuple[int, ...] = (),
+    image: str = "none",
+    **spec: Any,
+) -> Json:
+    """Return a pod.
+
+    Args:
+        name: its name.
+        cpu: what it asks for.
+        priority: its PriorityClass.
+        on: the node that it is created on.
+        by: its schedulerName; `Scene.create` fills in that of the scheduler under test.
+        labels: its labels.
+        annotations: its annotations.
+        requests: what it asks for beside cpu; limits are the same, as extended resources need it.
+        ports: host ports.
+        image: of its container.
+        **spec: further fields.
+    """
+    amounts = {"cpu": cpu, **(requests or {})}
+    container: Json = {
+        "name": "main",
+        "image": image,
+        "resources": {"requests": amounts, "limits": amounts},
+        "ports": [{"containerPort": port, "hostPort": port} for port in ports],
+    }
+    placed = {"nodeName": on} if on else {}
+    named = {"schedulerName": by} if by else {}
+    ranked = {"priorityClassName": priority} if priority else {}
+    return {
+        "metadata": {
+            "name": name,
+            "labels": dict(labels or {}),
+            "annotations": dict(annotations or {}),
+        },
+        "spec": {"containers": [container], **placed, **named, **ranked, **spec},
+    }
+
+
+def budget(name: str, min_available: int, **labels: str) -> Json:
+    """Return a PodDisruptionBudget for the pods with these labels."""
+    return {
+        "metadata": {"name": name},
+        "spec": {"minAvailable": min_available, "selector": {"matchLabels": labels}},
+    }
+
+
+def required_affinity(key: str, *values: str) -> Json:
+    """Return the affinity of a pod that must run on nodes with one of these label values."""
+    expression = {"key": key, "operator": "In", "values": list(values)}
+    terms = [{"matchExpressions": [expression]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    return {"nodeAffinity": required}
+
+
+def preferred_affinity(key: str, *values: str) -> Json:
+    """Return the affinity of a pod that prefers nodes with one of these label values."""
+    expression = {"key": key, "operator": "In", "values": list(values)}
+    term = {"weight": 100, "preference": {"matchExpressions": [expression]}}
+    return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+# What to wait for: predicates on a pod, or on None where there is none.
+
+
+def is_running(found: Json | None) -> bool:
+    """Tell whether a pod runs and is not leaving."""
+    return (
+        found is not None
+        and found["status"].get("phase") == "Running"
+        and "deletionTimestamp" not in found["metadata"]
+    )
+
+
+def is_bound(found: Json | None) -> bool:
+    """Tell whether a pod has a node."""
+    return found is not None and bool(found["spec"].get("nodeName"))
+
+
+def is_gone(found: Json | None) -> bool:
+    """Tell whether there is no pod."""
+    return found is None
+
+
+def is_leaving(found: Json | None) -> bool:
+    """Tell whether a pod was asked to leave, by anyone, and is still there."""
+    return found is not None and "deletionTimestamp" in found["metadata"]
+
+
+def is_nominated(node: str) -> Callable[[Json | None], bool]:
+    """Return whether a pod is nominated to a node; "" for to none."""
+
+    def predicate(found: Json | None) -> bool:
+        return found is not None and found["status"].get("nominatedNodeName", "") == node
+
+    return predicate
+
+
+def is_rejected(message: str = "") -> Callable[[Json | None], bool]:
+    """Return whether a pod's condition says that it fits nowhere, with this in its message."""
+
+    def predicate(found: Json | None) -> bool:
+        said = condition(found or {}, "PodScheduled")
+        return said.get("reason") == "Unschedulable" and message in said["message"]
+
+    return predicate
+
+
+def condition(found: Json, kind: str) -> Json:
+    """Return a condition of an object, empty if it has none of that type."""
+    conditions = found.get("status", {}).get("conditions") or ()
+    return next((each for each in conditions if each["type"] == kind), {})

@@ -1,0 +1,343 @@
+"""Pods that fit nowhere make room: for the right reasons, at the right place, and no more of it."""
+
+from collections import Counter
+
+import pytest
+
+from tests.integration.objects import (
+    HANGS,
+    budget,
+    condition,
+    is_bound,
+    is_gone,
+    is_leaving,
+    is_nominated,
+    is_running,
+    pod,
+)
+
+pytestmark = pytest.mark.cluster
+
+WAITS = "preemption: not eligible due to a terminating pod on the nominated node."
+
+
+def wake_all(scene, node):
+    """Let something happen that may help every waiting pod: a tiny pod leaves a node."""
+    scene.run(pod("tiny", cpu="1m", on=node))
+    scene.remove("tiny")
+
+
+def test_a_more_important_pod_gets_the_room_of_a_less_important_one(scene, schedulers):
+    node = scene.node(cpu="4")
+    scene.run(pod("low", cpu="2", priority="low", on=node), pod("mid", "2", "middle", on=node))
+    scheduler = schedulers.start()
+
+    scene.create(pod("high", cpu="2", priority="high"))
+
+    assert scene.wait_running("high") == {"high": node}
+    assert scene.wait("mid", is_running)
+    history = scene.history()
+    assert history.evicted() == ["low"]
+    assert history.nominations("high") == ["", node]
+    planned = scheduler.wait_log("preemption_planned")
+    assert (planned["node"], planned["victim_count"]) == (node, 1)
+
+
+def test_the_cheapest_victims_of_all_nodes_are_chosen(scene, schedulers):
+    first, second, third = scene.nodes(3, cpu="2")
+    scene.run(
+        pod("a", "2", "middle", on=first),
+        pod("b1", "1", "low", on=second),
+        pod("b2", "1", "low", on=second),
+        pod("c", "2", "low", on=third),
+    )
+    schedulers.start()
+
+    scene.create(pod("high", "2", "high"))
+
+    assert scene.wait_running("high") == {"high": third}
+    assert scene.history().evicted() == ["c"]
+
+
+def test_pods_with_a_disruption_budget_are_spared_where_others_do(scene, schedulers):
+    first, second = scene.nodes(2, cpu="2")
+    scene.run(
+        pod("guarded", "2", "low", on=first, labels={"app": "db"}),
+        pod("free", "2", "middle", on=second, labels={"app": "web"}),
+    )
+    make_budgets(scene, db=1, web=0)
+    schedulers.start()
+
+    scene.create(pod("high", "2", "high"))
+
+    assert scene.wait_running("high") == {"high": second}
+    assert scene.history().evicted() == ["free"]
+
+
+def test_a_disruption_budget_does_not_stop_a_preemption_that_has_no_other_way(scene, schedulers):
+    node = scene.node(cpu="2")
+    scene.run(pod("guarded", "2", "low", on=node, labels={"app": "db"}))
+    make_budgets(scene, db=1)
+    scheduler = schedulers.start()
+
+    scene.create(pod("high", "2", "high"))
+
+    scene.wait_running("high")
+    assert scheduler.wait_log("preemption_planned")["violations"] == 1
+
+
+def make_budgets(scene, **min_available):
+    """Create budgets for the pods of these apps, and wait until the controller knows them."""
+    path = f"/apis/policy/v1/namespaces/{scene.namespace}/poddisruptionbudgets"
+    for app, count in min_available.items():
+        scene.api.post(path, budget(app, count, app=app))
+
+        def is_counted(found, wanted=1 - count):
+            status = found["status"]
+            healthy = status.get("currentHealthy") == 1
+            return healthy and status["disruptionsAllowed"] == wanted
+
+        scene.api.wait_for(f"{path}/{app}", is_counted)
+
+
+def test_a_pod_with_policy_never_preempts_nobody(scene, schedulers):
+    node = scene.node(cpu="2")
+    scene.run(pod("low", "2", "low", on=node))
+    schedulers.start()
+
+    scene.create(pod("urgent", "2", "urgent"))
+
+    scene.wait_rejected(
+        "urgent",
+        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
+        "preemption: not eligible due to preemptionPolicy=Never.",
+    )
+    assert scene.history().doomed() == []
+
+
+def test_pods_of_equal_or_higher_priority_are_never_victims(scene, schedulers):
+    first, second = scene.nodes(2, cpu="2")
+    scene.run(pod("equal", "2", "middle", on=first), pod("higher", "2", "high", on=second))
+    schedulers.start()
+
+    scene.create(pod("mid", "2", "middle"))
+
+    scene.wait_rejected(
+        "mid",
+        "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, "
+        "preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod.",
+    )
+    assert scene.history().doomed() == []
+
+
+def test_preemptors_at_the_same_time_take_no_victim_too_many(scene, schedulers):
+    nodes = scene.nodes(3, cpu="4")
+    scene.run(*(pod(f"low-{i}", "2", "low", on=nodes[i % 3]) for i in range(6)))
+    schedulers.start()
+
+    scene.create(*(pod(f"high-{i}", "2", "high") for i in range(4)))
+    placed = scene.wait_running(*(f"high-{i}" for i in range(4)))
+
+    assert Counter(placed.values()) <= Counter(nodes * 2)
+    history = scene.history()
+    assert len(history.evicted()) == len(history.doomed()) == 4
+
+
+def test_a_preemptor_waits_for_victims_that_hang_and_takes_no_others(scene, schedulers):
+    first, second = scene.nodes(2, cpu="2")
+    scene.run(
+        pod("a", "2", "low", on=first, annotations=HANGS),
+        pod("b", "2", "middle", on=second, annotations=HANGS),
+    )
+    scheduler = schedulers.start()
+    scene.create(pod("high", "2", "high"))
+    scene.wait("a", is_leaving)
+    scene.wait("high", is_nominated(first))
+
+    wake_all(scene, second)
+    scheduler.wait_log("pod_unschedulable", message=lambda said: said.endswith(WAITS))
+    scene.wait_rejected("high", WAITS)
+    assert scene.history().doomed() == ["a"]
+    scene.let_go("a")
+
+    assert scene.wait_running("high") == {"high": first}
+    assert scene.history().evicted() == ["a"]
+
+
+def test_room_that_another_scheduler_has_claimed_is_respected(scene, schedulers):
+    first, second = scene.nodes(2, cpu="2")
+    scene.create(pod("theirs", "2", "middle", by="someone-else"))
+    scene.nominate("theirs", first)
+    schedulers.start()
+
+    scene.create(pod("a", "2", "middle"))
+    assert scene.wait_bound("a") == second
+    scene.create(pod("b", "2", "middle"))
+    scene.wait_rejected("b", "0/2 nodes are available: 2 Insufficient cpu.")
+    assert not is_bound(scene.pod("b"))
+    scene.create(pod("more-important", "2", "high"))
+    assert scene.wait_bound("more-important") == first
+    scene.remove("more-important")
+    scene.remove("theirs")
+
+    assert scene.wait_bound("b") == first
+    assert scene.history().evicted() == []
+
+
+def test_a_preemptor_whose_node_goes_away_is_placed_elsewhere(scene, schedulers):
+    first = scene.node(cpu="2")
+    scene.run(pod("a", "2", "low", on=first, annotations=HANGS))
+    schedulers.start()
+    scene.create(pod("high", "2", "high"))
+    scene.wait("a", is_leaving)
+    scene.wait("high", is_nominated(first))
+
+    scene.remove_node(first)
+
+    scene.wait("high", is_nominated(""))
+    second = scene.node(cpu="2")
+    assert scene.wait_running("high") == {"high": second}
+
+
+def test_the_room_of_a_preemptor_that_is_deleted_goes_to_the_next(scene, schedulers):
+    node = scene.node(cpu="2")
+    scene.run(pod("a", "2", "low", on=node, annotations=HANGS))
+    schedulers.start()
+    scene.create(pod("high", "2", "high"))
+    scene.wait("a", is_leaving)
+    scene.create(pod("next", "2", "middle"))
+    scene.wait_rejected("next")
+
+    scene.api.delete(scene.path("high"))
+    scene.wait("high", is_gone)
+    scene.wait("next", is_nominated(node))
+    scene.let_go("a")
+
+    assert scene.wait_running("next") == {"next": node}
+    assert scene.history().evicted() == ["a"]
+
+
+def test_a_preemptor_gives_way_to_a_more_important_one(scene, schedulers):
+    node = scene.node(cpu="2")
+    scene.run(pod("a", "2", "low", on=node, annotations=HANGS))
+    schedulers.start()
+    scene.create(pod("mid", "2", "middle"))
+    scene.wait("mid", is_nominated(node))
+    scene.wait("a", is_leaving)
+
+    scene.create(pod("high", "2", "high"))
+
+    scene.wait("high", is_nominated(node))
+    scene.wait("mid", is_nominated(""))
+    scene.let_go("a")
+    assert scene.wait_running("high") == {"high": node}
+    assert not is_bound(scene.pod("mid"))
+    assert scene.history().evicted() == ["a"]
+
+
+def test_a_victim_that_may_not_be_deleted_frees_the_claim_and_the_preemptor_tries_again(
+    scene, schedulers, proxy
+):
+    node = scene.node(cpu="2")
+    scene.run(pod("a", "2", "low", on=node))
+    schedulers.start(kubeconfig=proxy.kubeconfig)
+    proxy.refuse("DELETE", "/pods/a$", 403, times=1)
+
+    scene.create(pod("high", "2", "high"))
+
+    said = [event["note"] for event in scene.events("high", "FailedScheduling", count=2)]
+    assert "0/1 nodes are available: 1 Insufficient cpu." in said
+    (why,) = (note for note in said if note.startswith("preemption: "))
+    assert why.startswith(f"preemption: evicting pod {scene.namespace}/a: cannot delete pods: ")
+    assert scene.wait_running("high") == {"high": node}
+    history = scene.history()
+    assert history.nominations("high") == ["", node, "", node]
+    assert history.bindings()["high"] == 1
+
+
+def test_a_plan_that_fails_in_part_takes_only_the_rest_the_next_time(scene, schedulers, proxy):
+    first, second = scene.nodes(2, cpu="2")
+    scene.run(
+        pod("a", "1", "low", on=first),
+        pod("b", "1", "low", on=first),
+        pod("c", "2", "middle", on=second),
+    )
+    schedulers.start(kubeconfig=proxy.kubeconfig)
+    proxy.refuse("DELETE", "/pods/b$", 403, times=1)
+
+    scene.create(pod("high", "2", "high"))
+
+    assert scene.wait_running("high") == {"high": first}
+    history = scene.history()
+    assert history.evicted() == history.doomed() == ["a", "b"]
+    assert history.nominations("high") == ["", first, "", first]
+    assert len(proxy.passed("DELETE", "/pods/")) == 2
+
+
+def test_no_victim_is_asked_to_leave_before_the_nomination_is_written(scene, schedulers, proxy):
+    node = scene.node(cpu="2")
+    scene.run(pod("a", "2", "low", on=node))
+    scheduler = schedulers.start(kubeconfig=proxy.kubeconfig)
+    refusal = proxy.refuse("PATCH", "/pods/high/status", 422, times=1)
+
+    scene.create(pod("high", "2", "high"))
+
+    refusal.wait(1)
+    assert scene.wait_running("high") == {"high": node}
+    writes = [
+        (each.method, each.path.rsplit("/pods/")[-1])
+        for each in proxy.passed("POST|PATCH|DELETE", "/pods/")
+    ]
+    assert writes == [
+        ("PATCH", "high/status"),
+        ("PATCH", "a/status"),
+        ("DELETE", "a"),
+        ("POST", "high/binding"),
+    ]
+    assert scheduler.logged("effect_failed", effect="Nominate", cause="refused")
+
+
+def test_a_victim_that_its_controller_replaces_is_not_preempted_again(scene, schedulers):
+    nodes = scene.nodes(2, cpu="2")
+    scheduler = schedulers.start()
+    scene.deploy("low", 4, pod("", "1", "low", labels={"app": "low"}))
+    assert scene.wait_bound_count(4) == set()
+
+    scene.create(pod("high", "1", "high"))
+
+    assert scene.wait_running("high")["high"] in nodes
+    (waiting,) = scene.wait_bound_count(4)
+    scene.wait_rejected(waiting, "0/2 nodes are available: 2 Insufficient cpu.")
+    assert len(scene.history().doomed()) == 1
+    assert len(scheduler.logged("preemption_planned")) == 1
+
+
+def test_a_victim_that_is_gone_already_does_no_harm(scene, schedulers, proxy):
+    node = scene.node(cpu="2")
+    scene.run(pod("a", "2", "low", on=node))
+    schedulers.start(kubeconfig=proxy.kubeconfig)
+    held = proxy.hold("PATCH", "/pods/a/status")
+    scene.create(pod("high", "2", "high"))
+    held.wait(1)
+
+    scene.remove("a")
+    held.release()
+
+    assert scene.wait_running("high") == {"high": node}
+    assert proxy.passed("DELETE", "/pods/") == []
+
+
+def test_victims_get_a_condition_and_their_own_grace_period(scene, schedulers):
+    node = scene.node(cpu="2")
+    graceful = {"pod-delete.stage.kwok.x-k8s.io/delay": "never"}
+    low = pod("low", "2", "low", on=node, annotations=graceful, terminationGracePeriodSeconds=77)
+    scene.run(low)
+    scheduler = schedulers.start()
+
+    scene.create(pod("high", "2", "high"))
+
+    victim = scene.wait("low", is_leaving)
+    assert victim["metadata"]["deletionGracePeriodSeconds"] == 77
+    said = condition(victim, "DisruptionTarget")
+    assert (said["status"], said["reason"]) == ("True", "PreemptionByScheduler")
+    assert said["message"] == (f"{scheduler.name}: preempting to accommodate a higher priority pod")

@@ -1,0 +1,1 @@
+"""The differential oracle: this scheduler and kube-scheduler's own code on the same clusters."""

@@ -1,0 +1,56 @@
+"""Many clusters in several processes, each with a program of its own."""
+
+import multiprocessing
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.oracle import generate
+from tests.oracle.check import Disagreement, check, small
+from tests.oracle.upstream import Upstream
+
+__all__ = ["Batch", "run"]
+
+#: Clusters that a process decides before it reports.
+_SIZE = 20
+#: Disagreements of a batch that are made small; it takes some hundred decisions each.
+_MOST_SMALL = 3
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What came out of some clusters."""
+
+    done: int
+    found: list[Disagreement]
+
+
+def run(program: Path, names: Sequence[tuple[str, int]], jobs: int) -> Iterator[Batch]:
+    """Compare clusters, named by family and seed; yield what came out as it comes."""
+    context = multiprocessing.get_context("spawn")
+    parts = [names[start : start + _SIZE] for start in range(0, len(names), _SIZE)]
+    with ProcessPoolExecutor(jobs, context, _Worker.start, (program,)) as pool:
+        for ended in as_completed([pool.submit(_Worker.decide, part) for part in parts]):
+            yield ended.result()
+
+
+class _Worker:
+    """One process; its program ends with it."""
+
+    upstream: Upstream
+
+    @classmethod
+    def start(cls, program: Path) -> None:
+        cls.upstream = Upstream(program).__enter__()
+
+    @classmethod
+    def decide(cls, names: Sequence[tuple[str, int]]) -> Batch:
+        found: list[Disagreement] = []
+        for family, seed in names:
+            disagreement = check(generate.cluster(family, seed), cls.upstream)
+            if disagreement is not None and len(found) < _MOST_SMALL:
+                disagreement = small(disagreement, cls.upstream)
+            if disagreement is not None:
+                found.append(disagreement)
+        return Batch(len(names), found)

@@ -1,0 +1,50 @@
+"""One cluster on both sides, and a disagreement made small."""
+
+from dataclasses import dataclass
+
+from tests.oracle import product
+from tests.oracle.compare import compare
+from tests.oracle.generate import Cluster
+from tests.oracle.shrink import shrink
+from tests.oracle.upstream import Upstream
+from tests.oracle.verdicts import Answer
+
+__all__ = ["Disagreement", "check", "small"]
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A cluster on which the two sides differ, and how."""
+
+    cluster: Cluster
+    lines: tuple[str, ...]
+
+
+def check(cluster: Cluster, upstream: Upstream) -> Disagreement | None:
+    """Decide a cluster on both sides; `None` when they agree."""
+    ours, theirs = _both(cluster, upstream)
+    lines = tuple(compare(ours, theirs))
+    return Disagreement(cluster, lines) if lines else None
+
+
+def small(found: Disagreement, upstream: Upstream) -> Disagreement:
+    """Return a smaller cluster on which the two sides differ."""
+
+    def differ(cluster: Cluster) -> bool:
+        ours, theirs = _both(cluster, upstream)
+        if theirs.error or bool(ours.error) != failed:
+            # An object that upstream cannot read is no cluster.
+            return False
+        return bool(compare(ours, theirs))
+
+    ours, theirs = _both(found.cluster, upstream)
+    failed = bool(ours.error)
+    if theirs.error:
+        return found
+    cluster = shrink(found.cluster, differ)
+    return check(cluster, upstream) or found
+
+
+def _both(cluster: Cluster, upstream: Upstream) -> tuple[Answer, Answer]:
+    ours = product.decide(cluster)
+    return ours, upstream.decide(cluster, ours)

@@ -1,0 +1,96 @@
+"""Compares everything that both sides say about a cluster.
+
+Only the first attempt that differs is reported: what follows may differ because of it.
+"""
+
+from collections.abc import Iterator
+from itertools import zip_longest
+
+from tests.oracle import differences
+from tests.oracle.verdicts import Answer, Attempt, Found
+
+__all__ = ["compare"]
+
+
+def compare(ours: Answer, theirs: Answer) -> list[str]:
+    """Return how the answers differ, a line each; empty when they agree."""
+    if ours.error or theirs.error:
+        sides = (("here", ours.error), ("upstream", theirs.error))
+        return [f"{side}: {error}" for side, error in sides if error]
+    for number, (our, their) in enumerate(
+        zip_longest(ours.attempts, theirs.attempts, fillvalue=None), 1
+    ):
+        if our is None or their is None:
+            return [f"attempt {number}: {_brief(our)}, upstream {_brief(their)}"]
+        if differences.incomparable(their):
+            return []
+        found = list(_attempt(our, their))
+        if found:
+            return [f"attempt {number}, {our.pod}: {line}" for line in found]
+    if ours.final != theirs.final:
+        return [f"final places {ours.final}, upstream {theirs.final}"]
+    return []
+
+
+def _brief(attempt: Attempt | None) -> str:
+    return "no attempt" if attempt is None else f"{attempt.pod} {attempt.decision}"
+
+
+def _attempt(ours: Attempt, theirs: Attempt) -> Iterator[str]:
+    if ours.pod != theirs.pod:
+        yield f"upstream decides for {theirs.pod}"
+        return
+    if ours.decision != theirs.decision:
+        yield f"{_told(ours)}, upstream {_told(theirs)}"
+    else:
+        yield from _choice(ours, theirs)
+        if differences.text(ours) != differences.text(theirs):
+            yield f"message {ours.message!r}, upstream {theirs.message!r}"
+    yield from _nodes(ours, theirs)
+
+
+def _told(attempt: Attempt) -> str:
+    where = f" on {attempt.node}" if attempt.node else ""
+    victims = f" for {list(attempt.victims)}" if attempt.victims else ""
+    message = f" ({attempt.message})" if attempt.message else ""
+    return f"{attempt.decision}{where}{victims}{message}"
+
+
+def _choice(ours: Attempt, theirs: Attempt) -> Iterator[str]:
+    wrong = differences.chosen_differently(ours, theirs)
+    if wrong:
+        yield wrong
+    if ours.decision != "Preempting" or ours.node is None:
+        return
+    victims, violations = theirs.candidates.get(ours.node, ((), 0))
+    if ours.victims != victims:
+        yield f"victims on {ours.node} {list(ours.victims)}, upstream {list(victims)}"
+    if ours.violations != violations:
+        yield f"violations on {ours.node} {ours.violations}, upstream {violations}"
+
+
+def _nodes(ours: Attempt, theirs: Attempt) -> Iterator[str]:
+    for name in sorted(ours.nodes.keys() | theirs.nodes.keys()):
+        our, their = ours.nodes.get(name), theirs.nodes.get(name)
+        if their is None and our is not None and our.rejection and theirs.decision == "Scheduled":
+            # Upstream records nothing about nodes that a PreFilter has ruled out, unless all fail.
+            continue
+        if our is None or their is None:
+            yield f"node {name}: {_seen(our)}, upstream {_seen(their)}"
+            continue
+        if differences.rejection(our.rejection) != differences.rejection(their.rejection):
+            yield f"node {name}: {_seen(our)}, upstream {_seen(their)}"
+        yield from _scores(name, our, their)
+
+
+def _seen(found: Found | None) -> str:
+    if found is None:
+        return "not looked at"
+    return "fits" if found.rejection is None else f"{found.rejection!r}"
+
+
+def _scores(name: str, ours: Found, theirs: Found) -> Iterator[str]:
+    for plugin in sorted(ours.scores.keys() | theirs.scores.keys()):
+        our, their = ours.scores.get(plugin, 0), theirs.scores.get(plugin, 0)
+        if our != their:
+            yield f"node {name}: {plugin} {our}, upstream {their}"

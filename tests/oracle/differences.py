@@ -1,0 +1,71 @@
+"""The documented differences, each in one place with its reason; docs/differences.md lists them.
+
+Everything that is not excused here must be equal.
+"""
+
+import re
+
+from tests.oracle.verdicts import Attempt
+
+__all__ = ["chosen_differently", "incomparable", "rejection", "text"]
+
+_INSUFFICIENT = "NodeResourcesFit: "
+#: What a selector is invalid for, and then why: up to the message of the post filters, if any.
+_PARSING = re.compile(r"(parsing pod: \w+: ).*?((?:\. not found)?)$")
+#: Upstream's errors over selectors and terms that the API server does not let in.
+_INVALID = re.compile(
+    r'running PreScore plugin "(NodeAffinity|PodTopologySpread)": '
+    r'|running PreFilter plugin "PodTopologySpread": get constraints from pod: '
+)
+
+
+def incomparable(theirs: Attempt) -> bool:
+    """Tell whether an attempt, and all that follows from it, need not be the same.
+
+    An attempt that meets an invalid preferred node term or spread constraint is an error upstream,
+    and is made again and again. Here such a preference is ignored, and such a requirement rejects
+    the pod.
+    """
+    return theirs.decision == "Error" and _INVALID.match(theirs.message) is not None
+
+
+def rejection(found: str | None) -> str | None:
+    """Return a rejection in a form that is the same on both sides.
+
+    The reasons for extended resources come in the order of a map upstream, and in the order of
+    their names here. Why a selector is invalid is told in other words.
+    """
+    if found is None:
+        return None
+    if not found.startswith(_INSUFFICIENT):
+        return _PARSING.sub(r"\1\2", found)
+    reasons = found.removeprefix(_INSUFFICIENT).split(", ")
+    return _INSUFFICIENT + ", ".join(sorted(reasons))
+
+
+def text(attempt: Attempt) -> str:
+    """Return the message of an attempt in a form that is the same on both sides.
+
+    An error is told in the words of the language that it happened in, and the message of a gated
+    pod is the API server's: upstream's scheduler has none.
+    """
+    if attempt.decision in ("Error", "Gated"):
+        return ""
+    return _PARSING.sub(r"\1\2", attempt.message)
+
+
+def chosen_differently(ours: Attempt, theirs: Attempt) -> str:
+    """Return how a choice differs from what may be chosen; empty when it does not.
+
+    Among equally good nodes upstream takes the one on top of its heap, among equally good
+    candidates the first of a map; here a hash decides. Any of them is right.
+    """
+    if ours.decision == "Scheduled" and theirs.best:
+        if ours.node not in theirs.best:
+            return f"node {ours.node} is not among the best {list(theirs.best)}"
+    elif ours.decision == "Preempting":
+        if ours.node not in theirs.best_candidates:
+            return f"candidate {ours.node} is not among the best {list(theirs.best_candidates)}"
+    elif ours.node != theirs.node:
+        return f"node {ours.node}, upstream {theirs.node}"
+    return ""

@@ -1,0 +1,1 @@
+"""Random API objects, as an API server returns them: defaulted and admitted."""

@@ -1,0 +1,67 @@
+"""Our side: the code of `plan --explain`, in this process."""
+
+import json
+import traceback
+from typing import Final
+
+from scheduler.config import load
+from scheduler.config.settings import Settings
+from scheduler.model import decisions
+from scheduler.model.decisions import Failed, Gated, Placed, Preempting, Unschedulable
+from scheduler.plugins import registry
+from scheduler.sim.plan import Options, Planner
+from scheduler.state.backoff import Backoff
+from tests.oracle.generate import Cluster
+from tests.oracle.generating.dice import Object
+from tests.oracle.verdicts import Answer, Attempt, Found
+from tests.support.random_clusters import typed
+
+__all__ = ["decide"]
+
+_DEFAULTS: Final = load.defaults()
+
+
+def decide(cluster: Cluster) -> Answer:
+    """Decide a cluster; an exception is an answer, too."""
+    try:
+        return _decide(cluster)
+    except Exception:  # noqa: BLE001 - whatever goes wrong is what is looked for
+        return Answer((), error=traceback.format_exc())
+
+
+def _decide(cluster: Cluster) -> Answer:
+    settings = _settings(cluster.config)
+    backoff = Backoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds)
+    objects = typed(cluster.objects)
+    planner = Planner(objects, registry.profiles(settings), backoff, Options(explain=True))
+    attempts = list(planner.attempts())
+    if cluster.settle:
+        attempts += planner.settle()
+    final = planner.final() if cluster.settle else {}
+    return Answer(tuple(_attempt(each) for each in attempts), final)
+
+
+def _settings(config: Object | None) -> Settings:
+    if config is None:
+        return _DEFAULTS
+    return load.parse(json.dumps(config), source="config")
+
+
+def _attempt(decided: decisions.Attempt) -> Attempt:
+    decision, node, message = "", None, ""
+    victims: tuple[str, ...] = ()
+    violations = 0
+    match decided.decision:
+        case Placed(chosen):
+            decision, node = "Scheduled", chosen
+        case Preempting(chosen, leaving, violations, message):
+            decision, node = "Preempting", chosen
+            victims = tuple(each.key for each in leaving)
+        case Unschedulable(message):
+            decision = "Unschedulable"
+        case Gated(message):
+            decision = "Gated"
+        case Failed(message):
+            decision = "Error"
+    nodes = {each.name: Found(each.rejection, each.scores) for each in decided.trace}
+    return Attempt(decided.pod.key, decision, node, victims, violations, message, nodes)

@@ -1,0 +1,88 @@
+"""A few hundred random clusters, others each day, and every cluster that was once a disagreement.
+
+A failure names the cluster; `python -m tests.oracle --show NAME` prints it. FIDELITY_SEED=N has
+the clusters of another day.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.oracle import cases, generate, product
+from tests.oracle.check import check, small
+from tests.oracle.compare import compare
+from tests.oracle.upstream import Upstream
+from tests.oracle.verdicts import Answer, Attempt
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+
+PER_FAMILY = 22
+
+
+def first_seed() -> int:
+    """Return the seed of this day: clusters that no other day has."""
+    given = os.environ.get("FIDELITY_SEED")
+    return int(given) if given else int(time.strftime("%Y%m%d", time.gmtime())) * 1000
+
+
+@pytest.fixture(scope="module")
+def upstream() -> Iterator[Upstream]:
+    with Upstream() as running:
+        yield running
+
+
+@pytest.mark.parametrize("family", generate.FAMILIES)
+def test_decides_as_kube_scheduler_does(family: str, upstream: Upstream) -> None:
+    seed = first_seed()
+    for each in range(seed, seed + PER_FAMILY):
+        found = check(generate.cluster(family, each), upstream)
+        if found is not None:
+            lines = "\n".join(small(found, upstream).lines)
+            pytest.fail(f"{family}:{each}\n{lines}", pytrace=False)
+
+
+@pytest.mark.parametrize("path", sorted(cases.FOLDER.glob("*.yaml")), ids=lambda path: path.stem)
+def test_a_disagreement_of_old_stays_settled(path: Path, upstream: Upstream) -> None:
+    found = check(cases.read(path), upstream)
+
+    assert found is None, "\n".join(found.lines if found else ())
+
+
+def altered(answer: Answer) -> Iterator[Answer]:
+    """Yield the answer with one thing wrong."""
+    for place, attempt in enumerate(answer.attempts):
+        for wrong in alterations(attempt):
+            attempts = list(answer.attempts)
+            attempts[place] = wrong
+            yield replace(answer, attempts=tuple(attempts))
+    yield replace(answer, attempts=answer.attempts[:-1])
+
+
+def alterations(attempt: Attempt) -> Iterator[Attempt]:
+    yield replace(attempt, decision="Unheard of")
+    yield replace(attempt, node="elsewhere")
+    if attempt.decision != "Gated":
+        yield replace(attempt, message=f"{attempt.message}!")
+    if attempt.decision == "Preempting":
+        yield replace(attempt, victims=attempt.victims[1:])
+        yield replace(attempt, violations=attempt.violations + 1)
+    for name, found in attempt.nodes.items():
+        yield replace(attempt, nodes={**attempt.nodes, name: replace(found, rejection="No: no")})
+        for plugin, score in found.scores.items():
+            scores = {**found.scores, plugin: score + 1}
+            yield replace(attempt, nodes={**attempt.nodes, name: replace(found, scores=scores)})
+
+
+def test_everything_is_compared(upstream: Upstream) -> None:
+    cluster = generate.cluster("budgets", 2)
+    ours = product.decide(cluster)
+    theirs = upstream.decide(cluster, ours)
+    assert {attempt.decision for attempt in ours.attempts} >= {"Scheduled", "Preempting"}
+    assert not compare(ours, theirs)
+
+    for wrong in altered(ours):
+        assert compare(wrong, theirs)

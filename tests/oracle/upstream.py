@@ -1,0 +1,112 @@
+"""The other side: kube-scheduler's own packages, as a program that answers line by line.
+
+Source: deploy/local/tools/oracle.
+"""
+
+import json
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from deploy.local import binaries
+from tests.oracle.generate import Cluster
+from tests.oracle.verdicts import Answer, Attempt, Found
+
+__all__ = ["NAME", "Upstream"]
+
+#: What deploy.local calls the program.
+NAME = "scheduler-oracle"
+
+
+class Upstream:
+    """A running program; it is built if it is not there yet."""
+
+    def __init__(self, program: Path | None = None) -> None:
+        self._program = program or binaries.find(NAME)
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(
+            [self._program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        process = self._running()
+        if process.stdin is not None:
+            process.stdin.close()
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+    def decide(self, cluster: Cluster, follow: Answer) -> Answer:
+        """Decide a cluster, where several choices are equally good as the other side did."""
+        choices: dict[str, list[str]] = {}
+        for each in follow.attempts:
+            if each.decision != "Gated":
+                choices.setdefault(each.pod, []).append(each.node or "")
+        request = {
+            "id": cluster.name,
+            "objects": cluster.objects,
+            "config": cluster.config,
+            "settle": cluster.settle,
+            "follow": choices,
+        }
+        return _answer(self._ask(request))
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        process = self._running()
+        if process.stdin is None or process.stdout is None:
+            raise RuntimeError("no pipes")
+        process.stdin.write(json.dumps(request) + "\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{NAME} ended with {process.wait()}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def _running(self) -> subprocess.Popen[str]:
+        if self._process is None:
+            raise RuntimeError("use it in a with statement")
+        return self._process
+
+
+def _answer(told: dict[str, Any]) -> Answer:
+    if told.get("error"):
+        return Answer((), error=told["error"])
+    final = {pod: node or None for pod, node in told.get("final", {}).items()}
+    return Answer(tuple(_attempt(each) for each in told["results"]), final)
+
+
+def _attempt(told: dict[str, Any]) -> Attempt:
+    nodes = {}
+    for each in told["nodes"] or ():
+        text = f"{each['plugin']}: {', '.join(each['reasons'])}"
+        rejection = None if each["code"] == "Success" else text
+        nodes[each["name"]] = Found(rejection, each["scores"] or {})
+    return Attempt(
+        pod=told["pod"],
+        decision=told["decision"],
+        node=told["node"] or None,
+        victims=tuple(told["victims"] or ()),
+        violations=told["pdbViolations"],
+        message=told["message"],
+        nodes=nodes,
+        best=tuple(told["best"] or ()),
+        candidates={
+            each["node"]: (tuple(each["victims"]), each["pdbViolations"])
+            for each in told["candidates"] or ()
+        },
+        best_candidates=tuple(told["bestCandidates"] or ()),
+    )
