@@ -77,6 +77,9 @@ def run(arguments: argparse.Namespace) -> int:
     except (OSError, ConfigError, manifests.ManifestError) as error:
         print(_one_line(error, arguments), file=sys.stderr)
         return 2
+    if settings.extenders:
+        print(f"{arguments.config}: extenders: not called by `plan`", file=sys.stderr)
+        return 2
     options = Options(arguments.scheduler_name, explain=arguments.explain)
     planner = Planner(objects, registry.profiles(settings), _backoff(settings, Backoff), options)
     attempts = list(planner.attempts())

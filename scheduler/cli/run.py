@@ -114,6 +114,10 @@ def run(arguments: argparse.Namespace) -> int:
         return 2
     if arguments.write_config_to:
         return _write(settings, arguments.write_config_to)
+    if settings.extenders:
+        # To go on without them would place pods that they would have kept off.
+        print(f"{arguments.config}: extenders: not called yet, refusing to go on", file=sys.stderr)
+        return 2
     from scheduler.observe.logs import Format
     from scheduler.service.options import Options
     from scheduler.service.run import serve

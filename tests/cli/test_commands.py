@@ -1,0 +1,139 @@
+"""What a user of the command line sees: answers, one-line complaints, exit codes."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from scheduler.cli.main import main
+
+CLUSTER = """\
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: Node
+  metadata: {name: node-1}
+  status: {allocatable: {cpu: "2", memory: 4Gi, pods: "10"}}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: low, namespace: default}
+  spec:
+    nodeName: node-1
+    priority: 1
+    containers: [{name: c, resources: {requests: {cpu: "2"}}}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: high, namespace: default}
+spec:
+  priority: 10
+  containers: [{name: c, resources: {requests: {cpu: "1"}}}]
+"""
+CONFIG = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> str:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(CLUSTER)
+    return str(path)
+
+
+def test_plan_says_who_would_have_to_leave(cluster: str, capsys: pytest.CaptureFixture[str]):
+    code = main(["plan", "-f", cluster, "-o", "json"])
+
+    (result,) = json.loads(capsys.readouterr().out)["results"]
+    assert code == 0
+    assert result == {
+        "pod": "default/high",
+        "decision": "Preempting",
+        "node": "node-1",
+        "victims": ["default/low"],
+        "pdbViolations": 0,
+        "message": "0/1 nodes are available: 1 Insufficient cpu.",
+    }
+
+
+def test_plan_settles_until_nothing_changes(cluster: str, capsys: pytest.CaptureFixture[str]):
+    main(["plan", "-f", cluster, "-o", "json", "--settle"])
+
+    answer = json.loads(capsys.readouterr().out)
+    assert [each["decision"] for each in answer["results"]] == ["Preempting", "Scheduled"]
+    assert answer["final"] == {"default/high": "node-1"}
+
+
+def test_plan_prints_a_table_for_people(cluster: str, capsys: pytest.CaptureFixture[str]):
+    main(["plan", "-f", cluster, "--explain"])
+
+    shown = capsys.readouterr().out
+    assert "default/high" in shown
+    assert "Insufficient cpu" in shown
+
+
+def test_plan_narrows_to_one_scheduler_name(cluster: str, capsys: pytest.CaptureFixture[str]):
+    main(["plan", "-f", cluster, "-o", "json", "--scheduler-name", "somebody-else"])
+
+    assert json.loads(capsys.readouterr().out) == {"results": []}
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        pytest.param("a: [1\nb: 2\n", ":2: did not find", id="broken YAML names the line"),
+        pytest.param("words", ":1: not a Kubernetes object", id="something else is refused"),
+        pytest.param(
+            "\n\nkind: Pod\nmetadata: {name: x}\nspec: {containers: none}\n",
+            ":3: Pod: Expected `array`",
+            id="a field of the wrong type is named",
+        ),
+        pytest.param(
+            "kind: Node\nmetadata: {name: x}\nstatus: {allocatable: {cpu: 1KB}}\n",
+            ":1: Node: '1KB' is not a quantity",
+            id="a quantity that is none is named",
+        ),
+    ],
+)
+def test_plan_refuses_bad_input_in_one_line(
+    text: str, want: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+
+    code = main(["plan", "-f", str(path)])
+
+    complaint = capsys.readouterr().err
+    assert code == 2
+    assert complaint.count("\n") == 1
+    assert want in complaint
+
+
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_extenders_are_refused_rather_than_ignored(
+    command: str, cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    config = tmp_path / "config.yaml"
+    config.write_text(f"{CONFIG}extenders: [{{urlPrefix: http://localhost, filterVerb: filter}}]\n")
+    arguments = {"plan": ["-f", cluster], "run": []}[command]
+
+    code = main([command, *arguments, "--config", str(config)])
+
+    assert code == 2
+    assert "extenders: not called" in capsys.readouterr().err
+
+
+def test_run_writes_the_effective_configuration(tmp_path: Path):
+    path = tmp_path / "effective.yaml"
+
+    code = main(["run", "--write-config-to", str(path), "--leader-elect=false"])
+
+    assert code == 0
+    assert main(["check-config", str(path)]) == 0
+    assert "leaderElect: false" in path.read_text()
+
+
+def test_a_kubeconfig_that_is_not_there_is_one_line(capfd: pytest.CaptureFixture[str]):
+    code = main(["run", "--kubeconfig", "/nowhere/config", "--secure-port", "0"])
+
+    assert code == 2
+    assert "kubeconfig /nowhere/config: No such file" in capfd.readouterr().err
