@@ -60,7 +60,8 @@ def capture(tmp_path: Path) -> Path:
 
         def observe(event: Event, now: float) -> None:
             kept.event(event, now)
-            machine.observe(event, now)
+            for effect in machine.observe(event, now).effects:
+                observe(EffectDone(effect), now)
 
         def step(now: float) -> None:
             attempt = machine.step(now)
