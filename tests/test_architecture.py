@@ -14,7 +14,7 @@ PURE = ("model", "state", "framework", "plugins", "core")
 IMPURE_MODULES = {
     "aiohttp", "asyncio", "http", "kopf", "kubernetes", "logging", "multiprocessing", "os",
     "random", "requests", "secrets", "socket", "ssl", "structlog", "subprocess", "threading",
-    "time", "urllib", "uuid", "uvloop",
+    "time", "uuid", "uvloop",
 }  # fmt: skip
 CLOCKS = {"time", "monotonic", "perf_counter", "now", "utcnow", "today"}
 

@@ -28,6 +28,7 @@ from scheduler.kube.writer import Writer
 from scheduler.model.effects import (
     Announce,
     Bind,
+    BindVolumes,
     ClearNomination,
     Effect,
     Evict,
@@ -44,6 +45,7 @@ POD = PodRef("default", "a", "uid-a")
 #: An example of each kind.
 EFFECTS: Final[tuple[Effect, ...]] = (
     Bind(POD, "n", NAME),
+    BindVolumes(POD, "n", (), ()),
     SetCondition(POD, "Unschedulable", "no room", 1),
     Nominate(POD, "n", "no room", 1),
     ClearNomination(POD),

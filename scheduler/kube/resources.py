@@ -17,8 +17,21 @@ from scheduler.model.events import (
     NodeObserved,
     PodGone,
     PodObserved,
+    WorkloadGone,
+    WorkloadObserved,
 )
-from scheduler.model.objects import LocalObject, Node, ObjectMeta, Pod, PodDisruptionBudget
+from scheduler.model.objects import (
+    LocalObject,
+    Node,
+    ObjectMeta,
+    Pod,
+    PodDisruptionBudget,
+    ReplicaSet,
+    ReplicationController,
+    Service,
+    StatefulSet,
+    Workload,
+)
 
 __all__ = ["BUDGETS", "NAMESPACES", "NODES", "PODS", "RESOURCES", "ApiObject", "Resource"]
 
@@ -96,5 +109,30 @@ NAMESPACES: Final = Resource(
     gone=_namespace_gone,
 )
 
+
+def _workloads(path: str, kind: type[Workload], *, optional: bool = False) -> Resource[Any]:
+    """Return a kind of workload; default topology spreading reads their selectors."""
+
+    def gone(key: str, _: str) -> Event:
+        return WorkloadGone(kind.__name__, key)
+
+    name = path.rpartition("/")[2]
+    return Resource(name, path, kind, WorkloadObserved, gone, optional=optional)
+
+
+SERVICES: Final = _workloads("/api/v1/services", Service)
+REPLICATION_CONTROLLERS: Final = _workloads("/api/v1/replicationcontrollers", ReplicationController)
+REPLICA_SETS: Final = _workloads("/apis/apps/v1/replicasets", ReplicaSet, optional=True)
+STATEFUL_SETS: Final = _workloads("/apis/apps/v1/statefulsets", StatefulSet, optional=True)
+
 #: Everything that the scheduler watches. Nodes come before pods, so that pods find theirs.
-RESOURCES: Final[tuple[Resource[Any], ...]] = (NODES, NAMESPACES, PODS, BUDGETS)
+RESOURCES: Final[tuple[Resource[Any], ...]] = (
+    NODES,
+    NAMESPACES,
+    SERVICES,
+    REPLICATION_CONTROLLERS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+    PODS,
+    BUDGETS,
+)

@@ -24,13 +24,13 @@ from scheduler.framework.plugin import (
     Prepared,
     Priority,
     Reads,
-    Rejected,
     Signal,
 )
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.objects import Pod
 from scheduler.plugins import pod_affinity_hints
 from scheduler.plugins.pod_affinity_counters import Carried, Wanted, is_about
+from scheduler.plugins.unparsable import Unparsable
 from scheduler.state import terms
 from scheduler.state.arrays import Bool, Codes, Int, Scores
 from scheduler.state.cluster import Cluster
@@ -74,8 +74,7 @@ class InterPodAffinity:
     def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> Predicate | None:
         own = terms.compiled(pod)
         if own.error:
-            reason = f"parsing pod: {own.error}"
-            return _Unparsable(Verdict(self.name, (reason,), resolvable=False))
+            return Unparsable(self.name, f"parsing pod: {own.error}")
 
         def code(reason: str, *, resolvable: bool = True) -> int:
             return verdicts.code(Verdict(self.name, (reason,), resolvable))
@@ -106,24 +105,10 @@ class InterPodAffinity:
         )
 
 
-class _Unparsable(Predicate):
-    """Rejects a pod with a selector that means nothing."""
-
-    def __init__(self, verdict: Verdict) -> None:
-        self._verdict = verdict
-
-    def prepare(self) -> Prepared:
-        return Rejected(self._verdict)
-
-    def codes(self, nodes: Nodes) -> Codes:
-        return np.zeros(len(nodes), dtype=np.uint16)
-
-
 class _Required(Predicate):
     """Rejects nodes by required terms. What `prepare` found holds for the whole attempt."""
 
     reads = Reads.CLUSTER
-    monotone = False
 
     def __init__(self, pod: Pod, own: Terms, cluster: Cluster, codes: tuple[int, int, int]) -> None:
         self._pod = pod

@@ -15,9 +15,10 @@ from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.objects import Pod, TopologySpreadConstraint
 from scheduler.model.selectors import SelectorError
 from scheduler.plugins.spread_constraints import HARD, SOFT, SYSTEM_DEFAULTS, Constraints
-from scheduler.plugins.spread_filter import Required, Unparsable
+from scheduler.plugins.spread_filter import Required
 from scheduler.plugins.spread_hints import SpreadHints
 from scheduler.plugins.spread_score import Preferred
+from scheduler.plugins.unparsable import Unparsable
 from scheduler.state.cluster import Cluster
 
 __all__ = ["PodTopologySpread"]
@@ -46,7 +47,7 @@ class PodTopologySpread:
             constraints = Constraints(pod, HARD, self._defaults, cluster)
         except SelectorError as error:
             reason = f"obtaining pod's hard topology spread constraints: {error}"
-            return Unparsable(Verdict(self.name, (reason,), resolvable=False))
+            return Unparsable(self.name, reason)
         if constraints.never:
             return None
         return Required(

@@ -9,8 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.framework.plugin import PASS, Predicate, Prepared, Reads, Rejected
-from scheduler.framework.verdicts import Verdict
+from scheduler.framework.plugin import PASS, Predicate, Prepared, Reads
 from scheduler.model.objects import Pod
 from scheduler.plugins import spread_constraints
 from scheduler.plugins.spread_constraints import Constraint, Constraints
@@ -20,23 +19,10 @@ from scheduler.state.labels import ABSENT
 from scheduler.state.nodes import Nodes
 from scheduler.state.tallies import OUTSIDE, DomainTally
 
-__all__ = ["Required", "Unparsable"]
+__all__ = ["Required"]
 
 #: The least count where there is no domain at all: no node is too full then.
 _NO_DOMAIN: Final = 2**31 - 1
-
-
-class Unparsable(Predicate):
-    """Rejects a pod with a selector that means nothing."""
-
-    def __init__(self, verdict: Verdict) -> None:
-        self._verdict = verdict
-
-    def prepare(self) -> Prepared:
-        return Rejected(self._verdict)
-
-    def codes(self, nodes: Nodes) -> Codes:
-        return np.zeros(len(nodes), dtype=np.uint16)
 
 
 class Required(Predicate):

@@ -184,7 +184,7 @@ class Scene:
         history = self.history()
         history.check_room(self._nodes)
         history.check_victims()
-        assert all(count == 1 for count in history.bindings().values())
+        history.check_bindings()
 
     def clear(self) -> None:
         """Remove nodes and pods, and wait until none is left."""
@@ -235,6 +235,15 @@ class History:
                 claimed = [rank for place, rank in claims.values() if place == node]
                 assert claimed, f"{name} was deleted though nobody had claimed {node}"
                 assert max(claimed) > priority(each), f"{name} was not less important"
+
+    def check_bindings(self) -> None:
+        """Assert that no pod that had a node got another one."""
+        nodes: dict[str, str] = {}
+        for _, each in self._changes:
+            node = each["spec"].get("nodeName", "")
+            before = nodes.setdefault(each["metadata"]["uid"], node)
+            assert before in {"", node}, f"{each['metadata']['name']} went from {before} to {node}"
+            nodes[each["metadata"]["uid"]] = node
 
     def evicted(self) -> list[str]:
         """Return the pods that a scheduler asked to leave and that left or are leaving, sorted."""

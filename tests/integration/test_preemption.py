@@ -144,7 +144,7 @@ def test_preemptors_at_the_same_time_take_no_victim_too_many(scene, schedulers):
 
 
 def test_a_preemptor_waits_for_victims_that_hang_and_takes_no_others(scene, schedulers):
-    first, second = scene.nodes(2, cpu="2")
+    first, second = scene.nodes(2, cpu="3")
     scene.run(
         pod("a", "2", "low", on=first, annotations=HANGS),
         pod("b", "2", "middle", on=second, annotations=HANGS),
@@ -294,7 +294,7 @@ def test_no_victim_is_asked_to_leave_before_the_nomination_is_written(scene, sch
         ("DELETE", "a"),
         ("POST", "high/binding"),
     ]
-    assert scheduler.logged("effect_failed", effect="Nominate", cause="refused")
+    scheduler.wait_log("effect_failed", effect="Nominate", cause="refused")
 
 
 def test_a_victim_that_its_controller_replaces_is_not_preempted_again(scene, schedulers):
@@ -308,8 +308,9 @@ def test_a_victim_that_its_controller_replaces_is_not_preempted_again(scene, sch
     assert scene.wait_running("high")["high"] in nodes
     (waiting,) = scene.wait_bound_count(4)
     scene.wait_rejected(waiting, "0/2 nodes are available: 2 Insufficient cpu.")
-    assert len(scene.history().doomed()) == 1
+    scheduler.wait_log("pod_unschedulable", pod=f"{scene.namespace}/{waiting}")
     assert len(scheduler.logged("preemption_planned")) == 1
+    assert len(scene.history().doomed()) == 1
 
 
 def test_a_victim_that_is_gone_already_does_no_harm(scene, schedulers, proxy):

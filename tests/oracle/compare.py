@@ -46,6 +46,8 @@ def _attempt(ours: Attempt, theirs: Attempt) -> Iterator[str]:
         yield from _choice(ours, theirs)
         if differences.text(ours) != differences.text(theirs):
             yield f"message {ours.message!r}, upstream {theirs.message!r}"
+        if ours.rejectors != theirs.rejectors:
+            yield f"rejected by {list(ours.rejectors)}, upstream {list(theirs.rejectors)}"
     yield from _nodes(ours, theirs)
 
 

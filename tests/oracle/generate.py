@@ -112,7 +112,9 @@ def cluster(family: str, seed: int) -> Cluster:
     if traits.volumes:
         objects += volumes.storage(dice, traits, names, everyone)
     odd.spoil(dice, traits, everyone)
-    own = configs.config(dice, traits, names) if dice.chance(traits.config) else None
+    own = None
+    if dice.chance(traits.config):
+        own = configs.config(dice, traits, names, everyone)
     return Cluster(f"{family}:{seed}", [*objects, *everyone], own, dice.chance(traits.settle))
 
 

@@ -64,4 +64,13 @@ def _attempt(decided: decisions.Attempt) -> Attempt:
         case Failed(message):
             decision = "Error"
     nodes = {each.name: Found(each.rejection, each.scores) for each in decided.trace}
-    return Attempt(decided.pod.key, decision, node, victims, violations, message, nodes)
+    return Attempt(
+        pod=decided.pod.key,
+        decision=decision,
+        node=node,
+        victims=victims,
+        violations=violations,
+        message=message,
+        rejectors=decided.plugins,
+        nodes=nodes,
+    )

@@ -22,8 +22,11 @@ _NEEDED = frozenset(
 )  # fmt: skip
 #: Keys that are needed wherever they stand.
 _NEEDED_ANYWHERE = frozenset(
-    {"name", "key", "operator", "topologyKey", "whenUnsatisfiable", "maxSkew", "apiVersion", "kind"}
-)
+    {
+        "name", "key", "operator", "topologyKey", "whenUnsatisfiable", "maxSkew", "apiVersion",
+        "kind", "claimName",
+    }
+)  # fmt: skip
 
 
 def shrink(cluster: Cluster, disagrees: Disagrees) -> Cluster:

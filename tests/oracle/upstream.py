@@ -102,6 +102,7 @@ def _attempt(told: dict[str, Any]) -> Attempt:
         victims=tuple(told["victims"] or ()),
         violations=told["pdbViolations"],
         message=told["message"],
+        rejectors=tuple(told["rejectors"] or ()),
         nodes=nodes,
         best=tuple(told["best"] or ()),
         candidates={

@@ -25,6 +25,8 @@ class Attempt:
     victims: tuple[str, ...]
     violations: int
     message: str
+    #: Plugins whose events can wake the pod.
+    rejectors: tuple[str, ...]
     nodes: dict[str, Found]
     #: Nodes that are all as good as the chosen one; only kube-scheduler's side knows.
     best: tuple[str, ...] = ()

@@ -261,7 +261,7 @@ class World:
                 self.answer(effect, self.happen(effect))
             elif not self._end_terminating():
                 self.now += 2.0
-                if self.decided() is None and self._nobody_backs_off():
+                if self.decided() is None and self._nobody_comes_back():
                     return
 
     def _end_terminating(self) -> bool:
@@ -270,8 +270,10 @@ class World:
             self.remove(uid)
         return bool(found)
 
-    def _nobody_backs_off(self) -> bool:
-        return all(queued.phase is not Phase.BACKOFF for queued in self.machine.queue)
+    def _nobody_comes_back(self) -> bool:
+        """Tell whether nobody backs off; without nodes everybody does, again and again."""
+        waiting = any(queued.phase is Phase.BACKOFF for queued in self.machine.queue)
+        return not waiting or not self.nodes
 
     def forgotten(self, helped: Callable[[View, Pod], object]) -> list[str]:
         """Return who waits for an event although it could be helped by what the machine knows."""
@@ -319,9 +321,5 @@ def _told(builder: PodBuilder, why: str, text: str, *, clear: bool) -> PodBuilde
     return told.nominated("") if clear else told
 
 
-def _foreign(each: Pod) -> bool:
-    return each.spec.scheduler_name != OURS
-
-
 def _gated(each: Pod) -> bool:
-    return bool(each.spec.scheduling_gates) and not _foreign(each)
+    return bool(each.spec.scheduling_gates) and each.spec.scheduler_name == OURS

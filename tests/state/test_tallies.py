@@ -137,6 +137,7 @@ def test_several_pods_at_once_are_added_and_taken_off(cluster: Cluster) -> None:
     for number in range(7):
         cluster.remove(web(f"old{number}").build().uid)
         cluster.place(web(f"new{number}").build(), "n4")
+        cluster.place(web(f"outside{number}").build(), "n5")
 
     assert sums(domains) == {"a": 2, "b": 14}
 
@@ -191,6 +192,13 @@ def test_a_hypothesis_shifts_the_sums_of_its_own_rows(cluster: Cluster) -> None:
     assert then is not None
     assert then.tolist() == [-2, 2, 0]
     assert domains.shift(Nodes(cluster.columns)) is None
+
+
+def test_rows_without_a_change_are_not_shifted(cluster: Cluster) -> None:
+    for number in range(16):
+        cluster.place(web(f"w{number}").build(), "n0")
+
+    assert webs(cluster).of(np.array([-1, 0, 15, -1])).tolist() == [0, 2, 2, 0]
 
 
 def test_equal_questions_share_one_counter(cluster: Cluster) -> None:

@@ -66,6 +66,9 @@ class World:
     def all(self, kind: type[Any]) -> list[Any]:
         return [each for each in self.items if isinstance(each, kind)]
 
+    def claim(self, pod: Pod, name: str) -> Any:
+        return self.find(PersistentVolumeClaim, f"{pod.metadata.namespace}/{name}")
+
     def without(self, node: str, gone: Iterable[Pod], come: Iterable[Pod]) -> "World":
         """Return the world with other pods on one node."""
         uids = {pod.uid for pod in gone}
@@ -91,28 +94,39 @@ def plain_claim_names(pod: Pod) -> list[str]:
 # VolumeRestrictions ---------------------------------------------------------------------------
 
 
-def restrictions(world: World, pod: Pod, node: Node) -> Reasons | Refused:
-    """Judge one node; the pods on other nodes count for claims."""
-    alone = set()
-    for name in plain_claim_names(pod):
-        claim = world.find(PersistentVolumeClaim, f"{pod.metadata.namespace}/{name}")
+def restrictions(
+    world: World, pod: Pod, node: Node, gone: Iterable[Pod] = (), come: Iterable[Pod] = ()
+) -> Reasons | Refused:
+    """Judge one node, as it would be with some of its pods gone and others there."""
+    claims = {name: world.claim(pod, name) for name in plain_claim_names(pod)}
+    for name, claim in claims.items():
         if claim is None:
             return Refused(f'persistentvolumeclaim "{name}" not found')
-        if "ReadWriteOncePod" in claim.spec.access_modes:
-            alone.add(name)
-    here = world.pods.get(node.metadata.name, [])
-    if any(
-        clash(mine, other) for mine in pod.spec.volumes for p in here for other in p.spec.volumes
-    ):
+    alone = {name for name, each in claims.items() if "ReadWriteOncePod" in each.spec.access_modes}
+    here = world.without(node.metadata.name, gone, come).pods[node.metadata.name]
+    if any(clash(a, b) for a in pod.spec.volumes for other in here for b in other.spec.volumes):
         return (DISK,)
-    known = {each.metadata.name for each in world.nodes}
-    for name in alone:
-        for where, pods in world.pods.items():
-            for other in pods:
-                same = other.metadata.namespace == pod.metadata.namespace
-                if where in known and same and name in plain_claim_names(other):
-                    return (IN_USE,)
-    return ()
+    used = sum(is_used(world, pod.metadata.namespace, name) for name in alone)
+    if used == 0 and not any(needs_check(each) for each in pod.spec.volumes):
+        return ()
+    # What comes and goes is counted by name, whatever its namespace.
+    used += sum(name in alone for other in come for name in plain_claim_names(other))
+    used -= sum(name in alone for other in gone for name in plain_claim_names(other))
+    return (IN_USE,) if used > 0 else ()
+
+
+def needs_check(volume: Volume) -> bool:
+    disks = (volume.gce_persistent_disk, volume.aws_elastic_block_store, volume.iscsi, volume.rbd)
+    return any(each is not None for each in disks)
+
+
+def is_used(world: World, namespace: str, name: str) -> bool:
+    """Tell whether a pod on a node that exists uses a claim."""
+    return any(
+        other.metadata.namespace == namespace and name in plain_claim_names(other)
+        for node in world.nodes
+        for other in world.pods.get(node.metadata.name, [])
+    )
 
 
 def clash(a: Volume, b: Volume) -> bool:
@@ -136,25 +150,27 @@ def clash(a: Volume, b: Volume) -> bool:
 
 def limits(world: World, pod: Pod, node: Node) -> Reasons:
     """Judge one node; all claims of the pod must be there."""
-    csi_node = world.find(CSINode, node.metadata.name)
-    most = {}
-    for driver in (csi_node.spec.drivers or ()) if csi_node else ():
-        if driver.allocatable is not None and driver.allocatable.count is not None:
-            most[driver.name] = driver.allocatable.count
-    attached = set()
-    for other in world.pods.get(node.metadata.name, []):
-        attached |= csi_volumes(world, other)
+    name = node.metadata.name
+    csi_node = world.find(CSINode, name)
+    drivers = (csi_node.spec.drivers or ()) if csi_node else ()
+    most = {each.name: each.allocatable.count for each in drivers if each.allocatable is not None}
+    attached = {found for other in world.pods.get(name, []) for found in csi_volumes(world, other)}
     new = csi_volumes(world, pod) - attached
-    for each in world.all(VolumeAttachment):
-        found = world.find(PersistentVolume, each.spec.source.persistent_volume_name or "")
-        if each.spec.node_name == node.metadata.name and each.spec.attacher and found is not None:
-            if found.spec.csi is not None:
-                attached.add((each.spec.attacher, found.spec.csi.volume_handle))
+    attached |= {
+        found for each in world.all(VolumeAttachment) for found in left_over(world, each, name)
+    }
     for driver in {each for each, _ in new}:
         count = sum(each == driver for each, _ in new) + sum(each == driver for each, _ in attached)
         if driver in most and count > most[driver]:
             return (FULL,)
     return ()
+
+
+def left_over(world: World, item: VolumeAttachment, node: str) -> set[tuple[str, str]]:
+    volume = world.find(PersistentVolume, item.spec.source.persistent_volume_name or "")
+    if item.spec.node_name != node or volume is None or volume.spec.csi is None:
+        return set()
+    return {(item.spec.attacher, volume.spec.csi.volume_handle)}
 
 
 def csi_volumes(world: World, pod: Pod) -> set[tuple[str, str]]:
@@ -167,18 +183,25 @@ def csi_volumes(world: World, pod: Pod) -> set[tuple[str, str]]:
         if each.aws_elastic_block_store:
             found.add(("ebs.csi.aws.com", each.aws_elastic_block_store.volume_id))
     for name in claim_names(pod):
-        claim = world.find(PersistentVolumeClaim, f"{pod.metadata.namespace}/{name}")
-        volume = claim and world.find(PersistentVolume, claim.spec.volume_name)
-        if volume is not None and volume.spec.csi is not None:
-            found.add((volume.spec.csi.driver, volume.spec.csi.volume_handle))
-        elif volume is not None and volume.spec.aws_elastic_block_store is not None:
-            found.add(("ebs.csi.aws.com", volume.spec.aws_elastic_block_store.volume_id))
-        elif volume is None and claim is not None:
-            of = world.find(StorageClass, claim.spec.storage_class_name or "")
-            drivers = {"kubernetes.io/aws-ebs": "ebs.csi.aws.com"}
-            if of is not None and of.provisioner:
-                found.add((drivers.get(of.provisioner, of.provisioner), f"unmade:{key(claim)}"))
+        claim = world.claim(pod, name)
+        if claim is not None:
+            found |= csi_volume(world, claim)
     return found
+
+
+def csi_volume(world: World, claim: PersistentVolumeClaim) -> set[tuple[str, str]]:
+    volume = world.find(PersistentVolume, claim.spec.volume_name)
+    if volume is None:
+        of = world.find(StorageClass, claim.spec.storage_class_name or "")
+        taken_over = {"kubernetes.io/aws-ebs": "ebs.csi.aws.com"}
+        if of is None or not of.provisioner:
+            return set()
+        return {(taken_over.get(of.provisioner, of.provisioner), f"unmade:{key(claim)}")}
+    if volume.spec.csi is not None:
+        return {(volume.spec.csi.driver, volume.spec.csi.volume_handle)}
+    if volume.spec.aws_elastic_block_store is not None:
+        return {("ebs.csi.aws.com", volume.spec.aws_elastic_block_store.volume_id)}
+    return set()
 
 
 # VolumeZone -----------------------------------------------------------------------------------
@@ -188,25 +211,12 @@ def zone(world: World, pod: Pod, node: Node) -> Reasons | Refused:
     """Judge one node."""
     wanted = []
     for name in plain_claim_names(pod):
-        claim = world.find(PersistentVolumeClaim, f"{pod.metadata.namespace}/{name}")
-        if claim is None:
-            return Refused(f'persistentvolumeclaim "{name}" not found')
-        if not claim.spec.volume_name:
-            class_name = claim.spec.storage_class_name
-            if not class_name:
-                return Refused("PersistentVolumeClaim had no pv name and storageClass name")
-            of = world.find(StorageClass, class_name)
-            if of is None:
-                return Refused(f'storageclass.storage.k8s.io "{class_name}" not found')
-            if of.volume_binding_mode != "WaitForFirstConsumer":
-                return Refused("PersistentVolume had no name")
-            continue
-        volume = world.find(PersistentVolume, claim.spec.volume_name)
-        if volume is None:
-            return Refused(f'persistentvolume "{claim.spec.volume_name}" not found')
-        wanted += [
-            (each, volume.metadata.labels[each]) for each in ZONES if each in volume.metadata.labels
-        ]
+        volume = zoned(world, world.claim(pod, name), name)
+        if isinstance(volume, str):
+            return Refused(volume)
+        if volume is not None:
+            of_volume = volume.metadata.labels
+            wanted += [(each, of_volume[each]) for each in ZONES if each in of_volume]
     labels = node.metadata.labels
     if not any(each in labels for each in ZONES):
         return ()
@@ -217,31 +227,40 @@ def zone(world: World, pod: Pod, node: Node) -> Reasons | Refused:
     return ()
 
 
+def zoned(
+    world: World, claim: PersistentVolumeClaim | None, name: str
+) -> PersistentVolume | str | None:
+    """Return the volume of a claim, or what is wrong with the claim."""
+    if claim is None:
+        return f'persistentvolumeclaim "{name}" not found'
+    if claim.spec.volume_name:
+        volume: PersistentVolume | None = world.find(PersistentVolume, claim.spec.volume_name)
+        return volume or f'persistentvolume "{claim.spec.volume_name}" not found'
+    class_name = claim.spec.storage_class_name
+    if not class_name:
+        return "PersistentVolumeClaim had no pv name and storageClass name"
+    of = world.find(StorageClass, class_name)
+    if of is None:
+        return f'storageclass.storage.k8s.io "{class_name}" not found'
+    return (
+        None if of.volume_binding_mode == "WaitForFirstConsumer" else "PersistentVolume had no name"
+    )
+
+
 # VolumeBinding --------------------------------------------------------------------------------
 
 
 def binding(world: World, pod: Pod, node: Node) -> Reasons | Refused:
     """Judge one node; no claim is being deleted or lost, and ephemeral ones are the pod's own."""
-    bound, waiting, immediate = [], [], False
+    claims = []
     for name in claim_names(pod):
-        claim = world.find(PersistentVolumeClaim, f"{pod.metadata.namespace}/{name}")
+        claim = world.claim(pod, name)
         if claim is None:
             return Refused(f'persistentvolumeclaim "{name}" not found')
-        of = world.find(StorageClass, claim.spec.storage_class_name or "")
-        if (
-            claim.spec.volume_name
-            and "pv.kubernetes.io/bind-completed" in claim.metadata.annotations
-        ):
-            bound.append(claim)
-        elif (
-            of is not None
-            and of.volume_binding_mode == "WaitForFirstConsumer"
-            and not claim.spec.volume_name
-        ):
-            waiting.append(claim)
-        else:
-            immediate = True
-    if immediate:
+        claims.append(claim)
+    bound = [each for each in claims if is_bound(each)]
+    waiting = [each for each in claims if not is_bound(each) and waits(world, each)]
+    if len(bound) + len(waiting) < len(claims):
         return Refused("pod has unbound immediate PersistentVolumeClaims")
     reasons = []
     no_such = False
@@ -255,6 +274,17 @@ def binding(world: World, pod: Pod, node: Node) -> Reasons | Refused:
             break
     reasons += find(world, waiting, node)
     return (*reasons, NO_SUCH) if no_such else tuple(reasons)
+
+
+def is_bound(claim: PersistentVolumeClaim) -> bool:
+    completed = "pv.kubernetes.io/bind-completed" in claim.metadata.annotations
+    return bool(claim.spec.volume_name) and completed
+
+
+def waits(world: World, claim: PersistentVolumeClaim) -> bool:
+    of = world.find(StorageClass, claim.spec.storage_class_name or "")
+    late = of is not None and of.volume_binding_mode == "WaitForFirstConsumer"
+    return late and not claim.spec.volume_name
 
 
 def find(world: World, waiting: list[PersistentVolumeClaim], node: Node) -> list[str]:
@@ -272,48 +302,45 @@ def find(world: World, waiting: list[PersistentVolumeClaim], node: Node) -> list
             make.append(claim)
         else:
             taken.append(volume)
-    for claim in make:
-        reason = unmakeable(world, claim, node)
-        if reason:
-            return [reason]
-    return []
+    reasons = [unmakeable(world, claim, node) for claim in make]
+    return [reason for reason in reasons if reason][:1]
 
 
 def best(
     world: World, claim: PersistentVolumeClaim, node: Node, taken: list[PersistentVolume]
 ) -> PersistentVolume | None:
     """Return the volume that a claim gets."""
-    smallest: PersistentVolume | None = None
-    for volume in sorted(world.all(PersistentVolume), key=lambda each: str(each.metadata.name)):
-        reference, meta = volume.spec.claim_ref, claim.metadata
-        mine = (
-            reference is not None
-            and (reference.namespace, reference.name) == (meta.namespace, meta.name)
-            and reference.uid in ("", meta.uid)
-        )
-        if volume in taken or volume.spec.storage_class_name != claim.spec.storage_class_name:
-            continue
-        if reference is not None and not mine:
-            continue
-        if quantity.exact(volume.capacity) < quantity.exact(claim.request or "0"):
-            continue
-        if (volume.spec.volume_mode or "Filesystem") != (claim.spec.volume_mode or "Filesystem"):
-            continue
-        if volume.metadata.deletion_timestamp is not None:
-            continue
-        if mine:
+    volumes = sorted(world.all(PersistentVolume), key=lambda each: str(each.metadata.name))
+    suitable = [each for each in volumes if each not in taken and suits(each, claim)]
+    for volume in suitable:
+        if is_mine(volume, claim):
             return volume if reached(volume, node) else None
-        if volume.status.phase != "Available" or not reached(volume, node):
-            continue
-        if claim.spec.selector is not None and not selected_by(
-            claim.spec.selector, volume.metadata.labels
-        ):
-            continue
-        if not set(claim.spec.access_modes) <= set(volume.spec.access_modes):
-            continue
-        if smallest is None or quantity.exact(volume.capacity) < quantity.exact(smallest.capacity):
-            smallest = volume
-    return smallest
+    free = [each for each in suitable if is_free(each, claim) and reached(each, node)]
+    return min(free, key=lambda each: quantity.exact(each.capacity), default=None)
+
+
+def suits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    has, wants = volume.spec, claim.spec
+    return (
+        has.storage_class_name == wants.storage_class_name
+        and quantity.exact(volume.capacity) >= quantity.exact(claim.request or "0")
+        and (has.volume_mode or "Filesystem") == (wants.volume_mode or "Filesystem")
+        and volume.metadata.deletion_timestamp is None
+    )
+
+
+def is_mine(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    reference, meta = volume.spec.claim_ref, claim.metadata
+    if reference is None or (reference.namespace, reference.name) != (meta.namespace, meta.name):
+        return False
+    return reference.uid in ("", meta.uid)
+
+
+def is_free(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    chosen = claim.spec.selector is None or selected_by(claim.spec.selector, volume.metadata.labels)
+    accessible = set(claim.spec.access_modes) <= set(volume.spec.access_modes)
+    nobodys = volume.spec.claim_ref is None and volume.status.phase == "Available"
+    return chosen and accessible and nobodys
 
 
 def unmakeable(world: World, claim: PersistentVolumeClaim, node: Node) -> str:

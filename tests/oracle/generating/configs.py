@@ -1,4 +1,4 @@
-"""Random configurations of one profile."""
+"""Random configurations."""
 
 from tests.oracle.generating.dice import Dice, Object
 from tests.oracle.generating.labels import HOSTNAME, ZONE, node_term
@@ -9,6 +9,7 @@ from tests.oracle.generating.traits import Traits
 __all__ = ["config"]
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
+_SECOND = "second"
 _SCORES = (
     "NodeResourcesFit", "NodeResourcesBalancedAllocation", "ImageLocality", "TaintToleration",
     "NodeAffinity", "PodTopologySpread", "InterPodAffinity",
@@ -16,9 +17,18 @@ _SCORES = (
 _FILTERS = ("NodePorts", "TaintToleration", "NodeUnschedulable", "NodeAffinity", "InterPodAffinity")
 
 
-def config(dice: Dice, traits: Traits, nodes: list[str]) -> Object:
-    """Return a KubeSchedulerConfiguration."""
-    profile: Object = {"schedulerName": SCHEDULER, "pluginConfig": _arguments(dice, traits, nodes)}
+def config(dice: Dice, traits: Traits, nodes: list[str], pods: list[Object]) -> Object:
+    """Return a KubeSchedulerConfiguration; with two profiles, each has some of the pods."""
+    profiles = [_profile(dice, traits, nodes, SCHEDULER)]
+    if dice.chance(0.15):
+        profiles.append(_profile(dice, traits, nodes, _SECOND))
+        for pod in pods:
+            pod["spec"]["schedulerName"] = dice.pick((SCHEDULER, _SECOND))
+    return {"apiVersion": API_VERSION, "kind": "KubeSchedulerConfiguration", "profiles": profiles}
+
+
+def _profile(dice: Dice, traits: Traits, nodes: list[str], name: str) -> Object:
+    profile: Object = {"schedulerName": name, "pluginConfig": _arguments(dice, traits, nodes)}
     plugins: Object = {}
     off = dice.some(_FILTERS, 1, 2) if dice.chance(0.3) else []
     if off:
@@ -33,7 +43,7 @@ def config(dice: Dice, traits: Traits, nodes: list[str]) -> Object:
         plugins["postFilter"] = {"disabled": [{"name": dice.pick(("DynamicResources", "*"))}]}
     if plugins:
         profile["plugins"] = plugins
-    return {"apiVersion": API_VERSION, "kind": "KubeSchedulerConfiguration", "profiles": [profile]}
+    return profile
 
 
 def _arguments(dice: Dice, traits: Traits, nodes: list[str]) -> list[Object]:

@@ -67,19 +67,25 @@ def _affinity(dice: Dice, traits: Traits, nodes: list[str]) -> Object:
     if of_nodes:
         affinity["nodeAffinity"] = of_nodes
     for kind in ("podAffinity", "podAntiAffinity"):
-        of_pods: Object = {}
-        if dice.chance(traits.pod_affinity):
-            of_pods["requiredDuringSchedulingIgnoredDuringExecution"] = [
-                _pod_term(dice) for _ in range(dice.pick((1, 1, 1, 2)))
-            ]
-        if dice.chance(traits.preferred_pods):
-            of_pods["preferredDuringSchedulingIgnoredDuringExecution"] = [
-                {"weight": dice.pick((1, 10, 57, 100)), "podAffinityTerm": _pod_term(dice)}
-                for _ in range(dice.number(1, 2))
-            ]
-        if of_pods:
+        of_pods = _of_pods(dice, traits)
+        # An empty one is not the same as none.
+        if of_pods or dice.chance(traits.pod_affinity / 10):
             affinity[kind] = of_pods
     return affinity
+
+
+def _of_pods(dice: Dice, traits: Traits) -> Object:
+    found: Object = {}
+    if dice.chance(traits.pod_affinity):
+        found["requiredDuringSchedulingIgnoredDuringExecution"] = [
+            _pod_term(dice) for _ in range(dice.pick((1, 1, 1, 2)))
+        ]
+    if dice.chance(traits.preferred_pods):
+        found["preferredDuringSchedulingIgnoredDuringExecution"] = [
+            {"weight": dice.pick((1, 10, 57, 100)), "podAffinityTerm": _pod_term(dice)}
+            for _ in range(dice.number(1, 2))
+        ]
+    return found
 
 
 def _pod_term(dice: Dice) -> Object:

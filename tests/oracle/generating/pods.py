@@ -13,7 +13,7 @@ __all__ = ["SCHEDULER", "Pods"]
 SCHEDULER = "preemptive-scheduler"
 
 _WAITING = (10, 100, 100, 1000, 2_000_000_000)
-_PLACED = (-5, 5, 10, 100)
+_PLACED = (-2_000_000_000, -5, 5, 10, 10, 100, 100)
 _DISRUPTIONS = ("PreemptionByScheduler", "PreemptionByScheduler", "EvictionByEvictionAPI")
 
 
@@ -33,7 +33,7 @@ class Pods:
         """Return a pod that runs on some node."""
         dice, traits = self._dice, self._traits
         spec = self._spec(dice.pick(_PLACED))
-        spec["nodeName"] = dice.pick(self._nodes)
+        spec["nodeName"] = "absent" if dice.chance(0.01) else dice.pick(self._nodes)
         status = {"phase": "Running", "startTime": self._time()}
         if dice.chance(traits.resized):
             status |= containers.resized(dice, spec)

@@ -1,5 +1,6 @@
 """Random volumes, claims and what they hang on."""
 
+import copy
 from dataclasses import dataclass, field
 
 from tests.oracle.generating.dice import Dice, Object
@@ -25,14 +26,7 @@ class _Storage:
 def storage(dice: Dice, traits: Traits, nodes: list[str], pods: list[Object]) -> list[Object]:
     """Return classes, volumes, claims, and what drivers say; some of the pods use them."""
     made = _Storage([_class(dice, name) for name in sorted(set(_CLASSES))])
-    # Distinct sizes: which of several equally small volumes is taken is left to chance.
-    sizes = dice.shuffled(range(1, 12))
-    for number in range(dice.number(1, 5)):
-        claim = f"c{number}"
-        made.claims.append(claim)
-        _claim(dice, made, claim, nodes, sizes)
-    for number in range(dice.number(0, 4)):
-        made.objects.append(_volume(dice, f"pv{number}", nodes, sizes.pop(), dice.pick(_CLASSES)))
+    _claims_and_volumes(dice, made, nodes)
     for node in nodes:
         if dice.chance(0.7):
             made.objects.append(_csi_node(dice, node))
@@ -42,6 +36,22 @@ def storage(dice: Dice, traits: Traits, nodes: list[str], pods: list[Object]) ->
         if dice.chance(traits.volumes):
             _mount(dice, pod, made)
     return made.objects
+
+
+def _claims_and_volumes(dice: Dice, made: _Storage, nodes: list[str]) -> None:
+    # Distinct sizes: which of several equally small volumes is taken is left to chance.
+    sizes = dice.shuffled(range(1, 12))
+    for number in range(dice.number(1, 5)):
+        claim = f"c{number}"
+        made.claims.append(claim)
+        _claim(dice, made, claim, nodes, sizes)
+        if dice.chance(0.15):
+            # Some rules look at the name of a claim only.
+            other = copy.deepcopy(made.objects[-1])
+            other["metadata"] |= {"namespace": "blue", "uid": f"uid-blue-{claim}"}
+            made.objects.append(other)
+    for number in range(dice.number(0, 4)):
+        made.objects.append(_volume(dice, f"pv{number}", nodes, sizes.pop(), dice.pick(_CLASSES)))
 
 
 def _mount(dice: Dice, pod: Object, made: _Storage) -> None:
@@ -61,7 +71,8 @@ def _mounted(dice: Dice, pod: Object, made: _Storage, name: str) -> Object:
     if form == 5:
         return _ephemeral(dice, pod, made, name)
     claim = dice.pick(made.claims) if dice.chance(0.97) else "absent"
-    pod["metadata"]["namespace"] = "default"
+    if dice.chance(0.9):
+        pod["metadata"]["namespace"] = "default"
     return {"persistentVolumeClaim": {"claimName": claim}}
 
 

@@ -37,6 +37,8 @@ type result struct {
 	Victims       []string `json:"victims"`
 	PDBViolations int64    `json:"pdbViolations"`
 	Message       string   `json:"message"`
+	// Rejectors are the plugins whose events can wake the pod, in name order.
+	Rejectors []string `json:"rejectors"`
 	// Nodes that were looked at, in name order.
 	Nodes []*nodeResult `json:"nodes"`
 	// Best are the nodes of the highest score: any of them may be taken.

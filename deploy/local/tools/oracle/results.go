@@ -5,6 +5,7 @@ import (
 	"sort"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -42,6 +43,9 @@ func (r *run) result() *result {
 	}
 	if seen.failure != nil {
 		found.Message = seen.failure.Message()
+	}
+	if seen.fit != nil {
+		found.Rejectors = sets.List(seen.fit.Diagnosis.UnschedulablePlugins)
 	}
 	return found
 }
