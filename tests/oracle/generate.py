@@ -4,14 +4,14 @@ A cluster is named by its family and its seed, `preemption:17`, and is the same 
 """
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tests.oracle.generating import configs, nodes, odd, pods, volumes, workloads
 from tests.oracle.generating.dice import Dice, Object
 from tests.oracle.generating.traits import Traits
 
-__all__ = ["FAMILIES", "Cluster", "cluster"]
+__all__ = ["FAMILIES", "UNFINISHED", "Cluster", "cluster"]
 
 _PRESSURE: Final = {
     "tight": 0.75, "few_places": 0.15, "priorities": 0.8, "never_preempts": 0.04, "crowded": 0.75,
@@ -21,6 +21,15 @@ _PRESSURE: Final = {
 #: where few rows of many have changed.
 _SMALL: Final = (1, 6)
 _WIDE: Final = (17, 40)
+
+_MIXED: Final = Traits(
+    wide=0.1, tight=0.5, crowded=0.5, few_places=0.1, ephemeral=0.1, extended=0.2, init=0.15,
+    overhead=0.05, pod_level=0.1, resized=0.05, limits=0.1, taints=0.2, cordoned=0.05,
+    node_selector=0.1, node_affinity=0.1, preferred_nodes=0.15, ports=0.1, images=0.2,
+    features=0.05, pod_affinity=0.1, preferred_pods=0.1, spread=0.2, workloads=0.2, priorities=0.5,
+    never_preempts=0.03, budgets=0.4, nominated=0.1, terminating=0.05, gates=0.03, config=0.15,
+    settle=0.3,
+)  # fmt: skip
 
 #: What each family is about.
 FAMILIES: Final = {
@@ -62,16 +71,12 @@ FAMILIES: Final = {
         node_affinity=0.15, preferred_nodes=0.2, pod_affinity=0.1, preferred_pods=0.2, spread=0.2,
         workloads=0.3, priorities=0.3,
     ),
-    "mixed": Traits(
-        tight=0.5, crowded=0.5, few_places=0.1, ephemeral=0.1, extended=0.2, init=0.15,
-        overhead=0.05, pod_level=0.1, resized=0.05, limits=0.1, taints=0.2, cordoned=0.05,
-        node_selector=0.1,
-        node_affinity=0.1, preferred_nodes=0.15, ports=0.1, images=0.2, features=0.05,
-        pod_affinity=0.1, preferred_pods=0.1, spread=0.2, workloads=0.2, priorities=0.5,
-        never_preempts=0.03, budgets=0.4, nominated=0.1, terminating=0.05, gates=0.03,
-        volumes=0.15, config=0.15, settle=0.3,
-    ),
+    "mixed": _MIXED,
+    "everything": replace(_MIXED, volumes=0.15),
 }  # fmt: skip
+
+#: Families that need rules which are not all there yet; they run when they are named.
+UNFINISHED: Final = frozenset({"volumes", "everything"})
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ from tests.support.storage import (
 NODES = ("n1", "n2", "n3")
 ZONE = "topology.kubernetes.io/zone"
 BETA = "failure-domain.beta.kubernetes.io/zone"
-CLASSES = ("local", "fast", "tracked", "now", "gone", "aws")
+CLASSES = (*("local", "tracked", "fast", "aws") * 3, "now", "gone")
 SIZES = ("1Gi", "2Gi", "5Gi")
 CLAIMS = tuple(f"c{i}" for i in range(4))
 VOLUMES = tuple(f"v{i}" for i in range(5))
@@ -107,9 +107,9 @@ def volumes(draw: Any, name: str) -> Storage:
 def claims(draw: Any, name: str) -> Storage:
     made = claim(name).size(draw(some(*SIZES))).of_class(draw(some(*CLASSES, None)))
     made = made.modes(draw(some("ReadWriteOnce", "ReadOnlyMany", "ReadWriteOncePod")))
-    how = draw(some("", "", "", "bound", "bound", "half", "selected", "picky"))
+    how = draw(some(*("", "bound") * 5, "half", "selected", "picky"))
     if how == "bound":
-        made = made.bound_to(draw(some(*VOLUMES, "missing")))
+        made = made.bound_to(draw(some(*VOLUMES * 2, "missing")))
     elif how == "half":
         made = made.spec(volume_name=draw(some(*VOLUMES)))
     elif how == "selected":
@@ -126,9 +126,9 @@ def surroundings(draw: Any) -> list[Storage]:
         storage_class("local").waits(),
         storage_class("now").made_by("csi.a"),
         storage_class("aws").waits().made_by("kubernetes.io/aws-ebs"),
-        csi_driver("csi.b", tells_capacity=draw(st.booleans())),
+        csi_driver("csi.b", tells_capacity=draw(some(True, True, False))),
     ]
-    fast = storage_class("fast").waits().made_by(draw(some("csi.a", "")))
+    fast = storage_class("fast").waits().made_by(draw(some("csi.a", "csi.a", "")))
     if draw(st.booleans()):
         fast = fast.allows(**{ZONE: ("a",)}).allows(host="n2", **{ZONE: ("a", "b")})
     made += [fast, storage_class("tracked").waits().made_by("csi.b")]
@@ -150,7 +150,7 @@ def surroundings(draw: Any) -> list[Storage]:
 @st.composite
 def pods(draw: Any, name: str, namespaces: tuple[str, ...] = ("default",)) -> Pod:
     made = pod(name).namespace(draw(some(*namespaces)))
-    made = using(made, *draw(st.lists(some(*CLAIMS), max_size=3)))
+    made = using(made, *draw(st.lists(some(*CLAIMS), min_size=1, max_size=2)))
     for _ in range(draw(some(0, 0, 1, 2))):
         read_only = draw(st.booleans())
         disk = draw(some(iscsi, gce_disk, ebs_disk, rbd))
@@ -164,10 +164,10 @@ def worlds(draw: Any) -> tuple[World, list[tuple[str, Pod]], Pod]:
     """Draw a world, the order in which its pods came, and a pod to be judged."""
     stored: list[Storage] = draw(surroundings())
     stored += [draw(volumes(name)) for name in VOLUMES]
-    stored += [draw(claims(name)) for name in CLAIMS if draw(st.integers(0, 9))]
+    stored += [draw(claims(name)) for name in CLAIMS if draw(st.integers(0, 19)) != 7]
     placed = [
         (draw(some(*NODES, "imaginary")), draw(pods(f"p{i}", ("default", "default", "other"))))
-        for i in range(draw(st.integers(0, 6)))
+        for i in range(draw(some(3, 5, 7)))
     ]
     by_node: dict[str, list[Pod]] = {}
     for where, each in placed:
