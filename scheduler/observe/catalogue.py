@@ -153,7 +153,7 @@ CATALOGUE: Final[tuple[Row, ...]] = (
     ),
     Row(
         "scheduler_preemption_victims", _HISTOGRAM, _STABLE, _KUBE,
-        "Victims of a preemption that was decided and asks at least one pod to leave.",
+        "Victims of a preemption that was decided, those that leave already included.",
         (), _exponential(1, 2, 7),
     ),
     Row(

@@ -17,7 +17,6 @@ from prometheus_client.exposition import choose_encoder
 
 from scheduler import __version__
 from scheduler.model.decisions import Attempt, Failed, Gated, Placed, Preempting, Unschedulable
-from scheduler.model.effects import Evict
 from scheduler.model.events import EffectDone, EffectFailed
 from scheduler.model.times import Seconds
 from scheduler.observe.catalogue import CATALOGUE, Kind
@@ -157,5 +156,5 @@ class Metrics:
 
     def _preempting(self, attempt: Attempt, decision: Preempting) -> None:
         self._violations.child(attempt.scheduler_name).inc(decision.violations)
-        if any(isinstance(effect, Evict) for effect in attempt.effects):
+        if decision.victims:
             self._victims.observe(len(decision.victims))

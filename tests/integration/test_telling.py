@@ -141,7 +141,6 @@ def test_metrics_count_what_was_done(scene, schedulers):
     assert scheduler.metric("rest_client_requests_total", method="DELETE", code="200") == 1
 
 
-@pytest.mark.xfail(reason="victims are asked to leave after the attempt whose effects are counted")
 def test_metrics_count_victims(scene, schedulers):
     node = scene.node(cpu="2")
     scene.run(pod("a", "1", "low", on=node), pod("b", "1", "low", on=node))

@@ -116,14 +116,15 @@ def test_a_preemption_counts_its_victims_and_violations(registry, metrics):
     assert value("scheduler_preemption_violations_total", LABELS) == 1
 
 
-def test_victims_that_all_leave_already_are_not_counted_again(registry, metrics):
+def test_victims_count_when_the_preemption_is_decided(registry, metrics):
     nominate = Nominate(POD, "n1", "full", 1)
 
     metrics.record_attempt(
         attempt(Preempting("n1", VICTIMS, 0, "full"), effects=(nominate,)), 0.002, 0.001
     )
 
-    assert registry.get_sample_value("scheduler_preemption_victims_count") == 0
+    assert registry.get_sample_value("scheduler_preemption_victims_count") == 1
+    assert registry.get_sample_value("scheduler_preemption_victims_sum") == len(VICTIMS)
 
 
 def test_effects_count_by_how_they_ended(registry, metrics):
