@@ -72,27 +72,39 @@ class Attempts:
         prepared = pod_class.filtering.prepare()
         if prepared.rejected is not None:
             return self._rejected_as_a_whole(pod, pod_class, prepared, explain=explain)
-        codes = self._codes_on_nominated(pod, pod_class, prepared)
+        codes = nominated = self._codes_on_nominated(pod, pod_class, prepared)
         if codes is None or not (codes == 0).any():
-            codes = self._codes(pod, pod_class, prepared)
+            codes = self._codes(pod, pod_class, prepared, nominated)
         feasible: Rows = np.flatnonzero(codes == 0)
         if not feasible.shape[0]:
             return self._fits_nowhere(pod, pod_class, prepared, codes, explain=explain)
         return self._placed(pod, pod_class, codes, feasible, explain=explain)
 
-    def _codes(self, pod: Pod, pod_class: PodClass, prepared: Preparation) -> Codes:
-        """Return, (N,), the verdict on every row."""
+    def _codes(
+        self, pod: Pod, pod_class: PodClass, prepared: Preparation, nominated: Codes | None
+    ) -> Codes:
+        """Return, (N,), the verdict on every row.
+
+        What was found on the nominated node stands, also where it is none of the only nodes; its
+        plugin is then named with those that left the others out.
+        """
         if prepared.only is None:
             codes = pod_class.filtering.judge_all(prepared)
             return claims.with_claims(codes, pod, self._cluster, prepared.predicates)
         columns = self._cluster.columns
         rows = columns.rows_of(prepared.only)
-        plugins = " ".join(sorted(prepared.narrowed_by))
+        looked_at = NO_NODE if nominated is None else int(nominated.min())
+        plugins = " ".join(sorted({*prepared.narrowed_by, *self._plugin(looked_at)}))
         left_out = Verdict("", (f"node(s) didn't satisfy plugin(s) [{plugins}]",), resolvable=False)
         outside = self._verdicts.code(left_out)
         codes = np.where(columns.exists(), outside, NO_NODE).astype(np.uint16)
         codes[rows] = pod_class.filtering.judge_rows(rows, prepared)
-        return claims.with_claims(codes, pod, self._cluster, prepared.predicates, rows)
+        codes = claims.with_claims(codes, pod, self._cluster, prepared.predicates, rows)
+        return codes if nominated is None else np.where(nominated != NO_NODE, nominated, codes)
+
+    def _plugin(self, code: int) -> tuple[str, ...]:
+        """Return the plugin of a verdict, if it is one."""
+        return () if code == NO_NODE else (self._verdicts[code].plugin,)
 
     def _codes_on_nominated(
         self, pod: Pod, pod_class: PodClass, prepared: Preparation

@@ -1,7 +1,8 @@
 """Classes of equal pods: everything that their specs decide is worked out once.
 
-Two pods are of one class when namespace, labels and every field of the spec that a rule reads are
-equal. Classes are kept in order of use within a bound on memory.
+Two pods are of one class when namespace, labels, controller and every field of the spec that a rule
+reads are equal; the controller decides about default spread constraints. Classes are kept in order
+of use within a bound on memory.
 """
 
 from collections import OrderedDict
@@ -30,7 +31,10 @@ _encode = msgspec.msgpack.Encoder().encode
 
 def class_key(pod: Pod) -> bytes:
     """Return bytes that are equal for pods of one class only."""
-    return _encode((pod.metadata.namespace, pod.metadata.labels, pod.spec))
+    metadata = pod.metadata
+    owner = next((each for each in metadata.owner_references if each.controller), None)
+    controller = None if owner is None else (owner.api_version, owner.kind, owner.name)
+    return _encode((metadata.namespace, metadata.labels, controller, pod.spec))
 
 
 class PodClass:

@@ -117,6 +117,8 @@ class Machine:
     def observe(self, event: Event, now: Seconds) -> Reaction:
         """Take note of what happened."""
         refused = ""
+        # What is overdue comes first, so that a replay, which knows no flush, decides the same.
+        self._reserving.flush(now)
         try:
             self._dispatch(event, now)
         except QuantityError as error:

@@ -71,16 +71,17 @@ class Preempting:
         if plan.retry:
             self._end(plan, now)
             return
-        self._unseat_lower(plan, now)
-        for victim in plan.victims:
-            there = context.cluster.placed(victim.uid)
-            if there is None or context.cluster.leaves(there):
-                continue
-            plan.outstanding.add(victim.uid)
-            context.cluster.note_leaving(victim.uid)
+        placed = [context.cluster.placed(victim.uid) for victim in plan.victims]
+        staying = [each for each in placed if each is not None and not context.cluster.leaves(each)]
+        if staying:
+            # Upstream leaves nominations alone where nobody has to be asked.
+            self._unseat_lower(plan, now)
+        for there in staying:
+            plan.outstanding.add(there.uid)
+            context.cluster.note_leaving(there.uid)
             context.outbox.append(
                 Evict(
-                    victim=reference(victim),
+                    victim=reference(there),
                     node=plan.node,
                     preemptor=effect.pod,
                     scheduler_name=plan.preemptor.spec.scheduler_name,

@@ -12,10 +12,12 @@ __all__ = ["chosen_differently", "incomparable", "rejection", "text"]
 _INSUFFICIENT = "NodeResourcesFit: "
 #: What a selector is invalid for, and then why: up to the message of the post filters, if any.
 _PARSING = re.compile(r"(parsing pod: \w+: ).*?((?:\. not found)?)$")
-#: Upstream's errors over selectors and terms that the API server does not let in.
+#: Upstream's errors over selectors and terms that the API server does not let in, and over claims
+#: of other pods.
 _INVALID = re.compile(
     r'running PreScore plugin "(NodeAffinity|PodTopologySpread)": '
     r'|running PreFilter plugin "PodTopologySpread": get constraints from pod: '
+    r'|running "NodeVolumeLimits" filter plugin: '
 )
 
 
@@ -24,7 +26,8 @@ def incomparable(theirs: Attempt) -> bool:
 
     An attempt that meets an invalid preferred node term or spread constraint is an error upstream,
     and is made again and again. Here such a preference is ignored, and such a requirement rejects
-    the pod.
+    the pod. The same goes for a claim of a running pod that cannot be looked into: here it does not
+    count.
     """
     return theirs.decision == "Error" and _INVALID.match(theirs.message) is not None
 

@@ -55,7 +55,10 @@ FAMILIES: Final = {
     ),
     "preemption": Traits(**_PRESSURE, ports=0.05, node_selector=0.1, taints=0.1, terminating=0.05),
     "budgets": Traits(**_PRESSURE, budgets=0.9, terminating=0.05),
-    "nominated": Traits(**_PRESSURE, budgets=0.3, nominated=0.5, terminating=0.2, gates=0.05),
+    "nominated": Traits(
+        **_PRESSURE, budgets=0.3, nominated=0.5, terminating=0.3, gates=0.05, taints=0.2,
+        node_affinity=0.1,
+    ),
     "odd": Traits(
         odd=0.3, taints=0.3, budgets=0.5, tight=0.4, crowded=0.3, priorities=0.6, pod_affinity=0.1,
         spread=0.1,

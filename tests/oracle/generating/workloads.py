@@ -40,9 +40,9 @@ def _budget(dice: Dice, name: str, pods: list[Object]) -> Object:
         "desiredHealthy": 1,
         "expectedPods": 3,
     }
-    if pods and dice.chance(0.15):
-        disrupted = dice.pick(pods)["metadata"]["name"]
-        status["disruptedPods"] = {disrupted: "2026-01-01T00:00:00Z"}
+    if dice.chance(0.3):
+        names = [pod["metadata"]["name"] for pod in dice.some(pods, 1, 4)]
+        status["disruptedPods"] = dict.fromkeys(names, "2026-01-01T00:00:00Z")
     namespace = "default" if dice.chance(0.85) else "blue"
     return {
         "apiVersion": "policy/v1",
