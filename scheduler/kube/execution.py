@@ -245,7 +245,10 @@ class Execution:
         while True:
             try:
                 return _PLACEMENT.decode(await self._client.call(request))
-            except TRANSIENT as error:
+            except NotFound:
+                raise
+            except (ApiError, *TRANSIENT) as error:
+                # A refusal (a right that was taken away for a while) says nothing of the pod.
                 await self._pause(request, error, effort)
             except UNREADABLE as error:
                 await self._pause(request, Unreachable(str(error)), effort)

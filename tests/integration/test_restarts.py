@@ -116,7 +116,6 @@ def test_a_binding_whose_answer_is_lost_counts_once(scene, schedulers, proxy):
     assert scheduler.metric("scheduler_schedule_attempts_total", result="error") == 0
 
 
-@pytest.mark.xfail(reason="a look-up that is refused is taken for a binding that did not happen")
 def test_a_binding_whose_answer_is_lost_is_looked_up_until_there_is_an_answer(
     scene, schedulers, proxy
 ):
