@@ -34,6 +34,8 @@ from scheduler.model.effects import (
     Evict,
     Nominate,
     PodRef,
+    ReserveVolume,
+    SelectNode,
     SetCondition,
 )
 from scheduler.model.events import Event
@@ -45,7 +47,12 @@ POD = PodRef("default", "a", "uid-a")
 #: An example of each kind.
 EFFECTS: Final[tuple[Effect, ...]] = (
     Bind(POD, "n", NAME),
-    BindVolumes(POD, "n", (), ()),
+    BindVolumes(
+        POD,
+        "n",
+        (ReserveVolume("v", "1", "default", "c", "uid-c", "1", by_controller=True),),
+        (SelectNode("default", "m", "1"),),
+    ),
     SetCondition(POD, "Unschedulable", "no room", 1),
     Nominate(POD, "n", "no room", 1),
     ClearNomination(POD),

@@ -17,6 +17,8 @@ from scheduler.model.events import (
     NodeObserved,
     PodGone,
     PodObserved,
+    StorageGone,
+    StorageObserved,
     WorkloadGone,
     WorkloadObserved,
 )
@@ -31,6 +33,16 @@ from scheduler.model.objects import (
     Service,
     StatefulSet,
     Workload,
+)
+from scheduler.model.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Storage,
+    StorageClass,
+    VolumeAttachment,
 )
 
 __all__ = ["BUDGETS", "NAMESPACES", "NODES", "PODS", "RESOURCES", "ApiObject", "Resource"]
@@ -125,7 +137,30 @@ REPLICATION_CONTROLLERS: Final = _workloads("/api/v1/replicationcontrollers", Re
 REPLICA_SETS: Final = _workloads("/apis/apps/v1/replicasets", ReplicaSet, optional=True)
 STATEFUL_SETS: Final = _workloads("/apis/apps/v1/statefulsets", StatefulSet, optional=True)
 
-#: Everything that the scheduler watches. Nodes come before pods, so that pods find theirs.
+
+def _storage(path: str, kind: type[Storage]) -> Resource[Any]:
+    """Return a kind of storage object; the volume rules read them."""
+
+    def gone(key: str, _: str) -> Event:
+        return StorageGone(kind.__name__, key)
+
+    name = path.rpartition("/")[2]
+    return Resource(name, path, kind, StorageObserved, gone)
+
+
+_STORAGE_GROUP: Final = "/apis/storage.k8s.io/v1"
+STORAGE: Final = (
+    _storage(f"{_STORAGE_GROUP}/storageclasses", StorageClass),
+    _storage(f"{_STORAGE_GROUP}/csidrivers", CSIDriver),
+    _storage(f"{_STORAGE_GROUP}/csinodes", CSINode),
+    _storage(f"{_STORAGE_GROUP}/csistoragecapacities", CSIStorageCapacity),
+    _storage(f"{_STORAGE_GROUP}/volumeattachments", VolumeAttachment),
+    _storage("/api/v1/persistentvolumes", PersistentVolume),
+    _storage("/api/v1/persistentvolumeclaims", PersistentVolumeClaim),
+)
+
+#: Everything that the scheduler watches. Nodes and storage come before pods, so that pods
+#: find theirs.
 RESOURCES: Final[tuple[Resource[Any], ...]] = (
     NODES,
     NAMESPACES,
@@ -133,6 +168,7 @@ RESOURCES: Final[tuple[Resource[Any], ...]] = (
     REPLICATION_CONTROLLERS,
     REPLICA_SETS,
     STATEFUL_SETS,
+    *STORAGE,
     PODS,
     BUDGETS,
 )

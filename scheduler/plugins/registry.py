@@ -9,10 +9,20 @@ from scheduler.config.args import (
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
     PodTopologySpreadArgs,
+    VolumeBindingArgs,
 )
 from scheduler.config.settings import ProfileSettings, Settings
-from scheduler.framework.plugin import Filter, Gatekeeper, NodeFilter, Plugin, PostFilter, Score
+from scheduler.framework.plugin import (
+    Filter,
+    Gatekeeper,
+    NodeFilter,
+    NodeScore,
+    Plugin,
+    PostFilter,
+    Score,
+)
 from scheduler.framework.profile import PREEMPTION, Profile, registrations
+from scheduler.plugins import entry_points
 from scheduler.plugins.default_binder import DefaultBinder
 from scheduler.plugins.default_preemption import DefaultPreemption
 from scheduler.plugins.dynamic_resources import DynamicResources
@@ -25,7 +35,7 @@ from scheduler.plugins.node_ports import NodePorts
 from scheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from scheduler.plugins.node_resources_fit import NodeResourcesFit
 from scheduler.plugins.node_unschedulable import NodeUnschedulable
-from scheduler.plugins.not_yet import CONCERNS, NotYet
+from scheduler.plugins.node_volume_limits import NodeVolumeLimits
 from scheduler.plugins.pod_topology_spread import PodTopologySpread
 from scheduler.plugins.priority_sort import PrioritySort
 from scheduler.plugins.resource_scoring import (
@@ -36,6 +46,9 @@ from scheduler.plugins.resource_scoring import (
 )
 from scheduler.plugins.scheduling_gates import SchedulingGates
 from scheduler.plugins.taint_toleration import TaintToleration
+from scheduler.plugins.volume_binding import VolumeBinding
+from scheduler.plugins.volume_restrictions import VolumeRestrictions
+from scheduler.plugins.volume_zone import VolumeZone
 
 __all__ = ["PLUGINS", "profile", "profiles"]
 
@@ -80,10 +93,6 @@ def _spread(settings: ProfileSettings) -> PodTopologySpread:
     return PodTopologySpread(None if args.defaulting_type == "System" else args.default_constraints)
 
 
-def _missing(name: str) -> Factory:
-    return lambda _: NotYet(name)
-
-
 #: How each plugin is made from the settings of its profile.
 PLUGINS: Final[Mapping[str, Factory]] = {
     "DefaultBinder": lambda _: DefaultBinder(),
@@ -98,24 +107,36 @@ PLUGINS: Final[Mapping[str, Factory]] = {
     "NodeResourcesBalancedAllocation": _balanced,
     "NodeResourcesFit": _fit,
     "NodeUnschedulable": lambda _: NodeUnschedulable(),
+    "NodeVolumeLimits": lambda _: NodeVolumeLimits(),
     "PodTopologySpread": _spread,
     "PrioritySort": lambda _: PrioritySort(),
     "SchedulingGates": lambda _: SchedulingGates(),
     "TaintToleration": lambda _: TaintToleration(),
-    **{name: _missing(name) for name in CONCERNS},
+    "VolumeBinding": lambda s: VolumeBinding(s.arguments(VolumeBindingArgs).bind_timeout_seconds),
+    "VolumeRestrictions": lambda _: VolumeRestrictions(),
+    "VolumeZone": lambda _: VolumeZone(),
 }
 
 
 def profiles(settings: Settings) -> dict[str, Profile]:
-    """Return the profiles of a configuration by scheduler name."""
+    """Return the profiles of a configuration by scheduler name.
+
+    Raises:
+        PackageError: A plugin of another package cannot be made.
+    """
     return {each.scheduler_name: profile(each) for each in settings.profiles}
 
 
 def profile(settings: ProfileSettings) -> Profile:
-    """Return one profile with its plugins made."""
+    """Return one profile with its plugins made.
+
+    Raises:
+        PackageError: A plugin of another package cannot be made.
+    """
     made: dict[str, Plugin] = {
         name: PLUGINS[name](settings) for name in sorted(settings.enabled) if name in PLUGINS
     }
+    made |= _made_elsewhere(settings)
     filters = _made(made, settings.filter)
     scores = [(made[name], weight) for name, weight in settings.score if name in made]
     cures = _made(made, settings.post_filter)
@@ -124,7 +145,9 @@ def profile(settings: ProfileSettings) -> Profile:
         scheduler_name=settings.scheduler_name,
         gatekeepers=tuple(each for each in gates if isinstance(each, Gatekeeper)),
         filters=tuple(each for each in filters if isinstance(each, Filter | NodeFilter)),
-        scores=tuple((each, weight) for each, weight in scores if isinstance(each, Score)),
+        scores=tuple(
+            (each, weight) for each, weight in scores if isinstance(each, Score | NodeScore)
+        ),
         post_filters=tuple(
             each if isinstance(each, PostFilter) else PREEMPTION
             for each in cures
@@ -132,6 +155,13 @@ def profile(settings: ProfileSettings) -> Profile:
         ),
         wakes=registrations(list(made.values())),
     )
+
+
+def _made_elsewhere(settings: ProfileSettings) -> dict[str, Plugin]:
+    """Make the plugins of other packages."""
+    names = sorted(entry_points.enabled(settings))
+    found = entry_points.discover() if names else {}
+    return {name: found[name].made(settings) for name in names}
 
 
 def _made(made: Mapping[str, Plugin], names: tuple[str, ...]) -> list[Plugin]:

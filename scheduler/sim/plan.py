@@ -71,7 +71,7 @@ class Planner:
         self._machine = Machine(profiles, backoff)
         self._profiles = profiles
         self._options = options
-        self._storage = ImaginedStorage(manifests.storage, manifests.nodes)
+        self._storage = ImaginedStorage(manifests.storage)
         self._pods: dict[str, Pod] = {}
         #: The last attempt of each pod, by uid.
         self._last: dict[str, Attempt] = {}
@@ -177,11 +177,19 @@ class Planner:
             changed = self._change(effect)
             self._observe(EffectDone(effect))
             if isinstance(effect, BindVolumes):
-                for item in self._storage.bind(effect, self._pods[effect.pod.uid]):
-                    self._observe(StorageObserved(item))
+                changed = self._bind_volumes(effect)
             if changed is not None:
                 self._pods[changed.uid] = changed
                 self._observe(PodObserved(changed))
+
+    def _bind_volumes(self, effect: BindVolumes) -> Pod | None:
+        """Bind what there is; a pod for which volumes are to be made does not wait for them."""
+        uid = effect.pod.uid
+        for item in self._storage.bind(effect, self._pods[uid]):
+            self._observe(StorageObserved(item))
+        if self._pods[uid].spec.node_name:
+            return None
+        return self._change(Bind(effect.pod, effect.node, self._pods[uid].spec.scheduler_name))
 
     def _change(self, effect: Effect) -> Pod | None:
         """Return the pod as it is after an effect."""

@@ -11,7 +11,7 @@ from tests.oracle.generating import configs, nodes, odd, pods, volumes, workload
 from tests.oracle.generating.dice import Dice, Object
 from tests.oracle.generating.traits import Traits
 
-__all__ = ["FAMILIES", "UNFINISHED", "Cluster", "cluster"]
+__all__ = ["FAMILIES", "Cluster", "cluster"]
 
 _PRESSURE: Final = {
     "tight": 0.75, "few_places": 0.15, "priorities": 0.8, "never_preempts": 0.04, "crowded": 0.75,
@@ -77,9 +77,6 @@ FAMILIES: Final = {
     "mixed": _MIXED,
     "everything": replace(_MIXED, volumes=0.15),
 }  # fmt: skip
-
-#: Families that need rules which are not all there yet; they run when they are named.
-UNFINISHED: Final = frozenset({"volumes", "everything"})
 
 
 @dataclass(frozen=True)

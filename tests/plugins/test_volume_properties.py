@@ -265,8 +265,8 @@ def test_nodes_are_judged_as_they_would_be_with_other_pods(drawn, random, data):
             continue
         rule, where = Rule(plugin, incoming, cluster), there.metadata.name
         view = cluster.hypothesis(np.array([cluster.columns.row(where)]))
-        for come in ([], nominated):
-            for sign, each in [(-1, p) for p in gone if not come] + [(+1, p) for p in come]:
+        for sign, changed, come in ((-1, gone, []), (+1, nominated, nominated)):
+            for each in changed:
                 view.change(np.array([cluster.pods.slot(each.uid)]), sign)
             want = expected(name, world, incoming, there, gone, come)
             assert (name, rule.judge(view, where)) == (name, want)

@@ -24,6 +24,7 @@ from scheduler.model.objects import (
     ClaimVolume,
     EphemeralVolume,
     GCEPersistentDisk,
+    InlineCSI,
     LabelSelector,
     NodeSelector,
     NodeSelectorTerm,
@@ -60,8 +61,6 @@ from scheduler.model.storage import (
 from tests.support.builders import PodBuilder, at
 from tests.support.cluster import Cluster
 
-BOUND = {storage.BIND_COMPLETED: "yes"}
-
 
 @dataclass(frozen=True)
 class _Builder:
@@ -91,6 +90,9 @@ class _Builder:
     def deleting(self) -> Self:
         return self.meta(deletion_timestamp=at(0))
 
+    def phase(self, phase: str) -> Self:
+        return self.having(status=ObjectPhase(phase))
+
 
 class VolumeBuilder(_Builder):
     """A volume of 1Gi that nobody has, and that every node can reach."""
@@ -115,9 +117,6 @@ class VolumeBuilder(_Builder):
     def for_claim(self, name: str, uid: str = "", namespace: str = "default") -> Self:
         """Be reserved for a claim, by hand unless it says otherwise."""
         return self.spec(claim_ref=ClaimReference(namespace, name, uid))
-
-    def phase(self, phase: str) -> Self:
-        return self.having(status=ObjectPhase(phase))
 
     def csi(self, driver: str, handle: str = "") -> Self:
         return self.spec(csi=CSIVolume(driver, handle or self.object.metadata.name))
@@ -148,8 +147,7 @@ class ClaimBuilder(_Builder):
 
     def bound_to(self, volume: str) -> Self:
         """Be bound to a volume, completely."""
-        bound = self.spec(volume_name=volume).annotation(storage.BIND_COMPLETED)
-        return bound.phase("Bound")
+        return self.spec(volume_name=volume).annotation(storage.BIND_COMPLETED).phase("Bound")
 
     def on(self, node: str) -> Self:
         """Have a node selected for which a volume is to be made."""
@@ -158,9 +156,6 @@ class ClaimBuilder(_Builder):
     def owned_by(self, pod: PodBuilder) -> Self:
         meta = pod.object.metadata
         return self.meta(owner_references=[OwnerReference("v1", "Pod", meta.name, meta.uid, True)])
-
-    def phase(self, phase: str) -> Self:
-        return self.having(status=ObjectPhase(phase))
 
 
 class ClassBuilder(_Builder):
@@ -241,7 +236,7 @@ def csi_node(name: str) -> CSINodeBuilder:
     return CSINodeBuilder(CSINode(ObjectMeta(name=name), CSINodeSpec([])))
 
 
-def csi_driver(name: str, *, tells_capacity: bool = False) -> CSIDriver:
+def csi_driver(name: str, *, tells_capacity: bool | None = False) -> CSIDriver:
     """Return a driver."""
     return CSIDriver(ObjectMeta(name=name), CSIDriverSpec(tells_capacity))
 
@@ -292,6 +287,10 @@ def gce_disk(name: str, *, read_only: bool = False) -> Volume:
 
 def ebs_disk(name: str, *, read_only: bool = False) -> Volume:
     return Volume(aws_elastic_block_store=AWSElasticBlockStore(name, read_only))
+
+
+def inline_csi(driver: str) -> Volume:
+    return Volume(csi=InlineCSI(driver))
 
 
 # A cluster with storage -----------------------------------------------------------------------
