@@ -1,166 +1,188 @@
-"""Small clusters, and what kube-scheduler decides on them.
-
-Each YAML file has scenarios of one topic: the objects of a cluster as an API server returns them
-(less what no rule reads), and what has to come out of `plan`. Only what is written is compared,
-except that a decision other than `Preempting` has no victims. To add one, append it to a file;
-`source` says where the expectation comes from.
-"""
+"""The golden scenarios: small clusters, and what is decided on them."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import yaml
 
-from scheduler.cli.main import main
+from scheduler.config import load
+from scheduler.model.decisions import Attempt, Gated, Placed, Preempting, Unschedulable
+from scheduler.plugins import registry
+from scheduler.sim import manifests
+from scheduler.sim.plan import Options, Planner
+from scheduler.state.backoff import Backoff
+from tests.scenarios.notation import OURS, objects_of, qualified
 
-Json = dict[str, Any]
+Scenario = dict[str, Any]
 
-#: Scenarios of rules that are not there yet. They fail, and a test says so when they no longer do.
-AWAITING = frozenset({
-    "rwop-01", "rwop-03", "vol-01", "vol-03", "vol-05", "vol-07", "vol-09",
-    "vol-11", "vol-13", "vol-15", "vol-17", "vol-19", "vol-21", "vol-23",
-    "vol-25", "vol-27", "vol-29", "vol-31", "vol-32", "vol-34",
-})  # fmt: skip
-
-
-def scenarios() -> Iterator[Any]:
-    for file in sorted(Path(__file__).parent.glob("*.yaml")):
-        for scenario in yaml.safe_load(file.read_text(encoding="utf-8"))["scenarios"]:
-            name = scenario["id"]
-            marks = [pytest.mark.xfail(strict=True)] if name in AWAITING else []
-            yield pytest.param(scenario, id=f"{name}: {scenario['title']}", marks=marks)
-
-
-@pytest.mark.parametrize("scenario", list(scenarios()))
-def test_decides_as_kube_scheduler(
-    scenario: Json, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    answer = planned(scenario, tmp_path, capsys)
-
-    assert differences(scenario["expect"], answer) == []
+FOLDER: Final = Path(__file__).parent
+KEYS: Final = {
+    "id", "title", "source", "nodes", "existing", "incoming", "budgets", "namespaces", "claims",
+    "volumes", "objects", "config", "settle", "expect", "ends", "evicted", "per_node", "apart",
+    "not_decided",
+}  # fmt: skip
+RESULT_KEYS: Final = {
+    "at", "evicts", "evicts_one_of", "evicts_count", "evicts_from", "violations", "stays", "says",
+    "seen",
+}  # fmt: skip
 
 
-def planned(scenario: Json, folder: Path, capsys: pytest.CaptureFixture[str]) -> Json:
-    objects = folder / "objects.yaml"
-    objects.write_text(yaml.safe_dump_all(scenario["objects"]), encoding="utf-8")
-    arguments = ["plan", "-f", str(objects), "-o", "json", "--explain"]
-    if "config" in scenario:
-        config = folder / "config.yaml"
-        config.write_text(yaml.safe_dump(scenario["config"]), encoding="utf-8")
-        arguments += ["--config", str(config)]
-    if scenario.get("settle"):
-        arguments.append("--settle")
-    assert main(arguments) == 0
-    answer: Json = json.loads(capsys.readouterr().out)
-    return answer
-
-
-def differences(expect: Json, answer: Json) -> list[str]:
-    first: dict[str, Json] = {}
-    for result in answer["results"]:
-        first.setdefault(result["pod"], result)
-    found = []
-    for want in expect.get("results", []):
-        got = first.get(want["pod"])
-        if got is None:
-            found.append(f"{want['pod']} has no result")
-        else:
-            found += [f"{want['pod']}: {each}" for each in of_result(want, got)]
-    order = [each["pod"] for each in expect.get("results", []) if each["decision"] != "Gated"]
-    if (happened := [name for name in first if name in order]) != order:
-        found.append(f"order {happened}, not {order}")
-    for name in expect.get("absent", []):
-        if full(name) in first:
-            found.append(f"{name} has a result")
-    return found + of_the_end(expect, answer)
-
-
-def of_result(want: Json, got: Json) -> Iterator[str]:
-    decision = want.get("decision", got["decision"])
-    for field in ("decision", "node", "pdbViolations"):
-        if field in want and want[field] != got[field]:
-            yield f"{field} is {got[field]}, not {want[field]}"
-    if decision in ("Unschedulable", "Gated") and got["node"] is not None:
-        yield f"node is {got['node']}, not none"
-    if "nodeAnyOf" in want and got["node"] not in want["nodeAnyOf"]:
-        yield f"node is {got['node']}, none of {want['nodeAnyOf']}"
-    yield from of_victims(want, {*got["victims"]}, decision)
-    yield from of_message(want, plain(got["message"]))
-    explained = {each["name"]: each for each in got["nodes"]}
-    for name, wanted in want.get("nodes", {}).items():
-        yield from of_node(name, wanted, explained[name])
-
-
-def of_victims(want: Json, got: set[str], decision: str) -> Iterator[str]:
-    if "victims" in want or decision != "Preempting":
-        wanted = fulls(want.get("victims", []))
-        if got != wanted:
-            yield f"victims are {sorted(got)}, not {sorted(wanted)}"
-    choices = [fulls(each) for each in want.get("victimsAnyOf", [])]
-    if choices and got not in choices:
-        yield f"victims are {sorted(got)}, none of {choices}"
-    if want.get("victimCount", len(got)) != len(got):
-        yield f"{len(got)} victims, not {want['victimCount']}"
-    if "victimsFrom" in want and not got <= fulls(want["victimsFrom"]):
-        yield f"victims {sorted(got)} are not among {want['victimsFrom']}"
-
-
-def of_message(want: Json, got: str) -> Iterator[str]:
-    if "message" in want and got != want["message"]:
-        yield f"message is {got!r}, not {want['message']!r}"
-    if not got.startswith(want.get("messageStarts", "")):
-        yield f"message is {got!r}, not {want['messageStarts']!r}…"
-    for part in want.get("messageHas", []):
-        if part not in got:
-            yield f"message {got!r} lacks {part!r}"
-
-
-def of_node(name: str, want: Json, got: Json) -> Iterator[str]:
-    if "filter" in want and got["filter"] != want["filter"]:
-        yield f"verdict on {name} is {got['filter']!r}, not {want['filter']!r}"
-    for plugin, score in want.get("scores", {}).items():
-        if got["scores"].get(plugin, 0) != score:
-            yield f"{plugin} gives {name} {got['scores'].get(plugin, 0)}, not {score}"
-    if "total" in want and got["total"] != want["total"]:
-        yield f"{name} has {got['total']} in all, not {want['total']}"
-
-
-def of_the_end(expect: Json, answer: Json) -> list[str]:
-    found = []
-    final = answer.get("final", {})
-    for name, node in expect.get("final", {}).items():
-        if final.get(full(name), "nowhere") != node:
-            found.append(f"{name} ends on {final.get(full(name))}, not {node}")
-    if "evicted" in expect:
-        evicted = {victim for each in answer["results"] for victim in each["victims"]}
-        if evicted != fulls(expect["evicted"]):
-            found.append(f"{sorted(evicted)} were evicted, not {expect['evicted']}")
-    placed = {
-        each["pod"]: each["node"] for each in answer["results"] if each["decision"] == "Scheduled"
-    }
-    for node, count in expect.get("placedPerNode", {}).items():
-        if [*placed.values()].count(node) != count:
-            found.append(f"{[*placed.values()].count(node)} pods on {node}, not {count}")
-    apart = [placed.get(full(name)) for name in expect.get("differentNodes", [])]
-    if None in apart or len({*apart}) < len(apart):
-        found.append(f"not on different nodes: {apart}")
+def loaded() -> dict[str, Scenario]:
+    """Return the scenarios by id."""
+    found: dict[str, Scenario] = {}
+    for path in sorted(FOLDER.glob("*.yaml")):
+        for scenario in yaml.safe_load(path.read_text(encoding="utf-8")):
+            assert scenario["id"] not in found, scenario["id"]
+            found[scenario["id"]] = scenario
     return found
 
 
-def full(name: str) -> str:
-    return name if "/" in name else f"default/{name}"
+SCENARIOS: Final = loaded()
 
 
-def fulls(names: list[str]) -> set[str]:
-    return {full(name) for name in names}
+class Played:
+    """A scenario that was planned."""
+
+    def __init__(self, scenario: Scenario, folder: Path) -> None:
+        explain = any("seen" in _spelled(each) for each in scenario["expect"].values())
+        file = folder / "cluster.json"
+        objects = {"kind": "List", "items": objects_of(scenario)}
+        file.write_text(json.dumps(objects), encoding="utf-8")
+        planner = Planner(
+            manifests.read([str(file)]),
+            registry.profiles(_settings(scenario, folder)),
+            Backoff(),
+            Options(explain=explain),
+        )
+        self.attempts = list(planner.attempts())
+        if scenario.get("settle"):
+            self.attempts += planner.settle()
+        self.ends = planner.final()
+
+    def first(self, pod: str) -> Attempt:
+        """Return the first attempt of a pod."""
+        return next(each for each in self.attempts if each.pod.key == pod)
+
+    def order(self) -> list[str]:
+        """Return the pods in the order of their first attempts, gated ones left out."""
+        keys = [each.pod.key for each in self.attempts if not isinstance(each.decision, Gated)]
+        return list(dict.fromkeys(keys))
 
 
-def plain(message: str) -> str:
-    """Drop what DynamicResources adds for a pod that uses no claim: scenarios leave it out."""
-    if message.endswith(". not found"):
-        message = message.removesuffix(" not found")
-    message = message.replace(" no new claims to deallocate,", "")
-    return message.removesuffix(" no new claims to deallocate")
+def _settings(scenario: Scenario, folder: Path) -> Any:
+    config = scenario.get("config")
+    if config is None:
+        return load.defaults()
+    file = folder / "config.json"
+    head = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+    }
+    profile = {"schedulerName": OURS, **config}
+    file.write_text(json.dumps({**head, "profiles": [profile]}), encoding="utf-8")
+    return load.read(str(file))
+
+
+def _spelled(result: Any) -> dict[str, Any]:
+    """Return an expected result as a mapping: a node's name or a list of them means *placed on*."""
+    return result if isinstance(result, dict) else {"at": result}
+
+
+@pytest.mark.parametrize("name", sorted(SCENARIOS))
+def test_a_scenario_is_decided_as_it_says(name, tmp_path):
+    holds(SCENARIOS[name], tmp_path)
+
+
+def test_scenarios_say_nothing_that_is_not_looked_at():
+    for name, scenario in SCENARIOS.items():
+        assert not set(scenario) - KEYS, name
+        assert {"id", "title", "source", "expect"} <= set(scenario), name
+        for result in scenario["expect"].values():
+            assert not set(_spelled(result)) - RESULT_KEYS, name
+
+
+def holds(scenario: Scenario, folder: Path) -> None:
+    """Assert that a scenario is decided as it says."""
+    played = Played(scenario, folder)
+    expected = {qualified(pod): result for pod, result in scenario["expect"].items()}
+    for pod, result in expected.items():
+        _decided(_spelled(result), played.first(pod))
+    wanted = [pod for pod, result in expected.items() if result != "gated"]
+    assert [pod for pod in played.order() if pod in wanted] == wanted
+    for pod in scenario.get("not_decided", []):
+        assert qualified(pod) not in {each.pod.key for each in played.attempts}
+    _in_the_end(scenario, played)
+
+
+def _decided(want: dict[str, Any], attempt: Attempt) -> None:
+    decision = attempt.decision
+    if want.get("at") == "gated":
+        assert isinstance(decision, Gated)
+    elif "stays" in want:
+        assert isinstance(decision, Unschedulable), decision
+        _says(want["stays"], decision.message)
+    elif any(key.startswith("evicts") for key in want):
+        assert isinstance(decision, Preempting), decision
+        _evicts(want, decision)
+    else:
+        assert isinstance(decision, Placed), decision
+        assert decision.node in _several(want["at"])
+    for node, seen in want.get("seen", {}).items():
+        _seen(seen, next(trace for trace in attempt.trace if trace.name == node))
+
+
+def _several(value: Any) -> list[str]:
+    return value if isinstance(value, list) else [value]
+
+
+def _says(want: Any, message: str) -> None:
+    """Compare a message: all of it, its beginning, or parts of it."""
+    if isinstance(want, str):
+        assert want in (message, "somehow")
+        return
+    assert message.startswith(want.get("starts", ""))
+    for part in want.get("has", []):
+        assert part in message
+
+
+def _evicts(want: dict[str, Any], decision: Preempting) -> None:
+    victims = {ref.key for ref in decision.victims}
+    assert decision.node in _several(want["at"])
+    if "evicts" in want:
+        assert victims == {qualified(pod) for pod in want["evicts"]}
+    if "evicts_one_of" in want:
+        assert victims in [{qualified(pod) for pod in each} for each in want["evicts_one_of"]]
+    assert len(victims) == want.get("evicts_count", len(victims))
+    assert victims <= {qualified(pod) for pod in want.get("evicts_from", victims)}
+    assert decision.violations == want.get("violations", decision.violations)
+    assert decision.message == want.get("says", decision.message)
+
+
+def _seen(want: dict[str, Any], trace: Any) -> None:
+    """Compare what was found on one node: `filter`, `total`, and scores by plugin."""
+    scores = {**dict.fromkeys(want, 0), **trace.scores}
+    found = {**scores, "filter": trace.rejection, "total": trace.total}
+    assert {key: found[key] for key in want} == want
+
+
+def _in_the_end(scenario: Scenario, played: Played) -> None:
+    for pod, node in scenario.get("ends", {}).items():
+        assert played.ends[qualified(pod)] == node
+    decisions = [each.decision for each in played.attempts]
+    if "evicted" in scenario:
+        gone = {
+            ref.key for each in decisions if isinstance(each, Preempting) for ref in each.victims
+        }
+        assert gone == {qualified(pod) for pod in scenario["evicted"]}
+    placed = {
+        each.pod.key: each.decision.node
+        for each in played.attempts
+        if isinstance(each.decision, Placed)
+    }
+    for node, count in scenario.get("per_node", {}).items():
+        assert list(placed.values()).count(node) == count
+    apart = [placed[qualified(pod)] for pod in scenario.get("apart", [])]
+    assert len(set(apart)) == len(apart)
