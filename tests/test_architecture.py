@@ -1,87 +1,151 @@
-"""What the structure of the code promises, checked by reading it."""
+"""What the structure of the code promises: who may import whom, and what the core never does."""
 
 import ast
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
+from importlinter.cli import lint_imports
 
-ROOT = Path(__file__).parent.parent
-MODULES = sorted((ROOT / "scheduler").rglob("*.py"))
+ROOT: Final = Path(__file__).parent.parent
+PACKAGE: Final = ROOT / "scheduler"
+MODULES: Final = sorted(PACKAGE.rglob("*.py"))
+TESTS: Final = sorted((ROOT / "tests").rglob("*.py"))
+CLOCK: Final = PACKAGE / "service" / "clock.py"
 
-#: Packages that decide: no I/O, no clock, no chance.
-PURE = ("model", "state", "framework", "plugins", "core")
-IMPURE_MODULES = {
+#: Packages that decide: no I/O, no clock, no threads, no chance.
+PURE: Final = ("model", "state", "framework", "plugins", "core")
+IMPURE: Final = {
     "aiohttp", "asyncio", "http", "kopf", "kubernetes", "logging", "multiprocessing", "os",
-    "random", "requests", "secrets", "socket", "ssl", "structlog", "subprocess", "threading",
-    "time", "uuid", "uvloop",
+    "pathlib", "random", "requests", "secrets", "select", "socket", "ssl", "structlog",
+    "subprocess", "sys", "tempfile", "threading", "time", "uuid", "uvloop",
 }  # fmt: skip
-CLOCKS = {"time", "monotonic", "perf_counter", "now", "utcnow", "today"}
+#: Who alone may import what: folders or modules under `scheduler`.
+RESERVED: Final = {
+    "aiohttp": ("kube", "observe/web.py"),
+    "kopf": ("kube",),
+    "kubernetes": ("kube",),
+    "prometheus_client": ("observe", "service/run.py"),
+    "rich": ("cli", "observe"),
+    "random": (),
+}
+CLOCKS: Final = {
+    "time": {"time", "monotonic", "perf_counter", "time_ns", "monotonic_ns", "perf_counter_ns"},
+    "datetime": {"now", "utcnow", "today"},
+    "date": {"today"},
+}
+LONGEST: Final = 400
 
 
 def name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def imported(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+def imported(module: ast.Module) -> Iterator[str]:
+    """Yield the full name of every module that is imported, wherever the import stands."""
+    for node in ast.walk(module):
         if isinstance(node, ast.Import):
-            yield from (alias.name.partition(".")[0] for alias in node.names)
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module.partition(".")[0]
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name)
+def roots(path: Path) -> set[str]:
+    """Return the first part of the name of every module that is imported."""
+    return {each.partition(".")[0] for each in imported(tree(path))}
+
+
+def pure() -> list[Path]:
+    return [path for path in MODULES if path.relative_to(PACKAGE).parts[0] in PURE]
+
+
+each_module = pytest.mark.parametrize("path", MODULES, ids=name)
+each_pure_module = pytest.mark.parametrize("path", pure(), ids=name)
+
+
+def test_imports_only_go_down(capsys: pytest.CaptureFixture[str]):
+    broken = lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True, no_logo=True)
+
+    assert not broken, capsys.readouterr().out
+
+
+def test_the_packages_that_decide_are_all_there():
+    assert {path.relative_to(PACKAGE).parts[0] for path in pure()} == set(PURE)
+
+
+@each_module
 def test_a_module_says_what_it_is_and_stays_short(path: Path):
-    text = path.read_text(encoding="utf-8")
-
-    assert ast.get_docstring(ast.parse(text)), "no docstring"
-    assert len(text.splitlines()) <= 400
+    assert ast.get_docstring(tree(path)), "no docstring"
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST
 
 
-@pytest.mark.parametrize(
-    "path", [each for each in MODULES if each.parts[-2] in PURE or "preemption" in each.parts],
-    ids=name,
-)  # fmt: skip
+@each_module
+def test_a_package_file_holds_no_code(path: Path):
+    if path.name == "__init__.py" and path.parent != PACKAGE:
+        assert len(tree(path).body) == 1
+
+
+@each_pure_module
 def test_what_decides_does_no_io(path: Path):
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-
-    assert not IMPURE_MODULES & {*imported(tree)}
-    opened = [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open"
-    ]
-    assert not opened
+    assert not IMPURE & roots(path)
+    called = {
+        node.func.id
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    assert not called & {"open", "print", "input", "eval", "exec", "__import__"}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name)
+@each_pure_module
+def test_what_decides_rolls_no_dice(path: Path):
+    attributes = {node.attr for node in ast.walk(tree(path)) if isinstance(node, ast.Attribute)}
+
+    assert "random" not in attributes
+
+
+@each_module
 def test_only_the_clock_reads_the_time(path: Path):
-    if path == ROOT / "scheduler/service/clock.py":
+    if path == CLOCK:
         return
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    readings = [
-        node
-        for node in ast.walk(tree)
+    module = tree(path)
+    read = [
+        f"{node.value.id}.{node.attr}"
+        for node in ast.walk(module)
         if isinstance(node, ast.Attribute)
-        and node.attr in CLOCKS
         and isinstance(node.value, ast.Name)
-        and node.value.id in ("time", "datetime")
+        and node.attr in CLOCKS.get(node.value.id, ())
+    ]
+    read += [
+        each
+        for each in imported(module)
+        if each in {f"time.{reading}" for reading in CLOCKS["time"]}
     ]
 
-    assert not readings
+    assert read == []
 
 
-def test_core_and_plugins_do_not_know_each_other():
-    for path in MODULES:
-        text = path.read_text(encoding="utf-8")
-        if "core" in path.parts:
-            assert "scheduler.plugins" not in text, name(path)
-        if "plugins" in path.parts:
-            assert "from scheduler.core" not in text, name(path)
+@each_module
+def test_libraries_are_imported_where_they_belong(path: Path):
+    place = path.relative_to(PACKAGE).as_posix()
+    used = roots(path)
+    for library, places in RESERVED.items():
+        assert library not in used or place.startswith(places or "nowhere"), library
 
 
-def test_no_test_patches_what_it_tests():
-    for path in (ROOT / "tests").rglob("*.py"):
-        if path != Path(__file__):
-            assert "unittest.mock" not in path.read_text(encoding="utf-8"), name(path)
+@each_module
+def test_core_and_plugins_do_not_know_each_other(path: Path):
+    package = path.relative_to(PACKAGE).parts[0]
+    other = {"core": "scheduler.plugins", "plugins": "scheduler.core"}.get(package)
+
+    assert other is None or not any(each.startswith(other) for each in imported(tree(path)))
+
+
+@pytest.mark.parametrize("path", TESTS, ids=name)
+def test_no_test_patches_what_it_tests(path: Path):
+    assert not {each for each in imported(tree(path)) if each.startswith("unittest.mock")}

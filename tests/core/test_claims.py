@@ -83,6 +83,17 @@ class Sociable(OneGuest):
         return int(not pods)
 
 
+def test_a_preemptor_must_fit_without_the_claims_too():
+    # The only company that it could have when its victim is gone is a pod that may never come.
+    cluster = claimed(using=with_filters(Sociable()))
+    cluster.add(pod("low").on("n1").cpu("4").priority(1))
+
+    decision = cluster.schedule(pod("p").cpu("1").priority(50))
+
+    assert isinstance(decision, Unschedulable)
+    assert cluster.evicted() == []
+
+
 def test_the_reason_with_the_claims_is_told():
     decision = claimed().schedule(pod("p").cpu("2"))
 

@@ -19,6 +19,9 @@ WANTED = (
     .tolerates("soft", operator="Exists").build()
 )  # fmt: skip
 
+#: A pod that only asks for room, so that single rows are judged without arrays.
+PLAIN = pod("plain").cpu("2").memory("1Gi").build()
+
 
 class Kept:
     """A class that is asked again and again, beside one that is asked for the first time."""
@@ -57,9 +60,9 @@ class Kept:
         return kept == self.answers(self._compiled())
 
 
-@pytest.fixture
-def kept() -> Kept:
-    made = Kept()
+@pytest.fixture(params=[WANTED, PLAIN], ids=["choosy", "plain"])
+def kept(request) -> Kept:
+    made = Kept(request.param)
     assert made.agrees()
     return made
 

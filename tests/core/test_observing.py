@@ -4,7 +4,15 @@ import pytest
 
 from scheduler.model.decisions import Placed, Unschedulable
 from scheduler.model.effects import ClearNomination, Evict, Nominate, SetCondition
-from scheduler.model.events import NamespaceGone, NodeGone, PodGone, PodObserved
+from scheduler.model.events import (
+    NamespaceGone,
+    NodeGone,
+    PodGone,
+    PodObserved,
+    WorkloadGone,
+    WorkloadObserved,
+)
+from scheduler.model.objects import ObjectMeta, Service
 from scheduler.state.transitions import Phase
 from tests.support.builders import budget, namespace, node, pod
 from tests.support.cluster import Cluster
@@ -228,6 +236,16 @@ def test_another_schedulers_pod_that_is_being_deleted_claims_nothing():
     assert cluster.claims() == {}
 
 
+def test_a_repeated_nomination_of_another_schedulers_pod_is_no_news():
+    nominee = pod("p").scheduler("other").nominated("n1")
+    cluster = one_node(nominee)
+    claim = cluster.machine.cluster.nominations.get("uid:default/p")
+
+    cluster.add(nominee.label("a"))
+
+    assert cluster.machine.cluster.nominations.get("uid:default/p") is claim
+
+
 def test_a_claim_follows_a_pod_that_is_resized():
     cluster = one_node(pod("a").scheduler("other").cpu("4").priority(1).nominated("n1"))
     assert not fits(cluster, "1")
@@ -341,6 +359,29 @@ def test_budgets_and_namespaces_are_kept():
     cluster.delete_budget("default/b")
     cluster.observe(NamespaceGone("team"))
     assert cluster.machine.cluster.namespaces == {}
+
+
+def test_services_and_controllers_are_kept():
+    cluster = one_node()
+    service = Service(ObjectMeta(name="web", namespace="default"))
+
+    cluster.observe(WorkloadObserved(service))
+    cluster.observe(WorkloadGone("Service", "default/web"))
+
+    assert fits(cluster, "4")
+
+
+def test_the_machine_knows_when_it_has_something_to_do():
+    cluster = one_node()
+    assert not cluster.machine.ready()
+    assert cluster.machine.next_wakeup() is None
+
+    cluster.add(pod("p").cpu("9"))
+    assert cluster.machine.ready()
+
+    cluster.drain()
+    assert not cluster.machine.ready()
+    assert cluster.machine.next_wakeup() == cluster.now + 30
 
 
 def test_the_machine_knows_its_sizes():

@@ -1,15 +1,12 @@
 """InterPodAffinity: near to some pods, away from others."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import pytest
 
 from scheduler.framework.cluster_events import Action, Resource
 from scheduler.framework.plugin import PASS, SKIP, Reads, Rejected
 from scheduler.framework.verdicts import Verdicts
-from scheduler.model.objects import Node, Pod, PodAffinityTerm
-from scheduler.plugins import pod_affinity_hints as hints
+from scheduler.model.objects import PodAffinityTerm
 from scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from scheduler.state.nodes import Nodes
 from tests.support.affinities import Twin, away, labels, near, reasons, term
@@ -136,6 +133,36 @@ def test_namespaces_are_found_by_their_labels_as_they_are(twin: Twin) -> None:
     assert seen == [NEAR, FITS, NEAR, FITS, NEAR]
 
 
+def test_running_pods_look_at_the_labels_of_the_pods_namespace_as_they_are(twin: Twin) -> None:
+    twin.place(away(pod("shy"), term("zone", among=labels(team="t1"), app="web")).build(), "a1")
+    verdicts = Verdicts()
+    web = pod("p").label("app", "web").build()
+    predicate = InterPodAffinity().predicate(web, twin.cluster, verdicts)
+    bystander = InterPodAffinity().predicate(web, twin.cluster, verdicts)
+    assert predicate is not None
+    assert bystander is not None
+    bystander.prepare()
+    seen = []
+
+    for change in (
+        lambda: None,
+        lambda: twin.namespace("default", team="t1"),
+        lambda: twin.namespace("other", team="t1"),
+        lambda: twin.namespace("default", team="t2"),
+    ):
+        change()
+        predicate.prepare()
+        codes = predicate.codes(Nodes(twin.cluster.columns, np.array([0])))
+        seen.append((*reasons(codes.tolist(), verdicts), predicate.reads))
+
+    assert seen == [
+        (FITS, Reads.NODE),
+        (REFUSED, Reads.CLUSTER),
+        (REFUSED, Reads.CLUSTER),
+        (FITS, Reads.NODE),
+    ]
+
+
 def test_a_selector_that_means_nothing_rejects_the_pod(twin: Twin) -> None:
     verdicts = Verdicts()
     broken = away(pod("p"), NONSENSE, weight=1).build()
@@ -199,6 +226,34 @@ def test_a_nominated_pod_can_satisfy_affinity(twin: Twin) -> None:
     assert if_nominated(twin, near(pod("p"), term("zone", app="web")), web)[0] == FITS
 
 
+@pytest.mark.parametrize(
+    ("others", "want"),
+    [
+        pytest.param([], FITS, id="then it is the first of its group"),
+        pytest.param(["b1"], NEAR, id="not while another one is elsewhere"),
+        pytest.param(["none"], FITS, id="one on a node without the key does not matter"),
+    ],
+)
+def test_the_last_wanted_pod_of_a_zone_may_have_to_leave(
+    twin: Twin, others: list[str], want: str
+) -> None:
+    web = pod("web").label("app", "web").build()
+    twin.place(web, "a1")
+    for name in others:
+        twin.place(pod(f"web-{name}").label("app", "web").build(), name)
+    verdicts = Verdicts()
+    fan = near(pod("p").label("app", "web"), term("zone", app="web")).build()
+    predicate = InterPodAffinity().predicate(fan, twin.cluster, verdicts)
+    assert predicate is not None
+    predicate.prepare()
+    there = twin.cluster.hypothesis(np.array([0]))
+    assert reasons(predicate.codes(there).tolist(), verdicts) == [FITS]
+
+    there.change(np.array([twin.cluster.pods.slot(web.uid)]), -1)
+
+    assert reasons(predicate.codes(there).tolist(), verdicts) == [want]
+
+
 def test_a_pod_more_can_help_only_where_affinity_is_required(twin: Twin) -> None:
     def monotone(builder: PodBuilder) -> bool:
         predicate = InterPodAffinity().predicate(builder.build(), twin.cluster, Verdicts())
@@ -241,6 +296,20 @@ def test_preferences_of_running_pods_count_as_well(twin: Twin) -> None:
     ]
 
 
+def test_profiles_with_different_weights_do_not_share_their_counts(twin: Twin) -> None:
+    twin.place(near(pod("loyal"), term("zone", app="web")).build(), "a1")
+    web = pod("p").label("app", "web").build()
+    found = []
+
+    both = [InterPodAffinity(weight).priority(web, twin.cluster) for weight in (1, 5)]
+    for priority in both:
+        assert priority is not None
+        priority.prepare()
+        found.append(int(priority.scores(twin.cluster.nodes())[0]))
+
+    assert found == [1, 5]
+
+
 def test_a_pod_that_nothing_is_said_about_is_not_scored(twin: Twin) -> None:
     twin.place(near(pod("fan"), term("zone", app="web"), weight=10).build(), "a1")
 
@@ -276,96 +345,6 @@ def test_scores_are_scaled_with_upstreams_arithmetic(
     assert priority is not None
 
     assert priority.normalise(np.array(raw, dtype=np.int64)).tolist() == want
-
-
-# Hints ------------------------------------------------------------------------------------------
-
-WAITING = away(near(pod("waiting"), term("zone", app="db")), term("host", app="web"))
-TWICE = away(
-    near(pod("waiting"), term("zone", app="db"), term("zone", tier="t")),
-    term("host", app="w"),
-    term("host", tier="t"),
-)
-DB = pod("db").label("app", "db")
-WEB = pod("web").label("app", "web")
-SHY = away(pod("shy"), term("zone", app="x"))
-
-
-@pytest.mark.parametrize(
-    ("waiting", "old", "new", "want"),
-    [
-        pytest.param(WAITING, WAITING, WAITING.label("a", "b"), True, id="its own labels changed"),
-        pytest.param(WAITING, None, DB.on("n"), True, id="a wanted pod came"),
-        pytest.param(WAITING, None, DB, False, id="a wanted pod that is on no node"),
-        pytest.param(WAITING, None, DB.nominated("n"), True, id="a wanted pod was nominated"),
-        pytest.param(WAITING, None, WEB.on("n"), False, id="another pod came"),
-        pytest.param(WAITING, WEB.on("n"), None, True, id="an unwanted pod went"),
-        pytest.param(WAITING, DB.on("n"), None, False, id="a wanted pod went"),
-        pytest.param(WAITING, WEB.on("n"), WEB.on("n").label("app", "db"), True, id="became one"),
-        pytest.param(WAITING, DB.on("n"), DB.on("n").label("x"), False, id="stayed one"),
-        pytest.param(WAITING, WEB.on("n"), WEB.on("n").label("app", "x"), True, id="not unwanted"),
-        pytest.param(pod("w").label("app", "x"), SHY.on("n"), None, True, id="one that refused it"),
-        pytest.param(pod("w").label("app", "y"), SHY.on("n"), None, False, id="refused others"),
-        pytest.param(TWICE, None, DB.on("n"), False, id="matches not all affinity terms"),
-        pytest.param(
-            TWICE, pod("o").label("app", "w").on("n"), None, False,
-            id="matches not all anti-affinity terms, though one would do",
-        ),
-        pytest.param(
-            near(pod("w"), term("zone", among=labels(team="t"), app="db")),
-            None, DB.on("n"), False, id="labels of namespaces are not asked",
-        ),
-        pytest.param(near(pod("w"), NONSENSE), None, WEB.on("n"), True, id="cannot be told"),
-    ],
-)  # fmt: skip
-def test_which_pods_wake_a_pod(
-    waiting: PodBuilder, old: PodBuilder | None, new: PodBuilder | None, want: bool
-) -> None:
-    def built(each: PodBuilder | None) -> Pod | None:
-        return each.build() if each else None
-
-    assert hints.after_pod(waiting.build(), built(old), built(new)) is want
-
-
-def labelled(given: Mapping[str, str] | None) -> Node | None:
-    if given is None:
-        return None
-    made = node("n")
-    for key, value in given.items():
-        made = made.label(key, value)
-    return made.build()
-
-
-@pytest.mark.parametrize(
-    ("waiting", "old", "new", "want"),
-    [
-        pytest.param("near", None, {"zone": "a"}, True, id="a node with the key"),
-        pytest.param("near", None, {}, False, id="a node without the key"),
-        pytest.param("near", {}, {"zone": ""}, True, id="the key appeared"),
-        pytest.param("near", {"zone": "a"}, {"zone": "b"}, True, id="another value"),
-        pytest.param("near", {"zone": "a"}, {"zone": "a", "x": "y"}, False, id="the same value"),
-        pytest.param("near", {"zone": "a"}, {}, False, id="the key vanished"),
-        pytest.param("away", None, {}, True, id="any node for anti-affinity"),
-        pytest.param("away", {"zone": ""}, {}, True, id="the key vanished for anti-affinity"),
-        pytest.param("away", {"zone": "a"}, {"zone": "b"}, True, id="another value for both"),
-        pytest.param("away", {}, {"zone": "a"}, False, id="the key appeared for anti-affinity"),
-        pytest.param("none", None, {"zone": "a"}, False, id="a pod without terms"),
-        pytest.param("nonsense", {}, {"x": "y"}, True, id="cannot be told"),
-    ],
-)
-def test_which_nodes_wake_a_pod(
-    waiting: str, old: Mapping[str, str] | None, new: Mapping[str, str], want: bool
-) -> None:
-    made = {
-        "near": near(pod("w"), term("zone", app="x")),
-        "away": away(pod("w"), term("zone", app="x")),
-        "none": pod("w"),
-        "nonsense": near(pod("w"), NONSENSE),
-    }[waiting]
-    now = labelled(new)
-    assert now is not None
-
-    assert hints.after_node(made.build(), labelled(old), now) is want
 
 
 def test_listens_to_the_events_of_upstream() -> None:

@@ -31,12 +31,15 @@ from scheduler.model.objects import (
     ObjectMeta,
     OwnerReference,
     Pod,
+    PodAffinity,
+    PodAffinityTerm,
     PodDisruptionBudget,
     Requirement,
     ResourceRequirements,
     SchedulingGate,
     Taint,
     Toleration,
+    TopologySpreadConstraint,
     WeightedNodeTerm,
 )
 
@@ -163,6 +166,32 @@ class PodBuilder:
         affinity = self.object.spec.affinity or Affinity()
         wanted = replace(affinity.node_affinity or NodeAffinity(), **changes)
         return self.spec(affinity=replace(affinity, node_affinity=wanted))
+
+    def near(self, key: str, *expressions: Requirement, **labels: str) -> Self:
+        """Require the company of pods, by a node label."""
+        return self._with_term("pod_affinity", key, expressions, labels)
+
+    def apart(self, key: str, *expressions: Requirement, **labels: str) -> Self:
+        """Refuse the company of pods, by a node label."""
+        return self._with_term("pod_anti_affinity", key, expressions, labels)
+
+    def _with_term(
+        self, kind: str, key: str, expressions: tuple[Requirement, ...], labels: dict[str, str]
+    ) -> Self:
+        affinity = self.object.spec.affinity or Affinity()
+        before = getattr(affinity, kind) or PodAffinity()
+        more = PodAffinityTerm(LabelSelector(labels, list(expressions)), [], key)
+        group = replace(before, required=[*before.required, more])
+        return self.spec(affinity=replace(affinity, **{kind: group}))
+
+    def spreads(
+        self, key: str, *expressions: Requirement, least: int | None = None, **labels: str
+    ) -> Self:
+        """Spread evenly over a node label, which must have at least so many values."""
+        selector = LabelSelector(labels, list(expressions))
+        more = TopologySpreadConstraint(1, key, "DoNotSchedule", selector, least)
+        have = self.object.spec.topology_spread_constraints
+        return self.spec(topology_spread_constraints=[*have, more])
 
     def tolerates(
         self, key: str = "", value: str = "", *, operator: str = "", effect: str = ""

@@ -1,0 +1,136 @@
+"""The small plugins: gates, device claims, declared features, and those that are names only."""
+
+import pytest
+from msgspec.structs import replace
+
+from scheduler.framework.cluster_events import Action, Resource
+from scheduler.framework.plugin import PostFilterSaid
+from scheduler.framework.verdicts import Verdict, Verdicts
+from scheduler.model.objects import PodResourceClaim, RestartRule
+from scheduler.plugins.default_binder import DefaultBinder
+from scheduler.plugins.default_preemption import DefaultPreemption
+from scheduler.plugins.dynamic_resources import DynamicResources
+from scheduler.plugins.node_declared_features import NodeDeclaredFeatures
+from scheduler.plugins.node_name import NodeName
+from scheduler.plugins.priority_sort import PrioritySort
+from scheduler.plugins.scheduling_gates import SchedulingGates
+from tests.plugins.judging import hint, rejected_as_a_whole, rejections, state_of
+from tests.support.builders import container, node, pod
+
+GATES = SchedulingGates()
+CLAIMING = pod("p").spec(resource_claims=[PodResourceClaim("device")])
+
+
+def test_a_pod_with_gates_waits_for_all_of_them():
+    assert GATES.gate(pod("p").gated("a", "b").build()) == "waiting for scheduling gates: [a b]"
+    assert GATES.gate(pod("p").build()) is None
+
+
+def test_hope_for_a_gated_pod_lies_in_its_own_change():
+    event = (Resource.UNSCHEDULABLE_POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
+
+    assert hint(GATES, event, pod("p"), pod("p").gated("a"), pod("p"))
+    assert not hint(GATES, event, pod("q"), pod("p").gated("a"), pod("p"))
+
+
+def test_a_pod_that_claims_devices_is_never_placed_without_them():
+    verdict = rejected_as_a_whole(DynamicResources(), CLAIMING, state_of(node("n1")))
+
+    assert verdict == Verdict(
+        "DynamicResources",
+        ("resource claims are not supported by preemptive-scheduler",),
+        resolvable=False,
+    )
+
+
+def test_a_pod_without_claims_is_not_looked_at():
+    assert DynamicResources().predicate(pod("p").build(), state_of(), Verdicts()) is None
+
+
+@pytest.mark.parametrize(
+    ("rejected_by", "want"),
+    [
+        (None, PostFilterSaid("no new claims to deallocate")),
+        ("DynamicResources", PostFilterSaid("no new claims to deallocate")),
+        ("NodeAffinity", PostFilterSaid("not found", ends=True)),
+    ],
+    ids=["by a filter", "by itself", "by another one as a whole"],
+)
+def test_what_it_adds_to_the_message_depends_on_who_rejected_the_pod(rejected_by, want):
+    said = DynamicResources().post_filter(pod("p").build(), prefilter_rejected_by=rejected_by)
+
+    assert said == want
+
+
+def test_hope_for_a_claim_lies_in_nodes():
+    plugin = DynamicResources()
+
+    assert hint(plugin, (Resource.NODE, Action.ADD), CLAIMING, None, node("n"))
+    assert hint(plugin, (Resource.NODE, Action.UPDATE_NODE_LABEL), CLAIMING, node("n"), node("n"))
+    assert not hint(plugin, (Resource.NODE, Action.DELETE), CLAIMING, node("n"), None)
+
+
+# Declared features
+
+FEATURES = NodeDeclaredFeatures()
+RESTARTING = pod("p").containers(
+    replace(container(), restart_policy_rules=[RestartRule("RestartAllContainers")])
+)
+NESTED = pod("p").spec(host_network=True, host_users=False)
+RESTART, NETWORK = "RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "feature"),
+    [
+        (RESTARTING, RESTART),
+        (pod("p").init(*RESTARTING.object.spec.containers), RESTART),
+        (NESTED, NETWORK),
+    ],
+    ids=["a container", "an init container", "a network"],
+)
+def test_a_pod_goes_where_what_it_needs_is_declared(wanted, feature):
+    state = state_of(node("n1"), node("n2").declares("Other", feature))
+
+    assert rejections(FEATURES, wanted, state) == {
+        "n1": "node(s) didn't match Pod's required features"
+    }
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        pod("p"),
+        pod("p").spec(host_network=True),
+        pod("p").spec(host_users=False),
+        pod("p").spec(host_network=True, host_users=True),
+        pod("p").containers(replace(container(), restart_policy_rules=[RestartRule("Restart")])),
+    ],
+    ids=["plain", "host network", "own users", "host users", "another rule"],
+)
+def test_a_pod_that_needs_nothing_declared_is_not_looked_at(wanted):
+    assert FEATURES.predicate(wanted.build(), state_of(), Verdicts()) is None
+
+
+def test_hope_lies_in_nodes_that_declare_it_and_in_own_changes():
+    declared = (Resource.NODE, Action.UPDATE_NODE_DECLARED_FEATURE)
+    own = (Resource.UNSCHEDULABLE_POD, Action.UPDATE_POD_LABEL)
+
+    assert hint(FEATURES, declared, NESTED, node("n"), node("n").declares(NETWORK))
+    assert not hint(FEATURES, declared, NESTED, node("n"), node("n").declares(RESTART))
+    assert hint(FEATURES, own, pod("p"), NESTED, pod("p"))
+    assert not hint(FEATURES, own, pod("p"), NESTED, NESTED)
+    assert not hint(FEATURES, own, pod("q"), NESTED, pod("p"))
+
+
+# Names only
+
+
+def test_a_pod_that_waits_has_no_node_name_to_check():
+    assert NodeName().predicate(pod("p").build(), state_of(), Verdicts()) is None
+    assert hint(NodeName(), (Resource.NODE, Action.ADD), pod("p"), None, node("n"))
+
+
+@pytest.mark.parametrize("plugin", [DefaultBinder(), DefaultPreemption(), PrioritySort()])
+def test_a_plugin_that_is_only_a_name_waits_for_nothing(plugin):
+    assert plugin.wakes() == ()

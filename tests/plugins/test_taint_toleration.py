@@ -1,0 +1,92 @@
+"""TaintToleration: hard taints reject, soft ones cost."""
+
+from scheduler.framework.cluster_events import Action, Resource
+from scheduler.framework.verdicts import Verdict, Verdicts
+from scheduler.plugins.taint_toleration import TaintToleration
+from tests.plugins.judging import hint, rejections, scored, state_of, verdicts_of
+from tests.support.builders import node, pod
+
+PLUGIN = TaintToleration()
+REASON = "node(s) had untolerated taint(s)"
+
+
+def test_hard_taints_reject_and_preemption_does_not_help():
+    state = state_of(
+        node("none"),
+        node("schedule").taint("a"),
+        node("execute").taint("a", effect="NoExecute"),
+        node("prefer").taint("a", effect="PreferNoSchedule"),
+    )
+    rejected = Verdict("TaintToleration", (REASON,), resolvable=False)
+
+    assert verdicts_of(PLUGIN, pod("p"), state) == {
+        "none": None, "schedule": rejected, "execute": rejected, "prefer": None,
+    }  # fmt: skip
+
+
+def test_every_hard_taint_must_be_tolerated():
+    state = state_of(node("one").taint("a"), node("two").taint("a").taint("b"))
+
+    tolerant = pod("p").tolerates("a", operator="Exists")
+
+    assert rejections(PLUGIN, tolerant, state) == {"two": REASON}
+    assert rejections(PLUGIN, tolerant.tolerates("b", operator="Exists"), state) == {}
+
+
+def test_taints_that_come_later_are_judged_too():
+    state = state_of(node("n1"))
+    predicate = PLUGIN.predicate(pod("p").build(), state, Verdicts())
+    assert predicate.codes(state.nodes()).tolist() == [0]
+
+    state.write_node(node("n2").taint("new").build())
+
+    assert (predicate.codes(state.nodes()) > 0).tolist() == [False, True]
+
+
+def soft(name: str, *keys: str):
+    built = node(name)
+    for key in keys:
+        built = built.taint(key, effect="PreferNoSchedule")
+    return built
+
+
+def test_every_soft_taint_that_is_not_tolerated_costs():
+    state = state_of(soft("none"), soft("one", "a"), soft("three", "a", "b", "c"))
+
+    assert scored(PLUGIN, pod("p"), state) == {"none": 100, "one": 67, "three": 0}
+
+
+def test_without_soft_taints_all_nodes_are_equally_good():
+    state = state_of(node("n1"), node("n2").taint("a", effect="NoExecute"))
+
+    assert scored(PLUGIN, pod("p"), state) == {"n1": 100, "n2": 100}
+
+
+def test_tolerations_of_any_or_the_soft_effect_spare_the_cost():
+    state = state_of(soft("none"), soft("a", "a"), soft("ab", "a", "b"))
+
+    any_effect = pod("p").tolerates("a", operator="Exists")
+    soft_effect = pod("p").tolerates("a", operator="Exists", effect="PreferNoSchedule")
+    hard_effect = pod("p").tolerates("a", operator="Exists", effect="NoSchedule")
+
+    assert scored(PLUGIN, any_effect, state) == {"none": 100, "a": 100, "ab": 0}
+    assert scored(PLUGIN, soft_effect, state) == {"none": 100, "a": 100, "ab": 0}
+    assert scored(PLUGIN, hard_effect, state) == {"none": 100, "a": 50, "ab": 0}
+
+
+NODE_ADD = (Resource.NODE, Action.ADD)
+TAINTS = (Resource.NODE, Action.UPDATE_NODE_TAINT)
+OWN = (Resource.UNSCHEDULABLE_POD, Action.UPDATE_POD_TOLERATION)
+
+
+def test_hope_lies_in_nodes_that_are_tolerable_now():
+    p = pod("p").tolerates("a", operator="Exists")
+    assert hint(PLUGIN, NODE_ADD, p, None, node("n").taint("a"))
+    assert not hint(PLUGIN, NODE_ADD, p, None, node("n").taint("b"))
+    assert hint(PLUGIN, TAINTS, p, node("n").taint("b"), node("n").taint("a"))
+    assert not hint(PLUGIN, TAINTS, p, node("n").taint("a"), node("n"))
+
+
+def test_hope_lies_in_any_own_toleration():
+    assert hint(PLUGIN, OWN, pod("p"), pod("p"), pod("p").tolerates("x"))
+    assert not hint(PLUGIN, OWN, pod("q"), pod("p"), pod("p").tolerates("x"))
