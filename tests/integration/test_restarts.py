@@ -209,18 +209,20 @@ def test_a_preemption_of_many_survives_kills_and_lost_answers(scene, schedulers,
     proxy.lose_request("DELETE", "/pods/low-", times=2)
     proxy.lose_reply("DELETE", "/pods/low-", times=2)
     proxy.refuse("PATCH", "/pods/low-.*/status", 503, times=3)
-    proxy.lose_reply("PATCH", "/pods/(mid|high)-.*/status", times=3)
-    proxy.refuse("POST", "/pods/high-.*/binding", 500, times=2)
-    scene.create(*(pod(f"mid-{i}", "1", "middle") for i in range(8)))
-    scene.create(*(pod(f"high-{i}", "1", "high") for i in range(4)))
-    for writes in (2, 7, 14):
-        held = proxy.hold("POST|PATCH|DELETE", "/pods/", after=writes)
+    proxy.lose_reply("PATCH", "/pods/mid-.*/status", times=3)
+    proxy.refuse("POST", "/pods/mid-[4-7]/binding", 500, times=2)
+    held = proxy.hold("POST|PATCH|DELETE", "/pods/", after=2)
+    # All equally important: nobody may take the room that others have claimed.
+    important = [f"mid-{i}" for i in range(12)]
+    scene.create(*(pod(name, "1", "middle") for name in important))
+    for writes in (7, 14, None):
         held.wait(1)
         scheduler.kill()
         held.drop()
+        if writes is not None:
+            held = proxy.hold("POST|PATCH|DELETE", "/pods/", after=writes)
         scheduler = schedulers.start(kubeconfig=proxy.kubeconfig)
 
-    important = [*(f"mid-{i}" for i in range(8)), *(f"high-{i}" for i in range(4))]
     scene.wait_running(*important)
     history = scene.history()
     assert len(history.evicted()) == 12

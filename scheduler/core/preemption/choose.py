@@ -1,8 +1,9 @@
 """Which candidate node: kube-scheduler's criteria in order, over all candidates.
 
 Source: kube-scheduler v1.36.3 framework/preemption.pickOneNodeForPreemption. Differs: all
-candidates are compared, none is sampled away, and the last tie is broken by a hash of the
-preemptor's uid with the node's name instead of by chance.
+candidates are compared, none is sampled away, and the last tie is not left to chance: the node that
+the preemptor is nominated to wins it, so that a plan which was interrupted is taken up again, else
+a hash of the preemptor's uid with the node's name decides.
 
 Axes: V pods that could go, C candidate rows.
 """
@@ -49,7 +50,10 @@ def best(rows: Rows, codes: Codes, criteria: Criteria, uid: str, cluster: Cluste
     for key in criteria:
         of_left = key[left]
         left = left[of_left == of_left.min()]
-    return select.among(rows[left], uid, cluster.columns)
+    tied = rows[left]
+    nominated = cluster.nominations.node(uid)
+    row = None if nominated is None else cluster.columns.row(nominated)
+    return row if row in tied else select.among(tied, uid, cluster.columns)
 
 
 def candidate(

@@ -112,6 +112,18 @@ def test_a_tie_in_everything_is_broken_by_the_names_and_not_by_the_order(swapped
     assert decision.node == chosen(on("a", "n1", "2"), on("b", "n2", "2"))
 
 
+@pytest.mark.parametrize("where", ["n1", "n2"])
+def test_a_tie_goes_to_the_node_that_was_nominated_before(where):
+    cluster = Cluster(
+        node("n1").cpu("2"), node("n2").cpu("2"), on("a", "n1", "2"), on("b", "n2", "2")
+    )
+
+    decision = cluster.schedule(pod("p").cpu("2").priority(100).nominated(where))
+
+    assert isinstance(decision, Preempting)
+    assert decision.node == where
+
+
 def test_a_tie_goes_either_way_for_different_pods():
     cluster = Cluster(
         node("n1").cpu("2"), node("n2").cpu("2"), on("a", "n1", "2"), on("b", "n2", "2")
