@@ -153,7 +153,7 @@ def refusal(
 def _retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the seconds of `Retry-After`; a date, which API servers do not send, is ignored."""
     try:
-        seconds = float(headers.get("Retry-After", ""))
+        seconds = float(headers.get("retry-after", ""))
     except ValueError:
         return None
     return min(seconds, LONGEST_RETRY_AFTER_SECONDS) if seconds >= 0 else None

@@ -219,6 +219,27 @@ def test_the_room_of_a_preemptor_that_is_deleted_goes_to_the_next(scene, schedul
 
 def test_a_preemptor_gives_way_to_a_more_important_one(scene, schedulers):
     node = scene.node(cpu="2")
+    scene.run(pod("a", "1", "low", on=node, annotations=HANGS))
+    scene.run(pod("b", "1", "middle", on=node))
+    schedulers.start()
+    scene.create(pod("mid", "1", "middle"))
+    scene.wait("mid", is_nominated(node))
+    scene.wait("a", is_leaving)
+
+    scene.create(pod("high", "2", "high"))
+
+    scene.wait("high", is_nominated(node))
+    scene.wait("mid", is_nominated(""))
+    scene.let_go("a")
+    assert scene.wait_running("high") == {"high": node}
+    assert not is_bound(scene.pod("mid"))
+    assert scene.history().evicted() == ["a", "b"]
+
+
+def test_a_claim_stands_beside_that_of_a_more_important_pod_for_which_nobody_has_to_leave(
+    scene, schedulers
+):
+    node = scene.node(cpu="2")
     scene.run(pod("a", "2", "low", on=node, annotations=HANGS))
     schedulers.start()
     scene.create(pod("mid", "2", "middle"))
@@ -228,7 +249,6 @@ def test_a_preemptor_gives_way_to_a_more_important_one(scene, schedulers):
     scene.create(pod("high", "2", "high"))
 
     scene.wait("high", is_nominated(node))
-    scene.wait("mid", is_nominated(""))
     scene.let_go("a")
     assert scene.wait_running("high") == {"high": node}
     assert not is_bound(scene.pod("mid"))

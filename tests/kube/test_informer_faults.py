@@ -113,8 +113,7 @@ async def test_a_busy_server_is_given_the_time_that_it_asks_for(
             ),
             id="broken gzip",
         ),
-        # aiohttp itself tries a GET a second time when its connection is cut.
-        pytest.param(Fault("GET", "/pods", times=6, cut=True), id="cut"),
+        pytest.param(Fault("GET", "/pods", times=3, cut=True), id="cut"),
         pytest.param(Fault("GET", "watch=true", times=3, status=504), id="watch 504"),
         pytest.param(
             Fault("GET", "watch=true", times=3, status=200, body=b"<html>\n"), id="watch html"
@@ -122,7 +121,8 @@ async def test_a_busy_server_is_given_the_time_that_it_asks_for(
         pytest.param(
             Fault("GET", "watch=true", times=3, status=200, body=b""), id="watch ends at once"
         ),
-        pytest.param(Fault("GET", "watch=true", times=6, cut=True), id="watch cut"),
+        # The first one comes over a kept connection, and is sent again at once.
+        pytest.param(Fault("GET", "watch=true", times=4, cut=True), id="watch cut"),
     ],
 )
 async def test_a_failing_server_is_tried_again_with_growing_pauses(
