@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from scheduler.kube import http1
+from scheduler.kube import channel, http1
 from scheduler.kube.errors import Unreachable
 from scheduler.kube.http1 import Http1, Reply
 
@@ -302,7 +302,7 @@ async def test_a_stream_that_is_silent_is_given_up(server: Server, http: Http1):
 async def test_a_slow_reader_holds_the_stream_back_and_loses_nothing(
     server: Server, http: Http1, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(http1, "BUFFER_BYTES", 1000)
+    monkeypatch.setattr(channel, "BUFFER_BYTES", 1000)
     size = 4_000_000
     server.script = [[ENDLESS + b"%x\r\n" % size + b"x" * size + b"\r\n0\r\n\r\n"]]
 
