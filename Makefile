@@ -65,6 +65,7 @@ imports: setup ## who may import whom
 .PHONY: control-plane
 control-plane: setup ## get etcd, kube-apiserver and so on; builds them once for each version
 	@$(BIN)/python -m deploy.local build > /dev/null
+	@$(BIN)/python -m deploy.local build scheduler-oracle > /dev/null
 
 .PHONY: test
 test: control-plane ## all tests, those on a real control plane included
@@ -73,6 +74,10 @@ test: control-plane ## all tests, those on a real control plane included
 .PHONY: test-fast
 test-fast: setup ## the tests that need no control plane
 	$(PYTEST) $(PARALLEL) -m 'not cluster'
+
+.PHONY: fidelity
+fidelity: setup ## compare decisions with kube-scheduler's own code; SEEDS=0:2000, FAMILIES=A,B
+	$(BIN)/python -m tests.oracle --seeds $(or $(SEEDS),0:2000) $(if $(FAMILIES),--families $(FAMILIES))
 
 .PHONY: cover
 cover: setup ## branches that the fast tests miss; what decides must be covered to 95 %
@@ -94,6 +99,19 @@ verify: lint type imports ## all of it, under two hash seeds: what CI runs
 	PYTHONHASHSEED=2 $(MAKE) --no-print-directory test
 
 ##@ Maintain
+
+# WORKLOADS: names, or core, or all. What is on record below build/bench is not run again.
+SIZE ?= full
+.PHONY: bench
+bench: setup ## beside kube-scheduler on a real API server; WORKLOADS="...", RUNS=N, SIZE=small|full
+	@$(BIN)/python -m deploy.local build etcd kube-apiserver kube-scheduler > /dev/null
+	@$(BIN)/python -m deploy.bench run --size '$(SIZE)' --workloads '$(WORKLOADS)' \
+		$(if $(RUNS),--runs '$(RUNS)'); status=$$?; \
+		test $$status -gt 1 || $(BIN)/python -m deploy.bench report --size '$(SIZE)' && exit $$status
+
+.PHONY: profile
+profile: setup ## where our time goes: a flame graph; WORKLOAD=name, SIZE=small|full
+	@$(BIN)/python -m deploy.bench profile '$(or $(WORKLOAD),Basic)' --size '$(SIZE)'
 
 .PHONY: bench-core
 bench-core: setup ## how fast decisions are, without an API server

@@ -27,6 +27,7 @@ from scheduler.kube.transport import Reply, Stream
 from scheduler.kube.writer import Writer
 from scheduler.model.effects import (
     Announce,
+    Ask,
     Bind,
     BindVolumes,
     ClearNomination,
@@ -34,9 +35,11 @@ from scheduler.model.effects import (
     Evict,
     Nominate,
     PodRef,
+    Question,
     ReserveVolume,
     SelectNode,
     SetCondition,
+    Verb,
 )
 from scheduler.model.events import Event
 
@@ -58,6 +61,7 @@ EFFECTS: Final[tuple[Effect, ...]] = (
     ClearNomination(POD),
     Evict(POD, "n", POD, NAME, 1),
     Announce(POD, "Normal", "Scheduled", "Binding", "done", NAME),
+    Ask(POD, 1, "1", (Question(0, Verb.FILTER, ("n",)),)),
 )
 
 

@@ -8,6 +8,7 @@ line. With `--print`, standard output carries nothing but the effective configur
 import argparse
 import sys
 
+from scheduler.cli import configuration
 from scheduler.config import load
 from scheduler.config.catalog import Point
 from scheduler.config.problems import ConfigError, UnreadableConfigError
@@ -42,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     """Check the file and return the exit code."""
     problems = sys.stderr if args.print_effective else sys.stdout
     try:
-        settings = load.read(args.file)
+        settings = configuration.read(args.file)
     except OSError as error:
         print(f"{args.file}: {error.strerror or error}", file=problems)
         return _UNREADABLE
@@ -61,6 +62,8 @@ def run(args: argparse.Namespace) -> int:
 def _summary(settings: Settings) -> list[str]:
     usual = load.defaults().profiles[0]
     lines = [line for profile in settings.profiles for line in _profile(profile, usual)]
+    for plugin, package in configuration.packages(settings).items():
+        lines.append(f"plugin {plugin}: package {package}")
     election = settings.leader_election
     namespace = election.resource_namespace or "(own namespace)"
     held = f"lease {namespace}/{election.resource_name}" if election.leader_elect else "off"

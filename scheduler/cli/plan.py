@@ -1,10 +1,12 @@
 """`preemptive-scheduler plan`: what would happen to the pending pods of a cluster in files."""
 
 import argparse
+import contextlib
 import json
 import sys
 from typing import Any, assert_never
 
+from scheduler.cli import configuration
 from scheduler.config import load
 from scheduler.config.problems import ConfigError
 from scheduler.config.settings import Settings
@@ -16,6 +18,7 @@ from scheduler.model.decisions import (
     Placed,
     Preempting,
     Unschedulable,
+    Waiting,
 )
 
 __all__ = ["add_parser", "run"]
@@ -66,31 +69,48 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what would happen; return the exit code."""
+    from scheduler.kube.errors import ConnectionSettingsError
     from scheduler.plugins import registry
     from scheduler.sim import manifests
     from scheduler.sim.plan import Options, Planner
     from scheduler.state.backoff import Backoff
 
     try:
-        settings = load.read(arguments.config) if arguments.config else load.defaults()
-        objects = manifests.read(arguments.files)
+        settings = configuration.read(arguments.config) if arguments.config else load.defaults()
+        objects = manifests.read(arguments.files, whole=bool(settings.extenders))
+        ask = _ask(settings, objects)
+    except ConnectionSettingsError as error:
+        print(f"{arguments.config}: {error}", file=sys.stderr)
+        return 2
     except (OSError, ConfigError, manifests.ManifestError) as error:
         print(_one_line(error, arguments), file=sys.stderr)
         return 2
-    if settings.extenders:
-        print(f"{arguments.config}: extenders: not called by `plan`", file=sys.stderr)
-        return 2
-    options = Options(arguments.scheduler_name, explain=arguments.explain)
-    planner = Planner(objects, registry.profiles(settings), _backoff(settings, Backoff), options)
-    attempts = list(planner.attempts())
-    if arguments.settle:
-        attempts += planner.settle()
+    with ask as asked:
+        options = Options(arguments.scheduler_name, explain=arguments.explain, ask=asked)
+        backoff = _backoff(settings, Backoff)
+        planner = Planner(objects, registry.profiles(settings), backoff, options)
+        attempts = list(planner.attempts())
+        if arguments.settle:
+            attempts += planner.settle()
     results = [_result(attempt, explain=arguments.explain) for attempt in attempts]
     answer: dict[str, Any] = {"results": results}
     if arguments.settle:
         answer["final"] = planner.final()
     _print(answer, arguments.output)
     return 0
+
+
+def _ask(settings: Settings, objects: Any) -> Any:
+    """Return a context that gives what asks the extenders; nothing where there are none.
+
+    Raises:
+        ConnectionSettingsError: Their settings are unusable.
+    """
+    if objects.whole is None:
+        return contextlib.nullcontext()
+    from scheduler.sim.asking import Asker
+
+    return Asker(settings.extenders, objects.whole)
 
 
 def _backoff(settings: Settings, kind: Any) -> Any:
@@ -131,6 +151,8 @@ def _result(attempt: Attempt, *, explain: bool) -> dict[str, Any]:
             result |= {"decision": "Gated", "message": message}
         case Failed(message):
             result |= {"decision": "Error", "message": message}
+        case Waiting():
+            raise AssertionError("an attempt of a plan does not end while extenders are asked")
         case _:
             assert_never(decision)
     if explain:

@@ -4,6 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from scheduler.cli import configuration
 from scheduler.config import load
 from scheduler.config.problems import ConfigError
 
@@ -38,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     total = different = 0
     try:
-        settings = load.read(arguments.config) if arguments.config else load.defaults()
+        settings = configuration.read(arguments.config) if arguments.config else load.defaults()
         backoff = Backoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds)
         with Path(arguments.file).open("rb") as lines:
             for each in replay(lines, registry.profiles(settings), backoff):

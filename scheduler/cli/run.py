@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from scheduler.cli import configuration
 from scheduler.config import durations, load
 from scheduler.config.load import DeprecatedFlags, LeaderElectionFlags
 from scheduler.config.problems import ConfigError
@@ -114,10 +115,6 @@ def run(arguments: argparse.Namespace) -> int:
         return 2
     if arguments.write_config_to:
         return _write(settings, arguments.write_config_to)
-    if settings.extenders:
-        # To go on without them would place pods that they would have kept off.
-        print(f"{arguments.config}: extenders: not called yet, refusing to go on", file=sys.stderr)
-        return 2
     from scheduler.observe.logs import Format
     from scheduler.service.options import Options
     from scheduler.service.run import serve
@@ -155,7 +152,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         resource_namespace=arguments.leader_elect_resource_namespace,
     )
     if arguments.config:
-        return load.read(arguments.config, leader_election=election)
+        return configuration.read(arguments.config, leader_election=election)
     return load.override(load.defaults(), leader_election=election, deprecated=DeprecatedFlags())
 
 

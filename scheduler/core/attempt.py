@@ -4,26 +4,35 @@
                                              `-> nothing fits -> post filters -> Preempting
                                                                              `-> Unschedulable
 
+Where extenders have a say, an attempt is a conversation: it yields questions and is sent answers.
+The cluster changes meanwhile, so after each answer everything is judged anew, and only those nodes
+are taken that fit now and that the extenders have accepted. When none is left of what was asked
+about, but other nodes or preemptions have become possible, the attempt starts over.
+
 Source: kube-scheduler v1.36.3 schedule_one.go schedulingAlgorithm. Differs: every node is looked
 at and every feasible one is scored.
 
 Axes: N rows, F feasible nodes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from scheduler.core import claims, message, select
+from scheduler.core import claims, extending, message, select, tracing
 from scheduler.core.classes import Classes, PodClass
+from scheduler.core.extending import Consent, ExtenderError, Talk
 from scheduler.core.filtering import Preparation
+from scheduler.core.preemption import choose, plan
 from scheduler.core.preemption.choose import Candidate
-from scheduler.core.preemption.plan import plan
+from scheduler.core.preemption.plan import Refused
+from scheduler.framework.extenders import EXTENDER
 from scheduler.framework.profile import Profile
 from scheduler.framework.verdicts import NO_NODE, Verdict, Verdicts
 from scheduler.model.decisions import NodeTrace
+from scheduler.model.effects import Verb
 from scheduler.model.objects import Pod
 from scheduler.state.arrays import Codes, Int, Rows
 from scheduler.state.cluster import Cluster
@@ -31,6 +40,7 @@ from scheduler.state.cluster import Cluster
 __all__ = ["Attempts", "Outcome"]
 
 NO_NODES: Final = "no nodes available to schedule pods"
+NO_CANDIDATE: Final = "no candidate node for preemption"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +63,30 @@ class Outcome:
     trace: tuple[NodeTrace, ...] = ()
 
 
+class _Case(NamedTuple):
+    """What an attempt is about."""
+
+    pod: Pod
+    pod_class: PodClass
+    explain: bool
+
+
+class _Sight(NamedTuple):
+    """How the cluster looks to a pod at one moment."""
+
+    prepared: Preparation
+    #: (N,) the verdict on every row, by the filters and by the extenders.
+    codes: Codes
+    #: (F,) the rows that take the pod.
+    feasible: Rows
+    #: Whether only the nominated node was looked at, because the pod fits there.
+    alone: bool = False
+    #: Whether it fits on nodes that the extenders were not asked about.
+    more: bool = False
+
+
 class Attempts:
-    """Decides for one pod at a time."""
+    """Decides for pods. Attempts that wait for extenders do not know each other."""
 
     def __init__(
         self, profiles: Mapping[str, Profile], cluster: Cluster, verdicts: Verdicts
@@ -63,22 +95,102 @@ class Attempts:
         self._verdicts = verdicts
         self._classes = Classes(profiles, cluster, verdicts)
 
-    def decide(self, pod: Pod, key: bytes, *, explain: bool) -> Outcome:
-        """Decide for a pod of the class with this key."""
-        columns = self._cluster.columns
-        if columns.node_count == 0:
-            return Outcome(message=NO_NODES)
-        pod_class = self._classes.get(pod, key)
+    def decide(self, pod: Pod, key: bytes, *, explain: bool) -> Talk[Outcome]:
+        """Decide for a pod of the class with this key.
+
+        Raises:
+            PluginError: It cannot be decided.
+        """
+        while True:
+            if self._cluster.columns.node_count == 0:
+                return Outcome(message=NO_NODES)
+            case = _Case(pod, self._classes.get(pod, key), explain)
+            outcome = yield from self._attempt(case)
+            if outcome is not None:
+                return outcome
+
+    def _attempt(self, case: _Case) -> Talk[Outcome | None]:
+        """Decide once; `None` when the cluster has changed too much meanwhile."""
+        alone, consent = True, None
+        if case.pod_class.extenders:
+            alone, consent = yield from self._consent(case)
+        sight = self._look(case, consent, alone=alone)
+        scores: Mapping[str, Mapping[str, int]] = {}
+        if case.pod_class.extenders and sight.feasible.shape[0] > 1:
+            names = self._names(sight.feasible)
+            scores = yield from extending.scores(case.pod_class.extenders, names)
+            if scores:
+                consent = (consent or Consent(frozenset(names), frozenset(names))).of_scored(names)
+                sight = self._look(case, consent, alone=alone)
+        if sight.feasible.shape[0]:
+            return self._placed(case, sight, scores)
+        if sight.more or not self._cluster.columns.node_count:
+            return None
+        return (yield from self._fits_nowhere(case, sight, consent))
+
+    def _consent(self, case: _Case) -> Talk[tuple[bool, Consent | None]]:
+        """Ask the extenders which nodes they take: the nominated one first, then all.
+
+        Returns:
+            Whether the nominated node alone was asked about, and what they said; `None` where none
+            of them filters.
+
+        Source: kube-scheduler v1.36.3 schedule_one.go findNodesThatFitPod, evaluateNominatedNode.
+        """
+        extenders = case.pod_class.extenders
+        if not extending.anyone(extenders, Verb.FILTER):
+            return True, None
+        sight = self._look(case, None, alone=True)
+        if sight.alone:
+            try:
+                said = yield from extending.consent(extenders, self._names(sight.feasible))
+            except ExtenderError:
+                said = None
+            if said is not None and said.accepted:
+                return True, said
+            sight = self._look(case, None, alone=False)
+        return False, (yield from extending.consent(extenders, self._names(sight.feasible)))
+
+    def _names(self, rows: Rows) -> list[str]:
+        names = self._cluster.columns.names
+        return [names[row] for row in rows.tolist()]
+
+    def _look(self, case: _Case, consent: Consent | None, *, alone: bool) -> _Sight:
+        """Judge all nodes as they are now.
+
+        Args:
+            case: For whom.
+            consent: What extenders said before; `None` where they have no say.
+            alone: Whether the nominated node is enough where the pod fits there.
+        """
+        pod, pod_class = case.pod, case.pod_class
         prepared = pod_class.filtering.prepare()
         if prepared.rejected is not None:
-            return self._rejected_as_a_whole(pod, pod_class, prepared, explain=explain)
-        codes = nominated = self._codes_on_nominated(pod, pod_class, prepared)
-        if codes is None or not (codes == 0).any():
-            codes = self._codes(pod, pod_class, prepared, nominated)
-        feasible: Rows = np.flatnonzero(codes == 0)
-        if not feasible.shape[0]:
-            return self._fits_nowhere(pod, pod_class, prepared, codes, explain=explain)
-        return self._placed(pod, pod_class, codes, feasible, explain=explain)
+            code = self._verdicts.code(prepared.rejected)
+            codes = np.where(self._cluster.columns.exists(), code, NO_NODE).astype(np.uint16)
+            return _Sight(prepared, codes, _feasible(codes))
+        nominated = self._codes_on_nominated(pod, pod_class, prepared)
+        fits = nominated is not None and bool((nominated == 0).any())
+        if nominated is not None and fits and alone:
+            sight = _Sight(prepared, nominated, _feasible(nominated), alone=True)
+            return self._consented(sight, consent)
+        codes = self._codes(pod, pod_class, prepared, None if fits else nominated)
+        return self._consented(_Sight(prepared, codes, _feasible(codes)), consent)
+
+    def _consented(self, sight: _Sight, consent: Consent | None) -> _Sight:
+        """Return what is left when the extenders have had their say."""
+        if consent is None:
+            return sight
+        feasible, codes, more = sight.feasible, sight.codes.copy(), False
+        reasons: tuple[str, ...] = ()
+        if sight.prepared.only is not None:
+            reasons = self._left_out(sight.prepared, NO_NODE).reasons
+        silent = Verdict(EXTENDER, reasons, resolvable=False)
+        for row, name in zip(feasible.tolist(), self._names(feasible), strict=True):
+            if name not in consent.accepted:
+                more = more or name not in consent.asked
+                codes[row] = self._verdicts.code(consent.verdict(name, silent))
+        return _Sight(sight.prepared, codes, _feasible(codes), sight.alone, more)
 
     def _codes(
         self, pod: Pod, pod_class: PodClass, prepared: Preparation, nominated: Codes | None
@@ -94,13 +206,16 @@ class Attempts:
         columns = self._cluster.columns
         rows = columns.rows_of(prepared.only)
         looked_at = NO_NODE if nominated is None else int(nominated.min())
-        plugins = " ".join(sorted({*prepared.narrowed_by, *self._plugin(looked_at)}))
-        left_out = Verdict("", (f"node(s) didn't satisfy plugin(s) [{plugins}]",), resolvable=False)
-        outside = self._verdicts.code(left_out)
+        outside = self._verdicts.code(self._left_out(prepared, looked_at))
         codes = np.where(columns.exists(), outside, NO_NODE).astype(np.uint16)
         codes[rows] = pod_class.filtering.judge_rows(rows, prepared)
         codes = claims.with_claims(codes, pod, self._cluster, prepared.predicates, rows)
         return codes if nominated is None else np.where(nominated != NO_NODE, nominated, codes)
+
+    def _left_out(self, prepared: Preparation, looked_at: int) -> Verdict:
+        """Return the verdict on the nodes that some plugins left out, and the nominated one's."""
+        plugins = " ".join(sorted({*prepared.narrowed_by, *self._plugin(looked_at)}))
+        return Verdict("", (f"node(s) didn't satisfy plugin(s) [{plugins}]",), resolvable=False)
 
     def _plugin(self, code: int) -> tuple[str, ...]:
         """Return the plugin of a verdict, if it is one."""
@@ -125,112 +240,140 @@ class Attempts:
         return claims.with_claims(codes, pod, self._cluster, prepared.predicates, rows)
 
     def _placed(
-        self, pod: Pod, pod_class: PodClass, codes: Codes, feasible: Rows, *, explain: bool
+        self, case: _Case, sight: _Sight, scores: Mapping[str, Mapping[str, int]]
     ) -> Outcome:
-        columns = self._cluster.columns
+        columns, feasible = self._cluster.columns, sight.feasible
         if feasible.shape[0] == 1:
             row = int(feasible[0])
         else:
-            ranking = pod_class.scoring.ranking(feasible)
-            row = select.best(feasible, ranking, pod.uid, columns)
+            ranking = case.pod_class.scoring.ranking(feasible)
+            if scores:
+                ranking = ranking + self._extra(feasible, scores.values())
+            row = select.best(feasible, ranking, case.pod.uid, columns)
         return Outcome(
             node=columns.names[row],
             nodes=columns.node_count,
             feasible=feasible.shape[0],
-            trace=self._trace(codes, pod_class, feasible) if explain else (),
+            trace=self._trace(case, sight.codes, scores),
         )
+
+    def _extra(self, feasible: Rows, scores: Iterable[Mapping[str, int]]) -> Int:
+        """Return, (F,), the sum of what extenders gave to each node."""
+        sums = [sum(each.get(name, 0) for each in scores) for name in self._names(feasible)]
+        return np.array(sums, dtype=np.int64)
 
     def _fits_nowhere(
-        self,
-        pod: Pod,
-        pod_class: PodClass,
-        prepared: Preparation,
-        codes: Codes,
-        *,
-        explain: bool,
-    ) -> Outcome:
-        """Build the message and look for a cure."""
-        present = np.unique(codes[codes != NO_NODE]).tolist()
-        rejectors = {self._verdicts[code].plugin for code in present} - {""}
-        cure = self._post_filter(pod, pod_class, prepared, codes)
-        reasons = message.counted(codes, self._verdicts)
+        self, case: _Case, sight: _Sight, consent: Consent | None
+    ) -> Talk[Outcome | None]:
+        """Build the message and look for a cure; `None` when there may be something better."""
+        cure = yield from self._post_filter(case, sight, consent)
+        if cure is None:
+            return None
+        prepared, codes = sight.prepared, sight.codes
         nodes = self._cluster.columns.node_count
+        if prepared.rejected is not None:
+            rejectors = prepared.blamed
+            prefilter = ", ".join(prepared.rejected.reasons)
+            text = message.fit_error(nodes, (), prefilter=prefilter, post_filter=cure.message)
+        else:
+            present = np.unique(codes[codes != NO_NODE]).tolist()
+            rejectors = frozenset({self._verdicts[code].plugin for code in present} - {""})
+            rejectors |= prepared.blamed
+            reasons = message.counted(codes, self._verdicts)
+            text = message.fit_error(nodes, reasons.items(), post_filter=cure.message)
         return Outcome(
             candidate=cure.candidate,
-            message=message.fit_error(nodes, reasons.items(), post_filter=cure.message),
-            rejectors=frozenset(rejectors) | prepared.blamed,
+            message=text,
+            rejectors=rejectors,
             keeps_nomination=cure.keeps_nomination,
             preemption_tried=cure.preemption_tried,
             nodes=nodes,
-            trace=self._trace(codes, pod_class, codes[:0].astype(np.int64)) if explain else (),
-        )
-
-    def _rejected_as_a_whole(
-        self, pod: Pod, pod_class: PodClass, prepared: Preparation, *, explain: bool
-    ) -> Outcome:
-        """Handle a pod that was rejected before any node was looked at."""
-        rejected = prepared.rejected or Verdict("", (), resolvable=False)
-        code = self._verdicts.code(rejected)
-        codes = np.where(self._cluster.columns.exists(), code, NO_NODE).astype(np.uint16)
-        cure = self._post_filter(pod, pod_class, prepared, codes)
-        nodes = self._cluster.columns.node_count
-        prefilter = ", ".join(rejected.reasons)
-        return Outcome(
-            candidate=cure.candidate,
-            message=message.fit_error(nodes, (), prefilter=prefilter, post_filter=cure.message),
-            rejectors=prepared.blamed,
-            keeps_nomination=cure.keeps_nomination,
-            preemption_tried=cure.preemption_tried,
-            nodes=nodes,
-            trace=self._trace(codes, pod_class, codes[:0].astype(np.int64)) if explain else (),
+            trace=self._trace(case, codes, {}),
         )
 
     def _post_filter(
-        self, pod: Pod, pod_class: PodClass, prepared: Preparation, codes: Codes
-    ) -> "_Cure":
+        self, case: _Case, sight: _Sight, consent: Consent | None
+    ) -> "Talk[_Cure | None]":
         """Ask the post filters in order.
 
         Source: kube-scheduler v1.36.3 framework/runtime.RunPostFilterPlugins.
         """
-        rejected = prepared.rejected
+        rejected = sight.prepared.rejected
         by = rejected.plugin if rejected is not None and not rejected.resolvable else None
+        post_filters = case.pod_class.profile.post_filters
         said: list[str] = []
         # Without any post filter a nomination is cleared; one that says nothing of it keeps it.
-        keeps = bool(pod_class.profile.post_filters)
+        keeps = bool(post_filters)
         tried = False
-        for plugin in pod_class.profile.post_filters:
+        for plugin in post_filters:
             if isinstance(plugin, str):
                 tried = True
-                found = plan(
-                    pod, self._cluster, prepared.predicates, codes, self._verdicts,
-                    pod_class.outlook,
-                )  # fmt: skip
+                found = yield from self._preempt(case, sight, consent)
+                if found is None:
+                    return None
                 if isinstance(found, Candidate):
                     return _Cure(candidate=found, preemption_tried=True)
-                said.append(f"preemption: {found.message}")
+                text = f"preemption: {found.message}"
+                if found.failed:
+                    return _Cure(None, text, keeps_nomination=True, preemption_tried=True)
+                said.append(text)
                 keeps = found.keeps_nomination
             else:
-                spoken = plugin.post_filter(pod, prefilter_rejected_by=by)
+                spoken = plugin.post_filter(case.pod, prefilter_rejected_by=by)
                 said.append(spoken.message)
                 if spoken.ends:
                     keeps = True
                     break
         return _Cure(None, ", ".join(said), keeps, tried)
 
-    def _trace(self, codes: Codes, pod_class: PodClass, feasible: Int) -> tuple[NodeTrace, ...]:
-        """Return what was found on each node, in name order."""
+    def _preempt(
+        self, case: _Case, sight: _Sight, consent: Consent | None
+    ) -> Talk[Candidate | Refused | None]:
+        """Plan a preemption that no extender objects to; `None` when the plan is out of date.
+
+        Whom a node would cost must be the same before and after the extenders were asked.
+        """
+        pod, pod_class = case.pod, case.pod_class
+        if not extending.anyone(pod_class.extenders, Verb.PREEMPT):
+            return plan.plan(
+                pod, self._cluster, sight.prepared.predicates, sight.codes, self._verdicts,
+                pod_class.outlook,
+            )  # fmt: skip
+        before = self._candidates(case, sight)
+        if isinstance(before, Refused):
+            return before
+        try:
+            said = yield from extending.preemptions(pod_class.extenders, before, self._cluster)
+        except ExtenderError as error:
+            return Refused(str(error), keeps_nomination=True, failed=True)
+        now = self._look(case, consent, alone=False)
+        if now.more or now.feasible.shape[0]:
+            return None
+        after = self._candidates(case, now)
+        known = {} if isinstance(after, Refused) else after
+        left = [
+            each
+            for name, each in said.items()
+            if extending.is_same(before.get(name), known.get(name))
+        ]
+        if said and not left:
+            return None
+        best = choose.one_of(left, pod.uid, self._cluster)
+        return best or Refused(NO_CANDIDATE, keeps_nomination=True)
+
+    def _candidates(self, case: _Case, sight: _Sight) -> dict[str, Candidate] | Refused:
+        return plan.candidates(
+            case.pod, self._cluster, sight.prepared.predicates, sight.codes, self._verdicts,
+            case.pod_class.outlook,
+        )  # fmt: skip
+
+    def _trace(
+        self, case: _Case, codes: Codes, scores: Mapping[str, Mapping[str, int]]
+    ) -> tuple[NodeTrace, ...]:
+        if not case.explain:
+            return ()
         columns = self._cluster.columns
-        scored = pod_class.scoring.weighted(feasible) if feasible.shape[0] > 1 else {}
-        place = {int(row): position for position, row in enumerate(feasible)}
-        traces = []
-        for row in np.flatnonzero(codes != NO_NODE).tolist():
-            code = int(codes[row])
-            scores = {
-                plugin: int(values[place[row]]) for plugin, values in scored.items() if row in place
-            }
-            rejection = None if code == 0 else str(self._verdicts[code])
-            traces.append(NodeTrace(columns.names[row], rejection, scores))
-        return tuple(sorted(traces, key=lambda trace: trace.name))
+        return tracing.trace(codes, self._verdicts, case.pod_class.scoring, scores, columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,3 +384,7 @@ class _Cure:
     message: str = ""
     keeps_nomination: bool = False
     preemption_tried: bool = False
+
+
+def _feasible(codes: Codes) -> Rows:
+    return np.flatnonzero(codes == 0)

@@ -8,7 +8,7 @@ from typing import Final
 
 from scheduler.framework.cluster_events import Action, ClusterEvent, Resource
 from scheduler.model import resources
-from scheduler.model.objects import Node, Pod
+from scheduler.model.objects import DeviceClass, Node, Pod
 from scheduler.model.storage import Storage
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "NODE_DELETED",
     "POD_ADDED",
     "POD_DELETED",
+    "device_class_changed",
     "node_changes",
     "pod_changes",
     "storage_change",
@@ -47,6 +48,12 @@ def storage_change(old: Storage | None, new: Storage) -> ClusterEvent:
 def storage_deleted(kind: str) -> ClusterEvent:
     """Return what the end of a storage object is."""
     return ClusterEvent(_STORAGE[kind], Action.DELETE)
+
+
+def device_class_changed(old: DeviceClass | None, new: DeviceClass | None) -> ClusterEvent:
+    """Return what a new state of a device class is, or its end."""
+    action = Action.DELETE if new is None else Action.ADD if old is None else Action.UPDATE_OTHER
+    return ClusterEvent(Resource.DEVICE_CLASS, action)
 
 
 def node_changes(old: Node, new: Node) -> list[ClusterEvent]:

@@ -11,9 +11,11 @@ from typing import Final
 
 import msgspec
 
+from scheduler.config.settings import Extender
 from scheduler.core.filtering import Filtering
 from scheduler.core.preemption.outlook import Outlook
 from scheduler.core.scoring import Scoring
+from scheduler.framework.extenders import interested
 from scheduler.framework.profile import Profile
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model.objects import Pod
@@ -40,7 +42,7 @@ def class_key(pod: Pod) -> bytes:
 class PodClass:
     """One class of equal pods, compiled."""
 
-    __slots__ = ("filtering", "outlook", "pod", "profile", "scoring")
+    __slots__ = ("extenders", "filtering", "outlook", "pod", "profile", "scoring")
 
     def __init__(self, pod: Pod, profile: Profile, cluster: Cluster, verdicts: Verdicts) -> None:
         #: Any pod of the class.
@@ -49,6 +51,10 @@ class PodClass:
         self.filtering = Filtering(cluster, profile.predicates(pod, cluster, verdicts))
         self.outlook = Outlook(cluster)
         self.scoring = Scoring(cluster, profile.priorities(pod, cluster))
+        #: The extenders that want to be asked, with their places.
+        self.extenders: tuple[tuple[int, Extender], ...] = tuple(
+            (place, each) for place, each in enumerate(profile.extenders) if interested(each, pod)
+        )
 
 
 class Classes:

@@ -59,7 +59,7 @@ class Context:
         return pod.spec.scheduler_name in self.profiles
 
     def judge(self, event: ClusterEvent, old: Node | Pod | None, new: Node | Pod | None) -> Judge:
-        """Return a function that tells whether an event can help a rejected pod."""
+        """Return a function that names the plugin that sees hope for a rejected pod in an event."""
         return self._waker.judge(event, old, new)
 
     def wake(
@@ -73,13 +73,13 @@ class Context:
         """Wake the waiting pods that may use room which a nominated pod no longer claims."""
         # Its own status may never have said so: the claim is older than what the watch brings.
         status = replace(claim.pod.status, nominated_node_name=claim.node)
-        helps = self.judge(changes.POD_DELETED, replace(claim.pod, status=status), None)
+        helped_by = self.judge(changes.POD_DELETED, replace(claim.pod, status=status), None)
         priority = claim.pod.priority
 
-        def helps_lower(other: Pod, rejectors: frozenset[str]) -> bool:
-            return other.priority <= priority and helps(other, rejectors)
+        def lower_helped_by(other: Pod, rejectors: frozenset[str]) -> str:
+            return helped_by(other, rejectors) if other.priority <= priority else ""
 
-        self.queue.wake(helps_lower, now, changes.POD_DELETED.label)
+        self.queue.wake(lower_helped_by, now, changes.POD_DELETED.label)
 
     def withdraw(self, uid: str, now: Seconds) -> None:
         """Drop the claim of a pod and let others use the room."""

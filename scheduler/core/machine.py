@@ -4,14 +4,18 @@
 or owns a thread; what should happen outside comes back as effects, and every effect comes back as
 exactly one outcome. The live scheduler, `plan` and the tests run this very machine.
 
-`observe` may be called at any time, `step` whenever `ready` says that a pod waits for its turn.
+`observe` may be called at any time, `step` whenever `ready` says that a pod waits for its turn. An
+attempt that asks extenders is put aside, and goes on in a later step.
 """
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, assert_never
 
-from scheduler.core import changes, telling
+from scheduler.core import telling
+from scheduler.core.acting import Acting
+from scheduler.core.asking import Asking, UnderWay
 from scheduler.core.attempt import Attempts, Outcome
 from scheduler.core.context import Bound, Context, reference
 from scheduler.core.observing import Observing
@@ -20,32 +24,29 @@ from scheduler.core.reserving import Reserving
 from scheduler.framework.plugin import PluginError
 from scheduler.framework.profile import Profile
 from scheduler.framework.verdicts import Verdicts
-from scheduler.model.decisions import (
-    Attempt,
-    Decision,
-    Failed,
-    Placed,
-    Preempting,
-    Unschedulable,
-)
+from scheduler.model.decisions import Attempt, Decision
 from scheduler.model.effects import (
     Announce,
+    Ask,
     Bind,
     BindVolumes,
     ClearNomination,
     Effect,
     Evict,
     Nominate,
+    Question,
     SetCondition,
 )
 from scheduler.model.events import (
+    Answered,
     BudgetGone,
     BudgetObserved,
+    DeviceClassGone,
+    DeviceClassObserved,
     EffectDone,
     EffectFailed,
     Event,
     Failure,
-    FailureKind,
     NamespaceGone,
     NamespaceObserved,
     NodeGone,
@@ -62,7 +63,7 @@ from scheduler.model.quantity import QuantityError
 from scheduler.model.times import Seconds
 from scheduler.state.backoff import Backoff
 from scheduler.state.cluster import Cluster
-from scheduler.state.queue import QueuedPod, SchedulingQueue
+from scheduler.state.queue import SchedulingQueue
 from scheduler.state.transitions import Phase
 
 __all__ = ["Machine", "Reaction"]
@@ -113,6 +114,8 @@ class Machine:
         self._preempting = PreemptionsUnderWay(self._context)
         self._observing = Observing(self._context, self._preempting)
         self._reserving = Reserving(self._context, profiles)
+        self._acting = Acting(self._context, self._preempting, self._reserving)
+        self._asking = Asking(self._context)
 
     def observe(self, event: Event, now: Seconds) -> Reaction:
         """Take note of what happened."""
@@ -126,19 +129,23 @@ class Machine:
         return self._reaction(refused)
 
     def step(self, now: Seconds, *, explain: bool = False) -> Attempt | None:
-        """Decide for the next pod; `None` when none waits for its turn.
+        """Decide for the next pod, or go on with an attempt; `None` when nothing is to be done.
 
         Args:
             now: The time.
             explain: Whether the attempt carries a trace of every node.
         """
         self.flush(now)
-        queued = self.queue.pop(now)
-        if queued is None:
+        under_way = self._asking.resumed(now) or self._begun(now, explain=explain)
+        if under_way is None:
             return None
-        pod = queued.pod
-        outcome, error = self._decide(queued, explain=explain)
-        decision = self._act(queued, outcome, error, now)
+        queued, pod = under_way.queued, under_way.queued.pod
+        questions, outcome, error = self._go_on(under_way)
+        decision: Decision
+        if questions:
+            decision = self._asking.ask(under_way, questions, now)
+        else:
+            decision = self._acting.act(queued, outcome, error, now)
         return Attempt(
             pod=reference(pod),
             scheduler_name=pod.spec.scheduler_name,
@@ -150,12 +157,17 @@ class Machine:
             feasible=outcome.feasible,
             plugins=tuple(sorted(outcome.rejectors)),
             preemption_tried=outcome.preemption_tried,
+            waited=now - under_way.begun,
             trace=outcome.trace,
         )
 
     def ready(self) -> bool:
-        """Tell whether a pod waits for its turn."""
-        return self.queue.ready()
+        """Tell whether a pod waits for its turn, or can go on after extenders were asked."""
+        return self._asking.ready() or self.queue.ready()
+
+    def active(self) -> bool:
+        """Tell whether a pod has its turn without being taken out of back-off early."""
+        return self._asking.ready() or self.queue.active()
 
     def next_wakeup(self) -> Seconds | None:
         """Return when `flush` next has something to do."""
@@ -188,6 +200,7 @@ class Machine:
         self.cluster.check()
         self.queue.check()
         self._reserving.check()
+        self._asking.check()
         for queued in self.queue:
             on_node = self.cluster.placed(queued.uid) is not None
             assert on_node == self.cluster.is_assumed(queued.uid), queued.pod.key
@@ -214,10 +227,10 @@ class Machine:
             case StorageObserved() | StorageGone():
                 self._observing.storage(event, now)
                 self._reserving.storage(event, now)
-            case EffectDone(effect, changed):
-                self._done(effect, now, changed=changed)
-            case EffectFailed(effect, failure):
-                self._failed(effect, failure, now)
+            case DeviceClassObserved() | DeviceClassGone():
+                self._observing.device_class(event, now)
+            case EffectDone() | EffectFailed() | Answered():
+                self._outcome(event, now)
             case _:
                 self._note(event)
 
@@ -239,10 +252,19 @@ class Machine:
             case _:
                 assert_never(event)
 
+    def _outcome(self, event: EffectDone | EffectFailed | Answered, now: Seconds) -> None:
+        match event:
+            case EffectDone(effect, changed):
+                self._done(effect, now, changed=changed)
+            case EffectFailed(effect, failure):
+                self._failed(effect, failure, now)
+            case Answered():
+                self._asking.answered(event)
+
     def _done(self, effect: Effect, now: Seconds, *, changed: bool) -> None:
         match effect:
             case Bind():
-                self._bound(effect, now)
+                self._acting.bound(effect, now)
             case BindVolumes():
                 self._reserving.done(effect, now)
             case Nominate():
@@ -251,7 +273,7 @@ class Machine:
                     self._preempting.evicted(spared, now, changed=False)
             case Evict():
                 self._preempting.evicted(effect, now, changed=changed)
-            case SetCondition() | ClearNomination() | Announce():
+            case SetCondition() | ClearNomination() | Announce() | Ask():
                 pass
             case _:
                 assert_never(effect)
@@ -259,7 +281,7 @@ class Machine:
     def _failed(self, effect: Effect, failure: Failure, now: Seconds) -> None:
         match effect:
             case Bind():
-                self._not_bound(effect, failure, now)
+                self._acting.not_bound(effect, failure, now)
             case BindVolumes():
                 self._reserving.failed(effect, failure, now)
             case Nominate():
@@ -267,117 +289,32 @@ class Machine:
             case Evict():
                 self._preempting.not_evicted(effect, failure, now)
             case SetCondition():
-                queued = self.queue.get(effect.pod.uid)
-                if queued is not None:
-                    queued.told = None
+                telling.condition_not_set(self._context, effect)
+            case Ask():
+                self._asking.failed(effect, failure)
             case ClearNomination() | Announce():
                 pass
             case _:
                 assert_never(effect)
 
-    def _bound(self, effect: Bind, now: Seconds) -> None:
-        """Let go of a pod that the API server has bound; the watch will confirm it."""
-        context, uid = self._context, effect.pod.uid
-        self.queue.drop(uid, now)
-        queued = context.binding.pop(uid, None)
+    def _begun(self, now: Seconds, *, explain: bool) -> UnderWay | None:
+        """Begin with the next pod; `None` when none waits for its turn."""
+        queued = self.queue.pop(now)
         if queued is None:
-            return
-        waited = now - (now if queued.first_active is None else queued.first_active)
-        context.bound.append(
-            Bound(
-                pod=effect.pod,
-                node=effect.node,
-                scheduler_name=effect.scheduler_name,
-                attempts=queued.attempts,
-                waited_seconds=waited,
-                flushed=queued.flushed,
-            )
-        )
-        telling.announce_scheduled(context, queued.pod, effect.node)
+            return None
+        return UnderWay(queued, now, functools.partial(self._attempts.decide, explain=explain))
 
-    def _not_bound(self, effect: Bind, failure: Failure, now: Seconds) -> None:
-        """Take a pod off the node that it could not be bound to, and try it again later."""
-        uid = effect.pod.uid
-        self._context.binding.pop(uid, None)
-        if not self.cluster.is_assumed(uid):
-            return
-        left = self.cluster.forget(uid)
-        self._context.wake(changes.POD_DELETED, left, None, now)
-        queued = self.queue.get(uid)
-        if queued is None:
-            return
-        if failure.kind is FailureKind.GONE or queued.pod.terminating:
-            self.queue.drop(uid, now)
-            return
-        error = f'running Bind plugin "DefaultBinder": {failure.message}'
-        self.queue.retry(queued, now)
-        nominated = bool(queued.pod.status.nominated_node_name)
-        self._tell_failure(queued, telling.SCHEDULER_ERROR, error, clear_nomination=nominated)
-
-    def _decide(self, queued: QueuedPod, *, explain: bool) -> tuple[Outcome, str]:
-        """Return what was found, or nothing and an error."""
+    def _go_on(self, under_way: UnderWay) -> tuple[tuple[Question, ...], Outcome, str]:
+        """Return what to ask, or what was found, or nothing and an error."""
+        nothing = Outcome(nodes=self.cluster.columns.node_count)
         try:
-            return self._attempts.decide(queued.pod, queued.key, explain=explain), ""
+            return under_way.go_on(), nothing, ""
+        except StopIteration as end:
+            return (), end.value, ""
         except PluginError as error:
-            return Outcome(nodes=self.cluster.columns.node_count), str(error)
+            return (), nothing, str(error)
         except Exception as error:  # noqa: BLE001 - one odd object must not stop all other pods
-            return Outcome(
-                nodes=self.cluster.columns.node_count
-            ), f"{type(error).__name__}: {error}"
-
-    def _act(self, queued: QueuedPod, outcome: Outcome, error: str, now: Seconds) -> Decision:
-        pod = queued.pod
-        if error:
-            clear = self._give_back(queued, now)
-            self.queue.retry(queued, now)
-            self._tell_failure(queued, telling.SCHEDULER_ERROR, error, clear_nomination=clear)
-            return Failed(error)
-        if outcome.node is not None:
-            self._leave_other_claim(pod, outcome.node, now)
-            self.cluster.assume(pod, outcome.node)
-            self.queue.assumed(queued, now)
-            self._context.binding[pod.uid] = queued
-            self._reserving.placed(queued, outcome.node)
-            return Placed(outcome.node)
-        if outcome.candidate is not None:
-            self._leave_other_claim(pod, self.cluster.columns.names[outcome.candidate.row], now)
-            self.queue.hold(queued, outcome.rejectors, now)
-            telling.announce_failure(self._context, pod, outcome.message)
-            node = self._preempting.start(queued, outcome.candidate, outcome.message)
-            victims = tuple(reference(victim) for victim in outcome.candidate.victims)
-            return Preempting(node, victims, outcome.candidate.violations, outcome.message)
-        return self._give_up(queued, outcome, now)
-
-    def _give_up(self, queued: QueuedPod, outcome: Outcome, now: Seconds) -> Decision:
-        """Park a pod that fits nowhere."""
-        clear = not outcome.keeps_nomination and self._give_back(queued, now)
-        if outcome.rejectors:
-            self.queue.reject(queued, outcome.rejectors, now)
-        else:
-            self.queue.retry(queued, now)
-        text = outcome.message
-        self._tell_failure(queued, telling.UNSCHEDULABLE, text, clear_nomination=clear)
-        return Unschedulable(text)
-
-    def _give_back(self, queued: QueuedPod, now: Seconds) -> bool:
-        """Drop the claim of a pod; tell whether its status may still carry the nomination."""
-        claimed = self.cluster.nominations.get(queued.uid) is not None
-        self._context.withdraw(queued.uid, now)
-        return claimed or bool(queued.pod.status.nominated_node_name)
-
-    def _leave_other_claim(self, pod: Pod, node: str, now: Seconds) -> None:
-        """Let others use the room that a pod claimed on another node than the chosen one."""
-        claim = self.cluster.nominations.get(pod.uid)
-        if claim is not None and claim.node != node:
-            self._context.withdraw(pod.uid, now)
-
-    def _tell_failure(
-        self, queued: QueuedPod, reason: str, text: str, *, clear_nomination: bool
-    ) -> None:
-        telling.announce_failure(self._context, queued.pod, text)
-        telling.set_condition(
-            self._context, queued, reason, text, clear_nomination=clear_nomination
-        )
+            return (), nothing, f"{type(error).__name__}: {error}"
 
     def _reaction(self, refused: str) -> Reaction:
         context = self._context

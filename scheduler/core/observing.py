@@ -13,7 +13,12 @@ from scheduler.core.classes import class_key
 from scheduler.core.context import Context
 from scheduler.core.preempting import Preempting
 from scheduler.framework.cluster_events import ClusterEvent
-from scheduler.model.events import StorageGone, StorageObserved
+from scheduler.model.events import (
+    DeviceClassGone,
+    DeviceClassObserved,
+    StorageGone,
+    StorageObserved,
+)
 from scheduler.model.objects import Node, Pod
 from scheduler.model.times import Seconds
 
@@ -100,6 +105,19 @@ class Observing:
         if before != after:
             context.wake(change, before, after, now)
 
+    def device_class(self, event: DeviceClassObserved | DeviceClassGone, now: Seconds) -> None:
+        """Take over the state of a device class, or forget it."""
+        context = self._context
+        before: Any
+        after: Any = None
+        if isinstance(event, DeviceClassObserved):
+            after = event.device_class
+            before = context.cluster.write_device_class(event.device_class)
+        else:
+            before = context.cluster.erase_device_class(event.name)
+        if before != after:
+            context.wake(changes.device_class_changed(before, after), before, after, now)
+
     def _on_node(self, pod: Pod, now: Seconds) -> None:
         """Count a pod on its node."""
         context = self._context
@@ -145,13 +163,13 @@ class Observing:
     def _update(self, pod: Pod, old: Pod, events: list[ClusterEvent], now: Seconds) -> None:
         """Hand a new state to the queue; the pod's own change may be what it waited for."""
         context = self._context
-        judges = [(event, context.judge(event, old, pod)) for event in events]
+        judges = [context.judge(event, old, pod) for event in events]
 
-        def helps(waiting: Pod, rejectors: frozenset[str]) -> bool:
-            return any(judge(waiting, rejectors) for _, judge in judges)
+        def helped_by(waiting: Pod, rejectors: frozenset[str]) -> str:
+            return next(filter(None, (judge(waiting, rejectors) for judge in judges)), "")
 
         label = events[0].label if events else "UnschedulablePodUpdate"
-        context.queue.update(pod, _class_key(pod), now, helps, label)
+        context.queue.update(pod, _class_key(pod), now, helped_by, label)
 
     def _sync_claim(self, pod: Pod, old: Pod | None, now: Seconds) -> None:
         """Follow a change of the nomination in a pod's status, unless ours is newer.

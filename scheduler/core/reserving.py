@@ -13,6 +13,7 @@ from typing import Final
 
 from scheduler.core import changes, telling
 from scheduler.core.context import Context, reference
+from scheduler.framework.extenders import binder
 from scheduler.framework.plugin import Hold, Reserve, Undone
 from scheduler.framework.profile import PREEMPTION, Profile
 from scheduler.model.effects import Announce, Bind, BindVolumes, Evict
@@ -167,7 +168,10 @@ class Reserving:
 
     def _bind(self, queued: QueuedPod, node: str) -> None:
         pod = queued.pod
-        self._context.outbox.append(Bind(reference(pod), node, pod.spec.scheduler_name))
+        profile = self._context.profiles[pod.spec.scheduler_name]
+        extender = binder(profile.extenders, pod)
+        bind = Bind(reference(pod), node, pod.spec.scheduler_name, extender)
+        self._context.outbox.append(bind)
 
     def _concerns(self, held: Iterable[_Held], node: str) -> set[tuple[str, str]]:
         return {(_NODE, node), *(concern for each in held for concern in each.hold.concerns)}

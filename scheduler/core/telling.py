@@ -12,6 +12,7 @@ __all__ = [
     "announce_failure",
     "announce_preempted",
     "announce_scheduled",
+    "condition_not_set",
     "set_condition",
 ]
 
@@ -83,3 +84,10 @@ def set_condition(
     context.outbox.append(
         SetCondition(reference(pod), reason, message, pod.metadata.generation, clear_nomination)
     )
+
+
+def condition_not_set(context: Context, effect: SetCondition) -> None:
+    """Take note that a condition could not be written, so that the next one is."""
+    queued = context.queue.get(effect.pod.uid)
+    if queued is not None:
+        queued.told = None

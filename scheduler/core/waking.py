@@ -1,4 +1,4 @@
-"""Whether an event can help a waiting pod: asks the plugins that rejected it.
+"""Whether an event can help a waiting pod: asks the plugins that rejected it, and names one.
 
 Source: kube-scheduler v1.36.3 backend/queue.isPodWorthRequeuing.
 """
@@ -14,6 +14,9 @@ from scheduler.state.queue import Judge
 
 __all__ = ["Waker"]
 
+#: Says that an event can help a pod that no plugin rejected.
+_ANYONE: Final = "*"
+
 
 class Waker:
     """Knows which plugins of which profile listen to which events."""
@@ -27,17 +30,20 @@ class Waker:
         return any(self._listening(name, event) for name in self._profiles)
 
     def judge(self, event: ClusterEvent, old: Node | Pod | None, new: Node | Pod | None) -> Judge:
-        """Return a function that tells whether the event can help a rejected pod."""
+        """Return a function that names the plugin that sees hope for a rejected pod in the event.
 
-        def helps(pod: Pod, rejectors: frozenset[str]) -> bool:
+        It returns an empty text where none does.
+        """
+
+        def helped_by(pod: Pod, rejectors: frozenset[str]) -> str:
             if not rejectors:
-                return True
-            listeners = self._listening(pod.spec.scheduler_name, event)
-            return any(
-                plugin in rejectors and _asked(hint, pod, old, new) for plugin, hint in listeners
-            )
+                return _ANYONE
+            for plugin, hint in self._listening(pod.spec.scheduler_name, event):
+                if plugin in rejectors and _asked(hint, pod, old, new):
+                    return plugin
+            return ""
 
-        return helps
+        return helped_by
 
     def _listening(
         self, scheduler_name: str, event: ClusterEvent

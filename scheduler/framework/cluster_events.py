@@ -27,6 +27,7 @@ class Resource(StrEnum):
     CSI_NODE = "storage.k8s.io/CSINode"
     CSI_DRIVER = "storage.k8s.io/CSIDriver"
     CSI_STORAGE_CAPACITY = "storage.k8s.io/CSIStorageCapacity"
+    DEVICE_CLASS = "resource.k8s.io/DeviceClass"
     VOLUME_ATTACHMENT = "storage.k8s.io/VolumeAttachment"
 
 

@@ -40,6 +40,7 @@ __all__ = [
     "Gatekeeper",
     "Hold",
     "NodeFilter",
+    "NodeScore",
     "Plugin",
     "PluginError",
     "PostFilter",
@@ -231,6 +232,20 @@ class Score(Protocol):
 
     def priority(self, pod: Pod, cluster: Cluster) -> Priority | None:
         """Compile the rule for pods like this one; `None` when it does not score them."""
+        ...
+
+
+@runtime_checkable
+class NodeScore(Protocol):
+    """The simple form of a score: one node at a time, run on feasible nodes only."""
+
+    @property
+    def name(self) -> str:
+        """The name, as in the configuration file."""
+        ...
+
+    def rate(self, pod: Pod, node: Node, pods: Sequence[Pod]) -> int:
+        """Return how good the node is for the pod, from 0 to 100."""
         ...
 
 

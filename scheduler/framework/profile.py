@@ -1,32 +1,35 @@
 """A profile: which plugins judge the pods of one scheduler name, in which order."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import numpy as np
-
+from scheduler.config.settings import Extender
 from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.framework.extenders import EXTENDER
+from scheduler.framework.one_by_one import NodePredicate, NodePriority
 from scheduler.framework.plugin import (
     Filter,
     Gatekeeper,
     NodeFilter,
+    NodeScore,
     Plugin,
     PostFilter,
     Predicate,
     Priority,
-    Reads,
     Score,
 )
-from scheduler.framework.verdicts import Verdict, Verdicts
+from scheduler.framework.verdicts import Verdicts
 from scheduler.model.objects import Pod
-from scheduler.state.arrays import Codes
 from scheduler.state.cluster import Cluster
-from scheduler.state.nodes import Nodes
 
 __all__ = ["PREEMPTION", "Profile", "registrations"]
 
 #: The post-filter plugin whose work the core does itself.
 PREEMPTION = "DefaultPreemption"
+
+#: What may lift a rejection by an extender: nobody knows, so everything.
+#: Source: kube-scheduler v1.36.3 framework/runtime.defaultEnqueueExtension.
+_BY_EXTENDERS = (EXTENDER, Wake(Resource.ANY, Action.ALL))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +40,13 @@ class Profile:
     gatekeepers: tuple[Gatekeeper, ...] = ()
     filters: tuple[Filter | NodeFilter, ...] = ()
     #: Score plugins with their weights.
-    scores: tuple[tuple[Score, int], ...] = ()
+    scores: tuple[tuple[Score | NodeScore, int], ...] = ()
     #: Plugins asked when a pod fits nowhere; `PREEMPTION` stands for preemption.
     post_filters: tuple[PostFilter | str, ...] = ()
     #: What may lift a rejection, by plugin.
     wakes: tuple[tuple[str, Wake], ...] = ()
+    #: Who takes part in decisions over HTTP, in the order in which they are asked.
+    extenders: tuple[Extender, ...] = ()
 
     def predicates(
         self, pod: Pod, cluster: Cluster, verdicts: Verdicts
@@ -51,16 +56,26 @@ class Profile:
             if isinstance(plugin, Filter):
                 predicate = plugin.predicate(pod, cluster, verdicts)
             else:
-                predicate = _OneByOne(plugin, pod, cluster, verdicts)
+                predicate = NodePredicate(plugin, pod, cluster, verdicts)
             if predicate is not None:
                 yield plugin.name, predicate
 
     def priorities(self, pod: Pod, cluster: Cluster) -> Iterator[tuple[str, int, Priority]]:
         """Compile the scores for a class of pods, with their weights."""
         for plugin, weight in self.scores:
-            priority = plugin.priority(pod, cluster)
+            priority: Priority | None
+            if isinstance(plugin, Score):
+                priority = plugin.priority(pod, cluster)
+            else:
+                priority = NodePriority(plugin, pod, cluster)
             if priority is not None:
                 yield plugin.name, weight, priority
+
+    def extended_by(self, extenders: tuple[Extender, ...]) -> "Profile":
+        """Return the profile with extenders that take part in its decisions."""
+        if not extenders:
+            return self
+        return replace(self, extenders=extenders, wakes=(*self.wakes, _BY_EXTENDERS))
 
     def gate(self, pod: Pod) -> tuple[str, str] | None:
         """Return the plugin that keeps a pod out of the queue, and why; `None` if none does."""
@@ -69,31 +84,6 @@ class Profile:
             if reason is not None:
                 return plugin.name, reason
         return None
-
-
-class _OneByOne(Predicate):
-    """Lets a filter in the simple form judge the survivors of all others."""
-
-    reads: Reads = Reads.CLUSTER
-    monotone: bool = False
-
-    def __init__(self, plugin: NodeFilter, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> None:
-        self._plugin = plugin
-        self._pod = pod
-        self._pods = cluster.pods
-        self._codes = [
-            verdicts.code(Verdict(plugin.name, (reason,), resolvable=True)) if place else 0
-            for place, reason in enumerate(plugin.reasons)
-        ]
-
-    def codes(self, nodes: Nodes) -> Codes:
-        codes = np.zeros(len(nodes), dtype=np.uint16)
-        for position, row in enumerate(nodes.rows.tolist()):
-            node = nodes.columns.nodes[row]
-            if node is not None:
-                pods = [self._pods.pod(slot) for slot in nodes.slots(position, self._pods)]
-                codes[position] = self._codes[self._plugin.admit(self._pod, node, pods)]
-        return codes
 
 
 def registrations(plugins: Sequence[Plugin]) -> tuple[tuple[str, Wake], ...]:

@@ -49,6 +49,9 @@ class Verdicts:
         self._interner: Interner[Verdict] = Interner(Verdict("", (), resolvable=False))
         self._resolvable: Bool = np.zeros(1, dtype=np.bool_)
 
+    def __len__(self) -> int:
+        return len(self._interner)
+
     def __getitem__(self, code: int) -> Verdict:
         return self._interner.values[code]
 

@@ -54,11 +54,11 @@ class Notice(msgspec.Struct, Generic[ObjectT]):
     object: ObjectT
 
 
-class _OddNotice(msgspec.Struct):
+class _RawNotice(msgspec.Struct):
     """A line of a watch whose object is not what is watched."""
 
     type: str
-    object: _Anything
+    object: msgspec.Raw
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,24 +93,20 @@ class WatchDecoder(Generic[ObjectT]):
             return self.decode_odd(line, str(error))
 
     def decode_odd(self, line: bytes, problem: str = "") -> Odd:
-        """Return the identity that a line speaks of.
+        """Return the identity that a line speaks of, as far as it can be read.
 
         Raises:
-            Unreachable: The line is not even a watch event; the stream is broken.
+            Unreachable: The line is not even a watch event, or nobody can say what is gone; the
+                stream is broken.
         """
         try:
-            notice = _ODD_NOTICE.decode(line)
+            notice = _RAW_NOTICE.decode(line)
         except UNREADABLE as error:
             raise Unreachable(f"the watch sent something else than events: {error}") from error
-        anything = notice.object
-        return Odd(
-            type=notice.type,
-            identity=anything.metadata,
-            code=anything.code,
-            reason=anything.reason,
-            message=anything.message,
-            problem=problem,
-        )
+        odd = _odd_object(notice.object, problem, notice.type)
+        if odd.type == "DELETED" and not odd.identity.name:
+            raise Unreachable(f"the watch told of the end of an object without a name: {problem}")
+        return odd
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):
@@ -199,7 +195,7 @@ class Lines:
         return [line for line in complete if line]
 
 
-_ODD_NOTICE = msgspec.json.Decoder(_OddNotice)
+_RAW_NOTICE = msgspec.json.Decoder(_RawNotice)
 _RAW_PAGE = msgspec.json.Decoder(_RawPage)
 _ANYTHING = msgspec.json.Decoder(_Anything)
 
@@ -208,9 +204,10 @@ def _decoder(generic: Any, kind: type) -> Any:
     return msgspec.json.Decoder(generic[kind])
 
 
-def _odd_object(item: bytes | msgspec.Raw, problem: str) -> Odd:
+def _odd_object(item: bytes | msgspec.Raw, problem: str, kind: str = "ADDED") -> Odd:
     try:
-        identity = _ANYTHING.decode(item).metadata
+        read = _ANYTHING.decode(item)
     except UNREADABLE:
-        identity = Identity()
-    return Odd("ADDED", identity, code=0, reason="", message="", problem=problem)
+        # Not even its metadata is what it should be: it stays without a name.
+        read = _Anything()
+    return Odd(kind, read.metadata, read.code, read.reason, read.message, problem)

@@ -7,8 +7,10 @@
 | Nominate, SetCondition, ClearNomination | PATCH pods/status | | no pod: gone |
 | Evict | PATCH pods/status, then DELETE | no pod: done | |
 | Announce | POST or PATCH events | | |
+| Ask | GET pods, then POST to extenders | | no pod: gone |
 
-"No pod" includes another pod of the same name: every call names the uid.
+"No pod" includes another pod of the same name: every call names the uid. Where an extender binds,
+it is asked before; what it leaves undone is ours.
 
 An answer that may come out differently next time (401, 429, 500 and above, none at all) is asked
 for again after growing pauses, until the patience for the effect ends. When it is unknown whether
@@ -19,7 +21,7 @@ reservation that hangs on it must not be given up by a clock.
 import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -41,11 +43,14 @@ from scheduler.kube.errors import (
     Unauthorized,
     Unreachable,
 )
+from scheduler.kube.extenders import ExtenderError
 from scheduler.kube.outbox import LANES, Job, Lane
 from scheduler.kube.pauses import Backoff, Pauses
+from scheduler.kube.writer_settings import Patience, WriterSettings
 from scheduler.model import times
 from scheduler.model.effects import (
     Announce,
+    Ask,
     Bind,
     BindVolumes,
     ClearNomination,
@@ -100,17 +105,6 @@ class _Placement(msgspec.Struct):
 _PLACEMENT: Final = msgspec.json.Decoder(_Placement)
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How long to try."""
-
-    #: No attempt begins later than that after the first one of the same effect.
-    seconds: float = 30.0
-    #: Pauses between attempts, doubling from the first to the last.
-    first_pause_seconds: float = 0.05
-    longest_pause_seconds: float = 5.0
-
-
 @dataclass(slots=True)
 class _Effort:
     """The attempts for one job."""
@@ -132,18 +126,18 @@ class Execution:
         gate: Callable[[], bool],
         clock: Callable[[], Seconds],
         pauses: Pauses,
-        host: str,
-        patience: Patience,
+        settings: WriterSettings,
     ) -> None:
         self._client = client
         self._gate = gate
         self._clock = clock
         self._pauses = pauses
-        self._patience = patience
-        self._announcements = Announcements(host)
+        self._patience = settings.patience
+        self._extenders = settings.extenders
+        self._announcements = Announcements(settings.host)
         self._told: OrderedDict[str, None] = OrderedDict()
         self._stopping = False
-        #: Tasks that wait before they write again; stopping ends them at once.
+        #: Tasks that wait and write nothing meanwhile; stopping ends them at once.
         self._pausing: set[asyncio.Task[object]] = set()
 
     def stop(self) -> None:
@@ -172,12 +166,16 @@ class Execution:
                 await self._evict(effect, effort)
             case Announce() as effect:
                 await self._announce(effect, effort)
+            case Ask() as effect:
+                await self._ask(effect, effort)
             case ClearNomination() as effect:
                 await self._write(calls.clear_nomination(effect), effort)
             case Nominate() | SetCondition() as effect:
                 await self._explain(effect, effort)
 
     async def _bind(self, effect: Bind, effort: _Effort) -> None:
+        if effect.extender is not None and await self._bound_by_extender(effect, effort):
+            return
         request = calls.bind(effect)
         while True:
             self._check(effort)
@@ -192,6 +190,34 @@ class Execution:
                 await self._pause(request, error, effort)
                 continue
             return
+
+    async def _bound_by_extender(self, effect: Bind, effort: _Effort) -> bool:
+        """Have an extender bind a pod; false when we must do it, because it may be ignored.
+
+        Differs from kube-scheduler v1.36.3: when it fails, the pod is looked up. Perhaps it was
+        bound, and only the answer was lost.
+        """
+        extenders = self._extenders
+        if extenders is None or effect.extender is None:
+            return False
+        self._check(effort)
+        try:
+            await extenders.bind(effect)
+        except ExtenderError:
+            if await self._is_bound(effect, effort.job):
+                return True
+            if not extenders.may_ignore(effect.extender):
+                raise
+            return False
+        return True
+
+    async def _ask(self, effect: Ask, effort: _Effort) -> None:
+        """Ask extenders; it changes nothing, so whoever stops us need not wait for it."""
+        self._check(effort)
+        if self._extenders is None:
+            raise ExtenderError("no extender is configured")
+        with self._stoppable():
+            effort.job.answers = await self._extenders.ask(effect)
 
     async def _bind_volumes(self, effect: BindVolumes, effort: _Effort) -> None:
         """Begin to bind volumes. What is written stays written, also where a later write fails."""
@@ -330,15 +356,20 @@ class Execution:
         if effort.deadline is not None and now + delay > effort.deadline:
             raise error
         self._client.observer.retried(request.verb, request.resource, str(error))
+        with contextlib.nullcontext() if effort.finishing else self._stoppable():
+            await self._pauses.sleep(delay)
+
+    @contextlib.contextmanager
+    def _stoppable(self) -> Iterator[None]:
+        """Let the task be cancelled by `stop` while it does what follows."""
         task = asyncio.current_task()
-        if task is None or effort.finishing:
-            await self._pauses.sleep(delay)
-            return
-        self._pausing.add(task)
+        if task is not None:
+            self._pausing.add(task)
         try:
-            await self._pauses.sleep(delay)
+            yield
         finally:
-            self._pausing.discard(task)
+            if task is not None:
+                self._pausing.discard(task)
 
     def _backoff(self) -> Backoff:
         patience = self._patience

@@ -30,3 +30,6 @@ class Observer:
 
     def event_dropped(self) -> None:
         """Hear that an Event was not written because too many wait."""
+
+    def extender_failed(self, extender: str, verb: str, problem: str) -> None:
+        """Hear that an extender gave no answer that can be used."""

@@ -8,9 +8,11 @@ The writer puts effects in and takes jobs out; nothing here waits or talks to an
 | preempt | Evict, Nominate, ClearNomination |
 | condition | SetCondition |
 | announce | Announce |
+| extend | Ask, and Bind where an extender binds |
 
 Each lane owns a share of the places, so none can starve another; what is left over goes by
-importance. For one pod effects go out strictly in the order in which they came in, so a late
+importance. What goes to extenders has as many places of its own: they may be slow, and are not
+the API server. For one pod effects go out strictly in the order in which they came in, so a late
 `PodScheduled=False` never lands after a bind. Announcements are outside this order: an Event is
 about what happened, not part of it.
 """
@@ -20,8 +22,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from scheduler.model.answers import Answer
 from scheduler.model.effects import (
     Announce,
+    Ask,
     Bind,
     ClearNomination,
     Effect,
@@ -41,6 +45,7 @@ class Lane(IntEnum):
     PREEMPT = 1
     CONDITION = 2
     ANNOUNCE = 3
+    EXTEND = 4
 
 
 LANES: Final[dict[type[Effect], Lane]] = {
@@ -50,6 +55,7 @@ LANES: Final[dict[type[Effect], Lane]] = {
     ClearNomination: Lane.PREEMPT,
     SetCondition: Lane.CONDITION,
     Announce: Lane.ANNOUNCE,
+    Ask: Lane.EXTEND,
 }
 
 #: What a binding makes pointless: the API server clears the nomination and sets the condition.
@@ -75,6 +81,8 @@ class Job:
     moot: bool = False
     #: Whether nothing had to be done, because it was so already.
     unchanged: bool = False
+    #: What extenders said; of an `Ask` that is done.
+    answers: tuple[Answer, ...] = ()
 
 
 class Outbox:
@@ -84,10 +92,10 @@ class Outbox:
     """
 
     def __init__(self, places: int) -> None:
-        if places < len(Lane):
-            raise ValueError(f"at least {len(Lane)} requests must be possible at a time")
         self._places = places
         self._shares = shares(places)
+        if places < len(self._shares):
+            raise ValueError(f"at least {len(self._shares)} requests must be possible at a time")
         self._lanes: dict[Lane, deque[Job]] = {lane: deque() for lane in Lane}
         self._pods: dict[str, deque[Job]] = {}
         self._waiting = dict.fromkeys(Lane, 0)
@@ -104,7 +112,7 @@ class Outbox:
 
     def add(self, effect: Effect) -> list[Effect]:
         """Take in an effect; return those that it makes pointless."""
-        lane = LANES[type(effect)]
+        lane = _lane(effect)
         if isinstance(effect, Announce):
             self._offer(self._new(effect, lane))
             return []
@@ -195,10 +203,15 @@ class Outbox:
         return None
 
     def _has_place(self, lane: Lane) -> bool:
+        sent_there = self._sent[Lane.EXTEND]
+        if lane is Lane.EXTEND:
+            return sent_there < self._places
         kept_for_others = sum(
-            max(0, self._shares[other] - self._sent[other]) for other in Lane if other is not lane
+            max(0, share - self._sent[other])
+            for other, share in self._shares.items()
+            if other is not lane
         )
-        return self._places - self.sent - kept_for_others > 0
+        return self._places - (self.sent - sent_there) - kept_for_others > 0
 
 
 def shares(places: int) -> dict[Lane, int]:
@@ -212,6 +225,12 @@ def shares(places: int) -> dict[Lane, int]:
         Lane.CONDITION: condition,
         Lane.ANNOUNCE: announce,
     }
+
+
+def _lane(effect: Effect) -> Lane:
+    if isinstance(effect, Bind) and effect.extender is not None:
+        return Lane.EXTEND
+    return LANES[type(effect)]
 
 
 def _pod(effect: Effect) -> PodRef:

@@ -10,6 +10,8 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from scheduler.model.events import (
     BudgetGone,
     BudgetObserved,
+    DeviceClassGone,
+    DeviceClassObserved,
     Event,
     NamespaceGone,
     NamespaceObserved,
@@ -23,6 +25,7 @@ from scheduler.model.events import (
     WorkloadObserved,
 )
 from scheduler.model.objects import (
+    DeviceClass,
     LocalObject,
     Node,
     ObjectMeta,
@@ -89,6 +92,10 @@ def _node_gone(name: str, _: str) -> Event:
     return NodeGone(name)
 
 
+def _device_class_gone(name: str, _: str) -> Event:
+    return DeviceClassGone(name)
+
+
 PODS: Final = Resource(
     name="pods",
     path="/api/v1/pods",
@@ -104,6 +111,14 @@ NODES: Final = Resource(
     type=Node,
     observed=NodeObserved,
     gone=_node_gone,
+)
+DEVICE_CLASSES: Final = Resource(
+    name="deviceclasses",
+    path="/apis/resource.k8s.io/v1/deviceclasses",
+    type=DeviceClass,
+    observed=DeviceClassObserved,
+    gone=_device_class_gone,
+    optional=True,
 )
 BUDGETS: Final = Resource(
     name="poddisruptionbudgets",
@@ -169,6 +184,7 @@ RESOURCES: Final[tuple[Resource[Any], ...]] = (
     REPLICA_SETS,
     STATEFUL_SETS,
     *STORAGE,
+    DEVICE_CLASSES,
     PODS,
     BUDGETS,
 )

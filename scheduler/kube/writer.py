@@ -1,40 +1,35 @@
 """Execute effects: everything that this scheduler writes goes through here.
 
 Before it stands the machine, behind it the API server. Each effect that is submitted comes back
-as exactly one outcome, `EffectDone` or `EffectFailed`, never before `submit` has returned. Order
-and priority are those of `scheduler.kube.outbox`, the calls those of `scheduler.kube.execution`.
+as exactly one outcome, never before `submit` has returned: `EffectDone` or `EffectFailed`, and for
+an `Ask` that is done `Answered`. Order and priority are those of `scheduler.kube.outbox`, the calls
+those of `scheduler.kube.execution`.
 """
 
 import asyncio
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from scheduler.kube.client import Client
-from scheduler.kube.execution import Execution, Patience
+from scheduler.kube.execution import Execution
 from scheduler.kube.outbox import Job, Lane, Outbox
 from scheduler.kube.pauses import Pauses
-from scheduler.model.effects import Announce, Effect
-from scheduler.model.events import EffectDone, EffectFailed, Event, Failure, FailureKind
+from scheduler.kube.writer_settings import WriterSettings
+from scheduler.model.effects import Announce, Ask, Effect
+from scheduler.model.events import (
+    Answered,
+    EffectDone,
+    EffectFailed,
+    Event,
+    Failure,
+    FailureKind,
+)
 from scheduler.model.times import Seconds
 
 __all__ = ["Writer", "WriterSettings"]
 
 STOPPING = Failure(FailureKind.ABANDONED, "not sent: the scheduler stops")
 TOO_MANY = Failure(FailureKind.UNAVAILABLE, "not sent: too many Events wait")
-
-
-@dataclass(frozen=True, slots=True)
-class WriterSettings:
-    """How much at a time, and how patiently."""
-
-    #: The part of `reportingInstance` that tells replicas apart.
-    host: str = ""
-    #: Effects on their way at a time. At 5 ms a request, 64 make some 10,000 a second.
-    places: int = 64
-    #: Events beyond this many are dropped, as upstream's queue does.
-    events_waiting: int = 1000
-    patience: Patience = field(default_factory=Patience)
 
 
 class Writer:
@@ -62,9 +57,7 @@ class Writer:
         self._observer = client.observer
         self._sink = sink
         self._outbox = Outbox(self._settings.places)
-        self._execution = Execution(
-            client, gate, clock, pauses, self._settings.host, self._settings.patience
-        )
+        self._execution = Execution(client, gate, clock, pauses, self._settings)
         self._tasks: set[asyncio.Task[Failure | None]] = set()
         self._stopping = False
 
@@ -127,7 +120,10 @@ class Writer:
         else:
             failure = task.result()
         self._start()
-        self._tell(job.effect, failure, changed=not job.unchanged)
+        if failure is None and isinstance(job.effect, Ask):
+            self._sink(Answered(job.effect.pod, job.effect.number, job.answers))
+        else:
+            self._tell(job.effect, failure, changed=not job.unchanged)
 
     def _tell_soon(self, effect: Effect, failure: Failure | None) -> None:
         asyncio.get_running_loop().call_soon(self._tell, effect, failure)

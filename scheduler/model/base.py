@@ -1,10 +1,15 @@
 """What all API objects share: identity, labels, and how they are decoded."""
 
+from typing import Annotated
+
 import msgspec
 
-__all__ = ["ObjectMeta", "OwnerReference", "Quantities", "Value"]
+__all__ = ["Int32", "Int64", "ObjectMeta", "OwnerReference", "Quantities", "Value"]
 
-Quantities = dict[str, str | int | float]
+#: Integers as wide as those of the API: nothing wider gets past the decoder.
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+Quantities = dict[str, str | Int64 | float]
 
 
 class Value(msgspec.Struct, frozen=True, rename="camel", gc=False, omit_defaults=True):
@@ -28,7 +33,7 @@ class ObjectMeta(Value, frozen=True):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
-    generation: int = 0
+    generation: Int64 = 0
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     labels: dict[str, str] = {}

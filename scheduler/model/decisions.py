@@ -1,4 +1,4 @@
-"""How an attempt ended: one pod, one decision, with its trace."""
+"""How an attempt ended, or why it waits: one pod, one decision, with its trace."""
 
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -14,6 +14,7 @@ __all__ = [
     "Placed",
     "Preempting",
     "Unschedulable",
+    "Waiting",
 ]
 
 
@@ -58,7 +59,15 @@ class Failed:
     message: str
 
 
-Decision: TypeAlias = Placed | Preempting | Unschedulable | Gated | Failed
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Nothing is decided yet: extenders are asked, and the attempt goes on with their answers."""
+
+    #: The configured extenders that are asked, by place.
+    extenders: tuple[int, ...]
+
+
+Decision: TypeAlias = Placed | Preempting | Unschedulable | Gated | Failed | Waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,5 +105,7 @@ class Attempt:
     plugins: tuple[str, ...] = ()
     #: Whether a preemption was tried (eligible or not).
     preemption_tried: bool = False
+    #: How long the attempt has waited for extenders, in seconds.
+    waited: float = 0.0
     #: What was found on each node; only of explained attempts.
     trace: tuple[NodeTrace, ...] = field(default=(), compare=False)

@@ -4,20 +4,25 @@ The shell executes each effect and returns exactly one outcome event for it.
 """
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TypeAlias
 
 __all__ = [
     "Announce",
+    "Ask",
     "Bind",
     "BindVolumes",
     "ClearNomination",
     "Effect",
     "Evict",
+    "NodeVictims",
     "Nominate",
     "PodRef",
+    "Question",
     "ReserveVolume",
     "SelectNode",
     "SetCondition",
+    "Verb",
 ]
 
 
@@ -45,6 +50,8 @@ class Bind:
     pod: PodRef
     node: str
     scheduler_name: str
+    #: Which of the configured extenders binds it; `None` for none: we do.
+    extender: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +153,53 @@ class Announce:
     resource_version: str = ""
 
 
+class Verb(StrEnum):
+    """What an extender is asked."""
+
+    #: Which of some nodes take the pod.
+    FILTER = "filter"
+    #: How good some nodes are.
+    PRIORITIZE = "prioritize"
+    #: Which of some preemptions may happen.
+    PREEMPT = "preempt"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeVictims:
+    """Who would have to leave a node."""
+
+    node: str
+    #: Most important first.
+    pods: tuple[PodRef, ...]
+    #: How many of them a budget would protect.
+    violations: int
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What one extender is asked."""
+
+    #: Its place among the configured extenders.
+    extender: int
+    verb: Verb
+    #: Names of the nodes in question.
+    nodes: tuple[str, ...] = ()
+    #: The preemptions in question; of `PREEMPT` only.
+    victims: tuple[NodeVictims, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Ask extenders about a pod, all at once. Done by an `Answered`, one answer a question."""
+
+    pod: PodRef
+    #: Tells this effect from all others of its kind.
+    number: int
+    #: `metadata.resourceVersion` of the pod that is being decided on.
+    version: str
+    questions: tuple[Question, ...]
+
+
 Effect: TypeAlias = (
-    Bind | BindVolumes | SetCondition | Nominate | ClearNomination | Evict | Announce
+    Bind | BindVolumes | SetCondition | Nominate | ClearNomination | Evict | Announce | Ask
 )

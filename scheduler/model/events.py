@@ -2,20 +2,31 @@
 
 Observations carry full current states, so a repeated, late or re-ordered one is harmless. The
 outcome of an effect is an event too: each effect that leaves the machine comes back exactly
-once, as `EffectDone` or `EffectFailed`.
+once, as `EffectDone` or `EffectFailed`; an `Ask` as `Answered` or `EffectFailed`.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from scheduler.model.effects import Effect
-from scheduler.model.objects import LocalObject, Node, Pod, PodDisruptionBudget, Workload
+from scheduler.model.answers import Answer
+from scheduler.model.effects import Effect, PodRef
+from scheduler.model.objects import (
+    DeviceClass,
+    LocalObject,
+    Node,
+    Pod,
+    PodDisruptionBudget,
+    Workload,
+)
 from scheduler.model.storage import Storage
 
 __all__ = [
+    "Answered",
     "BudgetGone",
     "BudgetObserved",
+    "DeviceClassGone",
+    "DeviceClassObserved",
     "EffectDone",
     "EffectFailed",
     "Event",
@@ -127,6 +138,20 @@ class StorageGone:
     key: str
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceClassObserved:
+    """A class of devices exists in this state."""
+
+    device_class: DeviceClass
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClassGone:
+    """A class of devices is gone."""
+
+    name: str
+
+
 class FailureKind(StrEnum):
     """Why an effect did not happen, as far as the machine has to know."""
 
@@ -170,6 +195,17 @@ class EffectFailed:
     failure: Failure
 
 
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """Extenders were asked about a pod: the outcome of an `Ask`."""
+
+    pod: PodRef
+    #: That of the `Ask`.
+    number: int
+    #: In the order of its questions.
+    answers: tuple[Answer, ...]
+
+
 Event: TypeAlias = (
     PodObserved
     | PodGone
@@ -183,6 +219,9 @@ Event: TypeAlias = (
     | WorkloadGone
     | StorageObserved
     | StorageGone
+    | DeviceClassObserved
+    | DeviceClassGone
     | EffectDone
     | EffectFailed
+    | Answered
 )

@@ -9,7 +9,7 @@ A field whose absence differs in meaning from an empty value is `None` when abse
 
 from typing import Final, TypeAlias
 
-from scheduler.model.base import ObjectMeta, OwnerReference, Quantities, Value
+from scheduler.model.base import Int32, Int64, ObjectMeta, OwnerReference, Quantities, Value
 from scheduler.model.pod_spec import (
     ISCSI,
     RBD,
@@ -55,6 +55,8 @@ __all__ = [
     "ContainerImage",
     "ContainerPort",
     "ContainerStatus",
+    "DeviceClass",
+    "DeviceClassSpec",
     "EphemeralVolume",
     "GCEPersistentDisk",
     "ImageVolume",
@@ -205,7 +207,7 @@ class ContainerImage(Value, frozen=True):
     """An image that a node has, under all its names."""
 
     names: list[str] = []
-    size_bytes: int = 0
+    size_bytes: Int64 = 0
 
 
 class NodeStatus(Value, frozen=True):
@@ -234,7 +236,7 @@ class BudgetSpec(Value, frozen=True):
 class BudgetStatus(Value, frozen=True):
     """What a budget still allows; kept by the disruption controller."""
 
-    disruptions_allowed: int = 0
+    disruptions_allowed: Int32 = 0
     disrupted_pods: dict[str, str] = {}
 
 
@@ -250,7 +252,20 @@ class PriorityClass(Value, frozen=True):
     """A named priority."""
 
     metadata: ObjectMeta = ObjectMeta()
-    value: int = 0
+    value: Int32 = 0
+
+
+class DeviceClassSpec(Value, frozen=True):
+    """Under which name pods may ask for the devices of a class, beside the class's own."""
+
+    extended_resource_name: str | None = None
+
+
+class DeviceClass(Value, frozen=True):
+    """A kind of devices that are allocated dynamically."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: DeviceClassSpec = DeviceClassSpec()
 
 
 class LabelsSpec(Value, frozen=True):

@@ -5,7 +5,7 @@ A field whose absence differs in meaning from an empty value is `None` when abse
 
 import msgspec
 
-from scheduler.model.base import Quantities, Value
+from scheduler.model.base import Int32, Quantities, Value
 
 __all__ = [
     "ISCSI",
@@ -70,7 +70,7 @@ class NodeSelector(Value, frozen=True):
 class WeightedNodeTerm(Value, frozen=True):
     """A preferred node selector term."""
 
-    weight: int = 0
+    weight: Int32 = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
@@ -99,7 +99,7 @@ class PodAffinityTerm(Value, frozen=True):
 class WeightedPodAffinityTerm(Value, frozen=True):
     """A preferred pod affinity term."""
 
-    weight: int = 0
+    weight: Int32 = 0
     pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
 
 
@@ -125,11 +125,11 @@ class Affinity(Value, frozen=True):
 class TopologySpreadConstraint(Value, frozen=True):
     """How evenly the pods of a selector spread over the values of a node label."""
 
-    max_skew: int = 0
+    max_skew: Int32 = 0
     topology_key: str = ""
     when_unsatisfiable: str = ""
     label_selector: LabelSelector | None = None
-    min_domains: int | None = None
+    min_domains: Int32 | None = None
     node_affinity_policy: str | None = None
     node_taints_policy: str | None = None
     match_label_keys: list[str] = []
@@ -154,7 +154,7 @@ class ResourceRequirements(Value, frozen=True):
 class ContainerPort(Value, frozen=True):
     """A port of a container; only host ports matter to a scheduler."""
 
-    host_port: int = 0
+    host_port: Int32 = 0
     host_ip: str = msgspec.field(name="hostIP", default="")
     protocol: str = ""
 
@@ -202,7 +202,7 @@ class ISCSI(Value, frozen=True):
 
     iqn: str = ""
     target_portal: str = ""
-    lun: int = 0
+    lun: Int32 = 0
     read_only: bool = False
 
 
@@ -264,7 +264,7 @@ class PodSpec(Value, frozen=True):
 
     node_name: str = ""
     scheduler_name: str = ""
-    priority: int | None = None
+    priority: Int32 | None = None
     preemption_policy: str | None = None
     node_selector: dict[str, str] | None = None
     affinity: Affinity | None = None

@@ -21,7 +21,9 @@ __all__ = [
     "Requests",
     "amounts",
     "counted",
+    "device_class_resource",
     "is_extended",
+    "may_be_devices",
     "non_zero_requests",
     "pod_requests",
     "scored_requests",
@@ -37,6 +39,8 @@ PODS: Final = "pods"
 DEFAULTS: Final = {CPU: 100, MEMORY: 200 * 1024 * 1024}
 
 _NATIVE: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
+
+_DEVICE_CLASS_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 
 Requests = dict[str, int]
 
@@ -75,6 +79,22 @@ def is_extended(name: str) -> bool:
     if not slash or "kubernetes.io/" in name or name.startswith("requests."):
         return False
     return len(domain) + len("requests.") <= 253
+
+
+def device_class_resource(name: str) -> str:
+    """Return the resource under which every pod may ask for the devices of a class.
+
+    Source: api v0.36.3 resource/v1.ResourceDeviceClassPrefix.
+    """
+    return _DEVICE_CLASS_PREFIX + name
+
+
+def may_be_devices(name: str) -> bool:
+    """Tell whether a device class could provide a resource.
+
+    Source: kube-scheduler v1.36.3 util.IsDRAExtendedResourceName.
+    """
+    return is_extended(name) or name.startswith(_DEVICE_CLASS_PREFIX)
 
 
 def amounts(quantities: Quantities) -> Requests:

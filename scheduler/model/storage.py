@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from scheduler.model.base import Int32, Int64
 from scheduler.model.objects import (
     AWSElasticBlockStore,
     GCEPersistentDisk,
@@ -257,7 +258,7 @@ class StorageClass(_Kind, frozen=True):
 class VolumeLimit(_Value, frozen=True):
     """How many volumes of a driver a node can have."""
 
-    count: int | None = None
+    count: Int32 | None = None
 
 
 class CSINodeDriver(_Value, frozen=True):
@@ -319,8 +320,8 @@ class CSIStorageCapacity(_Kind, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     storage_class_name: str = ""
     node_topology: LabelSelector | None = None
-    capacity: str | int | float | None = None
-    maximum_volume_size: str | int | float | None = None
+    capacity: str | Int64 | float | None = None
+    maximum_volume_size: str | Int64 | float | None = None
 
     @property
     def largest(self) -> str | int | float | None:

@@ -2,7 +2,8 @@
 
     {"at": 1767225600.25, "kind": "PodObserved", "value": {"pod": {...}}}
 
-An outcome carries its effect the same way: `{"effect": {"kind": "Bind", "value": {...}}, ...}`.
+An outcome carries its effect the same way: `{"effect": {"kind": "Bind", "value": {...}}, ...}`, and
+an observation of one of several kinds of objects, too: `{"item": {"kind": "CSINode", ...}}`.
 """
 
 from typing import Any, Final, get_args
@@ -12,6 +13,8 @@ import msgspec
 from scheduler.model import events
 from scheduler.model.effects import Effect
 from scheduler.model.events import EffectDone, EffectFailed, Event
+from scheduler.model.objects import Workload
+from scheduler.model.storage import Storage
 from scheduler.model.times import Seconds
 
 __all__ = ["WireError", "decode", "encode"]
@@ -19,6 +22,16 @@ __all__ = ["WireError", "decode", "encode"]
 _EFFECTS: Final[dict[str, type[Effect]]] = {each.__name__: each for each in get_args(Effect)}
 _EVENTS: Final[dict[str, type[Event]]] = {
     each.__name__: each for each in get_args(Event) if each not in (EffectDone, EffectFailed)
+}
+
+
+#: Observations of one of several kinds: the field that holds it, and the kinds by name.
+_OF_KINDS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    each.__name__: (field, {kind.__name__: kind for kind in get_args(kinds)})
+    for each, field, kinds in (
+        (events.StorageObserved, "item", Storage),
+        (events.WorkloadObserved, "workload", Workload),
+    )
 }
 
 
@@ -50,6 +63,9 @@ def encode(event: Event, at: Seconds) -> bytes:
         value = _Outcome(_tagged(event.effect), changed=event.changed)
     elif isinstance(event, EffectFailed):
         value = _Outcome(_tagged(event.effect), failure=event.failure)
+    elif type(event).__name__ in _OF_KINDS:
+        field, _ = _OF_KINDS[type(event).__name__]
+        value = {field: _tagged(getattr(event, field))}
     line = _Line(at, type(event).__name__, msgspec.Raw(msgspec.json.encode(value)))
     return msgspec.json.encode(line)
 
@@ -64,14 +80,24 @@ def decode(line: bytes) -> tuple[Event, Seconds]:
         read = msgspec.json.decode(line, type=_Line)
         if read.kind in ("EffectDone", "EffectFailed"):
             return _outcome(msgspec.json.decode(read.value, type=_Outcome)), read.at
+        if read.kind in _OF_KINDS:
+            return _of_kind(read), read.at
         event: Event = msgspec.json.decode(read.value, type=_EVENTS[read.kind])
     except (msgspec.DecodeError, KeyError) as error:
         raise WireError(f"not an event: {error}") from error
     return event, read.at
 
 
-def _tagged(effect: Effect) -> _Tagged:
-    return _Tagged(type(effect).__name__, msgspec.Raw(msgspec.json.encode(effect)))
+def _tagged(value: Any) -> _Tagged:
+    return _Tagged(type(value).__name__, msgspec.Raw(msgspec.json.encode(value)))
+
+
+def _of_kind(read: _Line) -> Event:
+    field, kinds = _OF_KINDS[read.kind]
+    tagged = msgspec.json.decode(read.value, type=dict[str, _Tagged])[field]
+    made: Any = _EVENTS[read.kind]
+    event: Event = made(msgspec.json.decode(tagged.value, type=kinds[tagged.kind]))
+    return event
 
 
 def _outcome(read: _Outcome) -> EffectDone | EffectFailed:

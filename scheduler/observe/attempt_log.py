@@ -2,14 +2,23 @@
 
 Before it comes the machine with its decisions and the writer with its outcomes, after it `logs`.
 A pod that was placed is told of when the API server has bound it, all others when the attempt
-ends, so no attempt has two lines.
+ends, so no attempt has two lines; at the highest verbosity each time that it waits for extenders
+is told, too.
 """
 
 from typing import Final, assert_never
 
 from structlog.typing import FilteringBoundLogger
 
-from scheduler.model.decisions import Attempt, Failed, Gated, Placed, Preempting, Unschedulable
+from scheduler.model.decisions import (
+    Attempt,
+    Failed,
+    Gated,
+    Placed,
+    Preempting,
+    Unschedulable,
+    Waiting,
+)
 from scheduler.model.effects import Announce, Bind, Evict, PodRef
 from scheduler.model.events import EffectDone, EffectFailed, Failure, FailureKind
 from scheduler.model.times import Seconds
@@ -38,6 +47,9 @@ class AttemptLog:
         match decision:
             case Placed() | Gated():
                 pass
+            case Waiting():
+                if self._details:
+                    self._log.debug("extenders_asked", pod=attempt.pod.key, attempts=attempt.number)
             case Unschedulable():
                 if self._attempts:
                     self._log.info(

@@ -143,7 +143,9 @@ CATALOGUE: Final[tuple[Row, ...]] = (
     ),
     Row(
         "scheduler_wasted_wakeups_total", _COUNTER, _ALPHA, _OURS,
-        "Attempts after an event had woken the pod that ended as the attempt before.",
+        "Pods that an event had woken and that the same plugins rejected again, by the plugin "
+        "whose hint saw hope and by the event.",
+        ("plugin", "event"),
         note="High beside `scheduler_queue_incoming_pods_total`: events wake pods in vain.",
     ),
     # Preemption.

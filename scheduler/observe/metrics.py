@@ -16,8 +16,17 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 
 from scheduler import __version__
-from scheduler.model.decisions import Attempt, Failed, Gated, Placed, Preempting, Unschedulable
-from scheduler.model.events import EffectDone, EffectFailed
+from scheduler.model.decisions import (
+    Attempt,
+    Failed,
+    Gated,
+    Placed,
+    Preempting,
+    Unschedulable,
+    Waiting,
+)
+from scheduler.model.effects import Ask
+from scheduler.model.events import Answered, EffectDone, EffectFailed
 from scheduler.model.times import Seconds
 from scheduler.observe.catalogue import CATALOGUE, Kind
 from scheduler.observe.instruments import HistogramFamily, NumberFamily, Read
@@ -77,7 +86,7 @@ class Metrics:
         self._algorithm.observe(algorithm_seconds)
         decision = attempt.decision
         match decision:
-            case Placed() | Gated():
+            case Placed() | Gated() | Waiting():
                 pass
             case Unschedulable():
                 self._ended(attempt, "unschedulable", seconds)
@@ -107,8 +116,11 @@ class Metrics:
         """Count an attempt whose binding did not happen."""
         self._ended(attempt, "error", seconds)
 
-    def record_outcome(self, outcome: EffectDone | EffectFailed) -> None:
+    def record_outcome(self, outcome: EffectDone | EffectFailed | Answered) -> None:
         """Count how an effect ended."""
+        if isinstance(outcome, Answered):
+            self._effects.child(Ask.__name__, "done").inc()
+            return
         ended = "done" if isinstance(outcome, EffectDone) else outcome.failure.kind.value
         self._effects.child(type(outcome.effect).__name__, ended).inc()
 

@@ -1,10 +1,12 @@
-"""DynamicResources: pods that claim devices.
+"""DynamicResources: pods that claim devices, by claims or by resources of device classes.
 
-Claims are not allocated yet: a pod that has any is rejected with a reason that says so, and is
-never placed without its devices. For all other pods the plugin does what upstream's does, down to
+Devices are not allocated: a pod with claims is rejected with a reason that says so, and so is each
+node on which it would need devices for a resource. A node that has the resource itself, by a device
+plugin, takes the pod as any other. For all other pods the plugin does what upstream's does, down to
 the fragment that it adds to messages.
 
-Source: kube-scheduler v1.36.3 plugins/dynamicresources. Differs: pods with claims.
+Source: kube-scheduler v1.36.3 plugins/dynamicresources. Differs: whoever needs devices that would
+have to be allocated is rejected.
 """
 
 from collections.abc import Sequence
@@ -13,8 +15,9 @@ from typing import ClassVar, Final
 import numpy as np
 
 from scheduler.framework.cluster_events import Action, Resource, Wake
-from scheduler.framework.plugin import PostFilterSaid, Predicate, Prepared, Rejected
+from scheduler.framework.plugin import PASS, PostFilterSaid, Predicate, Prepared, Reads, Rejected
 from scheduler.framework.verdicts import Verdict, Verdicts
+from scheduler.model import resources
 from scheduler.model.objects import Pod
 from scheduler.state.arrays import Codes
 from scheduler.state.cluster import Cluster
@@ -27,14 +30,17 @@ NOTHING_TO_FREE: Final = "no new claims to deallocate"
 
 
 class DynamicResources:
-    """Rejects pods that claim devices."""
+    """Rejects pods that claim devices, and nodes on which devices would have to be allocated."""
 
     name: ClassVar[str] = "DynamicResources"
 
-    def predicate(self, pod: Pod, _cluster: Cluster, _verdicts: Verdicts) -> Predicate | None:
-        if not pod.spec.resource_claims:
-            return None
-        return _Unsupported(Verdict(self.name, (REASON,), resolvable=False))
+    def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> Predicate | None:
+        if pod.spec.resource_claims:
+            return _Unsupported(Verdict(self.name, (REASON,), resolvable=False))
+        requests = resources.pod_requests(pod)
+        wanted = sorted(name for name in requests if resources.may_be_devices(name))
+        wanted = [name for name in wanted if requests[name]]
+        return _FromDevicePlugins(wanted, cluster, verdicts) if wanted else None
 
     def post_filter(self, _pod: Pod, *, prefilter_rejected_by: str | None) -> PostFilterSaid:
         if prefilter_rejected_by not in (None, self.name):
@@ -44,7 +50,49 @@ class DynamicResources:
 
     def wakes(self) -> Sequence[Wake]:
         action = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
-        return (Wake(Resource.NODE, action),)
+        return (
+            Wake(Resource.NODE, action),
+            Wake(Resource.DEVICE_CLASS, Action.ADD | Action.UPDATE),
+        )
+
+
+class _FromDevicePlugins(Predicate):
+    """Rejects nodes that have none of a resource which a device class provides.
+
+    The classes are those of the moment.
+
+    Source: kube-scheduler v1.36.3 DynamicResources.filterExtendedResources.
+    """
+
+    reads = Reads.CLUSTER
+
+    def __init__(self, names: Sequence[str], cluster: Cluster, verdicts: Verdicts) -> None:
+        self._wanted = [
+            (name, cluster.axis.code(name), verdicts.code(_needs_devices(name))) for name in names
+        ]
+        self._device_classes = cluster.device_classes
+        self._provided = self._wanted
+
+    def prepare(self) -> Prepared:
+        """Find the resources that a class provides; where none is, no node is rejected."""
+        provided = self._device_classes.resources
+        self._provided = [each for each in self._wanted if each[0] in provided]
+        self.reads = Reads.CLUSTER if self._provided else Reads.NODE
+        return PASS
+
+    def codes(self, nodes: Nodes) -> Codes:
+        codes = np.zeros(len(nodes), dtype=np.uint16)
+        for _, resource, code in self._provided:
+            codes[(codes == 0) & (nodes.allocatable(resource) == 0)] = code
+        return codes
+
+
+def _needs_devices(resource: str) -> Verdict:
+    reason = (
+        f"node(s) would have to allocate devices for {resource}, which is not supported by "
+        "preemptive-scheduler"
+    )
+    return Verdict(DynamicResources.name, (reason,), resolvable=False)
 
 
 class _Unsupported(Predicate):

@@ -2,6 +2,8 @@
 
 Source: kube-scheduler v1.36.3 plugins/noderesources.Fit. Differs: the reasons for extended
 resources come in name order; upstream's order is that of a map.
+
+A resource that a device class provides is left to DynamicResources on nodes that have none of it.
 """
 
 from collections.abc import Sequence
@@ -13,8 +15,8 @@ from scheduler.framework.cluster_events import Action, Resource, Wake
 from scheduler.framework.plugin import Predicate, Priority, Reads
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model import resources
-from scheduler.model.objects import Node, Pod
-from scheduler.model.resources import CPU, MEMORY, PODS
+from scheduler.model.objects import DeviceClass, Node, Pod
+from scheduler.model.resources import CPU, MEMORY, PODS, device_class_resource
 from scheduler.plugins.resource_scoring import LEAST_ALLOCATED, Strategy
 from scheduler.state.arrays import Bool, Codes, Int, Scores
 from scheduler.state.cluster import Cluster
@@ -59,7 +61,7 @@ class NodeResourcesFit:
     def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> Predicate | None:
         requests = self._checked(pod)
         wanted = [(name, cluster.axis.code(name), amount) for name, amount in requests]
-        return _Room(wanted, cluster.columns, self.name, verdicts)
+        return _Room(wanted, cluster, self.name, verdicts)
 
     def priority(self, pod: Pod, cluster: Cluster) -> Priority | None:
         requests = resources.scored_requests(pod)
@@ -75,6 +77,7 @@ class NodeResourcesFit:
             Wake(Resource.POD, Action.DELETE, _was_placed),
             Wake(Resource.POD, Action.UPDATE_POD_SCALE_DOWN, _scaled_down),
             Wake(Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE, self._has_more_room),
+            Wake(Resource.DEVICE_CLASS, Action.ADD | Action.UPDATE, _provides_more),
         )
 
     def _checked(self, pod: Pod) -> list[tuple[str, int]]:
@@ -110,10 +113,11 @@ class _Room(Predicate):
     reads = Reads.PODS
 
     def __init__(
-        self, wanted: list[tuple[str, int, int]], columns: Columns, plugin: str, verdicts: Verdicts
+        self, wanted: list[tuple[str, int, int]], cluster: Cluster, plugin: str, verdicts: Verdicts
     ) -> None:
         self._wanted = wanted
-        self._columns = columns
+        self._columns = cluster.columns
+        self._device_classes = cluster.device_classes
         self._plugin = plugin
         self._verdicts = verdicts
         self._by_pattern: dict[int, int] = {}
@@ -122,13 +126,18 @@ class _Room(Predicate):
         columns = self._columns
         return bool(columns.pods()[row] < columns.allowed_pods()[row]) and all(
             columns.allocatable(resource)[row] - columns.requested(resource)[row] >= amount
-            for _, resource, amount in self._wanted
+            or (name in self._device_classes.resources and columns.allocatable(resource)[row] <= 0)
+            for name, resource, amount in self._wanted
         )
 
     def fits(self, nodes: Nodes) -> Bool:
         fits: Bool = nodes.pods() < nodes.allowed_pods()
-        for _, resource, amount in self._wanted:
-            fits &= nodes.allocatable(resource) - nodes.requested(resource) >= amount
+        for name, resource, amount in self._wanted:
+            capacity = nodes.allocatable(resource)
+            enough = capacity - nodes.requested(resource) >= amount
+            if name in self._device_classes.resources:
+                enough |= capacity <= 0
+            fits &= enough
         return fits
 
     def codes(self, nodes: Nodes) -> Codes:
@@ -145,11 +154,13 @@ class _Room(Predicate):
         wide = len(self._wanted) > _MOST_BITS
         patterns = np.zeros(lacking.shape[0], dtype=object if wide else np.int64)
         patterns |= (nodes.pods() >= nodes.allowed_pods())[lacking] * 2
-        for place, (_, resource, amount) in enumerate(self._wanted):
+        for place, (name, resource, amount) in enumerate(self._wanted):
             capacity = nodes.allocatable(resource)[lacking]
             missing = capacity - nodes.requested(resource)[lacking] < amount
+            if name in self._device_classes.resources:
+                missing &= capacity > 0
             patterns |= missing.astype(patterns.dtype) * (4 << place)
-            patterns |= capacity < amount
+            patterns |= missing & (capacity < amount)
         return patterns
 
     def _code(self, pattern: int) -> int:
@@ -217,6 +228,15 @@ def _used(nodes: Nodes, resource: int) -> Int:
 
 def _was_placed(_pod: Pod, old: Pod | None, _new: Pod | None) -> bool:
     return old is not None and bool(old.spec.node_name or old.status.nominated_node_name)
+
+
+def _provides_more(pod: Pod, old: DeviceClass | None, new: DeviceClass) -> bool:
+    named = new.spec.extended_resource_name
+    if old is not None and old.spec.extended_resource_name == named:
+        return False
+    # A class keeps its own name as long as it is there.
+    names = {named} if old is not None else {named, device_class_resource(new.metadata.name)}
+    return any(name in names for name in resources.pod_requests(pod))
 
 
 def _scaled_down(pod: Pod, old: Pod | None, new: Pod | None) -> bool:

@@ -12,8 +12,17 @@ from scheduler.config.args import (
     VolumeBindingArgs,
 )
 from scheduler.config.settings import ProfileSettings, Settings
-from scheduler.framework.plugin import Filter, Gatekeeper, NodeFilter, Plugin, PostFilter, Score
+from scheduler.framework.plugin import (
+    Filter,
+    Gatekeeper,
+    NodeFilter,
+    NodeScore,
+    Plugin,
+    PostFilter,
+    Score,
+)
 from scheduler.framework.profile import PREEMPTION, Profile, registrations
+from scheduler.plugins import entry_points
 from scheduler.plugins.default_binder import DefaultBinder
 from scheduler.plugins.default_preemption import DefaultPreemption
 from scheduler.plugins.dynamic_resources import DynamicResources
@@ -28,6 +37,7 @@ from scheduler.plugins.node_resources_fit import NodeResourcesFit
 from scheduler.plugins.node_unschedulable import NodeUnschedulable
 from scheduler.plugins.node_volume_limits import NodeVolumeLimits
 from scheduler.plugins.pod_topology_spread import PodTopologySpread
+from scheduler.plugins.prefilter_only import with_prefilters
 from scheduler.plugins.priority_sort import PrioritySort
 from scheduler.plugins.resource_scoring import (
     LEAST_ALLOCATED,
@@ -110,16 +120,28 @@ PLUGINS: Final[Mapping[str, Factory]] = {
 
 
 def profiles(settings: Settings) -> dict[str, Profile]:
-    """Return the profiles of a configuration by scheduler name."""
-    return {each.scheduler_name: profile(each) for each in settings.profiles}
+    """Return the profiles of a configuration by scheduler name.
+
+    Raises:
+        PackageError: A plugin of another package cannot be made.
+    """
+    return {
+        each.scheduler_name: profile(each).extended_by(settings.extenders)
+        for each in settings.profiles
+    }
 
 
 def profile(settings: ProfileSettings) -> Profile:
-    """Return one profile with its plugins made."""
+    """Return one profile with its plugins made.
+
+    Raises:
+        PackageError: A plugin of another package cannot be made.
+    """
     made: dict[str, Plugin] = {
         name: PLUGINS[name](settings) for name in sorted(settings.enabled) if name in PLUGINS
     }
-    filters = _made(made, settings.filter)
+    made |= _made_elsewhere(settings)
+    filters = with_prefilters(_made(made, settings.filter), _made(made, settings.pre_filter))
     scores = [(made[name], weight) for name, weight in settings.score if name in made]
     cures = _made(made, settings.post_filter)
     gates = _made(made, settings.pre_enqueue)
@@ -127,7 +149,9 @@ def profile(settings: ProfileSettings) -> Profile:
         scheduler_name=settings.scheduler_name,
         gatekeepers=tuple(each for each in gates if isinstance(each, Gatekeeper)),
         filters=tuple(each for each in filters if isinstance(each, Filter | NodeFilter)),
-        scores=tuple((each, weight) for each, weight in scores if isinstance(each, Score)),
+        scores=tuple(
+            (each, weight) for each, weight in scores if isinstance(each, Score | NodeScore)
+        ),
         post_filters=tuple(
             each if isinstance(each, PostFilter) else PREEMPTION
             for each in cures
@@ -135,6 +159,13 @@ def profile(settings: ProfileSettings) -> Profile:
         ),
         wakes=registrations(list(made.values())),
     )
+
+
+def _made_elsewhere(settings: ProfileSettings) -> dict[str, Plugin]:
+    """Make the plugins of other packages."""
+    names = sorted(entry_points.enabled(settings))
+    found = entry_points.discover() if names else {}
+    return {name: found[name].made(settings) for name in names}
 
 
 def _made(made: Mapping[str, Plugin], names: tuple[str, ...]) -> list[Plugin]:

@@ -12,7 +12,7 @@ from typing import Final
 from scheduler.core.machine import Machine
 from scheduler.model.decisions import Attempt, Placed
 from scheduler.model.effects import Bind, Effect
-from scheduler.model.events import EffectDone, EffectFailed, Event
+from scheduler.model.events import Answered, EffectDone, EffectFailed, Event
 from scheduler.observe.capture import Capture
 from scheduler.service.clock import Clock
 from scheduler.service.telemetry import Telemetry
@@ -75,7 +75,7 @@ class Loop:
 
     def outcome(self, event: Event) -> None:
         """Take note of how an effect ended."""
-        if isinstance(event, EffectDone | EffectFailed):
+        if isinstance(event, EffectDone | EffectFailed | Answered):
             self._telemetry.outcome(event)
             if isinstance(event, EffectFailed) and isinstance(event.effect, Bind):
                 placed = self._placed.pop(event.effect.pod.uid, None)
@@ -112,6 +112,7 @@ class Loop:
             if self._capture is not None:
                 self._capture.decision(attempt, now)
             decided = self._clock.perf()
+            begun -= attempt.waited
             if isinstance(attempt.decision, Placed):
                 self._placed[attempt.pod.uid] = (attempt, begun)
             for effect in attempt.effects:

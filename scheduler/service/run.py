@@ -21,15 +21,18 @@ from prometheus_client import CollectorRegistry
 
 from scheduler.config import load
 from scheduler.core.machine import Machine
+from scheduler.framework.extenders import whole_nodes
 from scheduler.kube import connection
 from scheduler.kube.client import Client
 from scheduler.kube.errors import ConnectionSettingsError
+from scheduler.kube.extenders import Extenders
 from scheduler.kube.informer import Informer
 from scheduler.kube.lease import Lease, LeaseSettings, unique_identity
 from scheduler.kube.limiter import Limiter
 from scheduler.kube.pauses import Pauses
 from scheduler.kube.resources import RESOURCES
 from scheduler.kube.transport import HttpTransport
+from scheduler.kube.whole import WholeNodes, WholePods
 from scheduler.kube.writer import Writer, WriterSettings
 from scheduler.model.events import Event
 from scheduler.observe.capture import Capture
@@ -77,7 +80,7 @@ async def _serve(options: Options) -> int:
             with _capture(options) as capture:
                 parts = _Surroundings(clock, logs, transport, where.server, capture)
                 return await _Scheduler(options, parts).run()
-    except OSError as error:
+    except (OSError, ConnectionSettingsError) as error:
         logs.logger.error("cannot_start", problem=str(error))  # noqa: TRY400 - no defect
         return UNUSABLE
     finally:
@@ -129,13 +132,15 @@ class _Scheduler:
         client = Client(around.transport, heard, _limiter(options))
         # The lease must not stand in line behind bindings: its requests are never limited.
         self._lease = _lease(options, Client(around.transport, heard), clock.wall, pauses)
+        nodes = WholeNodes()
+        self._extenders = Extenders(settings.extenders, WholePods(client), nodes, heard)
         self._writer = Writer(
             client,
             self._outcome,
             self._may_write,
             clock.wall,
             pauses,
-            WriterSettings(host=os.uname().nodename),
+            WriterSettings(host=os.uname().nodename, extenders=self._extenders),
         )
         self._loop = Loop(
             self._machine,
@@ -147,6 +152,8 @@ class _Scheduler:
         self._informers: list[Informer[Any]] = [
             Informer(resource, client, self._loop.observe, pauses) for resource in RESOURCES
         ]
+        if any(map(whole_nodes, settings.extenders)):
+            self._informers.append(Informer(nodes.resource, client, nodes.take, pauses))
         self._web = Web(self._pages(), access.reviewer(options.open_paths))
         provide(self._metrics, self._machine, self._informers, self._writer, logs)
         provide_leadership(self._metrics, self._lease, settings.leader_election.resource_name)
@@ -163,6 +170,7 @@ class _Scheduler:
             return UNUSABLE
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(self._web.close)
+            await stack.enter_async_context(self._extenders)
             tasks = [asyncio.create_task(informer.run()) for informer in self._informers]
             tasks.append(asyncio.create_task(self._loop.run()))
             stack.push_async_callback(_cancel, tasks)

@@ -1,5 +1,6 @@
 """What the live scheduler tells about itself: everything goes to metrics and to the log."""
 
+import dataclasses
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
@@ -9,10 +10,11 @@ from scheduler.core.machine import Machine
 from scheduler.kube.informer import Informer
 from scheduler.kube.lease import Lease
 from scheduler.kube.observer import Observer
+from scheduler.kube.resources import RESOURCES
 from scheduler.kube.writer import Writer
-from scheduler.model.decisions import Attempt
+from scheduler.model.decisions import Attempt, Waiting
 from scheduler.model.effects import Bind
-from scheduler.model.events import EffectDone, EffectFailed, Event, Failure, NodeObserved
+from scheduler.model.events import Answered, EffectDone, EffectFailed, Event, Failure
 from scheduler.model.times import Seconds
 from scheduler.observe.attempt_log import AttemptLog
 from scheduler.observe.logs import Logs
@@ -24,6 +26,8 @@ _METHODS: Final[Mapping[str, str]] = {
     "get": "GET", "list": "GET", "watch": "GET", "create": "POST", "update": "PUT",
     "patch": "PATCH", "delete": "DELETE",
 }  # fmt: skip
+#: The resource of each kind of object that can be observed.
+_NAMES: Final[Mapping[type[Any], str]] = {each.type: each.name for each in RESOURCES}
 
 
 class Telemetry:
@@ -35,8 +39,9 @@ class Telemetry:
         self._log = AttemptLog(logs.logger, logs.verbosity)
 
     def attempt(self, attempt: Attempt, seconds: Seconds, algorithm_seconds: Seconds) -> None:
-        """Hear of an attempt that has ended."""
-        self._metrics.record_attempt(attempt, seconds, algorithm_seconds)
+        """Hear of an attempt that has ended, or waits for extenders."""
+        if not isinstance(attempt.decision, Waiting):
+            self._metrics.record_attempt(attempt, seconds, algorithm_seconds)
         self._log.attempt(attempt)
 
     def bound(self, attempt: Attempt, bound: Bound, seconds: Seconds) -> None:
@@ -49,14 +54,16 @@ class Telemetry:
         self._metrics.record_bind_failed(attempt, seconds)
         self._log.bind_failed(attempt, bind.node, failure)
 
-    def outcome(self, outcome: EffectDone | EffectFailed) -> None:
+    def outcome(self, outcome: EffectDone | EffectFailed | Answered) -> None:
         """Hear how an effect ended."""
         self._metrics.record_outcome(outcome)
-        self._log.outcome(outcome)
+        if not isinstance(outcome, Answered):
+            self._log.outcome(outcome)
 
     def refused(self, event: Event, problem: str) -> None:
         """Hear that an observed object was ignored."""
-        kind = "nodes" if isinstance(event, NodeObserved) else "pods"
+        observed = (getattr(event, each.name) for each in dataclasses.fields(event))
+        kind = next((_NAMES[type(each)] for each in observed if type(each) in _NAMES), "other")
         self._metrics.record_undecodable(kind)
         self._logs.logger.warning("object_ignored", resource=kind, problem=problem)
 
@@ -98,6 +105,10 @@ class ApiTelemetry(Observer):
         self._metrics.record_undecodable(resource)
         self._log.warning("object_ignored", resource=resource, object=key, problem=problem)
 
+    def extender_failed(self, extender: str, verb: str, problem: str) -> None:
+        """Log that an extender gave no answer that can be used."""
+        self._log.warning("extender_failed", extender=extender, verb=verb, problem=problem)
+
 
 def provide(
     metrics: Metrics,
@@ -109,6 +120,7 @@ def provide(
     """Let gauges be read from those who keep their values."""
     metrics.provide("scheduler_pending_pods", machine.queue.lengths)
     metrics.provide("scheduler_queue_incoming_pods_total", lambda: machine.queue.incoming)
+    metrics.provide("scheduler_wasted_wakeups_total", lambda: machine.queue.wasted)
     metrics.provide("scheduler_unschedulable_pods", lambda: _rejections(machine))
     metrics.provide("scheduler_cache_size", lambda: _cache_size(machine))
     metrics.provide("scheduler_nominations", lambda: {(): len(machine.cluster.nominations)})

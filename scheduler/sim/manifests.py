@@ -16,6 +16,7 @@ import yaml
 
 from scheduler.model import quantity, resources
 from scheduler.model.objects import (
+    DeviceClass,
     LocalObject,
     Node,
     Pod,
@@ -39,7 +40,7 @@ from scheduler.model.storage import (
     amounts,
 )
 
-__all__ = ["ManifestError", "Manifests", "read"]
+__all__ = ["ManifestError", "Manifests", "Whole", "read", "typed"]
 
 NamespacedT = TypeVar(
     "NamespacedT",
@@ -64,6 +65,7 @@ _KINDS: Final[dict[tuple[str, str], type[Any]]] = {
     ("apps/v1", "StatefulSet"): StatefulSet,
     ("v1", "PersistentVolume"): PersistentVolume,
     ("v1", "PersistentVolumeClaim"): PersistentVolumeClaim,
+    ("resource.k8s.io/v1", "DeviceClass"): DeviceClass,
     ("storage.k8s.io/v1", "StorageClass"): StorageClass,
     ("storage.k8s.io/v1", "CSINode"): CSINode,
     ("storage.k8s.io/v1", "CSIDriver"): CSIDriver,
@@ -77,6 +79,16 @@ class ManifestError(Exception):
 
 
 @dataclass(slots=True)
+class Whole:
+    """Objects as JSON, with all that the files say of them; extenders read more than rules do."""
+
+    #: By name.
+    nodes: dict[str, bytes] = field(default_factory=dict)
+    #: By uid.
+    pods: dict[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class Manifests:
     """The objects of one cluster, in the order of the files."""
 
@@ -86,22 +98,43 @@ class Manifests:
     budgets: list[PodDisruptionBudget] = field(default_factory=list)
     workloads: list[Workload] = field(default_factory=list)
     storage: list[Storage] = field(default_factory=list)
+    device_classes: list[DeviceClass] = field(default_factory=list)
+    #: Only where it is wanted.
+    whole: Whole | None = None
 
 
-def read(paths: Iterable[str]) -> Manifests:
+def read(paths: Iterable[str], *, whole: bool = False) -> Manifests:
     """Read files; `-` is standard input.
+
+    Args:
+        paths: The files.
+        whole: Whether pods and nodes are kept in full beside what rules read.
 
     Raises:
         ManifestError: A file cannot be read, or is not what it should be.
     """
-    found = Manifests()
-    for path in paths:
-        for where, document in _documents(path):
-            try:
-                for place, each in _flattened(document, where):
-                    _add(found, each, place)
-            except RecursionError as error:
-                raise ManifestError(f"{where}: nested too deeply") from error
+    found = Manifests(whole=Whole() if whole else None)
+    return _collected((each for path in paths for each in _documents(path)), found)
+
+
+def typed(documents: Iterable[Any]) -> Manifests:
+    """Return objects that are in memory already, as JSON or YAML was read: dicts, lists, scalars.
+
+    Raises:
+        ManifestError: One of them is not what it should be; named by its place, `objects[0]`.
+    """
+    named = ((f"objects[{place}]", each) for place, each in enumerate(documents))
+    return _collected(named, Manifests())
+
+
+def _collected(documents: Iterable[tuple[str, Any]], found: Manifests) -> Manifests:
+    """Add the objects of documents, each of which comes with its place."""
+    for where, document in documents:
+        try:
+            for place, each in _flattened(document, where):
+                _add(found, each, place)
+        except RecursionError as error:
+            raise ManifestError(f"{where}: nested too deeply") from error
     return found
 
 
@@ -152,10 +185,29 @@ def _add(found: Manifests, document: dict[str, Any], where: str) -> None:
     if kind is None:
         return
     try:
-        item = msgspec.convert(_without_nulls(document), kind, strict=False)
+        document = _without_nulls(document)
+        item = msgspec.convert(document, kind, strict=False)
         _check(item)
     except (msgspec.ValidationError, QuantityError) as error:
         raise ManifestError(f"{where}: {document['kind']}: {error}") from error
+    _keep(found, item)
+    if found.whole is not None:
+        _keep_whole(found.whole, found, item, document)
+
+
+def _keep_whole(whole: Whole, found: Manifests, item: Any, document: dict[str, Any]) -> None:
+    """Put an object in full where it belongs, if anybody reads it so."""
+    if isinstance(item, Node):
+        whole.nodes[item.metadata.name] = msgspec.json.encode(document)
+    elif isinstance(item, Pod):
+        identity = found.pods[-1].metadata
+        given = {"namespace": identity.namespace, "uid": identity.uid}
+        metadata = {**document["metadata"], **given}
+        whole.pods[identity.uid] = msgspec.json.encode({**document, "metadata": metadata})
+
+
+def _keep(found: Manifests, item: Any) -> None:
+    """Put an object where it belongs."""
     if isinstance(item, get_args(Storage)):
         found.storage.append(_as_stored(item))
         return
@@ -168,11 +220,15 @@ def _add(found: Manifests, document: dict[str, Any], where: str) -> None:
             found.budgets.append(_in_namespace(item))
         case LocalObject():
             found.namespaces.append(item)
+        case DeviceClass():
+            found.device_classes.append(item)
         case _:
             found.workloads.append(_in_namespace(item))
 
 
-def _check(item: Pod | Node | PodDisruptionBudget | LocalObject | Workload | Storage) -> None:
+def _check(
+    item: Pod | Node | PodDisruptionBudget | LocalObject | Workload | Storage | DeviceClass,
+) -> None:
     """Refuse what would be ignored silently later.
 
     Raises:

@@ -1,21 +1,23 @@
 """What would happen: the machine against a cluster that exists only in memory.
 
 Effects are carried out at once and without failure: a bound pod runs on its node, a victim is
-terminating, a nominated pod holds its claim. With `settle` terminating pods disappear and waiting
-pods are tried again, until nothing changes.
+terminating, a nominated pod holds its claim. Only extenders are asked in earnest. With `settle`
+terminating pods disappear and waiting pods are tried again, until nothing changes.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
 from scheduler.core.machine import Machine
 from scheduler.framework.profile import Profile
 from scheduler.model import times
-from scheduler.model.decisions import Attempt, Gated
+from scheduler.model.answers import Answer
+from scheduler.model.decisions import Attempt, Gated, Waiting
 from scheduler.model.effects import (
+    Ask,
     Bind,
     BindVolumes,
     ClearNomination,
@@ -26,9 +28,14 @@ from scheduler.model.effects import (
     SetCondition,
 )
 from scheduler.model.events import (
+    Answered,
     BudgetObserved,
+    DeviceClassObserved,
     EffectDone,
+    EffectFailed,
     Event,
+    Failure,
+    FailureKind,
     NamespaceObserved,
     NodeObserved,
     PodGone,
@@ -51,6 +58,9 @@ _PAST_BACKOFF: Final = 3600.0
 #: A settled cluster stops changing; one that never does is cut off after so many rounds.
 _MOST_ROUNDS: Final = 10_000
 
+#: Asks extenders about a pod of an imagined cluster, whose pods are given by uid.
+Answering: TypeAlias = Callable[[Ask, Mapping[str, Pod]], tuple[Answer, ...]]
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -59,6 +69,8 @@ class Options:
     #: Only pods of this scheduler name; empty for all of the configured profiles.
     scheduler_name: str = ""
     explain: bool = False
+    #: How extenders are asked; `None` where none is configured.
+    ask: Answering | None = None
 
 
 class Planner:
@@ -83,7 +95,7 @@ class Planner:
 
     def attempts(self) -> Iterator[Attempt]:
         """Decide once for each pending pod; gated ones last."""
-        while self._machine.queue.active():
+        while self._machine.active():
             attempt = self._step()
             if attempt is not None:
                 self._last[attempt.pod.uid] = attempt
@@ -107,7 +119,7 @@ class Planner:
             self._now += _PAST_BACKOFF
             self._machine.flush(self._now)
             changed = bool(leaving)
-            while self._machine.queue.active():
+            while self._machine.active():
                 attempt = self._step()
                 if attempt is None:
                     break
@@ -133,6 +145,7 @@ class Planner:
         yield from (BudgetObserved(each) for each in manifests.budgets)
         yield from (WorkloadObserved(each) for each in manifests.workloads)
         yield from (StorageObserved(each) for each in manifests.storage)
+        yield from (DeviceClassObserved(each) for each in manifests.device_classes)
         waiting = []
         for pod in manifests.pods:
             if pod.terminal or (not pod.spec.node_name and pod.terminating):
@@ -164,16 +177,21 @@ class Planner:
         return pod
 
     def _step(self) -> Attempt | None:
-        attempt = self._machine.step(self._now, explain=self._options.explain)
-        if attempt is not None:
-            self._carry_out(attempt.effects)
-        return attempt
+        while True:
+            attempt = self._machine.step(self._now, explain=self._options.explain)
+            if attempt is not None:
+                self._carry_out(attempt.effects)
+            if attempt is None or not isinstance(attempt.decision, Waiting):
+                return attempt
 
     def _observe(self, event: Event) -> None:
         self._carry_out(self._machine.observe(event, self._now).effects)
 
     def _carry_out(self, effects: tuple[Effect, ...]) -> None:
         for effect in effects:
+            if isinstance(effect, Ask):
+                self._observe(self._asked(effect))
+                continue
             changed = self._change(effect)
             self._observe(EffectDone(effect))
             if isinstance(effect, BindVolumes):
@@ -181,6 +199,12 @@ class Planner:
             if changed is not None:
                 self._pods[changed.uid] = changed
                 self._observe(PodObserved(changed))
+
+    def _asked(self, effect: Ask) -> Event:
+        if self._options.ask is None:
+            failure = Failure(FailureKind.REFUSED, "nobody is there to ask")
+            return EffectFailed(effect, failure)
+        return Answered(effect.pod, effect.number, self._options.ask(effect, self._pods))
 
     def _bind_volumes(self, effect: BindVolumes) -> Pod | None:
         """Bind what there is; a pod for which volumes are to be made does not wait for them."""

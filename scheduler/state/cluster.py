@@ -7,14 +7,16 @@ ever freed by a timer. Observations carry full states, so repeats and re-orderin
 Axes: N rows.
 """
 
+from collections.abc import Set
 from typing import Final
 
 from msgspec.structs import replace
 
-from scheduler.model.objects import LocalObject, Node, Pod, PodDisruptionBudget
+from scheduler.model.objects import DeviceClass, LocalObject, Node, Pod, PodDisruptionBudget
 from scheduler.state.arrays import Rows
 from scheduler.state.budgets import Budgets
 from scheduler.state.columns import Columns
+from scheduler.state.device_classes import DeviceClasses
 from scheduler.state.nodes import Hypothesis, Nodes
 from scheduler.state.nominations import Claim, Nominations
 from scheduler.state.pods import NOWHERE, PodTable
@@ -40,6 +42,7 @@ class Cluster:
         self.namespaces_version = 0
         self.workloads: Final = Workloads()
         self.volumes: Final = Volumes(self.columns)
+        self.device_classes: Final = DeviceClasses()
         self._assumed: set[str] = set()
         self._leaving: set[str] = set()
 
@@ -224,6 +227,26 @@ class Cluster:
         """Forget a namespace."""
         if self.namespaces.pop(name, None) is not None:
             self.namespaces_version += 1
+
+    def write_device_class(self, device_class: DeviceClass) -> DeviceClass | None:
+        """Take over the state of a device class; return the one before."""
+        known = self.device_classes.resources
+        before = self.device_classes.write(device_class)
+        self._provide_anew(known)
+        return before
+
+    def erase_device_class(self, name: str) -> DeviceClass | None:
+        """Forget a device class; return it."""
+        known = self.device_classes.resources
+        before = self.device_classes.erase(name)
+        self._provide_anew(known)
+        return before
+
+    def _provide_anew(self, known: Set[str]) -> None:
+        """Let all nodes be judged again when other resources are provided by device classes."""
+        if self.device_classes.resources != known:
+            for row in range(self.columns.size):
+                self.columns.node_changes.note(row)
 
     def _protect(self, namespace: str) -> None:
         """Find out anew which budgets protect the pods of a namespace."""

@@ -7,105 +7,42 @@ re-activated stand behind equal ones that waited longer.
 A woken pod goes to the active queue when its back-off is over, else to the back-off queue; when
 nothing is active, the next pod in back-off is taken early, unless its last failure was an error.
 
-Source: kube-scheduler v1.36.3 backend/queue.PriorityQueue. Differs: one attempt is one call, so
-no event can happen between the pop and the verdict and none has to be kept in flight; pods that
-wait are grouped by class and rejecting plugins, and each group is judged once per event.
+Source: kube-scheduler v1.36.3 backend/queue.PriorityQueue. Differs: unless extenders are asked, one
+attempt is one call, so no event can happen between the pop and the verdict and none has to be kept
+in flight; where they are, the verdict is about the cluster at its own time, and only what extenders
+said can be outdated by an event meanwhile. Pods that wait are grouped by class and rejecting
+plugins, and each group is judged once per event.
 """
 
 import heapq
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
 
 from scheduler.model.objects import Pod
 from scheduler.model.times import Seconds
 from scheduler.state.backoff import Backoff
-from scheduler.state.transitions import Move, Phase, after
+from scheduler.state.queued_pod import QueuedPod
+from scheduler.state.transitions import Move, Phase
 
-__all__ = ["Gate", "Judge", "QueuedPod", "SchedulingQueue"]
+__all__ = ["EXTENDER", "Gate", "Judge", "QueuedPod", "SchedulingQueue"]
+
+#: What stands for all extenders where plugins are named.
+#: Source: kube-scheduler v1.36.3 framework.ExtenderName.
+EXTENDER: Final = "Extender"
 
 #: Tells whether a pod must be kept out of the queue: the name of the plugin, or `None`.
 Gate = Callable[[Pod], str | None]
-#: Tells whether an event can help a pod that these plugins rejected.
-Judge = Callable[[Pod, frozenset[str]], bool]
+#: Names the plugin that says an event can help a pod that these plugins rejected; empty when none.
+Judge = Callable[[Pod, frozenset[str]], str]
 
 #: How long a pod may wait for an event before it is tried anyway, and how often that is looked at.
 _LONGEST_WAIT: Final = 300.0
 _FLUSH_EVERY: Final = 30.0
-_STORY: Final = 16
+
+_BY_EXTENDERS: Final = frozenset({EXTENDER})
 
 Group = tuple[frozenset[str], bytes]
-
-
-class QueuedPod:
-    """A pod of ours that is not on a node, and what happened to it so far."""
-
-    __slots__ = (
-        "attempts",
-        "errors",
-        "expiry",
-        "failures",
-        "first_active",
-        "flushed",
-        "key",
-        "phase",
-        "pod",
-        "rejectors",
-        "sequence",
-        "story",
-        "timestamp",
-        "told",
-        "version",
-        "woken",
-    )
-
-    def __init__(self, pod: Pod, key: bytes, now: Seconds, sequence: int) -> None:
-        self.pod = pod
-        #: The class: pods of one are judged alike by every event but their own changes.
-        self.key = key
-        self.phase = Phase.NEW
-        #: When it last entered the queue, or last failed.
-        self.timestamp = now
-        #: Order of arrival, the last criterion of the order.
-        self.sequence = sequence
-        self.attempts = 0
-        #: When it first became active; `None` while it never was.
-        self.first_active: Seconds | None = None
-        #: Verdicts in all, and errors in a row; they decide the back-off.
-        self.failures = 0
-        self.errors = 0
-        self.expiry: Seconds = 0.0
-        #: Plugins whose verdict the last attempt failed on; empty after an error.
-        self.rejectors: frozenset[str] = frozenset()
-        #: Reason and message of the condition that its status carries, or soon will.
-        self.told: tuple[str, str] | None = _told(pod)
-        #: Whether something happened that could help while its preemption was carried out.
-        self.woken = False
-        #: Whether it was last released by the periodic flush.
-        self.flushed = False
-        #: Heap entries of older versions are void.
-        self.version = 0
-        self.story: deque[tuple[Seconds, Phase]] = deque(maxlen=_STORY)
-
-    @property
-    def uid(self) -> str:
-        """The uid of the pod."""
-        return self.pod.uid
-
-    def note_active(self, now: Seconds) -> None:
-        """Note when the pod first had its turn in sight."""
-        if self.first_active is None:
-            self.first_active = now
-
-    def move(self, move: Move, now: Seconds) -> None:
-        """Go to the next phase.
-
-        Raises:
-            IllegalTransitionError: The table of transitions does not have the move.
-        """
-        self.phase = after(self.phase, move, f"{self.pod.key} {list(self.story)}")
-        self.version += 1
-        self.story.append((now, self.phase))
 
 
 Entry = tuple[float, float, float, int, int, QueuedPod]
@@ -123,10 +60,13 @@ class SchedulingQueue:
         self._erring: list[Entry] = []
         self._parked: dict[Group, dict[str, QueuedPod]] = {}
         self._held: dict[str, QueuedPod] = {}
+        self._asking: dict[str, QueuedPod] = {}
         self._sequence = 0
         self._next_flush: Seconds | None = None
         #: Pods that entered a queue, by queue and by what moved them; only ever counted up.
         self.incoming: Final[Counter[tuple[str, str]]] = Counter()
+        #: Pods that were woken for nothing, by the plugin that saw hope and by event.
+        self.wasted: Final[Counter[tuple[str, str]]] = Counter()
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -152,6 +92,7 @@ class SchedulingQueue:
         if queued is not None:
             self._unpark(queued)
             self._held.pop(uid, None)
+            self._asking.pop(uid, None)
             queued.move(Move.DROP, now)
         return queued
 
@@ -169,8 +110,8 @@ class SchedulingQueue:
         if queued.phase is Phase.GATED:
             if self._gate(pod) is None:
                 self._enter(queued, now, event, delay=False)
-        elif judge(pod, queued.rejectors):
-            self.wake_one(queued, now, event)
+        elif plugin := judge(pod, queued.rejectors):
+            self.wake_one(queued, now, event, plugin)
 
     def pop(self, now: Seconds) -> QueuedPod | None:
         """Take the next pod for an attempt; `None` when there is none."""
@@ -189,9 +130,24 @@ class SchedulingQueue:
         queued.woken = False
         return queued
 
+    def ask(self, queued: QueuedPod, now: Seconds) -> None:
+        """Keep a pod aside while extenders are asked about it."""
+        queued.move(Move.ASK, now)
+        self._asking[queued.uid] = queued
+
+    def resume(self, queued: QueuedPod, now: Seconds) -> None:
+        """Go on with the attempt of a pod that extenders were asked about."""
+        del self._asking[queued.uid]
+        queued.move(Move.RESUME, now)
+
     def reject(self, queued: QueuedPod, rejectors: frozenset[str], now: Seconds) -> None:
         """Park a pod that was found unschedulable until something can help it."""
+        if queued.woken_by is not None and rejectors == queued.rejectors:
+            self.wasted[queued.woken_by] += 1
         self._failed(queued, rejectors, now)
+        if queued.woken and EXTENDER in rejectors:
+            self._enter(queued, now, "ScheduleAttemptFailure", delay=True)
+            return
         queued.move(Move.PARK, now)
         self._park(queued)
         self.incoming["unschedulable", "ScheduleAttemptFailure"] += 1
@@ -199,6 +155,7 @@ class SchedulingQueue:
     def hold(self, queued: QueuedPod, rejectors: frozenset[str], now: Seconds) -> None:
         """Keep a preemptor aside while its preemption is carried out."""
         self._failed(queued, rejectors, now)
+        queued.woken = queued.woken and EXTENDER in rejectors
         queued.move(Move.HOLD, now)
         self._held[queued.uid] = queued
         self.incoming["gated", "ScheduleAttemptFailure"] += 1
@@ -240,20 +197,23 @@ class SchedulingQueue:
         woken = 0
         for (rejectors, _), pods in list(self._parked.items()):
             first = next(iter(pods.values()))
-            if judge(first.pod, rejectors):
+            if plugin := judge(first.pod, rejectors):
                 woken += len(pods)
                 for queued in list(pods.values()):
-                    self.wake_one(queued, now, event)
+                    self.wake_one(queued, now, event, plugin)
         for queued in self._held.values():
-            queued.woken = queued.woken or judge(queued.pod, queued.rejectors)
+            queued.woken = queued.woken or bool(judge(queued.pod, queued.rejectors))
+        for queued in self._asking.values():
+            queued.woken = queued.woken or bool(judge(queued.pod, _BY_EXTENDERS))
         return woken
 
-    def wake_one(self, queued: QueuedPod, now: Seconds, event: str) -> None:
-        """Wake one pod, if it is waiting for something."""
+    def wake_one(self, queued: QueuedPod, now: Seconds, event: str, plugin: str = "") -> None:
+        """Wake one pod, if it is waiting for something; `plugin` is the one that saw hope."""
         if queued.phase is Phase.UNSCHEDULABLE:
+            queued.woken_by = (plugin, event) if plugin else None
             self._unpark(queued)
             self._enter(queued, now, event, delay=True)
-        elif queued.phase is Phase.PREEMPTING:
+        elif queued.phase in (Phase.PREEMPTING, Phase.ASKING):
             queued.woken = True
 
     def flush(self, now: Seconds) -> None:
@@ -312,6 +272,7 @@ class SchedulingQueue:
 
     def _failed(self, queued: QueuedPod, rejectors: frozenset[str], now: Seconds) -> None:
         queued.rejectors = rejectors
+        queued.woken_by = None
         if rejectors:
             queued.failures += 1
             queued.errors = 0
@@ -377,13 +338,7 @@ class SchedulingQueue:
             assert (uid in parked) == (queued.phase is Phase.UNSCHEDULABLE)
             waiting = queued.phase in (Phase.ACTIVE, Phase.BACKOFF)
             assert (uid in queued_uids) == waiting
-
-
-def _told(pod: Pod) -> tuple[str, str] | None:
-    condition = pod.condition("PodScheduled")
-    if condition is None or condition.status != "False":
-        return None
-    return condition.reason, condition.message
+            assert (uid in self._asking) == (queued.phase is Phase.ASKING)
 
 
 def _entry(queued: QueuedPod, moment: Seconds) -> Entry:

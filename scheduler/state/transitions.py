@@ -23,6 +23,8 @@ class Phase(StrEnum):
     UNSCHEDULABLE = "unschedulable"
     #: Is the pod of the attempt that runs.
     DECIDING = "deciding"
+    #: Its attempt waits for the answers of extenders, and goes on with them.
+    ASKING = "asking"
     #: Its preemption is being carried out; nothing may be decided for it meanwhile.
     PREEMPTING = "preempting"
     #: Is assumed on a node and being bound.
@@ -41,6 +43,8 @@ class Move(StrEnum):
     POP = "pop"
     ASSUME = "assume"
     HOLD = "hold"
+    ASK = "ask"
+    RESUME = "resume"
     DROP = "drop"
 
 
@@ -69,6 +73,9 @@ TABLE: Final[dict[tuple[Phase, Move], Phase]] = {
     (Phase.DECIDING, Move.HOLD): Phase.PREEMPTING,
     (Phase.DECIDING, Move.ASSUME): Phase.BINDING,
     (Phase.DECIDING, Move.DROP): Phase.GONE,
+    (Phase.DECIDING, Move.ASK): Phase.ASKING,
+    (Phase.ASKING, Move.RESUME): Phase.DECIDING,
+    (Phase.ASKING, Move.DROP): Phase.GONE,
     (Phase.PREEMPTING, Move.PARK): Phase.UNSCHEDULABLE,
     (Phase.PREEMPTING, Move.DELAY): Phase.BACKOFF,
     (Phase.PREEMPTING, Move.ADMIT): Phase.ACTIVE,

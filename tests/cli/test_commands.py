@@ -108,18 +108,17 @@ def test_plan_refuses_bad_input_in_one_line(
     assert want in complaint
 
 
-@pytest.mark.parametrize("command", ["plan", "run"])
-def test_extenders_are_refused_rather_than_ignored(
-    command: str, cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_certificates_of_an_extender_that_cannot_be_used_are_one_clear_line(
+    cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     config = tmp_path / "config.yaml"
-    config.write_text(f"{CONFIG}extenders: [{{urlPrefix: http://localhost, filterVerb: filter}}]\n")
-    arguments = {"plan": ["-f", cluster], "run": []}[command]
+    config.write_text(f"{CONFIG}extenders: [{{tlsConfig: {{caFile: /nowhere}}}}]\n")
 
-    code = main([command, *arguments, "--config", str(config)])
+    code = main(["plan", "-f", cluster, "--config", str(config)])
 
     assert code == 2
-    assert "extenders: not called" in capsys.readouterr().err
+    want = f"{config}: extenders[0].tlsConfig: No such file or directory\n"
+    assert capsys.readouterr().err == want
 
 
 def test_run_writes_the_effective_configuration(tmp_path: Path):

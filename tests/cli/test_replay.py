@@ -8,8 +8,11 @@ from scheduler.cli.main import main
 from scheduler.config import load
 from scheduler.core.machine import Machine
 from scheduler.model import wire
-from scheduler.model.effects import Bind, Evict, PodRef
+from scheduler.model.answers import Filtered, NoAnswer, Preempted, Scored, VictimUids
+from scheduler.model.decisions import Attempt, Failed, Placed
+from scheduler.model.effects import Ask, Bind, Effect, Evict, PodRef, Question, Verb
 from scheduler.model.events import (
+    Answered,
     EffectDone,
     EffectFailed,
     Event,
@@ -31,6 +34,12 @@ from scheduler.model.objects import (
 from scheduler.observe.capture import Capture
 from scheduler.plugins import registry
 from scheduler.state.backoff import Backoff
+
+EXTENDER = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+extenders: [{urlPrefix: http://nobody.example, filterVerb: filter}]
+"""
 
 
 def node(name: str) -> Node:
@@ -97,6 +106,42 @@ def test_a_decision_that_differs_is_shown(capture: Path, capsys: pytest.CaptureF
     assert shown.endswith("2 decisions, 1 different\n")
 
 
+def test_answers_of_extenders_are_part_of_a_capture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    config, path = tmp_path / "config.yaml", tmp_path / "capture"
+    config.write_text(EXTENDER)
+    machine = Machine(registry.profiles(load.read(config)), Backoff())
+    with path.open("wb") as file:
+        kept = Capture(file)
+
+        def observe(event: Event, now: float) -> tuple[Effect, ...]:
+            kept.event(event, now)
+            return machine.observe(event, now).effects
+
+        def step(now: float) -> Attempt:
+            attempt = machine.step(now)
+            assert attempt is not None
+            kept.decision(attempt, now)
+            return attempt
+
+        observe(NodeObserved(node("n1")), 1.0)
+        observe(NodeObserved(node("n2")), 1.0)
+        observe(PodObserved(pod("slow")), 2.0)
+        observe(PodObserved(pod("late")), 2.0)
+        asked = [effect for _ in range(2) for effect in step(3.0).effects]
+        answers = [Filtered(("n2",), {"n1": "no"}), NoAnswer("broken")]
+        for effect, answer in zip(asked, answers, strict=True):
+            assert isinstance(effect, Ask)
+            observe(Answered(effect.pod, effect.number, (answer,)), 4.0)
+        decisions = [step(5.0).decision for _ in range(2)]
+
+    code = main(["replay", str(path), "--config", str(config)])
+
+    assert decisions == [Placed("n2"), Failed("broken")]
+    assert (code, capsys.readouterr().out) == (0, "4 decisions, 0 different\n")
+
+
 def test_a_line_that_is_no_event_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     path = tmp_path / "capture"
     path.write_text('{"at": 1, "kind": "Nonsense", "value": {}}\n')
@@ -116,6 +161,20 @@ def test_a_line_that_is_no_event_is_named(tmp_path: Path, capsys: pytest.Capture
         EffectFailed(
             Evict(PodRef("d", "v", "v"), "n1", PodRef("d", "p", "p"), "ours", 3),
             Failure(FailureKind.FORBIDDEN, "no"),
+        ),
+        EffectFailed(
+            Ask(PodRef("d", "p", "p"), 3, "7", (Question(0, Verb.FILTER, ("n1",)),)),
+            Failure(FailureKind.GONE, "no"),
+        ),
+        Answered(
+            PodRef("d", "p", "p"),
+            3,
+            (
+                Filtered(("n1",), {"n2": "no"}, {"n3": "never"}),
+                Scored((("n1", 3),)),
+                Preempted((VictimUids("n1", ("v",), 1),)),
+                NoAnswer("broken"),
+            ),
         ),
     ],
     ids=lambda event: type(event).__name__,

@@ -19,7 +19,7 @@ def on_nodes(answer: bool = True) -> Wake:
     return Wake(Resource.NODE, Action.ADD, lambda *_: answer)
 
 
-def helps(found: Waker, *rejectors: str) -> bool:
+def helps(found: Waker, *rejectors: str) -> str:
     return found.judge(ADDED, None, None)(P, frozenset(rejectors))
 
 
@@ -35,7 +35,7 @@ def test_other_plugins_are_not_asked():
 def test_one_plugin_that_sees_hope_is_enough():
     found = waker(("A", on_nodes(answer=False)), ("B", on_nodes()))
 
-    assert helps(found, "A", "B")
+    assert helps(found, "A", "B") == "B"
 
 
 def test_a_plugin_may_listen_twice():

@@ -69,6 +69,25 @@ def test_once_ends_by_itself(once: str, want: bool):
     assert ("deploy.demo --once" in make("run", f"ONCE={once}")) == want
 
 
+@pytest.mark.parametrize(
+    ("arguments", "want"),
+    [
+        ([], "-m tests.oracle --seeds 0:2000 \n"),
+        (["SEEDS=7:9"], "-m tests.oracle --seeds 7:9 \n"),
+        (["FAMILIES=odd,ties"], "-m tests.oracle --seeds 0:2000 --families odd,ties\n"),
+    ],
+    ids=["nothing", "seeds", "families"],
+)
+def test_fidelity_compares_what_is_asked_for(arguments: list[str], want: str):
+    assert want in make("fidelity", *arguments)
+
+
+def test_what_all_tests_need_is_built_before_them():
+    commands = make("test")
+
+    assert commands.index("deploy.local build scheduler-oracle") < commands.index("-m pytest")
+
+
 def test_every_target_is_explained_by_help():
     targets = re.findall(r"^\.PHONY: (\S+)$", TEXT, re.MULTILINE)
     explained = re.findall(r"^([a-z-]+):.*## \S", TEXT, re.MULTILINE)

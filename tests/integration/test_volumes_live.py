@@ -131,8 +131,8 @@ def test_the_volume_of_one_pod_is_not_given_to_the_next(scene, scheduler, storag
     storage.claim("two", local)
 
     scene.create(using("a", "one"), using("b", "two"))
-    scene.wait_bound("a")
-    scene.wait_rejected("b", "didn't find available persistent volumes to bind")
+    (waiting,) = scene.wait_bound_count(1)
+    scene.wait_rejected(waiting, "didn't find available persistent volumes to bind")
     storage.volume("w", local, node)
 
     assert scene.wait_running("a", "b") == {"a": node, "b": node}

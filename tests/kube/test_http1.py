@@ -290,7 +290,7 @@ async def test_a_stream_that_is_silent_is_given_up(server: Server, http: Http1):
     wait = asyncio.Event()
     server.script = [[ENDLESS, wait], [wait]]
 
-    stream = await http.stream("/", {}, 0.01)
+    stream = await http.stream("/", {}, 1)
     with pytest.raises(Unreachable, match="silent for too long"):
         await stream.read()
     stream.close()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scheduler.kube.outbox import Job, Lane, Outbox, shares
 from scheduler.model.effects import (
     Announce,
+    Ask,
     Bind,
     ClearNomination,
     Effect,
@@ -97,6 +98,19 @@ def test_an_important_lane_finds_places_though_others_are_full():
     for number in range(100):
         outbox.add(bind(f"b{number}"))
     assert len(taken(outbox)) == 32
+
+
+def test_extenders_have_places_of_their_own():
+    outbox = Outbox(64)
+    for number in range(100):
+        outbox.add(Ask(ref(f"a{number}"), number, "1", ()))
+        outbox.add(Bind(ref(f"b{number}"), "n1", "s", 0))
+
+    assert len(taken(outbox)) == 64
+    for number in range(100):
+        outbox.add(bind(f"c{number}"))
+    assert len(taken(outbox)) == 48
+    assert outbox.waiting(Lane.EXTEND) == 136
 
 
 def test_for_one_pod_effects_go_in_the_order_in_which_they_came():

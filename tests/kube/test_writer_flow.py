@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 import numpy as np
 import pytest
 
-from scheduler.kube.client import Client
+from scheduler.kube.client import Client, Request
 from scheduler.kube.writer import Writer, WriterSettings
 from scheduler.model.effects import Announce, Bind, Effect, Evict, Nominate, PodRef, SetCondition
 from scheduler.model.events import EffectDone, EffectFailed, Event
@@ -82,7 +82,12 @@ async def test_an_outcome_is_never_told_before_submit_returns(
     await until(lambda: len(outcomes) == 3)
 
 
-async def test_bindings_overtake_what_waits(api: FakeApi, begin: Begin, outcomes: list[Event]):
+async def test_bindings_overtake_what_waits(
+    api: FakeApi, client: Client, begin: Begin, outcomes: list[Event]
+):
+    # With a connection for each place, so that nothing has to wait for one to be made.
+    look = Request("list", "pods", "GET", "/api/v1/pods")
+    await asyncio.gather(*(client.call(look) for _ in range(4)))
     writer = begin(places=4)
     others = [condition(add(api, f"c{number}")) for number in range(10)]
     first = bind(add(api, "b"))
@@ -140,7 +145,13 @@ async def test_no_more_than_the_allowed_number_is_on_its_way(
     await settle()
 
     assert writer.sent == len(api.requests) == 5
-    assert writer.waiting() == {"bind": 15, "preempt": 0, "condition": 0, "announce": 0}
+    assert writer.waiting() == {
+        "bind": 15,
+        "preempt": 0,
+        "condition": 0,
+        "announce": 0,
+        "extend": 0,
+    }
     assert outcomes == []
 
 

@@ -10,6 +10,7 @@ from scheduler.model.decisions import (
     Placed,
     Preempting,
     Unschedulable,
+    Waiting,
 )
 from scheduler.model.effects import Announce, Bind, Evict, Nominate, PodRef
 from scheduler.model.events import EffectDone, EffectFailed, Failure, FailureKind
@@ -163,6 +164,7 @@ def test_a_failed_binding_tells_why():
                 "pod_bound",
                 "victim_evicted",
                 "effect_done",
+                "extenders_asked",
             ],
             id="4: effects",
         ),
@@ -176,6 +178,7 @@ def test_verbosity_decides_what_is_told(verbosity, want):
     bench.log.bound(attempt(Placed("n1")), "n1", 0.1)
     bench.log.outcome(EffectDone(EVICT))
     bench.log.outcome(EffectDone(NOMINATE))
+    bench.log.attempt(attempt(Waiting((0,))))
 
     assert [event for _, event in bench.events] == want
 

@@ -13,7 +13,7 @@ from scheduler.model.decisions import (
     Unschedulable,
 )
 from scheduler.model.effects import Bind, Evict, Nominate, PodRef
-from scheduler.model.events import EffectDone, EffectFailed, Failure, FailureKind
+from scheduler.model.events import Answered, EffectDone, EffectFailed, Failure, FailureKind
 from scheduler.observe.catalogue import CATALOGUE
 from scheduler.observe.metrics import Metrics
 
@@ -140,6 +140,13 @@ def test_effects_count_by_how_they_ended(registry, metrics):
     assert value("scheduler_effects_total", {"effect": "Evict", "outcome": "gone"}) == 1
 
 
+def test_answered_questions_count_as_done(registry, metrics):
+    metrics.record_outcome(Answered(PodRef("shop", "web", "uid-1"), 1, ()))
+
+    labels = {"effect": "Ask", "outcome": "done"}
+    assert registry.get_sample_value("scheduler_effects_total", labels) == 1
+
+
 def test_the_shell_counts_what_it_reads_and_writes(registry, metrics):
     metrics.record_event("NodeAdd", 0.0003)
     metrics.record_request("POST", "10.0.0.1:6443", "201", 0.003)
@@ -180,8 +187,13 @@ def test_counters_that_the_core_keeps_are_read_too(registry, metrics):
         "scheduler_queue_incoming_pods_total", lambda: {("active", "AssignedPodDelete"): 9}
     )
 
+    metrics.provide("scheduler_wasted_wakeups_total", lambda: {("NodePorts", "NodeAdd"): 3})
+
+    value = registry.get_sample_value
     labels = {"queue": "active", "event": "AssignedPodDelete"}
-    assert registry.get_sample_value("scheduler_queue_incoming_pods_total", labels) == 9
+    assert value("scheduler_queue_incoming_pods_total", labels) == 9
+    woken = {"plugin": "NodePorts", "event": "NodeAdd"}
+    assert value("scheduler_wasted_wakeups_total", woken) == 3
 
 
 def test_what_is_read_must_have_the_labels_of_the_catalogue(metrics):

@@ -18,7 +18,7 @@ from tests.oracle.compare import compare
 from tests.oracle.upstream import Upstream
 from tests.oracle.verdicts import Answer, Attempt
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.cluster, pytest.mark.fidelity, pytest.mark.timeout(600)]
 
 PER_FAMILY = 20
 

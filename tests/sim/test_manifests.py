@@ -67,12 +67,16 @@ def test_json_is_read(written):
 def test_every_kind_that_a_rule_reads_is_read(written):
     text = (
         "{apiVersion: v1, kind: Namespace, metadata: {name: team}}\n---\n"
-        "{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: b}}\n"
+        "{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: b}}\n---\n"
+        "{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: gpus},"
+        " spec: {extendedResourceName: example.com/gpu}}\n"
     )
 
-    found = names(manifests.read([written(text)]))
+    found = manifests.read([written(text)])
 
-    assert (found["namespaces"], found["budgets"]) == (["team"], ["b"])
+    assert (names(found)["namespaces"], names(found)["budgets"]) == (["team"], ["b"])
+    (gpus,) = found.device_classes
+    assert gpus.spec.extended_resource_name == "example.com/gpu"
 
 
 @pytest.mark.parametrize(
@@ -95,6 +99,20 @@ def test_standard_input_is_read(monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO(POD))
 
     assert names(manifests.read(["-"]))["pods"] == ["p"]
+
+
+def test_objects_in_memory_are_read_as_those_in_files():
+    pods = [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}} for name in "ab"]
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": None}}
+
+    found = manifests.typed([{"kind": "PodList", "items": pods}, node])
+
+    assert names(found) == {"pods": ["a", "b"], "nodes": ["n"], "namespaces": [], "budgets": []}
+
+
+def test_a_problem_in_memory_is_told_with_its_place():
+    with pytest.raises(ManifestError, match=r"^objects\[1\]: not a Kubernetes object"):
+        manifests.typed([{"kind": "Service", "metadata": {"name": "s"}}, {}])
 
 
 def test_a_pod_gets_the_namespace_and_the_uid_that_it_lacks(written):

@@ -2,7 +2,15 @@
 
 from scheduler.config import load
 from scheduler.model.decisions import Attempt, Gated, Placed, Preempting, Unschedulable
-from scheduler.model.objects import LocalObject, Node, Pod, PodDisruptionBudget
+from scheduler.model.objects import (
+    DeviceClass,
+    DeviceClassSpec,
+    LocalObject,
+    Node,
+    ObjectMeta,
+    Pod,
+    PodDisruptionBudget,
+)
 from scheduler.plugins import registry
 from scheduler.sim.manifests import Manifests
 from scheduler.sim.plan import Options, Planner
@@ -19,6 +27,7 @@ def planner(*objects, options: Options | None = None, config: str = "") -> Plann
         Node: found.nodes,
         PodDisruptionBudget: found.budgets,
         LocalObject: found.namespaces,
+        DeviceClass: found.device_classes,
     }
     for each in objects:
         built = each.build() if hasattr(each, "build") else each
@@ -150,6 +159,14 @@ def test_a_scheduler_name_narrows_the_pods():
     )
 
     assert [each.pod.name for each in plan.attempts()] == ["mine"]
+
+
+def test_device_classes_count():
+    named = DeviceClass(ObjectMeta(name="gpus"), DeviceClassSpec("example.com/gpu"))
+
+    (attempt,) = planner(node("n1"), named, pod("p").requests({"example.com/gpu": "1"})).attempts()
+
+    assert attempt.plugins == ("DynamicResources",)
 
 
 def test_an_explanation_is_given_when_asked_for():

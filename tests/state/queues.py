@@ -18,21 +18,21 @@ def gate(waiting: Pod) -> str | None:
     return "SchedulingGates" if waiting.spec.scheduling_gates else None
 
 
-def everybody(_pod: Pod, _rejectors: frozenset[str]) -> bool:
+def everybody(_pod: Pod, rejectors: frozenset[str]) -> str:
     """Judge that an event helps every pod."""
-    return True
+    return min(rejectors, default="*")
 
 
-def nobody(_pod: Pod, _rejectors: frozenset[str]) -> bool:
+def nobody(_pod: Pod, _rejectors: frozenset[str]) -> str:
     """Judge that an event helps no pod."""
-    return False
+    return ""
 
 
 def only(*names: str) -> Judge:
     """Judge that an event helps these pods only."""
 
-    def judge(waiting: Pod, _rejectors: frozenset[str]) -> bool:
-        return waiting.metadata.name in names
+    def judge(waiting: Pod, rejectors: frozenset[str]) -> str:
+        return everybody(waiting, rejectors) if waiting.metadata.name in names else ""
 
     return judge
 

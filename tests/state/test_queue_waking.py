@@ -43,7 +43,9 @@ def test_an_event_is_judged_by_the_plugins_that_rejected(queue):
     queue.rejected("fit", FIT)
     queue.rejected("ports", PORTS)
 
-    queue.real.wake(lambda _, rejectors: rejectors == PORTS, LATER, "AssignedPodDelete")
+    queue.real.wake(
+        lambda _, rejectors: "NodePorts" if rejectors == PORTS else "", LATER, "AssignedPodDelete"
+    )
 
     assert queue.phases(["fit", "ports"]) == [Phase.UNSCHEDULABLE, Phase.ACTIVE]
 
@@ -55,7 +57,7 @@ def test_pods_of_one_class_and_one_verdict_are_judged_once(queue):
 
     def judge(waiting, rejectors):
         asked.append(waiting.metadata.name)
-        return True
+        return "NodeResourcesFit"
 
     assert queue.real.wake(judge, LATER, "NodeAdd") == 3
     assert len(asked) == 1
@@ -66,7 +68,11 @@ def test_pods_of_one_class_and_different_verdicts_are_judged_apart(queue):
     queue.rejected("a", FIT, key=b"class")
     queue.rejected("b", PORTS, key=b"class")
 
-    assert queue.real.wake(lambda _, rejectors: rejectors == FIT, LATER, "NodeAdd") == 1
+    helped = queue.real.wake(
+        lambda _, rejectors: "NodeResourcesFit" if rejectors == FIT else "", LATER, "NodeAdd"
+    )
+
+    assert helped == 1
     assert queue.phases("ab") == [Phase.ACTIVE, Phase.UNSCHEDULABLE]
 
 
@@ -106,7 +112,9 @@ def test_an_own_change_that_does_not_help_is_taken_over(queue):
     queue.update(pod("p").label("a", "b"), nobody, LATER)
     assert queue.phase("p") is Phase.UNSCHEDULABLE
 
-    queue.real.wake(lambda waiting, _: waiting.metadata.labels == {"a": "b"}, LATER, "NodeAdd")
+    queue.real.wake(
+        lambda waiting, _: "Any" if waiting.metadata.labels == {"a": "b"} else "", LATER, "NodeAdd"
+    )
     assert queue.phase("p") is Phase.ACTIVE
 
 
@@ -340,3 +348,72 @@ def test_a_pod_whose_binding_failed_backs_off(queue):
 
     assert queue.phase("p") is Phase.BACKOFF
     assert not queue.real.ready()
+
+
+# Wake-ups for nothing
+
+
+def test_a_pod_that_the_same_plugins_reject_again_was_woken_for_nothing(queue):
+    queue.rejected("p", FIT)
+    queue.real.wake(everybody, LATER, "NodeAdd")
+
+    queue.real.reject(queue.pop(LATER), FIT, LATER)
+
+    assert queue.real.wasted == {("NodeResourcesFit", "NodeAdd"): 1}
+
+
+def test_a_pod_is_counted_each_time_that_it_was_woken_for_nothing(queue):
+    queue.rejected("p", FIT)
+    for now in (LATER, LATER + 60):
+        queue.real.wake(everybody, now, "NodeAdd")
+        queue.real.reject(queue.pop(now), FIT, now)
+
+    assert queue.real.wasted.total() == 2
+
+
+def test_the_event_that_woke_a_pod_first_is_counted(queue):
+    queue.rejected("p", FIT)
+    queue.real.wake(everybody, T0, "NodeAdd")
+    queue.real.wake(everybody, T0, "AssignedPodDelete")
+
+    queue.real.reject(queue.pop(LATER), FIT, LATER)
+
+    assert list(queue.real.wasted) == [("NodeResourcesFit", "NodeAdd")]
+
+
+def test_its_own_change_may_wake_a_pod_for_nothing(queue):
+    queue.rejected("p", FIT)
+    queue.update(pod("p").label("a"), everybody, LATER)
+
+    queue.real.reject(queue.pop(LATER), FIT, LATER)
+
+    assert list(queue.real.wasted) == [("NodeResourcesFit", "UnschedulablePodUpdate")]
+
+
+@pytest.mark.parametrize("ending", ["other plugins", "an error", "a preemption", "a node"])
+def test_a_wake_up_that_changed_something_was_not_for_nothing(queue, ending):
+    queue.rejected("p", FIT)
+    queue.real.wake(everybody, LATER, "NodeAdd")
+    woken = queue.pop(LATER)
+
+    match ending:
+        case "other plugins":
+            queue.real.reject(woken, PORTS, LATER)
+        case "an error":
+            queue.real.retry(woken, LATER)
+        case "a preemption":
+            queue.real.hold(woken, FIT, LATER)
+        case "a node":
+            queue.real.assumed(woken, LATER)
+
+    assert not queue.real.wasted
+
+
+def test_a_pod_that_no_event_woke_was_not_woken_for_nothing(queue):
+    queue.rejected("p", FIT)
+    queue.real.flush(T0)
+    queue.real.flush(T0 + 400)
+
+    queue.real.reject(queue.pop(T0 + 400), FIT, T0 + 400)
+
+    assert not queue.real.wasted

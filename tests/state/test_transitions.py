@@ -15,8 +15,9 @@ LEGAL = {
     "unschedulable": "admit:active delay:backoff gate:gated drop:gone",
     "deciding": (
         "admit:active gate:gated park:unschedulable delay:backoff hold:preempting assume:binding "
-        "drop:gone"
+        "ask:asking drop:gone"
     ),
+    "asking": "resume:deciding drop:gone",
     "preempting": "park:unschedulable delay:backoff admit:active gate:gated drop:gone",
     "binding": "delay:backoff admit:active gate:gated drop:gone",
     "gone": "",

@@ -5,7 +5,8 @@
 
 Effects are carried out at once and come back as outcomes, and every change is observed at once,
 unless a test says otherwise: `hold` keeps effects of a kind until they are `done` or `fail`,
-`lag` keeps the news back until `catch_up`. After every call the machine checks its invariants.
+`lag` keeps the news back until `catch_up`. Extenders answer at once by `extender`, or are held like
+any effect until `answer`. After every call the machine checks its invariants.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,20 +21,25 @@ from scheduler.core.context import Bound
 from scheduler.core.machine import Machine
 from scheduler.framework.profile import Profile
 from scheduler.model import times
-from scheduler.model.decisions import Attempt, Decision
+from scheduler.model.answers import Answer, NoAnswer
+from scheduler.model.decisions import Attempt, Decision, Waiting
 from scheduler.model.effects import (
     Announce,
+    Ask,
     Bind,
     ClearNomination,
     Effect,
     Evict,
     Nominate,
     PodRef,
+    Question,
     SetCondition,
 )
 from scheduler.model.events import (
+    Answered,
     BudgetGone,
     BudgetObserved,
+    DeviceClassObserved,
     EffectDone,
     EffectFailed,
     Event,
@@ -45,7 +51,14 @@ from scheduler.model.events import (
     PodGone,
     PodObserved,
 )
-from scheduler.model.objects import Condition, LocalObject, Node, Pod, PodDisruptionBudget
+from scheduler.model.objects import (
+    Condition,
+    DeviceClass,
+    LocalObject,
+    Node,
+    Pod,
+    PodDisruptionBudget,
+)
 from scheduler.plugins import registry
 from scheduler.state.backoff import Backoff
 from scheduler.state.transitions import Phase
@@ -88,6 +101,8 @@ class Cluster:
         self.bound: list[Bound] = []
         #: Effects that wait for the test to say how they end.
         self.held: list[Effect] = []
+        #: What extenders answer.
+        self.extender: Callable[[Question], Answer] = lambda _: NoAnswer("nobody is there")
         #: Why the last observed object was ignored.
         self.refused = ""
         self._holding: tuple[type[Effect], ...] = ()
@@ -123,6 +138,10 @@ class Cluster:
     @_take.register
     def _(self, thing: PodDisruptionBudget) -> None:
         self._tell(BudgetObserved(thing))
+
+    @_take.register
+    def _(self, thing: DeviceClass) -> None:
+        self._tell(DeviceClassObserved(thing))
 
     @_take.register
     def _(self, thing: LocalObject) -> None:
@@ -167,7 +186,7 @@ class Cluster:
         self.add(wanted)
         uid = (wanted.build() if hasattr(wanted, "build") else wanted).uid
         while (attempt := self.step()) is not None:
-            if attempt.pod.uid == uid:
+            if attempt.pod.uid == uid and not isinstance(attempt.decision, Waiting):
                 return attempt.decision
         raise AssertionError("the pod had no turn")
 
@@ -205,6 +224,13 @@ class Cluster:
         """Let a held effect fail, the oldest if none is named."""
         self.observe(EffectFailed(self._released(effect), failure(kind)))
 
+    def answer(self, *answers: Answer, ask: Ask | None = None) -> None:
+        """Answer a held question, the oldest if none is named; by `extender` without answers."""
+        effect = self._released(ask)
+        assert isinstance(effect, Ask)
+        said = answers or tuple(map(self.extender, effect.questions))
+        self.observe(Answered(effect.pod, effect.number, said))
+
     def _released(self, effect: Effect | None) -> Effect:
         chosen = self.held[0] if effect is None else effect
         self.held.remove(chosen)
@@ -239,6 +265,9 @@ class Cluster:
         for effect in effects:
             if isinstance(effect, self._holding):
                 self.held.append(effect)
+            elif isinstance(effect, Ask):
+                answers = tuple(map(self.extender, effect.questions))
+                self.observe(Answered(effect.pod, effect.number, answers))
             else:
                 self._happen(effect)
                 self.observe(EffectDone(effect))

@@ -8,20 +8,21 @@ a hash of the preemptor's uid with the node's name decides.
 Axes: V pods that could go, C candidate rows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from scheduler.core import select
-from scheduler.core.preemption.outlook import Criteria
+from scheduler.core.preemption.outlook import SHIFT, Criteria
 from scheduler.core.preemption.victims import dry_run
 from scheduler.framework.plugin import Predicate
+from scheduler.model import times
 from scheduler.model.objects import Pod
 from scheduler.state.arrays import Codes, Rows
 from scheduler.state.cluster import Cluster
 
-__all__ = ["Candidate", "best", "candidate"]
+__all__ = ["Candidate", "best", "candidates", "one_of"]
 
 
 class Candidate(NamedTuple):
@@ -50,18 +51,56 @@ def best(rows: Rows, codes: Codes, criteria: Criteria, uid: str, cluster: Cluste
     for key in criteria:
         of_left = key[left]
         left = left[of_left == of_left.min()]
-    tied = rows[left]
+    return _among(rows[left], uid, cluster)
+
+
+def candidates(
+    rows: Rows, pod: Pod, cluster: Cluster, predicates: Sequence[tuple[str, Predicate]]
+) -> list[Candidate]:
+    """Return who has to leave some nodes for a pod, by a dry run on them; (C,) candidate rows."""
+    found = []
+    for run in dry_run(pod, cluster, predicates, rows, no_victims=0):
+        for column, row in enumerate(run.rows.tolist()):
+            slots = run.slots[run.chosen[:, column], column].tolist()
+            victims = tuple(cluster.pods.pod(slot) for slot in slots)
+            found.append(Candidate(row, victims, int(np.count_nonzero(run.violating[:, column]))))
+    return found
+
+
+def one_of(found: Iterable[Candidate], uid: str, cluster: Cluster) -> Candidate | None:
+    """Return the best of some candidates whose victims need not be those of a dry run.
+
+    Args:
+        found: The candidates, each with a victim.
+        uid: The preemptor's.
+        cluster: Where the names of the nodes are.
+    """
+    keyed = [(_key(each), each) for each in found]
+    if not keyed:
+        return None
+    least = min(key for key, _ in keyed)
+    ties = {each.row: each for key, each in keyed if key == least}
+    return ties[_among(np.array(sorted(ties), dtype=np.int64), uid, cluster)]
+
+
+def _among(tied: Rows, uid: str, cluster: Cluster) -> int:
+    """Return one of some equally good rows: that of the nomination, if it is among them."""
     nominated = cluster.nominations.node(uid)
     row = None if nominated is None else cluster.columns.row(nominated)
-    return row if row in tied else select.among(tied, uid, cluster.columns)
+    if row is not None and row in tied:
+        return row
+    return select.among(tied, uid, cluster.columns)
 
 
-def candidate(
-    row: int, pod: Pod, cluster: Cluster, predicates: Sequence[tuple[str, Predicate]]
-) -> Candidate:
-    """Return who has to leave one node for a pod, by a dry run on that node alone."""
-    rows: Rows = np.array([row], dtype=np.int64)
-    (run,) = dry_run(pod, cluster, predicates, rows, no_victims=0)
-    slots = run.slots[run.chosen[:, 0], 0].tolist()
-    victims = tuple(cluster.pods.pod(slot) for slot in slots)
-    return Candidate(row, victims, int(np.count_nonzero(run.violating)))
+def _key(each: Candidate) -> tuple[float, ...]:
+    """Return by what a candidate compares; smaller is better.
+
+    Source: kube-scheduler v1.36.3 defaultpreemption.OrderedScoreFuncs: the first victim counts as
+    the most important one, except for the start.
+    """
+    priorities = [pod.priority for pod in each.victims]
+    highest = max(priorities)
+    starts = [times.parse(pod.status.start_time) for pod in each.victims if pod.priority == highest]
+    earliest = min(np.inf if start is None else start for start in starts)
+    total = sum(priority + SHIFT for priority in priorities)
+    return each.violations, priorities[0], total, len(priorities), -earliest

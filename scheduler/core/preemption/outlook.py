@@ -19,10 +19,10 @@ from scheduler.model.objects import Pod
 from scheduler.state.arrays import Bool, Codes, Float, Int, Rows, grown
 from scheduler.state.cluster import Cluster
 
-__all__ = ["Criteria", "Outlook"]
+__all__ = ["SHIFT", "Criteria", "Outlook"]
 
 #: Shifts priorities, which are 32-bit integers, so that none is negative in a sum.
-_SHIFT = 2**31
+SHIFT = 2**31
 
 
 class Criteria(NamedTuple):
@@ -136,7 +136,7 @@ def _criteria(run: DryRun, cluster: Cluster) -> Criteria:
     return Criteria(
         violations=np.count_nonzero(run.violating, axis=0),
         highest_priority=highest,
-        sum_of_priorities=np.where(chosen, priorities + _SHIFT, 0).sum(axis=0),
+        sum_of_priorities=np.where(chosen, priorities + SHIFT, 0).sum(axis=0),
         victims=np.count_nonzero(chosen, axis=0),
         age=-earliest,
     )

@@ -14,14 +14,14 @@ import numpy as np
 from scheduler.core import message
 from scheduler.core.preemption import choose
 from scheduler.core.preemption.choose import Candidate
-from scheduler.core.preemption.outlook import Outlook
+from scheduler.core.preemption.outlook import Criteria, Outlook
 from scheduler.framework.plugin import Predicate
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.objects import Pod
-from scheduler.state.arrays import Bool, Codes
+from scheduler.state.arrays import Bool, Codes, Rows
 from scheduler.state.cluster import Cluster
 
-__all__ = ["Refused", "plan"]
+__all__ = ["Refused", "candidates", "plan"]
 
 NO_VICTIMS: Final = Verdict(
     "DefaultPreemption", ("No preemption victims found for incoming pod",), resolvable=False
@@ -38,6 +38,8 @@ class Refused:
     message: str
     #: Whether a nomination that the pod has stays in force.
     keeps_nomination: bool
+    #: Whether it is an error, which no other post filter can cure.
+    failed: bool = False
 
 
 def plan(
@@ -58,15 +60,66 @@ def plan(
         verdicts: The table of the codes.
         outlook: What is known of its class.
     """
+    seen = _look(pod, cluster, predicates, codes, verdicts, outlook)
+    if isinstance(seen, Refused):
+        return seen
+    rows, found, criteria = seen
+    row = choose.best(rows, found, criteria, pod.uid, cluster)
+    if row is None:
+        return _none(rows, found, cluster, verdicts)
+    only: Rows = np.array([row], dtype=np.int64)
+    (candidate,) = choose.candidates(only, pod, cluster, predicates)
+    return candidate
+
+
+def candidates(
+    pod: Pod,
+    cluster: Cluster,
+    predicates: Sequence[tuple[str, Predicate]],
+    codes: Codes,
+    verdicts: Verdicts,
+    outlook: Outlook,
+) -> dict[str, Candidate] | Refused:
+    """Return all candidates by node, for others to choose among; for the arguments see `plan`."""
+    seen = _look(pod, cluster, predicates, codes, verdicts, outlook)
+    if isinstance(seen, Refused):
+        return seen
+    rows, found, criteria = seen
+    left = rows[(found == 0) & (criteria.victims > 0)]
+    if not left.shape[0]:
+        return _none(rows, found, cluster, verdicts)
+    names = cluster.columns.names
+    return {names[each.row]: each for each in choose.candidates(left, pod, cluster, predicates)}
+
+
+def _look(
+    pod: Pod,
+    cluster: Cluster,
+    predicates: Sequence[tuple[str, Predicate]],
+    codes: Codes,
+    verdicts: Verdicts,
+    outlook: Outlook,
+) -> tuple[Rows, Codes, Criteria] | Refused:
+    """Return the rows that evicting pods could help, (C,), and what it would mean on each."""
     resolvable = verdicts.resolvable(codes)
     refusal = _not_eligible(pod, cluster, resolvable)
     if refusal is not None:
         return Refused(refusal, keeps_nomination=True)
     rows = np.flatnonzero(resolvable)
-    found, criteria = outlook.look(pod, predicates, rows, verdicts.code(NO_VICTIMS))
-    row = choose.best(rows, found, criteria, pod.uid, cluster)
-    if row is not None:
-        return choose.candidate(row, pod, cluster, predicates)
+    return rows, *outlook.look(pod, predicates, rows, verdicts.code(NO_VICTIMS))
+
+
+def _none(rows: Rows, found: Codes, cluster: Cluster, verdicts: Verdicts) -> Refused:
+    """Return why there is no candidate.
+
+    Source: kube-scheduler v1.36.3 framework/preemption.DryRunPreemption: a node on which the pod
+    fits without a victim, because only an extender has rejected it, is an error.
+    """
+    if not found.all():
+        names = sorted(cluster.columns.names[row] for row in rows[found == 0].tolist())
+        errors = [f'expected at least one victim pod on node "{name}"' for name in names]
+        text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
+        return Refused(text, keeps_nomination=True, failed=True)
     reasons = message.counted(found, verdicts)
     nodes = cluster.columns.node_count
     rest = nodes - int(np.count_nonzero(found))

@@ -14,6 +14,7 @@ _SCORES = (
     "NodeResourcesFit", "NodeResourcesBalancedAllocation", "ImageLocality", "TaintToleration",
     "NodeAffinity", "PodTopologySpread", "InterPodAffinity",
 )  # fmt: skip
+_SPREADING = ("PodTopologySpread", "NodeResourcesFit")
 _FILTERS = ("NodePorts", "TaintToleration", "NodeUnschedulable", "NodeAffinity", "InterPodAffinity")
 
 
@@ -41,6 +42,10 @@ def _profile(dice: Dice, traits: Traits, nodes: list[str], name: str) -> Object:
         }
     if dice.chance(0.2):
         plugins["postFilter"] = {"disabled": [{"name": dice.pick(("DynamicResources", "*"))}]}
+    if dice.chance(0.2):
+        # What it says before any node is looked at still counts.
+        half = [name for name in (*_FILTERS, *_SPREADING) if name not in off]
+        plugins["filter"] = {"disabled": [{"name": name} for name in dice.some(half, 1, 2)]}
     if plugins:
         profile["plugins"] = plugins
     return profile

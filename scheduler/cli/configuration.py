@@ -1,0 +1,42 @@
+"""The configuration of a command, with the plugins that other packages of the environment bring."""
+
+from scheduler.config import load
+from scheduler.config.load import LeaderElectionFlags
+from scheduler.config.settings import Settings
+
+__all__ = ["packages", "read"]
+
+_NO_ELECTION = LeaderElectionFlags()
+
+
+def read(path: str, *, leader_election: LeaderElectionFlags = _NO_ELECTION) -> Settings:
+    """Return the settings in a file, judged by the plugins that it enables, too.
+
+    Raises:
+        OSError: The file cannot be read.
+        ConfigError: The file breaks rules, or a package of the environment does.
+    """
+    from scheduler.plugins import entry_points, registry
+
+    settings = load.read(
+        path,
+        extra_plugins=entry_points.points(entry_points.discover()),
+        leader_election=leader_election,
+    )
+    if any(map(entry_points.enabled, settings.profiles)):
+        # Only they themselves can tell what is wrong with their settings.
+        registry.profiles(settings)
+    return settings
+
+
+def packages(settings: Settings) -> dict[str, str]:
+    """Return the packages of the enabled plugins that are not of this project, by plugin.
+
+    Raises:
+        ConfigError: A package of the environment breaks rules.
+    """
+    from scheduler.plugins import entry_points
+
+    names = sorted(set().union(*map(entry_points.enabled, settings.profiles)))
+    found = entry_points.discover() if names else {}
+    return {name: found[name].package for name in names}

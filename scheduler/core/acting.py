@@ -1,0 +1,127 @@
+"""What follows from a decision: the pod is assumed, held, parked or tried again, and told so.
+
+Source: kube-scheduler v1.36.3 schedule_one.go handleSchedulingFailure, handleBindingCycleError.
+"""
+
+from scheduler.core import changes, telling
+from scheduler.core.attempt import Outcome
+from scheduler.core.context import Bound, Context, reference
+from scheduler.core.preempting import Preempting as PreemptionsUnderWay
+from scheduler.core.reserving import Reserving
+from scheduler.model.decisions import Decision, Failed, Placed, Preempting, Unschedulable
+from scheduler.model.effects import Bind
+from scheduler.model.events import Failure, FailureKind
+from scheduler.model.objects import Pod
+from scheduler.model.times import Seconds
+from scheduler.state.queue import QueuedPod
+
+__all__ = ["Acting"]
+
+
+class Acting:
+    """Acts on decisions."""
+
+    def __init__(
+        self, context: Context, preempting: PreemptionsUnderWay, reserving: Reserving
+    ) -> None:
+        self._context = context
+        self._cluster = context.cluster
+        self._queue = context.queue
+        self._preempting = preempting
+        self._reserving = reserving
+
+    def act(self, queued: QueuedPod, outcome: Outcome, error: str, now: Seconds) -> Decision:
+        """Carry out what an attempt has found; with an error, that nothing was found."""
+        pod = queued.pod
+        if error:
+            clear = self._give_back(queued, now)
+            self._queue.retry(queued, now)
+            self._tell_failure(queued, telling.SCHEDULER_ERROR, error, clear_nomination=clear)
+            return Failed(error)
+        if outcome.node is not None:
+            self._leave_other_claim(pod, outcome.node, now)
+            self._cluster.assume(pod, outcome.node)
+            self._queue.assumed(queued, now)
+            self._context.binding[pod.uid] = queued
+            self._reserving.placed(queued, outcome.node)
+            return Placed(outcome.node)
+        if outcome.candidate is not None:
+            self._leave_other_claim(pod, self._cluster.columns.names[outcome.candidate.row], now)
+            self._queue.hold(queued, outcome.rejectors, now)
+            telling.announce_failure(self._context, pod, outcome.message)
+            node = self._preempting.start(queued, outcome.candidate, outcome.message)
+            victims = tuple(reference(victim) for victim in outcome.candidate.victims)
+            return Preempting(node, victims, outcome.candidate.violations, outcome.message)
+        return self._give_up(queued, outcome, now)
+
+    def _give_up(self, queued: QueuedPod, outcome: Outcome, now: Seconds) -> Decision:
+        """Park a pod that fits nowhere."""
+        clear = not outcome.keeps_nomination and self._give_back(queued, now)
+        if outcome.rejectors:
+            self._queue.reject(queued, outcome.rejectors, now)
+        else:
+            self._queue.retry(queued, now)
+        text = outcome.message
+        self._tell_failure(queued, telling.UNSCHEDULABLE, text, clear_nomination=clear)
+        return Unschedulable(text)
+
+    def _give_back(self, queued: QueuedPod, now: Seconds) -> bool:
+        """Drop the claim of a pod; tell whether its status may still carry the nomination."""
+        claimed = self._cluster.nominations.get(queued.uid) is not None
+        self._context.withdraw(queued.uid, now)
+        return claimed or bool(queued.pod.status.nominated_node_name)
+
+    def _leave_other_claim(self, pod: Pod, node: str, now: Seconds) -> None:
+        """Let others use the room that a pod claimed on another node than the chosen one."""
+        claim = self._cluster.nominations.get(pod.uid)
+        if claim is not None and claim.node != node:
+            self._context.withdraw(pod.uid, now)
+
+    def _tell_failure(
+        self, queued: QueuedPod, reason: str, text: str, *, clear_nomination: bool
+    ) -> None:
+        telling.announce_failure(self._context, queued.pod, text)
+        telling.set_condition(
+            self._context, queued, reason, text, clear_nomination=clear_nomination
+        )
+
+    def bound(self, effect: Bind, now: Seconds) -> None:
+        """Let go of a pod that the API server has bound; the watch will confirm it."""
+        context, uid = self._context, effect.pod.uid
+        self._queue.drop(uid, now)
+        queued = context.binding.pop(uid, None)
+        if queued is None:
+            return
+        waited = now - (now if queued.first_active is None else queued.first_active)
+        context.bound.append(
+            Bound(
+                pod=effect.pod,
+                node=effect.node,
+                scheduler_name=effect.scheduler_name,
+                attempts=queued.attempts,
+                waited_seconds=waited,
+                flushed=queued.flushed,
+            )
+        )
+        telling.announce_scheduled(context, queued.pod, effect.node)
+
+    def not_bound(self, effect: Bind, failure: Failure, now: Seconds) -> None:
+        """Take a pod off the node that it could not be bound to, and try it again later."""
+        uid = effect.pod.uid
+        self._context.binding.pop(uid, None)
+        if not self._cluster.is_assumed(uid):
+            return
+        left = self._cluster.forget(uid)
+        self._context.wake(changes.POD_DELETED, left, None, now)
+        queued = self._queue.get(uid)
+        if queued is None:
+            return
+        if failure.kind is FailureKind.GONE or queued.pod.terminating:
+            self._queue.drop(uid, now)
+            return
+        error = failure.message
+        if effect.extender is None:
+            error = f'running Bind plugin "DefaultBinder": {error}'
+        self._queue.retry(queued, now)
+        nominated = bool(queued.pod.status.nominated_node_name)
+        self._tell_failure(queued, telling.SCHEDULER_ERROR, error, clear_nomination=nominated)

@@ -1,0 +1,231 @@
+"""Ask extenders over HTTP.
+
+Before it stands the writer with an `Ask` or a `Bind`, after it the extenders. Whatever goes wrong
+on the side of an extender is its answer; what it means is decided in the core.
+
+Source: kube-scheduler v1.36.3 extender.go HTTPExtender. Differs: proxies of the environment are
+not used, as on the way to the API server.
+"""
+
+import asyncio
+import contextlib
+import ssl
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol
+
+import aiohttp
+
+from scheduler.config.settings import Extender, ExtenderTLS
+from scheduler.framework import extenders as protocol
+from scheduler.framework.extenders import ProtocolError
+from scheduler.kube import kubeconfig
+from scheduler.kube.credentials import reason
+from scheduler.kube.errors import ConnectionSettingsError, KubeError, NotFound
+from scheduler.kube.observer import Observer
+from scheduler.model.answers import Answer, NoAnswer
+from scheduler.model.effects import Ask, Bind, PodRef, Question, Verb
+
+__all__ = ["ExtenderError", "Extenders", "Pods"]
+
+
+class ExtenderError(KubeError):
+    """An extender could not be reached, or did not do what it was asked."""
+
+
+class Pods(Protocol):
+    """Where whole pods come from."""
+
+    async def get(self, pod: PodRef, version: str = "") -> bytes:
+        """Return a pod as JSON, in this version or a newer one.
+
+        Raises:
+            NotFound: It is gone.
+            KubeError: It cannot be had.
+        """
+
+
+class Extenders:
+    """All configured extenders. Use it as a context, inside the running event loop.
+
+    Args:
+        settings: The extenders, by place.
+        pods: Where whole pods come from.
+        nodes: The nodes as JSON, by name; read only for extenders that do not know the nodes.
+        observer: Hears of extenders that fail.
+
+    Raises:
+        ConnectionSettingsError: The TLS settings of an extender are unusable.
+    """
+
+    def __init__(
+        self,
+        settings: Sequence[Extender],
+        pods: Pods,
+        nodes: Mapping[str, bytes],
+        observer: Observer | None = None,
+    ) -> None:
+        self._settings = tuple(settings)
+        self._pods = pods
+        self._nodes = nodes
+        self._observer = observer or Observer()
+        self._tls = [_tls(each, f"extenders[{place}]") for place, each in enumerate(settings)]
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> "Extenders":
+        # How many are asked at a time is bounded by the writer.
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0), cookie_jar=aiohttp.DummyCookieJar()
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+            await asyncio.sleep(0)  # the loop notices what was closed
+
+    def may_ignore(self, place: int) -> bool:
+        """Tell whether scheduling goes on when this extender fails."""
+        return self._settings[place].ignorable
+
+    async def ask(self, effect: Ask) -> tuple[Answer, ...]:
+        """Ask all questions at once and return their answers.
+
+        Raises:
+            KubeError: The pod, or a victim, cannot be had from the API server.
+        """
+        pod = await self._pods.get(effect.pod, effect.version)
+        asked = (self._answer(question, pod) for question in effect.questions)
+        return tuple(await asyncio.gather(*asked))
+
+    async def bind(self, effect: Bind) -> None:
+        """Have an extender bind a pod.
+
+        Raises:
+            ExtenderError: It did not.
+        """
+        if effect.extender is None:
+            raise ValueError(f"no extender is to bind pod {effect.pod}")
+        extender = self._settings[effect.extender]
+        try:
+            body = await self._post(effect.extender, extender.bind_verb, protocol.binding(effect))
+            problem = protocol.read_binding(body)
+        except ProtocolError as error:
+            problem = str(error)
+        except ExtenderError as error:
+            self._observer.extender_failed(extender.url_prefix, "bind", str(error))
+            raise
+        if problem:
+            self._observer.extender_failed(extender.url_prefix, "bind", problem)
+            raise ExtenderError(problem)
+
+    async def _answer(self, question: Question, pod: bytes) -> Answer:
+        extender = self._settings[question.extender]
+        request = await self._request(extender, question, pod)
+        answer: Answer
+        try:
+            path = protocol.verb(extender, question.verb)
+            body = await self._post(question.extender, path, request)
+            answer = protocol.read(extender, question, body)
+        except (ExtenderError, ProtocolError) as error:
+            answer = NoAnswer(str(error))
+        if isinstance(answer, NoAnswer):
+            self._observer.extender_failed(extender.url_prefix, question.verb.value, answer.error)
+        return answer
+
+    async def _request(self, extender: Extender, question: Question, pod: bytes) -> bytes:
+        if question.verb is not Verb.PREEMPT:
+            return protocol.about_nodes(extender, pod, question.nodes, self._nodes)
+        victims: dict[str, bytes] = {}
+        if not extender.node_cache_capable:
+            for each in question.victims:
+                for victim in each.pods:
+                    with contextlib.suppress(NotFound):
+                        victims[victim.uid] = await self._pods.get(victim)
+        return protocol.about_victims(extender, pod, question, victims)
+
+    async def _post(self, place: int, action: str, body: bytes) -> bytes:
+        """Send a request and return the body of the answer.
+
+        Raises:
+            ExtenderError: There is none.
+        """
+        if self._session is None:
+            raise RuntimeError("extenders are asked inside of their context only")
+        extender = self._settings[place]
+        url = f"{extender.url_prefix.rstrip('/')}/{action}"
+        seconds = extender.http_timeout_seconds
+        try:
+            async with self._session.post(
+                url,
+                data=body,
+                headers={"Content-Type": "application/json"},
+                timeout=aiohttp.ClientTimeout(total=seconds if seconds > 0 else None),
+                ssl=self._tls[place] or True,
+                server_hostname=(extender.tls.server_name or None) if extender.tls else None,
+            ) as response:
+                if response.status != 200:
+                    raise ExtenderError(
+                        f"failed {action} with extender at URL {url}, code {response.status}"
+                    )
+                return await response.read()
+        except TimeoutError as error:
+            raise ExtenderError(f'Post "{url}": no answer within {seconds:g} s') from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise ExtenderError(f'Post "{url}": {str(error) or type(error).__name__}') from error
+
+
+def _tls(extender: Extender, path: str) -> ssl.SSLContext | None:
+    """Return how to talk TLS to an extender; `None` for the usual way.
+
+    Raises:
+        ConnectionSettingsError: The settings are unusable.
+
+    Source: kube-scheduler v1.36.3 extender.go makeTransport.
+    """
+    if extender.tls is None and not extender.enable_https:
+        return None
+    wanted = extender.tls or ExtenderTLS()
+    try:
+        if wanted.ca_data:
+            tls = ssl.create_default_context(cadata=wanted.ca_data.decode("ascii"))
+        else:
+            tls = ssl.create_default_context(cafile=wanted.ca_file or None)
+        if wanted.insecure or (extender.enable_https and not wanted.has_ca):
+            tls.check_hostname = False
+            tls.verify_mode = ssl.CERT_NONE
+        _add_certificate(tls, wanted)
+    except (OSError, ssl.SSLError, ValueError) as error:
+        raise ConnectionSettingsError(f"{path}.tlsConfig: {reason(error)}") from error
+    return kubeconfig.lenient(tls)
+
+
+def _add_certificate(tls: ssl.SSLContext, wanted: ExtenderTLS) -> None:
+    with (
+        _as_file(wanted.cert_data, wanted.cert_file) as certificate,
+        _as_file(wanted.key_data, wanted.key_file) as key,
+    ):
+        if certificate is None and key is None:
+            return
+        if certificate is None or key is None:
+            raise ValueError("a client certificate and its key are needed together")
+        tls.load_cert_chain(certificate, key)
+
+
+@contextlib.contextmanager
+def _as_file(inline: bytes, name: str) -> Iterator[Path | None]:
+    """Give a file for inline bytes, because OpenSSL reads client certificates from files only."""
+    if not inline:
+        yield Path(name) if name else None
+        return
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(inline)
+        file.flush()
+        yield Path(file.name)

@@ -1,0 +1,33 @@
+"""How much is written at a time, and how patiently."""
+
+from dataclasses import dataclass, field
+
+from scheduler.kube.extenders import Extenders
+
+__all__ = ["Patience", "WriterSettings"]
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to try."""
+
+    #: No attempt begins later than that after the first one of the same effect.
+    seconds: float = 30.0
+    #: Pauses between attempts, doubling from the first to the last.
+    first_pause_seconds: float = 0.05
+    longest_pause_seconds: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class WriterSettings:
+    """How much at a time, how patiently, and who is asked."""
+
+    #: The part of `reportingInstance` that tells replicas apart.
+    host: str = ""
+    #: Effects on their way at a time. At 5 ms a request, 64 make some 10,000 a second.
+    places: int = 64
+    #: Events beyond this many are dropped, as upstream's queue does.
+    events_waiting: int = 1000
+    patience: Patience = field(default_factory=Patience)
+    #: Who is asked, and who may bind; `None` where no extender is configured.
+    extenders: Extenders | None = None

@@ -1,0 +1,95 @@
+"""A pod of ours on its way through the scheduling queue."""
+
+from collections import deque
+from typing import Final
+
+from scheduler.model.objects import Pod
+from scheduler.model.times import Seconds
+from scheduler.state.transitions import Move, Phase, after
+
+__all__ = ["QueuedPod"]
+
+#: Moves that are remembered, for the message about an illegal one.
+_STORY: Final = 16
+
+
+class QueuedPod:
+    """A pod of ours that is not on a node, and what happened to it so far."""
+
+    __slots__ = (
+        "attempts",
+        "errors",
+        "expiry",
+        "failures",
+        "first_active",
+        "flushed",
+        "key",
+        "phase",
+        "pod",
+        "rejectors",
+        "sequence",
+        "story",
+        "timestamp",
+        "told",
+        "version",
+        "woken",
+        "woken_by",
+    )
+
+    def __init__(self, pod: Pod, key: bytes, now: Seconds, sequence: int) -> None:
+        self.pod = pod
+        #: The class: pods of one are judged alike by every event but their own changes.
+        self.key = key
+        self.phase = Phase.NEW
+        #: When it last entered the queue, or last failed.
+        self.timestamp = now
+        #: Order of arrival, the last criterion of the order.
+        self.sequence = sequence
+        self.attempts = 0
+        #: When it first became active; `None` while it never was.
+        self.first_active: Seconds | None = None
+        #: Verdicts in all, and errors in a row; they decide the back-off.
+        self.failures = 0
+        self.errors = 0
+        self.expiry: Seconds = 0.0
+        #: Plugins whose verdict the last attempt failed on; empty after an error.
+        self.rejectors: frozenset[str] = frozenset()
+        #: Reason and message of the condition that its status carries, or soon will.
+        self.told: tuple[str, str] | None = _told(pod)
+        #: Whether something happened that could help while its preemption was carried out, or
+        #: that an extender could judge otherwise while it was asked.
+        self.woken = False
+        #: The plugin whose hint woke it since its last attempt, and the event that was about.
+        self.woken_by: tuple[str, str] | None = None
+        #: Whether it was last released by the periodic flush.
+        self.flushed = False
+        #: Heap entries of older versions are void.
+        self.version = 0
+        self.story: deque[tuple[Seconds, Phase]] = deque(maxlen=_STORY)
+
+    @property
+    def uid(self) -> str:
+        """The uid of the pod."""
+        return self.pod.uid
+
+    def note_active(self, now: Seconds) -> None:
+        """Note when the pod first had its turn in sight."""
+        if self.first_active is None:
+            self.first_active = now
+
+    def move(self, move: Move, now: Seconds) -> None:
+        """Go to the next phase.
+
+        Raises:
+            IllegalTransitionError: The table of transitions does not have the move.
+        """
+        self.phase = after(self.phase, move, f"{self.pod.key} {list(self.story)}")
+        self.version += 1
+        self.story.append((now, self.phase))
+
+
+def _told(pod: Pod) -> tuple[str, str] | None:
+    condition = pod.condition("PodScheduled")
+    if condition is None or condition.status != "False":
+        return None
+    return condition.reason, condition.message

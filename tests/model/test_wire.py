@@ -1,0 +1,69 @@
+"""Events as lines of JSON, and back."""
+
+import pytest
+
+from scheduler.model import wire
+from scheduler.model.events import (
+    DeviceClassGone,
+    DeviceClassObserved,
+    NodeObserved,
+    PodObserved,
+    StorageGone,
+    StorageObserved,
+    WorkloadGone,
+    WorkloadObserved,
+)
+from scheduler.model.objects import (
+    DeviceClass,
+    DeviceClassSpec,
+    LabelsSpec,
+    ObjectMeta,
+    ReplicaSet,
+    Service,
+)
+from scheduler.model.storage import CSINode, PersistentVolumeClaim
+from scheduler.model.wire import WireError
+from tests.support.builders import node, pod
+
+META = ObjectMeta(name="a", namespace="b")
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        PodObserved(pod("p").cpu("1").build()),
+        NodeObserved(node("n").cpu("4").build()),
+        StorageObserved(PersistentVolumeClaim(META)),
+        StorageObserved(CSINode(META)),
+        StorageGone("CSINode", "a"),
+        WorkloadObserved(Service(META, LabelsSpec({"a": "b"}))),
+        WorkloadObserved(ReplicaSet(META)),
+        WorkloadGone("Service", "b/a"),
+        DeviceClassObserved(DeviceClass(META, DeviceClassSpec("example.com/gpu"))),
+        DeviceClassGone("a"),
+    ],
+    ids=lambda event: type(event).__name__,
+)
+def test_an_event_comes_back_as_it_went(event):
+    back, at = wire.decode(wire.encode(event, 17.25))
+
+    assert (back, at) == (event, 17.25)
+    assert {type(getattr(back, each)) for each in back.__slots__} == {
+        type(getattr(event, each)) for each in event.__slots__
+    }
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"at":1,"kind":"StorageObserved","value":{"item":{"kind":"Pod","value":{}}}}',
+        b'{"at":1,"kind":"StorageObserved","value":{"what":{"kind":"CSINode","value":{}}}}',
+        b'{"at":1,"kind":"WorkloadObserved","value":{"workload":{"metadata":{}}}}',
+        b'{"at":1,"kind":"Unheard","value":{}}',
+        b"no line",
+    ],
+    ids=["another kind", "another field", "no kind", "no event", "no JSON"],
+)
+def test_what_is_no_event_is_refused(line):
+    with pytest.raises(WireError, match="not an event"):
+        wire.decode(line)

@@ -1,0 +1,185 @@
+"""Extended resources of device classes: node by node, from a device plugin or not at all."""
+
+import pytest
+
+from scheduler.framework.cluster_events import Action, Resource
+from scheduler.model.decisions import Placed, Preempting, Unschedulable
+from scheduler.model.events import DeviceClassGone
+from scheduler.model.objects import DeviceClass, DeviceClassSpec, ObjectMeta
+from scheduler.plugins.dynamic_resources import DynamicResources
+from scheduler.plugins.node_resources_fit import NodeResourcesFit
+from scheduler.state.device_classes import DeviceClasses
+from scheduler.state.transitions import Phase
+from tests.plugins.judging import hint, rejections, state_of
+from tests.support.builders import node, pod
+from tests.support.cluster import Cluster
+
+GPU = "example.com/gpu"
+OWN = "deviceclass.resource.kubernetes.io/gpus"
+WANTS = pod("p").requests({GPU: "1"})
+NOT_SUPPORTED = (
+    "1 node(s) would have to allocate devices for {}, which is not supported by "
+    "preemptive-scheduler"
+)
+
+
+def device_class(name: str = "gpus", resource: str | None = GPU) -> DeviceClass:
+    return DeviceClass(ObjectMeta(name=name), DeviceClassSpec(resource))
+
+
+def told(cluster: Cluster, wanted=WANTS) -> str:
+    """Return why a pod does not fit the one node."""
+    decision = cluster.schedule(wanted)
+    assert isinstance(decision, Unschedulable)
+    return decision.message.removeprefix("0/1 nodes are available: ")
+
+
+def test_a_node_that_has_the_resource_takes_the_pod():
+    cluster = Cluster(device_class(), node("n1"), node("n2").has({GPU: "1"}))
+
+    assert cluster.schedule(WANTS) == Placed("n2")
+
+
+def test_a_node_that_would_need_devices_is_rejected_with_a_reason_that_says_so():
+    cluster = Cluster(device_class(), node("n1"))
+
+    assert told(cluster).startswith(NOT_SUPPORTED.format(GPU))
+    assert cluster.attempts[-1].plugins == ("DynamicResources",)
+
+
+def test_a_class_has_a_resource_of_its_own():
+    cluster = Cluster(device_class(resource=None), node("n1"))
+
+    assert told(cluster, pod("p").requests({OWN: "2"})).startswith(NOT_SUPPORTED.format(OWN))
+
+
+@pytest.mark.parametrize("name", [GPU, OWN])
+def test_without_a_class_the_resource_is_missing(name):
+    cluster = Cluster(device_class("other", "example.com/other"), node("n1"))
+
+    assert told(cluster, pod("p").requests({name: "1"})).startswith(f"1 Insufficient {name}")
+
+
+def test_evicting_pods_frees_what_a_device_plugin_has():
+    cluster = Cluster(
+        device_class(),
+        node("n1"),
+        node("n2").has({GPU: "1"}),
+        pod("low").on("n2").requests({GPU: "1"}).priority(1),
+    )
+
+    decision = cluster.schedule(WANTS.priority(5))
+
+    assert isinstance(decision, Preempting)
+    assert decision.node == "n2"
+
+
+def test_all_other_resources_are_looked_at_as_ever():
+    cluster = Cluster(device_class(), node("n1").cpu("1"))
+
+    assert told(cluster, WANTS.cpu("2")).startswith("1 Insufficient cpu.")
+
+
+def test_room_leaves_such_a_resource_to_the_rule_about_devices():
+    state = state_of(node("n1").cpu("4"), node("n2").cpu("4").has({GPU: "1"}), node("n3").cpu("1"))
+    state.write_device_class(device_class())
+
+    assert rejections(NodeResourcesFit(), WANTS.requests({GPU: "2", "cpu": "4"}), state) == {
+        "n2": f"Insufficient {GPU}",
+        "n3": "Insufficient cpu",
+    }
+
+
+def test_a_request_for_none_is_none():
+    cluster = Cluster(device_class(), node("n1"))
+
+    assert cluster.schedule(pod("p").requests({GPU: "0"})) == Placed("n1")
+
+
+def test_what_is_kept_for_a_class_of_pods_follows_the_device_classes():
+    cluster = Cluster(node("n1"), *(node(f"n{i}").cordoned() for i in range(2, 40)))
+    seen = []
+
+    for name, change in (
+        ("a", None), ("b", device_class()), ("c", device_class(resource="example.com/other")),
+        ("d", device_class()), ("e", DeviceClassGone("gpus")),
+    ):  # fmt: skip
+        if isinstance(change, DeviceClassGone):
+            cluster.observe(change)
+        elif change is not None:
+            cluster.add(change)
+        cluster.schedule(pod(name).requests({GPU: "1"}))
+        seen.append(cluster.attempts[-1].plugins[0])
+
+    assert seen == [
+        "NodeResourcesFit", "DynamicResources", "NodeResourcesFit", "DynamicResources",
+        "NodeResourcesFit",
+    ]  # fmt: skip
+
+
+def test_a_new_class_wakes_a_pod_that_lacked_its_resource():
+    cluster = Cluster(node("n1"))
+    cluster.schedule(WANTS)
+
+    cluster.add(device_class("other", "example.com/other"))
+    asleep = cluster.phase("p")
+    cluster.add(device_class())
+
+    assert asleep is Phase.UNSCHEDULABLE
+    assert cluster.phase("p") is not Phase.UNSCHEDULABLE
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "want"),
+    [
+        (None, device_class(), True),
+        (None, device_class("gpus", None), False),
+        (None, device_class("gpus", "example.com/other"), False),
+        (device_class(), device_class(), False),
+        (device_class(resource=None), device_class(), True),
+        (device_class(), device_class(resource=None), False),
+    ],
+    ids=["new", "new, without a name", "new, another", "the same", "named now", "no more named"],
+)
+def test_hope_for_room_lies_in_classes_that_name_the_resource(old, new, want):
+    event = (Resource.DEVICE_CLASS, Action.ADD if old is None else Action.UPDATE_OTHER)
+
+    assert hint(NodeResourcesFit(), event, WANTS, Raw(old), Raw(new)) == want
+
+
+def test_hope_for_the_own_resource_of_a_class_lies_in_the_class_alone():
+    wanted, event = pod("p").requests({OWN: "1"}), (Resource.DEVICE_CLASS, Action.ADD)
+
+    assert hint(NodeResourcesFit(), event, wanted, None, Raw(device_class(resource=None)))
+    assert not hint(NodeResourcesFit(), event, wanted, None, Raw(device_class("other")))
+
+
+def test_whom_devices_were_missing_every_class_gives_hope():
+    plugin = DynamicResources()
+
+    assert hint(plugin, (Resource.DEVICE_CLASS, Action.ADD), WANTS, None, Raw(device_class()))
+    assert hint(plugin, (Resource.DEVICE_CLASS, Action.UPDATE_OTHER), WANTS, None, None)
+    assert not hint(plugin, (Resource.DEVICE_CLASS, Action.DELETE), WANTS, None, None)
+
+
+def test_a_name_that_two_classes_share_is_there_until_both_are_gone():
+    classes = DeviceClasses()
+    classes.write(device_class("a"))
+    classes.write(device_class("b"))
+
+    classes.erase("a")
+    after_one = GPU in classes.resources
+    classes.erase("b")
+
+    assert after_one
+    assert not classes.resources
+
+
+class Raw:
+    """An object that needs no builder."""
+
+    def __init__(self, thing):
+        self.thing = thing
+
+    def build(self):
+        return self.thing

@@ -1,0 +1,77 @@
+"""What the live scheduler tells about itself."""
+
+import io
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from scheduler.model.events import (
+    DeviceClassObserved,
+    NodeObserved,
+    PodObserved,
+    StorageObserved,
+    WorkloadObserved,
+)
+from scheduler.model.objects import DeviceClass, Service
+from scheduler.model.storage import StorageClass
+from scheduler.observe.logs import Logs
+from scheduler.observe.metrics import Metrics
+from scheduler.service.telemetry import Telemetry, provide
+from tests.support.builders import node, pod
+from tests.support.cluster import Cluster
+
+
+class NoWriter:
+    """A writer that has nothing to write."""
+
+    def waiting(self):
+        return {}
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def metrics(registry) -> Metrics:
+    return Metrics(registry)
+
+
+@pytest.fixture
+def logs() -> Logs:
+    return Logs(io.BytesIO(), lambda: 0.0)
+
+
+@pytest.mark.parametrize(
+    ("event", "resource"),
+    [
+        (PodObserved(pod("p").build()), "pods"),
+        (NodeObserved(node("n").build()), "nodes"),
+        (StorageObserved(StorageClass()), "storageclasses"),
+        (WorkloadObserved(Service()), "services"),
+        (DeviceClassObserved(DeviceClass()), "deviceclasses"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_an_object_that_is_refused_is_counted_under_its_resource(
+    registry, metrics, logs, event, resource
+):
+    Telemetry(metrics, logs).refused(event, "no quantity")
+
+    labels = {"resource": resource}
+    assert registry.get_sample_value("scheduler_undecodable_objects_total", labels) == 1
+
+
+def test_wake_ups_for_nothing_are_read_from_the_queue(registry, metrics, logs):
+    taken = pod("there").on("n1").cpu("8").priority(9)
+    cluster = Cluster(node("n1").cpu("1"), taken, pod("p").cpu("8"))
+    provide(metrics, cluster.machine, [], NoWriter(), logs)
+    cluster.drain()
+
+    cluster.add(node("n1").cpu("9"))
+    cluster.wait(60)
+    cluster.drain()
+
+    labels = {"plugin": "NodeResourcesFit", "event": "NodeUpdateNodeAllocatable"}
+    assert registry.get_sample_value("scheduler_wasted_wakeups_total", labels) == 1
