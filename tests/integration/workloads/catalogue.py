@@ -1,0 +1,42 @@
+"""All workloads."""
+
+from tests.integration.workloads import (
+    company,
+    extending,
+    placing,
+    preempting,
+    queueing,
+    storing,
+)
+from tests.integration.workloads.kinds import Workload
+
+WORKLOADS = (
+    Workload(placing.resources, (38, 5, 0)),
+    Workload(placing.taints, (29, 3, 0)),
+    Workload(placing.node_affinity, (19, 4, 0)),
+    Workload(placing.ports, (28, 6, 0)),
+    Workload(placing.images, (24, 0, 0)),
+    Workload(placing.packing, (24, 4, 0), profile=placing.PACKING),
+    Workload(placing.containers, (21, 4, 0)),
+    Workload(company.pod_affinity, (21, 5, 0)),
+    Workload(company.pod_anti_affinity, (28, 2, 0)),
+    Workload(company.spread_hard, (27, 3, 0)),
+    Workload(company.spread_soft, (18, 0, 0)),
+    Workload(company.spread_default, (24, 0, 0)),
+    Workload(storing.local_volumes, (20, 3, 0)),
+    Workload(storing.zonal_volumes, (11, 3, 0)),
+    Workload(preempting.preemption, (12, 6, 12)),
+    Workload(preempting.preemption_with_budgets, (9, 3, 12)),
+    Workload(preempting.preemption_never, (11, 8, 2)),
+    Workload(preempting.preemption_of_company, (12, 2, 6)),
+    Workload(extending.extender, (17, 1, 1), config=extending.CONFIG, answers=extending.ANSWERS),
+    Workload(queueing.priority_order, (15, 12, 0)),
+    Workload(
+        queueing.gates,
+        (24, 3, 0),
+        later=((12, queueing.lift_first_gate), (20, queueing.lift_second_gate)),
+    ),
+    Workload(
+        queueing.waking, (11, 1, 0), later=((4, queueing.end_maintenance), (8, queueing.add_nodes))
+    ),
+)
