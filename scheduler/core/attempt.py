@@ -23,7 +23,7 @@ import numpy as np
 
 from scheduler.core import claims, extending, message, select, tracing
 from scheduler.core.classes import Classes, PodClass
-from scheduler.core.extending import Consent, ExtenderError, Talk
+from scheduler.core.extending import Consent, ExtenderError, Talk, UnknownVictimError
 from scheduler.core.filtering import Preparation
 from scheduler.core.preemption import choose, plan
 from scheduler.core.preemption.choose import Candidate
@@ -345,7 +345,7 @@ class Attempts:
         try:
             said = yield from extending.preemptions(pod_class.extenders, before, self._cluster)
         except ExtenderError as error:
-            return Refused(str(error), keeps_nomination=True, failed=True)
+            return self._failed(error, before)
         now = self._look(case, consent, alone=False)
         if now.more or now.feasible.shape[0]:
             return None
@@ -360,6 +360,14 @@ class Attempts:
             return None
         best = choose.one_of(left, pod.uid, self._cluster)
         return best or Refused(NO_CANDIDATE, keeps_nomination=True)
+
+    def _failed(self, error: ExtenderError, asked: Mapping[str, Candidate]) -> Refused | None:
+        """Give up after an extender's failure; `None` if it named what went while it was asked."""
+        victims = [pod.uid for each in asked.values() for pod in each.victims]
+        there = [*map(self._cluster.columns.node, asked), *map(self._cluster.placed, victims)]
+        if isinstance(error, UnknownVictimError) and None in there:
+            return None
+        return Refused(str(error), keeps_nomination=True, failed=True)
 
     def _candidates(self, case: _Case, sight: _Sight) -> dict[str, Candidate] | Refused:
         return plan.candidates(

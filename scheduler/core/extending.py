@@ -27,6 +27,7 @@ __all__ = [
     "Consent",
     "ExtenderError",
     "Talk",
+    "UnknownVictimError",
     "anyone",
     "consent",
     "is_same",
@@ -49,6 +50,10 @@ _MOST: Final = 2**56
 
 class ExtenderError(PluginError):
     """An extender that must not be ignored failed."""
+
+
+class UnknownVictimError(ExtenderError):
+    """It named a node or a victim that is not there; perhaps it was when it was asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,18 +203,18 @@ def _candidate(extender: Extender, said: VictimUids, cluster: Cluster) -> Candid
     """Return the preemption on one node.
 
     Raises:
-        ExtenderError: Node or victims are not there.
+        UnknownVictimError: Node or victims are not there.
 
     Source: kube-scheduler v1.36.3 extender.go convertToVictims, convertPodUIDToPod.
     """
     columns = cluster.columns
     row = columns.row(said.node)
     if row is None or columns.nodes[row] is None:
-        raise ExtenderError(f'nodeinfo not found for node name "{said.node}"')
+        raise UnknownVictimError(f'nodeinfo not found for node name "{said.node}"')
     there = {pod.uid: pod for pod in map(cluster.pods.pod, cluster.pods.on_row(row))}
     for uid in said.uids:
         if uid not in there:
-            raise ExtenderError(
+            raise UnknownVictimError(
                 f"extender: {extender.url_prefix} claims to preempt pod (UID: &{{{uid}}}) on node:"
                 f" {said.node}, but the pod is not found on that node"
             )

@@ -143,3 +143,28 @@ def test_an_ignorable_extender_that_fails_changes_no_preemption():
     cluster.schedule(pod("p").cpu("1").priority(10))
 
     assert cluster.evicted() == ["a2"]
+
+
+@pytest.mark.parametrize(("gone", "left"), [("a2", "n2"), ("b", "n1")])
+def test_a_victim_that_left_while_an_extender_was_asked_is_asked_about_no_more(
+    gone: str, left: str
+):
+    cluster = preemption()
+    cluster.hold(Ask)
+    cluster.add(pod("p").cpu("2").priority(10))
+    cluster.step()
+    about = [each.node for each in ask(cluster).questions[0].victims]
+    answer = Preempted(
+        tuple(
+            VictimUids(each.node, tuple(victim.uid for victim in each.pods))
+            for each in ask(cluster).questions[0].victims
+        )
+    )
+    cluster.add(pod("other").on("n1" if gone == "a2" else "n2").cpu("1").priority(20))
+    cluster.delete(gone)
+
+    cluster.answer(answer)
+    cluster.step()
+
+    assert about == ["n1", "n2"]
+    assert [each.node for each in ask(cluster).questions[0].victims] == [left]
