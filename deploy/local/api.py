@@ -67,21 +67,7 @@ class ApiClient:
     @classmethod
     def from_kubeconfig(cls, path: Path) -> "ApiClient":
         """Make a client for the current context of a kubeconfig that `kubeconfig.render` wrote."""
-        config = yaml.safe_load(path.read_text())
-        context = _named(config, "context", config["current-context"])
-        cluster = _named(config, "cluster", context["cluster"])
-        user = _named(config, "user", context["user"])
-        authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
-        tls = ssl.create_default_context(cadata=authority)
-        if "client-key-data" in user:
-            with tempfile.NamedTemporaryFile(suffix=".pem") as pem:
-                pem.write(base64.b64decode(user["client-certificate-data"]))
-                pem.write(base64.b64decode(user["client-key-data"]))
-                pem.flush()
-                tls.load_cert_chain(pem.name)
-        server = urllib.parse.urlsplit(cluster["server"])
-        host = server.hostname or "127.0.0.1"
-        return cls(Endpoint(host, server.port or 443, tls, user.get("token")))
+        return cls(endpoint(path))
 
     def close(self) -> None:
         """Close idle connections; the client may be used again."""
@@ -283,6 +269,25 @@ class ApiClient:
                 else:
                     found[_key(item)] = item
                 yield list(found.values())
+
+
+def endpoint(path: Path) -> Endpoint:
+    """Return where the current context of a kubeconfig that `kubeconfig.render` wrote leads."""
+    config = yaml.safe_load(path.read_text())
+    context = _named(config, "context", config["current-context"])
+    cluster = _named(config, "cluster", context["cluster"])
+    user = _named(config, "user", context["user"])
+    authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
+    tls = ssl.create_default_context(cadata=authority)
+    if "client-key-data" in user:
+        with tempfile.NamedTemporaryFile(suffix=".pem") as pem:
+            pem.write(base64.b64decode(user["client-certificate-data"]))
+            pem.write(base64.b64decode(user["client-key-data"]))
+            pem.flush()
+            tls.load_cert_chain(pem.name)
+    server = urllib.parse.urlsplit(cluster["server"])
+    host = server.hostname or "127.0.0.1"
+    return Endpoint(host, server.port or 443, tls, user.get("token"))
 
 
 def _key(item: Json) -> tuple[str, str]:

@@ -1,0 +1,217 @@
+"""Nodes, pods and volumes as the benchmark of kube-scheduler has them.
+
+A template makes the object with an index; what all pods of a workload have in common (namespace,
+name, scheduler) is added by `workloads`.
+
+Source: kube-scheduler v1.36.3 test/integration/scheduler_perf, templates.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+Json: TypeAlias = dict[str, Any]
+#: Makes an object from its index.
+Template: TypeAlias = Callable[[int], Json]
+
+HOSTNAME: Final = "kubernetes.io/hostname"
+ZONE: Final = "topology.kubernetes.io/zone"
+
+#: The one node of workloads that need only one, and the one that pinned pods name.
+NAMED_NODE: Final = "scheduler-perf-node"
+
+CSI_DRIVER: Final = "ebs.csi.aws.com"
+CSI_LIMIT: Final = 39
+MIGRATED: Final = "storage.alpha.kubernetes.io/migrated-plugins"
+
+TEAM: Final = {"team": "devops"}
+_TEAM_SELECTOR: Final = {"namespaceSelector": {"matchLabels": TEAM}}
+_TWO_NAMESPACES: Final = {"namespaces": ["sched-1", "sched-0"]}
+
+
+# Nodes
+
+
+def node(name: str, labels: Mapping[str, str] | None = None, pods: int = 110) -> Json:
+    """Return a ready node with 4 cores and 32 GiB."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {HOSTNAME: name, **(labels or {})}},
+        "status": {
+            "capacity": {"cpu": "4", "memory": "32Gi", "pods": str(pods)},
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "phase": "Running",
+        },
+    }
+
+
+def plain_node(index: int) -> Json:
+    """Return a node without a zone."""
+    return node(f"node-{index}")
+
+
+def named_node(_: int) -> Json:
+    """Return the node with a known name and room for 90,000 pods."""
+    return node(NAMED_NODE, pods=90_000)
+
+
+def zoned_node(*zones: str) -> Template:
+    """Return a template of nodes that are dealt out to the zones in turn."""
+    return lambda index: node(f"node-{index}", {ZONE: zones[index % len(zones)]})
+
+
+# Pods
+
+
+def pod(
+    cpu: str | None = "100m",
+    labels: Mapping[str, str] | None = None,
+    *,
+    memory: str = "500Mi",
+    **spec: object,
+) -> Template:
+    """Return a template of pods with one container.
+
+    Args:
+        cpu: request and limit; None for no resources at all.
+        labels: of the pod.
+        memory: request and limit.
+        **spec: further fields of the spec.
+    """
+    container: Json = {"name": "pause", "image": "pause"}
+    if cpu is not None:
+        amounts = {"cpu": cpu, "memory": memory}
+        container["ports"] = [{"containerPort": 80}]
+        container["resources"] = {"requests": amounts, "limits": amounts}
+    made = {"metadata": {"labels": dict(labels or {})}, "spec": {"containers": [container], **spec}}
+    return lambda _: made
+
+
+light_pod: Final = pod(None, terminationGracePeriodSeconds=0)
+labelled_pod: Final = pod(None, {"app": "scheduler-perf"})
+gated_pod: Final = pod(None, schedulingGates=[{"name": "test.k8s.io/hold"}])
+low_priority_pod: Final = pod("900m", terminationGracePeriodSeconds=0)
+high_priority_pod: Final = pod("3000m", priority=10)
+large_cpu_pod: Final = pod("9", priority=10)
+secret_pod: Final = pod(volumes=[{"name": "secret", "secret": {"secretName": "secret"}}])
+
+
+def pinned_pod() -> Template:
+    """Return a template of pods that one node only may take, as those of a DaemonSet."""
+    fields = [{"key": "metadata.name", "operator": "In", "values": [NAMED_NODE]}]
+    return pod(None, affinity=_node_affinity({"matchFields": fields}))
+
+
+def node_affinity_pod() -> Template:
+    """Return a template of pods that want a node in one of two zones."""
+    zones = [{"key": ZONE, "operator": "In", "values": ["zone1", "zone2"]}]
+    return pod(affinity=_node_affinity({"matchExpressions": zones}))
+
+
+def company_pod(kind: str, color: str, key: str, *, required: bool, team: bool = False) -> Template:
+    """Return a template of pods that want to be near pods of their color, or away from them.
+
+    Args:
+        kind: podAffinity or podAntiAffinity.
+        color: value of the label that they carry and look for.
+        key: the topology key.
+        required: else preferred, with weight 1.
+        team: look in the namespaces of a team; else in sched-0 and sched-1.
+    """
+    term = {
+        "labelSelector": {"matchLabels": {"color": color}},
+        "topologyKey": key,
+        **(_TEAM_SELECTOR if team else _TWO_NAMESPACES),
+    }
+    rule = (
+        {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+        if required
+        else {
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                {"weight": 1, "podAffinityTerm": term}
+            ]
+        }
+    )
+    return pod(labels={"color": color}, affinity={kind: rule})
+
+
+def spread_pod(when_unsatisfiable: str) -> Template:
+    """Return a template of pods that spread over zones, at most 5 apart."""
+    constraint = {
+        "maxSkew": 5,
+        "topologyKey": ZONE,
+        "whenUnsatisfiable": when_unsatisfiable,
+        "labelSelector": {"matchLabels": {"color": "blue"}},
+    }
+    return pod(labels={"color": "blue"}, topologySpreadConstraints=[constraint])
+
+
+def port_pod(cpu: str | None, ports: int) -> Template:
+    """Return a template of pods that take one host port each, of so many in turn."""
+
+    def made(index: int) -> Json:
+        each = pod(cpu, memory="1Mi", terminationGracePeriodSeconds=0)(index)
+        (container,) = each["spec"]["containers"]
+        port = {"containerPort": 80, "hostPort": 8000 + index % ports}
+        return {**each, "spec": {**each["spec"], "containers": [{**container, "ports": [port]}]}}
+
+    return made
+
+
+def _node_affinity(term: Json) -> Json:
+    terms = {"nodeSelectorTerms": [term]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+# Other objects
+
+
+def service(namespace: str, selector: Mapping[str, str]) -> Json:
+    """Return a service that selects pods."""
+    return {
+        "metadata": {"name": "service", "namespace": namespace},
+        "spec": {"selector": dict(selector), "ports": [{"port": 80, "targetPort": 8000}]},
+    }
+
+
+def csi_node(name: str) -> Json:
+    """Return what the driver on a node reports: so many volumes, in-tree disks taken over."""
+    driver = {"name": CSI_DRIVER, "nodeID": name, "allocatable": {"count": CSI_LIMIT}}
+    annotations = {MIGRATED: "kubernetes.io/aws-ebs"}
+    return {"metadata": {"name": name, "annotations": annotations}, "spec": {"drivers": [driver]}}
+
+
+def volume(name: str, namespace: str, claim: str, *, csi: bool) -> Json:
+    """Return a volume that is bound to a claim."""
+    source = (
+        {"csi": {"driver": CSI_DRIVER, "volumeHandle": name}}
+        if csi
+        else {"awsElasticBlockStore": {"volumeID": f"vol-{name}"}}
+    )
+    return {
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadOnlyMany"],
+            "persistentVolumeReclaimPolicy": "Retain",
+            "claimRef": {"kind": "PersistentVolumeClaim", "namespace": namespace, "name": claim},
+            **source,
+        },
+    }
+
+
+def claim(name: str, namespace: str, volume_name: str) -> Json:
+    """Return a claim that is bound to a volume."""
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "annotations": {"pv.kubernetes.io/bind-completed": "true"},
+        },
+        "spec": {
+            "accessModes": ["ReadOnlyMany"],
+            "resources": {"requests": {"storage": "1Gi"}},
+            "volumeName": volume_name,
+            "storageClassName": "",
+        },
+    }

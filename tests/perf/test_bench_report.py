@@ -1,0 +1,136 @@
+"""The page that is made of records."""
+
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from deploy.bench import plots, report, summary
+from deploy.bench.plots import Group, Row
+from tests.perf.bench_results import result
+
+OURS = "preemptive-scheduler"
+
+
+def table(text, title):
+    """Return the rows of a table, without its head."""
+    section = text.split(f"## {title}\n\n")[1].split("\n\n")[0]
+    rows = [line.split("|")[1:-1] for line in section.splitlines()]
+    return [[cell.strip() for cell in row] for row in rows[2:]]
+
+
+def test_the_clock_runs_from_the_first_write_to_the_last():
+    found = summary.figures(result())
+
+    assert found.rate == 2.0  # the first of five pods starts the clock
+    assert found.rate_with_events == 1.0
+    assert found.cpu == pytest.approx({"scheduler": 2.0, "kube-apiserver": 4.0, "etcd": 6.0})
+    assert found.writes_per_pod == 2.0
+    assert found.latency["p50"] == 2.0
+
+
+def test_with_preemption_every_pod_is_bound_after_the_first_write():
+    assert summary.figures(result(first_write=0.5)).rate == 2.0
+
+
+def test_what_others_took_is_what_the_machine_did_beyond_the_benchmark():
+    assert summary.disturbance(result()) == pytest.approx(0.5)  # 2 of 4 seconds
+
+
+def test_the_median_is_shown_with_the_range():
+    runs = [result(run=run, finished=finished) for run, finished in enumerate((2.0, 3.0, 5.0), 1)]
+
+    (row,) = table(report.tables(runs), "Throughput")
+
+    assert row[:5] == ["Basic", "kube-scheduler", "3", "2 (2 to 2)", "2 (1 to 4)"]
+
+
+def test_we_are_compared_with_kube_scheduler_and_the_ceiling():
+    runs = [
+        result(contender="ceiling", finished=2.0),
+        result(contender="kube-scheduler", finished=9.0),
+        result(contender=OURS, finished=3.0),
+    ]
+
+    ceiling, theirs, ours = table(report.tables(runs), "Throughput")
+
+    assert ceiling[5:] == ["", ""]
+    assert theirs[5:] == ["12%", ""]
+    assert ours[5:] == ["50%", "4.0"]
+
+
+def test_a_run_that_does_not_count_is_told_and_not_reckoned():
+    runs = [result(run=1), result(run=2, bound=[1.0, 1.1], problems=["ns/a has no node"])]
+
+    text = report.tables(runs)
+
+    assert table(text, "Throughput")[0][2] == "1"
+    assert table(text, "Runs that do not count") == [
+        ["Basic", "kube-scheduler", "2", "ns/a has no node"]
+    ]
+
+
+def test_a_workload_of_which_no_run_counts_has_no_figures():
+    text = report.tables([result(problems=["ns/a has no node"])])
+
+    assert "## Throughput" not in text
+
+
+def test_an_idle_run_shows_its_share_of_a_core():
+    idle = result("Idle", pods=0, bound=[], first_write=1.0, finished=5.0)
+
+    assert table(report.tables([idle]), "Idle") == [["kube-scheduler", "1", "0.2%", "100"]]
+
+
+def test_runs_too_short_for_samples_by_the_second_show_none():
+    short = result(bound=[1.0, 1.1], first_write=1.0)
+
+    (row,) = table(report.tables([short]), "Throughput by the second, and latency")
+
+    assert row[2:6] == ["-", "-", "-", "-"]
+
+
+def test_workloads_come_in_their_own_order():
+    runs = [result("PreemptionBasic"), result("Basic"), result("PodAntiAffinity")]
+
+    rows = table(report.tables(runs), "Throughput")
+
+    assert [row[0] for row in rows] == ["Basic", "PodAntiAffinity", "PreemptionBasic"]
+
+
+def test_the_page_and_its_plots_are_written(tmp_path):
+    runs = [result(contender=name) for name in ("ceiling", "kube-scheduler", OURS)]
+
+    report.write(runs, tmp_path / "page.md", tmp_path / "img")
+
+    page = (tmp_path / "page.md").read_text()
+    assert "2 cores (a processor)" in page
+    assert "<!--" not in page
+    for name in ("throughput.svg", "cpu.svg"):
+        assert f"img/{name}" in page
+        ET.fromstring((tmp_path / "img" / name).read_text())
+
+
+def test_the_page_tells_when_our_runs_are_not_of_one_version():
+    one = [result(contender=OURS, fingerprint=f"{shape}-x") for shape in "ab"]
+    two = [result(contender=OURS, fingerprint=f"a-{version}") for version in "xy"]
+
+    assert "versions of the code" not in report.page(one)
+    assert "of 2 versions of the code" in report.page(two)
+
+
+def test_a_bar_is_as_long_as_its_share_of_the_full_width():
+    drawn = plots.bars("", "", [Group("g", 10.0, (Row("r", (2.5, 5.0), "7.5"),))])
+
+    widths = [
+        each.get("width") for each in ET.fromstring(drawn).iter() if each.tag.endswith("rect")
+    ]
+
+    assert widths[1:] == ["120.0", "240.0"]
+
+
+def test_a_function_is_as_wide_as_it_was_seen():
+    drawn = plots.flames("t", {("main", "<a>"): 3, ("main", "b"): 1})
+
+    titles = [each.text for each in ET.fromstring(drawn).iter() if each.tag.endswith("title")]
+
+    assert titles == ["main: 4 samples, 100.0%", "<a>: 3 samples, 75.0%", "b: 1 samples, 25.0%"]
