@@ -395,4 +395,4 @@ class _Cure:
 
 
 def _feasible(codes: Codes) -> Rows:
-    return np.flatnonzero(codes == 0)
+    return (codes == 0).nonzero()[0]

@@ -29,7 +29,7 @@ def best(rows: Rows, scores: Scores, uid: str, columns: Columns) -> int:
         uid: The pod's.
         columns: Where the hashes of the names are.
     """
-    return among(rows[scores == scores.max()], uid, columns)
+    return among(rows[scores == np.maximum.reduce(scores)], uid, columns)
 
 
 def among(ties: Rows, uid: str, columns: Columns) -> int:

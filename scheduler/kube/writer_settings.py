@@ -26,8 +26,9 @@ class WriterSettings:
     host: str = ""
     #: Effects on their way at a time. At 5 ms a request, 64 make some 10,000 a second.
     places: int = 64
-    #: Events beyond this many are dropped, as upstream's queue does.
-    events_waiting: int = 1000
+    #: Events beyond this many are dropped. Upstream's queue holds 1000, but its events do not wait
+    #: for bindings, as ours do: those of a large batch of pods must not get lost for that.
+    events_waiting: int = 50_000
     patience: Patience = field(default_factory=Patience)
     #: Who is asked, and who may bind; `None` where no extender is configured.
     extenders: Extenders | None = None

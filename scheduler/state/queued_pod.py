@@ -67,6 +67,9 @@ class QueuedPod:
         self.version = 0
         self.story: deque[tuple[Seconds, Phase]] = deque(maxlen=_STORY)
 
+    def __str__(self) -> str:
+        return f"{self.pod.key} {list(self.story)}"
+
     @property
     def uid(self) -> str:
         """The uid of the pod."""
@@ -83,7 +86,7 @@ class QueuedPod:
         Raises:
             IllegalTransitionError: The table of transitions does not have the move.
         """
-        self.phase = after(self.phase, move, f"{self.pod.key} {list(self.story)}")
+        self.phase = after(self.phase, move, self)
         self.version += 1
         self.story.append((now, self.phase))
 

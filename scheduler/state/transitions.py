@@ -92,11 +92,12 @@ class IllegalTransitionError(Exception):
     """A move that the table does not have."""
 
 
-def after(phase: Phase, move: Move, story: str) -> Phase:
+def after(phase: Phase, move: Move, story: object) -> Phase:
     """Return the phase after a move.
 
     Raises:
-        IllegalTransitionError: The table has no such move; the message tells the story.
+        IllegalTransitionError: The table has no such move; the message tells the story, which is
+            made into text only then.
     """
     found = TABLE.get((phase, move))
     if found is None:
