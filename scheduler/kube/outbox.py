@@ -100,6 +100,8 @@ class Outbox:
         self._pods: dict[str, deque[Job]] = {}
         self._waiting = dict.fromkeys(Lane, 0)
         self._sent = dict.fromkeys(Lane, 0)
+        #: Places that are in use, or kept free for a lane that uses less than its share.
+        self._claimed = sum(self._shares.values())
 
     @property
     def sent(self) -> int:
@@ -130,6 +132,7 @@ class Outbox:
             if self._waiting[lane] and self._has_place(lane) and (job := self._first(lane)):
                 job.sent = True
                 self._waiting[lane] -= 1
+                self._claimed += self._beyond_share(lane)
                 self._sent[lane] += 1
                 return job
         return None
@@ -137,6 +140,7 @@ class Outbox:
     def done(self, job: Job) -> None:
         """Note that a job has ended; the next one of its pod may go."""
         self._sent[job.lane] -= 1
+        self._claimed -= self._beyond_share(job.lane)
         if isinstance(job.effect, Announce):
             return
         uid = _pod(job.effect).uid
@@ -203,15 +207,13 @@ class Outbox:
         return None
 
     def _has_place(self, lane: Lane) -> bool:
-        sent_there = self._sent[Lane.EXTEND]
         if lane is Lane.EXTEND:
-            return sent_there < self._places
-        kept_for_others = sum(
-            max(0, share - self._sent[other])
-            for other, share in self._shares.items()
-            if other is not lane
-        )
-        return self._places - (self.sent - sent_there) - kept_for_others > 0
+            return self._sent[lane] < self._places
+        return not self._beyond_share(lane) or self._claimed < self._places
+
+    def _beyond_share(self, lane: Lane) -> bool:
+        """Tell whether one more job of a lane needs a place that was not kept for it."""
+        return lane in self._shares and self._sent[lane] >= self._shares[lane]
 
 
 def shares(places: int) -> dict[Lane, int]:
