@@ -17,7 +17,6 @@ from scheduler.state.columns import Columns
 __all__ = ["among", "best"]
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
-_SHIFT = np.uint64(29)
 
 
 def best(rows: Rows, scores: Scores, uid: str, columns: Columns) -> int:
@@ -37,6 +36,8 @@ def among(ties: Rows, uid: str, columns: Columns) -> int:
     if ties.shape[0] == 1:
         return int(ties[0])
     digest = hashlib.blake2b(uid.encode(errors="surrogatepass"), digest_size=8).digest()
-    mixed = (columns.hashes()[ties] ^ np.uint64(int.from_bytes(digest, "little"))) * _ODD
-    mixed ^= mixed >> _SHIFT
-    return int(ties[np.argmax(mixed * _ODD)])
+    # Both are hashes already: one multiplication spreads what differs over the upper bits.
+    mixed = columns.hashes().take(ties)
+    mixed ^= np.uint64(int.from_bytes(digest, "little"))
+    mixed *= _ODD
+    return int(ties[mixed.argmax()])
