@@ -7,6 +7,7 @@ process at once with exit code 1: whoever leads now must not be disturbed.
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -209,6 +210,10 @@ class _Scheduler:
         for informer in self._informers:
             await informer.synced.wait()
         self._log.info("caches_synced", **vars_of(self._machine))
+        # What was listed stays: each full collection would look through it again, which takes some
+        # 70 ms with 5,000 nodes and 15,000 pods.
+        gc.collect()
+        gc.freeze()
         if self._lease is None:
             self._loop.go()
             await asyncio.Event().wait()
