@@ -23,7 +23,8 @@ IMPURE: Final = {
 }  # fmt: skip
 #: Who alone may import what: folders or modules under `scheduler`.
 RESERVED: Final = {
-    "aiohttp": ("kube", "observe/web.py"),
+    "aiohttp": ("observe/web.py",),
+    "httptools": ("kube",),
     "kopf": ("kube",),
     "kubernetes": ("kube",),
     "prometheus_client": ("observe", "service/run.py"),

@@ -395,4 +395,5 @@ class _Cure:
 
 
 def _feasible(codes: Codes) -> Rows:
-    return (codes == 0).nonzero()[0]
+    rows: Rows = (codes == 0).nonzero()[0]
+    return rows

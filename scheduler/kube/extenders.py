@@ -14,21 +14,25 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
-
-import aiohttp
+from typing import Final, Protocol
+from urllib.parse import quote
 
 from scheduler.config.settings import Extender, ExtenderTLS
 from scheduler.framework import extenders as protocol
 from scheduler.framework.extenders import ProtocolError
 from scheduler.kube import kubeconfig
 from scheduler.kube.credentials import reason
-from scheduler.kube.errors import ConnectionSettingsError, KubeError, NotFound
+from scheduler.kube.errors import ConnectionSettingsError, KubeError, NotFound, Unreachable
+from scheduler.kube.http1 import Http1
 from scheduler.kube.observer import Observer
 from scheduler.model.answers import Answer, NoAnswer
 from scheduler.model.effects import Ask, Bind, PodRef, Question, Verb
 
 __all__ = ["ExtenderError", "Extenders", "Pods"]
+
+_JSON: Final = {"Content-Type": "application/json"}
+#: What a verb may hold without being escaped.
+_URL: Final = "/?&=%:;,+@!$'()*~"
 
 
 class ExtenderError(KubeError):
@@ -71,14 +75,10 @@ class Extenders:
         self._pods = pods
         self._nodes = nodes
         self._observer = observer or Observer()
-        self._tls = [_tls(each, f"extenders[{place}]") for place, each in enumerate(settings)]
-        self._session: aiohttp.ClientSession | None = None
+        # How many are asked at a time is bounded by the writer.
+        self._http = [_http(each, f"extenders[{place}]") for place, each in enumerate(settings)]
 
     async def __aenter__(self) -> "Extenders":
-        # How many are asked at a time is bounded by the writer.
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0), cookie_jar=aiohttp.DummyCookieJar()
-        )
         return self
 
     async def __aexit__(
@@ -87,9 +87,8 @@ class Extenders:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._session is not None:
-            await self._session.close()
-            await asyncio.sleep(0)  # the loop notices what was closed
+        for each in self._http:
+            await each.close()
 
     def may_ignore(self, place: int) -> bool:
         """Tell whether scheduling goes on when this extender fails."""
@@ -115,7 +114,9 @@ class Extenders:
             raise ValueError(f"no extender is to bind pod {effect.pod}")
         extender = self._settings[effect.extender]
         try:
-            body = await self._post(effect.extender, extender.bind_verb, protocol.binding(effect))
+            body = await self._post(
+                effect.extender, extender.bind_verb, protocol.binding(effect), repeatable=False
+            )
             problem = protocol.read_binding(body)
         except ProtocolError as error:
             problem = str(error)
@@ -151,35 +152,39 @@ class Extenders:
                         victims[victim.uid] = await self._pods.get(victim)
         return protocol.about_victims(extender, pod, question, victims)
 
-    async def _post(self, place: int, action: str, body: bytes) -> bytes:
+    async def _post(
+        self, place: int, action: str, body: bytes, *, repeatable: bool = True
+    ) -> bytes:
         """Send a request and return the body of the answer.
 
         Raises:
             ExtenderError: There is none.
         """
-        if self._session is None:
-            raise RuntimeError("extenders are asked inside of their context only")
         extender = self._settings[place]
         url = f"{extender.url_prefix.rstrip('/')}/{action}"
         seconds = extender.http_timeout_seconds
         try:
-            async with self._session.post(
-                url,
-                data=body,
-                headers={"Content-Type": "application/json"},
-                timeout=aiohttp.ClientTimeout(total=seconds if seconds > 0 else None),
-                ssl=self._tls[place] or True,
-                server_hostname=(extender.tls.server_name or None) if extender.tls else None,
-            ) as response:
-                if response.status != 200:
-                    raise ExtenderError(
-                        f"failed {action} with extender at URL {url}, code {response.status}"
-                    )
-                return await response.read()
+            async with asyncio.timeout(seconds if seconds > 0 else None):
+                reply = await self._http[place].send(
+                    "POST", f"/{quote(action, safe=_URL)}", _JSON, body, repeatable=repeatable
+                )
         except TimeoutError as error:
             raise ExtenderError(f'Post "{url}": no answer within {seconds:g} s') from error
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise ExtenderError(f'Post "{url}": {str(error) or type(error).__name__}') from error
+        except Unreachable as error:
+            raise ExtenderError(f'Post "{url}": {error}') from error
+        if reply.status != 200:
+            raise ExtenderError(f"failed {action} with extender at URL {url}, code {reply.status}")
+        return reply.body
+
+
+def _http(extender: Extender, path: str) -> Http1:
+    """Return the connections to an extender.
+
+    Raises:
+        ConnectionSettingsError: The settings are unusable.
+    """
+    name = extender.tls.server_name if extender.tls else ""
+    return Http1(extender.url_prefix, _tls(extender, path), name or None, {})
 
 
 def _tls(extender: Extender, path: str) -> ssl.SSLContext | None:

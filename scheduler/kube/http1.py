@@ -23,7 +23,7 @@ __all__ = ["Http1", "Incoming", "Reply"]
 CONNECT_SECONDS: Final = 5.0
 #: Longer than the pauses between two slices of work, shorter than the server's patience.
 KEEP_ALIVE_SECONDS: Final = 60.0
-#: What is sent a second time when a kept connection turns out to be cut.
+#: What changes nothing when it is sent a second time.
 REPEATABLE: Final = frozenset({"GET", "PUT", "DELETE"})
 
 
@@ -113,14 +113,28 @@ class Http1:
         await asyncio.sleep(0)  # the loop notices what was closed
 
     async def send(
-        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        *,
+        repeatable: bool = False,
     ) -> Reply:
         """Send a request and return the answer.
+
+        Args:
+            method: GET, PUT and DELETE are sent again when a kept connection turns out to be cut.
+            path: Below the base URL, with the query.
+            headers: Further ones.
+            body: What is sent.
+            repeatable: Whether this one may be sent again too.
 
         Raises:
             Unreachable: No complete answer came.
         """
-        connection, answer = await self._begin(method, path, headers, body)
+        repeatable = repeatable or method in REPEATABLE
+        connection, answer = await self._begin(method, path, headers, body, repeatable=repeatable)
         try:
             data = await answer.body()
         except BaseException:
@@ -143,14 +157,20 @@ class Http1:
         """
         try:
             async with asyncio.timeout(silence_seconds):
-                connection, answer = await self._begin("GET", path, headers, None)
+                connection, answer = await self._begin("GET", path, headers, None, repeatable=True)
         except TimeoutError as error:
             raise Unreachable("the server did not answer in time") from error
         answer.streamed = True
         return Incoming(answer, connection, silence_seconds, self)
 
     async def _begin(
-        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        *,
+        repeatable: bool,
     ) -> tuple[Channel, Answer]:
         """Send a request and wait until its answer begins."""
         request = self._request(method, path, headers, body)
@@ -164,7 +184,7 @@ class Http1:
             except Unreachable:
                 self.drop(connection)
                 # The server may close a connection just when it is used again.
-                if kept is None or answer.heard or method not in REPEATABLE:
+                if kept is None or answer.heard or not repeatable:
                     raise
             except BaseException:
                 self.drop(connection)
