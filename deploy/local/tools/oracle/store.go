@@ -170,13 +170,28 @@ func (s *store) bind(binding *corev1.Binding) error {
 }
 
 // update takes over an object that the scheduler wrote. A volume that was given to a claim is bound
-// to it, as the controller would do.
+// to it, as the controller would do, whichever of the two is written last.
 func (s *store) update(object runtime.Object) error {
 	if err := s.put(object.DeepCopyObject()); err != nil {
 		return err
 	}
-	volume, ok := object.(*corev1.PersistentVolume)
-	if !ok || volume.Spec.ClaimRef == nil {
+	switch written := object.(type) {
+	case *corev1.PersistentVolume:
+		return s.bindVolume(written)
+	case *corev1.PersistentVolumeClaim:
+		for _, each := range s.informers[reflect.TypeOf(&corev1.PersistentVolume{})].List() {
+			volume := each.(*corev1.PersistentVolume)
+			claim := volume.Spec.ClaimRef
+			if claim != nil && claim.Namespace == written.Namespace && claim.Name == written.Name {
+				return s.bindVolume(volume)
+			}
+		}
+	}
+	return nil
+}
+
+func (s *store) bindVolume(volume *corev1.PersistentVolume) error {
+	if volume.Spec.ClaimRef == nil {
 		return nil
 	}
 	claims := s.informers[reflect.TypeOf(&corev1.PersistentVolumeClaim{})]
