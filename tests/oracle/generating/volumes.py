@@ -57,8 +57,12 @@ def _claims_and_volumes(dice: Dice, made: _Storage, nodes: list[str]) -> None:
 def _mount(dice: Dice, pod: Object, made: _Storage) -> None:
     volumes = []
     for number in range(dice.pick((1, 1, 2))):
-        volume = _mounted(dice, pod, made, f"v{number}")
-        volumes.append({"name": f"v{number}", **volume})
+        volume = {"name": f"v{number}", **_mounted(dice, pod, made, f"v{number}")}
+        # A claim that a pod names twice gets two volumes, and which of them it has in the end is
+        # left to the controller.
+        claim = volume.get("persistentVolumeClaim")
+        if claim is None or all(claim != each.get("persistentVolumeClaim") for each in volumes):
+            volumes.append(volume)
     pod["spec"]["volumes"] = volumes
 
 
