@@ -1,8 +1,8 @@
 """The shipped rights are those that the code uses: none is missing, none is superfluous.
 
-What the code uses is not listed here. The informers, the writer and the lease run against a
-transport that notes every request, and each request is read as the API server's authorizer reads
-it.
+What the code uses is not listed here. The informers, the comparer, the writer, the reviewer and
+the lease run against a transport that notes every request, and each request is read as the API
+server's authorizer reads it.
 """
 
 import asyncio
@@ -19,10 +19,12 @@ import pytest
 from deploy.demo import installation
 from deploy.local.cluster import ControlPlane
 from scheduler.kube.client import Client
+from scheduler.kube.comparer import Comparer
 from scheduler.kube.informer import Informer
 from scheduler.kube.lease import Lease, LeaseSettings
 from scheduler.kube.pauses import Pauses
 from scheduler.kube.resources import RESOURCES
+from scheduler.kube.review import Reviewer
 from scheduler.kube.transport import Reply, Stream
 from scheduler.kube.writer import Writer
 from scheduler.model.effects import (
@@ -158,6 +160,33 @@ async def watched() -> set[Right]:
     return recorder.rights
 
 
+async def compared() -> set[Right]:
+    """Return what the comparer needs."""
+    recorder = Recorder()
+    client = Client(recorder)
+    comparer = Comparer([], client, lambda *_: None, lambda *_: None, pauses())
+    for resource in RESOURCES:
+        await comparer.compare(Informer(resource, client, lambda _: None, pauses()))
+    return recorder.rights
+
+
+async def reviewed() -> set[Right]:
+    """Return what the reviewer needs to judge who asks for metrics."""
+    token = Reply(201, {}, b'{"status":{"authenticated":true,"user":{"username":"u"}}}')
+    access = Reply(201, {}, b'{"status":{"allowed":true}}')
+    recorder = Recorder(answers=[token, access])
+    reviewer = Reviewer(Client(recorder))
+    user = await reviewer.user("token")
+    assert user is not None
+    assert await reviewer.allows(user, "get", "/metrics")
+    return recorder.rights
+
+
+async def used() -> set[Right]:
+    """Return everything that is needed in the whole cluster."""
+    return await watched() | await compared() | await written() | await reviewed()
+
+
 async def written() -> set[Right]:
     """Return what the writer needs: every effect, a repeated Event, and a lost answer."""
     lost = Reply(503, {}, b"{}")
@@ -217,7 +246,7 @@ def test_every_effect_has_an_example_here(kind: type[Effect]):
 
 
 async def test_the_cluster_role_grants_what_the_scheduler_reads_and_writes():
-    assert set(granted("ClusterRole")) == await watched() | await written()
+    assert set(granted("ClusterRole")) == await used()
 
 
 async def test_the_role_grants_the_one_lease():
@@ -249,7 +278,7 @@ def test_every_role_is_bound_to_the_service_account_and_to_nobody_else(kind: str
 async def test_the_api_server_allows_that_and_no_more(control_plane: ControlPlane):
     control_plane.api.apply(installation.manifests())
 
-    for right in await watched() | await written():
+    for right in await used():
         assert allowed(control_plane, right), right
     for right in await elected():
         assert allowed(control_plane, right, NAME), right

@@ -57,6 +57,10 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--capture", default="", metavar="FILE",
         help="write down all that is observed and decided, for `replay`; grows without bound",
     )  # fmt: skip
+    command.add_argument(
+        "--compare-cache-period", type=_duration, default=900.0, metavar="DURATION",
+        help="how often what is known is compared with the API server; 0 for never (default: 15m)",
+    )  # fmt: skip
     _add_serving(command.add_argument_group("serving"))
     _add_election(command.add_argument_group("leader election"))
     command.set_defaults(func=run)
@@ -71,10 +75,19 @@ def _add_serving(group: Any) -> None:
     group.add_argument("--tls-cert-file", default="", metavar="FILE")
     group.add_argument("--tls-private-key-file", default="", metavar="FILE")
     group.add_argument(
-        "--authorization-always-allow-paths", default="/healthz,/readyz,/livez", metavar="PATHS",
-        help="pages that anybody may read, the others only callers on this host"
+        "--authorization-always-allow-paths", type=_paths, metavar="PATHS",
+        default=("/healthz", "/readyz", "/livez"),
+        help="pages that anybody may read, the others whom the API server allows to; may end in *"
         " (default: /healthz,/readyz,/livez)",
     )  # fmt: skip
+    for name in (
+        "authentication-token-webhook-cache-ttl",
+        "authorization-webhook-cache-authorized-ttl",
+        "authorization-webhook-cache-unauthorized-ttl",
+    ):
+        group.add_argument(
+            f"--{name}", type=_duration, default=10.0, metavar="DURATION", help="default: 10s"
+        )
 
 
 def _add_election(group: Any) -> None:
@@ -96,6 +109,13 @@ def _boolean(text: str) -> bool:
     raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
 
 
+def _paths(text: str) -> tuple[str, ...]:
+    paths = tuple(path for path in text.split(",") if path)
+    if wrong := [path for path in paths if "*" in path[:-1]]:
+        raise argparse.ArgumentTypeError(f"only a * at the end is allowed, not in {wrong[0]!r}")
+    return paths
+
+
 def _duration(text: str) -> float:
     try:
         return durations.parse(text)
@@ -115,6 +135,9 @@ def run(arguments: argparse.Namespace) -> int:
         return 2
     if arguments.write_config_to:
         return _write(settings, arguments.write_config_to)
+    if bool(arguments.tls_cert_file) != bool(arguments.tls_private_key_file):
+        print("--tls-cert-file and --tls-private-key-file go together", file=sys.stderr)
+        return 2
     from scheduler.observe.logs import Format
     from scheduler.service.options import Options
     from scheduler.service.run import serve
@@ -130,7 +153,11 @@ def run(arguments: argparse.Namespace) -> int:
             tls_cert_file=arguments.tls_cert_file,
             tls_private_key_file=arguments.tls_private_key_file,
             capture=arguments.capture,
-            open_paths=tuple(arguments.authorization_always_allow_paths.split(",")),
+            open_paths=arguments.authorization_always_allow_paths,
+            token_cache_seconds=arguments.authentication_token_webhook_cache_ttl,
+            allowed_cache_seconds=arguments.authorization_webhook_cache_authorized_ttl,
+            denied_cache_seconds=arguments.authorization_webhook_cache_unauthorized_ttl,
+            compare_seconds=arguments.compare_cache_period,
         )
     )
 

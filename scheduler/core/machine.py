@@ -63,7 +63,7 @@ from scheduler.model.quantity import QuantityError
 from scheduler.model.times import Seconds
 from scheduler.state.backoff import Backoff
 from scheduler.state.cluster import Cluster
-from scheduler.state.queue import SchedulingQueue
+from scheduler.state.queue import QueuedPod, SchedulingQueue
 from scheduler.state.transitions import Phase
 
 __all__ = ["Machine", "Reaction"]
@@ -189,6 +189,17 @@ class Machine:
             nominations=len(self.cluster.nominations),
             preempting=len(self._preempting),
         )
+
+    def explain(self, queued: QueuedPod) -> tuple[Outcome, str]:
+        """Judge a pod of the queue against the cluster as it is; nothing comes of it.
+
+        Returns:
+            What an attempt would find, with a trace of every node, and why it finds nothing:
+            empty, or an error.
+        """
+        begin = functools.partial(self._attempts.decide, explain=True)
+        questions, outcome, error = self._go_on(UnderWay(queued, queued.timestamp, begin))
+        return outcome, "extenders would be asked first" if questions else error
 
     def gated_because(self, pod: Pod) -> str | None:
         """Return why a pod must not be scheduled yet, `None` when it may."""

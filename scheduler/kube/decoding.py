@@ -5,14 +5,14 @@ error or an object that no one expected, is read a second time for its identity 
 """
 
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from scheduler.kube.errors import Unreachable
 from scheduler.kube.resources import ApiObject
 
-__all__ = ["Identity", "Lines", "Notice", "Odd", "Page", "PageDecoder", "WatchDecoder"]
+__all__ = ["Identity", "Known", "Lines", "Notice", "Odd", "Page", "PageDecoder", "WatchDecoder"]
 
 ObjectT = TypeVar("ObjectT", bound=ApiObject)
 
@@ -36,6 +36,13 @@ class Identity(msgspec.Struct, frozen=True, rename="camel", gc=False):
     def key(self) -> str:
         """Namespace and name joined by a slash, or the name alone."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class Known(NamedTuple):
+    """Which state of an object is known."""
+
+    uid: str
+    version: str
 
 
 class _Anything(msgspec.Struct):

@@ -15,11 +15,11 @@ events in batches, in the order in which the server told it. What the informer p
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, TypeVar
 from urllib.parse import urlencode
 
 from scheduler.kube.client import Client, Request
-from scheduler.kube.decoding import Lines, Notice, Odd, PageDecoder, WatchDecoder
+from scheduler.kube.decoding import Known, Lines, Notice, Odd, PageDecoder, WatchDecoder
 from scheduler.kube.errors import ApiError, Gone, KubeError, NotFound, classified
 from scheduler.kube.pauses import Backoff, Pauses
 from scheduler.kube.resources import ApiObject, Resource
@@ -68,13 +68,6 @@ class Health:
     objects: int
 
 
-class _Known(NamedTuple):
-    """Which state of an object was handed over last."""
-
-    uid: str
-    version: str
-
-
 class Informer(Generic[ObjectT]):
     """Tells a sink about all objects of one resource, for ever.
 
@@ -102,7 +95,7 @@ class Informer(Generic[ObjectT]):
         )
         self._page_decoder = PageDecoder(resource.type)
         self._watch_decoder = WatchDecoder(resource.type)
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, Known] = {}
         self._undecodable: dict[str, str] = {}
         #: Where the next watch continues; empty when only a list helps.
         self._version = ""
@@ -123,6 +116,14 @@ class Informer(Generic[ObjectT]):
             undecodable=len(self._undecodable),
             objects=len(self._known),
         )
+
+    def known(self) -> dict[str, Known]:
+        """Return which state of each object was handed over last, by key."""
+        return self._known.copy()
+
+    def unreadable(self, key: str) -> bool:
+        """Tell whether an object is left out, or kept as it was, because it cannot be read."""
+        return key in self._undecodable
 
     async def run(self) -> None:
         """List and watch until cancelled. What the sink raises ends it."""
@@ -268,7 +269,7 @@ class Informer(Generic[ObjectT]):
                 self._forget(key, events)
             elif known.version == version:
                 return key
-        self._known[key] = _Known(uid, version)
+        self._known[key] = Known(uid, version)
         if self._undecodable:
             self._undecodable.pop(key, None)
         events.append(self.resource.observed(each))

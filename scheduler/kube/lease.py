@@ -11,7 +11,9 @@ Therefore `is_leader` is asked before each write, where it sees a pause of the w
 
 Source: client-go v0.36.3 tools/leaderelection, LeaderElector.
 Differs: the renew deadline counts from the last success, not from the attempt after it; another
-holder that is seen ends the leadership at once, not at the deadline.
+holder that is seen ends the leadership at once, not at the deadline; a candidate looks again before
+the retry period is over, and not up to 2.2 times later, so that a lease that was given back is
+taken within it.
 """
 
 import asyncio
@@ -32,8 +34,8 @@ from scheduler.model.times import Seconds
 
 __all__ = ["Lease", "LeaseSettings", "unique_identity"]
 
-#: A candidate waits the retry period, or up to 2.2 times as long at random.
-JITTER: Final = 1.2
+#: A candidate waits for this part of the retry period, or at random down to half of that.
+PATIENCE: Final = 0.8
 
 
 def unique_identity() -> str:
@@ -92,7 +94,7 @@ class Lease:
         """Return when the lease is ours."""
         retry = self._settings.retry_seconds
         while not await self._attempt():
-            await self._pauses.sleep(retry * (1 + JITTER * self._pauses.jitter()))
+            await self._pauses.sleep(retry * PATIENCE * (1 - self._pauses.jitter() / 2))
 
     async def hold(self) -> None:
         """Renew the lease; return when it is lost, for good."""

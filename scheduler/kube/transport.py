@@ -51,10 +51,12 @@ class StreamingTransport(Transport, Protocol):
 class HttpTransport:
     """HTTP/1.1 with credentials. Create and close it inside the running event loop."""
 
-    def __init__(self, connection: Connection, user_agent: str) -> None:
+    def __init__(self, connection: Connection, user_agent: str, accept: str = "") -> None:
         self._credentials = connection.credentials
         # Compression would cost more time than it saves on the way to an API server.
         headers = {"User-Agent": user_agent, "Accept-Encoding": "identity"}
+        if accept:
+            headers["Accept"] = accept
         self._http = Http1(connection.server, connection.tls, connection.tls_server_name, headers)
 
     async def __aenter__(self) -> "HttpTransport":

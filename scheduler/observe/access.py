@@ -10,9 +10,20 @@ import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import Final, Protocol
 
-__all__ = ["Authorize", "Caller", "Verdict", "anybody", "loopback", "nobody"]
+__all__ = [
+    "ALLOWED",
+    "UNAUTHENTICATED",
+    "Authorize",
+    "Caller",
+    "Judgement",
+    "Verdict",
+    "anybody",
+    "loopback",
+    "nobody",
+    "unavailable",
+]
 
 
 class Verdict(Enum):
@@ -25,6 +36,18 @@ class Verdict(Enum):
     FORBIDDEN = 403
     #: There is nobody to ask at the moment.
     UNAVAILABLE = 503
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A verdict, with what the caller is told if it is refused."""
+
+    verdict: Verdict
+    message: str = ""
+
+
+ALLOWED: Final = Judgement(Verdict.ALLOWED)
+UNAUTHENTICATED: Final = Judgement(Verdict.UNAUTHENTICATED, "Unauthorized")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,26 +66,35 @@ class Caller:
 class Authorize(Protocol):
     """Judges requests for anything but health."""
 
-    async def __call__(self, caller: Caller, /) -> Verdict:
+    async def __call__(self, caller: Caller, /) -> Judgement:
         """Say whether this caller may read this path."""
 
 
-async def nobody(_caller: Caller) -> Verdict:
+async def nobody(caller: Caller) -> Judgement:
     """Allow no request."""
-    return Verdict.FORBIDDEN
+    return _forbidden(caller)
 
 
-async def anybody(_caller: Caller) -> Verdict:
+async def anybody(_caller: Caller) -> Judgement:
     """Allow every request, by whoever reaches the port."""
-    return Verdict.ALLOWED
+    return ALLOWED
 
 
-async def loopback(caller: Caller) -> Verdict:
+async def loopback(caller: Caller) -> Judgement:
     """Allow requests from this host; in a pod that includes everybody who may port-forward."""
     try:
         peer = ipaddress.ip_address(caller.peer)
     except ValueError:
-        return Verdict.FORBIDDEN
+        return _forbidden(caller)
     if isinstance(peer, ipaddress.IPv6Address):
         peer = peer.ipv4_mapped or peer
-    return Verdict.ALLOWED if peer.is_loopback else Verdict.FORBIDDEN
+    return ALLOWED if peer.is_loopback else _forbidden(caller)
+
+
+def unavailable() -> Judgement:
+    """Refuse because nobody can be asked; what is wrong is for the log, not for a stranger."""
+    return Judgement(Verdict.UNAVAILABLE, "who may read this page cannot be found out now")
+
+
+def _forbidden(caller: Caller) -> Judgement:
+    return Judgement(Verdict.FORBIDDEN, f'forbidden: nobody may {caller.verb} "{caller.path}" here')

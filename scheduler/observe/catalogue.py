@@ -214,6 +214,21 @@ CATALOGUE: Final[tuple[Row, ...]] = (
         ("resource",),
         note="Each is logged. Not zero: some pod or node is invisible to the scheduler.",
     ),
+    Row(
+        "scheduler_cache_drift", _GAUGE, _ALPHA, _OURS,
+        "Objects of which the last comparison with the API server found that a watch has missed "
+        "something, by kind of difference.",
+        ("resource", "difference"),
+        note="`difference`: `missing` (there, and not known), `surplus` (known, and not there), "
+        "`stale` (known in another state). Each is logged. Not zero: decisions are made from "
+        "something that is not so; restart the instance, and tell us.",
+    ),
+    Row(
+        "scheduler_cache_comparisons_total", _COUNTER, _ALPHA, _OURS,
+        "Comparisons of what is known with the API server, by result.",
+        ("resource", "result"),
+        note="`result`: `same`, `drift`, or `failed` when the API server could not be asked.",
+    ),
     # The process.
     Row(
         "scheduler_loop_lag_seconds", _HISTOGRAM, _ALPHA, _OURS,

@@ -10,6 +10,7 @@ long the decision took, and the outcome of the `Bind` effect is told by `record_
 """
 
 import platform
+from collections.abc import Mapping
 from typing import Final, assert_never
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -69,6 +70,8 @@ class Metrics:
         self._request_seconds = histogram("rest_client_request_duration_seconds")
         self._restarts = number("scheduler_watch_restarts_total")
         self._undecodable = number("scheduler_undecodable_objects_total")
+        self._drift = number("scheduler_cache_drift")
+        self._comparisons = number("scheduler_cache_comparisons_total")
         self._lag = histogram("scheduler_loop_lag_seconds").child()
         build = number("scheduler_build_info")
         build.child(__version__, platform.python_version()).value = 1.0
@@ -140,6 +143,16 @@ class Metrics:
     def record_undecodable(self, resource: str) -> None:
         """Count an object that could not be read."""
         self._undecodable.child(resource).inc()
+
+    def record_comparison(self, resource: str, found: Mapping[str, int]) -> None:
+        """Take over how many objects of a resource differ from the API server's, by kind."""
+        for difference, count in found.items():
+            self._drift.child(resource, difference).value = float(count)
+        self._comparisons.child(resource, "drift" if any(found.values()) else "same").inc()
+
+    def record_comparison_failed(self, resource: str) -> None:
+        """Count a comparison that could not be made; what the last one found stands."""
+        self._comparisons.child(resource, "failed").inc()
 
     def record_loop_lag(self, seconds: Seconds) -> None:
         """Measure how late the loop came to something that was due."""

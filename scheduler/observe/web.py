@@ -4,17 +4,18 @@ Everything here only reads. Health paths are open to everybody, as in Kubernetes
 All other paths are served only to whom `authorize` allows, which by default is nobody (`access`).
 
 Paths: `/healthz`, `/livez`, `/readyz`, each with `?verbose`, `?exclude=<check>` and `/<check>`;
-`/metrics`; `/configz`; and the debug pages that were handed over.
+`/metrics`; `/configz`; `/statusz`; and the debug pages that were handed over.
 
-What a stranger can do is bounded: how many connections there are, how long they may take to ask,
-and how long lines and headers are. Bodies are not read.
+What a stranger can do is bounded: how many connections there are, how long they may take to ask
+and to take the answer, and how long lines and headers are. Bodies are not read.
 """
 
 import asyncio
+import contextlib
 import logging
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -23,7 +24,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from scheduler.model.times import Seconds
-from scheduler.observe.access import Authorize, Caller, Verdict, nobody
+from scheduler.observe.access import Authorize, Caller, Judgement, Verdict, nobody, unavailable
 from scheduler.observe.health import Check, Health, Report
 from scheduler.observe.tls import CertificateFiles, self_signed_context
 
@@ -34,8 +35,18 @@ _LOG: Final = logging.getLogger(__name__)
 #: More connections than probes and a few Prometheus servers ever need.
 _CONNECTIONS: Final = 100
 
-#: Returns a page for the query of the request: text as it is, anything else as JSON. A
-#: `LookupError` becomes a 404 and a `ValueError` a 400, with its message.
+_HEALTH: Final = ("/healthz", "/livez", "/readyz")
+
+#: The words for verdicts in a Status.
+_REASONS: Final[Mapping[Verdict, str]] = {
+    Verdict.UNAUTHENTICATED: "Unauthorized",
+    Verdict.FORBIDDEN: "Forbidden",
+    Verdict.UNAVAILABLE: "ServiceUnavailable",
+}
+
+#: Returns a page for the query of the request and the variable parts of its path: text as it is,
+#: anything else as JSON, where an asynchronous generator yields the JSON in parts. A `LookupError`
+#: becomes a 404 and a `ValueError` a 400, with its message.
 Page: TypeAlias = Callable[[Mapping[str, str]], object]
 
 
@@ -47,10 +58,12 @@ class Pages:
     metrics: Callable[[str], tuple[bytes, str]]
     #: Returns the configuration in force, as something that JSON knows.
     configz: Callable[[], object]
+    #: Returns what runs, for people.
+    statusz: Callable[[], str]
     healthz: Mapping[str, Check] = field(default_factory=dict)
     livez: Mapping[str, Check] = field(default_factory=dict)
     readyz: Mapping[str, Check] = field(default_factory=dict)
-    #: By path, as `/debug/pod`.
+    #: By path, as `/debug/queue` or `/debug/pods/{namespace}/{name}`.
     debug: Mapping[str, Page] = field(default_factory=dict)
 
 
@@ -70,6 +83,8 @@ class Listen:
     idle_seconds: float = 30.0
     #: In which time a reviewer has to answer; without an answer nobody is let in.
     review_seconds: float = 10.0
+    #: In which time an answer has to be taken, the review included.
+    answer_seconds: float = 60.0
     #: How often the certificate files are looked at.
     refresh_seconds: float = 60.0
 
@@ -92,6 +107,17 @@ class Web:
         if self._listener is None or not self._listener.sockets:
             return 0
         return int(self._listener.sockets[0].getsockname()[1])
+
+    @property
+    def paths(self) -> list[str]:
+        """The pages that are served."""
+        return [*_HEALTH, "/metrics", "/configz", "/statusz", *self._pages.debug]
+
+    @property
+    def connections(self) -> int:
+        """How many connections are open."""
+        server = None if self._runner is None else self._runner.server
+        return 0 if server is None else len(server.connections)
 
     async def start(
         self, listen: Listen, wall: Seconds, bound: socket.socket | None = None
@@ -139,7 +165,7 @@ class Web:
 
     def _connection(self) -> asyncio.Protocol:
         server = None if self._runner is None else self._runner.server
-        if server is None or len(server.connections) >= _CONNECTIONS:
+        if server is None or self.connections >= _CONNECTIONS:
             return _Refused()
         return server()
 
@@ -167,7 +193,7 @@ class Web:
 
     def _application(self) -> web.Application:
         pages = self._pages
-        app = web.Application(client_max_size=1024)
+        app = web.Application(client_max_size=1024, middlewares=[self._in_time])
         app.on_response_prepare.append(_add_headers)
         for health in (
             Health("healthz", pages.healthz),
@@ -178,35 +204,56 @@ class Web:
             app.router.add_get(f"/{health.name}/{{check}}", _one_check(health))
         app.router.add_get("/metrics", self._guarded(self._metrics))
         app.router.add_get("/configz", self._guarded(self._configz))
+        app.router.add_get("/statusz", self._guarded(self._statusz))
         for path, page in pages.debug.items():
-            app.router.add_get(path, self._guarded(_debug(page)))
+            app.router.add_get(path, self._guarded(_debug(page)), allow_head=False)
         return app
 
-    def _guarded(self, respond: Callable[[web.Request], web.Response]) -> "_Respond":
-        async def guarded(request: web.Request) -> web.Response:
+    @web.middleware
+    async def _in_time(self, request: web.Request, handler: "_Respond") -> web.StreamResponse:
+        """Cut the connection of a client that does not take its answer."""
+        transport = request.transport
+        if transport is not None:
+            transport.set_write_buffer_limits(high=0)  # what is written has left us, or waits here
+        try:
+            async with asyncio.timeout(self._listen.answer_seconds):
+                return await _written(request, handler)
+        except TimeoutError:
+            if transport is not None:
+                transport.abort()
+        except ConnectionError:
+            pass  # the client has left
+        await asyncio.sleep(0)  # aiohttp learns that the connection is gone, and writes nothing
+        return web.Response()
+
+    def _guarded(self, respond: "_Respond") -> "_Respond":
+        async def guarded(request: web.Request) -> web.StreamResponse:
             caller = Caller("get", request.path, request.headers, request.remote or "")
             try:
                 async with asyncio.timeout(self._listen.review_seconds):
-                    verdict = await self._authorize(caller)
+                    judgement = await self._authorize(caller)
             except TimeoutError:
-                verdict = Verdict.UNAVAILABLE
-            if verdict is not Verdict.ALLOWED:
-                return web.Response(status=verdict.value, text=f"{verdict.name.capitalize()}\n")
-            return respond(request)
+                judgement = unavailable()
+            if judgement.verdict is not Verdict.ALLOWED:
+                return _refused(judgement)
+            return await respond(request)
 
         return guarded
 
-    def _metrics(self, request: web.Request) -> web.Response:
+    async def _metrics(self, request: web.Request) -> web.StreamResponse:
         body, content_type = self._pages.metrics(request.headers.get("Accept", ""))
         response = web.Response(body=body, headers={"Content-Type": content_type})
         response.enable_compression()
         return response
 
-    def _configz(self, _request: web.Request) -> web.Response:
+    async def _configz(self, _request: web.Request) -> web.StreamResponse:
         return _shown(self._pages.configz())
 
+    async def _statusz(self, _request: web.Request) -> web.StreamResponse:
+        return _shown(self._pages.statusz())
 
-_Respond: TypeAlias = Callable[[web.Request], Awaitable[web.Response]]
+
+_Respond: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class _Refused(asyncio.Protocol):
@@ -241,16 +288,59 @@ def _told(report: Report) -> web.Response:
     return web.Response(status=200 if report.healthy else 500, text=report.text)
 
 
-def _debug(page: Page) -> Callable[[web.Request], web.Response]:
-    def respond(request: web.Request) -> web.Response:
+def _refused(judgement: Judgement) -> web.Response:
+    """Return a refusal as the API server words it."""
+    verdict = judgement.verdict
+    status: dict[str, object] = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": judgement.message,
+        "reason": _REASONS[verdict],
+        "code": verdict.value,
+    }
+    return web.Response(
+        status=verdict.value, body=msgspec.json.encode(status), content_type="application/json"
+    )
+
+
+async def _written(request: web.Request, respond: _Respond) -> web.StreamResponse:
+    """Respond, and wait until all of it is written."""
+    try:
+        response = await respond(request)
+    except web.HTTPException as refusal:
+        await refusal.prepare(request)
+        await refusal.write_eof()
+        raise
+    await response.prepare(request)
+    await response.write_eof()
+    return response
+
+
+def _debug(page: Page) -> _Respond:
+    async def respond(request: web.Request) -> web.StreamResponse:
         try:
-            return _shown(page(request.query))
+            content = page({**request.query, **request.match_info})
         except LookupError as error:
             return web.Response(status=404, text=f"{error.args[0] if error.args else ''}\n")
         except ValueError as error:
             return web.Response(status=400, text=f"{error}\n")
+        if isinstance(content, AsyncGenerator):
+            return await _streamed(request, content)
+        return _shown(content)
 
     return respond
+
+
+async def _streamed(request: web.Request, parts: AsyncGenerator[bytes]) -> web.StreamResponse:
+    """Write parts of JSON as they come."""
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    async with contextlib.aclosing(parts):
+        await response.prepare(request)
+        async for part in parts:
+            await response.write(part)
+    return response
 
 
 def _shown(content: object) -> web.Response:

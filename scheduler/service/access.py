@@ -1,18 +1,140 @@
-"""Who may read which page."""
+"""Who may read which page.
 
-from collections.abc import Collection
+Pages that are always allowed need nothing. For all others a caller shows a bearer token that the
+API server accepts, and the API server says whether its user may `get` the path. While it cannot be
+asked nobody is let in, unless an answer of some seconds ago still holds.
 
-from scheduler.observe.access import Authorize, Caller, Verdict, loopback
+Run on somebody's own machine, bound to its loopback interface, there is nobody to protect the
+pages from but users of that machine, and callers need no token.
 
-__all__ = ["reviewer"]
+Source: apiserver v0.36.3 pkg/authentication/request/bearertoken, pkg/authorization/path.
+Differs: who shows no token is refused with 401, and not asked about as `system:anonymous`; client
+certificates are not looked at; while the API server is away the answer is 503.
+"""
+
+import ipaddress
+import logging
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from scheduler.kube.client import Client
+from scheduler.kube.errors import KubeError
+from scheduler.kube.review import Reviewer, ReviewSettings, User
+from scheduler.observe.access import (
+    ALLOWED,
+    UNAUTHENTICATED,
+    Caller,
+    Judgement,
+    Verdict,
+    loopback,
+    unavailable,
+)
+from scheduler.service.options import Options
+
+__all__ = ["Gate", "OpenPaths", "Reviews", "gate"]
+
+_LOG: Final = logging.getLogger(__name__)
+
+_SCHEME: Final = "bearer"
 
 
-def reviewer(open_paths: Collection[str]) -> Authorize:
-    """Return a reviewer that lets anybody read some pages, and this host all of them."""
+class Reviews(Protocol):
+    """Knows users and their rights; `kube.review.Reviewer` is one."""
 
-    async def review(caller: Caller) -> Verdict:
-        if caller.path in open_paths:
-            return Verdict.ALLOWED
-        return await loopback(caller)
+    async def user(self, token: str) -> User | None:
+        """Return who is behind a token; `None` for nobody."""
 
-    return review
+    async def allows(self, user: User, verb: str, path: str) -> bool:
+        """Tell whether a user may use a verb on a path."""
+
+
+class OpenPaths:
+    """Paths that anybody may read: as they stand, or all that begin like one that ends in `*`.
+
+    Source: apiserver v0.36.3 pkg/authorization/path.NewAuthorizer.
+    """
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        wanted = [path.removeprefix("/") for path in paths]
+        self._exact = frozenset(path for path in wanted if not path.endswith("*"))
+        self._prefixes = tuple(path[:-1] for path in wanted if path.endswith("*"))
+
+    def __contains__(self, path: str) -> bool:
+        path = path.removeprefix("/")
+        return path in self._exact or path.startswith(self._prefixes)
+
+
+class Gate:
+    """Judges callers.
+
+    Args:
+        open_paths: What anybody may read.
+        reviews: Who knows users and their rights; `None` where callers of this host are let in
+            without a token, and nobody else.
+    """
+
+    def __init__(self, open_paths: OpenPaths, reviews: Reviews | None) -> None:
+        self._open = open_paths
+        self._reviews = reviews
+        self._is_failing = False
+
+    async def __call__(self, caller: Caller, /) -> Judgement:
+        """Say whether this caller may read this path."""
+        if caller.path in self._open:
+            return ALLOWED
+        if self._reviews is None:
+            return await loopback(caller)
+        token = _token(caller)
+        if not token:
+            return UNAUTHENTICATED
+        try:
+            judgement = await self._reviewed(self._reviews, token, caller)
+        except KubeError as error:
+            if not self._is_failing:  # told once, however many knock
+                _LOG.warning("nobody can be let in: %s", error)
+            self._is_failing = True
+            return unavailable()
+        self._is_failing = False
+        return judgement
+
+    async def _reviewed(self, reviews: Reviews, token: str, caller: Caller) -> Judgement:
+        user = await reviews.user(token)
+        if user is None:
+            return UNAUTHENTICATED
+        if await reviews.allows(user, caller.verb, caller.path):
+            return ALLOWED
+        text = f'forbidden: User "{user.username}" cannot {caller.verb} path "{caller.path}"'
+        return Judgement(Verdict.FORBIDDEN, text)
+
+
+def gate(options: Options, client: Client) -> Gate:
+    """Return who judges the callers of a process with these options.
+
+    Callers on this host need no token where the kubeconfig is somebody's own, so that this is no
+    pod, and nobody else can reach what is served.
+    """
+    at_home = options.kubeconfig or options.settings.client_connection.kubeconfig
+    if at_home and _is_loopback(options.bind_address):
+        return Gate(OpenPaths(options.open_paths), None)
+    settings = ReviewSettings(
+        token_seconds=options.token_cache_seconds,
+        allowed_seconds=options.allowed_cache_seconds,
+        denied_seconds=options.denied_cache_seconds,
+    )
+    return Gate(OpenPaths(options.open_paths), Reviewer(client, settings))
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"
+
+
+def _token(caller: Caller) -> str:
+    """Return the bearer token of a caller; empty when it shows none that could be one."""
+    scheme, _, rest = caller.headers.get("Authorization", "").strip().partition(" ")
+    token = rest.partition(" ")[0]
+    if scheme.lower() != _SCHEME or not token.isascii() or not token.isprintable():
+        return ""
+    return token

@@ -22,7 +22,13 @@ class Options:
     secure_port: int = 10259
     tls_cert_file: str = ""
     tls_private_key_file: str = ""
-    #: Pages that anybody may read; all others are for callers on this host.
+    #: Pages that anybody may read; for all others the API server has the say.
     open_paths: tuple[str, ...] = field(default=("/healthz", "/readyz", "/livez"))
+    #: For how long answers of the API server about callers hold; 0 means not at all.
+    token_cache_seconds: float = 10.0
+    allowed_cache_seconds: float = 10.0
+    denied_cache_seconds: float = 10.0
+    #: How often all that is known is compared with the API server; 0 switches it off.
+    compare_seconds: float = 900.0
     #: File to which everything is captured for a replay; empty for none.
     capture: str = ""

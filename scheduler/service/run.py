@@ -20,11 +20,11 @@ import numpy as np
 import uvloop
 from prometheus_client import CollectorRegistry
 
-from scheduler.config import load
 from scheduler.core.machine import Machine
 from scheduler.framework.extenders import whole_nodes
 from scheduler.kube import connection
 from scheduler.kube.client import Client
+from scheduler.kube.comparer import METADATA_ONLY, Comparer, ComparerSettings
 from scheduler.kube.errors import ConnectionSettingsError
 from scheduler.kube.extenders import Extenders
 from scheduler.kube.informer import Informer
@@ -37,11 +37,12 @@ from scheduler.kube.whole import WholeNodes, WholePods
 from scheduler.kube.writer import Writer, WriterSettings
 from scheduler.model.events import Event
 from scheduler.observe.capture import Capture
+from scheduler.observe.debug import Debug
 from scheduler.observe.logs import Logs
 from scheduler.observe.metrics import Metrics
 from scheduler.observe.web import Listen, Pages, Web
 from scheduler.plugins import registry
-from scheduler.service import access
+from scheduler.service import access, pages
 from scheduler.service.clock import Clock
 from scheduler.service.loop import Loop
 from scheduler.service.options import Options
@@ -77,9 +78,12 @@ async def _serve(options: Options) -> int:
         logs.close()
         return UNUSABLE
     try:
-        async with HttpTransport(where, USER_AGENT) as transport:
+        async with (
+            HttpTransport(where, USER_AGENT) as transport,
+            HttpTransport(where, USER_AGENT, METADATA_ONLY) as metadata,
+        ):
             with _capture(options) as capture:
-                parts = _Surroundings(clock, logs, transport, where.server, capture)
+                parts = _Surroundings(clock, logs, transport, metadata, where.server, capture)
                 return await _Scheduler(options, parts).run()
     except (OSError, ConnectionSettingsError) as error:
         logs.logger.error("cannot_start", problem=str(error))  # noqa: TRY400 - no defect
@@ -109,6 +113,8 @@ class _Surroundings:
     clock: Clock
     logs: Logs
     transport: HttpTransport
+    #: For the comparer: it must not stand in the way of anything else.
+    metadata: HttpTransport
     server: str
     capture: Capture | None
 
@@ -121,6 +127,7 @@ class _Scheduler:
         clock, logs = around.clock, around.logs
         self._options = options
         self._clock = clock
+        self._started = clock.now()
         self._log = logs.logger
         self._metrics = Metrics(CollectorRegistry())
         self._stopping = asyncio.Event()
@@ -153,9 +160,19 @@ class _Scheduler:
         self._informers: list[Informer[Any]] = [
             Informer(resource, client, self._loop.observe, pauses) for resource in RESOURCES
         ]
+        self._comparer = Comparer(
+            tuple(self._informers),
+            Client(around.metadata, heard),
+            heard.compared,
+            heard.not_compared,
+            pauses,
+            ComparerSettings(period_seconds=options.compare_seconds),
+        )
+        # The nodes that extenders read stand beside those that rules read, under the same name.
         if any(map(whole_nodes, settings.extenders)):
             self._informers.append(Informer(nodes.resource, client, nodes.take, pauses))
-        self._web = Web(self._pages(), access.reviewer(options.open_paths))
+        # Reviews are not limited either: who asks for metrics has seconds, not minutes.
+        self._web = Web(self._pages(), access.gate(options, Client(around.transport, heard)))
         provide(self._metrics, self._machine, self._informers, self._writer, logs)
         provide_leadership(self._metrics, self._lease, settings.leader_election.resource_name)
 
@@ -174,6 +191,8 @@ class _Scheduler:
             await stack.enter_async_context(self._extenders)
             tasks = [asyncio.create_task(informer.run()) for informer in self._informers]
             tasks.append(asyncio.create_task(self._loop.run()))
+            if self._options.compare_seconds > 0:
+                tasks.append(asyncio.create_task(self._comparer.run()))
             stack.push_async_callback(_cancel, tasks)
             leading = asyncio.create_task(self._lead())
             stack.push_async_callback(_cancel, [leading])
@@ -232,7 +251,11 @@ class _Scheduler:
     def _pages(self) -> Pages:
         return Pages(
             metrics=self._metrics.exposition,
-            configz=lambda: load.dump(self._options.settings),
+            configz=lambda: pages.configz(self._options.settings),
+            statusz=lambda: pages.statusz(
+                self._machine, self._lease, self._started, self._clock.now(), self._web.paths
+            ),
+            debug=Debug(self._machine, self._clock.now).pages(),
             healthz={"ping": _fine},
             livez={"ping": _fine},
             readyz={

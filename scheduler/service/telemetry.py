@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from scheduler.core.context import Bound
 from scheduler.core.machine import Machine
+from scheduler.kube.comparer import Drift
 from scheduler.kube.informer import Informer
 from scheduler.kube.lease import Lease
 from scheduler.kube.observer import Observer
@@ -28,6 +29,9 @@ _METHODS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 #: The resource of each kind of object that can be observed.
 _NAMES: Final[Mapping[type[Any], str]] = {each.type: each.name for each in RESOURCES}
+
+#: Of objects that differ from the API server's no more are named in a line of the log.
+_NAMED: Final = 10
 
 
 class Telemetry:
@@ -104,6 +108,18 @@ class ApiTelemetry(Observer):
         """Count and log an object that cannot be read."""
         self._metrics.record_undecodable(resource)
         self._log.warning("object_ignored", resource=resource, object=key, problem=problem)
+
+    def compared(self, resource: str, drift: Drift) -> None:
+        """Count and log what a comparison with the API server found."""
+        self._metrics.record_comparison(resource, drift.counts())
+        if drift:
+            some = {kind: keys[:_NAMED] for kind, keys in dataclasses.asdict(drift).items() if keys}
+            self._log.error("cache_drift", resource=resource, **drift.counts(), objects=some)
+
+    def not_compared(self, resource: str, problem: str) -> None:
+        """Count and log that a comparison could not be made."""
+        self._metrics.record_comparison_failed(resource)
+        self._log.warning("cache_not_compared", resource=resource, problem=problem)
 
     def extender_failed(self, extender: str, verb: str, problem: str) -> None:
         """Log that an extender gave no answer that can be used."""

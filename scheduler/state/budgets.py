@@ -3,6 +3,7 @@
 Source: kube-scheduler v1.36.3 defaultpreemption.filterPodsWithPDBViolation.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 from scheduler.model.objects import Pod, PodDisruptionBudget
@@ -25,6 +26,9 @@ class Budgets:
         self.version = 0
         #: Keys of all budgets that protect a pod, by code.
         self.sets: Final[Interner[tuple[str, ...]]] = Interner(())
+
+    def __iter__(self) -> Iterator[PodDisruptionBudget]:
+        return (budget for known in self._budgets.values() for budget in known.values())
 
     def write(self, budget: PodDisruptionBudget) -> bool:
         """Take over the state of a budget; tell whether it may protect other pods than before."""

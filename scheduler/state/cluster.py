@@ -175,6 +175,10 @@ class Cluster:
         """Note that a pod which was asked to leave stays."""
         self._leaving.discard(uid)
 
+    def asked_to_leave(self) -> frozenset[str]:
+        """Return the uids of pods that we asked to leave and that are still there."""
+        return frozenset(self._leaving)
+
     def leaves(self, pod: Pod) -> bool:
         """Tell whether a pod is on its way out."""
         return pod.terminating or pod.uid in self._leaving

@@ -4,7 +4,7 @@ A pod may ask for devices by a resource: the class names one, and has one of its
 nodes take such a pod is for the rules to say.
 """
 
-from collections.abc import Set
+from collections.abc import Iterator, Set
 
 from scheduler.model.objects import DeviceClass
 from scheduler.model.resources import device_class_resource
@@ -23,6 +23,9 @@ class DeviceClasses:
         self._classes: dict[str, DeviceClass] = {}
         #: The names of all resources that some class provides; a new set after each change.
         self.resources: Set[str] = frozenset()
+
+    def __iter__(self) -> Iterator[DeviceClass]:
+        return iter(self._classes.values())
 
     def write(self, device_class: DeviceClass) -> DeviceClass | None:
         """Take over the state of a class; return the one before."""

@@ -66,6 +66,9 @@ class PodTable:
     def __contains__(self, uid: str) -> bool:
         return uid in self._slots
 
+    def __iter__(self) -> Iterator[Pod]:
+        return filter(None, self._pods)
+
     def slot(self, uid: str) -> int | None:
         """Return the slot of a pod."""
         return self._slots.get(uid)

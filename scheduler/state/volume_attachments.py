@@ -3,6 +3,7 @@
 An attachment counts for the volume that it names, while that is known and has a CSI driver.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 from scheduler.model.storage import PersistentVolume, VolumeAttachment
@@ -23,6 +24,9 @@ class Attachments:
         #: What each counts for, and by name of a volume which attachments there are of it.
         self._counted: dict[str, CsiVolume] = {}
         self._of_volume: dict[str, set[str]] = {}
+
+    def __iter__(self) -> Iterator[VolumeAttachment]:
+        return iter(self._all.values())
 
     def write(self, item: VolumeAttachment) -> VolumeAttachment | None:
         """Take over the state of an attachment; return its last one."""

@@ -4,6 +4,7 @@ What is assumed of an object was made from its last observed state. News of the 
 for then the API server knows better.
 """
 
+from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim
@@ -27,6 +28,9 @@ class Believed(Generic[T]):
 
     def __len__(self) -> int:
         return len(self._observed)
+
+    def __iter__(self) -> Iterator[T]:
+        return (self._assumed.get(key, item) for key, item in self._observed.items())
 
     @property
     def assumed(self) -> int:

@@ -11,7 +11,7 @@ Axes: N rows.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -76,6 +76,9 @@ class CsiNodes:
         self._nodes: dict[str, CSINode] = {}
         self._limits: dict[str, ByNode] = {}
         self._migrated: dict[str, ByNode] = {}
+
+    def __iter__(self) -> Iterator[CSINode]:
+        return iter(self._nodes.values())
 
     def get(self, node: str) -> CSINode | None:
         """Return what a node says."""

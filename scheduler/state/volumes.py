@@ -6,7 +6,7 @@ replaces what was assumed of it; so does a withdrawal.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from scheduler.model import quantity, storage
@@ -88,6 +88,17 @@ class Volumes:
             [each for each in mine if each.class_name == claim.class_name],
             [self._believed(name) for name in sorted(free)],
         )
+
+    def __iter__(self) -> Iterator[Storage]:
+        """Yield all objects, as they are believed to be."""
+        yield from self.classes.values()
+        yield from self.drivers.values()
+        yield from self.nodes
+        for found in self._capacities.values():
+            yield from found.values()
+        yield from self.volumes
+        yield from self.claims
+        yield from self._attachments
 
     def capacities(self, class_name: str) -> Sequence[CSIStorageCapacity]:
         """Return what is known of the room for volumes of a class."""

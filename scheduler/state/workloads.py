@@ -4,15 +4,19 @@ Source: kube-scheduler v1.36.3 plugins/helper/spread.go.
 """
 
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Final
 
 from scheduler.model.objects import (
     LabelSelector,
+    LabelsSpec,
+    ObjectMeta,
     OwnerReference,
     Pod,
     ReplicaSet,
     ReplicationController,
     Requirement,
+    SelectorSpec,
     Service,
     StatefulSet,
     Workload,
@@ -36,6 +40,20 @@ class Workloads:
         self._services: defaultdict[str, dict[str, dict[str, str]]] = defaultdict(dict)
         self._controllers: dict[tuple[str, str, str], dict[str, str] | LabelSelector] = {}
         self._versions: defaultdict[str, int] = defaultdict(int)
+
+    def __iter__(self) -> Iterator[Workload]:
+        """Yield all of them, with nothing but their names and selectors."""
+        for namespace, services in self._services.items():
+            for name, labels in services.items():
+                yield Service(_named(namespace, name), LabelsSpec(labels))
+        for (kind, namespace, name), selector in self._controllers.items():
+            metadata = _named(namespace, name)
+            if isinstance(selector, dict):
+                yield ReplicationController(metadata, LabelsSpec(selector))
+            elif kind == ReplicaSet.__name__:
+                yield ReplicaSet(metadata, SelectorSpec(selector))
+            else:
+                yield StatefulSet(metadata, SelectorSpec(selector))
 
     def version(self, namespace: str) -> int:
         """Return a number that grows whenever a selector of the namespace changes."""
@@ -103,6 +121,10 @@ class Workloads:
 
 def _controller(pod: Pod) -> OwnerReference | None:
     return next((each for each in pod.metadata.owner_references if each.controller), None)
+
+
+def _named(namespace: str, name: str) -> ObjectMeta:
+    return ObjectMeta(name=name, namespace=namespace)
 
 
 def _requirements(selector: LabelSelector) -> tuple[Requirement, ...]:

@@ -136,3 +136,22 @@ def test_a_kubeconfig_that_is_not_there_is_one_line(capfd: pytest.CaptureFixture
 
     assert code == 2
     assert "kubeconfig /nowhere/config: No such file" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "want"),
+    [
+        (["--tls-cert-file", "c.pem"], "--tls-cert-file and --tls-private-key-file go together"),
+        (["--tls-private-key-file", "k"], "--tls-cert-file and --tls-private-key-file go together"),
+        (["--authorization-always-allow-paths", "/a*b"], "only a * at the end is allowed"),
+        (["--authorization-webhook-cache-authorized-ttl", "soon"], "soon"),
+    ],
+)
+def test_run_refuses_serving_flags_that_mean_nothing(flags, want, capsys):
+    try:
+        code: object = main(["run", *flags])
+    except SystemExit as end:
+        code = end.code
+
+    assert code == 2
+    assert want in capsys.readouterr().err

@@ -1,10 +1,13 @@
 """Of several instances only the holder of the lease schedules; another one takes over."""
 
 import contextlib
+import signal
+from datetime import datetime
 
 import pytest
 
 from deploy.local.api import ApiError
+from scheduler.service.clock import Clock
 from tests.integration.objects import is_bound, pod
 
 pytestmark = pytest.mark.cluster
@@ -22,13 +25,25 @@ ELECTION = {
         "resourceNamespace": "preemptive-scheduler",
     }
 }
+LEASE_SECONDS, DEADLINE_SECONDS, RETRY_SECONDS = 4.0, 3.0, 0.5
+#: For a request, and for a busy machine.
+SLACK_SECONDS = 0.5
+
+#: Those of an installation.
+DEFAULT_ELECTION = {
+    "leaderElection": {
+        **ELECTION["leaderElection"],
+        "leaseDuration": "15s",
+        "renewDeadline": "10s",
+        "retryPeriod": "2s",
+    }
+}
 
 
 @pytest.fixture
 def leader(plane, schedulers):
     """The first of two instances; it leads."""
-    with contextlib.suppress(ApiError):  # there is none
-        plane.api.delete(LEASE)  # somebody who has ended may hold it
+    forget_lease(plane)
     started = schedulers.start(config=ELECTION)
     started.wait_log("became_leader")
     return started
@@ -38,6 +53,17 @@ def leader(plane, schedulers):
 def standby(leader, schedulers):
     """The second instance."""
     return schedulers.start(config=ELECTION)
+
+
+def moment(record):
+    """Return when a line was logged, in seconds since the epoch."""
+    return datetime.fromisoformat(record["ts"]).timestamp()
+
+
+def forget_lease(plane):
+    """Take the lease from whoever held it in an earlier test."""
+    with contextlib.suppress(ApiError):  # there is none
+        plane.api.delete(LEASE)
 
 
 def holder(scene):
@@ -97,3 +123,61 @@ def test_a_leader_that_stood_still_for_too_long_writes_nothing_and_ends(scene, l
     history = scene.history()
     assert history.bindings() == {f"p{i}": 1 for i in range(4)}
     assert not is_bound(scene.pod("waits"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+def test_a_leader_that_is_gone_is_replaced_in_time(scene, leader, standby, number):
+    node = scene.node()
+    clock = Clock()
+
+    leader.signal(number)
+    begun = clock.wall()
+    taken = moment(standby.wait_log("became_leader"))
+
+    # It is never taken before its end: the last renewal may be a retry period old.
+    assert taken - begun >= LEASE_SECONDS - RETRY_SECONDS - SLACK_SECONDS
+    assert taken - begun <= LEASE_SECONDS + 2.2 * RETRY_SECONDS + SLACK_SECONDS
+    scene.create(pod("a"))
+    assert scene.wait_running("a") == {"a": node}
+
+
+def test_a_lease_that_is_given_back_is_taken_within_two_seconds(scene, plane, schedulers):
+    forget_lease(plane)
+    leader = schedulers.start(config=DEFAULT_ELECTION)
+    leader.wait_log("became_leader")
+    standby = schedulers.start(config=DEFAULT_ELECTION)
+    clock = Clock()
+
+    begun = clock.wall()
+    leader.signal(signal.SIGTERM)
+    taken = moment(standby.wait_log("became_leader"))
+
+    assert leader.wait_end() == 0
+    assert taken - begun <= 2.0
+    assert set(scene.history().bindings().values()) <= {1}
+
+
+def test_a_leader_that_cannot_renew_begins_no_write_after_its_deadline(
+    scene, plane, schedulers, proxy
+):
+    forget_lease(plane)
+    scene.nodes(2, cpu="100")
+    leader = schedulers.start(config=ELECTION, kubeconfig=proxy.kubeconfig)
+    leader.wait_log("became_leader")
+    scene.create(pod("first", cpu="10m"))
+    scene.wait_bound("first")
+
+    held = proxy.hold("PUT", "/leases/")
+    held.wait(1)
+    for i in range(1000):
+        scene.create(pod(f"p{i}", cpu="10m"))
+        if leader.logged("lease_lost"):
+            break
+    code = leader.wait_end()
+    held.drop()
+
+    renewed = max(each.at for each in proxy.passed("(PUT|POST)", "/leases") if each.status < 300)
+    written = [each.at for each in proxy.passed("(POST|PATCH|DELETE)", "^(?!.*/leases)")]
+    assert code == 1
+    assert len(written) > 2
+    assert max(written) <= renewed + DEADLINE_SECONDS

@@ -76,7 +76,7 @@ async def test_the_second_candidate_waits(api: FakeApi, candidate: Candidate, wa
 
     assert not second.is_leader
     assert second.holder == "a"
-    assert set(waits.slept) == {2 * (1 + 1.2 * 0.5)}
+    assert set(waits.slept) == {2 * 0.8 * (1 - 0.5 / 2)}
     task.cancel()
 
 

@@ -67,14 +67,30 @@ def pod_page(query: Mapping[str, str]) -> object:
     return {"pod": query["pod"], "attempts": 3}
 
 
+def named_page(query: Mapping[str, str]) -> object:
+    return {"pod": f"{query['namespace']}/{query['name']}", "more": query.get("more", "")}
+
+
+async def parts_page(query: Mapping[str, str]) -> AsyncIterator[bytes]:
+    for part in (b"[1,", b"2", b"]"):
+        await asyncio.sleep(0)
+        yield part
+
+
 @pytest.fixture
 def pages() -> Pages:
     """Return pages of every kind, and one check that fails."""
     return Pages(
         metrics=Metrics(CollectorRegistry()).exposition,
         configz=lambda: {"componentconfig": {"parallelism": 16}},
+        statusz=lambda: "what runs\n",
         readyz={"informer-sync": lambda: "pods not listed"},
-        debug={"/debug/pod": pod_page, "/debug/text": lambda query: "plain"},
+        debug={
+            "/debug/pod": pod_page,
+            "/debug/text": lambda query: "plain",
+            "/debug/pods/{namespace}/{name}": named_page,
+            "/debug/parts": parts_page,
+        },
     )
 
 

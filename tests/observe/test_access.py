@@ -22,12 +22,12 @@ def caller(peer: str) -> Caller:
     ],
 )
 async def test_loopback_is_this_host_only(peer, want):
-    assert await access.loopback(caller(peer)) is want
+    assert (await access.loopback(caller(peer))).verdict is want
 
 
 async def test_nobody_and_anybody_mean_what_they_say():
-    assert await access.nobody(caller("127.0.0.1")) is Verdict.FORBIDDEN
-    assert await access.anybody(caller("10.0.0.7")) is Verdict.ALLOWED
+    assert (await access.nobody(caller("127.0.0.1"))).verdict is Verdict.FORBIDDEN
+    assert (await access.anybody(caller("10.0.0.7"))).verdict is Verdict.ALLOWED
 
 
 def test_a_caller_that_is_logged_does_not_show_its_token():

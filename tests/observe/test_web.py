@@ -1,10 +1,18 @@
 import asyncio
 import gzip
+import json
 
 import pytest
 
 from scheduler.observe import access
-from scheduler.observe.access import Caller, Verdict
+from scheduler.observe.access import (
+    ALLOWED,
+    UNAUTHENTICATED,
+    Caller,
+    Judgement,
+    Verdict,
+    unavailable,
+)
 from scheduler.observe.web import Listen
 
 PLAIN = Listen(plain=True)
@@ -78,6 +86,12 @@ async def test_the_configuration_is_json(serve):
     assert await served.get("/configz") == (200, '{"componentconfig":{"parallelism":16}}')
 
 
+async def test_what_runs_is_told_as_text(serve):
+    served = await serve()
+
+    assert await served.get("/statusz") == (200, "what runs\n")
+
+
 @pytest.mark.parametrize(
     ("path", "want"),
     [
@@ -85,6 +99,9 @@ async def test_the_configuration_is_json(serve):
         ("/debug/pod?pod=shop/db", (404, "no such pod\n")),
         ("/debug/pod", (400, "say which pod: ?pod=<namespace>/<name>\n")),
         ("/debug/text", (200, "plain")),
+        ("/debug/pods/shop/web", (200, '{"pod":"shop/web","more":""}')),
+        ("/debug/pods/shop/web?more=1&name=db", (200, '{"pod":"shop/web","more":"1"}')),
+        ("/debug/parts", (200, "[1,2]")),
     ],
 )
 async def test_debug_pages_answer_to_their_query(serve, path, want):
@@ -93,50 +110,72 @@ async def test_debug_pages_answer_to_their_query(serve, path, want):
     assert await served.get(path) == want
 
 
-guarded = pytest.mark.parametrize("path", ["/metrics", "/configz", "/debug/pod?pod=shop/web"])
+guarded = pytest.mark.parametrize(
+    "path", ["/metrics", "/configz", "/statusz", "/debug/pod?pod=shop/web", "/debug/parts"]
+)
 
 
 @guarded
 async def test_nobody_is_allowed_by_default(serve, path):
     served = await serve(access.nobody)
 
-    assert await served.get(path) == (403, "Forbidden\n")
+    status, _ = await served.get(path)
+
+    assert status == 403
 
 
 @guarded
 @pytest.mark.parametrize(
-    ("verdict", "want"),
+    ("judgement", "want"),
     [
-        (Verdict.UNAUTHENTICATED, (401, "Unauthenticated\n")),
-        (Verdict.FORBIDDEN, (403, "Forbidden\n")),
-        (Verdict.UNAVAILABLE, (503, "Unavailable\n")),
+        (UNAUTHENTICATED, (401, "Unauthorized", "Unauthorized")),
+        (Judgement(Verdict.FORBIDDEN, "forbidden: <b>"), (403, "Forbidden", "forbidden: <b>")),
+        (unavailable(), (503, "ServiceUnavailable", unavailable().message)),
     ],
+    ids=["unauthenticated", "forbidden", "unavailable"],
 )
-async def test_who_is_refused_learns_nothing(serve, path, verdict, want):
-    async def authorize(caller: Caller) -> Verdict:
-        return verdict
+async def test_who_is_refused_is_told_so_as_by_an_api_server_and_learns_nothing_else(
+    serve, path, judgement, want
+):
+    async def authorize(caller: Caller) -> Judgement:
+        return judgement
 
     served = await serve(authorize)
+    status, text = await served.get(path)
 
-    assert await served.get(path) == want
+    code, reason, message = want
+    assert status == code
+    assert json.loads(text) == {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+        "code": code,
+    }
+    assert (await served.headers(path))["Content-Type"].startswith("application/json")
 
 
 async def test_nobody_is_let_in_while_the_reviewer_does_not_answer(serve):
-    async def authorize(caller: Caller) -> Verdict:
+    async def authorize(caller: Caller) -> Judgement:
         await asyncio.Event().wait()
-        return Verdict.ALLOWED
+        return ALLOWED
 
     served = await serve(authorize, Listen(plain=True, review_seconds=0.05))
 
-    assert await served.get("/metrics") == (503, "Unavailable\n")
+    status, text = await served.get("/metrics")
+
+    assert status == 503
+    assert json.loads(text)["reason"] == "ServiceUnavailable"
 
 
 async def test_the_reviewer_gets_what_a_review_needs(serve):
     seen: list[Caller] = []
 
-    async def authorize(caller: Caller) -> Verdict:
+    async def authorize(caller: Caller) -> Judgement:
         seen.append(caller)
-        return Verdict.ALLOWED
+        return ALLOWED
 
     served = await serve(authorize)
     await served.get("/debug/text?x=1", headers={"Authorization": "Bearer abc"})
@@ -147,7 +186,7 @@ async def test_the_reviewer_gets_what_a_review_needs(serve):
 
 
 async def test_health_asks_no_reviewer(serve):
-    async def authorize(caller: Caller) -> Verdict:
+    async def authorize(caller: Caller) -> Judgement:
         raise AssertionError
 
     served = await serve(authorize)

@@ -1,12 +1,13 @@
 import asyncio
+import dataclasses
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
 
-from scheduler.observe.web import Listen, Pages, Web
+from scheduler.observe.web import Listen, Web
 from scheduler.service.clock import Clock
 
 
@@ -112,9 +113,7 @@ async def test_a_page_that_breaks_is_an_error_and_the_next_is_served(serve, capl
     def broken(query: Mapping[str, str]) -> object:
         raise RuntimeError("a defect")
 
-    served = await serve(
-        pages=Pages(serve.pages.metrics, serve.pages.configz, debug={"/debug/x": broken})
-    )
+    served = await serve(pages=dataclasses.replace(serve.pages, debug={"/debug/x": broken}))
 
     status, text = await served.get("/debug/x")
 
@@ -176,3 +175,65 @@ async def test_plain_text_does_not_get_through_tls(serve):
         answer = b""
 
     assert b"ok" not in answer
+
+
+async def endless(query: Mapping[str, str]) -> AsyncIterator[bytes]:
+    while True:
+        yield b" " * 100_000
+
+
+@pytest.mark.parametrize(
+    "page", [lambda query: "x" * 50_000_000, endless], ids=["whole", "in parts"]
+)
+async def test_who_does_not_take_an_answer_is_hung_up_on(serve, page, caplog):
+    served = await serve(
+        listen=Listen(plain=True, answer_seconds=0.3),
+        pages=dataclasses.replace(serve.pages, debug={"/debug/x": page}),
+    )
+    _, writer = await asyncio.open_connection("127.0.0.1", served.web.port, limit=1024)
+
+    writer.write(b"GET /debug/x HTTP/1.1\r\nHost: x\r\n\r\n")
+    async with asyncio.timeout(5):
+        while served.web.connections:
+            await asyncio.sleep(0.01)
+    writer.close()
+
+    assert await served.get("/healthz") == (200, "ok")
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+async def test_who_leaves_while_an_answer_comes_is_no_error_of_ours(serve, caplog):
+    ended = asyncio.Event()
+
+    async def watched(query: Mapping[str, str]) -> AsyncIterator[bytes]:
+        try:
+            while True:
+                yield b" " * 100_000
+        finally:
+            ended.set()
+
+    served = await serve(pages=dataclasses.replace(serve.pages, debug={"/debug/x": watched}))
+    reader, writer = await asyncio.open_connection("127.0.0.1", served.web.port)
+
+    writer.write(b"GET /debug/x HTTP/1.1\r\nHost: x\r\n\r\n")
+    await reader.read(1000)
+    writer.transport.abort()
+    async with asyncio.timeout(5):
+        await ended.wait()
+
+    assert await served.get("/healthz") == (200, "ok")
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+async def test_a_stream_that_breaks_does_not_look_whole(serve):
+    async def broken(query: Mapping[str, str]) -> AsyncIterator[bytes]:
+        yield b"[1"
+        raise RuntimeError("a defect")
+
+    served = await serve(pages=dataclasses.replace(serve.pages, debug={"/debug/x": broken}))
+
+    answer = await served.raw(b"GET /debug/x HTTP/1.1\r\nHost: x\r\n\r\n")
+
+    assert b"[1" in answer
+    assert not answer.endswith(b"0\r\n\r\n")
+    assert b"a defect" not in answer

@@ -1,10 +1,12 @@
 """What the live scheduler tells about itself."""
 
 import io
+import json
 
 import pytest
 from prometheus_client import CollectorRegistry
 
+from scheduler.kube.comparer import Drift
 from scheduler.model.events import (
     DeviceClassObserved,
     NodeObserved,
@@ -16,7 +18,7 @@ from scheduler.model.objects import DeviceClass, Service
 from scheduler.model.storage import StorageClass
 from scheduler.observe.logs import Logs
 from scheduler.observe.metrics import Metrics
-from scheduler.service.telemetry import Telemetry, provide
+from scheduler.service.telemetry import ApiTelemetry, Telemetry, provide
 from tests.support.builders import node, pod
 from tests.support.cluster import Cluster
 
@@ -75,3 +77,32 @@ def test_wake_ups_for_nothing_are_read_from_the_queue(registry, metrics, logs):
 
     labels = {"plugin": "NodeResourcesFit", "event": "NodeUpdateNodeAllocatable"}
     assert registry.get_sample_value("scheduler_wasted_wakeups_total", labels) == 1
+
+
+def told(registry, resource, difference):
+    labels = {"resource": resource, "difference": difference}
+    return registry.get_sample_value("scheduler_cache_drift", labels)
+
+
+def test_what_a_comparison_finds_is_counted_and_the_objects_are_logged(registry, metrics):
+    log = io.BytesIO()
+    logs = Logs(log, lambda: 0.0)
+    telemetry = ApiTelemetry(metrics, logs, "host")
+
+    telemetry.compared("pods", Drift(missing=("a/b",), stale=("a/c", "a/d")))
+    logs.flush()
+
+    assert [told(registry, "pods", each) for each in ("missing", "surplus", "stale")] == [1, 0, 2]
+    line = json.loads(log.getvalue())
+    assert line["event"] == "cache_drift"
+    assert line["objects"] == {"missing": ["a/b"], "stale": ["a/c", "a/d"]}
+    telemetry.compared("pods", Drift())
+    telemetry.not_compared("pods", "no answer")
+    assert told(registry, "pods", "stale") == 0
+    counts = {
+        result: registry.get_sample_value(
+            "scheduler_cache_comparisons_total", {"resource": "pods", "result": result}
+        )
+        for result in ("same", "drift", "failed")
+    }
+    assert counts == {"same": 1, "drift": 1, "failed": 1}

@@ -30,8 +30,11 @@ from typing import Any
 import yaml
 
 from scheduler.kube import connection
+from scheduler.service.clock import Clock
 
 LOOPBACK = "127.0.0.1"
+
+_CLOCK = Clock()
 
 PATIENCE_SECONDS = 30.0
 
@@ -47,6 +50,8 @@ class Seen:
     path: str
     body: bytes
     status: int
+    #: When it was forwarded: seconds since the epoch.
+    at: float
 
 
 class Kind(enum.Enum):
@@ -268,8 +273,9 @@ class _Handler(BaseHTTPRequestHandler):
         fault = self.server.proxy.fault(self.command, self.path, body)
         if fault is not None and not self._goes_on(fault):
             return
+        at = _CLOCK.wall()
         response = self._ask(body)
-        self.server.proxy.seen.append(Seen(self.command, self.path, body, response.status))
+        self.server.proxy.seen.append(Seen(self.command, self.path, body, response.status, at))
         if fault is not None and fault.kind is Kind.LOSE_REPLY:
             response.read()
             self._hang_up()

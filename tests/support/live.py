@@ -141,14 +141,15 @@ class Scheduler:
         """Let it go on after a pause."""
         self.signal(signal.SIGCONT)
 
-    def get(self, path: str) -> tuple[int, str]:
-        """Read a page that it serves: status and text."""
+    def get(self, path: str, token: str = "") -> tuple[int, str]:
+        """Read a page that it serves, with a bearer token if one is given: status and text."""
         tls = ssl.create_default_context()
         tls.check_hostname = False
         tls.verify_mode = ssl.CERT_NONE
         connection = http.client.HTTPSConnection(LOOPBACK, self.port, timeout=10, context=tls)
         try:
-            connection.request("GET", path)
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            connection.request("GET", path, headers=headers)
             response = connection.getresponse()
             return response.status, response.read().decode()
         finally:

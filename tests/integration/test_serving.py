@@ -1,0 +1,206 @@
+"""Metrics and debug pages of a running scheduler: to whom they are shown, and what they say."""
+
+import json
+import threading
+
+import pytest
+
+from scheduler.cli.main import main
+from tests.integration.objects import pod
+
+pytestmark = pytest.mark.cluster
+
+PAGES = ("/metrics", "/configz", "/statusz", "/debug/queue", "/debug/nodes", "/debug/snapshot")
+#: Bound like this, a scheduler lets nobody in without a token, not even this host.
+EVERYWHERE = ("--bind-address", "0.0.0.0")
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+@pytest.fixture
+def token(plane, namespace):
+    """A function that returns a token of a new ServiceAccount."""
+
+    def make(name):
+        accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+        plane.api.post(accounts, {"metadata": {"name": name}})
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        return plane.api.post(f"{accounts}/{name}/token", request)["status"]["token"]
+
+    return make
+
+
+@pytest.fixture
+def grant(plane, namespace):
+    """A function that lets a ServiceAccount read pages; gone after the test."""
+    made = []
+
+    def give(name, *paths):
+        full = f"{namespace}-{name}"
+        rules = [{"nonResourceURLs": list(paths), "verbs": ["get"]}]
+        plane.api.post(f"{RBAC}/clusterroles", {"metadata": {"name": full}, "rules": rules})
+        made.append(f"{RBAC}/clusterroles/{full}")
+        group = "rbac.authorization.k8s.io"
+        binding = {
+            "metadata": {"name": full},
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": full},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
+        }
+        plane.api.post(f"{RBAC}/clusterrolebindings", binding)
+        made.append(f"{RBAC}/clusterrolebindings/{full}")
+
+    yield give
+    for path in made:
+        plane.api.delete(path)
+
+
+def until_status(scheduler, path, token, status):
+    """Ask until the answer is this one: the API server hears of new rights a little later."""
+    pause = threading.Event()
+    for _ in range(100):
+        found = scheduler.get(path, token)
+        if found[0] == status:
+            return found
+        pause.wait(0.1)
+    raise TimeoutError(f"{path}: {found}")
+
+
+def test_pages_are_shown_to_whom_the_api_server_allows(schedulers, token, grant):
+    reader, stranger = token("reader"), token("stranger")
+    grant("reader", "/metrics", "/configz", "/statusz", "/debug/*")
+    scheduler = schedulers.start(
+        *EVERYWHERE, "--authorization-webhook-cache-unauthorized-ttl", "0s"
+    )
+    until_status(scheduler, "/metrics", reader, 200)
+
+    for path in PAGES:
+        assert scheduler.get(path, reader)[0] == 200, path
+        status, text = scheduler.get(path, stranger)
+        assert (status, json.loads(text)["reason"]) == (403, "Forbidden"), path
+        for nobody in ("", "not-a-token", f"{reader[:-2]}xx"):
+            status, text = scheduler.get(path, nobody)
+            assert (status, json.loads(text)["message"]) == (401, "Unauthorized"), path
+    for path in ("/healthz", "/livez", "/readyz"):
+        assert scheduler.get(path) == (200, "ok")
+    log = scheduler.log_text()
+    assert reader not in log
+    assert stranger not in log
+
+
+def test_a_right_holds_for_its_path_alone_and_ends_when_it_is_taken(
+    plane, namespace, schedulers, token, grant
+):
+    reader = token("reader")
+    grant("reader", "/metrics")
+    scheduler = schedulers.start(
+        *EVERYWHERE,
+        "--authorization-webhook-cache-authorized-ttl", "0s",
+        "--authorization-webhook-cache-unauthorized-ttl", "0s",
+    )  # fmt: skip
+    until_status(scheduler, "/metrics", reader, 200)
+
+    status, text = scheduler.get("/debug/queue", reader)
+    plane.api.patch(f"{RBAC}/clusterroles/{namespace}-reader", {"rules": []})
+
+    assert status == 403
+    name = f"system:serviceaccount:{namespace}:reader"
+    assert json.loads(text)["message"] == (
+        f'forbidden: User "{name}" cannot get path "/debug/queue"'
+    )
+    until_status(scheduler, "/metrics", reader, 403)
+
+
+def test_nobody_is_let_in_while_the_api_server_is_away(schedulers, token, grant, proxy):
+    reader = token("reader")
+    grant("reader", "/metrics")
+    scheduler = schedulers.start(
+        *EVERYWHERE,
+        "--authentication-token-webhook-cache-ttl", "0s",
+        kubeconfig=proxy.kubeconfig,
+    )  # fmt: skip
+    until_status(scheduler, "/metrics", reader, 200)
+
+    proxy.refuse("POST", "/tokenreviews", 500)
+    status, text = scheduler.get("/metrics", reader)
+
+    assert (status, json.loads(text)["reason"]) == (503, "ServiceUnavailable")
+    assert scheduler.get("/healthz") == (200, "ok")
+
+
+def test_on_ones_own_machine_no_token_is_needed(scheduler):
+    for path in PAGES:
+        assert scheduler.get(path)[0] == 200, path
+
+
+def test_a_waiting_pod_is_explained_and_plan_decides_the_same(
+    scene, scheduler, tmp_path, capsys, namespace
+):
+    full, small = scene.node("2"), scene.node("1")
+    scene.run(pod("taken", "2", "high", on=full))
+    scene.create(pod("waits", "2", "low"))
+    message = scene.wait_rejected("waits")
+
+    status, text = scheduler.get(f"/debug/pods/{namespace}/waits")
+    told = json.loads(text)
+    _, snapshot = scheduler.get("/debug/snapshot")
+    path = tmp_path / "snapshot.json"
+    path.write_text(snapshot)
+    capsys.readouterr()
+    code = main(
+        [
+            "plan",
+            "-f",
+            str(path),
+            "--scheduler-name",
+            scene.scheduler_name,
+            "--explain",
+            "-o",
+            "json",
+        ]
+    )
+    results = {each["pod"]: each for each in json.loads(capsys.readouterr().out)["results"]}
+
+    assert status == 200
+    assert told["message"] == message
+    assert told["phase"] in ("unschedulable", "backoff")
+    verdicts = {each["name"]: each["filter"] for each in told["nodes"]}
+    assert verdicts[full] == verdicts[small] == "NodeResourcesFit: Insufficient cpu"
+    assert code == 0
+    decided = results[f"{namespace}/waits"]
+    assert (decided["decision"], decided["message"]) == ("Unschedulable", message)
+    assert decided["nodes"] == told["nodes"]
+    assert scheduler.get(f"/debug/pods/{namespace}/taken")[0] == 404
+
+
+def test_what_is_known_is_what_the_api_server_has(scene, schedulers):
+    scene.nodes(2)
+    scheduler = schedulers.start("--compare-cache-period", "500ms")
+    scene.create(*(pod(f"p{i}") for i in range(4)))
+    scene.wait_running(*(f"p{i}" for i in range(4)))
+
+    pause = threading.Event()
+    for _ in range(100):
+        if scheduler.metric("scheduler_cache_comparisons_total", resource="pods") >= 2:
+            break
+        pause.wait(0.1)
+
+    for resource in ("pods", "nodes", "namespaces", "poddisruptionbudgets", "storageclasses"):
+        labels = {"resource": resource}
+        assert scheduler.metric("scheduler_cache_comparisons_total", result="same", **labels) >= 1
+    assert scheduler.metric("scheduler_cache_drift") == 0
+    assert scheduler.logged("cache_drift") == []
+    assert scheduler.logged("cache_not_compared") == []
+
+
+def test_who_lacks_the_right_to_review_lets_nobody_in(plane, schedulers, token, grant):
+    reader = token("reader")
+    grant("reader", "/metrics")
+    powerless = plane.service_account_kubeconfig("default", "default")
+    scheduler = schedulers.start(*EVERYWHERE, kubeconfig=powerless, ready=False)
+    scheduler.wait_log("watch_interrupted")
+
+    status, text = scheduler.get("/metrics", reader)
+
+    assert (status, json.loads(text)["reason"]) == (503, "ServiceUnavailable")
+    told = scheduler.wait_log(lambda event: event.startswith("nobody can be let in"))
+    assert "cannot create tokenreviews" in told["event"]
+    assert "tokenreviews" not in text

@@ -1,0 +1,167 @@
+"""Who is let in to which page."""
+
+import logging
+
+import pytest
+
+from scheduler.config import load
+from scheduler.kube.client import Client
+from scheduler.kube.errors import Forbidden, Unreachable
+from scheduler.kube.review import User
+from scheduler.kube.transport import Reply
+from scheduler.observe.access import ALLOWED, UNAUTHENTICATED, Caller, Verdict
+from scheduler.service.access import Gate, OpenPaths, gate
+from scheduler.service.options import Options
+
+HEALTH = ("/healthz", "/readyz", "/livez")
+
+
+class Reviews:
+    """Knows Ada, who may read metrics."""
+
+    def __init__(self) -> None:
+        self.problem: Exception | None = None
+        self.asked: list[str] = []
+
+    async def user(self, token: str) -> User | None:
+        self.asked.append(token)
+        if self.problem is not None:
+            raise self.problem
+        return User("ada") if token == "good" else None
+
+    async def allows(self, user: User, verb: str, path: str) -> bool:
+        return (user.username, verb, path) == ("ada", "get", "/metrics")
+
+
+@pytest.fixture
+def reviews() -> Reviews:
+    return Reviews()
+
+
+@pytest.fixture
+def judge(reviews: Reviews) -> Gate:
+    return Gate(OpenPaths(HEALTH), reviews)
+
+
+def caller(path: str = "/metrics", authorization: str | None = None, peer: str = "10.0.0.7"):
+    headers = {} if authorization is None else {"Authorization": authorization}
+    return Caller("get", path, headers, peer)
+
+
+async def test_a_user_with_the_right_is_let_in(judge):
+    assert await judge(caller(authorization="Bearer good")) == ALLOWED
+
+
+@pytest.mark.parametrize("header", ["bearer good", "  BEARER good  ", "Bearer good more"])
+async def test_the_header_is_read_as_an_api_server_reads_it(judge, header):
+    assert await judge(caller(authorization=header)) == ALLOWED
+
+
+async def test_a_user_without_the_right_is_told_what_is_missing(judge):
+    judgement = await judge(caller("/configz", "Bearer good"))
+
+    assert judgement.verdict is Verdict.FORBIDDEN
+    assert judgement.message == 'forbidden: User "ada" cannot get path "/configz"'
+
+
+async def test_a_token_that_nobody_has_is_refused(judge):
+    assert await judge(caller(authorization="Bearer bad")) == UNAUTHENTICATED
+
+
+@pytest.mark.parametrize(
+    "header", [None, "", "Bearer", "Bearer ", "Bearer  good", "Basic good", "good", "Bearer gööd"]
+)
+async def test_who_shows_no_token_is_refused_without_a_question(judge, reviews, header):
+    assert await judge(caller(authorization=header)) == UNAUTHENTICATED
+    assert reviews.asked == []
+
+
+@pytest.mark.parametrize("peer", ["127.0.0.1", "::1"])
+async def test_where_tokens_are_asked_for_this_host_needs_one_too(judge, peer):
+    assert await judge(caller(peer=peer)) == UNAUTHENTICATED
+
+
+@pytest.mark.parametrize(
+    "problem", [Unreachable("no answer"), Forbidden(403, "Forbidden", "no right")]
+)
+async def test_nobody_is_let_in_while_nobody_can_be_asked(judge, reviews, problem):
+    reviews.problem = problem
+
+    judgement = await judge(caller(authorization="Bearer good"))
+
+    assert judgement.verdict is Verdict.UNAVAILABLE
+    assert str(problem) not in judgement.message
+
+
+async def test_an_outage_is_logged_once_and_again_after_it_was_over(judge, reviews, caplog):
+    reviews.problem = Unreachable("no answer")
+    with caplog.at_level(logging.WARNING):
+        for _ in range(5):
+            await judge(caller(authorization="Bearer hunter2"))
+        reviews.problem = None
+        await judge(caller(authorization="Bearer good"))
+        reviews.problem = Unreachable("no answer")
+        await judge(caller(authorization="Bearer hunter2"))
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "nobody can be let in: no answer"
+    ] * 2
+
+
+@pytest.mark.parametrize("path", HEALTH)
+async def test_open_pages_need_nothing(judge, reviews, path):
+    assert await judge(caller(path)) == ALLOWED
+    assert reviews.asked == []
+
+
+@pytest.mark.parametrize(
+    ("paths", "path", "want"),
+    [
+        (("/metrics",), "/metrics", True),
+        (("metrics",), "/metrics", True),
+        (("/metrics",), "/metrics/x", False),
+        (("/debug/*",), "/debug/queue", True),
+        (("/debug/*",), "/debugger", False),
+        (("*",), "/anything", True),
+        ((), "/metrics", False),
+    ],
+)
+def test_open_paths_may_end_in_a_star(paths, path, want):
+    assert (path in OpenPaths(paths)) is want
+
+
+class NoTransport:
+    """An API server that accepts nobody."""
+
+    async def send(self, *_):
+        return Reply(201, {}, b'{"status":{}}')
+
+
+def options(**flags) -> Options:
+    return Options(settings=load.defaults(), **flags)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "localhost"])
+async def test_at_home_callers_of_this_host_need_no_token(address):
+    judge = gate(options(kubeconfig="~/.kube/config", bind_address=address), Client(NoTransport()))
+
+    assert await judge(caller(peer="127.0.0.1")) == ALLOWED
+    assert (await judge(caller(peer="10.0.0.7"))).verdict is Verdict.FORBIDDEN
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"kubeconfig": "", "bind_address": "127.0.0.1"},
+        {"kubeconfig": "", "bind_address": "0.0.0.0"},
+        {"kubeconfig": "~/.kube/config", "bind_address": "0.0.0.0"},
+        {"kubeconfig": "~/.kube/config", "bind_address": "10.0.0.1"},
+        {"kubeconfig": "~/.kube/config", "bind_address": ""},
+    ],
+    ids=["in a pod, on its loopback", "in a pod", "on all addresses", "on one", "by default"],
+)
+async def test_everywhere_else_everybody_needs_one(flags):
+    judge = gate(options(**flags), Client(NoTransport()))
+
+    assert await judge(caller(peer="127.0.0.1")) == UNAUTHENTICATED
+    assert await judge(caller(peer="127.0.0.1", authorization="Bearer x")) == UNAUTHENTICATED

@@ -1,0 +1,54 @@
+"""The configuration and status pages."""
+
+import json
+
+from scheduler.config import load
+from scheduler.model.effects import Bind
+from scheduler.service import pages
+from tests.support.builders import node, pod
+from tests.support.cluster import Cluster
+
+CONFIG = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+extenders:
+- urlPrefix: https://extender.example.com
+  filterVerb: filter
+  tlsConfig: {insecure: true, keyData: aHVudGVyMg==, certData: Y2VydA==}
+"""
+STARTED = 1_767_225_600.0
+
+
+def test_the_configuration_is_told_without_private_keys():
+    told = json.dumps(pages.configz(load.parse(CONFIG, source="test")))
+
+    (extender,) = json.loads(told)["componentconfig"]["extenders"]
+    assert extender["urlPrefix"] == "https://extender.example.com"
+    assert extender["tlsConfig"]["keyData"] == "REDACTED"
+    assert "aHVudGVyMg" not in told
+    assert "Y2VydA" in told
+
+
+def test_a_key_that_is_not_there_does_not_look_like_one():
+    told = json.dumps(pages.configz(load.defaults()))
+
+    assert "REDACTED" not in told
+    assert json.loads(told)["componentconfig"]["kind"] == "KubeSchedulerConfiguration"
+
+
+def test_what_runs_is_told_with_its_numbers():
+    cluster = Cluster(node("n1").cpu("2"), pod("a").cpu("1"), pod("b").cpu("2"))
+    cluster.hold(Bind)
+    cluster.drain()
+
+    told = pages.statusz(cluster.machine, None, STARTED, STARTED + 3725.5, ["/x", "/a"])
+
+    assert told.startswith("\npreemptive-scheduler statusz\nWarning: This endpoint is not meant")
+    rows = dict(line.split(": ", 1) for line in told.splitlines()[4:])
+    assert rows["Started"] == "2026-01-01T00:00:00Z"
+    assert rows["Up"] == "1 hr 02 min 05 sec"
+    assert rows["Leader"] == "yes, without an election"
+    assert rows["Nodes"] == "1"
+    assert rows["Pods on nodes"] == "1 (1 assumed)"
+    assert rows["Pods waiting"] == "active 0, backoff 0, unschedulable 1, gated 0"
+    assert rows["Paths"] == "/a /x"
