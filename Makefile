@@ -9,6 +9,8 @@ READY := $(VENV)/.ready
 # Tests that need the control plane form one group, which one worker runs.
 PYTEST := $(BIN)/python -m pytest -p tests.support.control_plane
 PARALLEL := -n 2 --dist loadgroup
+# Tests that need nothing that has to be built.
+FAST := not cluster and not chart
 
 .DEFAULT_GOAL := help
 
@@ -42,6 +44,17 @@ else
 	@$(BIN)/python -m deploy.demo $(if $(filter-out 0,$(ONCE)),--once)
 endif
 
+# Docker, podman or buildah, whichever works. BASE is an image with Python to build on; CA_BUNDLE and
+# PIP_CONF are files for pip, where the network needs them. Neither is left in the image.
+.PHONY: image
+image: ## build the container image; IMAGE=name:tag, ENGINE=docker|podman|buildah
+	@$(PYTHON) -m deploy.image --engine='$(ENGINE)' --tag='$(IMAGE)' --base='$(BASE)' \
+		--ca-bundle='$(CA_BUNDLE)' --pip-conf='$(PIP_CONF)' --flags='$(FLAGS)'
+
+.PHONY: image-base
+image-base: ## an image with Python from Debian's packages, where no registry can be reached
+	@$(PYTHON) -m deploy.image_base --flags='$(FLAGS)'
+
 ##@ Check
 
 .PHONY: fmt
@@ -65,15 +78,20 @@ imports: setup ## who may import whom
 .PHONY: control-plane
 control-plane: setup ## get etcd, kube-apiserver and so on; builds them once for each version
 	@$(BIN)/python -m deploy.local build > /dev/null
-	@$(BIN)/python -m deploy.local build scheduler-oracle > /dev/null
+	@$(BIN)/python -m deploy.local build scheduler-oracle helm > /dev/null
 
 .PHONY: test
 test: control-plane ## all tests, those on a real control plane included
 	$(PYTEST) $(PARALLEL)
 
 .PHONY: test-fast
-test-fast: setup ## the tests that need no control plane
-	$(PYTEST) $(PARALLEL) -m 'not cluster'
+test-fast: setup ## the tests that need neither a control plane nor helm
+	$(PYTEST) $(PARALLEL) -m '$(FAST)'
+
+.PHONY: chart
+chart: setup ## the Helm chart: lint, schema, and what it renders; builds helm once
+	@$(BIN)/python -m deploy.local build helm > /dev/null
+	$(PYTEST) -q tests/charts -m 'not cluster'
 
 .PHONY: fidelity
 fidelity: setup ## compare decisions with kube-scheduler's own code; SEEDS=0:2000, FAMILIES=A,B
@@ -81,7 +99,7 @@ fidelity: setup ## compare decisions with kube-scheduler's own code; SEEDS=0:200
 
 .PHONY: cover
 cover: setup ## branches that the fast tests miss; what decides must be covered to 95 %
-	$(BIN)/coverage run -m pytest -q -p tests.support.control_plane -m 'not cluster'
+	$(BIN)/coverage run -m pytest -q -p tests.support.control_plane -m '$(FAST)'
 	$(BIN)/coverage report --skip-covered --show-missing
 	$(BIN)/coverage report --fail-under=95 --format=total \
 		--include='scheduler/model/*,scheduler/config/*,scheduler/state/*,scheduler/framework/*,scheduler/core/*'
@@ -90,7 +108,7 @@ cover: setup ## branches that the fast tests miss; what decides must be covered 
 deflake: setup ## the fast tests under one hash seed after the other, until they fail
 	@for seed in 0 1 2 3 4 5 6 7 8 9; do \
 		echo "PYTHONHASHSEED=$$seed"; \
-		PYTHONHASHSEED=$$seed $(PYTEST) $(PARALLEL) -q -m 'not cluster' || exit 1; \
+		PYTHONHASHSEED=$$seed $(PYTEST) $(PARALLEL) -q -m '$(FAST)' || exit 1; \
 	done
 
 .PHONY: verify
@@ -124,12 +142,13 @@ golden: setup ## write generated files anew; git shows what changed
 .PHONY: lock
 lock: $(BIN)/python ## pin the newest dependencies that pyproject.toml allows
 	$(BIN)/python -m pip install --quiet uv
-	$(call compile,requirements/runtime.txt,)
-	$(call compile,requirements/dev.txt,--group dev requirements/build.in)
+	$(call compile,requirements/runtime.txt,pyproject.toml)
+	$(call compile,requirements/dev.txt,pyproject.toml --group dev requirements/build.in)
+	$(call compile,requirements/build.txt,requirements/build.in)
 
 compile = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
 	--fork-strategy fewest --generate-hashes --no-emit-index-url --no-header --upgrade \
-	--output-file $(1) pyproject.toml $(2)
+	--output-file $(1) $(2)
 
 .PHONY: clean
 clean: ## remove all that was made here; binaries stay in the user's cache

@@ -1,4 +1,4 @@
-"""Where the binaries of the control plane come from.
+"""Where the binaries of the control plane, and helm, come from.
 
 In this order: the folder named by KUBEBUILDER_ASSETS, PATH, a cache of this user, and at last a
 build from the Go modules pinned below `tools/` (see `building`). The first two count only if the
@@ -91,6 +91,16 @@ BINARIES: Mapping[str, Binary] = {
             "sigs.k8s.io/kwok/cmd/kwok",
             60,
             {"sigs.k8s.io/kwok/pkg/consts.Version": "{version}"},
+            exact=False,
+        ),
+        Binary(
+            "helm",
+            "helm",
+            "helm.sh/helm/v3",
+            "helm.sh/helm/v3/cmd/helm",
+            60,
+            {"helm.sh/helm/v3/internal/version.version": "{version}"},
+            version_args=("version", "--short"),
             exact=False,
         ),
     )

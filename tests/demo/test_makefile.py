@@ -101,7 +101,7 @@ def test_dependencies_are_installed_by_hash():
     assert "--require-hashes" in install
 
 
-@pytest.mark.parametrize("name", ["runtime.txt", "dev.txt"])
+@pytest.mark.parametrize("name", ["runtime.txt", "dev.txt", "build.txt"])
 def test_lock_files_name_versions_and_hashes_and_no_index(name: str):
     text = (ROOT / "requirements" / name).read_text()
     pins = re.findall(r"^([a-z0-9._-]+(?:\[[a-z,]+\])?)==\S+ .*\\$", text, re.MULTILINE)

@@ -1,0 +1,231 @@
+"""Rendering the chart with helm, over the combinations of values that users have."""
+
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import yaml
+
+from deploy.local import binaries
+
+ROOT: Final = Path(__file__).parents[2]
+CHART: Final = ROOT / "charts" / "preemptive-scheduler"
+NAME: Final = "preemptive-scheduler"
+KUBERNETES: Final = binaries.pinned_version("kube-apiserver")
+
+Values: TypeAlias = Mapping[str, Any]
+Json: TypeAlias = dict[str, Any]
+
+PROMETHEUS: Final = {"kind": "ServiceAccount", "name": "prometheus", "namespace": "monitoring"}
+MONITORED: Final[Values] = {
+    "metrics": {"readers": [PROMETHEUS]},
+    "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+    "prometheusRule": {"enabled": True, "runbookUrl": "https://docs.example/operations"},
+    "grafanaDashboard": {"enabled": True, "annotations": {"folder": "Kubernetes"}},
+}
+#: By a few words that say who has them.
+VALUES: Final[Mapping[str, Values]] = {
+    "nothing": {},
+    "monitored by a service": MONITORED,
+    "monitored by pods": {
+        "service": {"create": False},
+        "podMonitor": {
+            "enabled": True,
+            "authorization": {"credentials": {"name": "prometheus", "key": "token"}},
+            "scrapeTimeout": "10s",
+            "metricRelabelings": [{"action": "labeldrop", "regex": "host"}],
+        },
+        "prometheusRule": {
+            "enabled": True,
+            "alertLabels": {"team": "platform"},
+            "disabled": ["PreemptiveSchedulerBudgetsViolated"],
+        },
+    },
+    "monitored by everybody": {
+        "metrics": {"anonymous": True},
+        "podMonitor": {"enabled": True},
+    },
+    "one replica without a lease": {"replicaCount": 1, "leaderElection": {"enabled": False}},
+    "scaled to nothing": {"replicaCount": 0},
+    "three replicas, slow lease": {
+        "replicaCount": 3,
+        "leaderElection": {"leaseDuration": "1m0s", "renewDeadline": "40s", "retryPeriod": "5s"},
+        "podDisruptionBudget": {"minAvailable": "50%"},
+    },
+    "a budget by number": {"podDisruptionBudget": {"maxUnavailable": 0}},
+    "a mirror": {
+        "image": {
+            "registry": "mirror.example:5000",
+            "repository": "infra/preemptive-scheduler",
+            "digest": f"sha256:{'0' * 64}",
+            "pullPolicy": "Always",
+            "pullSecrets": [{"name": "mirror"}],
+        },
+    },
+    "everything given by others": {
+        "serviceAccount": {"create": False, "name": "given"},
+        "rbac": {"create": False},
+        "flowSchemas": {"create": False},
+        "podDisruptionBudget": {"create": False},
+        "service": {"create": False},
+    },
+    "locked up": {
+        "networkPolicy": {
+            "enabled": True,
+            "from": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}],
+            "apiServerCIDRs": ["10.0.0.1/32"],
+            "extraEgress": [{"ports": [{"port": 8888, "protocol": "TCP"}]}],
+        },
+        "tls": {"existingSecret": "serving"},
+    },
+    "a network policy": {"networkPolicy": {"enabled": True}},
+    "on the control plane": {
+        "nodeSelector": {"node-role.kubernetes.io/control-plane": ""},
+        "tolerations": [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}],
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [
+                        {"matchExpressions": [{"key": "fast", "operator": "Exists"}]}
+                    ]
+                }
+            }
+        },
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": "topology.kubernetes.io/zone",
+                "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": {"matchLabels": {"mine": "yes"}},
+            },
+            {
+                "maxSkew": 2,
+                "topologyKey": "kubernetes.io/hostname",
+                "whenUnsatisfiable": "ScheduleAnyway",
+            },
+        ],
+        "priorityClassName": "",
+        "resources": {"requests": {"cpu": 1, "memory": "2Gi"}, "limits": {"memory": "2Gi"}},
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "50%"}},
+    },
+    "labels and names of one's own": {
+        "fullnameOverride": "second",
+        "commonLabels": {"cost-centre": "7"},
+        "commonAnnotations": {"owner": "infra"},
+        "podLabels": {"mesh": "no"},
+        "podAnnotations": {"mesh.example/inject": "false"},
+        "serviceAccount": {"annotations": {"cloud.example/role": "scheduler"}},
+        "service": {"annotations": {"a": "b"}},
+    },
+    "more of everything": {
+        "extraArgs": ["--capture=/captures/capture.jsonl"],
+        "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy.example:3128"}],
+        "extraEnvFrom": [{"secretRef": {"name": "more", "optional": True}}],
+        "extraVolumes": [{"name": "captures", "emptyDir": {}}],
+        "extraVolumeMounts": [{"name": "captures", "mountPath": "/captures"}],
+        "logging": {"format": "text", "verbosity": 4},
+        "rbac": {
+            "extraRules": [{"apiGroups": ["x.example"], "resources": ["ys"], "verbs": ["list"]}]
+        },
+        "priorityClasses": [
+            {"name": "urgent", "value": 1_000_000, "description": "Now."},
+            {"name": "patient", "value": -5, "preemptionPolicy": "Never"},
+        ],
+    },
+    "profiles and extenders": {
+        "config": {
+            "percentageOfNodesToScore": 50,
+            "podMaxBackoffSeconds": 60,
+            "clientConnection": {"qps": 100, "burst": 200},
+            "profiles": [
+                {
+                    "schedulerName": "packing",
+                    "pluginConfig": [
+                        {
+                            "name": "NodeResourcesFit",
+                            "args": {"scoringStrategy": {"type": "MostAllocated"}},
+                        }
+                    ],
+                },
+                {
+                    "schedulerName": "spreading",
+                    "plugins": {"score": {"disabled": [{"name": "ImageLocality"}]}},
+                },
+            ],
+            "extenders": [
+                {
+                    "urlPrefix": "http://extender.example:8888",
+                    "filterVerb": "filter",
+                    "httpTimeout": "2s",
+                    "ignorable": True,
+                }
+            ],
+        },
+    },
+}
+
+
+@dataclass(frozen=True)
+class Helm:
+    """Runs helm on the chart; `folder` takes files of values."""
+
+    path: Path
+    folder: Path
+
+    def run(self, command: str, *arguments: str, values: Values | None = None) -> str:
+        """Return what helm prints.
+
+        Raises:
+            ValueError: helm says no; the message is what it says.
+        """
+        file = self.folder / "values.yaml"
+        file.write_text(yaml.safe_dump(dict(values or {})))
+        versions = () if command in ("upgrade", "uninstall") else ("--kube-version", KUBERNETES)
+        given = () if command == "uninstall" else ("--values", str(file))
+        answer = subprocess.run(
+            [self.path, command, *arguments, *versions, *given],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        if answer.returncode != 0:
+            raise ValueError(answer.stdout + answer.stderr)
+        return answer.stdout
+
+    def lint(self, values: Values) -> str:
+        """Return what the linter says; it is strict."""
+        return self.run("lint", str(CHART), "--strict", values=values)
+
+    def template(
+        self, values: Values | None = None, *, release: str = NAME, namespace: str = NAME
+    ) -> list[Json]:
+        """Return the objects of a release."""
+        text = self.run("template", release, str(CHART), "--namespace", namespace, values=values)
+        return [each for each in yaml.safe_load_all(text) if each is not None]
+
+
+def of_kind(objects: list[Json], kind: str) -> list[Json]:
+    """Return the objects of a kind."""
+    return [each for each in objects if each["kind"] == kind]
+
+
+def one(objects: list[Json], kind: str, name: str | None = None) -> Json:
+    """Return the only object of a kind, or the one of a name."""
+    (found,) = (each for each in of_kind(objects, kind) if name in (None, each["metadata"]["name"]))
+    return found
+
+
+def container(objects: list[Json]) -> Json:
+    """Return the container of the Deployment."""
+    (found,) = one(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
+    return dict(found)
+
+
+def expressions(objects: list[Json]) -> Iterator[tuple[str, str]]:
+    """Yield the alerts of the PrometheusRule: name and expression."""
+    for group in one(objects, "PrometheusRule")["spec"]["groups"]:
+        for rule in group["rules"]:
+            yield rule["alert"], rule["expr"]

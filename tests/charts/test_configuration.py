@@ -1,0 +1,66 @@
+"""The scheduler understands the configuration and the flags that the chart gives it."""
+
+from pathlib import Path
+
+import pytest
+
+from scheduler.cli import main
+from scheduler.config import load
+from tests.charts.rendering import VALUES, Helm, container, one
+
+pytestmark = pytest.mark.chart
+
+
+def written(helm: Helm, values: dict, folder: Path) -> Path:
+    """Write the configuration of a release to a file, as the pod sees it."""
+    path = folder / "config.yaml"
+    path.write_text(one(helm.template(values), "ConfigMap", "second")["data"]["config.yaml"])
+    return path
+
+
+@pytest.mark.parametrize("case", VALUES)
+def test_check_config_finds_nothing(helm: Helm, case: str, tmp_path: Path, capsys):
+    path = written(helm, {**VALUES[case], "fullnameOverride": "second"}, tmp_path)
+
+    code = main.main(["check-config", str(path)])
+
+    assert (code, capsys.readouterr().err) == (0, "")
+
+
+def test_the_lease_is_the_one_that_there_is_a_right_to(helm: Helm, tmp_path: Path):
+    path = written(helm, {"fullnameOverride": "second"}, tmp_path)
+
+    election = load.read(path).leader_election
+
+    assert (election.resource_namespace, election.resource_name) == (
+        "preemptive-scheduler",
+        "second",
+    )
+
+
+@pytest.mark.parametrize("case", VALUES)
+def test_the_command_line_is_understood(helm: Helm, case: str):
+    arguments = container(helm.template(VALUES[case]))["args"]
+
+    understood = main.parser().parse_args(arguments)
+
+    wanted = VALUES[case].get("logging", {"format": "json", "verbosity": 2})
+    assert {"format": understood.logging_format, "verbosity": understood.verbosity} == wanted
+    assert understood.secure_port == 10259
+
+
+def test_only_whoever_asks_for_it_opens_metrics_to_everybody(helm: Helm):
+    def open_paths(case: str) -> list[str]:
+        arguments = main.parser().parse_args(container(helm.template(VALUES[case]))["args"])
+        return list(arguments.authorization_always_allow_paths)
+
+    health = ["/healthz", "/readyz", "/livez"]
+    assert open_paths("nothing") == open_paths("monitored by a service") == health
+    assert open_paths("monitored by everybody") == [*health, "/metrics"]
+
+
+def test_the_configuration_is_mounted_where_the_flag_says(helm: Helm):
+    found = container(helm.template())
+
+    (mount,) = (each for each in found["volumeMounts"] if each["name"] == "config")
+    assert f"--config={mount['mountPath']}/config.yaml" in found["args"]

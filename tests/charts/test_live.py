@@ -1,0 +1,146 @@
+"""The chart on a real API server: its objects are valid, and what it installs schedules."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deploy.local.cluster import ControlPlane
+from deploy.local.manifests import ResourcePaths
+from deploy.local.nodes import NodeShape
+from tests.charts.rendering import (
+    CHART,
+    ROOT,
+    VALUES,
+    Helm,
+    Json,
+    container,
+    of_kind,
+    one,
+)
+
+pytestmark = [pytest.mark.chart, pytest.mark.cluster]
+
+QUERY = {"dryRun": "All", "fieldManager": "chart", "fieldValidation": "Strict", "force": "true"}
+#: Kinds of the Prometheus operator, which no API server knows by itself.
+FOREIGN = ("ServiceMonitor", "PodMonitor", "PrometheusRule")
+#: Where one test installs the chart; no other object has the name.
+RELEASE = "chart-live"
+
+
+@pytest.fixture
+def paths(control_plane: ControlPlane) -> ResourcePaths:
+    return ResourcePaths(lambda root: control_plane.api.get(root)["resources"])
+
+
+@pytest.mark.parametrize("case", VALUES)
+def test_the_api_server_accepts_every_object(
+    helm: Helm, control_plane: ControlPlane, paths: ResourcePaths, namespace: str, case: str
+):
+    objects = helm.template(VALUES[case], namespace=namespace)
+    native = [each for each in objects if each["kind"] not in FOREIGN]
+
+    for each in native:
+        accepted = control_plane.api.patch(paths.of(each), each, "apply", **QUERY)
+        assert accepted["metadata"]["name"] == each["metadata"]["name"]
+
+
+@pytest.mark.parametrize("case", VALUES)
+def test_the_restricted_standard_admits_the_pods(
+    helm: Helm, control_plane: ControlPlane, case: str
+):
+    namespace = f"restricted-{list(VALUES).index(case)}"
+    enforce = {"pod-security.kubernetes.io/enforce": "restricted"}
+    control_plane.create_namespace(namespace, enforce)
+    objects = helm.template(VALUES[case], namespace=namespace)
+    template = one(objects, "Deployment")["spec"]["template"]
+    account = template["spec"]["serviceAccountName"]
+    metadata = {"name": account, "namespace": namespace}
+    control_plane.api.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
+    pod = {**template, "apiVersion": "v1", "kind": "Pod"}
+    pod["metadata"] = {**pod["metadata"], "name": "scheduler"}
+
+    admitted = control_plane.api.patch(
+        f"/api/v1/namespaces/{namespace}/pods/scheduler", pod, "apply", **QUERY
+    )
+
+    assert admitted["spec"]["containers"][0]["securityContext"]["readOnlyRootFilesystem"]
+    control_plane.api.delete(f"/api/v1/namespaces/{namespace}")
+
+
+@pytest.fixture
+def installed(helm: Helm, control_plane: ControlPlane, namespace: str) -> Iterator[str]:
+    """Install a release in the namespace, and uninstall it."""
+    values = {"fullnameOverride": RELEASE, "config": {"profiles": [{"schedulerName": RELEASE}]}}
+    where = ("--namespace", namespace, "--kubeconfig", str(control_plane.admin_kubeconfig))
+    helm.run("upgrade", RELEASE, str(CHART), "--install", *where, values=values)
+    yield namespace
+    helm.run("uninstall", RELEASE, *where)
+
+
+@pytest.fixture
+def scheduler(
+    helm: Helm, control_plane: ControlPlane, installed: str, tmp_path: Path
+) -> Iterator[str]:
+    """Run the installed scheduler on this machine: its account, its configuration, its flags."""
+    folder = f"/api/v1/namespaces/{installed}/configmaps/{RELEASE}"
+    config = tmp_path / "config.yaml"
+    config.write_text(control_plane.api.get(folder)["data"]["config.yaml"])
+    path = f"/apis/apps/v1/namespaces/{installed}/deployments/{RELEASE}"
+    flags = container([control_plane.api.get(path) | {"kind": "Deployment"}])["args"]
+    mounted = "--config=/etc/preemptive-scheduler/config.yaml"
+    assert mounted in flags
+    kubeconfig = control_plane.service_account_kubeconfig(installed, RELEASE)
+    argv = [
+        sys.executable, "-m", "scheduler.cli.main",
+        *(flag for flag in flags if flag != mounted),
+        f"--config={config}", f"--kubeconfig={kubeconfig}", "--secure-port=0",
+    ]  # fmt: skip
+    control_plane.run(RELEASE, argv, {**os.environ, "PYTHONPATH": str(ROOT)})
+    yield installed
+    control_plane.stop(RELEASE)
+
+
+def test_what_is_installed_has_the_rights_to_schedule(control_plane: ControlPlane, scheduler: str):
+    label = {"chart": "live"}
+    (node,) = control_plane.create_nodes(1, NodeShape(labels=label), prefix="chart-live")
+    path = f"/api/v1/namespaces/{scheduler}/pods"
+    spec = {
+        "schedulerName": RELEASE,
+        "nodeSelector": label,
+        "containers": [{"name": "c", "image": "i"}],
+    }
+
+    control_plane.api.post(path, {"metadata": {"name": "first"}, "spec": spec})
+
+    found = control_plane.api.wait_for(
+        f"{path}/first", lambda pod: pod is not None and "nodeName" in pod["spec"]
+    )
+    assert found is not None
+    assert found["spec"]["nodeName"] == node
+    lease = f"/apis/coordination.k8s.io/v1/namespaces/{scheduler}/leases/{RELEASE}"
+    assert control_plane.api.get(lease)["spec"]["holderIdentity"]
+    control_plane.api.delete(f"/api/v1/nodes/{node}")
+
+
+def test_uninstalling_leaves_nothing_behind(
+    helm: Helm, control_plane: ControlPlane, paths: ResourcePaths, namespace: str
+):
+    values = {"fullnameOverride": RELEASE}
+    where = ("--namespace", namespace, "--kubeconfig", str(control_plane.admin_kubeconfig))
+    objects = helm.template(values, release=RELEASE, namespace=namespace)
+
+    helm.run("upgrade", RELEASE, str(CHART), "--install", *where, values=values)
+    assert all(exists(control_plane, paths.of(each)) for each in objects)
+    helm.run("uninstall", RELEASE, "--wait", *where)
+
+    assert [each["kind"] for each in objects if exists(control_plane, paths.of(each))] == []
+    assert of_kind(objects, "ClusterRole")
+
+
+def exists(cluster: ControlPlane, path: str) -> Json | None:
+    """Return an object, `None` if there is none."""
+    collection, name = path.rsplit("/", 1)
+    return next(iter(cluster.api.items(collection, fieldSelector=f"metadata.name={name}")), None)

@@ -1,0 +1,238 @@
+"""What the chart makes of values."""
+
+import re
+
+import pytest
+
+from tests.charts.rendering import CHART, NAME, VALUES, Helm, container, of_kind, one
+
+pytestmark = pytest.mark.chart
+
+DEFAULT_KINDS = {
+    "ClusterRole": 1,
+    "ClusterRoleBinding": 1,
+    "ConfigMap": 1,
+    "Deployment": 1,
+    "FlowSchema": 2,
+    "PodDisruptionBudget": 1,
+    "Role": 1,
+    "RoleBinding": 1,
+    "Service": 1,
+    "ServiceAccount": 1,
+}
+DIGEST = f"sha256:{'0' * 64}"
+
+
+def pod(objects):
+    return one(objects, "Deployment")["spec"]["template"]
+
+
+@pytest.mark.parametrize("case", VALUES)
+def test_the_linter_finds_nothing(helm: Helm, case: str):
+    assert "1 chart(s) linted, 0 chart(s) failed" in helm.lint(VALUES[case])
+
+
+@pytest.mark.parametrize("case", VALUES)
+def test_objects_have_names_of_their_own_and_say_whose_they_are(helm: Helm, case: str):
+    objects = helm.template(VALUES[case])
+
+    keys = [(each["kind"], each["metadata"]["name"]) for each in objects]
+    assert keys
+    assert len(keys) == len(set(keys))
+    for each in objects:
+        labels = each["metadata"]["labels"]
+        assert labels["app.kubernetes.io/name"] == NAME
+        assert labels["app.kubernetes.io/instance"] == NAME
+        assert labels["app.kubernetes.io/managed-by"] == "Helm"
+        assert labels.items() >= VALUES[case].get("commonLabels", {}).items()
+
+
+@pytest.mark.parametrize("case", VALUES)
+def test_everything_selects_the_pods(helm: Helm, case: str):
+    objects = helm.template(VALUES[case])
+    labels = pod(objects)["metadata"]["labels"].items()
+
+    selectors = [
+        one(objects, "Deployment")["spec"]["selector"]["matchLabels"],
+        *(each["spec"]["selector"] for each in of_kind(objects, "Service")),
+        *(
+            each["spec"]["selector"]["matchLabels"]
+            for kind in ("PodDisruptionBudget", "ServiceMonitor", "PodMonitor")
+            for each in of_kind(objects, kind)
+        ),
+        *(each["spec"]["podSelector"]["matchLabels"] for each in of_kind(objects, "NetworkPolicy")),
+    ]
+
+    for selector in selectors:
+        assert selector
+        assert labels >= selector.items()
+
+
+def test_the_same_values_give_the_same_text(helm: Helm):
+    command = ("template", NAME, str(CHART))
+
+    assert helm.run(*command) == helm.run(*command)
+
+
+def test_no_template_asks_the_cluster_or_rolls_dice_or_hooks_into_a_release():
+    text = "".join(path.read_text() for path in (CHART / "templates").iterdir())
+
+    assert not re.search(r"\b(lookup|rand\w+|uuidv4|now|genCA|genSelfSignedCert)\b *[\"(\d]", text)
+    assert "helm.sh/hook" not in text
+
+
+def test_without_values_there_is_what_an_installation_needs_and_nothing_else(helm: Helm):
+    kinds = [each["kind"] for each in helm.template()]
+
+    assert {kind: kinds.count(kind) for kind in sorted(kinds)} == DEFAULT_KINDS
+
+
+def test_what_others_give_is_not_made(helm: Helm):
+    objects = helm.template(VALUES["everything given by others"])
+
+    assert {each["kind"] for each in objects} == {"ConfigMap", "Deployment"}
+    assert pod(objects)["spec"]["serviceAccountName"] == "given"
+
+
+@pytest.mark.parametrize(
+    ("values", "want"),
+    [
+        ({}, "preemptive-scheduler:0.1.0"),
+        ({"tag": "v2"}, "preemptive-scheduler:v2"),
+        ({"registry": "a.example:5000", "repository": "b/c"}, "a.example:5000/b/c:0.1.0"),
+        ({"tag": "v2", "digest": DIGEST}, f"preemptive-scheduler@{DIGEST}"),
+    ],
+    ids=["nothing", "tag", "registry", "a digest wins over a tag"],
+)
+def test_the_image_is_named(helm: Helm, values: dict[str, str], want: str):
+    assert container(helm.template({"image": values}))["image"] == want
+
+
+def test_a_replica_is_restricted(helm: Helm):
+    objects = helm.template()
+
+    assert pod(objects)["spec"]["securityContext"] == {
+        "runAsNonRoot": True,
+        "runAsUser": 65532,
+        "runAsGroup": 65532,
+        "fsGroup": 65532,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    assert container(objects)["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert one(objects, "ServiceAccount")["automountServiceAccountToken"] is False
+    assert pod(objects)["spec"]["automountServiceAccountToken"] is True
+
+
+def test_another_configuration_replaces_the_pods_and_another_label_of_objects_does_not(helm: Helm):
+    def annotations(**values):
+        return pod(helm.template(values))["metadata"]["annotations"]
+
+    before = annotations()
+
+    assert annotations(config={"profiles": [{"schedulerName": "other"}]}) != before
+    assert annotations(leaderElection={"retryPeriod": "1s"}) != before
+    assert annotations(serviceAccount={"annotations": {"a": "b"}}) == before
+
+
+@pytest.mark.parametrize(
+    ("case", "want"),
+    [
+        (
+            "nothing",
+            {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}},
+        ),
+        ("one replica without a lease", {"type": "Recreate"}),
+        (
+            "on the control plane",
+            {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "50%"}},
+        ),
+    ],
+)
+def test_two_without_a_lease_never_run_together(helm: Helm, case: str, want: object):
+    assert one(helm.template(VALUES[case]), "Deployment")["spec"]["strategy"] == want
+
+
+@pytest.mark.parametrize(
+    ("case", "want"),
+    [
+        ("nothing", {"maxUnavailable": 1}),
+        ("three replicas, slow lease", {"minAvailable": "50%"}),
+        ("a budget by number", {"maxUnavailable": 0}),
+    ],
+)
+def test_the_budget_is_what_was_asked_for(helm: Helm, case: str, want: dict[str, object]):
+    spec = one(helm.template(VALUES[case]), "PodDisruptionBudget")["spec"]
+
+    assert {key: spec[key] for key in spec.keys() & {"minAvailable", "maxUnavailable"}} == want
+
+
+def test_one_replica_has_no_budget_that_would_block_its_node(helm: Helm):
+    objects = helm.template(VALUES["one replica without a lease"])
+
+    assert of_kind(objects, "PodDisruptionBudget") == []
+
+
+def test_spreading_counts_the_pods_of_this_release_unless_told_otherwise(helm: Helm):
+    objects = helm.template(VALUES["on the control plane"])
+
+    zones, hosts = pod(objects)["spec"]["topologySpreadConstraints"]
+    assert zones["labelSelector"] == {"matchLabels": {"mine": "yes"}}
+    assert hosts["labelSelector"] == one(objects, "Deployment")["spec"]["selector"]
+
+
+def test_labels_of_ones_own_never_change_what_is_selected(helm: Helm):
+    stolen = {"app.kubernetes.io/name": "other"}
+
+    objects = helm.template({"podLabels": stolen, "commonLabels": stolen})
+
+    assert pod(objects)["metadata"]["labels"]["app.kubernetes.io/name"] == NAME
+
+
+def test_two_releases_share_no_object(helm: Helm):
+    def keys(name: str) -> set[tuple[str, str]]:
+        objects = helm.template({"fullnameOverride": name}, release=name)
+        return {(each["kind"], each["metadata"]["name"]) for each in objects}
+
+    assert keys("first") & keys("second") == set()
+
+
+def test_a_long_name_is_cut_so_that_every_object_can_have_it(helm: Helm):
+    objects = helm.template({"grafanaDashboard": {"enabled": True}}, release="r" * 53)
+
+    # A pod has the name of its Deployment and 17 characters more.
+    assert max(len(each["metadata"]["name"]) for each in objects) <= 63
+    assert len(one(objects, "Deployment")["metadata"]["name"]) <= 63 - 17
+
+
+def test_another_name_is_that_of_lease_and_right_as_well(helm: Helm):
+    objects = helm.template({"fullnameOverride": "second"})
+
+    assert "resourceName: second" in one(objects, "ConfigMap")["data"]["config.yaml"]
+    assert one(objects, "Role")["rules"][1]["resourceNames"] == ["second"]
+
+
+def test_without_a_lease_there_is_no_right_to_one(helm: Helm):
+    objects = helm.template(VALUES["one replica without a lease"])
+
+    assert of_kind(objects, "Role") == of_kind(objects, "RoleBinding") == []
+
+
+def test_a_serving_certificate_is_mounted_and_used(helm: Helm):
+    objects = helm.template(VALUES["locked up"])
+
+    (path,) = (
+        mount["mountPath"] for mount in container(objects)["volumeMounts"] if mount["name"] == "tls"
+    )
+    assert f"--tls-cert-file={path}/tls.crt" in container(objects)["args"]
+    assert f"--tls-private-key-file={path}/tls.key" in container(objects)["args"]
+
+
+def test_the_notes_name_the_next_commands(helm: Helm):
+    notes = (CHART / "templates" / "NOTES.txt").read_text()
+
+    for wanted in ("rollout status", "get lease", "schedulerName", "logs", "port-forward"):
+        assert wanted in notes
