@@ -139,12 +139,17 @@ class Stage:
         return Outcome(frozenset(self.names.values()), fates, facts)
 
     def clear(self) -> None:
-        """Remove all of it, and wait until the nodes and pods are gone."""
+        """Remove all of it, and wait until it is gone, lest it wakes the pods of the next one."""
         self._pool.shutdown()
+        self.scene.clear()
+        claims = f"/api/v1/namespaces/{self.scene.namespace}/persistentvolumeclaims"
+        self.api.delete(claims)
         for path in self._made:
             with contextlib.suppress(ApiError):
                 self.api.delete(path)
-        self.scene.clear()
+        self.api.wait_for_list(claims, lambda found: not found)
+        for path in self._made:
+            self.api.wait_for(path, lambda found: found is None)
 
     def _changes(self) -> list[tuple[str, Json]]:
         """Return all states of all pods so far, in order."""
