@@ -11,7 +11,6 @@ nothing can be reached any more.
 import asyncio
 import ssl
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -93,17 +92,6 @@ class Http1:
         #: The one that was used last stands last.
         self._idle: list[Channel] = []
         self._busy: set[Channel] = set()
-
-    async def __aenter__(self) -> "Http1":
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Close all connections."""

@@ -79,8 +79,9 @@ async def server() -> AsyncIterator[Server]:
 
 @pytest.fixture
 async def http(server: Server) -> AsyncIterator[Http1]:
-    async with Http1(server.url, None, None, {"User-Agent": "test"}) as made:
-        yield made
+    made = Http1(server.url, None, None, {"User-Agent": "test"})
+    yield made
+    await made.close()
 
 
 async def get(http: Http1) -> Reply:
@@ -252,11 +253,11 @@ async def test_a_request_that_is_given_up_cuts_its_connection(server: Server, ht
     assert reply.body == b"ok"
 
 
-async def test_nothing_is_said_of_a_server_that_is_not_there(server: Server):
+async def test_nothing_is_said_of_a_server_that_is_not_there(server: Server, http: Http1):
     await server.stop()
-    async with Http1(server.url, None, None, {}) as http:
-        with pytest.raises(Unreachable, match=r"cannot connect to 127\.0\.0\.1:") as raised:
-            await get(http)
+
+    with pytest.raises(Unreachable, match=r"cannot connect to 127\.0\.0\.1:") as raised:
+        await get(http)
 
     assert not raised.value.sent
 
