@@ -21,7 +21,7 @@ import socket
 import sys
 import threading
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -43,15 +43,21 @@ FORWARDED = ("Accept", "Content-Type", "User-Agent")
 
 
 @dataclass(frozen=True)
-class Seen:
-    """A request that was forwarded, with the server's answer."""
+class Asked:
+    """A request that is forwarded."""
 
     method: str
     path: str
     body: bytes
-    status: int
     #: When it was forwarded: seconds since the epoch.
     at: float
+
+
+@dataclass(frozen=True)
+class Seen(Asked):
+    """A request that was forwarded, with the status of the server's answer."""
+
+    status: int
 
 
 class Kind(enum.Enum):
@@ -141,6 +147,8 @@ class FaultProxy:
         self._faults: list[Fault] = []
         self._sockets: set[socket.socket] = set()
         self._lock = threading.Lock()
+        self._asked: list[Asked] = []
+        self._answered = threading.Condition()
         self.seen: list[Seen] = []
         self._server = _Server((LOOPBACK, 0), self)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
@@ -181,12 +189,38 @@ class FaultProxy:
         return self._order(Kind.LOSE_REPLY, method, pattern, times)
 
     def passed(self, method: str, pattern: str) -> list[Seen]:
-        """Return what was forwarded so far and matches."""
-        return [
-            each
-            for each in self.seen
-            if re.fullmatch(method, each.method) and re.search(pattern, each.path)
-        ]
+        """Return what was forwarded so far and matches, in the order in which it was.
+
+        What a request does can be seen before the server has answered it: the answers of
+        those that are under way are awaited.
+        """
+
+        def matches(each: Asked | Seen) -> bool:
+            return bool(re.fullmatch(method, each.method) and re.search(pattern, each.path))
+
+        with self._answered:
+            if not self._answered.wait_for(
+                lambda: not any(map(matches, self._asked)), PATIENCE_SECONDS
+            ):
+                raise TimeoutError(f"{method} {pattern}: not all were answered")
+            return sorted(filter(matches, self.seen), key=lambda each: each.at)
+
+    @contextlib.contextmanager
+    def under_way(self, asked: Asked) -> Iterator[Callable[[int], None]]:
+        """Keep a request as under way; give what takes the status of its answer."""
+
+        def answer(status: int) -> None:
+            with self._answered:
+                self.seen.append(Seen(asked.method, asked.path, asked.body, asked.at, status))
+
+        with self._answered:
+            self._asked.append(asked)
+        try:
+            yield answer
+        finally:
+            with self._answered:
+                self._asked.remove(asked)
+                self._answered.notify_all()
 
     def cut(self) -> None:
         """Cut all connections; watches break."""
@@ -273,9 +307,10 @@ class _Handler(BaseHTTPRequestHandler):
         fault = self.server.proxy.fault(self.command, self.path, body)
         if fault is not None and not self._goes_on(fault):
             return
-        at = _CLOCK.wall()
-        response = self._ask(body)
-        self.server.proxy.seen.append(Seen(self.command, self.path, body, response.status, at))
+        asked = Asked(self.command, self.path, body, _CLOCK.wall())
+        with self.server.proxy.under_way(asked) as answer:
+            response = self._ask(body)
+            answer(response.status)
         if fault is not None and fault.kind is Kind.LOSE_REPLY:
             response.read()
             self._hang_up()
