@@ -1,0 +1,124 @@
+"""Rules that an operator sets for preemption, checked and frozen.
+
+A policy binds a preemption when `preemptors` selects the pod that would preempt. Its rules then
+count for those victims that `victims` selects. Several policies may bind one preemption: all must
+allow it.
+
+The API's form of it is the cluster-scoped `PreemptionPolicy` of group `preemptive-scheduler.io`;
+`scheduler.config.policies` reads it.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from scheduler.model.selectors import Selector
+from scheduler.model.times import Seconds
+
+__all__ = [
+    "EVERY_POD",
+    "Budget",
+    "BudgetScope",
+    "DisruptionBudgets",
+    "ForeignVictims",
+    "PodSelection",
+    "PolicyMode",
+    "PreemptionLimit",
+    "PreemptionPolicy",
+]
+
+
+class PolicyMode(StrEnum):
+    """Whether a policy refuses, or only counts what it would refuse."""
+
+    ENFORCE = "Enforce"
+    AUDIT = "Audit"
+
+
+class DisruptionBudgets(StrEnum):
+    """How much a `PodDisruptionBudget` protects a victim."""
+
+    #: As kube-scheduler: violated only where there is no other way.
+    BEST_EFFORT = "BestEffort"
+    #: Never violated; the API server is asked to evict, not to delete.
+    STRICT = "Strict"
+    #: Strict for preemptors of a lower priority than a given one.
+    STRICT_BELOW = "StrictBelow"
+
+
+class ForeignVictims(StrEnum):
+    """Whether pods of other schedulers may be victims."""
+
+    NEVER = "Never"
+    #: While no preemption for the same pair of owners came to nothing.
+    NON_LOOPING = "NonLooping"
+    ALWAYS = "Always"
+
+
+class BudgetScope(StrEnum):
+    """What shares one budget of victims."""
+
+    CLUSTER = "Cluster"
+    NAMESPACE = "Namespace"
+    OWNER = "Owner"
+    NODE = "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class PodSelection:
+    """Some pods: those that meet all that is set."""
+
+    #: Labels of the namespace; `None` for every namespace.
+    namespaces: Selector | None = None
+    #: Labels of the pod; `None` for every pod.
+    pods: Selector | None = None
+    #: Lowest and highest priority, both included; `None` for no bound.
+    min_priority: int | None = None
+    max_priority: int | None = None
+    #: Names of priority classes; empty for any, and for pods without one.
+    priority_classes: frozenset[str] = frozenset()
+
+
+EVERY_POD: Final = PodSelection()
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """At most so many victims within any window of time, for each cluster, namespace, ..."""
+
+    max_victims: int
+    window: Seconds
+    scope: BudgetScope = BudgetScope.CLUSTER
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionLimit:
+    """At most so many preemptions within any window of time for the pods of one owner."""
+
+    max_preemptions: int
+    window: Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionPolicy:
+    """One policy in force."""
+
+    name: str
+    uid: str = ""
+    #: `metadata.generation` of the spec that is in force.
+    generation: int = 0
+    mode: PolicyMode = PolicyMode.ENFORCE
+    preemptors: PodSelection = EVERY_POD
+    victims: PodSelection = EVERY_POD
+    disruption_budgets: DisruptionBudgets = DisruptionBudgets.BEST_EFFORT
+    #: With `StrictBelow`: preemptors of a lower priority than this must be strict.
+    strict_below: int = 0
+    #: All of them count.
+    budgets: tuple[Budget, ...] = field(default=())
+    max_victims_per_preemption: int | None = None
+    #: How long a victim must have run, since its `status.startTime`.
+    victim_min_runtime: Seconds = 0.0
+    max_preemptions_per_owner: PreemptionLimit | None = None
+    #: How long a preemptor must have waited, since it was first seen unschedulable.
+    preemptor_delay: Seconds = 0.0
+    foreign_victims: ForeignVictims = ForeignVictims.ALWAYS
