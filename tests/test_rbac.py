@@ -102,6 +102,9 @@ class Recorder:
             return self.answers.pop(0)
         return Reply(200, {}, body or b'{"metadata":{"resourceVersion":"1"},"items":[]}')
 
+    def post(self, *_: object) -> bool:
+        return False
+
     @contextlib.asynccontextmanager
     async def stream(self, path: str, silence_seconds: float) -> AsyncIterator[Stream]:
         self.requests.append(("GET", path))

@@ -5,6 +5,7 @@ same name. Status patches touch `PodScheduled`, `DisruptionTarget` and the nomin
 nothing else: the merge keeps all other conditions.
 """
 
+import functools
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
@@ -62,8 +63,13 @@ class Versioned(NamedTuple):
 
 def micro_stamp(now: Seconds) -> str:
     """Return seconds since the epoch as a time stamp with microseconds."""
-    moment = datetime.fromtimestamp(now, UTC)
-    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    whole, micros = divmod(round(now * 1e6), 1_000_000)
+    return f"{_to_the_second(whole)}.{micros:06d}Z"
+
+
+@functools.lru_cache(maxsize=4)
+def _to_the_second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def bind(effect: Bind) -> Request:

@@ -1,16 +1,45 @@
 """One connection to a server, and the answer that comes over it."""
 
 import asyncio
+import functools
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import httptools
 
 from scheduler.kube.errors import Unreachable
 
-__all__ = ["Answer", "Channel"]
+__all__ = ["Answer", "Channel", "Headers"]
 
 #: Of a stream that is read more slowly than it comes, no more than that waits here.
 BUFFER_BYTES: Final = 2**21
+
+
+class Headers(Mapping[str, str]):
+    """Headers of an answer by their names in lower case; repeated ones are joined.
+
+    Few are ever looked at, so they are decoded when the first one is.
+    """
+
+    def __init__(self) -> None:
+        self.raw: list[tuple[bytes, bytes]] = []
+
+    @functools.cached_property
+    def _decoded(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for name, value in self.raw:
+            key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+            found[key] = f"{found[key]}, {text}" if key in found else text
+        return found
+
+    def __getitem__(self, name: str) -> str:
+        return self._decoded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._decoded)
+
+    def __len__(self) -> int:
+        return len(self._decoded)
 
 
 class Answer:
@@ -19,7 +48,7 @@ class Answer:
     def __init__(self) -> None:
         self.parser: Final = httptools.HttpResponseParser(self)
         self.status = 0
-        self.headers: dict[str, str] = {}
+        self.headers: Final = Headers()
         #: Whether status and headers are there.
         self.begun = False
         self.complete = False
@@ -31,7 +60,9 @@ class Answer:
         self.streamed = False
         self.buffered = 0
         self._parts: list[bytes] = []
-        self._failure: Unreachable | None = None
+        #: Called once, when it is complete or nothing more comes of it; instead of a reader.
+        self.then: Callable[[Answer], None] | None = None
+        self.failure: Unreachable | None = None
         self._waiter: asyncio.Future[None] | None = None
 
     async def head(self) -> None:
@@ -43,13 +74,17 @@ class Answer:
         """Wait for the rest of it, and return its body."""
         while not self.complete:
             await self._news()
-        return b"".join(self._parts)
+        return self.data()
+
+    def data(self) -> bytes:
+        """Return what is there of the body."""
+        return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
 
     async def part(self) -> bytes:
         """Return what has come since the last call, after waiting for it; empty at the end."""
         while not self._parts and not self.complete:
             await self._news()
-        data = b"".join(self._parts)
+        data = self.data()
         self._parts.clear()
         self.buffered = 0
         return data
@@ -70,15 +105,15 @@ class Answer:
         if self.begun and not problem and self._unsized():
             self.complete = True
         elif not self.complete:
-            self._failure = Unreachable(problem or "the server closed the connection")
+            self.failure = Unreachable(problem or "the server closed the connection")
         self._tell()
 
     def _unsized(self) -> bool:
         return not self.headers.keys() & {"content-length", "transfer-encoding"}
 
     async def _news(self) -> None:
-        if self._failure is not None:
-            raise self._failure
+        if self.failure is not None:
+            raise self.failure
         self._waiter = asyncio.get_running_loop().create_future()
         try:
             await self._waiter
@@ -88,6 +123,9 @@ class Answer:
     def _tell(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+        elif self.then is not None and (self.complete or self.failure is not None):
+            then, self.then = self.then, None
+            then(self)
 
     # What the parser calls
 
@@ -97,16 +135,15 @@ class Answer:
             raise ValueError("an answer to nothing")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header; what comes again is joined to the first."""
-        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-        self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
+        """Keep a header; few are ever looked at."""
+        self.headers.raw.append((name, value))
 
     def on_headers_complete(self) -> None:
         """Take note of the status; 1xx only announces the answer."""
         self.status = self.parser.get_status_code()
         self.begun = self.status >= 200
         if not self.begun:
-            self.headers.clear()
+            self.headers.raw.clear()
 
     def on_body(self, part: bytes) -> None:
         """Keep a part."""
@@ -160,6 +197,12 @@ class Channel(asyncio.Protocol):
         self.used_at = now
         return kept and self.open
 
+    def give_up(self, problem: str) -> None:
+        """Close it, and tell whoever waits for the answer why."""
+        self.abort()
+        if self._answer is not None:
+            self._answer.end(problem)
+
     def abort(self) -> None:
         """Close it without a good-bye."""
         if self._transport is not None:
@@ -173,16 +216,17 @@ class Channel(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse what has come; nobody asked for what comes between two requests."""
-        if self._answer is None:
+        answer = self._answer
+        if answer is None:
             self.abort()
             return
         try:
-            self._answer.feed(data)
+            answer.feed(data)
         except httptools.HttpParserError as error:
-            self._answer.end(f"the answer is not HTTP: {error}")
+            answer.end(f"the answer is not HTTP: {error}")
             self.abort()
             return
-        if self._answer.buffered > BUFFER_BYTES and self._answer.streamed and not self._held:
+        if answer.streamed and answer.buffered > BUFFER_BYTES and not self._held:
             self._held = True
             if self._transport is not None:
                 self._transport.pause_reading()

@@ -5,7 +5,7 @@ Before it in the flow stand informers, writer and lease; behind it a transport.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,7 +14,7 @@ from scheduler.kube.limiter import Limiter
 from scheduler.kube.observer import Observer
 from scheduler.kube.transport import Reply, Stream, StreamingTransport
 
-__all__ = ["JSON", "MERGE_PATCH", "STRATEGIC_MERGE_PATCH", "Client", "Request"]
+__all__ = ["JSON", "MERGE_PATCH", "STRATEGIC_MERGE_PATCH", "Client", "Request", "body_of"]
 
 JSON: Final = "application/json"
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
@@ -40,6 +40,23 @@ class Request:
 
     def __str__(self) -> str:
         return f"{self.verb} {self.resource}"
+
+
+def body_of(request: Request, answer: Reply | Unreachable) -> bytes:
+    """Return the body of an answer.
+
+    Raises:
+        ApiError: The server refused.
+        Unreachable: There is no answer, or it cannot be read.
+    """
+    if isinstance(answer, Unreachable):
+        raise Unreachable(f"cannot {request}: {answer}", sent=answer.sent) from answer
+    if answer.status >= 300:
+        raise refusal(answer.status, answer.headers, answer.body, request.verb, request.resource)
+    if answer.body[:1] != b"{":
+        # A proxy's page, or nothing at all: who knows what became of the request.
+        raise Unreachable(f"cannot {request}: the answer is not JSON")
+    return answer.body
 
 
 class Client:
@@ -74,12 +91,32 @@ class Client:
         finally:
             seconds = asyncio.get_running_loop().time() - begun
             self.observer.request_ended(request.verb, request.resource, code, seconds)
-        if reply.status >= 300:
-            raise refusal(reply.status, reply.headers, reply.body, request.verb, request.resource)
-        if reply.body[:1] != b"{":
-            # A proxy's page, or nothing at all: who knows what became of the request.
-            raise Unreachable(f"cannot {request}: the answer is not JSON")
-        return reply.body
+        return body_of(request, reply)
+
+    def post(self, request: Request, then: Callable[[Reply | Unreachable], None]) -> bool:
+        """Send a POST if that is possible at once; `then` is called later, once.
+
+        What was answered is for `body_of` to judge. A 401 is no reason to send it again: `call`
+        renews the credentials.
+
+        Returns:
+            Whether it was sent; else nobody is called.
+        """
+        if self._limiter is not None and not self._limiter.take():
+            return False
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+
+        def ended(answer: Reply | Unreachable) -> None:
+            code = str(answer.status) if isinstance(answer, Reply) else "unreachable"
+            self.observer.request_ended(request.verb, request.resource, code, loop.time() - begun)
+            then(answer)
+
+        body, seconds = request.body or b"", request.answer_seconds
+        sent = self._transport.post(request.path, body, request.content_type, seconds, ended)
+        if not sent and self._limiter is not None:
+            self._limiter.put_back()
+        return sent
 
     async def _answer(self, request: Request) -> Reply:
         try:

@@ -27,6 +27,9 @@ class Credentials(Protocol):
             ConnectionSettingsError: They cannot be obtained.
         """
 
+    def at_hand(self) -> Mapping[str, str] | None:
+        """Return the headers if they are there without waiting; the same object while they last."""
+
     def refused(self) -> bool:
         """Note that the server did not accept the headers; whether asking again may help."""
 
@@ -38,6 +41,10 @@ class FixedHeaders:
         self._headers = bearer(token) if token else {}
 
     async def headers(self) -> Mapping[str, str]:
+        """Return the headers."""
+        return self._headers
+
+    def at_hand(self) -> Mapping[str, str]:
         """Return the headers."""
         return self._headers
 
@@ -58,6 +65,10 @@ class TokenFile:
         self._read_at: float | None = None
 
     async def headers(self) -> Mapping[str, str]:
+        """Return the headers, from a token read within the last minute."""
+        return self.at_hand()
+
+    def at_hand(self) -> Mapping[str, str]:
         """Return the headers, from a token read within the last minute."""
         now = asyncio.get_running_loop().time()
         if self._read_at is None or now - self._read_at >= REREAD_SECONDS:

@@ -23,13 +23,13 @@ import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from scheduler.kube import calls
-from scheduler.kube.announcements import Announcements
-from scheduler.kube.client import Client, Request
+from scheduler.kube.announcements import Announcements, Series
+from scheduler.kube.client import Client, Request, body_of
 from scheduler.kube.decoding import UNREADABLE, Identity
 from scheduler.kube.errors import (
     ApiError,
@@ -46,6 +46,7 @@ from scheduler.kube.errors import (
 from scheduler.kube.extenders import ExtenderError
 from scheduler.kube.outbox import LANES, Job, Lane
 from scheduler.kube.pauses import Backoff, Pauses
+from scheduler.kube.transport import Reply
 from scheduler.kube.writer_settings import Patience, WriterSettings
 from scheduler.model import times
 from scheduler.model.effects import (
@@ -61,7 +62,7 @@ from scheduler.model.effects import (
 from scheduler.model.events import Failure, FailureKind
 from scheduler.model.times import Seconds
 
-__all__ = ["Execution", "Patience"]
+__all__ = ["Begun", "Execution", "Patience"]
 
 #: Pods whose condition was written lately; one that is forgotten gets a younger transition time.
 REMEMBERED_PODS: Final = 16_384
@@ -105,6 +106,13 @@ class _Placement(msgspec.Struct):
 _PLACEMENT: Final = msgspec.json.Decoder(_Placement)
 
 
+class Begun(NamedTuple):
+    """A write that was sent without a task, and whose first answer is no plain yes."""
+
+    request: Request
+    answer: Reply | Unreachable
+
+
 @dataclass(slots=True)
 class _Effort:
     """The attempts for one job."""
@@ -115,6 +123,8 @@ class _Effort:
     deadline: float | None
     #: Whether something was begun that must be finished, even while we stop.
     finishing: bool = False
+    #: What was answered before; it is judged instead of sending the first request.
+    begun: Begun | None = None
 
 
 class Execution:
@@ -146,10 +156,58 @@ class Execution:
         for task in self._pausing:
             task.cancel()
 
-    async def execute(self, job: Job) -> Failure | None:
-        """Carry out an effect; return why it did not happen, if so."""
+    def begin(self, job: Job, then: Callable[[Begun | None], None]) -> bool:
+        """Send the one request of a binding or an Event at once, if that can be done.
+
+        Most writes need no more than that, and a task for each would cost more than the request.
+
+        Args:
+            job: What to carry out.
+            then: Called later, once: with nothing when it is done, else with what `execute` is
+                to go on with.
+
+        Returns:
+            Whether it was sent; else nobody is called, and `execute` does all of it.
+        """
+        effect = job.effect
+        if isinstance(effect, Bind):
+            if effect.extender is not None or self._stopping or not self._gate():
+                return False
+            return self._post(calls.bind(effect), None, then)
+        if not isinstance(effect, Announce) or self._stopping or not self._gate():
+            return False
+        now = self._clock()
+        series = self._series(effect, job, now)
+        if series is None or series.written:
+            return False
+        return self._post(self._announcements.request(effect, series, now), series, then)
+
+    def _post(
+        self, request: Request, series: Series | None, then: Callable[[Begun | None], None]
+    ) -> bool:
+        def answered(answer: Reply | Unreachable) -> None:
+            try:
+                body_of(request, answer)
+            except KubeError:
+                then(Begun(request, answer))
+                return
+            if series is not None:
+                self._announcements.written(series, self._clock())
+            then(None)
+
+        return self._client.post(request, answered)
+
+    async def _call(self, request: Request, effort: _Effort) -> bytes:
+        """Send a request, or take the answer that it has got already."""
+        begun, effort.begun = effort.begun, None
+        if begun is not None:
+            return body_of(begun.request, begun.answer)
+        return await self._client.call(request)
+
+    async def execute(self, job: Job, begun: Begun | None = None) -> Failure | None:
+        """Carry out an effect, or go on with it; return why it did not happen, if so."""
         now = asyncio.get_running_loop().time()
-        effort = _Effort(job, self._backoff(), now + self._patience.seconds)
+        effort = _Effort(job, self._backoff(), now + self._patience.seconds, begun=begun)
         try:
             await self._carry_out(effort)
         except KubeError as error:
@@ -180,7 +238,7 @@ class Execution:
         while True:
             self._check(effort)
             try:
-                await self._client.call(request)
+                await self._call(request, effort)
             except Conflict:
                 if not await self._is_bound(effect, effort.job):
                     raise
@@ -309,7 +367,7 @@ class Execution:
 
     async def _announce(self, effect: Announce, effort: _Effort) -> None:
         now = self._clock()
-        series = self._announcements.note(effect, now)
+        series = self._series(effect, effort.job, now)
         if series is None:
             return
         written = False
@@ -322,12 +380,18 @@ class Execution:
             else:
                 self._announcements.failed(effect, series)
 
+    def _series(self, effect: Announce, job: Job, now: Seconds) -> Series | None:
+        """Count an announcement once; return its series if something is to be written."""
+        if not job.counted:
+            job.counted, job.series = True, self._announcements.note(effect, now)
+        return job.series
+
     async def _write(self, request: Request, effort: _Effort) -> None:
         """Send a request until there is an answer that counts, or until it has no point."""
         while not effort.job.moot:
             self._check(effort)
             try:
-                await self._client.call(request)
+                await self._call(request, effort)
             except ApiError as error:
                 if error.reason == "AlreadyExists":
                     return  # made by an earlier attempt whose answer was lost

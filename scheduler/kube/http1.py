@@ -9,8 +9,9 @@ nothing can be reached any more.
 """
 
 import asyncio
+import functools
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -22,6 +23,8 @@ __all__ = ["Http1", "Incoming", "Reply"]
 CONNECT_SECONDS: Final = 5.0
 #: Longer than the pauses between two slices of work, shorter than the server's patience.
 KEEP_ALIVE_SECONDS: Final = 60.0
+#: Between two looks for answers that are overdue.
+OVERDUE_SECONDS: Final = 1.0
 #: What changes nothing when it is sent a second time.
 REPEATABLE: Final = frozenset({"GET", "PUT", "DELETE"})
 
@@ -89,15 +92,22 @@ class Http1:
         self._server_hostname = (tls_server_name or self._host) if secure else None
         self._base = url.path.rstrip("/")
         self._always = _lines({"Host": url.netloc.rpartition("@")[2], **headers})
+        #: The further headers of the last request, and their lines.
+        self._further: tuple[Mapping[str, str], bytes] = ({}, b"")
         #: The one that was used last stands last.
         self._idle: list[Channel] = []
         self._busy: set[Channel] = set()
+        #: When the answers are due that somebody is called back for.
+        self._due: dict[Channel, float] = {}
+        self._overdue: asyncio.TimerHandle | None = None
 
     async def close(self) -> None:
         """Close all connections."""
         for connection in [*self._idle, *self._busy]:
             connection.abort()
         self._idle.clear()
+        if self._overdue is not None:
+            self._overdue.cancel()
         await asyncio.sleep(0)  # the loop notices what was closed
 
     async def send(
@@ -128,12 +138,70 @@ class Http1:
         except BaseException:
             self.drop(connection)
             raise
+        self._release(connection)
+        return Reply(answer.status, answer.headers, data)
+
+    def post(
+        self,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        seconds: float,
+        then: Callable[[Reply | Unreachable], None],
+    ) -> bool:
+        """Send a POST over a connection that is open already, and have `then` called later.
+
+        It costs a fraction of `send`: no task waits for the answer, and no timer of its own.
+
+        Args:
+            path: Below the base URL, with the query.
+            headers: Further ones.
+            body: What is sent.
+            seconds: How long the answer may take; it may be noticed a second late.
+            then: Called once, with the answer or why there is none.
+
+        Returns:
+            Whether it was sent; else nobody is called.
+        """
+        connection = self._kept()
+        if connection is None:
+            return False
+        self._busy.add(connection)
+        answer = connection.ask(self._request("POST", path, headers, body))
+        answer.then = functools.partial(self._ended, connection, then)
+        loop = asyncio.get_running_loop()
+        self._due[connection] = loop.time() + seconds
+        if self._overdue is None:
+            self._overdue = loop.call_later(OVERDUE_SECONDS, self._cut_overdue)
+        return True
+
+    def _ended(
+        self, connection: Channel, then: Callable[[Reply | Unreachable], None], answer: Answer
+    ) -> None:
+        """Hand an answer over."""
+        self._due.pop(connection, None)
+        if answer.failure is not None:
+            self.drop(connection)
+            then(answer.failure)
+            return
+        self._release(connection)
+        then(Reply(answer.status, answer.headers, answer.data()))
+
+    def _cut_overdue(self) -> None:
+        """Give up the answers that are overdue."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        for connection in [each for each, due in self._due.items() if due <= now]:
+            connection.give_up("no answer in time")
+        self._overdue = loop.call_later(OVERDUE_SECONDS, self._cut_overdue) if self._due else None
+
+    def _release(self, connection: Channel) -> None:
+        """Keep a connection for the next request, if it can be used again."""
         self._busy.discard(connection)
         if connection.rest(asyncio.get_running_loop().time()):
             self._idle.append(connection)
         else:
             connection.abort()
-        return Reply(answer.status, answer.headers, data)
 
     async def stream(
         self, path: str, headers: Mapping[str, str], silence_seconds: float
@@ -185,7 +253,9 @@ class Http1:
     ) -> bytes:
         size = b"" if body is None else b"Content-Length: %d\r\n" % len(body)
         line = f"{method} {self._base}{path} HTTP/1.1\r\n".encode("ascii")
-        return b"".join((line, self._always, _lines(headers), size, b"\r\n", body or b""))
+        if self._further[0] is not headers:
+            self._further = (headers, _lines(headers))
+        return b"".join((line, self._always, self._further[1], size, b"\r\n", body or b""))
 
     def _kept(self) -> Channel | None:
         """Return a connection that is open and was used lately, if there is one."""

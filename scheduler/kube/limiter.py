@@ -24,10 +24,25 @@ class Limiter:
 
     async def acquire(self) -> None:
         """Wait for the turn of one request."""
+        self._fill()
+        self._tokens -= 1
+        if self._tokens < 0:
+            await self._sleep(-self._tokens / self._qps)
+
+    def take(self) -> bool:
+        """Let one request pass that need not wait; tell whether there was one."""
+        self._fill()
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+    def put_back(self) -> None:
+        """Take note that the request that was let pass was not sent."""
+        self._tokens += 1
+
+    def _fill(self) -> None:
         now = asyncio.get_running_loop().time()
         if self._filled_at is not None:
             self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._qps)
         self._filled_at = now
-        self._tokens -= 1
-        if self._tokens < 0:
-            await self._sleep(-self._tokens / self._qps)

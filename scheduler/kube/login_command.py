@@ -38,12 +38,21 @@ class LoginCommand:
 
     async def headers(self) -> Mapping[str, str]:
         """Return the headers, after asking for a new token when it is time."""
-        now = asyncio.get_running_loop().time()
-        if self._refused or self._asked_at is None or now - self._asked_at >= REREAD_SECONDS:
-            anew, self._refused, self._asked_at = self._refused, False, now
+        if self._is_time():
+            anew, self._refused = self._refused, False
+            self._asked_at = asyncio.get_running_loop().time()
             token = await asyncio.to_thread(self._ask, anew=anew)
             self._headers = bearer(token) if token else {}
         return self._headers
+
+    def at_hand(self) -> Mapping[str, str] | None:
+        """Return the headers, unless it is time to ask for a new token."""
+        return None if self._is_time() else self._headers
+
+    def _is_time(self) -> bool:
+        if self._refused or self._asked_at is None:
+            return True
+        return asyncio.get_running_loop().time() - self._asked_at >= REREAD_SECONDS
 
     def refused(self) -> bool:
         """Have the command run before the next request."""

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from scheduler.kube.announcements import Series
 from scheduler.model.answers import Answer
 from scheduler.model.effects import (
     Announce,
@@ -46,6 +47,9 @@ class Lane(IntEnum):
     CONDITION = 2
     ANNOUNCE = 3
     EXTEND = 4
+
+
+_BY_IMPORTANCE: Final = tuple(Lane)
 
 
 LANES: Final[dict[type[Effect], Lane]] = {
@@ -83,6 +87,9 @@ class Job:
     unchanged: bool = False
     #: What extenders said; of an `Ask` that is done.
     answers: tuple[Answer, ...] = ()
+    #: Whether an `Announce` was counted, and the series in which there is something to write.
+    counted: bool = False
+    series: Series | None = None
 
 
 class Outbox:
@@ -93,20 +100,23 @@ class Outbox:
 
     def __init__(self, places: int) -> None:
         self._places = places
-        self._shares = shares(places)
-        if places < len(self._shares):
-            raise ValueError(f"at least {len(self._shares)} requests must be possible at a time")
-        self._lanes: dict[Lane, deque[Job]] = {lane: deque() for lane in Lane}
+        shared = shares(places)
+        if places < len(shared):
+            raise ValueError(f"at least {len(shared)} requests must be possible at a time")
+        # By lane; lists, because to look a member of an enumeration up in a dict takes longer
+        # than all the rest.
+        self._shares = [shared.get(lane) for lane in Lane]
+        self._lanes: list[deque[Job]] = [deque() for _ in Lane]
+        self._waiting = [0 for _ in Lane]
+        self._sent = [0 for _ in Lane]
         self._pods: dict[str, deque[Job]] = {}
-        self._waiting = dict.fromkeys(Lane, 0)
-        self._sent = dict.fromkeys(Lane, 0)
         #: Places that are in use, or kept free for a lane that uses less than its share.
-        self._claimed = sum(self._shares.values())
+        self._claimed = sum(shared.values())
 
     @property
     def sent(self) -> int:
         """How many jobs are on their way."""
-        return sum(self._sent.values())
+        return sum(self._sent)
 
     def waiting(self, lane: Lane) -> int:
         """Return how many effects of a lane wait."""
@@ -128,8 +138,8 @@ class Outbox:
 
     def take(self) -> Job | None:
         """Return the job to send next, if there is one and there is a place for it."""
-        for lane in Lane:
-            if self._waiting[lane] and self._has_place(lane) and (job := self._first(lane)):
+        for lane in _BY_IMPORTANCE:
+            if self._lanes[lane] and self._has_place(lane) and (job := self._first(lane)):
                 job.sent = True
                 self._waiting[lane] -= 1
                 self._claimed += self._beyond_share(lane)
@@ -213,7 +223,8 @@ class Outbox:
 
     def _beyond_share(self, lane: Lane) -> bool:
         """Tell whether one more job of a lane needs a place that was not kept for it."""
-        return lane in self._shares and self._sent[lane] >= self._shares[lane]
+        share = self._shares[lane]
+        return share is not None and self._sent[lane] >= share
 
 
 def shares(places: int) -> dict[Lane, int]:

@@ -4,11 +4,12 @@
 """
 
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from types import TracebackType
 from typing import Protocol
 
 from scheduler.kube.connection import Connection
+from scheduler.kube.errors import Unreachable
 from scheduler.kube.http1 import Http1, Incoming, Reply
 
 __all__ = ["HttpTransport", "Reply", "Stream", "StreamingTransport", "Transport"]
@@ -22,6 +23,27 @@ class Transport(Protocol):
 
         Raises:
             Unreachable: No complete answer came.
+        """
+
+    def post(
+        self,
+        path: str,
+        body: bytes,
+        content_type: str,
+        seconds: float,
+        then: Callable[[Reply | Unreachable], None],
+    ) -> bool:
+        """Send a POST if it can be sent at once, and have `then` called with its answer later.
+
+        Args:
+            path: With the query.
+            body: What is sent.
+            content_type: Of the body.
+            seconds: How long the answer may take.
+            then: Called once, with the answer or why there is none.
+
+        Returns:
+            Whether it was sent; else nobody is called.
         """
 
 
@@ -53,6 +75,8 @@ class HttpTransport:
 
     def __init__(self, connection: Connection, user_agent: str, accept: str = "") -> None:
         self._credentials = connection.credentials
+        #: Credentials and content type of the last body, and the headers that say so.
+        self._typed: tuple[Mapping[str, str], str, Mapping[str, str]] = ({}, "", {})
         # Compression would cost more time than it saves on the way to an API server.
         headers = {"User-Agent": user_agent, "Accept-Encoding": "identity"}
         if accept:
@@ -86,10 +110,30 @@ class HttpTransport:
             reply = await self._send(method, path, body, content_type)
         return reply
 
+    def post(
+        self,
+        path: str,
+        body: bytes,
+        content_type: str,
+        seconds: float,
+        then: Callable[[Reply | Unreachable], None],
+    ) -> bool:
+        """Send a POST if credentials and a connection are at hand."""
+        who = self._credentials.at_hand()
+        if who is None:
+            return False
+        return self._http.post(path, self._with_type(who, content_type), body, seconds, then)
+
+    def _with_type(self, who: Mapping[str, str], content_type: str) -> Mapping[str, str]:
+        """Return the headers of a request with a body; those of the last one if they are equal."""
+        if self._typed[0] is not who or self._typed[1] != content_type:
+            self._typed = (who, content_type, {**who, "Content-Type": content_type})
+        return self._typed[2]
+
     async def _send(self, method: str, path: str, body: bytes | None, content_type: str) -> Reply:
         headers = await self._credentials.headers()
         if body is not None:
-            headers = {**headers, "Content-Type": content_type}
+            headers = self._with_type(headers, content_type)
         return await self._http.send(method, path, headers, body)
 
     @contextlib.asynccontextmanager

@@ -7,11 +7,12 @@ those of `scheduler.kube.execution`.
 """
 
 import asyncio
+import contextlib
 import functools
 from collections.abc import Callable
 
 from scheduler.kube.client import Client
-from scheduler.kube.execution import Execution
+from scheduler.kube.execution import Begun, Execution
 from scheduler.kube.outbox import Job, Lane, Outbox
 from scheduler.kube.pauses import Pauses
 from scheduler.kube.writer_settings import WriterSettings
@@ -59,6 +60,9 @@ class Writer:
         self._outbox = Outbox(self._settings.places)
         self._execution = Execution(client, gate, clock, pauses, self._settings)
         self._tasks: set[asyncio.Task[Failure | None]] = set()
+        #: What was sent without a task, and not answered yet.
+        self._begun: set[Job] = set()
+        self._all_answered = asyncio.Event()
         self._stopping = False
 
     @property
@@ -88,13 +92,24 @@ class Writer:
         for effect in self._outbox.clear():
             self._tell_soon(effect, STOPPING)
         self._execution.stop()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=seconds)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._until_answered()
+        while self._begun:
+            self._finish(self._begun.pop(), STOPPING)
         for task in self._tasks:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
         await asyncio.sleep(0)  # outcomes that were told "soon" are told by now
+
+    async def _until_answered(self) -> None:
+        while self._begun or self._tasks:
+            if self._begun:
+                self._all_answered.clear()
+                await self._all_answered.wait()
+            else:
+                await asyncio.wait(self._tasks)
 
     def _is_full(self) -> bool:
         return self._outbox.waiting(Lane.ANNOUNCE) >= self._settings.events_waiting
@@ -102,14 +117,31 @@ class Writer:
     def _start(self) -> None:
         """Send as many effects as there are places for."""
         while job := self._outbox.take():
-            task = asyncio.create_task(self._execution.execute(job))
-            self._tasks.add(task)
-            task.add_done_callback(functools.partial(self._ended, job))
+            if self._execution.begin(job, functools.partial(self._answered, job)):
+                self._begun.add(job)
+            else:
+                self._execute(job)
+
+    def _execute(self, job: Job, begun: Begun | None = None) -> None:
+        task = asyncio.create_task(self._execution.execute(job, begun))
+        self._tasks.add(task)
+        task.add_done_callback(functools.partial(self._ended, job))
+
+    def _answered(self, job: Job, begun: Begun | None) -> None:
+        """Take note of what became of a job that has no task yet."""
+        if job not in self._begun:
+            return  # we stop, and its outcome was told
+        self._begun.remove(job)
+        if begun is None:
+            self._finish(job, None)
+        else:
+            self._execute(job, begun)
+        if not self._begun:
+            self._all_answered.set()
 
     def _ended(self, job: Job, task: asyncio.Task[Failure | None]) -> None:
         """Tell the outcome of a job, whichever way its task ended."""
         self._tasks.discard(task)
-        self._outbox.done(job)
         if task.cancelled():
             failure: Failure | None = STOPPING
         elif error := task.exception():
@@ -119,6 +151,10 @@ class Writer:
             )
         else:
             failure = task.result()
+        self._finish(job, failure)
+
+    def _finish(self, job: Job, failure: Failure | None) -> None:
+        self._outbox.done(job)
         self._start()
         if failure is None and isinstance(job.effect, Ask):
             self._sink(Answered(job.effect.pod, job.effect.number, job.answers))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.kube.client import Client
+from scheduler.kube.client import Client, Request
 from scheduler.kube.connection import Connection
 from scheduler.kube.credentials import FixedHeaders
 from scheduler.kube.execution import Patience
@@ -75,8 +75,20 @@ def outcomes() -> Outcomes:
     return Outcomes()
 
 
+@pytest.fixture(params=["cold", "warm"])
+async def writing_client(
+    request: pytest.FixtureRequest, client: Client, api: FakeApi, heard: Heard
+) -> Client:
+    """Give a client without connections, and one over which a first write goes without a task."""
+    if request.param == "warm":
+        await client.call(Request("list", "nodes", "GET", "/api/v1/nodes"))
+        api.requests.clear()
+        heard.requests.clear()
+    return client
+
+
 @pytest.fixture
-async def write(client: Client, outcomes: Outcomes, waits: Waits) -> AsyncIterator[Write]:
+async def write(writing_client: Client, outcomes: Outcomes, waits: Waits) -> AsyncIterator[Write]:
     """Have one effect executed, and return the writer when its outcome is known."""
     writers = []
 
@@ -84,7 +96,7 @@ async def write(client: Client, outcomes: Outcomes, waits: Waits) -> AsyncIterat
         effect: Effect, *, patience: float = 1.0, leads: Callable[[], bool] = lambda: True
     ) -> Writer:
         writer = Writer(
-            client,
+            writing_client,
             outcomes.append,
             leads,
             lambda: NOW,

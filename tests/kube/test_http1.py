@@ -253,6 +253,80 @@ async def test_a_request_that_is_given_up_cuts_its_connection(server: Server, ht
     assert reply.body == b"ok"
 
 
+async def posted(http: Http1, seconds: float = 10.0) -> Reply | Unreachable:
+    """Post without a task; there must be a connection."""
+    answer: asyncio.Future[Reply | Unreachable] = asyncio.get_running_loop().create_future()
+    assert http.post("/a", {"Authorization": "Bearer t"}, b"{}", seconds, answer.set_result)
+    assert not answer.done()
+    async with asyncio.timeout(5):
+        return await answer
+
+
+async def test_without_an_open_connection_nothing_is_posted(server: Server, http: Http1):
+    told: list[object] = []
+
+    assert not http.post("/a", {}, b"{}", 10.0, told.append)
+
+    assert told == server.connections == []
+
+
+async def test_what_is_posted_goes_over_a_connection_that_is_kept(server: Server, http: Http1):
+    server.script = [[OK, OK, OK, OK]]
+    await get(http)
+
+    answers = [await posted(http), await posted(http)]
+    await get(http)
+
+    assert answers == [Reply(200, {"content-length": "2"}, b"ok")] * 2
+    (requests,) = server.connections
+    host = server.url.split("/")[2]
+    assert requests[1] == requests[2]
+    assert requests[1] == (
+        f"POST /base/a HTTP/1.1\r\nHost: {host}\r\nUser-Agent: test\r\n".encode()
+        + b"Authorization: Bearer t\r\nContent-Length: 2\r\n\r\n{}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        pytest.param(None, "closed", id="none"),
+        pytest.param(OK[:-1], "closed", id="half"),
+        pytest.param(b"what?\r\n\r\n", "not HTTP", id="no HTTP"),
+    ],
+)
+async def test_what_is_posted_is_not_repeated(
+    server: Server, http: Http1, answer: bytes | None, problem: str
+):
+    server.script = [[OK, answer], [OK]]
+    await get(http)
+
+    told = await posted(http)
+
+    assert isinstance(told, Unreachable)
+    assert told.sent
+    assert problem in str(told)
+    assert (await get(http)).body == b"ok"
+    assert [len(requests) for requests in server.connections] == [2, 1]
+
+
+async def test_an_answer_that_is_overdue_is_given_up(
+    server: Server, http: Http1, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(http1, "OVERDUE_SECONDS", 0.01)
+    never = asyncio.Event()
+    server.script = [[OK, OK, never], [OK]]
+    await get(http)
+    assert isinstance(await posted(http), Reply)
+
+    told = await posted(http, 0.05)
+
+    assert isinstance(told, Unreachable)
+    assert "in time" in str(told)
+    assert (await get(http)).body == b"ok"
+    assert len(server.connections) == 2
+
+
 async def test_nothing_is_said_of_a_server_that_is_not_there(server: Server, http: Http1):
     await server.stop()
 

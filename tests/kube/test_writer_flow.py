@@ -33,13 +33,15 @@ def outcomes() -> list[Event]:
 
 @pytest.fixture
 async def begin(
-    client: Client, outcomes: list[Event], waits: Waits
+    writing_client: Client, outcomes: list[Event], waits: Waits
 ) -> AsyncIterator[Callable[..., Writer]]:
     writers = []
 
     def make(places: int = 8, events_waiting: int = 1000) -> Writer:
         settings = WriterSettings(host="host", places=places, events_waiting=events_waiting)
-        writer = Writer(client, outcomes.append, lambda: True, lambda: NOW, waits.pauses, settings)
+        writer = Writer(
+            writing_client, outcomes.append, lambda: True, lambda: NOW, waits.pauses, settings
+        )
         writers.append(writer)
         return writer
 

@@ -84,6 +84,8 @@ async def test_patience_ends(api: FakeApi, write: Write, outcomes: Outcomes, sta
     assert len(writes(api)) >= 2
 
 
+# Over a kept connection the binding may have arrived; then it is looked up without an end.
+@pytest.mark.parametrize("writing_client", ["cold"], indirect=True)
 async def test_a_server_that_is_not_there_is_unavailable(
     api: FakeApi, write: Write, outcomes: Outcomes
 ):
