@@ -99,8 +99,8 @@ class Contender:
             python: list[str | Path] = [sys.executable, "-m"]
             if self.profile is not None:
                 python += ["deploy.bench.sampler", self.profile]
-            return [*python, "scheduler.cli.main", "run", *flags, "-v", "2"]
-        return [binaries.find("kube-scheduler"), *flags, "-v=2"]
+            return [*python, "scheduler.cli.main", "run", *flags]
+        return [binaries.find("kube-scheduler"), *flags]
 
 
 CONTENDERS: Final[Mapping[str, Contender]] = {

@@ -38,7 +38,7 @@ def install(cluster: ControlPlane) -> None:
 def start(cluster: ControlPlane) -> Path:
     """Start the scheduler and return the path of its log, JSON lines."""
     kubeconfig = cluster.service_account_kubeconfig(NAME, NAME)
-    command = [sys.executable, "-m", "scheduler.cli.main", "run"]
+    command = [sys.executable, "-m", "scheduler.cli.main", "run", "-v", "2"]
     flags = {
         "kubeconfig": kubeconfig,
         "leader-elect-resource-namespace": NAME,

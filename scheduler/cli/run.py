@@ -50,8 +50,8 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--logging-format", choices=("json", "text"), default="json", help="default: json"
     )
     command.add_argument(
-        "-v", dest="verbosity", type=int, default=2, metavar="N",
-        help="0 trouble and preemptions only, 2 every attempt, 4 every effect (default: 2)",
+        "-v", dest="verbosity", type=int, default=0, metavar="N",
+        help="0 trouble and preemptions only, 2 every attempt, 4 every effect (default: 0)",
     )  # fmt: skip
     command.add_argument(
         "--capture", default="", metavar="FILE",

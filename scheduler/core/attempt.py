@@ -175,7 +175,8 @@ class Attempts:
             sight = _Sight(prepared, nominated, _feasible(nominated), alone=True)
             return self._consented(sight, consent)
         codes = self._codes(pod, pod_class, prepared, None if fits else nominated)
-        return self._consented(_Sight(prepared, codes, _feasible(codes)), consent)
+        feasible = pod_class.filtering.fitting(codes)
+        return self._consented(_Sight(prepared, codes, feasible), consent)
 
     def _consented(self, sight: _Sight, consent: Consent | None) -> _Sight:
         """Return what is left when the extenders have had their say."""

@@ -103,6 +103,13 @@ class Filtering:
         further = [each for _, each in self._predicates if each.reads is Reads.CLUSTER]
         return judge_further(self._cluster.nodes(), further, codes) if further else codes
 
+    def fitting(self, codes: Codes) -> Rows:
+        """Return the rows whose verdict is 0; at hand where the codes are the class's own."""
+        if codes is self._rows.combined:
+            return self._rows.fitting()
+        rows: Rows = (codes == 0).nonzero()[0]
+        return rows
+
     def judge_rows(self, rows: Rows, prepared: Preparation) -> Codes:
         """Return, (n,), the verdict on some rows that have a node, computed for this attempt."""
         return judge(Nodes(self._cluster.columns, rows), prepared.predicates)
@@ -142,7 +149,9 @@ class _RowVerdicts:
         self._cluster = cluster
         self._predicates = predicates
         self._codes: list[Codes] = []
-        self._combined: Codes = np.zeros(0, dtype=np.uint16)
+        #: (N,) the first rejection of each row, as of the last refresh; not to be written to.
+        self.combined: Codes = np.zeros(0, dtype=np.uint16)
+        self._fitting: Rows | None = None
         self._seen_nodes = -1
         self._seen_pods = -1
 
@@ -152,7 +161,7 @@ class _RowVerdicts:
         most = columns.size // _REFRESH_SHARE
         node_rows = columns.node_changes.since(self._seen_nodes, most)
         pod_rows = columns.pod_changes.since(self._seen_pods, most)
-        if node_rows is None or pod_rows is None or self._combined.shape[0] != columns.size:
+        if node_rows is None or pod_rows is None or self.combined.shape[0] != columns.size:
             self._recompute()
         else:
             if node_rows.shape[0]:
@@ -161,14 +170,21 @@ class _RowVerdicts:
                 self._refresh(pod_rows, Reads.PODS)
         self._seen_nodes = columns.node_changes.position
         self._seen_pods = columns.pod_changes.position
-        return self._combined
+        return self.combined
+
+    def fitting(self) -> Rows:
+        """Return the rows that nothing rejected at the last refresh; not to be written to."""
+        if self._fitting is None:
+            self._fitting = (self.combined == 0).nonzero()[0]
+        return self._fitting
 
     def _recompute(self) -> None:
+        self._fitting = None
         nodes = self._cluster.nodes()
         exists = self._cluster.columns.exists()
         present = np.where(exists, 0, NO_NODE).astype(np.uint16)
         self._codes = [present, *(each.codes(nodes).copy() for each in self._predicates)]
-        self._combined = _first(self._codes)
+        self.combined = _first(self._codes)
 
     def _refresh(self, rows: Rows, changed: Reads) -> None:
         """Recompute some rows for the predicates that read what changed."""
@@ -177,12 +193,13 @@ class _RowVerdicts:
             if not rows.shape[0]:
                 return
         nodes = Nodes(self._cluster.columns, rows)
+        self._fitting = None
         if changed is Reads.NODE:
             self._codes[0][rows] = np.where(self._cluster.columns.exists()[rows], 0, NO_NODE)
         for predicate, codes in zip(self._predicates, self._codes[1:], strict=True):
             if predicate.reads >= changed:
                 codes[rows] = predicate.codes(nodes)
-        self._combined[rows] = _first([codes[rows] for codes in self._codes])
+        self.combined[rows] = _first([codes[rows] for codes in self._codes])
 
     def _refresh_fitting(self, rows: Rows) -> Rows:
         """Recompute rows that still fit all that reads pods, one by one; return the others."""
@@ -195,7 +212,10 @@ class _RowVerdicts:
                         codes[row] = 0
                     elif not first:
                         first = int(codes[row])
-                self._combined[row] = int(self._codes[0][row]) or first
+                verdict = int(self._codes[0][row]) or first
+                if self.combined[row] != verdict:
+                    self.combined[row] = verdict
+                    self._fitting = None
             else:
                 left.append(row)
         return np.array(left, dtype=np.int64)

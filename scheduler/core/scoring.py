@@ -59,7 +59,7 @@ class Scoring:
     def ranking(self, rows: Rows) -> Scores:
         """Return, (F,), the weighted scores of the feasible nodes, less what all have in common."""
         self._refresh()
-        total = self._sum[rows]
+        total = self._sum.take(rows)
         for kept in self._scaled:
             if not kept.flat and kept.priority.prepare() is not SKIP:
                 total += kept.weight * kept.priority.normalise(kept.raw[rows])

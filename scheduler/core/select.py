@@ -16,7 +16,7 @@ from scheduler.state.columns import Columns
 
 __all__ = ["among", "best"]
 
-_ODD = np.uint64(0x9E3779B97F4A7C15)
+_ODD = np.uint32(0x9E3779B9)
 
 
 def best(rows: Rows, scores: Scores, uid: str, columns: Columns) -> int:
@@ -28,16 +28,17 @@ def best(rows: Rows, scores: Scores, uid: str, columns: Columns) -> int:
         uid: The pod's.
         columns: Where the hashes of the names are.
     """
-    return among(rows[scores == np.maximum.reduce(scores)], uid, columns)
+    ties = (scores == np.maximum.reduce(scores)).nonzero()[0]
+    return among(rows.take(ties), uid, columns)
 
 
 def among(ties: Rows, uid: str, columns: Columns) -> int:
     """Return one of some equally good rows, at least one."""
     if ties.shape[0] == 1:
         return int(ties[0])
-    digest = hashlib.blake2b(uid.encode(errors="surrogatepass"), digest_size=8).digest()
+    digest = hashlib.blake2b(uid.encode(errors="surrogatepass"), digest_size=4).digest()
     # Both are hashes already: one multiplication spreads what differs over the upper bits.
     mixed = columns.hashes().take(ties)
-    mixed ^= np.uint64(int.from_bytes(digest, "little"))
+    mixed ^= np.uint32(int.from_bytes(digest, "little"))
     mixed *= _ODD
     return int(ties[mixed.argmax()])

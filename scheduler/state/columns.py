@@ -62,7 +62,7 @@ class Columns:
         self._exists: Bool = np.zeros(16, dtype=np.bool_)
         self._unschedulable: Bool = np.zeros(16, dtype=np.bool_)
         self._taints: Int = np.zeros(16, dtype=np.int64)
-        self._hashes: NDArray[np.uint64] = np.zeros(16, dtype=np.uint64)
+        self._hashes: NDArray[np.uint32] = np.zeros(16, dtype=np.uint32)
 
     def row(self, name: str) -> int | None:
         """Return the row of a name."""
@@ -85,7 +85,7 @@ class Columns:
         """Return, (N,), codes into `taint_sets`."""
         return self._taints[: self.size]
 
-    def hashes(self) -> NDArray[np.uint64]:
+    def hashes(self) -> NDArray[np.uint32]:
         """Return, (N,), a hash of each name."""
         return self._hashes[: self.size]
 
@@ -116,7 +116,7 @@ class Columns:
             row = self._free.pop() if self._free else self._append()
             self._rows[name] = row
             self.names[row] = name
-            digest = hashlib.blake2b(name.encode(errors="surrogatepass"), digest_size=8)
+            digest = hashlib.blake2b(name.encode(errors="surrogatepass"), digest_size=4)
             self._hashes[row] = int.from_bytes(digest.digest(), "little")
         return row
 

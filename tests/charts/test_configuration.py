@@ -44,7 +44,7 @@ def test_the_command_line_is_understood(helm: Helm, case: str):
 
     understood = main.parser().parse_args(arguments)
 
-    wanted = VALUES[case].get("logging", {"format": "json", "verbosity": 2})
+    wanted = VALUES[case].get("logging", {"format": "json", "verbosity": 0})
     assert {"format": understood.logging_format, "verbosity": understood.verbosity} == wanted
     assert understood.secure_port == 10259
 

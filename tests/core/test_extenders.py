@@ -210,7 +210,7 @@ def test_several_extenders_score_at_once():
         node("n2"),
         config=SCORE.replace("}]", "}, {urlPrefix: http://f, prioritizeVerb: p, weight: 1}]"),
     )
-    cluster.extender = lambda question: Scored((("n1", 1), ("n2", 4 * question.extender)))
+    cluster.extender = lambda question: Scored((("n1", 1), ("n2", 5 * question.extender)))
 
     assert cluster.schedule(pod("p")) == Placed("n2")
     assert [len(asked.questions) for asked in cluster.asked(Ask) if isinstance(asked, Ask)] == [2]

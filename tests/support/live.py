@@ -69,7 +69,7 @@ class Scheduler:
         self._changed = threading.Condition()
         self._ended = False
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", WITH_US, COMMAND, "run", *arguments],
+            [sys.executable, "-I", "-S", "-c", WITH_US, COMMAND, "run", "-v", "2", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

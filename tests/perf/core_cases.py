@@ -1,0 +1,196 @@
+"""What the core is timed on, without an API server: cases, and a loop to compare them with.
+
+A figure of a case is CPU time per decision as a multiple of the CPU time of one turn of a fixed
+loop, timed right before and after it in the same process: absolute times say more about the
+machine and what else it does. The smallest of several rounds counts.
+"""
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+import numpy as np
+
+from scheduler.config import load
+from scheduler.core.machine import Machine
+from scheduler.model.decisions import Placed, Preempting, Unschedulable
+from scheduler.model.events import EffectDone, NodeObserved, PodObserved
+from scheduler.model.objects import Node, Pod
+from scheduler.plugins import registry
+from scheduler.state.backoff import Backoff
+
+ROUNDS: Final = 5
+ZONES: Final = 10
+STARTED: Final = "2026-01-01T00:00:00Z"
+HOSTNAME: Final = "kubernetes.io/hostname"
+ZONE: Final = "topology.kubernetes.io/zone"
+
+
+class Figure(NamedTuple):
+    """What a decision costs."""
+
+    #: Turns of the loop of comparison.
+    turns: float
+    #: CPU seconds.
+    seconds: float
+
+
+class Case(NamedTuple):
+    """What is timed."""
+
+    #: Returns what decides for so many pods when it is called; it is made once.
+    make: Callable[[], Callable[[int], None]]
+    #: Decisions in a round.
+    decisions: int
+
+
+def comparison() -> float:
+    """Return CPU seconds of a turn of a fixed mix of Python and numpy work."""
+    numbers = np.arange(2000)
+    known: dict[int, str] = {}
+    begun = time.process_time()
+    for turn in range(1000):
+        known[turn & 255] = str(turn)
+        total = sum(len(known.get(each, "")) for each in range(turn & 31))
+        assert int(numbers[(numbers >= turn).nonzero()[0][0]]) >= total - 1000
+    return (time.process_time() - begun) / 1000
+
+
+def figure(case: Case) -> Figure:
+    """Time a case."""
+    decide = case.make()
+    decide(case.decisions)
+    rounds = []
+    for _ in range(ROUNDS):
+        before = comparison()
+        begun = time.process_time()
+        decide(case.decisions)
+        seconds = (time.process_time() - begun) / case.decisions
+        rounds.append(Figure(seconds / ((before + comparison()) / 2), seconds))
+    return min(rounds)
+
+
+def node(index: int) -> Node:
+    """Return a node in one of ten zones."""
+    labels = {HOSTNAME: f"node-{index}", ZONE: f"zone-{index % ZONES}"}
+    metadata = {"name": f"node-{index}", "labels": labels}
+    status = {"allocatable": {"cpu": "32", "memory": "64Gi", "pods": "110"}}
+    return msgspec.convert({"metadata": metadata, "status": status}, Node)
+
+
+def pod(name: str, cpu: str, *, priority: int = 0, on: str = "", **spec: object) -> Pod:
+    """Return a pod of an application; on a node it runs."""
+    requests = {"cpu": cpu, "memory": "128Mi"}
+    container = {"name": "c", "image": "pause", "resources": {"requests": requests}}
+    metadata = {"name": name, "namespace": "default", "uid": name, "labels": {"app": "a"}}
+    placed = {"nodeName": on, "schedulerName": "preemptive-scheduler", "priority": priority}
+    status = {"phase": "Running", "startTime": STARTED} if on else {"phase": "Pending"}
+    body = {
+        "metadata": metadata,
+        "spec": {**placed, "containers": [container], **spec},
+        "status": status,
+    }
+    return msgspec.convert(body, Pod)
+
+
+def machine(nodes: int) -> Machine:
+    """Return a machine that knows so many nodes."""
+    made = Machine(registry.profiles(load.defaults()), Backoff())
+    for index in range(nodes):
+        made.observe(NodeObserved(node(index)), 0.0)
+    return made
+
+
+def _selecting(key: str) -> dict[str, object]:
+    return {"topologyKey": key, "labelSelector": {"matchLabels": {"app": "a"}}}
+
+
+def _placing(nodes: int, **spec: object) -> Callable[[int], None]:
+    """Return what places pods; their bindings are answered at once."""
+    made = machine(nodes)
+    serial = itertools.count()
+
+    def decide(count: int) -> None:
+        for _ in range(count):
+            made.observe(PodObserved(pod(f"pod-{next(serial)}", "100m", **spec)), 0.0)
+            attempt = made.step(0.0)
+            assert attempt is not None
+            assert isinstance(attempt.decision, Placed)
+            for effect in attempt.effects:
+                made.observe(EffectDone(effect), 0.0)
+
+    return decide
+
+
+def _refusing(nodes: int) -> Callable[[int], None]:
+    """Return what finds no node, for pods that must not preempt."""
+    made = machine(nodes)
+    serial = itertools.count()
+
+    def decide(count: int) -> None:
+        for _ in range(count):
+            huge = pod(f"pod-{next(serial)}", "100", preemptionPolicy="Never")
+            made.observe(PodObserved(huge), 0.0)
+            attempt = made.step(0.0)
+            assert attempt is not None
+            assert isinstance(attempt.decision, Unschedulable)
+
+    return decide
+
+
+def _preempting(nodes: int, per_node: int) -> Callable[[int], None]:
+    """Return what preempts on full nodes; the outcomes of its effects are observed."""
+    made = machine(nodes)
+    cpu = f"{31_000 // per_node}m"
+    for index, place in itertools.product(range(nodes), range(per_node)):
+        low = pod(f"low-{index}-{place}", cpu, on=f"node-{index}")
+        made.observe(PodObserved(low), 0.0)
+    serial = itertools.count()
+
+    def decide(count: int) -> None:
+        for _ in range(count):
+            made.observe(PodObserved(pod(f"high-{next(serial)}", "20", priority=10)), 0.0)
+            attempt = made.step(0.0)
+            assert attempt is not None
+            assert isinstance(attempt.decision, Preempting)
+            for effect in attempt.effects:
+                made.observe(EffectDone(effect), 0.0)
+
+    return decide
+
+
+def _spread(nodes: int) -> Callable[[int], None]:
+    constraint = {"maxSkew": 5, "whenUnsatisfiable": "DoNotSchedule", **_selecting(ZONE)}
+    return _placing(nodes, topologySpreadConstraints=[constraint])
+
+
+def _required(nodes: int, kind: str, key: str) -> Callable[[int], None]:
+    terms = {"requiredDuringSchedulingIgnoredDuringExecution": [_selecting(key)]}
+    return _placing(nodes, affinity={kind: terms})
+
+
+def _preferred(nodes: int) -> Callable[[int], None]:
+    term = {"weight": 1, "podAffinityTerm": _selecting(HOSTNAME)}
+    terms = {"preferredDuringSchedulingIgnoredDuringExecution": [term]}
+    return _placing(nodes, affinity={"podAntiAffinity": terms})
+
+
+CASES: Final[Mapping[str, Case]] = {
+    "plain, 100 nodes": Case(lambda: _placing(100), 200),
+    "plain, 5000 nodes": Case(lambda: _placing(5000), 200),
+    "anti-affinity, 5000 nodes": Case(lambda: _required(5000, "podAntiAffinity", HOSTNAME), 100),
+    "affinity, 5000 nodes": Case(lambda: _required(5000, "podAffinity", ZONE), 100),
+    "preferred anti-affinity, 5000 nodes": Case(lambda: _preferred(5000), 100),
+    "spread, 5000 nodes": Case(lambda: _spread(5000), 100),
+    "unschedulable, 5000 nodes": Case(lambda: _refusing(5000), 200),
+    "preemption, 1000 nodes with 4 pods": Case(lambda: _preempting(1000, 4), 8),
+    "preemption, 1000 nodes with 30 pods": Case(lambda: _preempting(1000, 30), 8),
+}
+
+
+def figures() -> Iterator[tuple[str, Figure]]:
+    """Time one case after the other."""
+    for name, case in CASES.items():
+        yield name, figure(case)
