@@ -35,6 +35,8 @@ _ZONE1: Final = zoned_node("zone1")
 
 #: How long an idle scheduler is watched.
 _IDLE_SECONDS: Final = {"small": 20.0, "full": 120.0}
+#: Changes of pods per second meanwhile.
+_IDLE_CHANGES: Final = {"Idle": 10.0, "Quiet": 0.0}
 
 
 class UnknownWorkload(ValueError):
@@ -232,14 +234,14 @@ def _pinned(nodes: int, _: int, pods: int) -> Workload:
     )
 
 
-def _idle(seconds: float) -> Build:
+def _idle(seconds: float, *, per_second: float) -> Build:
     def build(nodes: int, existing: int, _: int) -> Workload:
         running = _existing(existing, templates.pod())
         return Workload(
             nodes=(Nodes(nodes),),
             existing=(running,),
             measured=(),
-            churn=changing(running, per_second=10),
+            churn=changing(running, per_second=per_second) if per_second else None,
             kind="idle",
             limit_seconds=seconds,
         )
@@ -321,7 +323,15 @@ CASES: Final[Mapping[str, Case]] = {
     "ColdStart": Case(
         _simple(templates.pod()), (15000, 150000, 5000), (300, 3000, 300), source="none"
     ),
-    "Idle": Case(_idle(_IDLE_SECONDS["full"]), (5000, 15000, 0), (200, 600, 0), source="none"),
+    **{
+        name: Case(
+            _idle(_IDLE_SECONDS["full"], per_second=rate),
+            (5000, 15000, 0),
+            (200, 600, 0),
+            source="none",
+        )
+        for name, rate in _IDLE_CHANGES.items()
+    },
 }
 
 #: What is run in small unless told otherwise.
@@ -331,7 +341,9 @@ CORE: Final = ("Basic", "PodAntiAffinity", "TopologySpreading", "PreemptionBasic
 def workload(name: str, size: Size) -> Workload:
     """Return a workload in a size."""
     case = CASES[name]
-    build = _idle(_IDLE_SECONDS[size]) if name == "Idle" else case.build
+    build = case.build
+    if name in _IDLE_CHANGES:
+        build = _idle(_IDLE_SECONDS[size], per_second=_IDLE_CHANGES[name])
     made = build(*(case.full if size == "full" else case.small))
     return dataclasses.replace(made, name=name, source=case.source or f"Scheduling{name}")
 

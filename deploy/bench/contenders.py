@@ -22,7 +22,7 @@ ROOT: Final = Path(__file__).parents[2]
 #: Workloads for which kube-scheduler runs with its stock limits as well.
 STOCK: Final = ("Basic",)
 #: Workloads that no binder without logic can run: pods must wait, or there are none.
-WITHOUT_CEILING: Final = ("EventHandling", "Idle")
+WITHOUT_CEILING: Final = ("EventHandling", "Idle", "Quiet")
 
 #: Requests a second and at once, as in kube-scheduler's benchmark.
 LIFTED: Final = 5000

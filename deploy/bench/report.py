@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from deploy.bench import cases, plots, summary
+from deploy.bench import cases, plots, summary, targets
 from deploy.bench.contenders import CONTENDERS, ROOT
 from deploy.bench.plots import Group, Row
 from deploy.bench.results import Result
@@ -68,6 +68,7 @@ def tables(results: Sequence[Result]) -> str:
     """Return all tables."""
     found = collected(results)
     parts = [
+        _section("Targets", targets.table(found, results)),
         _section("Throughput", _throughput(found)),
         _section("Throughput by the second, and latency", _sampled(found)),
         _section("CPU", _cpu(found)),
@@ -169,20 +170,21 @@ def _others(found: Found) -> list[list[str]]:
 
 
 def _idle(results: Iterable[Result]) -> list[list[str]]:
-    by_name: dict[str, list[Result]] = defaultdict(list)
+    by_name: dict[tuple[str, str], list[Result]] = defaultdict(list)
     for result in results:
         if result.counts() and not result.pods:
-            by_name[result.contender].append(result)
+            by_name[result.workload, result.contender].append(result)
     rows = [
         [
+            workload,
             CONTENDERS[name].title,
             str(len(runs)),
             f"{summary.spread(summary.busy(run) for run in runs).median:.1%}",
             f"{summary.spread(run.peak_rss_bytes / 2**20 for run in runs).median:.0f}",
         ]
-        for name, runs in by_name.items()
+        for (workload, name), runs in by_name.items()
     ]
-    return _with_head(["scheduler", "runs", "of a core", "peak RSS, MiB"], rows)
+    return _with_head(["workload", "scheduler", "runs", "of a core", "peak RSS, MiB"], rows)
 
 
 def _void(results: Iterable[Result]) -> list[list[str]]:

@@ -78,7 +78,44 @@ def test_a_workload_of_which_no_run_counts_has_no_figures():
 def test_an_idle_run_shows_its_share_of_a_core():
     idle = result("Idle", pods=0, bound=[], first_write=1.0, finished=5.0)
 
-    assert table(report.tables([idle]), "Idle") == [["kube-scheduler", "1", "0.2%", "100"]]
+    assert table(report.tables([idle]), "Idle") == [["Idle", "kube-scheduler", "1", "0.2%", "100"]]
+
+
+def test_what_is_reached_is_told_with_what_is_wanted():
+    slow = {"bound": [1.0, 2.0, 3.0, 4.0, 11.0], "finished": 11.0}
+    runs = [
+        result(contender="ceiling", finished=4.0),
+        result(contender="kube-scheduler", **slow),
+        result(contender=OURS, finished=4.5),
+        result("Quiet", OURS, pods=0, bound=[], first_write=1.0, finished=2.0),
+    ]
+
+    assert table(report.tables(runs), "Targets") == [
+        ["Basic: times kube-scheduler", "at least 2.3", "2.9", "yes"],
+        ["Basic: share of the ceiling", "at least 85%", "86%", "yes"],
+        [
+            "Basic: CPU of the scheduler per pod, of kube-scheduler's",
+            "at most 13%",
+            "100% (2.00 ms of 2.00 ms)",
+            "**no**",
+        ],
+        ["Basic: peak RSS", "at most 100 MiB", "100 MiB", "yes"],
+        ["Quiet: share of a core", "at most 0.5%", "1.0%", "**no**"],
+    ]
+
+
+def test_where_room_must_be_made_the_share_of_the_ceiling_is_enough():
+    runs = [
+        result("PreemptionLarge", name, finished=4.0)
+        for name in ("ceiling", "kube-scheduler", OURS)
+    ]
+
+    assert table(report.tables(runs), "Targets")[0] == [
+        "PreemptionLarge: times kube-scheduler",
+        "at least 12 or the share of the ceiling",
+        "1.0",
+        "yes",
+    ]
 
 
 def test_runs_too_short_for_samples_by_the_second_show_none():

@@ -1,0 +1,157 @@
+"""What we want to reach, and how far we are.
+
+Ratios are of medians of runs on the same machine in turns; rates are those to the last event.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from deploy.bench import summary
+from deploy.bench.results import Result
+from deploy.bench.summary import Figures
+
+__all__ = ["CPU_SHARE", "RATES", "Rate", "table"]
+
+_OURS, _THEIRS, _CEILING = "preemptive-scheduler", "kube-scheduler", "ceiling"
+
+#: CPU time of a plain pod as a share of kube-scheduler's: 0.3 ms where it takes 2.3 ms.
+CPU_SHARE: Final = 0.3 / 2.3
+#: Rate of pods on 15,000 nodes beside that on 5,000.
+LARGE_SHARE: Final = 0.75
+LARGE_RSS_MIB: Final = 2048.0
+LARGE_START_SECONDS: Final = 30.0
+#: Shares of a core.
+IDLE: Final[Mapping[str, float]] = {"Idle": 0.03, "Quiet": 0.005}
+
+
+class Rate(NamedTuple):
+    """What is wanted of the rate on a workload; `None` where nothing is."""
+
+    times_theirs: float
+    of_ceiling: float | None = None
+    #: Whether the share of the ceiling is enough, where that is less.
+    either: bool = False
+
+
+RATES: Final[Mapping[str, Rate]] = {
+    "Basic": Rate(2.3, 0.85),
+    "PodAntiAffinity": Rate(6, 0.8),
+    "PodAffinity": Rate(12, 0.8),
+    "TopologySpreading": Rate(4, 0.8),
+    "PreferredPodAntiAffinity": Rate(10, 0.8),
+    "RequiredPodAntiAffinityWithNSSelector": Rate(10, 0.75),
+    "RequiredPodAffinityWithNSSelector": Rate(10, 0.75),
+    "PreemptionBasic": Rate(4, 0.8, either=True),
+    "PreemptionLarge": Rate(12, 0.8, either=True),
+    "Unschedulable": Rate(2),
+    "MixedChurn": Rate(2),
+    "EventHandling": Rate(2),
+}
+
+#: Figures of the runs that count, by workload and contender.
+Found = Mapping[str, Mapping[str, Sequence[Figures]]]
+
+
+def table(found: Found, results: Sequence[Result]) -> list[list[str]]:
+    """Return, with a head, each target of which something was measured."""
+    rows = [*_rates(found), *_plain(found), *_large(found), *_idle(results)]
+    head = ["what", "wanted", "measured", "reached"]
+    return [head, *rows] if rows else []
+
+
+def _rates(found: Found) -> Iterator[list[str]]:
+    for workload, wanted in RATES.items():
+        runs = found.get(workload, {})
+        ours, theirs = _rate(runs.get(_OURS)), _rate(runs.get(_THEIRS))
+        ceiling = _rate(runs.get(_CEILING))
+        share = ours / ceiling if ours and ceiling else None
+        enough = share is not None and wanted.of_ceiling is not None and share >= wanted.of_ceiling
+        if ours and theirs:
+            times = ours / theirs
+            alternative = " or the share of the ceiling" if wanted.either else ""
+            yield _row(
+                f"{workload}: times kube-scheduler",
+                f"at least {wanted.times_theirs:g}{alternative}",
+                f"{times:.1f}",
+                times >= wanted.times_theirs or (wanted.either and enough),
+            )
+        if share is not None and wanted.of_ceiling is not None:
+            yield _row(
+                f"{workload}: share of the ceiling",
+                f"at least {wanted.of_ceiling:.0%}",
+                f"{share:.0%}",
+                enough,
+            )
+
+
+def _plain(found: Found) -> Iterator[list[str]]:
+    runs = found.get("Basic", {})
+    ours, theirs = runs.get(_OURS), runs.get(_THEIRS)
+    if not ours or not theirs:
+        return
+    cpu, their_cpu = (_median([run.cpu["scheduler"] for run in each]) for each in (ours, theirs))
+    yield _row(
+        "Basic: CPU of the scheduler per pod, of kube-scheduler's",
+        f"at most {CPU_SHARE:.0%}",
+        f"{cpu / their_cpu:.0%} ({cpu:.2f} ms of {their_cpu:.2f} ms)",
+        cpu <= CPU_SHARE * their_cpu,
+    )
+    rss, their_rss = (_median([run.peak_rss_mib for run in each]) for each in (ours, theirs))
+    yield _row(
+        "Basic: peak RSS", f"at most {their_rss:.0f} MiB", f"{rss:.0f} MiB", rss <= their_rss
+    )
+
+
+def _large(found: Found) -> Iterator[list[str]]:
+    ours = found.get("ColdStart", {}).get(_OURS)
+    if not ours:
+        return
+    what = "15,000 nodes, 150,000 pods"
+    start = _median([run.start for run in ours])
+    rss = _median([run.peak_rss_mib for run in ours])
+    yield _row(
+        f"{what}: start to first binding",
+        f"at most {LARGE_START_SECONDS:g} s",
+        f"{start:.1f} s",
+        start <= LARGE_START_SECONDS,
+    )
+    yield _row(
+        f"{what}: peak RSS",
+        f"at most {LARGE_RSS_MIB:.0f} MiB",
+        f"{rss:.0f} MiB",
+        rss <= LARGE_RSS_MIB,
+    )
+    rate, basic = _rate(ours), _rate(found.get("Basic", {}).get(_OURS))
+    if rate and basic:
+        yield _row(
+            f"{what}: rate, of that of Basic",
+            f"at least {LARGE_SHARE:.0%}",
+            f"{rate / basic:.0%}",
+            rate >= LARGE_SHARE * basic,
+        )
+
+
+def _idle(results: Sequence[Result]) -> Iterator[list[str]]:
+    for workload, most in IDLE.items():
+        shares = [
+            summary.busy(run)
+            for run in results
+            if run.counts() and run.workload == workload and run.contender == _OURS
+        ]
+        if shares:
+            share = _median(shares)
+            yield _row(
+                f"{workload}: share of a core", f"at most {most:.1%}", f"{share:.1%}", share <= most
+            )
+
+
+def _rate(runs: Sequence[Figures] | None) -> float | None:
+    return _median([run.rate_with_events for run in runs]) if runs else None
+
+
+def _median(values: Sequence[float]) -> float:
+    return summary.spread(values).median
+
+
+def _row(what: str, wanted: str, measured: str, reached: object) -> list[str]:
+    return [what, wanted, measured, "yes" if reached else "**no**"]
