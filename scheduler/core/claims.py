@@ -58,6 +58,8 @@ def with_claims(
 
 def layers_on(rows: Rows, pod: Pod, cluster: Cluster) -> list[Int]:
     """Return the claims that a pod has to respect on some rows, a layer of (n,) slots each."""
+    if rows.shape[0] == 1:
+        return cluster.nominations.layers_on(int(rows[0]), pod.priority, pod.uid)
     claimed, layers = cluster.nominations.layers(pod.priority, pod.uid)
     common, place, position = np.intersect1d(claimed, rows, assume_unique=True, return_indices=True)
     if not common.shape[0]:

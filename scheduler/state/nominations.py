@@ -3,7 +3,7 @@
 A nominated pod counts on its node for pods of lower or equal priority. Nominations of other
 schedulers' pods count as well. Claims on unknown nodes are kept: the node may appear.
 
-Axes: n claims that matter to one pod.
+Axes: n claims that matter to one pod, m claims that are kept, those taken back included.
 """
 
 from collections.abc import Iterator
@@ -18,6 +18,11 @@ from scheduler.state.changes import ChangeLog
 from scheduler.state.columns import Columns
 
 __all__ = ["Claim", "Nominations"]
+
+#: What a claim that was taken back counts for: nothing, since no pod is that unimportant.
+_TAKEN_BACK: Final = np.iinfo(np.int64).min
+#: With so many claims, of which more than half were taken back, the table is made anew.
+_LONG: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +43,14 @@ class Nominations:
         #: Rows on which claims came or went.
         self.changes: Final = ChangeLog()
         self._claims: dict[str, Claim] = {}
-        self._arrays: tuple[int, Rows, Int, Int] | None = None
+        self._by_node: dict[str, dict[str, Claim]] = {}
+        #: (m, 3) row, slot and priority of each claim on a known node, oldest first.
+        self._table: Int = np.zeros((0, 3), dtype=np.int64)
+        #: Where in the table a claim stands, by uid.
+        self._places: dict[str, int] = {}
+        self._length = 0
+        #: For which nodes the table was made; -1 when it has to be made anew.
+        self._membership = -1
 
     def __len__(self) -> int:
         return len(self._claims)
@@ -59,18 +71,29 @@ class Nominations:
         """Add a claim, as the latest one."""
         self.remove(claim.pod.uid)
         self._claims[claim.pod.uid] = claim
-        self._changed(claim)
+        self._by_node.setdefault(claim.node, {})[claim.pod.uid] = claim
+        self._note(claim)
+        if self._membership == self._columns.membership:
+            self._append(claim)
 
     def remove(self, uid: str) -> Claim | None:
         """Take a claim away and return it."""
         claim = self._claims.pop(uid, None)
-        if claim is not None:
-            self._changed(claim)
+        if claim is None:
+            return None
+        on_node = self._by_node[claim.node]
+        del on_node[uid]
+        if not on_node:
+            del self._by_node[claim.node]
+        self._note(claim)
+        place = self._places.pop(uid, None)
+        if place is not None:
+            self._table[place, 2] = _TAKEN_BACK
         return claim
 
     def on_node(self, node: str) -> list[Claim]:
         """Return the claims on a node, oldest first."""
-        return [claim for claim in self._claims.values() if claim.node == node]
+        return list(self._by_node.get(node, {}).values())
 
     def layers(self, priority: int, uid: str) -> tuple[Rows, list[Int]]:
         """Return the claims that a pod of this priority has to respect.
@@ -82,7 +105,7 @@ class Nominations:
         Source: kube-scheduler v1.36.3 framework/runtime.addGENominatedPods. Differs: claims of
         other schedulers' pods count.
         """
-        rows, slots, priorities = self._tables()
+        rows, slots, priorities = self._columns_of_claims()
         own = self._claims.get(uid)
         counts = priorities >= priority
         if own is not None:
@@ -90,34 +113,56 @@ class Nominations:
         if not counts.any():
             return rows[:0], []
         rows, slots = rows[counts], slots[counts]
-        order = np.argsort(rows, kind="stable")
-        rows, slots = rows[order], slots[order]
-        distinct, first = np.unique(rows, return_index=True)
-        depth = np.arange(rows.shape[0]) - np.repeat(first, np.diff([*first, rows.shape[0]]))
-        place = np.searchsorted(distinct, rows)
-        layers = []
-        for level in range(int(depth.max()) + 1):
-            layer = np.full(distinct.shape[0], -1, dtype=np.int64)
-            here = depth == level
-            layer[place[here]] = slots[here]
-            layers.append(layer)
-        return distinct, layers
+        return _layered(rows, slots)
 
-    def _changed(self, claim: Claim) -> None:
-        self._arrays = None
+    def layers_on(self, row: int, priority: int, uid: str) -> list[Int]:
+        """Return the claims on one row that a pod has to respect, as `layers` does; (1,) slots."""
+        claims = self._by_node.get(self._columns.names[row], {}).values()
+        return [
+            np.array([each.slot], dtype=np.int64)
+            for each in claims
+            if each.pod.priority >= priority and each.pod.uid != uid
+        ]
+
+    def _note(self, claim: Claim) -> None:
         row = self._columns.row(claim.node)
         if row is not None:
             self.changes.note(row)
 
-    def _tables(self) -> tuple[Rows, Int, Int]:
-        """Return row, slot and priority of each claim on a known node, oldest first."""
-        membership = self._columns.membership
-        if self._arrays is None or self._arrays[0] != membership:
-            found = [
-                (row, claim.slot, claim.pod.priority)
-                for claim in self._claims.values()
-                if (row := self._columns.row(claim.node)) is not None
-            ]
-            table = np.array(found, dtype=np.int64).reshape(-1, 3)
-            self._arrays = (membership, table[:, 0], table[:, 1], table[:, 2])
-        return self._arrays[1:]
+    def _columns_of_claims(self) -> tuple[Rows, Int, Int]:
+        """Return, (m,) each, row, slot and priority of each claim on a known node, oldest first."""
+        stale = self._length > _LONG and self._length > 2 * len(self._places)
+        if stale or self._membership != self._columns.membership:
+            self._length = 0
+            self._places.clear()
+            self._membership = self._columns.membership
+            for claim in self._claims.values():
+                self._append(claim)
+        table = self._table[: self._length]
+        return table[:, 0], table[:, 1], table[:, 2]
+
+    def _append(self, claim: Claim) -> None:
+        row = self._columns.row(claim.node)
+        if row is None:
+            return
+        if self._length == self._table.shape[0]:
+            self._table = np.resize(self._table, (max(16, 2 * self._length), 3))
+        self._table[self._length] = (row, claim.slot, claim.pod.priority)
+        self._places[claim.pod.uid] = self._length
+        self._length += 1
+
+
+def _layered(rows: Rows, slots: Int) -> tuple[Rows, list[Int]]:
+    """Return distinct rows in order, and layers of their slots; see `Nominations.layers`."""
+    order = np.argsort(rows, kind="stable")
+    rows, slots = rows[order], slots[order]
+    distinct, first = np.unique(rows, return_index=True)
+    depth = np.arange(rows.shape[0]) - np.repeat(first, np.diff([*first, rows.shape[0]]))
+    place = np.searchsorted(distinct, rows)
+    layers = []
+    for level in range(int(depth.max()) + 1):
+        layer = np.full(distinct.shape[0], -1, dtype=np.int64)
+        here = depth == level
+        layer[place[here]] = slots[here]
+        layers.append(layer)
+    return distinct, layers
