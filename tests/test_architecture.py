@@ -24,9 +24,9 @@ IMPURE: Final = {
 }  # fmt: skip
 #: Who alone may import what: folders or modules under `scheduler`.
 RESERVED: Final = {
-    "aiohttp": ("observe/web.py",),
+    "aiohttp": ("kube/policy_operator.py", "observe/web.py"),
     "httptools": ("kube",),
-    "kopf": ("kube",),
+    "kopf": ("kube/policy_operator.py",),
     "kubernetes": ("kube",),
     "prometheus_client": ("observe", "service/run.py"),
     "rich": ("cli", "observe"),

@@ -20,12 +20,16 @@ from deploy.demo import installation
 from deploy.local.cluster import ControlPlane
 from scheduler.kube.client import Client
 from scheduler.kube.comparer import Comparer
+from scheduler.kube.connection import Connection
+from scheduler.kube.credentials import FixedHeaders
 from scheduler.kube.informer import Informer
 from scheduler.kube.lease import Lease, LeaseSettings
+from scheduler.kube.ledger import LedgerStore
 from scheduler.kube.pauses import Pauses
+from scheduler.kube.policies import Policies, PolicySettings
 from scheduler.kube.resources import RESOURCES
 from scheduler.kube.review import Reviewer
-from scheduler.kube.transport import Reply, Stream
+from scheduler.kube.transport import HttpTransport, Reply, Stream
 from scheduler.kube.writer import Writer
 from scheduler.model.effects import (
     Announce,
@@ -38,16 +42,19 @@ from scheduler.model.effects import (
     Nominate,
     PodRef,
     Question,
+    Remember,
     ReserveVolume,
     SelectNode,
     SetCondition,
     Verb,
 )
 from scheduler.model.events import Event
+from tests.support.fake_api import FakeApi
 
 NAME = installation.NAME
 USER = f"system:serviceaccount:{NAME}:{NAME}"
 VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+METHODS: Final = {"list": "GET", "watch": "GET", "patch": "PATCH"}
 POD = PodRef("default", "a", "uid-a")
 #: An example of each kind.
 EFFECTS: Final[tuple[Effect, ...]] = (
@@ -62,6 +69,8 @@ EFFECTS: Final[tuple[Effect, ...]] = (
     Nominate(POD, "n", "no room", 1),
     ClearNomination(POD),
     Evict(POD, "n", POD, NAME, 1),
+    Evict(POD, "n", POD, NAME, 1, strict=True),
+    Remember('{"version":1}', 1),
     Announce(POD, "Normal", "Scheduled", "Binding", "done", NAME),
     Ask(POD, 1, "1", (Question(0, Verb.FILTER, ("n",)),)),
 )
@@ -122,7 +131,7 @@ def _right(method: str, path: str) -> Right:
     """
     url = urlsplit(path)
     found = re.fullmatch(
-        r"/(?:api/v1|apis/(?P<group>[^/]+)/v1)(?:/namespaces/(?P<namespace>[^/]+)(?=/))?"
+        r"/(?:api/v1|apis/(?P<group>[^/]+)/v1(?:alpha1)?)(?:/namespaces/(?P<namespace>[^/]+)(?=/))?"
         r"/(?P<resource>[^/]+)(?:/(?P<name>[^/]+)(?:/(?P<sub>[^/]+))?)?",
         url.path,
     )
@@ -173,6 +182,33 @@ async def compared() -> set[Right]:
     return recorder.rights
 
 
+async def policed() -> set[Right]:
+    """Return what policies need: the list, the watch of kopf, and the status."""
+    api = FakeApi()
+    await api.start()
+    spec = {"metadata": {"name": "p", "generation": 1}, "spec": {}}
+    api.store.put("preemptionpolicies", spec)
+    where = Connection(api.url, FixedHeaders())
+    settings = PolicySettings(
+        where=where,
+        user_agent=NAME,
+        may_write=lambda: True,
+        figures=dict,
+        wall=lambda: 0.0,
+    )
+    async with HttpTransport(where, NAME) as transport:
+        policies = Policies(Client(transport), lambda _: None, Pauses(lambda: 0.0), settings)
+        running = asyncio.create_task(policies.run())
+        async with asyncio.timeout(15):
+            while {each.verb for each in api.requests} != {"list", "watch", "patch"}:
+                await asyncio.sleep(0.01)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    await api.stop()
+    rights = {_right(METHODS[each.verb], each.path) for each in api.requests}
+    return {right._replace(name="") for right in rights}
+
+
 async def reviewed() -> set[Right]:
     """Return what the reviewer needs to judge who asks for metrics."""
     token = Reply(201, {}, b'{"status":{"authenticated":true,"user":{"username":"u"}}}')
@@ -187,7 +223,7 @@ async def reviewed() -> set[Right]:
 
 async def used() -> set[Right]:
     """Return everything that is needed in the whole cluster."""
-    return await watched() | await compared() | await written() | await reviewed()
+    return await watched() | await compared() | await written() | await reviewed() | await policed()
 
 
 async def written() -> set[Right]:
@@ -229,6 +265,21 @@ async def elected() -> set[Right]:
     return recorder.rights
 
 
+async def remembered() -> set[Right]:
+    """Return what the ledger needs: reading it, making it, and writing it again."""
+    missing = Reply(404, {}, b'{"reason":"NotFound"}')
+    recorder = Recorder(answers=[missing])
+    client = Client(recorder)
+    ledger = LedgerStore(NAME, f"{NAME}-ledger", lambda _: None)
+    assert await ledger.load(client) == ""
+    await ledger.save(client, ledger.request("{}"), "{}")
+    recorder.answers.append(Reply(200, {}, b'{"metadata":{"resourceVersion":"2"}}'))
+    await ledger.load(client)
+    await ledger.save(client, ledger.request("{}"), "{}")
+    assert {f"/namespaces/{NAME}/" in path for _, path in recorder.requests} == {True}
+    return recorder.rights
+
+
 def granted(kind: str) -> list[Right]:
     """Return the rights of all shipped roles of a kind; those for any name have none."""
     roles = (each for each in installation.manifests() if each["kind"] == kind)
@@ -252,8 +303,8 @@ async def test_the_cluster_role_grants_what_the_scheduler_reads_and_writes():
     assert set(granted("ClusterRole")) == await used()
 
 
-async def test_the_role_grants_the_one_lease():
-    assert set(granted("Role")) == await elected()
+async def test_the_role_grants_the_one_lease_and_the_one_ledger():
+    assert set(granted("Role")) == await elected() | await remembered()
 
 
 def test_nothing_is_granted_twice_or_by_wildcard():
@@ -283,14 +334,16 @@ async def test_the_api_server_allows_that_and_no_more(control_plane: ControlPlan
 
     for right in await used():
         assert allowed(control_plane, right), right
-    for right in await elected():
+    for right in await elected() | await remembered():
         assert allowed(control_plane, right, NAME), right
     for right, namespace in (
         (Right("create", "", "pods"), "default"),
         (Right("update", "", "pods"), "default"),
         (Right("get", "", "secrets"), NAME),
         (Right("delete", "", "nodes"), ""),
-        (Right("create", "", "pods/eviction"), "default"),
+        (Right("patch", "", "configmaps", "other"), NAME),
+        (Right("patch", "", "configmaps", f"{NAME}-ledger"), "default"),
+        (Right("delete", "", "configmaps", f"{NAME}-ledger"), NAME),
         (Right("update", "coordination.k8s.io", "leases", "kube-scheduler"), "kube-system"),
         (Right("update", "coordination.k8s.io", "leases", "other"), NAME),
         (Right("delete", "coordination.k8s.io", "leases", NAME), NAME),

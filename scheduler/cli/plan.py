@@ -10,6 +10,7 @@ from scheduler.cli import configuration
 from scheduler.config import load
 from scheduler.config.problems import ConfigError
 from scheduler.config.settings import Settings
+from scheduler.model import times
 from scheduler.model.decisions import (
     Attempt,
     Failed,
@@ -64,7 +65,33 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     command.add_argument(
         "--scheduler-name", default="", metavar="NAME", help="only pods of this scheduler"
     )
+    command.add_argument(
+        "--at", default=None, type=_moment, metavar="TIME",
+        help="when it would be, as 2026-01-02T15:04:05Z; preemption policies look at the time"
+        " (default: now, or the beginning of time where there is no policy)",
+    )  # fmt: skip
     command.set_defaults(func=run)
+
+
+def _moment(text: str) -> float:
+    """Return a time of the command line.
+
+    Raises:
+        ArgumentTypeError: It is none.
+    """
+    moment = times.parse(text)
+    if moment is None:
+        raise argparse.ArgumentTypeError(f"not a time like 2026-01-02T15:04:05Z: {text!r}")
+    return moment
+
+
+def _now(arguments: argparse.Namespace, objects: Any) -> float:
+    """Return at which time the cluster is looked at; it matters to policies only."""
+    from scheduler.service.clock import Clock
+
+    if arguments.at is not None:
+        return float(arguments.at)
+    return Clock().now() if objects.policies else 0.0
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -86,7 +113,12 @@ def run(arguments: argparse.Namespace) -> int:
         print(_one_line(error, arguments), file=sys.stderr)
         return 2
     with ask as asked:
-        options = Options(arguments.scheduler_name, explain=arguments.explain, ask=asked)
+        options = Options(
+            arguments.scheduler_name,
+            explain=arguments.explain,
+            ask=asked,
+            now=_now(arguments, objects),
+        )
         backoff = _backoff(settings, Backoff)
         planner = Planner(objects, registry.profiles(settings), backoff, options)
         attempts = list(planner.attempts())
@@ -161,12 +193,14 @@ def _result(attempt: Attempt, *, explain: bool) -> dict[str, Any]:
 
 
 def _explained(trace: NodeTrace) -> dict[str, Any]:
-    return {
+    """Return what was found on a node; objections only where there are some."""
+    explained = {
         "name": trace.name,
         "filter": trace.rejection,
         "scores": trace.scores,
         "total": trace.total,
     }
+    return {**explained, "objections": list(trace.objections)} if trace.objections else explained
 
 
 def _print(answer: dict[str, Any], output: str) -> None:

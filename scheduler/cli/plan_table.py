@@ -66,9 +66,10 @@ def _nodes(result: Mapping[str, Any]) -> Table:
     for node in result["nodes"]:
         scores = ", ".join(f"{plugin} {score}" for plugin, score in node["scores"].items())
         rejected = node["filter"]
+        verdict = "\n".join((rejected or "fits", *node.get("objections", ())))
         table.add_row(
             Text(node["name"]),
-            Text(rejected or "fits", style="red" if rejected else "green"),
+            Text(verdict, style="red" if rejected else "green"),
             Text(scores or "-"),
             Text(str(node["total"]) if node["scores"] else "-"),
         )

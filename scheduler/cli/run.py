@@ -61,6 +61,11 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--compare-cache-period", type=_duration, default=900.0, metavar="DURATION",
         help="how often what is known is compared with the API server; 0 for never (default: 15m)",
     )  # fmt: skip
+    command.add_argument(
+        "--evict-only", action="store_true",
+        help="have the API server evict all victims, never against a disruption budget; then no"
+        " right to delete pods is needed",
+    )  # fmt: skip
     _add_serving(command.add_argument_group("serving"))
     _add_election(command.add_argument_group("leader election"))
     command.set_defaults(func=run)
@@ -157,6 +162,7 @@ def run(arguments: argparse.Namespace) -> int:
             token_cache_seconds=arguments.authentication_token_webhook_cache_ttl,
             allowed_cache_seconds=arguments.authorization_webhook_cache_authorized_ttl,
             denied_cache_seconds=arguments.authorization_webhook_cache_unauthorized_ttl,
+            evict_only=arguments.evict_only,
             compare_seconds=arguments.compare_cache_period,
         )
     )

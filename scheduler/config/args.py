@@ -71,7 +71,7 @@ class DefaultPreemptionArgs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamicResourcesArgs:
-    """Time limits of device allocation."""
+    """Time limits of device allocation; without effect, as no devices are allocated."""
 
     plugin: ClassVar[str] = "DynamicResources"
 
@@ -292,6 +292,11 @@ class PreemptiveSchedulerArgs:
     """
 
     plugin: ClassVar[str] = "PreemptiveScheduler"
+
+    #: Whether preemption, among nodes that kube-scheduler's criteria leave equally good, prefers
+    #: the one with the fewest victims that fit on no other node as things are, then the one whose
+    #: victims started last. Off: a hash decides, which costs nothing.
+    prefer_victims_that_fit_elsewhere: bool = wire("preferVictimsThatFitElsewhere", BOOLEAN, False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ kubernetes v1.36.3 pkg/apis/core/v1/helper.IsExtendedResourceName.
 import re
 from typing import Final
 
-__all__ = ["extended_resource", "label_key", "label_value"]
+__all__ = ["extended_resource", "label_key", "label_value", "subdomain"]
 
 _NAME: Final = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _VALUE: Final = f"({_NAME})?"
@@ -72,6 +72,16 @@ def extended_resource(text: str) -> tuple[str, ...]:
     if native or text.startswith(_QUOTA_PREFIX) or label_key(_QUOTA_PREFIX + text):
         return ("is an invalid extended resource name",)
     return ()
+
+
+def subdomain(text: str) -> tuple[str, ...]:
+    """Return what keeps a text from being the name of an object, as `example.com` or `name`."""
+    found = []
+    if len(text.encode()) > _MAX_SUBDOMAIN:
+        found.append(f"must be no more than {_MAX_SUBDOMAIN} bytes")
+    if not re.fullmatch(_SUBDOMAIN, text):
+        found.append(_SUBDOMAIN_RULE)
+    return tuple(found)
 
 
 def _prefix(text: str) -> tuple[str, ...]:

@@ -256,7 +256,7 @@ class Common:
     client_connection: ClientConnection = wire(
         "clientConnection", Record.of(ClientConnection), ClientConnection()
     )
-    #: Whether the profiling pages are served. On: they cost nothing until someone asks.
+    #: Accepted and without effect: there are no profiling pages.
     enable_profiling: bool = wire("enableProfiling", BOOLEAN, True)
     #: Accepted and without effect, 0 to 100: every node is looked at, so that the decision is the
     #: best one and reproducible. 0 stands for kube-scheduler's adaptive sampling.
@@ -267,8 +267,8 @@ class Common:
     pod_max_backoff_seconds: int = wire("podMaxBackoffSeconds", INT64, 10)
     #: Webhooks in the order in which they are called: ignorable ones after the others.
     extenders: tuple[Extender, ...] = wire("extenders", array(Record.of(Extender)), ())
-    #: Whether a replica waits for leadership before it lists the cluster. Off: a warm follower
-    #: takes over at once.
+    #: Accepted and without effect: every replica lists the cluster when it starts, so that a warm
+    #: follower takes over at once.
     delay_cache_until_active: bool = wire("delayCacheUntilActive", BOOLEAN, False)
 
 
@@ -276,7 +276,7 @@ class Common:
 class Settings(Common):
     """The effective configuration."""
 
-    #: Whether waiting for locks is profiled too; follows `enable_profiling` unless it is set.
+    #: Accepted and without effect, as `enable_profiling`, which it follows unless it is set.
     enable_contention_profiling: bool = wire("enableContentionProfiling", BOOLEAN, True)
     #: At least one, names unique; the plugin that sorts the queue is the same in all of them.
     profiles: tuple[ProfileSettings, ...]

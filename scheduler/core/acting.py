@@ -3,10 +3,13 @@
 Source: kube-scheduler v1.36.3 schedule_one.go handleSchedulingFailure, handleBindingCycleError.
 """
 
+from dataclasses import replace
+
 from scheduler.core import changes, telling
 from scheduler.core.attempt import Outcome
 from scheduler.core.context import Bound, Context, reference
 from scheduler.core.preempting import Preempting as PreemptionsUnderWay
+from scheduler.core.preempting import Resumed
 from scheduler.core.reserving import Reserving
 from scheduler.model.decisions import Decision, Failed, Placed, Preempting, Unschedulable
 from scheduler.model.effects import Bind
@@ -33,26 +36,44 @@ class Acting:
     def act(self, queued: QueuedPod, outcome: Outcome, error: str, now: Seconds) -> Decision:
         """Carry out what an attempt has found; with an error, that nothing was found."""
         pod = queued.pod
+        self._take_note(queued, outcome)
         if error:
             clear = self._give_back(queued, now)
             self._queue.retry(queued, now)
             self._tell_failure(queued, telling.SCHEDULER_ERROR, error, clear_nomination=clear)
             return Failed(error)
+        resumed = Resumed.NOTHING_TO_DO
+        if queued.attempts == 1 and outcome.node is None:
+            resumed, plan = self._preempting.resume(queued, now)
+            if plan is not None and resumed is Resumed.GOES_ON:
+                self._queue.hold(queued, outcome.rejectors, now)
+                self._preempting.go_on(plan, now)
+                return Preempting(plan.node, plan.refs(), 0, outcome.message)
         if outcome.node is not None:
+            self._preempting.placed(pod, outcome.node)
             self._leave_other_claim(pod, outcome.node, now)
             self._cluster.assume(pod, outcome.node)
             self._queue.assumed(queued, now)
             self._context.binding[pod.uid] = queued
             self._reserving.placed(queued, outcome.node)
             return Placed(outcome.node)
+        if not outcome.goes_on and (room := self._preempting.owed(queued)) is not None:
+            outcome = replace(outcome, candidate=room)
         if outcome.candidate is not None:
             self._leave_other_claim(pod, self._cluster.columns.names[outcome.candidate.row], now)
             self._queue.hold(queued, outcome.rejectors, now)
             telling.announce_failure(self._context, pod, outcome.message)
-            node = self._preempting.start(queued, outcome.candidate, outcome.message)
+            node = self._preempting.start(queued, outcome.candidate, outcome.message, now)
             victims = tuple(reference(victim) for victim in outcome.candidate.victims)
             return Preempting(node, victims, outcome.candidate.violations, outcome.message)
+        if resumed is Resumed.CANCELLED:
+            outcome = replace(outcome, keeps_nomination=False)
         return self._give_up(queued, outcome, now)
+
+    def _take_note(self, queued: QueuedPod, outcome: Outcome) -> None:
+        """Note what policies had to say; who was held before is not any more."""
+        self._context.held.let_go(queued.uid)
+        self._context.bounds.count(outcome.refusals)
 
     def _give_up(self, queued: QueuedPod, outcome: Outcome, now: Seconds) -> Decision:
         """Park a pod that fits nowhere."""
@@ -61,6 +82,9 @@ class Acting:
             self._queue.reject(queued, outcome.rejectors, now)
         else:
             self._queue.retry(queued, now)
+        if outcome.held:
+            rules = frozenset(each.rule for each in outcome.refusals)
+            self._context.held.hold(queued.uid, rules, outcome.until)
         text = outcome.message
         self._tell_failure(queued, telling.UNSCHEDULABLE, text, clear_nomination=clear)
         return Unschedulable(text)
@@ -89,6 +113,7 @@ class Acting:
         """Let go of a pod that the API server has bound; the watch will confirm it."""
         context, uid = self._context, effect.pod.uid
         self._queue.drop(uid, now)
+        self._preempting.arrived(uid, effect.node, now)
         queued = context.binding.pop(uid, None)
         if queued is None:
             return

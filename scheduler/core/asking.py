@@ -23,7 +23,7 @@ from scheduler.model.times import Seconds
 from scheduler.state.queue import QueuedPod
 from scheduler.state.transitions import Phase
 
-__all__ = ["Asking", "UnderWay"]
+__all__ = ["Asking", "Begin", "UnderWay"]
 
 #: Begins an attempt for a pod of the class with this key.
 Begin = Callable[[Pod, bytes], Talk[Outcome]]

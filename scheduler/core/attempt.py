@@ -17,30 +17,33 @@ Axes: N rows, F feasible nodes.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
 from scheduler.core import claims, extending, message, select, tracing
 from scheduler.core.classes import Classes, PodClass
-from scheduler.core.extending import Consent, ExtenderError, Talk, UnknownVictimError
+from scheduler.core.curing import Case, Cure, Curing, Sight
+from scheduler.core.extending import Consent, ExtenderError, Talk
 from scheduler.core.filtering import Preparation
-from scheduler.core.preemption import choose, plan
 from scheduler.core.preemption.choose import Candidate
-from scheduler.core.preemption.plan import Refused
+from scheduler.core.preemption.objections import Objections
+from scheduler.core.preemption.policing import Policing
+from scheduler.core.preemption.victims import has_room, still_needed
 from scheduler.framework.extenders import EXTENDER
 from scheduler.framework.profile import Profile
 from scheduler.framework.verdicts import NO_NODE, Verdict, Verdicts
 from scheduler.model.decisions import NodeTrace
 from scheduler.model.effects import Verb
 from scheduler.model.objects import Pod
+from scheduler.model.refusals import Refusal
+from scheduler.model.times import Seconds
 from scheduler.state.arrays import Codes, Int, Rows
 from scheduler.state.cluster import Cluster
 
 __all__ = ["Attempts", "Outcome"]
 
 NO_NODES: Final = "no nodes available to schedule pods"
-NO_CANDIDATE: Final = "no candidate node for preemption"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,42 +64,46 @@ class Outcome:
     nodes: int = 0
     feasible: int = 0
     trace: tuple[NodeTrace, ...] = ()
+    #: What policies refused about preemption, and what those that only audit would have.
+    refusals: tuple[Refusal, ...] = ()
+    #: Whether an objection that may end keeps preemption from helping, and when the first ends.
+    held: bool = False
+    until: Seconds | None = None
 
-
-class _Case(NamedTuple):
-    """What an attempt is about."""
-
-    pod: Pod
-    pod_class: PodClass
-    explain: bool
-
-
-class _Sight(NamedTuple):
-    """How the cluster looks to a pod at one moment."""
-
-    prepared: Preparation
-    #: (N,) the verdict on every row, by the filters and by the extenders.
-    codes: Codes
-    #: (F,) the rows that take the pod.
-    feasible: Rows
-    #: Whether only the nominated node was looked at, because the pod fits there.
-    alone: bool = False
-    #: Whether it fits on nodes that the extenders were not asked about.
-    more: bool = False
+    @property
+    def goes_on(self) -> bool:
+        """Whether it fits somewhere, or goes on waiting on the node that it is nominated to."""
+        return self.node is not None or (self.candidate is None and self.keeps_nomination)
 
 
 class Attempts:
     """Decides for pods. Attempts that wait for extenders do not know each other."""
 
     def __init__(
-        self, profiles: Mapping[str, Profile], cluster: Cluster, verdicts: Verdicts
+        self,
+        profiles: Mapping[str, Profile],
+        cluster: Cluster,
+        verdicts: Verdicts,
+        policing: Policing,
     ) -> None:
         self._cluster = cluster
         self._verdicts = verdicts
+        self._policing = policing
         self._classes = Classes(profiles, cluster, verdicts)
+        self._curing = Curing(cluster, verdicts, self._look_at_all)
 
-    def decide(self, pod: Pod, key: bytes, *, explain: bool) -> Talk[Outcome]:
+    def decide(
+        self, pod: Pod, key: bytes, *, now: Seconds, since: Seconds, explain: bool
+    ) -> Talk[Outcome]:
         """Decide for a pod of the class with this key.
+
+        Args:
+            pod: The pod.
+            key: Of its class.
+            now: The time. Policies are asked about it also where extenders take their time: to
+                look from an earlier time is to the safe side.
+            since: When the pod was first found unschedulable.
+            explain: Whether the outcome carries a trace of every node.
 
         Raises:
             PluginError: It cannot be decided.
@@ -104,12 +111,15 @@ class Attempts:
         while True:
             if self._cluster.columns.node_count == 0:
                 return Outcome(message=NO_NODES)
-            case = _Case(pod, self._classes.get(pod, key), explain)
+            objections = self._policing.objections(pod, now, since)
+            if objections is not None:
+                objections.explain = explain
+            case = Case(pod, self._classes.get(pod, key), explain, objections)
             outcome = yield from self._attempt(case)
             if outcome is not None:
                 return outcome
 
-    def _attempt(self, case: _Case) -> Talk[Outcome | None]:
+    def _attempt(self, case: Case) -> Talk[Outcome | None]:
         """Decide once; `None` when the cluster has changed too much meanwhile."""
         alone, consent = True, None
         if case.pod_class.extenders:
@@ -128,7 +138,7 @@ class Attempts:
             return None
         return (yield from self._fits_nowhere(case, sight, consent))
 
-    def _consent(self, case: _Case) -> Talk[tuple[bool, Consent | None]]:
+    def _consent(self, case: Case) -> Talk[tuple[bool, Consent | None]]:
         """Ask the extenders which nodes they take: the nominated one first, then all.
 
         Returns:
@@ -155,7 +165,7 @@ class Attempts:
         names = self._cluster.columns.names
         return [names[row] for row in rows.tolist()]
 
-    def _look(self, case: _Case, consent: Consent | None, *, alone: bool) -> _Sight:
+    def _look(self, case: Case, consent: Consent | None, *, alone: bool) -> Sight:
         """Judge all nodes as they are now.
 
         Args:
@@ -168,17 +178,20 @@ class Attempts:
         if prepared.rejected is not None:
             code = self._verdicts.code(prepared.rejected)
             codes = np.where(self._cluster.columns.exists(), code, NO_NODE).astype(np.uint16)
-            return _Sight(prepared, codes, _feasible(codes))
+            return Sight(prepared, codes, _feasible(codes))
         nominated = self._codes_on_nominated(pod, pod_class, prepared)
         fits = nominated is not None and bool((nominated == 0).any())
         if nominated is not None and fits and alone:
-            sight = _Sight(prepared, nominated, _feasible(nominated), alone=True)
+            sight = Sight(prepared, nominated, _feasible(nominated), alone=True)
             return self._consented(sight, consent)
         codes = self._codes(pod, pod_class, prepared, None if fits else nominated)
         feasible = pod_class.filtering.fitting(codes)
-        return self._consented(_Sight(prepared, codes, feasible), consent)
+        return self._consented(Sight(prepared, codes, feasible), consent)
 
-    def _consented(self, sight: _Sight, consent: Consent | None) -> _Sight:
+    def _look_at_all(self, case: Case, consent: Consent | None) -> Sight:
+        return self._look(case, consent, alone=False)
+
+    def _consented(self, sight: Sight, consent: Consent | None) -> Sight:
         """Return what is left when the extenders have had their say."""
         if consent is None:
             return sight
@@ -191,7 +204,7 @@ class Attempts:
             if name not in consent.accepted:
                 more = more or name not in consent.asked
                 codes[row] = self._verdicts.code(consent.verdict(name, silent))
-        return _Sight(sight.prepared, codes, _feasible(codes), sight.alone, more)
+        return Sight(sight.prepared, codes, _feasible(codes), sight.alone, more)
 
     def _codes(
         self, pod: Pod, pod_class: PodClass, prepared: Preparation, nominated: Codes | None
@@ -240,9 +253,7 @@ class Attempts:
         codes[rows] = pod_class.filtering.judge_rows(rows, prepared)
         return claims.with_claims(codes, pod, self._cluster, prepared.predicates, rows)
 
-    def _placed(
-        self, case: _Case, sight: _Sight, scores: Mapping[str, Mapping[str, int]]
-    ) -> Outcome:
+    def _placed(self, case: Case, sight: Sight, scores: Mapping[str, Mapping[str, int]]) -> Outcome:
         columns, feasible = self._cluster.columns, sight.feasible
         if feasible.shape[0] == 1:
             row = int(feasible[0])
@@ -264,10 +275,10 @@ class Attempts:
         return np.array(sums, dtype=np.int64)
 
     def _fits_nowhere(
-        self, case: _Case, sight: _Sight, consent: Consent | None
+        self, case: Case, sight: Sight, consent: Consent | None
     ) -> Talk[Outcome | None]:
         """Build the message and look for a cure; `None` when there may be something better."""
-        cure = yield from self._post_filter(case, sight, consent)
+        cure = yield from self._curing.cure(case, sight, consent)
         if cure is None:
             return None
         prepared, codes = sight.prepared, sight.codes
@@ -290,109 +301,65 @@ class Attempts:
             preemption_tried=cure.preemption_tried,
             nodes=nodes,
             trace=self._trace(case, codes, {}),
+            refusals=() if case.objections is None else self._refusals(case.objections, cure),
+            held=cure.held,
+            until=cure.until,
         )
 
-    def _post_filter(
-        self, case: _Case, sight: _Sight, consent: Consent | None
-    ) -> "Talk[_Cure | None]":
-        """Ask the post filters in order.
+    def _refusals(self, objections: Objections, cure: Cure) -> tuple[Refusal, ...]:
+        """Return what policies refused, and what they would have refused about the candidate."""
+        if cure.candidate is None:
+            return objections.refusals()
+        node = self._cluster.columns.names[cure.candidate.row]
+        return objections.refusals(node, cure.candidate.victims)
 
-        Source: kube-scheduler v1.36.3 framework/runtime.RunPostFilterPlugins.
+    def still_needed(
+        self,
+        pod: Pod,
+        key: bytes,
+        node: str,
+        victims: frozenset[str],
+        gone: frozenset[str] = frozenset(),
+    ) -> frozenset[str] | None:
+        """Return which victims of a plan for a pod must go; see `victims.still_needed`.
+
+        Where extenders have chosen the victims, all of them count as needed.
         """
-        rejected = sight.prepared.rejected
-        by = rejected.plugin if rejected is not None and not rejected.resolvable else None
-        post_filters = case.pod_class.profile.post_filters
-        said: list[str] = []
-        # Without any post filter a nomination is cleared; one that says nothing of it keeps it.
-        keeps = bool(post_filters)
-        tried = False
-        for plugin in post_filters:
-            if isinstance(plugin, str):
-                tried = True
-                found = yield from self._preempt(case, sight, consent)
-                if found is None:
-                    return None
-                if isinstance(found, Candidate):
-                    return _Cure(candidate=found, preemption_tried=True)
-                text = f"preemption: {found.message}"
-                if found.failed:
-                    return _Cure(None, text, keeps_nomination=True, preemption_tried=True)
-                said.append(text)
-                keeps = found.keeps_nomination
-            else:
-                spoken = plugin.post_filter(case.pod, prefilter_rejected_by=by)
-                said.append(spoken.message)
-                if spoken.ends:
-                    keeps = True
-                    break
-        return _Cure(None, ", ".join(said), keeps, tried)
-
-    def _preempt(
-        self, case: _Case, sight: _Sight, consent: Consent | None
-    ) -> Talk[Candidate | Refused | None]:
-        """Plan a preemption that no extender objects to; `None` when the plan is out of date.
-
-        Whom a node would cost must be the same before and after the extenders were asked.
-        """
-        pod, pod_class = case.pod, case.pod_class
-        if not extending.anyone(pod_class.extenders, Verb.PREEMPT):
-            return plan.plan(
-                pod, self._cluster, sight.prepared.predicates, sight.codes, self._verdicts,
-                pod_class.outlook,
-            )  # fmt: skip
-        before = self._candidates(case, sight)
-        if isinstance(before, Refused):
-            return before
-        try:
-            said = yield from extending.preemptions(pod_class.extenders, before, self._cluster)
-        except ExtenderError as error:
-            return self._failed(error, before)
-        now = self._look(case, consent, alone=False)
-        if now.more or now.feasible.shape[0]:
+        pod_class = self._classes.get(pod, key)
+        prepared = pod_class.filtering.prepare()
+        row = self._row(node, prepared)
+        if row is None:
             return None
-        after = self._candidates(case, now)
-        known = {} if isinstance(after, Refused) else after
-        left = [
-            each
-            for name, each in said.items()
-            if extending.is_same(before.get(name), known.get(name))
-        ]
-        if said and not left:
-            return None
-        best = choose.one_of(left, pod.uid, self._cluster)
-        return best or Refused(NO_CANDIDATE, keeps_nomination=True)
+        if extending.anyone(pod_class.extenders, Verb.PREEMPT) or prepared.rejected is not None:
+            return victims
+        return still_needed(pod, self._cluster, prepared.predicates, row, victims, gone)
 
-    def _failed(self, error: ExtenderError, asked: Mapping[str, Candidate]) -> Refused | None:
-        """Give up after an extender's failure; `None` if it named what went while it was asked."""
-        victims = [pod.uid for each in asked.values() for pod in each.victims]
-        there = [*map(self._cluster.columns.node, asked), *map(self._cluster.placed, victims)]
-        if isinstance(error, UnknownVictimError) and None in there:
-            return None
-        return Refused(str(error), keeps_nomination=True, failed=True)
+    def has_room(self, pod: Pod, key: bytes, node: str, victims: frozenset[str]) -> bool:
+        """Tell whether a pod fits without some others, claims aside; see `victims.has_room`."""
+        prepared = self._classes.get(pod, key).filtering.prepare()
+        row = self._row(node, prepared)
+        if row is None or prepared.rejected is not None:
+            return row is not None
+        return has_room(self._cluster, prepared.predicates, row, victims)
 
-    def _candidates(self, case: _Case, sight: _Sight) -> dict[str, Candidate] | Refused:
-        return plan.candidates(
-            case.pod, self._cluster, sight.prepared.predicates, sight.codes, self._verdicts,
-            case.pod_class.outlook,
-        )  # fmt: skip
+    def _row(self, node: str, prepared: Preparation) -> int | None:
+        """Return the row of a node that may take a pod some day, `None` where none may."""
+        rejected, only = prepared.rejected, prepared.only
+        if (rejected is not None and not rejected.resolvable) or (
+            only is not None and node not in only
+        ):
+            return None
+        row = self._cluster.columns.row(node)
+        return None if row is None or self._cluster.columns.nodes[row] is None else row
 
     def _trace(
-        self, case: _Case, codes: Codes, scores: Mapping[str, Mapping[str, int]]
+        self, case: Case, codes: Codes, scores: Mapping[str, Mapping[str, int]]
     ) -> tuple[NodeTrace, ...]:
         if not case.explain:
             return ()
-        columns = self._cluster.columns
-        return tracing.trace(codes, self._verdicts, case.pod_class.scoring, scores, columns)
-
-
-@dataclass(frozen=True, slots=True)
-class _Cure:
-    """What the post filters found."""
-
-    candidate: Candidate | None = None
-    message: str = ""
-    keeps_nomination: bool = False
-    preemption_tried: bool = False
+        columns, scoring = self._cluster.columns, case.pod_class.scoring
+        told = {} if case.objections is None else case.objections.told
+        return tracing.trace(codes, self._verdicts, scoring, scores, columns, told)
 
 
 def _feasible(codes: Codes) -> Rows:

@@ -3,13 +3,15 @@
 One machine has one context; nothing outside `core` sees it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Final
 
 from msgspec.structs import replace
 
 from scheduler.core import changes
+from scheduler.core.held import Held
+from scheduler.core.preemption.charge import Bounds, Unbounded
 from scheduler.core.waking import Waker
 from scheduler.framework.cluster_events import ClusterEvent
 from scheduler.framework.profile import Profile
@@ -17,10 +19,14 @@ from scheduler.model.effects import Effect, PodRef
 from scheduler.model.objects import Node, Pod
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
+from scheduler.state.ledger import Ledger
 from scheduler.state.nominations import Claim
 from scheduler.state.queue import Judge, QueuedPod, SchedulingQueue
 
 __all__ = ["Bound", "Context", "reference"]
+
+#: Plugins that judge a node by the room on it, and by nothing else that a deleted pod can change.
+_ABOUT_ROOM: Final = frozenset({"NodeResourcesFit"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,12 @@ class Context:
         self.cluster: Final = cluster
         self.queue: Final = queue
         self._waker: Final = Waker(profiles)
+        #: Pods that wait for more than a change of the cluster.
+        self.held: Final = Held(queue)
+        #: What preemption remembers beyond a restart.
+        self.ledger: Final = Ledger()
+        #: Who evaluates policies for preemptions that are carried out.
+        self.bounds: Bounds = Unbounded()
         #: Effects that were asked for since they were last taken.
         self.outbox: list[Effect] = []
         #: Bindings that were accepted since they were last taken.
@@ -63,11 +75,33 @@ class Context:
         return self._waker.judge(event, old, new)
 
     def wake(
-        self, event: ClusterEvent, old: Node | Pod | None, new: Node | Pod | None, now: Seconds
+        self,
+        event: ClusterEvent,
+        old: Node | Pod | None,
+        new: Node | Pod | None,
+        now: Seconds,
+        short_of_room: Set[str] = frozenset(),
     ) -> None:
-        """Wake the waiting pods that an event can help."""
-        if self._waker.anyone_listens(event):
-            self.queue.wake(self.judge(event, old, new), now, event.label)
+        """Wake the waiting pods that an event can help.
+
+        Args:
+            event: What happened.
+            old: The object before.
+            new: The object after.
+            now: The time.
+            short_of_room: Pods, by uid, for which the event has made room, but not enough yet.
+        """
+        if not self._waker.anyone_listens(event):
+            return
+        helped_by = self.judge(event, old, new)
+
+        def really_helped_by(pod: Pod, rejectors: frozenset[str]) -> str:
+            # Where nothing but room was missing, less than enough of it is no help.
+            if pod.uid in short_of_room and rejectors <= _ABOUT_ROOM:
+                return ""
+            return helped_by(pod, rejectors)
+
+        self.queue.wake(really_helped_by if short_of_room else helped_by, now, event.label)
 
     def wake_below(self, claim: Claim, now: Seconds) -> None:
         """Wake the waiting pods that may use room which a nominated pod no longer claims."""

@@ -15,12 +15,14 @@ from typing import Final, TypeAlias, assert_never
 
 from scheduler.core import telling
 from scheduler.core.acting import Acting
-from scheduler.core.asking import Asking, UnderWay
+from scheduler.core.asking import Asking, Begin, UnderWay
 from scheduler.core.attempt import Attempts, Outcome
 from scheduler.core.context import Bound, Context, reference
 from scheduler.core.observing import Observing
 from scheduler.core.preempting import Preempting as PreemptionsUnderWay
+from scheduler.core.preemption.policing import Policing
 from scheduler.core.reserving import Reserving
+from scheduler.core.settling import Settling
 from scheduler.framework.plugin import PluginError
 from scheduler.framework.profile import Profile
 from scheduler.framework.verdicts import Verdicts
@@ -35,6 +37,7 @@ from scheduler.model.effects import (
     Evict,
     Nominate,
     Question,
+    Remember,
     SetCondition,
 )
 from scheduler.model.events import (
@@ -53,6 +56,9 @@ from scheduler.model.events import (
     NodeObserved,
     PodGone,
     PodObserved,
+    PolicyGone,
+    PolicyObserved,
+    Recalled,
     StorageGone,
     StorageObserved,
     WorkloadGone,
@@ -63,19 +69,23 @@ from scheduler.model.quantity import QuantityError
 from scheduler.model.times import Seconds
 from scheduler.state.backoff import Backoff
 from scheduler.state.cluster import Cluster
+from scheduler.state.ledger import LedgerError
 from scheduler.state.queue import QueuedPod, SchedulingQueue
 from scheduler.state.transitions import Phase
 
 __all__ = ["Machine", "Reaction"]
 
-#: Events that no waiting pod is woken by.
+#: Events that no plugin is asked about; they wake nobody, or only pods that policies hold.
 Unheard: TypeAlias = (
     BudgetObserved
     | BudgetGone
+    | PolicyObserved
+    | PolicyGone
     | NamespaceObserved
     | NamespaceGone
     | WorkloadObserved
     | WorkloadGone
+    | Recalled
 )
 
 
@@ -110,21 +120,27 @@ class Machine:
         self.queue: Final = SchedulingQueue(backoff, self._gate)
         self._profiles = profiles
         self._context = Context(profiles, self.cluster, self.queue)
-        self._attempts = Attempts(profiles, self.cluster, Verdicts())
-        self._preempting = PreemptionsUnderWay(self._context)
+        self.ledger: Final = self._context.ledger
+        self.policing: Final = Policing(self.cluster, self.ledger, self._context.is_ours)
+        self._context.bounds = self.policing
+        self._attempts = Attempts(profiles, self.cluster, Verdicts(), self.policing)
+        self._preempting = PreemptionsUnderWay(self._context, self._attempts)
         self._observing = Observing(self._context, self._preempting)
         self._reserving = Reserving(self._context, profiles)
         self._acting = Acting(self._context, self._preempting, self._reserving)
         self._asking = Asking(self._context)
+        #: Whether anything was decided here: only who leads decides.
+        self._leads = False
 
     def observe(self, event: Event, now: Seconds) -> Reaction:
         """Take note of what happened."""
         refused = ""
         # What is overdue comes first, so that a replay, which knows no flush, decides the same.
         self._reserving.flush(now)
+        self._preempting.settling.flush(now)
         try:
             self._dispatch(event, now)
-        except QuantityError as error:
+        except (QuantityError, LedgerError) as error:
             refused = str(error)
         return self._reaction(refused)
 
@@ -135,17 +151,26 @@ class Machine:
             now: The time.
             explain: Whether the attempt carries a trace of every node.
         """
+        if not self._leads:
+            self._leads = True
+            self._preempting.take_over(now)
         self.flush(now)
         under_way = self._asking.resumed(now) or self._begun(now, explain=explain)
         if under_way is None:
             return None
         queued, pod = under_way.queued, under_way.queued.pod
         questions, outcome, error = self._go_on(under_way)
+        if not questions and self._preempting.look_back(queued, now, goes_on=outcome.goes_on):
+            # What has come to nothing already counts for this attempt.
+            begin = self._beginning(queued, now, explain=explain)
+            under_way = UnderWay(queued, under_way.begun, begin)
+            questions, outcome, error = self._go_on(under_way)
         decision: Decision
         if questions:
             decision = self._asking.ask(under_way, questions, now)
         else:
             decision = self._acting.act(queued, outcome, error, now)
+            self._spare(now)
         return Attempt(
             pod=reference(pod),
             scheduler_name=pod.spec.scheduler_name,
@@ -157,6 +182,7 @@ class Machine:
             feasible=outcome.feasible,
             plugins=tuple(sorted(outcome.rejectors)),
             preemption_tried=outcome.preemption_tried,
+            refusals=outcome.refusals,
             waited=now - under_way.begun,
             trace=outcome.trace,
         )
@@ -171,13 +197,24 @@ class Machine:
 
     def next_wakeup(self) -> Seconds | None:
         """Return when `flush` next has something to do."""
-        moments = (self.queue.next_wakeup(), self._reserving.next_wakeup())
+        moments = (
+            self.queue.next_wakeup(),
+            self._reserving.next_wakeup(),
+            self._context.held.next_wakeup(),
+            self._preempting.settling.next_wakeup(),
+        )
         return min((each for each in moments if each is not None), default=None)
 
     def flush(self, now: Seconds) -> None:
         """Move pods whose time has come."""
         self.queue.flush(now)
         self._reserving.flush(now)
+        self._context.held.flush(now)
+        self._preempting.settling.flush(now)
+
+    def due(self) -> tuple[Effect, ...]:
+        """Return the effects of what `flush` has found; to be asked after it."""
+        return self._reaction("").effects if self._context.outbox else ()
 
     def numbers(self) -> Numbers:
         """Return how much of everything there is."""
@@ -190,14 +227,18 @@ class Machine:
             preempting=len(self._preempting),
         )
 
-    def explain(self, queued: QueuedPod) -> tuple[Outcome, str]:
+    def explain(self, queued: QueuedPod, now: Seconds) -> tuple[Outcome, str]:
         """Judge a pod of the queue against the cluster as it is; nothing comes of it.
+
+        Args:
+            queued: The pod.
+            now: The time.
 
         Returns:
             What an attempt would find, with a trace of every node, and why it finds nothing:
             empty, or an error.
         """
-        begin = functools.partial(self._attempts.decide, explain=True)
+        begin = self._beginning(queued, now, explain=True)
         questions, outcome, error = self._go_on(UnderWay(queued, queued.timestamp, begin))
         return outcome, "extenders would be asked first" if questions else error
 
@@ -206,12 +247,18 @@ class Machine:
         said = self._profiles[pod.spec.scheduler_name].gate(pod)
         return None if said is None else said[1]
 
+    @property
+    def settling(self) -> Settling:
+        """What became of preemptions."""
+        return self._preempting.settling
+
     def check(self) -> None:
         """Assert the invariants of everything that the machine keeps."""
         self.cluster.check()
         self.queue.check()
         self._reserving.check()
         self._asking.check()
+        self._context.held.check()
         for queued in self.queue:
             on_node = self.cluster.placed(queued.uid) is not None
             assert on_node == self.cluster.is_assumed(queued.uid), queued.pod.key
@@ -243,23 +290,23 @@ class Machine:
             case EffectDone() | EffectFailed() | Answered():
                 self._outcome(event, now)
             case _:
-                self._note(event)
+                self._note(event, now)
 
-    def _note(self, event: Unheard) -> None:
-        """Take over objects that no waiting pod is woken by."""
+    def _note(self, event: Unheard, now: Seconds) -> None:
+        """Take over objects that no plugin is asked about."""
         match event:
-            case BudgetObserved(budget):
-                self.cluster.write_budget(budget)
-            case BudgetGone(key):
-                self.cluster.erase_budget(key)
-            case NamespaceObserved(namespace):
-                self.cluster.write_namespace(namespace)
-            case NamespaceGone(name):
-                self.cluster.erase_namespace(name)
+            case BudgetObserved() | BudgetGone():
+                self._observing.budget(event, now)
+            case PolicyObserved() | PolicyGone():
+                self._observing.policy(event, now)
+            case NamespaceObserved() | NamespaceGone():
+                self._observing.namespace(event, now)
             case WorkloadObserved(workload):
                 self.cluster.workloads.write(workload)
             case WorkloadGone(kind, key):
                 self.cluster.workloads.erase(kind, key)
+            case Recalled(text):
+                self.ledger.merge(text)
             case _:
                 assert_never(event)
 
@@ -280,8 +327,10 @@ class Machine:
                 self._reserving.done(effect, now)
             case Nominate():
                 self._preempting.nominated(effect, now)
-                for spared in self._reserving.spare(now):
-                    self._preempting.evicted(spared, now, changed=False)
+                self._spare(now)
+            case Remember():
+                self._preempting.remembered(effect, now)
+                self._spare(now)
             case Evict():
                 self._preempting.evicted(effect, now, changed=changed)
             case SetCondition() | ClearNomination() | Announce() | Ask():
@@ -295,10 +344,9 @@ class Machine:
                 self._acting.not_bound(effect, failure, now)
             case BindVolumes():
                 self._reserving.failed(effect, failure, now)
-            case Nominate():
-                self._preempting.not_nominated(effect, failure, now)
-            case Evict():
-                self._preempting.not_evicted(effect, failure, now)
+            case Nominate() | Remember() | Evict():
+                self._preempting.failed(effect, failure, now)
+                self._spare(now)
             case SetCondition():
                 telling.condition_not_set(self._context, effect)
             case Ask():
@@ -308,12 +356,22 @@ class Machine:
             case _:
                 assert_never(effect)
 
+    def _spare(self, now: Seconds) -> None:
+        """Let victims that are not bound yet give up their place, where they would be deleted."""
+        for spared in self._reserving.spare(now):
+            self._preempting.evicted(spared, now, changed=False)
+
     def _begun(self, now: Seconds, *, explain: bool) -> UnderWay | None:
         """Begin with the next pod; `None` when none waits for its turn."""
         queued = self.queue.pop(now)
         if queued is None:
             return None
-        return UnderWay(queued, now, functools.partial(self._attempts.decide, explain=explain))
+        return UnderWay(queued, now, self._beginning(queued, now, explain=explain))
+
+    def _beginning(self, queued: QueuedPod, now: Seconds, *, explain: bool) -> Begin:
+        """Return what begins an attempt for a pod."""
+        since = now if queued.unschedulable_since is None else queued.unschedulable_since
+        return functools.partial(self._attempts.decide, now=now, since=since, explain=explain)
 
     def _go_on(self, under_way: UnderWay) -> tuple[tuple[Question, ...], Outcome, str]:
         """Return what to ask, or what was found, or nothing and an error."""

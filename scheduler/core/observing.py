@@ -14,12 +14,19 @@ from scheduler.core.context import Context
 from scheduler.core.preempting import Preempting
 from scheduler.framework.cluster_events import ClusterEvent
 from scheduler.model.events import (
+    BudgetGone,
+    BudgetObserved,
     DeviceClassGone,
     DeviceClassObserved,
+    NamespaceGone,
+    NamespaceObserved,
+    PolicyGone,
+    PolicyObserved,
     StorageGone,
     StorageObserved,
 )
 from scheduler.model.objects import Node, Pod
+from scheduler.model.refusals import Rule
 from scheduler.model.times import Seconds
 
 __all__ = ["Observing"]
@@ -56,11 +63,12 @@ class Observing:
         """Forget a pod that is gone or has finished."""
         context = self._context
         context.queue.drop(uid, now)
-        self._preempting.preemptor_gone(uid)
+        self._preempting.preemptor_gone(uid, now)
         claim = context.cluster.nominations.get(uid)
         removed = context.cluster.remove(uid)
         if removed is not None:
-            context.wake(changes.POD_DELETED, removed, None, now)
+            waiting = self._preempting.settling.still_waiting(removed)
+            context.wake(changes.POD_DELETED, removed, None, now, waiting)
         elif claim is not None:
             context.wake_below(claim, now)
 
@@ -118,6 +126,44 @@ class Observing:
         if before != after:
             context.wake(changes.device_class_changed(before, after), before, after, now)
 
+    def budget(self, event: BudgetObserved | BudgetGone, now: Seconds) -> None:
+        """Take over the state of a disruption budget, or forget it.
+
+        As in kube-scheduler this wakes nobody, but who is held by a policy because budgets did not
+        allow its preemption.
+        """
+        context = self._context
+        if isinstance(event, BudgetObserved):
+            context.cluster.write_budget(event.budget)
+            context.bounds.accounted(event.budget)
+        else:
+            context.cluster.erase_budget(event.key)
+        if len(context.held):
+            context.held.wake(now, "PodDisruptionBudgetChange", Rule.DISRUPTION_BUDGETS)
+
+    def namespace(self, event: NamespaceObserved | NamespaceGone, now: Seconds) -> None:
+        """Take over the labels of a namespace, or forget it; policies may select others then."""
+        context = self._context
+        before = context.cluster.namespaces_version
+        if isinstance(event, NamespaceObserved):
+            context.cluster.write_namespace(event.namespace)
+        else:
+            context.cluster.erase_namespace(event.name)
+        if context.cluster.namespaces_version != before:
+            context.held.wake(now, "NamespaceChange")
+
+    def policy(self, event: PolicyObserved | PolicyGone, now: Seconds) -> None:
+        """Take over a policy, or forget it; whoever is held by one is tried again."""
+        context = self._context
+        policies = context.cluster.policies
+        if isinstance(event, PolicyObserved):
+            changed = policies.write(event.policy)
+        else:
+            changed = policies.erase(event.name)
+        if changed:
+            context.ledger.horizon = policies.longest_window()
+            context.held.wake(now, "PreemptionPolicyChange")
+
     def _on_node(self, pod: Pod, now: Seconds) -> None:
         """Count a pod on its node."""
         context = self._context
@@ -126,7 +172,7 @@ class Observing:
         claim = context.cluster.nominations.get(pod.uid)
         before = context.cluster.place(pod, pod.spec.node_name)
         context.queue.drop(pod.uid, now)
-        self._preempting.preemptor_gone(pod.uid)
+        self._preempting.arrived(pod.uid, pod.spec.node_name, now)
         if before is not None and left != pod.spec.node_name:
             # Somebody else bound it, and not to the node on which it was assumed.
             context.wake(changes.POD_DELETED, before, None, now)

@@ -10,6 +10,7 @@ __all__ = [
     "SCHEDULER_ERROR",
     "UNSCHEDULABLE",
     "announce_failure",
+    "announce_loop",
     "announce_preempted",
     "announce_scheduled",
     "condition_not_set",
@@ -61,6 +62,25 @@ def announce_preempted(context: Context, eviction: Evict, victim: Pod | None) ->
             note=f"Preempted by pod {eviction.preemptor.uid} on node {eviction.node}",
             scheduler_name=eviction.scheduler_name,
             resource_version=victim.metadata.resource_version if victim is not None else "",
+        )
+    )
+
+
+def announce_loop(context: Context, pod: Pod, victims: str) -> None:
+    """Announce that pods of an owner are not evicted for a pod any more: it never got the room."""
+    theirs = victims.replace("/", " ", 1)
+    context.outbox.append(
+        Announce(
+            regarding=reference(pod),
+            type="Warning",
+            reason="PreemptionLoop",
+            action="Preempting",
+            note=truncated(
+                f"Evicting pods of {theirs} came to nothing again and again: their room was taken "
+                "by others. Preemption of such pods is stopped for a while."
+            ),
+            scheduler_name=pod.spec.scheduler_name,
+            resource_version=pod.metadata.resource_version,
         )
     )
 

@@ -22,6 +22,7 @@ def trace(
     scoring: Scoring,
     extra: Mapping[str, Mapping[str, int]],
     columns: Columns,
+    told: Mapping[int, tuple[str, ...]],
 ) -> tuple[NodeTrace, ...]:
     """Return what was found on each node, in name order.
 
@@ -31,6 +32,7 @@ def trace(
         scoring: The scores of the pod's class; asked where there was a choice.
         extra: What extenders gave, by extender and node.
         columns: Where the names of the nodes are.
+        told: What was said against evicting pods, by row.
     """
     feasible: Rows = np.flatnonzero(codes == 0)
     scored = scoring.weighted(feasible) if feasible.shape[0] > 1 else {}
@@ -43,5 +45,5 @@ def trace(
             scores |= {plugin: int(values[place[row]]) for plugin, values in scored.items()}
             scores |= {extender: each[name] for extender, each in extra.items() if name in each}
         rejection = None if code == 0 else str(verdicts[code])
-        traces.append(NodeTrace(name, rejection, scores))
+        traces.append(NodeTrace(name, rejection, scores, told.get(row, ())))
     return tuple(sorted(traces, key=lambda each: each.name))

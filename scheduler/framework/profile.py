@@ -47,6 +47,8 @@ class Profile:
     wakes: tuple[tuple[str, Wake], ...] = ()
     #: Who takes part in decisions over HTTP, in the order in which they are asked.
     extenders: tuple[Extender, ...] = ()
+    #: Whether preemption prefers, among equally good candidates, victims that fit elsewhere.
+    prefers_movable: bool = False
 
     def predicates(
         self, pod: Pod, cluster: Cluster, verdicts: Verdicts

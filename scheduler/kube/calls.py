@@ -6,14 +6,14 @@ nothing else: the merge keeps all other conditions.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from scheduler.kube.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, Request
-from scheduler.model import storage
+from scheduler.model import plan_record, storage
 from scheduler.model.effects import (
     Announce,
     Bind,
@@ -37,6 +37,7 @@ __all__ = [
     "create_event",
     "delete",
     "disrupt",
+    "evict",
     "look_up",
     "micro_stamp",
     "nominate",
@@ -44,6 +45,8 @@ __all__ = [
     "set_condition",
     "volume_writes",
 ]
+
+_NO_PLAN: Final[Mapping[str, None]] = {plan_record.ANNOTATION: None}
 
 #: Source: kube-scheduler v1.36.3 schedule_one.go, truncateMessage.
 LONGEST_NOTE_BYTES: Final = 1024
@@ -101,18 +104,19 @@ def set_condition(
     }
     if clear_nomination:
         status["nominatedNodeName"] = None
-    return _patch_status(effect.pod, status)
+    return _patch_status(effect.pod, status, _NO_PLAN if clear_nomination else None)
 
 
 def nominate(effect: Nominate, transition: str | None) -> Request:
-    """Claim a node for a pod, and tell why it needs one."""
+    """Claim a node for a pod, and tell why it needs one and what is planned for it."""
     condition = _unscheduled("Unschedulable", effect.message, effect.generation, transition)
-    return _patch_status(effect.pod, {"conditions": [condition], "nominatedNodeName": effect.node})
+    status = {"conditions": [condition], "nominatedNodeName": effect.node}
+    return _patch_status(effect.pod, status, {plan_record.ANNOTATION: effect.plan or None})
 
 
 def clear_nomination(effect: ClearNomination) -> Request:
-    """Take the claim of a pod back."""
-    return _patch_status(effect.pod, {"nominatedNodeName": None})
+    """Take the claim of a pod back, and the plan that came with it."""
+    return _patch_status(effect.pod, {"nominatedNodeName": None}, _NO_PLAN)
 
 
 def claim_node(effect: BindVolumes) -> Request:
@@ -195,6 +199,18 @@ def delete(victim: PodRef) -> Request:
     return Request("delete", "pods", "DELETE", _path(victim), _json(body))
 
 
+def evict(victim: PodRef) -> Request:
+    """Ask for a pod to be evicted, with its own grace period; refused by disruption budgets."""
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"namespace": victim.namespace, "name": victim.name},
+        "deleteOptions": {"preconditions": {"uid": victim.uid}},
+    }
+    path = f"{_path(victim)}/eviction"
+    return Request("create", "pods/eviction", "POST", path, _json(body))
+
+
 def create_event(effect: Announce, name: str, now: Seconds, instance: str) -> Request:
     """Write an Event."""
     pod = effect.regarding
@@ -255,8 +271,14 @@ def _unscheduled(
     return condition
 
 
-def _patch_status(pod: PodRef, status: dict[str, Any]) -> Request:
-    body = _json({"metadata": {"uid": pod.uid}, "status": status})
+def _patch_status(
+    pod: PodRef, status: dict[str, Any], annotations: Mapping[str, str | None] | None = None
+) -> Request:
+    """Change the status, and with it annotations, which a write of the status keeps."""
+    metadata: dict[str, Any] = {"uid": pod.uid}
+    if annotations is not None:
+        metadata["annotations"] = annotations
+    body = _json({"metadata": metadata, "status": status})
     path = f"{_path(pod)}/status"
     return Request("patch", "pods/status", "PATCH", path, body, STRATEGIC_MERGE_PATCH)
 

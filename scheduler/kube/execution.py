@@ -6,6 +6,8 @@
 | BindVolumes | PATCH pods/status, volumes, claims | written so: done | other state: conflict |
 | Nominate, SetCondition, ClearNomination | PATCH pods/status | | no pod: gone |
 | Evict | PATCH pods/status, then DELETE | no pod: done | |
+| Evict, strict | POST pods/eviction | no pod: done | disruption budget: refused |
+| Remember | PATCH or POST configmaps | written so: done | other state: both are merged |
 | Announce | POST or PATCH events | | |
 | Ask | GET pods, then POST to extenders | | no pod: gone |
 
@@ -21,32 +23,34 @@ reservation that hangs on it must not be given up by a clock.
 import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Final, NamedTuple
-
-import msgspec
+from collections.abc import Callable
+from typing import Final
 
 from scheduler.kube import calls
 from scheduler.kube.announcements import Announcements, Series
 from scheduler.kube.client import Client, Request, body_of
-from scheduler.kube.decoding import UNREADABLE, Identity
+from scheduler.kube.decoding import UNREADABLE
 from scheduler.kube.errors import (
     ApiError,
     Conflict,
-    ConnectionSettingsError,
-    Forbidden,
     KubeError,
     NotFound,
-    ServerUnavailable,
-    TooManyRequests,
-    Unauthorized,
     Unreachable,
 )
 from scheduler.kube.extenders import ExtenderError
+from scheduler.kube.meaning import (
+    PLACEMENT,
+    TRANSIENT,
+    Placement,
+    Replaced,
+    kind_of,
+    perhaps_executed,
+    raise_for_good,
+)
 from scheduler.kube.outbox import LANES, Job, Lane
-from scheduler.kube.pauses import Backoff, Pauses
+from scheduler.kube.pauses import Pauses
 from scheduler.kube.transport import Reply
+from scheduler.kube.trying import Begun, Effort, Trying
 from scheduler.kube.writer_settings import Patience, WriterSettings
 from scheduler.model import times
 from scheduler.model.effects import (
@@ -57,9 +61,10 @@ from scheduler.model.effects import (
     ClearNomination,
     Evict,
     Nominate,
+    Remember,
     SetCondition,
 )
-from scheduler.model.events import Failure, FailureKind
+from scheduler.model.events import Failure
 from scheduler.model.times import Seconds
 
 __all__ = ["Begun", "Execution", "Patience"]
@@ -67,64 +72,8 @@ __all__ = ["Begun", "Execution", "Patience"]
 #: Pods whose condition was written lately; one that is forgotten gets a younger transition time.
 REMEMBERED_PODS: Final = 16_384
 
-#: Answers that may come out differently next time.
-TRANSIENT: Final = (
-    Unauthorized,
-    TooManyRequests,
-    ServerUnavailable,
-    Unreachable,
-    ConnectionSettingsError,
-)
-
-#: What API servers say when a pod of that name exists, but with another uid.
-OTHER_IDENTITY: Final = ("UID in precondition", "UID in the precondition", "metadata.uid")
-
-
 # A pod waits for its volumes before it is bound: they are as urgent as bindings are.
 LANES[BindVolumes] = Lane.BIND
-
-
-class _Abandoned(KubeError):
-    """The write must not happen any more."""
-
-
-class _Replaced(KubeError):
-    """The pod is another one of the same name."""
-
-
-class _Where(msgspec.Struct, frozen=True, rename="camel"):
-    node_name: str = ""
-
-
-class _Placement(msgspec.Struct):
-    """Where a pod is."""
-
-    metadata: Identity = Identity()
-    spec: _Where = _Where()
-
-
-_PLACEMENT: Final = msgspec.json.Decoder(_Placement)
-
-
-class Begun(NamedTuple):
-    """A write that was sent without a task, and whose first answer is no plain yes."""
-
-    request: Request
-    answer: Reply | Unreachable
-
-
-@dataclass(slots=True)
-class _Effort:
-    """The attempts for one job."""
-
-    job: Job
-    backoff: Backoff
-    #: On the loop's clock; `None` for no end.
-    deadline: float | None
-    #: Whether something was begun that must be finished, even while we stop.
-    finishing: bool = False
-    #: What was answered before; it is judged instead of sending the first request.
-    begun: Begun | None = None
 
 
 class Execution:
@@ -139,22 +88,17 @@ class Execution:
         settings: WriterSettings,
     ) -> None:
         self._client = client
-        self._gate = gate
         self._clock = clock
-        self._pauses = pauses
-        self._patience = settings.patience
         self._extenders = settings.extenders
+        self._ledger = settings.ledger
+        self._evict_only = settings.evict_only
         self._announcements = Announcements(settings.host)
         self._told: OrderedDict[str, None] = OrderedDict()
-        self._stopping = False
-        #: Tasks that wait and write nothing meanwhile; stopping ends them at once.
-        self._pausing: set[asyncio.Task[object]] = set()
+        self._trying = Trying(client, gate, pauses, settings.patience)
 
     def stop(self) -> None:
         """Begin no write any more, but those that finish what was begun."""
-        self._stopping = True
-        for task in self._pausing:
-            task.cancel()
+        self._trying.stop()
 
     def begin(self, job: Job, then: Callable[[Begun | None], None]) -> bool:
         """Send the one request of a binding or an Event at once, if that can be done.
@@ -171,10 +115,10 @@ class Execution:
         """
         effect = job.effect
         if isinstance(effect, Bind):
-            if effect.extender is not None or self._stopping or not self._gate():
+            if effect.extender is not None or self._trying.stopping or not self._trying.gate():
                 return False
             return self._post(calls.bind(effect), None, then)
-        if not isinstance(effect, Announce) or self._stopping or not self._gate():
+        if not isinstance(effect, Announce) or self._trying.stopping or not self._trying.gate():
             return False
         now = self._clock()
         series = self._series(effect, job, now)
@@ -197,7 +141,7 @@ class Execution:
 
         return self._client.post(request, answered)
 
-    async def _call(self, request: Request, effort: _Effort) -> bytes:
+    async def _call(self, request: Request, effort: Effort) -> bytes:
         """Send a request, or take the answer that it has got already."""
         begun, effort.begun = effort.begun, None
         if begun is not None:
@@ -207,21 +151,27 @@ class Execution:
     async def execute(self, job: Job, begun: Begun | None = None) -> Failure | None:
         """Carry out an effect, or go on with it; return why it did not happen, if so."""
         now = asyncio.get_running_loop().time()
-        effort = _Effort(job, self._backoff(), now + self._patience.seconds, begun=begun)
+        effort = Effort(
+            job, self._trying.backoff(), now + self._trying.patience.seconds, begun=begun
+        )
         try:
             await self._carry_out(effort)
         except KubeError as error:
-            return Failure(_kind(error), str(error))
+            return Failure(kind_of(error), str(error))
         return None
 
-    async def _carry_out(self, effort: _Effort) -> None:
+    async def _carry_out(self, effort: Effort) -> None:
         match effort.job.effect:
             case Bind() as effect:
                 await self._bind(effect, effort)
             case BindVolumes() as effect:
                 await self._bind_volumes(effect, effort)
-            case Evict() as effect:
-                await self._evict(effect, effort)
+            case Evict() | Remember() as effect:
+                await (
+                    self._evict(effect, effort)
+                    if isinstance(effect, Evict)
+                    else self._remember(effect, effort)
+                )
             case Announce() as effect:
                 await self._announce(effect, effort)
             case Ask() as effect:
@@ -231,25 +181,25 @@ class Execution:
             case Nominate() | SetCondition() as effect:
                 await self._explain(effect, effort)
 
-    async def _bind(self, effect: Bind, effort: _Effort) -> None:
+    async def _bind(self, effect: Bind, effort: Effort) -> None:
         if effect.extender is not None and await self._bound_by_extender(effect, effort):
             return
         request = calls.bind(effect)
         while True:
-            self._check(effort)
+            self._trying.check(effort)
             try:
                 await self._call(request, effort)
             except Conflict:
                 if not await self._is_bound(effect, effort.job):
                     raise
             except TRANSIENT as error:
-                if _perhaps_executed(error) and await self._is_bound(effect, effort.job):
+                if perhaps_executed(error) and await self._is_bound(effect, effort.job):
                     return
-                await self._pause(request, error, effort)
+                await self._trying.pause(request, error, effort)
                 continue
             return
 
-    async def _bound_by_extender(self, effect: Bind, effort: _Effort) -> bool:
+    async def _bound_by_extender(self, effect: Bind, effort: Effort) -> bool:
         """Have an extender bind a pod; false when we must do it, because it may be ignored.
 
         Differs from kube-scheduler v1.36.3: when it fails, the pod is looked up. Perhaps it was
@@ -258,7 +208,7 @@ class Execution:
         extenders = self._extenders
         if extenders is None or effect.extender is None:
             return False
-        self._check(effort)
+        self._trying.check(effort)
         try:
             await extenders.bind(effect)
         except ExtenderError:
@@ -269,26 +219,26 @@ class Execution:
             return False
         return True
 
-    async def _ask(self, effect: Ask, effort: _Effort) -> None:
+    async def _ask(self, effect: Ask, effort: Effort) -> None:
         """Ask extenders; it changes nothing, so whoever stops us need not wait for it."""
-        self._check(effort)
+        self._trying.check(effort)
         if self._extenders is None:
             raise ExtenderError("no extender is configured")
-        with self._stoppable():
+        with self._trying.stoppable():
             effort.job.answers = await self._extenders.ask(effect)
 
-    async def _bind_volumes(self, effect: BindVolumes, effort: _Effort) -> None:
+    async def _bind_volumes(self, effect: BindVolumes, effort: Effort) -> None:
         """Begin to bind volumes. What is written stays written, also where a later write fails."""
-        self._check(effort)
+        self._trying.check(effort)
         with contextlib.suppress(KubeError):
             # Others like to know where the pod will be; nothing hangs on it.
             await self._client.call(calls.claim_node(effect))
         for each in calls.volume_writes(effect):
             await self._write_versioned(each, effort)
 
-    async def _write_versioned(self, part: calls.Versioned, effort: _Effort) -> None:
+    async def _write_versioned(self, part: calls.Versioned, effort: Effort) -> None:
         while True:
-            self._check(effort)
+            self._trying.check(effort)
             try:
                 await self._client.call(part.write)
             except Conflict:
@@ -296,7 +246,7 @@ class Execution:
                 if not await self._has_happened(part):
                     raise
             except TRANSIENT as error:
-                await self._pause(part.write, error, effort)
+                await self._trying.pause(part.write, error, effort)
                 continue
             return
 
@@ -311,33 +261,33 @@ class Execution:
 
         Raises:
             NotFound: It is gone.
-            _Replaced: It is another one.
+            Replaced: It is another one.
             Conflict: It has another node.
         """
         placement = await self._placement(
-            calls.look_up(effect.pod), _Effort(job, self._backoff(), None, finishing=True)
+            calls.look_up(effect.pod), Effort(job, self._trying.backoff(), None, finishing=True)
         )
         if placement.metadata.uid != effect.pod.uid:
-            raise _Replaced(f"pod {effect.pod} is another one than was placed")
+            raise Replaced(f"pod {effect.pod} is another one than was placed")
         node = placement.spec.node_name
         if node and node != effect.node:
             message = f'pod {effect.pod} is already assigned to node "{node}"'
             raise Conflict(409, "Conflict", message)
         return bool(node)
 
-    async def _placement(self, request: Request, effort: _Effort) -> _Placement:
+    async def _placement(self, request: Request, effort: Effort) -> Placement:
         while True:
             try:
-                return _PLACEMENT.decode(await self._client.call(request))
+                return PLACEMENT.decode(await self._client.call(request))
             except NotFound:
                 raise
             except (ApiError, *TRANSIENT) as error:
                 # A refusal (a right that was taken away for a while) says nothing of the pod.
-                await self._pause(request, error, effort)
+                await self._trying.pause(request, error, effort)
             except UNREADABLE as error:
-                await self._pause(request, Unreachable(str(error)), effort)
+                await self._trying.pause(request, Unreachable(str(error)), effort)
 
-    async def _explain(self, effect: Nominate | SetCondition, effort: _Effort) -> None:
+    async def _explain(self, effect: Nominate | SetCondition, effort: Effort) -> None:
         """Write the condition, and the nomination with it.
 
         An effect does not know since when the condition holds. The first write about a pod says
@@ -355,17 +305,45 @@ class Execution:
         if len(self._told) > REMEMBERED_PODS:
             self._told.popitem(last=False)
 
-    async def _evict(self, effect: Evict, effort: _Effort) -> None:
+    async def _evict(self, effect: Evict, effort: Effort) -> None:
+        if effect.strict or self._evict_only:
+            await self._evict_strictly(effect, effort)
+            return
         disrupt = calls.disrupt(effect, times.stamp(self._clock()))
         try:
             await self._write(disrupt, effort)
             # Nobody may stay marked as a victim who is not deleted.
             effort.finishing = True
             await self._write(calls.delete(effect.victim), effort)
-        except (NotFound, _Replaced):
+        except (NotFound, Replaced):
             effort.job.unchanged = True
 
-    async def _announce(self, effect: Announce, effort: _Effort) -> None:
+    async def _evict_strictly(self, effect: Evict, effort: Effort) -> None:
+        """Ask the API server to evict a victim; it sets the condition itself.
+
+        Raises:
+            Protected: A disruption budget is in the way.
+        """
+        try:
+            await self._write(calls.evict(effect.victim), effort)
+        except (NotFound, Replaced):
+            effort.job.unchanged = True
+
+    async def _remember(self, effect: Remember, effort: Effort) -> None:
+        """Write the ledger down; with what others have written meanwhile, if they have."""
+        if self._ledger is None:
+            raise ApiError(0, "", "there is no place to write the ledger to")
+        while True:
+            self._trying.check(effort)
+            request = self._ledger.request(effect.text)
+            try:
+                await self._ledger.save(self._client, request, effect.text)
+            except (Conflict, NotFound, *TRANSIENT) as error:
+                await self._trying.pause(request, error, effort)
+            else:
+                return
+
+    async def _announce(self, effect: Announce, effort: Effort) -> None:
         now = self._clock()
         series = self._series(effect, effort.job, now)
         if series is None:
@@ -386,78 +364,20 @@ class Execution:
             job.counted, job.series = True, self._announcements.note(effect, now)
         return job.series
 
-    async def _write(self, request: Request, effort: _Effort) -> None:
+    async def _write(self, request: Request, effort: Effort) -> None:
         """Send a request until there is an answer that counts, or until it has no point."""
         while not effort.job.moot:
-            self._check(effort)
+            self._trying.check(effort)
             try:
                 await self._call(request, effort)
             except ApiError as error:
                 if error.reason == "AlreadyExists":
                     return  # made by an earlier attempt whose answer was lost
-                if any(phrase in error.message for phrase in OTHER_IDENTITY):
-                    raise _Replaced(str(error)) from error
+                raise_for_good(error)
                 if not isinstance(error, (Conflict, *TRANSIENT)):
                     raise
-                await self._pause(request, error, effort)
+                await self._trying.pause(request, error, effort)
             except TRANSIENT as error:
-                await self._pause(request, error, effort)
+                await self._trying.pause(request, error, effort)
             else:
                 return
-
-    def _check(self, effort: _Effort) -> None:
-        """Refuse to write when we must not."""
-        if self._stopping and not effort.finishing:
-            raise _Abandoned("not sent: the scheduler stops")
-        if not self._gate():
-            raise _Abandoned("not sent: another instance leads")
-
-    async def _pause(self, request: Request, error: KubeError, effort: _Effort) -> None:
-        """Wait before the next attempt; raises the error when there is no time for one."""
-        retry_after = error.retry_after if isinstance(error, ApiError) else None
-        delay = effort.backoff.delay(retry_after)
-        now = asyncio.get_running_loop().time()
-        if effort.deadline is not None and now + delay > effort.deadline:
-            raise error
-        self._client.observer.retried(request.verb, request.resource, str(error))
-        with contextlib.nullcontext() if effort.finishing else self._stoppable():
-            await self._pauses.sleep(delay)
-
-    @contextlib.contextmanager
-    def _stoppable(self) -> Iterator[None]:
-        """Let the task be cancelled by `stop` while it does what follows."""
-        task = asyncio.current_task()
-        if task is not None:
-            self._pausing.add(task)
-        try:
-            yield
-        finally:
-            if task is not None:
-                self._pausing.discard(task)
-
-    def _backoff(self) -> Backoff:
-        patience = self._patience
-        return Backoff(self._pauses, patience.first_pause_seconds, patience.longest_pause_seconds)
-
-
-def _perhaps_executed(error: KubeError) -> bool:
-    """Whether the server may have done what was asked."""
-    if isinstance(error, Unreachable):
-        return error.sent
-    return isinstance(error, ServerUnavailable)
-
-
-def _kind(error: KubeError) -> FailureKind:
-    match error:
-        case _Abandoned():
-            return FailureKind.ABANDONED
-        case NotFound() | _Replaced():
-            return FailureKind.GONE
-        case Conflict():
-            return FailureKind.CONFLICT
-        case Forbidden():
-            return FailureKind.FORBIDDEN
-        case ApiError() if not isinstance(error, TRANSIENT):
-            return FailureKind.REFUSED
-        case _:
-            return FailureKind.UNAVAILABLE

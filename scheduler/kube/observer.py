@@ -33,3 +33,6 @@ class Observer:
 
     def extender_failed(self, extender: str, verb: str, problem: str) -> None:
         """Hear that an extender gave no answer that can be used."""
+
+    def policy_told(self, name: str, verdict: str, detail: str) -> None:
+        """Hear that a policy was `accepted` (in that generation), `refused` (why), or is `gone`."""

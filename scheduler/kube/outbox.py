@@ -5,7 +5,7 @@ The writer puts effects in and takes jobs out; nothing here waits or talks to an
 | lane | effects |
 |---|---|
 | bind | Bind |
-| preempt | Evict, Nominate, ClearNomination |
+| preempt | Evict, Nominate, ClearNomination, Remember |
 | condition | SetCondition |
 | announce | Announce |
 | extend | Ask, and Bind where an extender binds |
@@ -33,6 +33,7 @@ from scheduler.model.effects import (
     Evict,
     Nominate,
     PodRef,
+    Remember,
     SetCondition,
 )
 
@@ -57,10 +58,14 @@ LANES: Final[dict[type[Effect], Lane]] = {
     Evict: Lane.PREEMPT,
     Nominate: Lane.PREEMPT,
     ClearNomination: Lane.PREEMPT,
+    Remember: Lane.PREEMPT,
     SetCondition: Lane.CONDITION,
     Announce: Lane.ANNOUNCE,
     Ask: Lane.EXTEND,
 }
+
+#: Stands for what is written down about all pods, so that it is written in order.
+LEDGER: Final = PodRef("", "", "ledger")
 
 #: What a binding makes pointless: the API server clears the nomination and sets the condition.
 MOOT_BY_BINDING: Final = (SetCondition, Nominate, ClearNomination)
@@ -253,5 +258,7 @@ def _pod(effect: Effect) -> PodRef:
             return effect.victim
         case Announce():
             return effect.regarding
+        case Remember():
+            return LEDGER
         case _:
             return effect.pod

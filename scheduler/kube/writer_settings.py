@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from scheduler.kube.extenders import Extenders
+from scheduler.kube.ledger import LedgerStore
 
 __all__ = ["Patience", "WriterSettings"]
 
@@ -32,3 +33,7 @@ class WriterSettings:
     patience: Patience = field(default_factory=Patience)
     #: Who is asked, and who may bind; `None` where no extender is configured.
     extenders: Extenders | None = None
+    #: Where the ledger is written down; `None` for nowhere.
+    ledger: LedgerStore | None = None
+    #: Have the API server evict all victims, so that no right to delete pods is needed.
+    evict_only: bool = False

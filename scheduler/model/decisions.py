@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from scheduler.model.effects import Effect, PodRef
+from scheduler.model.refusals import Refusal
 
 __all__ = [
     "Attempt",
@@ -79,6 +80,8 @@ class NodeTrace:
     rejection: str | None
     #: Weighted, normalised score by plugin; empty where nothing was scored.
     scores: dict[str, int]
+    #: Why pods must not be evicted from it for this one: what policies say, in full.
+    objections: tuple[str, ...] = ()
 
     @property
     def total(self) -> int:
@@ -107,5 +110,7 @@ class Attempt:
     preemption_tried: bool = False
     #: How long the attempt has waited for extenders, in seconds.
     waited: float = 0.0
+    #: What policies refused about preemption, or would have refused if they were enforced.
+    refusals: tuple[Refusal, ...] = ()
     #: What was found on each node; only of explained attempts.
     trace: tuple[NodeTrace, ...] = field(default=(), compare=False)

@@ -19,6 +19,7 @@ __all__ = [
     "Nominate",
     "PodRef",
     "Question",
+    "Remember",
     "ReserveVolume",
     "SelectNode",
     "SetCondition",
@@ -103,7 +104,7 @@ class SetCondition:
     message: str
     #: `metadata.generation` of the pod that was looked at.
     generation: int
-    #: Also clear `status.nominatedNodeName`, in the same request.
+    #: Also clear `status.nominatedNodeName`, and the plan, in the same request.
     clear_nomination: bool = False
 
 
@@ -116,11 +117,13 @@ class Nominate:
     #: Why the pod did not fit anywhere before.
     message: str
     generation: int
+    #: The plan that it is part of (`model/plan_record`); written in the same request.
+    plan: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class ClearNomination:
-    """Take the nomination of a pod back that lost its room to a more important one."""
+    """Take back the nomination of a pod that lost its room, and the plan that came with it."""
 
     pod: PodRef
 
@@ -136,6 +139,18 @@ class Evict:
     scheduler_name: str
     #: `metadata.generation` of the victim.
     generation: int
+    #: Ask the API server to evict it, which it refuses where a disruption budget is in the way.
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Remember:
+    """Write the ledger down, so that a restart or a fail-over forgets nothing."""
+
+    #: The whole ledger (`state/ledger`).
+    text: str = field(repr=False)
+    #: Tells it from earlier states.
+    revision: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,5 +216,13 @@ class Ask:
 
 
 Effect: TypeAlias = (
-    Bind | BindVolumes | SetCondition | Nominate | ClearNomination | Evict | Announce | Ask
+    Bind
+    | BindVolumes
+    | SetCondition
+    | Nominate
+    | ClearNomination
+    | Evict
+    | Remember
+    | Announce
+    | Ask
 )

@@ -19,6 +19,7 @@ from scheduler.model.objects import (
     PodDisruptionBudget,
     Workload,
 )
+from scheduler.model.policies import PreemptionPolicy
 from scheduler.model.storage import Storage
 
 __all__ = [
@@ -38,6 +39,9 @@ __all__ = [
     "NodeObserved",
     "PodGone",
     "PodObserved",
+    "PolicyGone",
+    "PolicyObserved",
+    "Recalled",
     "StorageGone",
     "StorageObserved",
     "WorkloadGone",
@@ -152,6 +156,27 @@ class DeviceClassGone:
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class PolicyObserved:
+    """A preemption policy is in force; one that was refused is never observed."""
+
+    policy: PreemptionPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyGone:
+    """A preemption policy is not in force any more."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """The ledger was read that an earlier leader has written down."""
+
+    text: str
+
+
 class FailureKind(StrEnum):
     """Why an effect did not happen, as far as the machine has to know."""
 
@@ -221,6 +246,9 @@ Event: TypeAlias = (
     | StorageGone
     | DeviceClassObserved
     | DeviceClassGone
+    | PolicyObserved
+    | PolicyGone
+    | Recalled
     | EffectDone
     | EffectFailed
     | Answered

@@ -231,6 +231,7 @@ class BudgetSpec(Value, frozen=True):
     """Which pods a budget protects."""
 
     selector: LabelSelector | None = None
+    unhealthy_pod_eviction_policy: str | None = None
 
 
 class BudgetStatus(Value, frozen=True):
@@ -238,6 +239,9 @@ class BudgetStatus(Value, frozen=True):
 
     disruptions_allowed: Int32 = 0
     disrupted_pods: dict[str, str] = {}
+    current_healthy: Int32 = 0
+    desired_healthy: Int32 = 0
+    observed_generation: Int64 = 0
 
 
 class PodDisruptionBudget(Value, frozen=True):

@@ -279,3 +279,4 @@ class PodSpec(Value, frozen=True):
     resource_claims: list[PodResourceClaim] = []
     host_network: bool = False
     host_users: bool | None = None
+    priority_class_name: str = ""

@@ -8,6 +8,7 @@ The API's form of it is the cluster-scoped `PreemptionPolicy` of group `preempti
 `scheduler.config.policies` reads it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -21,7 +22,9 @@ __all__ = [
     "BudgetScope",
     "DisruptionBudgets",
     "ForeignVictims",
+    "LastVictim",
     "PodSelection",
+    "PolicyFigures",
     "PolicyMode",
     "PreemptionLimit",
     "PreemptionPolicy",
@@ -122,3 +125,26 @@ class PreemptionPolicy:
     #: How long a preemptor must have waited, since it was first seen unschedulable.
     preemptor_delay: Seconds = 0.0
     foreign_victims: ForeignVictims = ForeignVictims.ALWAYS
+
+
+@dataclass(frozen=True, slots=True)
+class LastVictim:
+    """The last pod that was evicted under a policy."""
+
+    namespace: str
+    name: str
+    node: str
+    #: Namespace and name of the preemptor, joined by a slash.
+    preemptor: str
+    moment: Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFigures:
+    """What a policy in force has done, as its status tells."""
+
+    #: Victims that its budgets count, within the longest of their windows.
+    victims: int = 0
+    #: How many preemptions each rule refused, or would have, by the name of its field.
+    refusals: Mapping[str, int] = field(default_factory=dict)
+    last_victim: LastVictim | None = None

@@ -3,7 +3,7 @@
 Before it comes the machine with its decisions and the writer with its outcomes, after it `logs`.
 A pod that was placed is told of when the API server has bound it, all others when the attempt
 ends, so no attempt has two lines; at the highest verbosity each time that it waits for extenders
-is told, too.
+is told, too. What preemption policies that only audit would have refused is told beside it.
 """
 
 from typing import Final, assert_never
@@ -19,8 +19,9 @@ from scheduler.model.decisions import (
     Unschedulable,
     Waiting,
 )
-from scheduler.model.effects import Announce, Bind, Evict, PodRef
+from scheduler.model.effects import Announce, Bind, Evict, Remember
 from scheduler.model.events import EffectDone, EffectFailed, Failure, FailureKind
+from scheduler.model.policies import PolicyMode
 from scheduler.model.times import Seconds
 from scheduler.observe import escape
 from scheduler.observe.logs import ATTEMPTS, DETAILS
@@ -61,6 +62,7 @@ class AttemptLog:
                     )
             case Preempting():
                 self._preempting(attempt, decision)
+                self._audited(attempt)
             case Failed():
                 self._log.error(
                     "attempt_failed",
@@ -70,6 +72,18 @@ class AttemptLog:
                 )
             case _:
                 assert_never(decision)
+
+    def _audited(self, attempt: Attempt) -> None:
+        """Tell what policies that only audit would have refused."""
+        for each in attempt.refusals:
+            if each.mode is PolicyMode.AUDIT:
+                self._log.info(
+                    "preemption_audited",
+                    pod=attempt.pod.key,
+                    policy=each.policy,
+                    rule=each.rule.value,
+                    message=escape.shortened(str(each), MESSAGE_LIMIT),
+                )
 
     def bound(self, attempt: Attempt, node: str, seconds: Seconds) -> None:
         """Tell of a pod that was bound, `seconds` after it was taken out of the queue."""
@@ -110,7 +124,7 @@ class AttemptLog:
                 preemptor=effect.preemptor.key,
             )
         elif self._details:
-            self._log.debug("effect_done", effect=type(effect).__name__, pod=_pod(outcome).key)
+            self._log.debug("effect_done", effect=type(effect).__name__, pod=_pod(outcome))
 
     def _preempting(self, attempt: Attempt, decision: Preempting) -> None:
         victims = decision.victims
@@ -133,18 +147,21 @@ class AttemptLog:
         tell(
             "effect_failed",
             effect=type(effect).__name__,
-            pod=_pod(outcome).key,
+            pod=_pod(outcome),
             cause=failure.kind.value,
             message=escape.shortened(failure.message, MESSAGE_LIMIT),
         )
 
 
-def _pod(outcome: EffectDone | EffectFailed) -> PodRef:
+def _pod(outcome: EffectDone | EffectFailed) -> str:
+    """Return the key of the pod that an effect is about; empty for one that is about all."""
     effect = outcome.effect
     match effect:
         case Evict():
-            return effect.victim
+            return effect.victim.key
         case Announce():
-            return effect.regarding
+            return effect.regarding.key
+        case Remember():
+            return ""
         case _:
-            return effect.pod
+            return effect.pod.key

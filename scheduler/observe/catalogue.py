@@ -168,6 +168,42 @@ CATALOGUE: Final[tuple[Row, ...]] = (
         "Victims that were asked to leave and are still there.",
     ),
     Row(
+        "scheduler_preemption_policy_refusals_total", _COUNTER, _ALPHA, _OURS,
+        "Attempts in which a rule of a PreemptionPolicy refused preemption, on some node or "
+        "altogether.",
+        ("policy", "rule", "mode"),
+        note="`rule`: the field of the policy. `mode`: `Enforce`, or `Audit` for what would have "
+        "been refused about a preemption that happened. Of the first 100 policies; others count "
+        "as `<other>`.",
+    ),
+    Row(
+        "scheduler_preemption_policy_victims_total", _COUNTER, _ALPHA, _OURS,
+        "Victims that were evicted under a PreemptionPolicy, which selects them and the preemptor.",
+        ("policy", "mode"),
+        note="With several policies a victim counts for each.",
+    ),
+    Row(
+        "scheduler_preemption_victims_wasted_total", _COUNTER, _ALPHA, _OURS,
+        "Victims whose preemptor did not get the room that they left, by reason.",
+        ("reason",),
+        note="`reason`: `room_lost` (others took it), `placed_elsewhere`, `preemptor_gone`, "
+        "`node_gone`, `victim_hangs` (in termination, beyond its grace period), `plan_failed` "
+        "(another victim could not be evicted). Counted when that is certain. Room that a more "
+        "important pod of this scheduler has taken over is not wasted.",
+    ),
+    Row(
+        "scheduler_preemption_fruitless_total", _COUNTER, _ALPHA, _OURS,
+        "Preemptions that came to nothing and are remembered, by reason.",
+        ("reason",),
+        note="`reason`: `room_lost`, `placed_elsewhere`. From the second one for the same owners "
+        "and node on there are pauses.",
+    ),
+    Row(
+        "scheduler_preemption_loops_total", _COUNTER, _ALPHA, _OURS,
+        "How often preemption was stopped between two owners because the room was lost each time.",
+        note="Each has an Event `PreemptionLoop` at the preemptor.",
+    ),
+    Row(
         "scheduler_nominations", _GAUGE, _ALPHA, _OURS,
         "Pods that hold room on a node they are nominated to.",
     ),
@@ -176,9 +212,9 @@ CATALOGUE: Final[tuple[Row, ...]] = (
         "scheduler_effects_total", _COUNTER, _ALPHA, _OURS,
         "Effects by how they ended; every effect ends exactly once.",
         ("effect", "outcome"),
-        note="`effect`: `Bind`, `Nominate`, `Evict`, `SetCondition`, `ClearNomination`, "
-        "`Announce`. `outcome`: `done`, or why not: `gone`, `conflict`, `forbidden`, `refused`, "
-        "`unavailable`, `abandoned`.",
+        note="`effect`: `Bind`, `Nominate`, `Remember`, `Evict`, `SetCondition`, "
+        "`ClearNomination`, `Announce`. `outcome`: `done`, or why not: `gone`, `conflict`, "
+        "`forbidden`, `refused`, `unavailable`, `abandoned`.",
     ),
     Row(
         "scheduler_effect_queue_length", _GAUGE, _ALPHA, _OURS,

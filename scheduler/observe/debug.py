@@ -128,7 +128,7 @@ class Debug:
             await asyncio.sleep(_REST_SECONDS)
             told = self._waiting(queued)
             if queued.phase in _JUDGED:
-                outcome, problem = self._machine.explain(queued)
+                outcome, problem = self._machine.explain(queued, self._now())
                 told |= self._found(outcome, problem)
             yield msgspec.json.encode(told)
 
@@ -171,6 +171,7 @@ class Debug:
                     "filter": each.rejection,
                     "scores": each.scores,
                     "total": each.total,
+                    **({"objections": each.objections} if each.objections else {}),
                 }
                 for each in outcome.trace
             ],

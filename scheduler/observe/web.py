@@ -16,7 +16,6 @@ import logging
 import socket
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import msgspec
@@ -25,17 +24,16 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from scheduler.model.times import Seconds
 from scheduler.observe.access import Authorize, Caller, Judgement, Verdict, nobody, unavailable
-from scheduler.observe.health import Check, Health, Report
+from scheduler.observe.health import Health, Report
+from scheduler.observe.pages import Listen, Page, Pages
 from scheduler.observe.tls import CertificateFiles, self_signed_context
 
-__all__ = ["Listen", "Page", "Pages", "Web"]
+__all__ = ["Web"]
 
 _LOG: Final = logging.getLogger(__name__)
 
 #: More connections than probes and a few Prometheus servers ever need.
 _CONNECTIONS: Final = 100
-
-_HEALTH: Final = ("/healthz", "/livez", "/readyz")
 
 #: The words for verdicts in a Status.
 _REASONS: Final[Mapping[Verdict, str]] = {
@@ -43,50 +41,6 @@ _REASONS: Final[Mapping[Verdict, str]] = {
     Verdict.FORBIDDEN: "Forbidden",
     Verdict.UNAVAILABLE: "ServiceUnavailable",
 }
-
-#: Returns a page for the query of the request and the variable parts of its path: text as it is,
-#: anything else as JSON, where an asynchronous generator yields the JSON in parts. A `LookupError`
-#: becomes a 404 and a `ValueError` a 400, with its message.
-Page: TypeAlias = Callable[[Mapping[str, str]], object]
-
-
-@dataclass(frozen=True, slots=True)
-class Pages:
-    """What is served."""
-
-    #: Returns all metrics and their content type, for an `Accept` header.
-    metrics: Callable[[str], tuple[bytes, str]]
-    #: Returns the configuration in force, as something that JSON knows.
-    configz: Callable[[], object]
-    #: Returns what runs, for people.
-    statusz: Callable[[], str]
-    healthz: Mapping[str, Check] = field(default_factory=dict)
-    livez: Mapping[str, Check] = field(default_factory=dict)
-    readyz: Mapping[str, Check] = field(default_factory=dict)
-    #: By path, as `/debug/queue` or `/debug/pods/{namespace}/{name}`.
-    debug: Mapping[str, Page] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Listen:
-    """Where, and how, is served."""
-
-    address: str = "0.0.0.0"
-    #: 0 switches serving off.
-    port: int = 10259
-    #: Both empty: a self-signed certificate.
-    cert_file: str = ""
-    key_file: str = ""
-    #: Serve HTTP without TLS; for local use.
-    plain: bool = False
-    #: In which time a connection has to ask for something, at first and again.
-    idle_seconds: float = 30.0
-    #: In which time a reviewer has to answer; without an answer nobody is let in.
-    review_seconds: float = 10.0
-    #: In which time an answer has to be taken, the review included.
-    answer_seconds: float = 60.0
-    #: How often the certificate files are looked at.
-    refresh_seconds: float = 60.0
 
 
 class Web:
@@ -107,11 +61,6 @@ class Web:
         if self._listener is None or not self._listener.sockets:
             return 0
         return int(self._listener.sockets[0].getsockname()[1])
-
-    @property
-    def paths(self) -> list[str]:
-        """The pages that are served."""
-        return [*_HEALTH, "/metrics", "/configz", "/statusz", *self._pages.debug]
 
     @property
     def connections(self) -> int:

@@ -9,6 +9,7 @@ from scheduler.config.args import (
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
     PodTopologySpreadArgs,
+    PreemptiveSchedulerArgs,
     VolumeBindingArgs,
 )
 from scheduler.config.settings import ProfileSettings, Settings
@@ -145,6 +146,7 @@ def profile(settings: ProfileSettings) -> Profile:
     scores = [(made[name], weight) for name, weight in settings.score if name in made]
     cures = _made(made, settings.post_filter)
     gates = _made(made, settings.pre_enqueue)
+    ours = settings.arguments(PreemptiveSchedulerArgs)
     return Profile(
         scheduler_name=settings.scheduler_name,
         gatekeepers=tuple(each for each in gates if isinstance(each, Gatekeeper)),
@@ -158,6 +160,7 @@ def profile(settings: ProfileSettings) -> Profile:
             if isinstance(each, PostFilter | DefaultPreemption)
         ),
         wakes=registrations(list(made.values())),
+        prefers_movable=ours.prefer_victims_that_fit_elsewhere,
     )
 
 

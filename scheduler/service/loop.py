@@ -91,6 +91,8 @@ class Loop:
             while True:
                 self._news.clear()
                 self._machine.flush(self._clock.now())
+                for effect in self._machine.due():
+                    self._submit(effect)
                 while self._going and self._machine.ready():
                     self._slice()
                     await asyncio.sleep(0)

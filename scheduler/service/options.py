@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from scheduler.config.settings import Settings
 from scheduler.observe.logs import DEFAULT_VERBOSITY, Format
+from scheduler.observe.pages import Listen
 
 __all__ = ["Options"]
 
@@ -30,5 +31,17 @@ class Options:
     denied_cache_seconds: float = 10.0
     #: How often all that is known is compared with the API server; 0 switches it off.
     compare_seconds: float = 900.0
+    #: Have the API server evict all victims, so that no right to delete pods is needed.
+    evict_only: bool = False
     #: File to which everything is captured for a replay; empty for none.
     capture: str = ""
+
+    @property
+    def listen(self) -> Listen:
+        """Where and how pages are served."""
+        return Listen(
+            address=self.bind_address,
+            port=self.secure_port,
+            cert_file=self.tls_cert_file,
+            key_file=self.tls_private_key_file,
+        )

@@ -1,6 +1,7 @@
 """The live scheduler: wiring, start, and graceful shutdown.
 
-Start: serve health pages, sync all caches, become leader, then decide. Stop, on SIGTERM or SIGINT:
+Start: begin to list, serve health pages, sync all caches, become leader, then decide. Until the
+first requests are begun only what they need is imported. Stop, on SIGTERM or SIGINT:
 take no further pod, let requests under way end, give the lease back, exit 0. A lost lease ends the
 process at once with exit code 1: whoever leads now must not be disturbed.
 """
@@ -8,13 +9,14 @@ process at once with exit code 1: whoever leads now must not be disturbed.
 import asyncio
 import contextlib
 import gc
+import importlib
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import uvloop
@@ -27,27 +29,35 @@ from scheduler.kube.client import Client
 from scheduler.kube.comparer import METADATA_ONLY, Comparer, ComparerSettings
 from scheduler.kube.errors import ConnectionSettingsError
 from scheduler.kube.extenders import Extenders
-from scheduler.kube.informer import Informer
+from scheduler.kube.informer import Health, Informer
 from scheduler.kube.lease import Lease, LeaseSettings, unique_identity
+from scheduler.kube.ledger import LedgerStore
 from scheduler.kube.limiter import Limiter
 from scheduler.kube.pauses import Pauses
+from scheduler.kube.policies import Policies, PolicySettings
 from scheduler.kube.resources import RESOURCES
 from scheduler.kube.transport import HttpTransport
 from scheduler.kube.whole import WholeNodes, WholePods
 from scheduler.kube.writer import Writer, WriterSettings
-from scheduler.model.events import Event
+from scheduler.model.events import Event, Recalled
+from scheduler.observe.access import Authorize
 from scheduler.observe.capture import Capture
 from scheduler.observe.debug import Debug
 from scheduler.observe.logs import Logs
 from scheduler.observe.metrics import Metrics
-from scheduler.observe.web import Listen, Pages, Web
+from scheduler.observe.pages import Pages
 from scheduler.plugins import registry
 from scheduler.service import access, pages
 from scheduler.service.clock import Clock
+from scheduler.service.figures import figures
 from scheduler.service.loop import Loop
+from scheduler.service.memory import Memory
 from scheduler.service.options import Options
 from scheduler.service.telemetry import ApiTelemetry, Telemetry, provide, provide_leadership
 from scheduler.state.backoff import Backoff
+
+if TYPE_CHECKING:
+    from scheduler.observe.web import Web
 
 __all__ = ["serve"]
 
@@ -83,7 +93,7 @@ async def _serve(options: Options) -> int:
             HttpTransport(where, USER_AGENT, METADATA_ONLY) as metadata,
         ):
             with _capture(options) as capture:
-                parts = _Surroundings(clock, logs, transport, metadata, where.server, capture)
+                parts = _Surroundings(clock, logs, transport, metadata, where, capture)
                 return await _Scheduler(options, parts).run()
     except (OSError, ConnectionSettingsError) as error:
         logs.logger.error("cannot_start", problem=str(error))  # noqa: TRY400 - no defect
@@ -115,7 +125,7 @@ class _Surroundings:
     transport: HttpTransport
     #: For the comparer: it must not stand in the way of anything else.
     metadata: HttpTransport
-    server: str
+    where: connection.Connection
     capture: Capture | None
 
 
@@ -136,19 +146,26 @@ class _Scheduler:
             Backoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds),
         )
         pauses = Pauses(jitter=np.random.default_rng().random)
-        heard = ApiTelemetry(self._metrics, logs, around.server)
+        heard = ApiTelemetry(self._metrics, logs, around.where.server)
         client = Client(around.transport, heard, _limiter(options))
         # The lease must not stand in line behind bindings: its requests are never limited.
         self._lease = _lease(options, Client(around.transport, heard), clock.wall, pauses)
         nodes = WholeNodes()
         self._extenders = Extenders(settings.extenders, WholePods(client), nodes, heard)
+        ledger = LedgerStore(*_ledger_place(options), self._recalled)
+        self._memory = Memory(ledger, Client(around.transport, heard), pauses, self._log)
         self._writer = Writer(
             client,
             self._outcome,
             self._may_write,
             clock.wall,
             pauses,
-            WriterSettings(host=os.uname().nodename, extenders=self._extenders),
+            WriterSettings(
+                host=os.uname().nodename,
+                extenders=self._extenders,
+                ledger=ledger,
+                evict_only=options.evict_only,
+            ),
         )
         self._loop = Loop(
             self._machine,
@@ -160,6 +177,18 @@ class _Scheduler:
         self._informers: list[Informer[Any]] = [
             Informer(resource, client, self._loop.observe, pauses) for resource in RESOURCES
         ]
+        self._policies = Policies(
+            Client(around.transport, heard),
+            self._loop.observe,
+            pauses,
+            PolicySettings(
+                where=around.where,
+                user_agent=USER_AGENT,
+                may_write=self._may_write,
+                figures=lambda: figures(self._machine, clock.now()),
+                wall=clock.wall,
+            ),
+        )
         self._comparer = Comparer(
             tuple(self._informers),
             Client(around.metadata, heard),
@@ -172,7 +201,8 @@ class _Scheduler:
         if any(map(whole_nodes, settings.extenders)):
             self._informers.append(Informer(nodes.resource, client, nodes.take, pauses))
         # Reviews are not limited either: who asks for metrics has seconds, not minutes.
-        self._web = Web(self._pages(), access.gate(options, Client(around.transport, heard)))
+        self._gate = access.gate(options, Client(around.transport, heard))
+        self._pages = self._all_pages()
         provide(self._metrics, self._machine, self._informers, self._writer, logs)
         provide_leadership(self._metrics, self._lease, settings.leader_election.resource_name)
 
@@ -181,19 +211,22 @@ class _Scheduler:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopping.set)
-        try:
-            await self._web.start(_listen(self._options), self._clock.wall())
-        except OSError as error:
-            self._log.error("cannot_serve", problem=str(error))
-            return UNUSABLE
         async with contextlib.AsyncExitStack() as stack:
-            stack.push_async_callback(self._web.close)
             await stack.enter_async_context(self._extenders)
             tasks = [asyncio.create_task(informer.run()) for informer in self._informers]
+            tasks.append(asyncio.create_task(self._policies.run()))
             tasks.append(asyncio.create_task(self._loop.run()))
             if self._options.compare_seconds > 0:
                 tasks.append(asyncio.create_task(self._comparer.run()))
             stack.push_async_callback(_cancel, tasks)
+            web = await _web(self._pages, self._gate)
+            stack.push_async_callback(web.close)
+            try:
+                await web.start(self._options.listen, self._clock.wall())
+            except OSError as error:
+                self._log.error("cannot_serve", problem=str(error))
+                return UNUSABLE
+            self._log.info("serving", port=web.port)
             leading = asyncio.create_task(self._lead())
             stack.push_async_callback(_cancel, [leading])
             return await self._until_stopped(tasks, leading)
@@ -228,19 +261,34 @@ class _Scheduler:
         """Decide as long as we lead; return when the lease is lost."""
         for informer in self._informers:
             await informer.synced.wait()
+        await self._policies.synced.wait()
         self._log.info("caches_synced", **vars_of(self._machine))
         # What was listed stays: each full collection would look through it again, which takes some
         # 70 ms with 5,000 nodes and 15,000 pods.
         gc.collect()
         gc.freeze()
         if self._lease is None:
-            self._loop.go()
-            await asyncio.Event().wait()
+            await self._decide(asyncio.create_task(asyncio.Event().wait()))
             return
         await self._lease.acquire()
         self._log.info("became_leader", lease=self._options.settings.leader_election.resource_name)
-        self._loop.go()
-        await self._lease.hold()
+        await self._decide(asyncio.create_task(self._lease.hold()))
+
+    async def _decide(self, holding: asyncio.Task[Any]) -> None:
+        """Read what earlier leaders have written down, then decide as long as we lead."""
+        recalling = asyncio.create_task(self._memory.recall())
+        try:
+            ended, _ = await asyncio.wait({recalling, holding}, return_when=asyncio.FIRST_COMPLETED)
+            if recalling in ended:
+                self._recalled(recalling.result())
+                self._loop.go()
+                await holding
+        finally:
+            await _cancel([recalling, holding])
+
+    def _recalled(self, text: str) -> None:
+        if text:
+            self._loop.observe((Recalled(text),))
 
     def _outcome(self, event: Event) -> None:
         self._loop.outcome(event)
@@ -248,12 +296,12 @@ class _Scheduler:
     def _may_write(self) -> bool:
         return self._lease is None or self._lease.is_leader
 
-    def _pages(self) -> Pages:
+    def _all_pages(self) -> Pages:
         return Pages(
             metrics=self._metrics.exposition,
             configz=lambda: pages.configz(self._options.settings),
             statusz=lambda: pages.statusz(
-                self._machine, self._lease, self._started, self._clock.now(), self._web.paths
+                self._machine, self._lease, self._started, self._clock.now(), self._pages.paths
             ),
             debug=Debug(self._machine, self._clock.now).pages(),
             healthz={"ping": _fine},
@@ -266,24 +314,35 @@ class _Scheduler:
             },
         )
 
+    def _health(self) -> list[Health]:
+        return [*(informer.health() for informer in self._informers), self._policies.health()]
+
     def _unsynced(self) -> str | None:
         waiting = [
             f"{health.resource}{f' ({health.problem})' if health.problem else ''}"
-            for health in (informer.health() for informer in self._informers)
+            for health in self._health()
             if not health.synced
         ]
         return f"not synced: {', '.join(waiting)}" if waiting else None
 
     def _api_problem(self) -> str | None:
-        problems = [
-            health.problem
-            for health in (informer.health() for informer in self._informers)
-            if health.synced and health.problem
-        ]
+        problems = [health.problem for health in self._health() if health.synced and health.problem]
         return "; ".join(problems) or None
 
     def _shutdown(self) -> str | None:
         return "shutting down" if self._stopping.is_set() else None
+
+
+async def _web(pages: Pages, authorize: Authorize) -> "Web":
+    """Return what serves; it takes longer to import than all the rest.
+
+    First every task begins its first request, then a thread imports while those are answered.
+    """
+    await asyncio.sleep(0)
+    await asyncio.to_thread(importlib.import_module, "scheduler.observe.web")
+    from scheduler.observe.web import Web  # noqa: PLC0415 - it is there by now
+
+    return Web(pages, authorize)
 
 
 def _fine() -> str | None:
@@ -296,7 +355,7 @@ def vars_of(machine: Machine) -> dict[str, int]:
     return {"nodes": numbers.nodes, "pods": numbers.pods, "pending": sum(numbers.queue.values())}
 
 
-async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
+async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -324,18 +383,15 @@ def _lease(
     return Lease(client, settings, wall, pauses)
 
 
+def _ledger_place(options: Options) -> tuple[str, str]:
+    """Return namespace and name of the ConfigMap beside the lease."""
+    election = options.settings.leader_election
+    return election.resource_namespace or _own_namespace(), f"{election.resource_name}-ledger"
+
+
 def _own_namespace() -> str:
     """Return the namespace that this process runs in, `kube-system` outside of a cluster."""
     try:
         return (connection.SERVICE_ACCOUNT / "namespace").read_text(encoding="utf-8").strip()
     except OSError:
         return "kube-system"
-
-
-def _listen(options: Options) -> Listen:
-    return Listen(
-        address=options.bind_address,
-        port=options.secure_port,
-        cert_file=options.tls_cert_file,
-        key_file=options.tls_private_key_file,
-    )

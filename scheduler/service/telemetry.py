@@ -125,6 +125,12 @@ class ApiTelemetry(Observer):
         """Log that an extender gave no answer that can be used."""
         self._log.warning("extender_failed", extender=extender, verb=verb, problem=problem)
 
+    def policy_told(self, name: str, verdict: str, detail: str) -> None:
+        """Log what became of a policy."""
+        log = self._log.warning if verdict == "refused" else self._log.info
+        said = {"problem" if verdict == "refused" else "generation": detail} if detail else {}
+        log(f"policy_{verdict}", policy=name, **said)
+
 
 def provide(
     metrics: Metrics,
@@ -141,6 +147,13 @@ def provide(
     metrics.provide("scheduler_cache_size", lambda: _cache_size(machine))
     metrics.provide("scheduler_nominations", lambda: {(): len(machine.cluster.nominations)})
     metrics.provide("scheduler_preemption_victims_leaving", lambda: {(): machine.cluster.leaving})
+    policing = machine.policing
+    metrics.provide("scheduler_preemption_policy_refusals_total", lambda: policing.refused)
+    metrics.provide("scheduler_preemption_policy_victims_total", lambda: policing.victims)
+    settling = machine.settling
+    metrics.provide("scheduler_preemption_victims_wasted_total", lambda: settling.wasted)
+    metrics.provide("scheduler_preemption_fruitless_total", lambda: settling.fruitless)
+    metrics.provide("scheduler_preemption_loops_total", lambda: {(): settling.stopped})
     metrics.provide("scheduler_effect_queue_length", writer.waiting)
     metrics.provide("scheduler_log_lines_lost_total", lambda: {(): logs.lost})
     metrics.provide(

@@ -1,7 +1,7 @@
 """Kubernetes objects from files: YAML or JSON, several documents, lists.
 
 Objects stand as an API server returns them: defaulted and admitted. Kinds that no rule reads are
-skipped.
+skipped. Preemption policies count as accepted; one that would be refused is an error.
 """
 
 import sys
@@ -14,6 +14,8 @@ from typing import Any, Final, TypeVar, get_args
 import msgspec
 import yaml
 
+from scheduler.config import policies
+from scheduler.config.policies import PolicyError
 from scheduler.model import quantity, resources
 from scheduler.model.objects import (
     DeviceClass,
@@ -27,6 +29,7 @@ from scheduler.model.objects import (
     StatefulSet,
     Workload,
 )
+from scheduler.model.policies import PreemptionPolicy
 from scheduler.model.quantity import QuantityError
 from scheduler.model.storage import (
     CSIDriver,
@@ -99,6 +102,7 @@ class Manifests:
     workloads: list[Workload] = field(default_factory=list)
     storage: list[Storage] = field(default_factory=list)
     device_classes: list[DeviceClass] = field(default_factory=list)
+    policies: list[PreemptionPolicy] = field(default_factory=list)
     #: Only where it is wanted.
     whole: Whole | None = None
 
@@ -181,6 +185,9 @@ def _flattened(document: Any, where: str) -> Iterator[tuple[str, dict[str, Any]]
 
 
 def _add(found: Manifests, document: dict[str, Any], where: str) -> None:
+    if (document.get("apiVersion"), document["kind"]) == (policies.API_VERSION, policies.KIND):
+        found.policies.append(_policy(document, where))
+        return
     kind = _KINDS.get((document.get("apiVersion", "v1"), document["kind"]))
     if kind is None:
         return
@@ -193,6 +200,21 @@ def _add(found: Manifests, document: dict[str, Any], where: str) -> None:
     _keep(found, item)
     if found.whole is not None:
         _keep_whole(found.whole, found, item, document)
+
+
+def _policy(document: dict[str, Any], where: str) -> PreemptionPolicy:
+    """Return a policy.
+
+    Raises:
+        ManifestError: It has no name, or would be refused; all problems are in the message.
+    """
+    try:
+        policy = policies.read(_without_nulls(document))
+    except PolicyError as error:
+        raise ManifestError(f"{where}: {policies.KIND}: {error}") from error
+    if not policy.name:
+        raise ManifestError(f"{where}: {policies.KIND}: metadata.name is missing")
+    return policy
 
 
 def _keep_whole(whole: Whole, found: Manifests, item: Any, document: dict[str, Any]) -> None:

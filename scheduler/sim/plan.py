@@ -40,6 +40,7 @@ from scheduler.model.events import (
     NodeObserved,
     PodGone,
     PodObserved,
+    PolicyObserved,
     StorageObserved,
     WorkloadObserved,
 )
@@ -71,6 +72,8 @@ class Options:
     explain: bool = False
     #: How extenders are asked; `None` where none is configured.
     ask: Answering | None = None
+    #: The time at which the imagined cluster stands; preemption policies look at it.
+    now: Seconds = 0.0
 
 
 class Planner:
@@ -87,7 +90,7 @@ class Planner:
         self._pods: dict[str, Pod] = {}
         #: The last attempt of each pod, by uid.
         self._last: dict[str, Attempt] = {}
-        self._now: Seconds = 0.0
+        self._now: Seconds = options.now
         #: The pods that are decided for, in file order.
         self.pending: list[PodRef] = []
         for event in self._first_events(manifests):
@@ -141,6 +144,7 @@ class Planner:
 
     def _first_events(self, manifests: Manifests) -> Iterator[Event]:
         yield from (NamespaceObserved(each) for each in manifests.namespaces)
+        yield from (PolicyObserved(each) for each in manifests.policies)
         yield from (NodeObserved(each) for each in manifests.nodes)
         yield from (BudgetObserved(each) for each in manifests.budgets)
         yield from (WorkloadObserved(each) for each in manifests.workloads)

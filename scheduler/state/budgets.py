@@ -3,7 +3,7 @@
 Source: kube-scheduler v1.36.3 defaultpreemption.filterPodsWithPDBViolation.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from scheduler.model.objects import Pod, PodDisruptionBudget
@@ -64,6 +64,25 @@ class Budgets:
             if selector is not None and selector.matches(labels):
                 found.append(key)
         return self.sets.code(tuple(sorted(found)))
+
+    def protecting(self, pod: Pod) -> tuple[str, ...]:
+        """Return the budgets that the API server asks before it evicts a pod, in name order.
+
+        Differs from `code`: here an empty selector selects every pod, one without labels too.
+
+        Source: kubernetes v1.36.3 pkg/registry/core/pod/storage/eviction.go
+        getPodDisruptionBudgets.
+        """
+        known = self._budgets.get(pod.metadata.namespace, {})
+        labels = pod.metadata.labels
+        return tuple(sorted(key for key, each in known.items() if self._asks(key, each, labels)))
+
+    def _asks(self, key: str, budget: PodDisruptionBudget, labels: Mapping[str, str]) -> bool:
+        selector = self._selectors[key]
+        if selector is not None:
+            return selector.matches(labels)
+        wanted = budget.spec.selector
+        return wanted is not None and not wanted.match_labels and not wanted.match_expressions
 
     def allowed(self, key: str) -> int:
         """Return how many more disruptions a budget allows."""

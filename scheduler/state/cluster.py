@@ -20,6 +20,7 @@ from scheduler.state.device_classes import DeviceClasses
 from scheduler.state.nodes import Hypothesis, Nodes
 from scheduler.state.nominations import Claim, Nominations
 from scheduler.state.pods import NOWHERE, PodTable
+from scheduler.state.policies import Policies
 from scheduler.state.shapes import ResourceAxis, Shapes
 from scheduler.state.volumes import Volumes
 from scheduler.state.workloads import Workloads
@@ -37,6 +38,7 @@ class Cluster:
         self.pods: Final = PodTable(self.shapes)
         self.nominations: Final = Nominations(self.columns)
         self.budgets: Final = Budgets()
+        self.policies: Final = Policies()
         self.namespaces: Final[dict[str, dict[str, str]]] = {}
         #: Grows whenever a namespace comes, goes or gets other labels.
         self.namespaces_version = 0
@@ -45,6 +47,9 @@ class Cluster:
         self.device_classes: Final = DeviceClasses()
         self._assumed: set[str] = set()
         self._leaving: set[str] = set()
+        self._overdue: set[str] = set()
+        #: Grows whenever a pod begins or ends to be overdue.
+        self.overdue_version = 0
 
     @property
     def assumed(self) -> int:
@@ -95,10 +100,10 @@ class Cluster:
         if before is not None and self._unmoved(pod, node, shape):
             self._assumed.discard(pod.uid)
             return before
-        leaving = pod.uid in self._leaving
+        leaving, overdue = self._leaving & {pod.uid}, self._overdue & {pod.uid}
         self.remove(pod.uid)
-        if leaving:
-            self._leaving.add(pod.uid)
+        self._leaving |= leaving
+        self._overdue |= overdue
         row = self.columns.ensure(node)
         slot = self.pods.add(pod, row, shape)
         self.volumes.enter(slot, pod, node)
@@ -137,6 +142,9 @@ class Cluster:
         """Count a pod out, and drop its claim; return its last state if it was on a node."""
         self._assumed.discard(uid)
         self._leaving.discard(uid)
+        if uid in self._overdue:
+            self._overdue.discard(uid)
+            self.overdue_version += 1
         self.nominations.remove(uid)
         slot = self.pods.slot(uid)
         if slot is None:
@@ -174,6 +182,16 @@ class Cluster:
     def note_staying(self, uid: str) -> None:
         """Note that a pod which was asked to leave stays."""
         self._leaving.discard(uid)
+
+    def note_overdue(self, uid: str) -> None:
+        """Note that a pod hangs: it should have been gone by now."""
+        self._overdue.add(uid)
+        self.overdue_version += 1
+
+    @property
+    def overdue(self) -> Set[str]:
+        """The uids of pods that should have been gone by now."""
+        return self._overdue
 
     def asked_to_leave(self) -> frozenset[str]:
         """Return the uids of pods that we asked to leave and that are still there."""

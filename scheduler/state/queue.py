@@ -276,6 +276,8 @@ class SchedulingQueue:
         if rejectors:
             queued.failures += 1
             queued.errors = 0
+            if queued.unschedulable_since is None:
+                queued.unschedulable_since = now
         else:
             queued.errors += 1
         queued.timestamp = now

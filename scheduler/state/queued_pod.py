@@ -31,6 +31,7 @@ class QueuedPod:
         "story",
         "timestamp",
         "told",
+        "unschedulable_since",
         "version",
         "woken",
         "woken_by",
@@ -54,6 +55,8 @@ class QueuedPod:
         self.expiry: Seconds = 0.0
         #: Plugins whose verdict the last attempt failed on; empty after an error.
         self.rejectors: frozenset[str] = frozenset()
+        #: When an attempt first found that it fits nowhere; `None` while none has.
+        self.unschedulable_since: Seconds | None = None
         #: Reason and message of the condition that its status carries, or soon will.
         self.told: tuple[str, str] | None = _told(pod)
         #: Whether something happened that could help while its preemption was carried out, or

@@ -134,6 +134,19 @@ VALUES: Final[Mapping[str, Values]] = {
             {"name": "patient", "value": -5, "preemptionPolicy": "Never"},
         ],
     },
+    "bounded": {
+        "preemptionPolicies": [
+            {
+                "name": "careful",
+                "spec": {
+                    "preemptors": {"maxPriority": 1000},
+                    "budgets": [{"maxVictims": 5, "window": "1h", "scope": "Namespace"}],
+                    "podDisruptionBudgets": "Strict",
+                },
+            },
+            {"name": "watched", "spec": {"mode": "Audit", "maxVictimsPerPreemption": 1}},
+        ],
+    },
     "profiles and extenders": {
         "config": {
             "percentageOfNodesToScore": 50,

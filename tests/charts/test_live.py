@@ -26,8 +26,27 @@ pytestmark = [pytest.mark.chart, pytest.mark.cluster]
 QUERY = {"dryRun": "All", "fieldManager": "chart", "fieldValidation": "Strict", "force": "true"}
 #: Kinds of the Prometheus operator, which no API server knows by itself.
 FOREIGN = ("ServiceMonitor", "PodMonitor", "PrometheusRule")
+#: Of policies.
+DEFINITION = (
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
+    "preemptionpolicies.preemptive-scheduler.io"
+)
 #: Where one test installs the chart; no other object has the name.
 RELEASE = "chart-live"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def definition(control_plane: ControlPlane) -> Iterator[None]:
+    """The definition of policies, which templates may use; tests elsewhere have none."""
+    control_plane.api.apply(CHART / "crds")
+    yield
+    undefine(control_plane)
+
+
+def undefine(cluster: ControlPlane) -> None:
+    """Remove the definition of policies, and with it all policies."""
+    cluster.api.delete(DEFINITION)
+    cluster.api.wait_for(DEFINITION, lambda found: found is None)
 
 
 @pytest.fixture
@@ -125,19 +144,22 @@ def test_what_is_installed_has_the_rights_to_schedule(control_plane: ControlPlan
     control_plane.api.delete(f"/api/v1/nodes/{node}")
 
 
-def test_uninstalling_leaves_nothing_behind(
+def test_uninstalling_leaves_nothing_behind_but_the_definition_of_policies(
     helm: Helm, control_plane: ControlPlane, paths: ResourcePaths, namespace: str
 ):
-    values = {"fullnameOverride": RELEASE}
+    values = {**VALUES["bounded"], "fullnameOverride": RELEASE}
+    undefine(control_plane)
     where = ("--namespace", namespace, "--kubeconfig", str(control_plane.admin_kubeconfig))
     objects = helm.template(values, release=RELEASE, namespace=namespace)
 
     helm.run("upgrade", RELEASE, str(CHART), "--install", *where, values=values)
+    assert exists(control_plane, DEFINITION)
     assert all(exists(control_plane, paths.of(each)) for each in objects)
     helm.run("uninstall", RELEASE, "--wait", *where)
 
     assert [each["kind"] for each in objects if exists(control_plane, paths.of(each))] == []
     assert of_kind(objects, "ClusterRole")
+    assert exists(control_plane, DEFINITION)
 
 
 def exists(cluster: ControlPlane, path: str) -> Json | None:

@@ -11,9 +11,10 @@ pytestmark = pytest.mark.chart
 DEFAULT_KINDS = {
     "ClusterRole": 1,
     "ClusterRoleBinding": 1,
-    "ConfigMap": 1,
+    "ConfigMap": 2,
     "Deployment": 1,
     "FlowSchema": 2,
+    "Lease": 1,
     "PodDisruptionBudget": 1,
     "Role": 1,
     "RoleBinding": 1,
@@ -90,7 +91,7 @@ def test_without_values_there_is_what_an_installation_needs_and_nothing_else(hel
 def test_what_others_give_is_not_made(helm: Helm):
     objects = helm.template(VALUES["everything given by others"])
 
-    assert {each["kind"] for each in objects} == {"ConfigMap", "Deployment"}
+    assert {each["kind"] for each in objects} == {"ConfigMap", "Deployment", "Lease"}
     assert pod(objects)["spec"]["serviceAccountName"] == "given"
 
 
@@ -211,14 +212,29 @@ def test_a_long_name_is_cut_so_that_every_object_can_have_it(helm: Helm):
 def test_another_name_is_that_of_lease_and_right_as_well(helm: Helm):
     objects = helm.template({"fullnameOverride": "second"})
 
-    assert "resourceName: second" in one(objects, "ConfigMap")["data"]["config.yaml"]
+    assert "resourceName: second" in one(objects, "ConfigMap", "second")["data"]["config.yaml"]
     assert one(objects, "Role")["rules"][1]["resourceNames"] == ["second"]
 
 
 def test_without_a_lease_there_is_no_right_to_one(helm: Helm):
     objects = helm.template(VALUES["one replica without a lease"])
 
-    assert of_kind(objects, "Role") == of_kind(objects, "RoleBinding") == []
+    resources = [each["resources"] for each in one(objects, "Role")["rules"]]
+    assert resources == [["configmaps"], ["configmaps"]]
+
+
+def test_where_victims_are_only_evicted_there_is_no_right_to_delete_pods(helm: Helm):
+    objects = helm.template({"evictOnly": True})
+
+    verbs = {
+        resource: rule["verbs"]
+        for rule in one(objects, "ClusterRole")["rules"]
+        for resource in rule["resources"]
+    }
+    assert verbs["pods"] == ["get", "list", "watch"]
+    assert verbs["pods/eviction"] == ["create"]
+    assert "--evict-only" in container(objects)["args"]
+    assert "--evict-only" not in container(helm.template())["args"]
 
 
 def test_a_serving_certificate_is_mounted_and_used(helm: Helm):

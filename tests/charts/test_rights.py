@@ -7,6 +7,7 @@ import pytest
 from deploy.demo import installation
 from deploy.local.manifests import documents
 from tests.charts.rendering import (
+    CHART,
     MONITORED,
     NAME,
     PROMETHEUS,
@@ -41,7 +42,13 @@ def test_the_chart_has_the_objects_of_the_base(helm: Helm, kind: str):
 def test_the_base_has_no_kind_that_is_not_compared():
     kinds = {each["kind"] for each in installation.manifests()}
 
-    assert kinds == {"Namespace", *SAME}
+    assert kinds == {"Namespace", "CustomResourceDefinition", *SAME}
+
+
+def test_the_definition_of_policies_is_the_same_file_in_both():
+    name = "preemption-policies.yaml"
+
+    assert (CHART / "crds" / name).read_text() == (installation.BASE / name).read_text()
 
 
 def test_the_deployment_of_the_base_is_part_of_that_of_the_chart(helm: Helm):

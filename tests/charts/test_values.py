@@ -54,6 +54,10 @@ WRONG = {
         {"extraVolumeMounts": [{"name": "a"}]},
         "at '/extraVolumeMounts/0': missing property 'mountPath'",
     ),
+    "a policy without rules": (
+        {"preemptionPolicies": [{"name": "a"}]},
+        "at '/preemptionPolicies/0': missing property 'spec'",
+    ),
     "a priority that only the system may have": (
         {"priorityClasses": [{"name": "a", "value": 2_000_000_000}]},
         "at '/priorityClasses/0/value': maximum",

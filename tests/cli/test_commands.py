@@ -55,6 +55,42 @@ def test_plan_says_who_would_have_to_leave(cluster: str, capsys: pytest.CaptureF
     }
 
 
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "preemption-policy.yaml"
+
+
+def test_plan_honours_preemption_policies(capsys: pytest.CaptureFixture[str]):
+    arguments = ["plan", "-f", str(EXAMPLE), "-o", "json", "--explain", "--at"]
+
+    main([*arguments, "2026-01-01T12:00:00Z"])
+    first, second = json.loads(capsys.readouterr().out)["results"]
+    main([*arguments, "2026-01-01T12:05:00Z"])
+    later = json.loads(capsys.readouterr().out)["results"]
+
+    assert (first["decision"], first["victims"]) == ("Preempting", ["batch/etl-2"])
+    assert second["decision"] == "Unschedulable"
+    assert "(until 2026-01-01T12:05:00Z)" in second["message"]
+    said = {node["name"]: node.get("objections", []) for node in second["nodes"]}
+    assert [len(said[name]) for name in ("n1", "n2", "n3")] == [1, 0, 1]
+    assert "batch/etl-1 (until 2026-01-01T12:05:00Z)" in said["n1"][0]
+    # Of one owner only one may go within an hour.
+    assert [result["decision"] for result in later] == ["Preempting", "Unschedulable"]
+    assert "per owner (until 2026-01-01T13:05:00Z)" in later[1]["message"]
+
+
+def test_plan_shows_objections_in_the_table(capsys: pytest.CaptureFixture[str]):
+    main(["plan", "-f", str(EXAMPLE), "--explain", "--at", "2026-01-01T12:00:00Z"])
+
+    assert 'PreemptionPolicy "small-steps" refuses' in " ".join(capsys.readouterr().out.split())
+
+
+def test_plan_takes_only_times(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as ended:
+        main(["plan", "-f", str(EXAMPLE), "--at", "noon"])
+
+    assert ended.value.code == 2
+    assert "not a time like 2026-01-02T15:04:05Z: 'noon'" in capsys.readouterr().err
+
+
 def test_plan_settles_until_nothing_changes(cluster: str, capsys: pytest.CaptureFixture[str]):
     main(["plan", "-f", cluster, "-o", "json", "--settle"])
 

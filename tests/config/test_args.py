@@ -165,6 +165,12 @@ def _entry(plugin: str, args: str) -> str:
             PreemptiveSchedulerArgs(),
             id="our own additions",
         ),
+        pytest.param(
+            "PreemptiveScheduler",
+            "{preferVictimsThatFitElsewhere: true}",
+            PreemptiveSchedulerArgs(prefer_victims_that_fit_elsewhere=True),
+            id="cheaper victims",
+        ),
         pytest.param("DefaultPreemption", "null", DefaultPreemptionArgs(), id="null"),
         pytest.param(
             "DefaultPreemption",

@@ -62,7 +62,7 @@ class Scene:
 
     def deploy(self, name: str, replicas: int, template: Json) -> None:
         """Create a Deployment of pods like this one; its label `app` selects them."""
-        template["spec"]["schedulerName"] = self.scheduler_name
+        template["spec"].setdefault("schedulerName", self.scheduler_name)
         selector = {"matchLabels": {"app": template["metadata"]["labels"]["app"]}}
         del template["metadata"]["name"]
         spec = {"replicas": replicas, "selector": selector, "template": template}

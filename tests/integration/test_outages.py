@@ -3,8 +3,10 @@
 import pytest
 
 from deploy.local.cluster import ControlPlane
+from deploy.local.components import Settings
 from tests.integration.objects import pod, prepare
 from tests.integration.scene import Scene
+from tests.support.control_plane import VERSION
 
 pytestmark = pytest.mark.cluster
 
@@ -12,7 +14,7 @@ pytestmark = pytest.mark.cluster
 @pytest.fixture(scope="module")
 def control_plane():
     """A control plane that may be broken."""
-    with ControlPlane() as own:
+    with ControlPlane(Settings(version=VERSION)) as own:
         yield own
 
 

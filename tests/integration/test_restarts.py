@@ -53,11 +53,9 @@ def test_killed_between_nomination_and_deletes_it_carries_on_with_the_same_victi
     held.drop()
     restarted = schedulers.start(kubeconfig=proxy.kubeconfig)
 
-    if already_leaving:
-        restarted.wait_log("pod_unschedulable", message=lambda said: said.endswith(WAITS))
-    else:
-        scene.wait("b", is_leaving)
-    scene.wait("a", is_leaving)
+    restarted.wait_log("preemption_planned", node=first)
+    for name in "ab":
+        scene.wait(name, is_leaving)
     scene.let_go("a", "b")
     assert scene.wait_running("high") == {"high": first}
     history = scene.history()

@@ -13,6 +13,7 @@ from deploy.local.nodes import NodeShape
 from scheduler.service.clock import Clock
 from tests.integration.objects import condition, is_bound, pod, priority_class
 from tests.integration.scene import requested
+from tests.support.control_plane import VERSION
 from tests.support.live import Schedulers
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
@@ -27,7 +28,7 @@ PODS_PATH = "/api/v1/namespaces/default/pods"
 
 def test_a_thousand_nodes_and_three_thousand_pods_settle(tmp_path, capsys):
     clock, name = Clock(), f"t-{secrets.token_hex(4)}"
-    settings = Settings(controllers=False, kwok=False)
+    settings = Settings(version=VERSION, controllers=False, kwok=False)
     with (
         ControlPlane(settings) as plane,
         Schedulers(tmp_path, plane.admin_kubeconfig) as schedulers,

@@ -4,6 +4,7 @@ import pytest
 
 from scheduler.model.effects import ClearNomination, Nominate, SetCondition
 from scheduler.model.events import EffectDone, FailureKind
+from scheduler.model.plan_record import ANNOTATION
 from tests.kube.fixtures import Outcomes, Write, bind, evict, ref, until, writes
 from tests.support.fake_api import FakeApi, Fault, pod
 
@@ -127,11 +128,14 @@ async def test_a_nomination_is_one_patch(api: FakeApi, write: Write, outcomes: O
     ready = {"type": "Ready", "status": "False"}
     api.store.put("pods", pod("a", conditions=[ready]))
 
-    await write(Nominate(ref(api), "n1", "0/1 nodes are available", 7))
+    await write(Nominate(ref(api), "n1", "0/1 nodes are available", 7, plan='{"version":1}'))
 
     assert outcomes.kinds() == ["done"]
     status = api.store.get("pods", "default/a")["status"]
     assert status["nominatedNodeName"] == "n1"
+    assert api.store.get("pods", "default/a")["metadata"]["annotations"] == {
+        ANNOTATION: '{"version":1}'
+    }
     assert status["conditions"] == [
         ready,
         {
@@ -153,7 +157,7 @@ async def test_a_patch_touches_only_what_we_own(api: FakeApi, write: Write):
     await write(effect)
 
     body = api.requests[0].body
-    assert body["metadata"] == {"uid": effect.pod.uid}
+    assert body["metadata"] == {"uid": effect.pod.uid, "annotations": {ANNOTATION: None}}
     assert body["status"]["nominatedNodeName"] is None
     assert [each["type"] for each in body["status"]["conditions"]] == ["PodScheduled"]
     assert set(body) == {"metadata", "status"}

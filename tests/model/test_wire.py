@@ -8,6 +8,8 @@ from scheduler.model.events import (
     DeviceClassObserved,
     NodeObserved,
     PodObserved,
+    PolicyGone,
+    PolicyObserved,
     StorageGone,
     StorageObserved,
     WorkloadGone,
@@ -16,11 +18,20 @@ from scheduler.model.events import (
 from scheduler.model.objects import (
     DeviceClass,
     DeviceClassSpec,
+    LabelSelector,
     LabelsSpec,
     ObjectMeta,
     ReplicaSet,
     Service,
 )
+from scheduler.model.policies import (
+    Budget,
+    BudgetScope,
+    PodSelection,
+    PreemptionLimit,
+    PreemptionPolicy,
+)
+from scheduler.model.selectors import Selector
 from scheduler.model.storage import CSINode, PersistentVolumeClaim
 from scheduler.model.wire import WireError
 from tests.support.builders import node, pod
@@ -41,6 +52,17 @@ META = ObjectMeta(name="a", namespace="b")
         WorkloadGone("Service", "b/a"),
         DeviceClassObserved(DeviceClass(META, DeviceClassSpec("example.com/gpu"))),
         DeviceClassGone("a"),
+        PolicyObserved(
+            PreemptionPolicy(
+                "a",
+                victims=PodSelection(
+                    pods=Selector.of(LabelSelector({"a": "b"})), priority_classes=frozenset({"c"})
+                ),
+                budgets=(Budget(1, 60.0, BudgetScope.OWNER),),
+                max_preemptions_per_owner=PreemptionLimit(1, 60.0),
+            )
+        ),
+        PolicyGone("a"),
     ],
     ids=lambda event: type(event).__name__,
 )

@@ -19,7 +19,8 @@ from prometheus_client import CollectorRegistry
 from scheduler.observe import access
 from scheduler.observe.access import Authorize
 from scheduler.observe.metrics import Metrics
-from scheduler.observe.web import Listen, Pages, Web
+from scheduler.observe.pages import Listen, Pages
+from scheduler.observe.web import Web
 from scheduler.service.clock import Clock
 
 PLAIN = Listen(plain=True)

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import structlog
 from structlog.testing import CapturingLogger
@@ -14,6 +16,8 @@ from scheduler.model.decisions import (
 )
 from scheduler.model.effects import Announce, Bind, Evict, Nominate, PodRef
 from scheduler.model.events import EffectDone, EffectFailed, Failure, FailureKind
+from scheduler.model.policies import PolicyMode
+from scheduler.model.refusals import Refusal, Rule
 from scheduler.observe.attempt_log import AttemptLog
 
 POD = PodRef("shop", "web", "uid-1")
@@ -86,6 +90,28 @@ def test_a_preemption_is_told_with_its_victims():
             "victim_count": 1,
             "violations": 1,
             "message": "0/10 nodes are available",
+        }
+    ]
+
+
+def test_what_an_audit_would_have_refused_is_told_beside():
+    bench = Bench()
+    told = [
+        Refusal("small-steps", Rule.MAX_VICTIMS, mode, "at most 1 victim per preemption")
+        for mode in (PolicyMode.ENFORCE, PolicyMode.AUDIT)
+    ]
+
+    bench.log.attempt(replace(attempt(Preempting("n1", (VICTIM,), 0, "")), refusals=tuple(told)))
+
+    assert bench.events[0] == ("info", "preemption_planned")
+    assert bench.told[1:] == [
+        {
+            "level": "info",
+            "event": "preemption_audited",
+            "pod": "shop/web",
+            "policy": "small-steps",
+            "rule": "maxVictimsPerPreemption",
+            "message": 'PreemptionPolicy "small-steps" refuses: at most 1 victim per preemption',
         }
     ]
 

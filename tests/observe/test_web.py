@@ -13,7 +13,7 @@ from scheduler.observe.access import (
     Verdict,
     unavailable,
 )
-from scheduler.observe.web import Listen
+from scheduler.observe.pages import Listen
 
 PLAIN = Listen(plain=True)
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.observe.web import Listen, Web
+from scheduler.observe.pages import Listen
+from scheduler.observe.web import Web
 from scheduler.service.clock import Clock
 
 

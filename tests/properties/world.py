@@ -31,6 +31,7 @@ from scheduler.model.effects import (
     Evict,
     Nominate,
     PodRef,
+    Remember,
     SetCondition,
 )
 from scheduler.model.events import (
@@ -144,7 +145,7 @@ class World:
 
     def happen(self, effect: Effect) -> FailureKind | None:
         """Do what the API server does; return why it does not."""
-        if isinstance(effect, Announce):
+        if isinstance(effect, Announce | Remember):
             return None
         found = self.pods.get(_about(effect).uid)
         if isinstance(effect, Evict):
@@ -312,6 +313,8 @@ def _about(effect: Effect) -> PodRef:
             return ref
         case Announce(regarding=ref):
             return ref
+        case Remember():
+            return PodRef("", "", "ledger")
         case _:
             return effect.pod
 

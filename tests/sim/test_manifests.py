@@ -42,6 +42,36 @@ def test_several_documents_are_read_in_order(written):
     }  # fmt: skip
 
 
+POLICY = "apiVersion: preemptive-scheduler.io/v1alpha1\nkind: PreemptionPolicy\n"
+
+
+def test_preemption_policies_are_read(written):
+    text = f"{POLICY}metadata: {{name: p}}\nspec: {{maxVictimsPerPreemption: 2}}"
+
+    (found,) = manifests.read([written(text)]).policies
+
+    assert (found.name, found.max_victims_per_preemption) == ("p", 2)
+
+
+@pytest.mark.parametrize(
+    ("rest", "problem"),
+    [
+        pytest.param(
+            "metadata: {name: p}\nspec: {mode: Soft, victimMinRuntime: -1s}",
+            "spec.mode: ",
+            id="every problem of one that would be refused",
+        ),
+        pytest.param("spec: {}", "metadata.name is missing", id="one without a name"),
+    ],
+)
+def test_a_policy_that_would_be_refused_is_a_bad_manifest(written, rest, problem):
+    with pytest.raises(ManifestError, match=r"^f\.yaml:1: PreemptionPolicy: ") as caught:
+        manifests.read([written(POLICY + rest)])
+
+    assert problem in str(caught.value)
+    assert ("spec.victimMinRuntime: " in str(caught.value)) == ("mode" in rest)
+
+
 def test_several_files_are_one_cluster(written):
     files = [written(POD, "a.yaml"), written(NODE, "b.yaml")]
 

@@ -42,6 +42,7 @@ from scheduler.model.objects import (
     TopologySpreadConstraint,
     WeightedNodeTerm,
 )
+from scheduler.model.plan_record import ANNOTATION
 
 OURS = "preemptive-scheduler"
 #: Where the time stamps of tests start: 2026-01-01T00:00:00Z.
@@ -219,6 +220,11 @@ class PodBuilder:
     def nominated(self, node: str) -> Self:
         return self.status(nominated_node_name=node)
 
+    def planned(self, plan: str) -> Self:
+        """With a plan of an earlier leader; without one if it is empty."""
+        kept = {k: v for k, v in self.object.metadata.annotations.items() if k != ANNOTATION}
+        return self.meta(annotations={**kept, ANNOTATION: plan} if plan else kept)
+
     def condition(self, kind: str, status: str, reason: str = "", message: str = "") -> Self:
         others = [each for each in self.object.status.conditions if each.type != kind]
         return self.status(conditions=[*others, Condition(kind, status, reason, message)])
@@ -319,6 +325,20 @@ class BudgetBuilder:
 
     def allows(self, disruptions: int) -> Self:
         return self._status(disruptions_allowed=disruptions)
+
+    def healthy(self, pods: int, *, desired: int) -> Self:
+        return self._status(current_healthy=pods, desired_healthy=desired)
+
+    def generation(self, generation: int, *, observed: int) -> Self:
+        """Say how often it was changed, and which change its status knows of."""
+        metadata = replace(self.object.metadata, generation=generation)
+        changed = type(self)(replace(self.object, metadata=metadata))
+        return changed._status(observed_generation=observed)
+
+    def unhealthy(self, policy: str) -> Self:
+        """Say what becomes of pods that are not ready."""
+        spec = replace(self.object.spec, unhealthy_pod_eviction_policy=policy)
+        return type(self)(replace(self.object, spec=spec))
 
     def disrupted(self, *pods: str) -> Self:
         return self._status(disrupted_pods={name: at(0) for name in pods})

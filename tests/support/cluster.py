@@ -33,6 +33,7 @@ from scheduler.model.effects import (
     Nominate,
     PodRef,
     Question,
+    Remember,
     SetCondition,
 )
 from scheduler.model.events import (
@@ -50,6 +51,9 @@ from scheduler.model.events import (
     NodeObserved,
     PodGone,
     PodObserved,
+    PolicyGone,
+    PolicyObserved,
+    Recalled,
 )
 from scheduler.model.objects import (
     Condition,
@@ -59,6 +63,7 @@ from scheduler.model.objects import (
     Pod,
     PodDisruptionBudget,
 )
+from scheduler.model.policies import PreemptionPolicy
 from scheduler.plugins import registry
 from scheduler.state.backoff import Backoff
 from scheduler.state.transitions import Phase
@@ -91,7 +96,8 @@ class Cluster:
         using: Mapping[str, Profile] | None = None,
         backoff: Backoff | None = None,
     ) -> None:
-        self.machine = Machine(using or profiles(config), backoff or Backoff())
+        self._settings = (using or profiles(config), backoff or Backoff())
+        self.machine = Machine(*self._settings)
         self.now: float = EPOCH + 1000.0
         #: The pods that there are, by uid, as the API server has them.
         self.pods: dict[str, Pod] = {}
@@ -101,6 +107,9 @@ class Cluster:
         self.bound: list[Bound] = []
         #: Effects that wait for the test to say how they end.
         self.held: list[Effect] = []
+        self.nodes: dict[str, Node] = {}
+        #: The ledger as it was last written down.
+        self.ledger = ""
         #: What extenders answer.
         self.extender: Callable[[Question], Answer] = lambda _: NoAnswer("nobody is there")
         #: Why the last observed object was ignored.
@@ -133,6 +142,7 @@ class Cluster:
 
     @_take.register
     def _(self, thing: Node) -> None:
+        self.nodes[thing.metadata.name] = thing
         self._tell(NodeObserved(thing))
 
     @_take.register
@@ -147,6 +157,10 @@ class Cluster:
     def _(self, thing: LocalObject) -> None:
         self._tell(NamespaceObserved(thing))
 
+    @_take.register
+    def _(self, thing: PreemptionPolicy) -> None:
+        self._tell(PolicyObserved(thing))
+
     def change(self, name: str, how: Callable[[PodBuilder], PodBuilder]) -> None:
         """Change a pod as somebody else would."""
         old = self.pod(name)
@@ -160,16 +174,33 @@ class Cluster:
 
     def delete_node(self, name: str) -> None:
         """Let a node be gone; its pods stay."""
+        self.nodes.pop(name, None)
         self._tell(NodeGone(name))
 
     def delete_budget(self, key: str) -> None:
         """Let a budget be gone."""
         self._tell(BudgetGone(key))
 
+    def delete_policy(self, name: str) -> None:
+        """Let a preemption policy be gone."""
+        self._tell(PolicyGone(name))
+
     def finish_terminating(self) -> None:
         """Let every terminating pod be gone."""
         for each in [each for each in self.pods.values() if each.terminating]:
             self.delete(each.key)
+
+    def restart(self) -> None:
+        """Let the process end at once, and another one begin; what was not done is lost."""
+        self.machine = Machine(*self._settings)
+        self.held.clear()
+        self._holding, self._news = (), None
+        for node in self.nodes.values():
+            self.observe(NodeObserved(node))
+        for pod in self.pods.values():
+            self.observe(PodObserved(pod))
+        if self.ledger:
+            self.observe(Recalled(self.ledger))
 
     # Time ---------------------------------------------------------------------------------------
 
@@ -177,6 +208,7 @@ class Cluster:
         """Let time pass, and the machine move what has waited long enough."""
         self.now += seconds
         self.machine.flush(self.now)
+        self._carry_out(self.machine.due())
         self.machine.check()
 
     # Decisions ----------------------------------------------------------------------------------
@@ -277,14 +309,18 @@ class Cluster:
         match effect:
             case Bind(pod=ref, node=where):
                 self._alter(ref, lambda pod: pod.on(where).not_started().nominated(""))
-            case Nominate(pod=ref, node=where):
-                self._alter(ref, lambda pod: pod.nominated(where))
-            case ClearNomination(pod=ref) | SetCondition(pod=ref, clear_nomination=True):
-                self._alter(ref, lambda pod: pod.nominated(""))
+            case Nominate(pod=ref, node=where, plan=plan):
+                self._alter(ref, lambda pod: pod.nominated(where).planned(plan))
+            case ClearNomination(pod=ref):
+                self._alter(ref, lambda pod: pod.nominated("").planned(""))
+            case Remember(text=text):
+                self.ledger = text
             case Evict(victim=ref):
                 self._alter(ref, self._evicted)
             case SetCondition(pod=ref, reason=why, message=text):
                 self._alter(ref, lambda pod: pod.condition("PodScheduled", "False", why, text))
+                if effect.clear_nomination:
+                    self._alter(ref, lambda pod: pod.nominated("").planned(""))
             case Announce():
                 pass
 

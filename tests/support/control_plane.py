@@ -5,14 +5,21 @@ that `--dist loadgroup` runs all of them in one worker and one control plane is 
 
 The cluster is shared: a test works in its own `namespace`, and on nodes that it creates under names
 and labels of its own and removes again.
+
+`KUBERNETES=v1.34.4` runs them against that version, which `deploy/local/tools` has to pin.
 """
 
 import itertools
+import os
 from collections.abc import Iterator
 
 import pytest
 
 from deploy.local.cluster import ControlPlane
+from deploy.local.components import Settings
+
+#: The Kubernetes version to test against; `None` is the default pin.
+VERSION = os.environ.get("KUBERNETES") or None
 
 _numbers = itertools.count(1)
 
@@ -20,7 +27,7 @@ _numbers = itertools.count(1)
 @pytest.fixture(scope="session")
 def control_plane() -> Iterator[ControlPlane]:
     """The control plane, with controllers and KWOK, without nodes."""
-    with ControlPlane() as cluster:
+    with ControlPlane(Settings(version=VERSION)) as cluster:
         yield cluster
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from tests.support.fake_discovery import discovery
 from tests.support.fake_store import (
     LISTS,
     Change,
@@ -168,6 +169,9 @@ class FakeApi:
             await self._runner.cleanup()
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
+        page = discovery(request.path, self.absent)
+        if page is not None:
+            return web.json_response(page)
         target = _target(request.path)
         body = await request.read()
         verb = _verb(request, target)

@@ -18,6 +18,8 @@ LISTS: Final = {
     "nodes": ("v1", "Node"),
     "namespaces": ("v1", "Namespace"),
     "poddisruptionbudgets": ("policy/v1", "PodDisruptionBudget"),
+    "preemptionpolicies": ("preemptive-scheduler.io/v1alpha1", "PreemptionPolicy"),
+    "configmaps": ("v1", "ConfigMap"),
     "leases": ("coordination.k8s.io/v1", "Lease"),
     "events": ("events.k8s.io/v1", "Event"),
 }
@@ -204,19 +206,21 @@ class Store:
         return self.put(target.kind, sent)
 
     def _update(self, target: Target, sent: Object, found: Object) -> Object:
-        version = sent["metadata"].get("resourceVersion")
-        if version and version != found["metadata"]["resourceVersion"]:
-            raise Refusal(409, "Conflict", f'"{target.name}": the object has been modified')
+        _check_version(target, sent, found)
         return self.put(target.kind, sent)
 
     def _patch(self, target: Target, sent: Object, found: Object) -> Object:
+        if isinstance(sent, list):
+            return self._patch_status(target, sent, found)
         uid = sent.get("metadata", {}).get("uid")
         if uid and uid != found["metadata"]["uid"]:
             message = f'Pod "{target.name}" is invalid: metadata.uid: Invalid value: "{uid}"'
             raise Refusal(422, "Invalid", message)
+        _check_version(target, sent, found)
         new = {**found}
         for part, patch in sent.items():
             if part == "metadata":
+                new[part] = _annotated(found[part], patch.get("annotations") or {})
                 continue
             new[part] = {**found.get(part, {})}
             for name, value in patch.items():
@@ -227,6 +231,15 @@ class Store:
                 else:
                     new[part][name] = value
         return self.put(target.kind, new)
+
+    def _patch_status(self, target: Target, sent: list[Object], found: Object) -> Object:
+        """Replace the status as a JSON patch says that first tests the uid."""
+        test, add = sent
+        if test["value"] != found["metadata"]["uid"]:
+            message = "the server rejected our request due to an error in our request"
+            raise Refusal(422, "Invalid", message)
+        assert (test["path"], add["path"]) == ("/metadata/uid", "/status")
+        return self.put(target.kind, {**found, "status": add["value"]})
 
     def _delete(self, target: Target, options: Object, found: Object) -> Object:
         uid = options.get("preconditions", {}).get("uid")
@@ -261,6 +274,19 @@ def selects(selector: str, each: Object) -> bool:
 def expired() -> Refusal:
     """Return the answer to who asks for history that is forgotten."""
     return Refusal(410, "Expired", "too old resource version")
+
+
+def _check_version(target: Target, sent: Object, found: Object) -> None:
+    version = sent.get("metadata", {}).get("resourceVersion")
+    if version and version != found["metadata"]["resourceVersion"]:
+        raise Refusal(409, "Conflict", f'"{target.name}": the object has been modified')
+
+
+def _annotated(metadata: Object, changes: Object) -> Object:
+    """Return metadata with annotations changed; those without a value are taken away."""
+    kept = {**metadata.get("annotations", {}), **changes}
+    annotations = {name: value for name, value in kept.items() if value is not None}
+    return {**metadata, "annotations": annotations} if changes else metadata
 
 
 def _merge_conditions(status: Object, patches: list[Object]) -> None:

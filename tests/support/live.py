@@ -143,6 +143,7 @@ class Scheduler:
 
     def get(self, path: str, token: str = "") -> tuple[int, str]:
         """Read a page that it serves, with a bearer token if one is given: status and text."""
+        self.wait_log("serving")  # its first requests leave before that
         tls = ssl.create_default_context()
         tls.check_hostname = False
         tls.verify_mode = ssl.CERT_NONE
@@ -287,7 +288,8 @@ def _config(name: str) -> dict[str, Any]:
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
-        "leaderElection": {"leaderElect": False},
+        # Where our ServiceAccount may write down what preemption remembers.
+        "leaderElection": {"leaderElect": False, "resourceNamespace": "preemptive-scheduler"},
         "profiles": [{"schedulerName": name}],
     }
 

@@ -8,13 +8,14 @@ a hash of the preemptor's uid with the node's name decides.
 Axes: V pods that could go, C candidate rows.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from scheduler.core import select
 from scheduler.core.preemption.outlook import SHIFT, Criteria
+from scheduler.core.preemption.policy import Bounds
 from scheduler.core.preemption.victims import dry_run
 from scheduler.framework.plugin import Predicate
 from scheduler.model import times
@@ -22,7 +23,7 @@ from scheduler.model.objects import Pod
 from scheduler.state.arrays import Codes, Rows
 from scheduler.state.cluster import Cluster
 
-__all__ = ["Candidate", "best", "candidates", "one_of"]
+__all__ = ["Candidate", "Prefer", "best", "candidates", "one_of"]
 
 
 class Candidate(NamedTuple):
@@ -35,7 +36,18 @@ class Candidate(NamedTuple):
     violations: int
 
 
-def best(rows: Rows, codes: Codes, criteria: Criteria, uid: str, cluster: Cluster) -> int | None:
+#: Returns those of some equally good rows that are better in another respect; at least one.
+Prefer = Callable[[Rows], Rows]
+
+
+def best(
+    rows: Rows,
+    codes: Codes,
+    criteria: Criteria,
+    uid: str,
+    cluster: Cluster,
+    prefer: Prefer | None = None,
+) -> int | None:
     """Return the row of the best candidate, `None` when there is none.
 
     Args:
@@ -44,6 +56,7 @@ def best(rows: Rows, codes: Codes, criteria: Criteria, uid: str, cluster: Cluste
         criteria: By which candidates compare.
         uid: The preemptor's.
         cluster: Where the names of the nodes are.
+        prefer: What decides before the hash does; `None` for nothing.
     """
     left = np.flatnonzero((codes == 0) & (criteria.victims > 0))
     if not left.shape[0]:
@@ -51,15 +64,19 @@ def best(rows: Rows, codes: Codes, criteria: Criteria, uid: str, cluster: Cluste
     for key in criteria:
         of_left = key[left]
         left = left[of_left == of_left.min()]
-    return _among(rows[left], uid, cluster)
+    return _among(rows[left], uid, cluster, prefer)
 
 
 def candidates(
-    rows: Rows, pod: Pod, cluster: Cluster, predicates: Sequence[tuple[str, Predicate]]
+    rows: Rows,
+    pod: Pod,
+    cluster: Cluster,
+    predicates: Sequence[tuple[str, Predicate]],
+    bounds: Bounds | None = None,
 ) -> list[Candidate]:
     """Return who has to leave some nodes for a pod, by a dry run on them; (C,) candidate rows."""
     found = []
-    for run in dry_run(pod, cluster, predicates, rows, no_victims=0):
+    for run in dry_run(pod, cluster, predicates, rows, no_victims=0, bounds=bounds):
         for column, row in enumerate(run.rows.tolist()):
             slots = run.slots[run.chosen[:, column], column].tolist()
             victims = tuple(cluster.pods.pod(slot) for slot in slots)
@@ -83,12 +100,14 @@ def one_of(found: Iterable[Candidate], uid: str, cluster: Cluster) -> Candidate 
     return ties[_among(np.array(sorted(ties), dtype=np.int64), uid, cluster)]
 
 
-def _among(tied: Rows, uid: str, cluster: Cluster) -> int:
+def _among(tied: Rows, uid: str, cluster: Cluster, prefer: Prefer | None = None) -> int:
     """Return one of some equally good rows: that of the nomination, if it is among them."""
     nominated = cluster.nominations.node(uid)
     row = None if nominated is None else cluster.columns.row(nominated)
     if row is not None and row in tied:
         return row
+    if prefer is not None and tied.shape[0] > 1:
+        tied = prefer(tied)
     return select.among(tied, uid, cluster.columns)
 
 

@@ -8,11 +8,13 @@ Axes: N rows, C candidate rows.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.core.preemption.objections import Remembered
+from scheduler.core.preemption.policy import Bounds
 from scheduler.core.preemption.victims import DryRun, dry_run
 from scheduler.framework.plugin import Predicate, Reads
 from scheduler.model.objects import Pod
@@ -53,15 +55,25 @@ class Outlook:
     """The criteria of all rows for one class of pods."""
 
     def __init__(self, cluster: Cluster) -> None:
+        #: What was said against the candidates of some rows.
+        self.objections: Final = Remembered()
         self._cluster = cluster
         self._known: Bool = np.zeros(0, dtype=np.bool_)
         self._codes: Codes = np.zeros(0, dtype=np.uint16)
         self._criteria = Criteria.empty()
         self._seen: list[int] = [-1] * 4
         self._budgets = -1
+        #: When policies spare other pods of a row, and what else that depends on.
+        self._until: Float = np.zeros(0)
+        self._sparing: tuple[object, ...] | None = None
 
     def look(
-        self, pod: Pod, predicates: Sequence[tuple[str, Predicate]], rows: Rows, no_victims: int
+        self,
+        pod: Pod,
+        predicates: Sequence[tuple[str, Predicate]],
+        rows: Rows,
+        no_victims: int,
+        bounds: Bounds | None = None,
     ) -> tuple[Codes, Criteria]:
         """Return what preemption by a pod of the class would mean on some rows.
 
@@ -70,25 +82,29 @@ class Outlook:
             predicates: The filters that have something to say about it.
             rows: (C,) rows whose rejection the removal of pods could change.
             no_victims: The verdict on rows without a pod of lower priority.
+            bounds: The policies that bind the preemptor, if any do.
 
         Returns:
             (C,) 0 where evicting pods makes room, else the verdict; and the criteria, which mean
             something only there.
         """
         self._forget_changes()
+        self._forget_spared(bounds)
         # What lies beyond the row may have changed unseen, and a claim of its own is in the way of
         # all pods of the class but this one.
         kept = all(each.reads is not Reads.CLUSTER for _, each in predicates)
         kept = kept and self._cluster.nominations.get(pod.uid) is None
         if not kept:
-            self._known[:] = False
+            self._forget_all()
+        self.objections.paused = not kept
         missing = rows[~self._known[rows]]
         if missing.shape[0]:
-            for run in dry_run(pod, self._cluster, predicates, missing, no_victims):
+            for run in dry_run(pod, self._cluster, predicates, missing, no_victims, bounds):
                 self._note(run)
+        codes, criteria = self._codes[rows], self._criteria.each(lambda key: key[rows])
         if not kept:
-            self._known[:] = False
-        return self._codes[rows], self._criteria.each(lambda key: key[rows])
+            self._forget_all()
+        return codes, criteria
 
     def _forget_changes(self) -> None:
         """Mark as unknown whatever changed since the last look."""
@@ -107,19 +123,39 @@ class Outlook:
         for place, log in enumerate(logs):
             changed = log.since(self._seen[place], size)
             if changed is None:
-                self._known[:] = False
+                self._forget_all()
             else:
                 self._known[changed] = False
+                self.objections.forget(changed)
             self._seen[place] = log.position
         if cluster.budgets.version != self._budgets:
-            self._known[:] = False
+            self._forget_all()
             self._budgets = cluster.budgets.version
+
+    def _forget_spared(self, bounds: Bounds | None) -> None:
+        """Mark as unknown where policies may spare other pods now."""
+        sparing = None if bounds is None else bounds.sparing
+        if sparing != self._sparing:
+            self._forget_all()
+            self._sparing = sparing
+        elif bounds is not None and sparing is not None:
+            self._until = grown(self._until, self._known.shape[0])
+            over = self._known & (self._until[: self._known.shape[0]] <= bounds.now)
+            self._known[over] = False
+            self.objections.forget(np.flatnonzero(over))
+
+    def _forget_all(self) -> None:
+        self._known[:] = False
+        self.objections.clear()
 
     def _note(self, run: DryRun) -> None:
         """Remember the outcome of a dry run."""
         rows = run.rows
         self._codes[rows] = run.codes
         self._known[rows] = True
+        if self._sparing is not None:
+            self._until = grown(self._until, self._known.shape[0])
+            self._until[rows] = np.inf if run.until is None else run.until
         if run.slots.shape[0]:
             for kept, fresh in zip(self._criteria, _criteria(run, self._cluster), strict=True):
                 kept[rows] = fresh

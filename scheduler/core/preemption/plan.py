@@ -5,29 +5,37 @@ Source: kube-scheduler v1.36.3 framework/preemption.Evaluator.Preempt.
 Axes: N rows, C candidate rows.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from scheduler.core import message
-from scheduler.core.preemption import choose
+from scheduler.core.preemption import cheapest, choose
+from scheduler.core.preemption.cheapest import Cheapest
 from scheduler.core.preemption.choose import Candidate
+from scheduler.core.preemption.objections import Objection, Objections, Remembered, Tally
 from scheduler.core.preemption.outlook import Criteria, Outlook
+from scheduler.core.preemption.policy import Bounds
+from scheduler.core.preemption.victims import DENIED, dry_run
 from scheduler.framework.plugin import Predicate
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.objects import Pod
+from scheduler.model.times import Seconds
 from scheduler.state.arrays import Bool, Codes, Rows
 from scheduler.state.cluster import Cluster
 
-__all__ = ["Refused", "candidates", "plan"]
+__all__ = ["Preemptor", "Refused", "candidates", "plan", "refused"]
 
 NO_VICTIMS: Final = Verdict(
     "DefaultPreemption", ("No preemption victims found for incoming pod",), resolvable=False
 )
 NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 NEVER: Final = "not eligible due to preemptionPolicy=Never."
+#: So many of the best candidates are asked about one by one before all of them are.
+_FEW: Final = 4
 TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
 
 
@@ -40,31 +48,59 @@ class Refused:
     keeps_nomination: bool
     #: Whether it is an error, which no other post filter can cure.
     failed: bool = False
+    #: Whether somebody has objected who may not object later.
+    held: bool = False
+    #: When the first of the objections ends; `None` where time ends none.
+    until: Seconds | None = None
+
+
+class Preemptor(NamedTuple):
+    """Who would preempt, and what it depends on."""
+
+    pod: Pod
+    #: As it is.
+    cluster: Cluster
+    #: The filters that have something to say about the pod.
+    predicates: Sequence[tuple[str, Predicate]]
+    #: Who may object to preemptions; `None` where nobody can.
+    objections: Objections | None = None
+    #: What decides between equally good candidates before the hash does; `None` for nothing.
+    cheapest: Cheapest | None = None
+
+    @property
+    def bounds(self) -> Bounds | None:
+        """The policies that bind it, if any do."""
+        return None if self.objections is None else self.objections.bounds
+
+    def prefer(self, tied: Rows) -> Rows:
+        """Return those of some equally good rows whose victims lose least."""
+        if self.cheapest is None:
+            return tied
+        few = cheapest.some(tied, self.pod.uid, self.cluster)
+        found = choose.candidates(few, self.pod, self.cluster, self.predicates, self.bounds)
+        return self.cheapest.among(found)
 
 
 def plan(
-    pod: Pod,
-    cluster: Cluster,
-    predicates: Sequence[tuple[str, Predicate]],
-    codes: Codes,
-    verdicts: Verdicts,
-    outlook: Outlook,
+    preemptor: Preemptor, codes: Codes, verdicts: Verdicts, outlook: Outlook
 ) -> Candidate | Refused:
     """Plan the preemption for a pod that fits nowhere.
 
     Args:
-        pod: The preemptor.
-        cluster: As it is.
-        predicates: The filters that have something to say about it.
+        preemptor: The pod.
         codes: (N,) why it fits nowhere.
         verdicts: The table of the codes.
         outlook: What is known of its class.
     """
-    seen = _look(pod, cluster, predicates, codes, verdicts, outlook)
+    seen = _look(preemptor, codes, verdicts, outlook)
     if isinstance(seen, Refused):
         return seen
     rows, found, criteria = seen
-    row = choose.best(rows, found, criteria, pod.uid, cluster)
+    pod, cluster, predicates, objections, _ = preemptor
+    if objections is not None:
+        search = _Search(preemptor, objections, outlook.objections, seen)
+        return search.best() or search.none(verdicts)
+    row = choose.best(rows, found, criteria, pod.uid, cluster, preemptor.prefer)
     if row is None:
         return _none(rows, found, cluster, verdicts)
     only: Rows = np.array([row], dtype=np.int64)
@@ -73,44 +109,182 @@ def plan(
 
 
 def candidates(
-    pod: Pod,
-    cluster: Cluster,
-    predicates: Sequence[tuple[str, Predicate]],
-    codes: Codes,
-    verdicts: Verdicts,
-    outlook: Outlook,
+    preemptor: Preemptor, codes: Codes, verdicts: Verdicts, outlook: Outlook
 ) -> dict[str, Candidate] | Refused:
     """Return all candidates by node, for others to choose among; for the arguments see `plan`."""
-    seen = _look(pod, cluster, predicates, codes, verdicts, outlook)
+    seen = _look(preemptor, codes, verdicts, outlook)
     if isinstance(seen, Refused):
         return seen
     rows, found, criteria = seen
-    left = rows[(found == 0) & (criteria.victims > 0)]
-    if not left.shape[0]:
-        return _none(rows, found, cluster, verdicts)
+    pod, cluster, predicates, objections, _ = preemptor
+    if objections is not None:
+        search = _Search(preemptor, objections, outlook.objections, seen)
+        allowed = search.all()
+        if not allowed:
+            return search.none(verdicts)
+    else:
+        left = rows[(found == 0) & (criteria.victims > 0)]
+        if not left.shape[0]:
+            return _none(rows, found, cluster, verdicts)
+        allowed = choose.candidates(left, pod, cluster, predicates)
     names = cluster.columns.names
-    return {names[each.row]: each for each in choose.candidates(left, pod, cluster, predicates)}
+    return {names[each.row]: each for each in allowed}
+
+
+class _Seen(NamedTuple):
+    """The rows that evicting pods could help, and what it would mean there; each (C,)."""
+
+    rows: Rows
+    found: Codes
+    criteria: Criteria
+
+
+class _Search:
+    """The search for a candidate that nobody objects to."""
+
+    def __init__(
+        self, preemptor: Preemptor, objections: Objections, memory: Remembered, seen: _Seen
+    ) -> None:
+        self._preemptor = preemptor
+        self._objections = objections
+        self._memory = memory
+        self._rows, found, self._criteria = seen
+        #: What is said against the candidates of rows.
+        self._refused = dict(memory.known(objections.state, objections.now))
+        self._denied = self._rows[found == DENIED]
+        self._found = found.copy()
+        self._mark()
+
+    def best(self) -> Candidate | None:
+        """Return the best candidate that is allowed, `None` when there is none.
+
+        The best ones are asked about one by one, and when none of a few is allowed, all.
+        """
+        pod, cluster, *_ = self._preemptor
+        prefer = self._preemptor.prefer
+        asked = 0
+        allowed: dict[int, Candidate] = {}
+        while True:
+            row = choose.best(self._rows, self._found, self._criteria, pod.uid, cluster, prefer)
+            if row is None:
+                return None
+            if row in allowed:
+                self._tell()
+                return allowed[row]
+            only: Rows = np.array([row], dtype=np.int64)
+            everybody = asked == _FEW or self._objections.explain
+            asked += 1
+            if everybody and self._count():
+                continue
+            for candidate in self._ask(self._left() if everybody else only):
+                allowed[candidate.row] = candidate
+
+    def all(self) -> list[Candidate]:
+        """Return all candidates that are allowed."""
+        allowed = self._ask(self._left())
+        if allowed:
+            self._tell()
+        return allowed
+
+    def none(self, verdicts: Verdicts) -> Refused:
+        """Return why there is no candidate."""
+        self._tell()
+        cluster, tally = self._preemptor.cluster, self._objections.tally
+        return _none(self._rows, self._found, cluster, verdicts, tally)
+
+    def _tell(self) -> None:
+        """Count what was said, and write it down for those who ask why."""
+        objections = self._objections
+        same = Counter(map(id, self._refused.values()))
+        for said in {id(each): each for each in self._refused.values()}.values():
+            objections.tally.add_nodes(said, same[id(said)])
+        if objections.explain:
+            for row, said in self._refused.items():
+                objections.told[row] = tuple(map(str, said))
+        objections.tally_denied(self._denied)
+        if objections.explain:
+            for row in self._denied.tolist():
+                objections.told[row] = tuple(map(str, objections.to_all(row)))
+
+    def _left(self) -> Rows:
+        left: Rows = self._rows[(self._found == 0) & (self._criteria.victims > 0)]
+        return left
+
+    def _ask(self, rows: Rows) -> list[Candidate]:
+        """Ask about the candidates on some rows; return those that are allowed."""
+        pod, cluster, predicates, *_ = self._preemptor
+        bounds = self._preemptor.bounds
+        allowed = []
+        for candidate in choose.candidates(rows, pod, cluster, predicates, bounds):
+            said = self._objections.to(cluster.columns.names[candidate.row], candidate.victims)
+            if said:
+                self._refuse(candidate.row, said)
+            else:
+                allowed.append(candidate)
+        self._mark()
+        return allowed
+
+    def _count(self) -> bool:
+        """Refuse what has too many victims on all rows that are left, if that is all there is."""
+        pod, cluster, predicates, *_ = self._preemptor
+        bounds, objections = self._preemptor.bounds, self._objections
+        if bounds is None or objections.explain or not objections.only_count:
+            return False
+        found: dict[int, tuple[Objection, ...]] = {}
+        for run in dry_run(pod, cluster, predicates, self._left(), no_victims=0, bounds=bounds):
+            for refusal, refused in bounds.too_many(run.slots, run.chosen):
+                for row in run.rows[refused].tolist():
+                    found[row] = (*found.get(row, ()), refusal)
+        shared: dict[tuple[Objection, ...], tuple[Objection, ...]] = {}
+        for row, said in found.items():
+            self._refuse(row, shared.setdefault(said, said))
+        self._mark()
+        return True
+
+    def _refuse(self, row: int, said: tuple[Objection, ...]) -> None:
+        self._refused[row] = said
+        self._memory.note(row, said)
+
+    def _mark(self) -> None:
+        """Leave the rows out that were refused."""
+        self._found[np.isin(self._rows, list(self._refused))] = DENIED
 
 
 def _look(
-    pod: Pod,
-    cluster: Cluster,
-    predicates: Sequence[tuple[str, Predicate]],
-    codes: Codes,
-    verdicts: Verdicts,
-    outlook: Outlook,
-) -> tuple[Rows, Codes, Criteria] | Refused:
-    """Return the rows that evicting pods could help, (C,), and what it would mean on each."""
+    preemptor: Preemptor, codes: Codes, verdicts: Verdicts, outlook: Outlook
+) -> _Seen | Refused:
+    pod, cluster, predicates, objections, _ = preemptor
     resolvable = verdicts.resolvable(codes)
     refusal = _not_eligible(pod, cluster, resolvable)
     if refusal is not None:
         return Refused(refusal, keeps_nomination=True)
+    bounds = preemptor.bounds
+    if objections is not None and bounds is not None:
+        objections.tally.add_nodes(bounds.refusals())
+        if objections.tally:
+            return refused(objections.tally)
     rows = np.flatnonzero(resolvable)
-    return rows, *outlook.look(pod, predicates, rows, verdicts.code(NO_VICTIMS))
+    no_victims = verdicts.code(NO_VICTIMS)
+    return _Seen(rows, *outlook.look(pod, predicates, rows, no_victims, bounds))
 
 
-def _none(rows: Rows, found: Codes, cluster: Cluster, verdicts: Verdicts) -> Refused:
+def refused(tally: Tally) -> Refused:
+    """Return why the pod must not preempt at all now."""
+    text = ", ".join(reason for reason, _ in tally.reasons())
+    return Refused(f"{text}.", keeps_nomination=False, held=True, until=tally.until)
+
+
+def _none(
+    rows: Rows, found: Codes, cluster: Cluster, verdicts: Verdicts, tally: Tally | None = None
+) -> Refused:
     """Return why there is no candidate.
+
+    Args:
+        rows: (C,) rows that were looked at.
+        found: (C,) the verdict on each; `DENIED` where somebody has objected.
+        cluster: Where the names of the nodes are.
+        verdicts: The table of the codes.
+        tally: What was said by those who have objected.
 
     Source: kube-scheduler v1.36.3 framework/preemption.DryRunPreemption: a node on which the pod
     fits without a victim, because only an extender has rejected it, is an error.
@@ -125,7 +299,10 @@ def _none(rows: Rows, found: Codes, cluster: Cluster, verdicts: Verdicts) -> Ref
     rest = nodes - int(np.count_nonzero(found))
     if rest:
         reasons[NOT_HELPFUL] += rest
-    return Refused(message.fit_error(nodes, reasons.items()), keeps_nomination=False)
+    said = [] if tally is None else tally.reasons()
+    text = message.fit_error(nodes, [*reasons.items(), *said])
+    until = None if tally is None else tally.until
+    return Refused(text, keeps_nomination=False, held=bool(said), until=until)
 
 
 def _not_eligible(pod: Pod, cluster: Cluster, resolvable: Bool) -> str | None:

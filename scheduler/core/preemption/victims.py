@@ -11,17 +11,24 @@ Axes: V pods that could go, most important first; C candidate rows.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
+from scheduler.core.filtering import judge
 from scheduler.core.preemption.budgets import violating
+from scheduler.core.preemption.policy import Bounds
 from scheduler.core.preemption.whatif import WhatIf
 from scheduler.framework.plugin import Predicate
+from scheduler.framework.verdicts import NO_NODE
 from scheduler.model.objects import Pod
-from scheduler.state.arrays import Bool, Codes, Int, Rows
+from scheduler.state.arrays import Bool, Codes, Float, Int, Rows
 from scheduler.state.cluster import Cluster
 
-__all__ = ["DryRun", "dry_run"]
+__all__ = ["DENIED", "DryRun", "dry_run", "has_room", "still_needed"]
+
+#: The code of rows where only pods that policies spare are in the way; it is in no table.
+DENIED: Final = NO_NODE
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +37,8 @@ class DryRun:
 
     #: (C,) the rows.
     rows: Rows
-    #: (C,) 0 where evicting the victims makes room, else the verdict on what is left.
+    #: (C,) 0 where evicting the victims makes room, `DENIED` where it would if policies spared
+    #: nobody, else the verdict on what is left.
     codes: Codes
     #: (V, C) slots of the pods that could go, most important first; -1 pads.
     slots: Int
@@ -38,6 +46,8 @@ class DryRun:
     chosen: Bool
     #: (V, C) True for the pods whose eviction violates a budget.
     violating: Bool
+    #: (C,) when policies spare other pods at the earliest; infinity where time changes nothing.
+    until: Float | None = None
 
 
 def dry_run(
@@ -46,6 +56,7 @@ def dry_run(
     predicates: Sequence[tuple[str, Predicate]],
     rows: Rows,
     no_victims: int,
+    bounds: Bounds | None = None,
 ) -> list[DryRun]:
     """Choose victims on every row.
 
@@ -55,6 +66,7 @@ def dry_run(
         predicates: The filters that have something to say about it.
         rows: (C,) rows whose rejection the removal of pods could change.
         no_victims: The verdict on rows without a pod of lower priority.
+        bounds: The policies that bind the preemptor, if any do.
 
     Returns:
         Results that together cover each row once.
@@ -69,8 +81,73 @@ def dry_run(
             at, slots = at[some], slots[:, some]
         if at.shape[0]:
             what_if = WhatIf(pod, cluster, predicates, at)
-            runs.append(_dry_run(what_if, cluster, at, slots))
+            runs.append(_dry_run(what_if, cluster, at, slots, bounds))
     return runs
+
+
+def still_needed(
+    pod: Pod,
+    cluster: Cluster,
+    predicates: Sequence[tuple[str, Predicate]],
+    row: int,
+    victims: frozenset[str],
+    gone: frozenset[str] = frozenset(),
+) -> frozenset[str] | None:
+    """Return which victims of a plan must go for a pod to fit, as its node is now.
+
+    Args:
+        pod: The preemptor.
+        cluster: As it is.
+        predicates: The filters that have something to say about it.
+        row: Of the node.
+        victims: The uids of those that the plan names.
+        gone: The uids of others that will leave anyway; nobody else is taken away.
+
+    Returns:
+        Those of them that are there and needed, without those that leave already; empty when the
+        pod fits when these are gone; `None` when it does not fit even without all of them, given
+        what nominated pods claim.
+    """
+    rows: Rows = np.array([row], dtype=np.int64)
+    what_if = WhatIf(pod, cluster, predicates, rows)
+    away = victims | gone
+    there = [slot for slot in cluster.pods.on_row(row) if cluster.pods.pod(slot).uid in away]
+    for slot in there:
+        what_if.change(np.array([slot], dtype=np.int64), -1)
+    if what_if.codes()[0] != 0:
+        return None
+    needed = set()
+    for slot in sorted(there, key=lambda each: -cluster.pods.pod(each).priority):
+        guest = cluster.pods.pod(slot)
+        if guest.uid in gone or cluster.leaves(guest):
+            continue
+        given = np.array([slot], dtype=np.int64)
+        what_if.change(given, +1)
+        if not what_if.fits()[0]:
+            what_if.change(given, -1)
+            needed.add(guest.uid)
+    return frozenset(needed)
+
+
+def has_room(
+    cluster: Cluster,
+    predicates: Sequence[tuple[str, Predicate]],
+    row: int,
+    victims: frozenset[str],
+) -> bool:
+    """Tell whether a pod fits on a node without some of its pods, whoever claims room there.
+
+    Args:
+        cluster: As it is.
+        predicates: The filters that have something to say about the pod.
+        row: Of the node.
+        victims: The uids of those that do not count.
+    """
+    copy = cluster.hypothesis(np.array([row], dtype=np.int64))
+    for slot in cluster.pods.on_row(row):
+        if cluster.pods.pod(slot).uid in victims:
+            copy.change(np.array([slot], dtype=np.int64), -1)
+    return bool(judge(copy, predicates)[0] == 0)
 
 
 def _lower(ranked: Int, pod: Pod, cluster: Cluster) -> Int:
@@ -88,10 +165,20 @@ def _hopeless(rows: Rows, no_victims: int) -> DryRun:
     return DryRun(rows, codes, nothing.astype(np.int64), nothing, nothing)
 
 
-def _dry_run(what_if: WhatIf, cluster: Cluster, rows: Rows, slots: Int) -> DryRun:
+def _dry_run(
+    what_if: WhatIf, cluster: Cluster, rows: Rows, slots: Int, bounds: Bounds | None
+) -> DryRun:
     for line in slots:
         what_if.change(line, -1)
     codes = what_if.codes()
+    until = None
+    spared = None if bounds is None else bounds.spared(slots)
+    if spared is not None:
+        mask, until = spared
+        for line in np.where(mask, slots, -1):
+            what_if.change(line, +1)
+        slots = np.where(mask, -1, slots)
+        codes = np.where((codes == 0) & ~what_if.fits(), DENIED, codes).astype(np.uint16)
     candidates = codes == 0
     # A pod that leaves anyway is given back like any other: it is a victim where it is in the way.
     protected = violating(slots, cluster)
@@ -102,7 +189,7 @@ def _dry_run(what_if: WhatIf, cluster: Cluster, rows: Rows, slots: Int) -> DryRu
         if must_go.any():
             what_if.change(np.where(must_go, given, -1), -1)
             chosen[rank, np.arange(rows.shape[0])] |= must_go
-    return DryRun(rows, codes, slots, chosen, protected & chosen)
+    return DryRun(rows, codes, slots, chosen, protected & chosen, until)
 
 
 def _in_order(slots: Int, protected: Bool) -> Iterator[tuple[Int | int, Int]]:

@@ -1,0 +1,196 @@
+"""A preemption that was decided: what it needs, and how far it has come."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from scheduler.core.preemption.charge import Charge
+from scheduler.model import times
+from scheduler.model.effects import PodRef
+from scheduler.model.objects import Pod
+from scheduler.model.owners import owner
+from scheduler.model.plan_record import VERSION, PlanRecord, VictimRecord, encode
+from scheduler.model.times import Seconds
+from scheduler.state.cluster import Cluster
+
+__all__ = ["Plan", "Plans", "overdue_at"]
+
+#: Until then every victim must have been asked to leave. Longer than the writer's patience for one
+#: request and than a fail-over takes, short beside the time for which room should be held.
+ASK_WITHIN: Final[Seconds] = 120.0
+
+
+@dataclass(slots=True, eq=False)
+class Plan:
+    """One preemption under way. Only the machine changes it."""
+
+    preemptor: Pod
+    node: str
+    #: Who must be gone, most important first.
+    victims: tuple[VictimRecord, ...]
+    begun: Seconds
+    #: Until then every victim must have been asked to leave.
+    deadline: Seconds
+    charge: Charge = field(default_factory=Charge)
+    #: State of the ledger that must be written down before the first victim is asked.
+    revision: int = 0
+    #: Where the logs of changes stood when it was decided.
+    seen: tuple[int, ...] = ()
+    #: Victims whose eviction was asked for and not answered yet, and when it was, by uid.
+    outstanding: dict[str, Seconds] = field(default_factory=dict)
+    #: Victims that leave because of it, by uid.
+    asked: set[str] = field(default_factory=set)
+    #: Victims that the ledger counts because of it, by uid.
+    counted: set[str] = field(default_factory=set)
+    #: Whether the ledger counts the preemption because of it.
+    counts: bool = False
+    #: Why it cannot be completed; empty while it can.
+    failure: str = ""
+    #: Whether the preemptor is to be tried again at once when every answer is there.
+    retry: bool = False
+    #: Whether what was vacated serves a more important pod of ours, which has come to the node.
+    overtaken: bool = False
+    #: What that pod had planned for itself elsewhere: its room is left for this preemptor.
+    owed: "Plan | None" = None
+    #: Whether the nomination was given back.
+    released: bool = False
+
+    @classmethod
+    def decided(
+        cls,
+        preemptor: Pod,
+        node: str,
+        victims: tuple[Pod, ...],
+        charge: Charge,
+        cluster: Cluster,
+        now: Seconds,
+    ) -> "Plan":
+        """Return a new plan."""
+        records = tuple(
+            VictimRecord(
+                each.metadata.namespace,
+                each.metadata.name,
+                each.uid,
+                owner(each),
+                leaving=cluster.leaves(each),
+                strict=each.uid in charge.strict,
+            )
+            for each in victims
+        )
+        # Rounded, since it is written down and identifies the preemption.
+        begun = round(now, 3)
+        return cls(preemptor, node, records, begun, begun + ASK_WITHIN, charge)
+
+    @classmethod
+    def recorded(cls, preemptor: Pod, record: PlanRecord, cluster: Cluster) -> "Plan":
+        """Return a plan that an earlier leader has made, as far as it has come."""
+        plan = cls(preemptor, record.node, record.victims, record.begun, record.deadline)
+        for each in record.victims:
+            there = cluster.placed(each.uid)
+            if not each.leaving and (there is None or cluster.leaves(there)):
+                plan.asked.add(each.uid)
+        return plan
+
+    def record(self) -> str:
+        """Return what is written to the preemptor."""
+        policies = dict(sorted(self.charge.generations.items()))
+        return encode(
+            PlanRecord(VERSION, self.node, self.begun, self.deadline, self.victims, policies)
+        )
+
+    def rooms(self) -> "Iterator[Plan]":
+        """Yield this plan, and what it is owed."""
+        plan: Plan | None = self
+        while plan is not None:
+            yield plan
+            plan = plan.owed
+
+    def is_before(self, other: Pod) -> bool:
+        """Tell whether a more important pod may have come to its node since it was decided."""
+        start = times.parse(other.status.start_time)
+        later = start is None or start >= int(self.begun)
+        return other.priority > self.preemptor.priority and later
+
+    def overtake(self, other: "Plan | None", node: str) -> None:
+        """Note that a more important pod takes the room; what it had planned is owed for that.
+
+        Args:
+            other: The plan of that pod; `None` where it had none.
+            node: Where it is now.
+        """
+        self.overtaken = True
+        for room in other.rooms() if other is not None else ():
+            if room.node != node and not room.overtaken:
+                self.owed = replace(room, owed=self.owed)
+                room.overtaken = True
+
+    @property
+    def strict(self) -> frozenset[str]:
+        """The uids of the victims that are asked through `pods/eviction`."""
+        return self.charge.strict | {each.uid for each in self.victims if each.strict}
+
+    @property
+    def uids(self) -> frozenset[str]:
+        """The uids of all victims."""
+        return frozenset(each.uid for each in self.victims)
+
+    def there(self, cluster: Cluster) -> list[Pod]:
+        """Return the victims that still take room on the node, most important first."""
+        return [
+            pod for each in self.victims
+            if (pod := cluster.placed(each.uid)) is not None
+            and cluster.node_of(each.uid) == self.node
+        ]  # fmt: skip
+
+    def owners(self, uids: set[str]) -> list[str]:
+        """Return the owners of some victims."""
+        return [each.owner for each in self.victims if each.uid in uids]
+
+    def refs(self) -> tuple[PodRef, ...]:
+        """Return references to all victims."""
+        return tuple(PodRef(each.namespace, each.name, each.uid) for each in self.victims)
+
+
+class Plans:
+    """Plans by uid of the preemptor, and by node."""
+
+    def __init__(self) -> None:
+        self._plans: dict[str, Plan] = {}
+        self._on_node: dict[str, dict[str, Plan]] = {}
+
+    def __len__(self) -> int:
+        return len(self._plans)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._plans
+
+    def get(self, uid: str) -> Plan | None:
+        """Return the plan of a preemptor."""
+        return self._plans.get(uid)
+
+    def on_node(self, node: str) -> list[Plan]:
+        """Return the plans for a node."""
+        return list(self._on_node.get(node, {}).values())
+
+    def add(self, plan: Plan) -> None:
+        """Take in a plan, in place of the one that its preemptor had."""
+        uid = plan.preemptor.uid
+        self.pop(uid)
+        self._plans[uid] = plan
+        self._on_node.setdefault(plan.node, {})[uid] = plan
+
+    def pop(self, uid: str) -> Plan | None:
+        """Take out the plan of a preemptor."""
+        plan = self._plans.pop(uid, None)
+        if plan is not None:
+            here = self._on_node[plan.node]
+            del here[uid]
+            if not here:
+                del self._on_node[plan.node]
+        return plan
+
+
+def overdue_at(pod: Pod, margin: Seconds) -> Seconds | None:
+    """Return when a pod should be gone for good; `None` where nobody knows that it leaves."""
+    end = times.parse(pod.metadata.deletion_timestamp)
+    return None if end is None else end + margin

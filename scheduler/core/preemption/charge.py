@@ -1,0 +1,76 @@
+"""What a preemption counts for: which budgets and limits of policies it uses up.
+
+Whoever evaluates policies is a `Bounds`; without any policy it is `Unbounded`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from scheduler.model.effects import Evict
+from scheduler.model.objects import Pod, PodDisruptionBudget
+from scheduler.model.refusals import Refusal
+from scheduler.model.times import Seconds
+
+__all__ = ["Bounds", "Charge", "Unbounded"]
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """Which policies count a preemption and its victims."""
+
+    #: Names of the policies with a budget that counts a victim, by the victim's uid.
+    victims: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    #: Names of the policies that limit preemptions for the preemptor's owner.
+    limits: frozenset[str] = frozenset()
+    #: `metadata.generation` of the policies that bind the preemption, by name.
+    generations: Mapping[str, int] = field(default_factory=dict)
+    #: Uids of victims that must not leave against a disruption budget: the API server decides.
+    strict: frozenset[str] = frozenset()
+
+    @property
+    def counts(self) -> bool:
+        """Whether anything is used up."""
+        return bool(self.limits) or any(self.victims.values())
+
+
+class Bounds(Protocol):
+    """Evaluates policies for preemptions that are carried out."""
+
+    def charge(self, preemptor: Pod, node: str, victims: Sequence[Pod], now: Seconds) -> Charge:
+        """Return what a preemption counts for that begins now."""
+
+    def refuses(self, preemptor: Pod, node: str, victims: Sequence[Pod], now: Seconds) -> str:
+        """Return why a preemption that was planned before must not go on; empty when it may."""
+
+    def count(self, refusals: Sequence[Refusal]) -> None:
+        """Take note of what was refused in an attempt."""
+
+    def evicted(self, effect: Evict, now: Seconds) -> None:
+        """Take note that a victim was evicted."""
+
+    def accounted(self, budget: PodDisruptionBudget) -> None:
+        """Take note of a new state of a disruption budget."""
+
+
+class Unbounded:
+    """There is no policy."""
+
+    def charge(self, preemptor: Pod, node: str, victims: Sequence[Pod], now: Seconds) -> Charge:
+        """Count for nothing."""
+        del preemptor, node, victims, now
+        return Charge()
+
+    def refuses(self, preemptor: Pod, node: str, victims: Sequence[Pod], now: Seconds) -> str:
+        """Refuse nothing."""
+        del preemptor, node, victims, now
+        return ""
+
+    def count(self, refusals: Sequence[Refusal]) -> None:
+        """Nothing was refused."""
+
+    def evicted(self, effect: Evict, now: Seconds) -> None:
+        """Nobody counts it."""
+
+    def accounted(self, budget: PodDisruptionBudget) -> None:
+        """Nobody asks for it."""

@@ -1,0 +1,184 @@
+"""What keeps preemptions from being tried now that would make room: policies, and loops.
+
+A candidate that somebody objects to is refused, and the next best one is looked at. What was said
+is kept for a class of pods by row, since replicas ask the same one after the other.
+
+Axes: V pods on a row, most important first; C candidate rows.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from scheduler.core.preemption import loops
+from scheduler.core.preemption.policy import Bounds
+from scheduler.model.objects import Pod
+from scheduler.model.owners import owner
+from scheduler.model.refusals import Refusal, earliest, ending
+from scheduler.model.times import Seconds
+from scheduler.state.arrays import Int, Rows
+from scheduler.state.cluster import Cluster
+from scheduler.state.ledger import Ledger
+
+__all__ = ["Objection", "Objections", "Remembered", "Tally"]
+
+#: By a policy, or by what is remembered of preemptions that came to nothing.
+Objection: TypeAlias = Refusal | loops.Objection
+
+
+class Remembered:
+    """Objections by row, as long as what they depend on stays the same."""
+
+    __slots__ = ("_by_row", "_state", "_until", "paused")
+
+    def __init__(self) -> None:
+        #: Whether what is found out now is not good for other pods of the class.
+        self.paused = False
+        self._by_row: dict[int, tuple[Objection, ...]] = {}
+        self._state: object = None
+        self._until: Seconds | None = None
+
+    def known(self, state: object, now: Seconds) -> Mapping[int, tuple[Objection, ...]]:
+        """Return the objections by row that still hold."""
+        if self.paused:
+            return {}
+        if state != self._state or (self._until is not None and self._until <= now):
+            self.clear()
+            self._state = state
+        return self._by_row
+
+    def note(self, row: int, said: tuple[Objection, ...]) -> None:
+        """Remember the objections to the candidate of a row."""
+        if not self.paused:
+            self._by_row[row] = said
+            self._until = earliest((self._until, *(each.until for each in said)))
+
+    def forget(self, rows: Rows) -> None:
+        """Forget what was said of some rows."""
+        if self._by_row:
+            for row in rows.tolist():
+                self._by_row.pop(row, None)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._by_row.clear()
+        self._until = None
+
+
+class Tally:
+    """How many nodes were refused for each reason, and when that ends at the earliest."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, int] = {}
+        self._ends: dict[str, Seconds] = {}
+        #: When the first of the reasons ends; `None` where time ends none.
+        self.until: Seconds | None = None
+        #: The refusals by policies, one for each rule.
+        self.refusals: Final[dict[tuple[str, str], Refusal]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._nodes)
+
+    def add_nodes(self, said: Sequence[Objection], nodes: int = 1) -> None:
+        """Add nodes that are refused for the same reasons."""
+        for text in {each.text: None for each in said}:
+            same = [each for each in said if each.text == text]
+            self.add(same[0], earliest(each.until for each in same), nodes)
+
+    def add(self, said: Objection, until: Seconds | None, nodes: int = 1) -> None:
+        """Add nodes that are refused for a reason, until then at the earliest."""
+        text = said.text
+        self._nodes[text] = self._nodes.get(text, 0) + nodes
+        self.until = earliest((self.until, until))
+        if isinstance(said, Refusal):
+            self.refusals.setdefault((said.policy, said.rule), said)
+            if until is not None:
+                self._ends[text] = min(until, self._ends.get(text, until))
+
+    def reasons(self) -> list[tuple[str, int]]:
+        """Return the reasons, with when they end, and the number of nodes; in text order."""
+        ends = self._ends
+        return sorted((text + ending(ends.get(text)), nodes) for text, nodes in self._nodes.items())
+
+
+class Objections:
+    """Who objects to preemptions for one pod, in one attempt."""
+
+    def __init__(
+        self, pod: Pod, bounds: Bounds | None, cluster: Cluster, ledger: Ledger, now: Seconds
+    ) -> None:
+        self.bounds: Final = bounds
+        self.now: Final = now
+        #: Whether every candidate is to be asked about, for those who ask why.
+        self.explain = False
+        self.tally: Final = Tally()
+        #: What was said of each row, in full.
+        self.told: Final[dict[int, tuple[str, ...]]] = {}
+        self._pod = pod
+        self._cluster = cluster
+        self._ledger = ledger
+
+    @classmethod
+    def of(
+        cls, pod: Pod, bounds: Bounds | None, cluster: Cluster, ledger: Ledger, now: Seconds
+    ) -> "Objections | None":
+        """Return who may object; `None` where nobody can."""
+        if bounds is None and not cluster.overdue and not len(ledger.fruitless):
+            return None
+        return cls(pod, bounds, cluster, ledger, now)
+
+    @property
+    def state(self) -> object:
+        """What objections depend on, beside pods, nodes and time."""
+        bounded = None if self.bounds is None else self.bounds.state
+        overdue = frozenset(self._cluster.overdue)
+        # Only what came to nothing is a matter of the preemptor's owner.
+        whose = owner(self._pod) if len(self._ledger.fruitless) else ""
+        return (bounded, self._ledger.revision, overdue, whose)
+
+    @property
+    def only_count(self) -> bool:
+        """Whether nothing but the number of victims can be said against a candidate."""
+        remembered = len(self._ledger.fruitless) or self._cluster.overdue
+        return self.bounds is not None and self.bounds.only_count and not remembered
+
+    def refusals(self, node: str = "", victims: Sequence[Pod] = ()) -> tuple[Refusal, ...]:
+        """Return what policies refused, one of each rule.
+
+        Args:
+            node: Where pods are evicted after all; empty if nowhere.
+            victims: Who is evicted; what policies that only audit would refuse is added then.
+        """
+        refused = tuple(self.tally.refusals.values())
+        if not victims or self.bounds is None:
+            return refused
+        return (*refused, *self.bounds.audited(node, victims))
+
+    def to(self, node: str, victims: Sequence[Pod]) -> tuple[Objection, ...]:
+        """Return what is to be said against evicting pods from a node."""
+        said = () if self.bounds is None else self.bounds.objections(node, victims)
+        loop = loops.objection(self._pod, node, victims, self._cluster, self._ledger, self.now)
+        return said if loop is None else (*said, loop)
+
+    def to_all(self, row: int) -> tuple[Objection, ...]:
+        """Return why too few pods of a row may go for the preemptor to fit there."""
+        if self.bounds is None:
+            return ()
+        pods = map(self._cluster.pods.pod, self._cluster.pods.on_row(row))
+        lower = [pod for pod in pods if pod.priority < self._pod.priority]
+        return self.bounds.objections_to_each(lower)
+
+    def tally_denied(self, rows: Rows) -> None:
+        """Count, (C,), rows on which policies let too few pods go."""
+        if self.bounds is None or not rows.shape[0]:
+            return
+        for _, ranked in self._cluster.pods.ranked(rows):
+            lower = self._cluster.pods.priorities(ranked) < self._pod.priority
+            slots: Int = np.where(lower, ranked, -1)
+            for refusal, spared, ends in self.bounds.spared_by_rule(slots):
+                columns = spared.any(axis=0)
+                if columns.any():
+                    end = float(ends[columns].min())
+                    until = None if np.isinf(end) else end
+                    self.tally.add(refusal, until, int(np.count_nonzero(columns)))

@@ -1,0 +1,168 @@
+"""The policies in force, for one machine: which of them bind whom, and what they have refused."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from scheduler.core.preemption.bindings import Binding
+from scheduler.core.preemption.charge import Charge
+from scheduler.core.preemption.disruptions import Disruptions
+from scheduler.core.preemption.objections import Objections
+from scheduler.core.preemption.policy import Bounds, Facts
+from scheduler.core.preemption.selecting import Selected, selects
+from scheduler.model.effects import Evict
+from scheduler.model.objects import Pod, PodDisruptionBudget
+from scheduler.model.policies import BudgetScope, LastVictim, PolicyFigures, PreemptionPolicy
+from scheduler.model.refusals import Refusal, Rule
+from scheduler.model.times import Seconds
+from scheduler.state.cluster import Cluster
+from scheduler.state.ledger import Ledger
+
+__all__ = ["Policing"]
+
+#: So many policies have names of their own in metrics; all others share one.
+MOST_NAMES: Final = 100
+OTHER: Final = "<other>"
+#: More victims than these are looked through for those that are gone.
+MOST_AWAITED: Final = 4096
+
+#: Rules about what a preemption has counted for already when it is taken up again.
+_SETTLED: Final = frozenset({Rule.BUDGETS, Rule.MAX_PREEMPTIONS, Rule.DELAY})
+
+
+class Policing:
+    """Finds out which policies bind a preemption, and evaluates them."""
+
+    def __init__(self, cluster: Cluster, ledger: Ledger, is_ours: Callable[[Pod], bool]) -> None:
+        self.disruptions: Final = Disruptions(cluster)
+        #: Attempts in which a rule refused something, by policy, rule and mode; only counted up.
+        self.refused: Final[Counter[tuple[str, str, str]]] = Counter()
+        #: Victims that were evicted under a policy, by policy and mode; only counted up.
+        self.victims: Final[Counter[tuple[str, str]]] = Counter()
+        self._names: set[str] = set()
+        #: What was done under each policy, as its status tells.
+        self._refusals: dict[str, Counter[str]] = {}
+        self._last: dict[str, LastVictim] = {}
+        #: Policies that bind the eviction of pods which are to be evicted, by uid.
+        self._awaited: dict[str, list[PreemptionPolicy]] = {}
+        self._cluster = cluster
+        self._ledger = ledger
+        self._facts = Facts(cluster, ledger, self.disruptions, is_ours)
+        self._compiled: dict[str, Selected] = {}
+        self._seen = (0, 0)
+
+    def objections(self, pod: Pod, now: Seconds, since: Seconds) -> Objections | None:
+        """Return who may object to preemptions for a pod; `None` where nobody can.
+
+        Args:
+            pod: The preemptor.
+            now: The time.
+            since: When it was first found unschedulable.
+        """
+        return Objections.of(pod, self.bounds(pod, now, since), self._cluster, self._ledger, now)
+
+    def bounds(self, pod: Pod, now: Seconds, since: Seconds) -> Bounds | None:
+        """Return what binds the preemptions of a pod now; `None` when nothing does."""
+        bindings = self._bindings(pod) if len(self._cluster.policies) else ()
+        return Bounds(pod, bindings, self._facts, now, since) if bindings else None
+
+    def charge(self, preemptor: Pod, node: str, victims: Sequence[Pod], now: Seconds) -> Charge:
+        """Return what a preemption counts for that begins now; it is in flight from now on."""
+        del node
+        if not len(self._cluster.policies):
+            return Charge()
+        self.disruptions.promise(preemptor, victims, now)
+        self._drop_unawaited()
+        bindings = self._bindings(preemptor)
+        counted: dict[str, frozenset[str]] = {}
+        strict: set[str] = set()
+        for victim in victims:
+            theirs = [each for each in bindings if each.victims.selects(victim)]
+            self._awaited[victim.uid] = [each.policy for each in theirs]
+            names = frozenset(each.policy.name for each in theirs if each.policy.budgets)
+            if names:
+                counted[victim.uid] = names
+            if any(each.strict and each.enforced for each in theirs):
+                strict.add(victim.uid)
+        policies = [each.policy for each in bindings]
+        return Charge(
+            counted,
+            frozenset(each.name for each in policies if each.max_preemptions_per_owner is not None),
+            {each.name: each.generation for each in policies},
+            frozenset(strict),
+        )
+
+    def refuses(self, preemptor: Pod, node: str, victims: Sequence[Pod], now: Seconds) -> str:
+        """Return why a preemption that was planned before must not go on; empty when it may.
+
+        What it counts for has been counted, and the preemptor has waited: only rules that depend on
+        neither can refuse it now.
+        """
+        bounds = self.bounds(preemptor, now, now)
+        if bounds is None:
+            return ""
+        found = bounds.objections(node, victims)
+        return "; ".join(str(each) for each in found if each.rule not in _SETTLED)
+
+    def count(self, refusals: Sequence[Refusal]) -> None:
+        """Take note of what was refused in an attempt."""
+        for each in refusals:
+            self.refused[self._label(each.policy), each.rule.value, each.mode.value] += 1
+            self._refusals.setdefault(each.policy, Counter())[each.rule.value] += 1
+
+    def evicted(self, effect: Evict, now: Seconds) -> None:
+        """Take note that a victim was evicted."""
+        victim = effect.victim
+        for policy in self._awaited.pop(victim.uid, ()):
+            self.victims[self._label(policy.name), policy.mode.value] += 1
+            self._last[policy.name] = LastVictim(
+                victim.namespace, victim.name, effect.node, effect.preemptor.key, now
+            )
+
+    def figures(self, now: Seconds) -> dict[str, PolicyFigures]:
+        """Return what was done under each policy in force, by name."""
+        policies = self._cluster.policies
+        for known in (self._refusals, self._last):
+            for name in [each for each in known if policies.get(each) is None]:
+                del known[name]
+        return {each.name: self._figures(each, now) for each in policies}
+
+    def _figures(self, policy: PreemptionPolicy, now: Seconds) -> PolicyFigures:
+        name, cluster = policy.name, BudgetScope.CLUSTER
+        window = max((each.window for each in policy.budgets), default=0.0)
+        return PolicyFigures(
+            len(self._ledger.victims(name, cluster, "", now - window)) if policy.budgets else 0,
+            dict(self._refusals.get(name, {})),
+            self._last.get(name),
+        )
+
+    def _label(self, name: str) -> str:
+        """Return the name of a policy in metrics: there are only so many."""
+        if len(self._names) < MOST_NAMES:
+            self._names.add(name)
+        return name if name in self._names else OTHER
+
+    def _drop_unawaited(self) -> None:
+        """Forget about victims that went without being evicted, when there are many."""
+        if len(self._awaited) > MOST_AWAITED:
+            for uid in [each for each in self._awaited if self._cluster.placed(each) is None]:
+                del self._awaited[uid]
+
+    def accounted(self, budget: PodDisruptionBudget) -> None:
+        """Take note of a new state of a disruption budget."""
+        self.disruptions.accounted(budget)
+
+    def _bindings(self, pod: Pod) -> tuple[Binding, ...]:
+        """Return the policies that bind a preemptor, in name order."""
+        cluster = self._cluster
+        seen = (cluster.policies.version, cluster.namespaces_version)
+        if seen != self._seen:
+            self._compiled = {
+                each.name: Selected(each.victims, cluster) for each in cluster.policies
+            }
+            self._seen = seen
+        return tuple(
+            Binding.of(each, self._compiled[each.name], pod)
+            for each in cluster.policies
+            if selects(each.preemptors, pod, cluster.namespaces)
+        )

@@ -1,0 +1,330 @@
+"""What preemption policies say of preemptions; the only place that knows what the rules mean.
+
+    per preemptor   preemptorDelay, maxPreemptionsPerOwner, a budget that is spent for all pods:
+                    the attempt does not preempt
+    per victim      victimMinRuntime, foreignVictims: the pod stays, like one of higher priority
+    per candidate   maxVictimsPerPreemption, budgets, podDisruptionBudgets: the node is refused
+
+`Bounds` is what binds one preemptor at one moment. Its `objections` is exact and says all
+that there is to say of given victims; `spared` says the per-victim part of it for all
+candidate rows at once, and both agree. Pods that are leaving anyway cost nobody anything, so no
+rule about victims is about them.
+
+Axes: V pods on a row, most important first; C candidate rows.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from scheduler.core.preemption.bindings import Binding
+from scheduler.core.preemption.disruptions import Disruptions
+from scheduler.model import times
+from scheduler.model.objects import Pod
+from scheduler.model.owners import owner
+from scheduler.model.policies import (
+    Budget,
+    BudgetScope,
+    ForeignVictims,
+)
+from scheduler.model.refusals import Refusal, earliest
+from scheduler.model.times import Seconds
+from scheduler.state.arrays import Bool, Float, Int
+from scheduler.state.cluster import Cluster
+from scheduler.state.ledger import Ledger
+
+__all__ = ["Bounds", "Facts"]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What rules look at."""
+
+    cluster: Cluster
+    ledger: Ledger
+    disruptions: Disruptions
+    #: Tells whether a pod is one of ours.
+    is_ours: Callable[[Pod], bool]
+
+    @property
+    def state(self) -> tuple[int, ...]:
+        """What rules find depends on this, beside pods, nodes and time."""
+        cluster = self.cluster
+        return (
+            cluster.policies.version,
+            cluster.namespaces_version,
+            cluster.budgets.version,
+            self.ledger.revision,
+            self.disruptions.version,
+        )
+
+
+class Bounds:
+    """What the policies that bind one preemptor say at one moment."""
+
+    def __init__(
+        self,
+        pod: Pod,
+        bindings: tuple[Binding, ...],
+        facts: Facts,
+        now: Seconds,
+        since: Seconds,
+    ) -> None:
+        """Make it.
+
+        Args:
+            pod: The preemptor.
+            bindings: The policies.
+            facts: What they look at.
+            now: The moment.
+            since: When the pod was first found unschedulable.
+        """
+        self.now: Final = now
+        self._pod = pod
+        self._owner = owner(pod)
+        self._enforced = tuple(each for each in bindings if each.enforced)
+        self._audited = tuple(each for each in bindings if not each.enforced)
+        self._facts = facts
+        self._cluster = facts.cluster
+        self._since = since
+        #: What was found in the ledger.
+        self._known: dict[tuple[str, Budget, str], list[Seconds]] = {}
+        #: What `spared` depends on, beside pods, nodes and time; `None` where no policy spares any.
+        self.sparing: Final = self._sparing()
+
+    @property
+    def state(self) -> tuple[int, ...]:
+        """What the objections to victims depend on, beside pods, nodes and time."""
+        return self._facts.state
+
+    def _sparing(self) -> tuple[object, ...] | None:
+        rules = [each.policy for each in self._enforced if each.spares]
+        if not rules:
+            return None
+        cluster = self._cluster
+        versions = cluster.policies.version, cluster.namespaces_version
+        if all(each.foreign_victims is not ForeignVictims.NON_LOOPING for each in rules):
+            return versions
+        return (*versions, self._facts.ledger.revision, self._owner)
+
+    def refusals(self) -> tuple[Refusal, ...]:
+        """Return why the pod must not preempt at all now; nothing when it may."""
+        return tuple(self._of_preemptor(self._enforced))
+
+    def objections(self, node: str, victims: Sequence[Pod]) -> tuple[Refusal, ...]:
+        """Return why some pods must not be evicted from a node together; nothing if they may."""
+        return tuple(self._of_victims(self._enforced, node, victims))
+
+    def audited(self, node: str, victims: Sequence[Pod]) -> tuple[Refusal, ...]:
+        """Return what policies that only audit would refuse about a preemption."""
+        found = (self._of_preemptor(self._audited), self._of_victims(self._audited, node, victims))
+        return tuple(refusal for each in found for refusal in each)
+
+    def spared(self, slots: Int) -> tuple[Bool, Float] | None:
+        """Tell which pods must stay whatever else happens.
+
+        Args:
+            slots: (V, C) pods that could go, -1 pads.
+
+        Returns:
+            (V, C) True for those that must stay, and (C,) when that is different at the earliest;
+            `None` when no policy spares any pod.
+        """
+        if self.sparing is None:
+            return None
+        mask = np.zeros(slots.shape, dtype=np.bool_)
+        until = np.full(slots.shape[1], np.inf)
+        for _, spared, ends in self.spared_by_rule(slots):
+            mask |= spared
+            until = np.minimum(until, ends)
+        return mask, until
+
+    def spared_by_rule(self, slots: Int) -> Iterator[tuple[Refusal, Bool, Float]]:
+        """Yield each rule with (V, C) the pods that it spares, and (C,) when it spares others."""
+        for each in self._enforced:
+            if not each.spares:
+                continue
+            staying = each.victims.staying(slots)
+            never = np.full(slots.shape[1], np.inf)
+            if least := each.policy.victim_min_runtime:
+                starts = self._cluster.pods.starts(slots)
+                mature = np.where(np.isinf(starts), self.now, starts) + least
+                young = staying & (mature > self.now)
+                ends = np.where(young, mature, np.inf).min(axis=0, initial=np.inf)
+                yield each.young(), young, ends
+            if each.policy.foreign_victims is not ForeignVictims.ALWAYS:
+                pods = map(self._cluster.pods.pod, slots[staying].tolist())
+                staying[staying] = [self._is_foreign(each, pod) for pod in pods]
+                yield each.foreign(), staying, never
+
+    @property
+    def only_count(self) -> bool:
+        """Whether `too_many` says all that `objections` say of victims that need not stay."""
+        policies = [each.policy for each in self._enforced if not each.strict]
+        budgets = [budget.scope for each in policies for budget in each.budgets]
+        return len(policies) == len(self._enforced) and set(budgets) <= {BudgetScope.CLUSTER}
+
+    def too_many(self, slots: Int, chosen: Bool) -> Iterator[tuple[Refusal, Bool]]:
+        """Yield each rule with (C,) the rows that it refuses for the number of victims alone.
+
+        Args:
+            slots: (V, C) pods, -1 pads.
+            chosen: (V, C) True for the victims.
+        """
+        for each in self._enforced:
+            policy = each.policy
+            budgets = [each for each in policy.budgets if each.scope is BudgetScope.CLUSTER]
+            most = policy.max_victims_per_preemption
+            if most is None and not budgets:
+                continue
+            counts = np.count_nonzero(chosen & each.victims.staying(slots), axis=0)
+            if most is not None:
+                yield each.too_many(most), counts > most
+            for budget in budgets:
+                spent = self._spent(each, budget, "")
+                for count in np.unique(counts[counts + len(spent) > budget.max_victims]).tolist():
+                    until = _room_at(spent, count, budget.max_victims, budget.window)
+                    yield replace(each.overspent(budget), until=until), counts == count
+
+    def objections_to_each(self, pods: Sequence[Pod]) -> tuple[Refusal, ...]:
+        """Return why pods of a node must stay whatever else happens."""
+        return tuple(refusal for each in self._enforced for refusal in self._of_each(each, pods))
+
+    # Per preemptor --------------------------------------------------------------------------------
+
+    def _of_preemptor(self, bindings: Iterable[Binding]) -> Iterator[Refusal]:
+        for each in bindings:
+            policy, now = each.policy, self.now
+            mature = self._since + policy.preemptor_delay
+            if policy.preemptor_delay and mature > now:
+                yield replace(each.waiting(), until=mature)
+            limit = policy.max_preemptions_per_owner
+            if limit is not None:
+                begun = self._facts.ledger.preemptions(policy.name, self._owner, now - limit.window)
+                if len(begun) >= limit.max_preemptions:
+                    until = _room_at(begun, 1, limit.max_preemptions, limit.window)
+                    yield replace(each.too_often(limit), detail=self._owner, until=until)
+            if each.victims.every:
+                for budget in policy.budgets:
+                    if budget.scope is BudgetScope.CLUSTER:
+                        yield from self._overspent(each, budget, "", 1)
+
+    # Per victim -----------------------------------------------------------------------------------
+
+    def _of_each(self, binding: Binding, victims: Sequence[Pod]) -> Iterator[Refusal]:
+        policy = binding.policy
+        if not binding.spares:
+            return
+        counted = self._counted(binding, victims)
+        least = policy.victim_min_runtime
+        ends = [(pod, self._mature(pod, least)) for pod in counted] if least else []
+        young = [(pod, end) for pod, end in ends if end > self.now]
+        if young:
+            until = earliest(end for _, end in young)
+            yield replace(binding.young(), detail=_named(pod for pod, _ in young), until=until)
+        foreign = [pod for pod in counted if self._is_foreign(binding, pod)]
+        if foreign:
+            yield replace(binding.foreign(), detail=_named(foreign))
+
+    def _mature(self, pod: Pod, least: Seconds) -> Seconds:
+        """Return when a pod has run for long enough; if it has not started, at the earliest."""
+        started = times.parse(pod.status.start_time)
+        return (self.now if started is None else started) + least
+
+    def _is_foreign(self, binding: Binding, pod: Pod) -> bool:
+        """Tell whether a pod must stay because another scheduler would put it back."""
+        wanted = binding.policy.foreign_victims
+        if wanted is ForeignVictims.ALWAYS or self._facts.is_ours(pod):
+            return False
+        fruitless = self._facts.ledger.fruitless
+        return wanted is ForeignVictims.NEVER or fruitless.loops(self._owner, owner(pod))
+
+    # Per candidate --------------------------------------------------------------------------------
+
+    def _of_victims(
+        self, bindings: Iterable[Binding], node: str, victims: Sequence[Pod]
+    ) -> Iterator[Refusal]:
+        for each in bindings:
+            counted = self._counted(each, victims)
+            if not counted:
+                continue
+            yield from self._of_each(each, counted)
+            most = each.policy.max_victims_per_preemption
+            if most is not None and len(counted) > most:
+                yield replace(each.too_many(most), detail=f"{len(counted)} victims")
+            for budget in each.policy.budgets:
+                keys = Counter(_key(budget.scope, pod, node) for pod in counted)
+                for key, count in keys.items():
+                    yield from self._overspent(each, budget, key, count)
+            if each.strict:
+                yield from self._overdrawn(each, counted, victims)
+
+    def _overspent(
+        self, binding: Binding, budget: Budget, key: str, count: int
+    ) -> Iterator[Refusal]:
+        spent = self._spent(binding, budget, key)
+        if len(spent) + count > budget.max_victims:
+            detail = f"{key or 'the cluster'} has had {len(spent)}, and {count} would come"
+            until = _room_at(spent, count, budget.max_victims, budget.window)
+            yield replace(binding.overspent(budget), detail=detail, until=until)
+
+    def _spent(self, binding: Binding, budget: Budget, key: str) -> list[Seconds]:
+        """Return when victims that share a budget were counted, within its window."""
+        place = (binding.policy.name, budget, key)
+        spent = self._known.get(place)
+        if spent is None:
+            since = self.now - budget.window
+            name = binding.policy.name
+            spent = self._facts.ledger.victims(name, budget.scope, key, since)
+            self._known[place] = spent
+        return spent
+
+    def _overdrawn(
+        self, binding: Binding, counted: Sequence[Pod], victims: Sequence[Pod]
+    ) -> Iterator[Refusal]:
+        """Yield why disruption budgets of the counted victims do not allow all victims."""
+        uids = {pod.uid for pod in counted}
+        for each in self._facts.disruptions.overdrafts(victims, self.now):
+            if uids & each.pods:
+                yield replace(binding.overdrawn(), detail=each.detail, until=each.until)
+
+    def _counted(self, binding: Binding, victims: Iterable[Pod]) -> list[Pod]:
+        """Return the victims that a policy is about: those that would stay otherwise."""
+        leaves = self._cluster.leaves
+        staying = [pod for pod in victims if not leaves(pod)]
+        if binding.victims.every:
+            return staying
+        return [pod for pod in staying if binding.victims.selects(pod)]
+
+
+def _named(pods: Iterable[Pod]) -> str:
+    return ", ".join(pod.key for pod in pods)
+
+
+def _key(scope: BudgetScope, victim: Pod, node: str) -> str:
+    """Return what shares a budget with a victim."""
+    match scope:
+        case BudgetScope.CLUSTER:
+            return ""
+        case BudgetScope.NAMESPACE:
+            return victim.metadata.namespace
+        case BudgetScope.OWNER:
+            return owner(victim)
+        case BudgetScope.NODE:
+            return node
+
+
+def _room_at(moments: Sequence[Seconds], more: int, most: int, window: Seconds) -> Seconds | None:
+    """Return when a window has room for some more; `None` when it never will.
+
+    Args:
+        moments: When each thing happened that counts now, oldest first.
+        more: How many are to be added.
+        most: How many there may be within the window.
+        window: Its length.
+    """
+    place = len(moments) + more - most - 1
+    return moments[place] + window if place < len(moments) else None

@@ -1,0 +1,157 @@
+"""Looks at a plan again before it goes on: is it still enough, and who need not go any more.
+
+Between the decision and the moment at which victims are asked to leave, the cluster goes on
+changing, and after a crash that may have been long. Nobody is added to a plan here.
+"""
+
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+from scheduler.core.context import Context
+from scheduler.core.plans import Plan
+from scheduler.core.preemption.choose import Candidate
+from scheduler.model.objects import Pod
+from scheduler.state.changes import ChangeLog
+from scheduler.state.queue import QueuedPod
+
+__all__ = ["Judge", "Reviewing"]
+
+#: More changes than this since a plan was decided are not looked through for its node's.
+MOST_CHANGES: Final = 256
+
+
+class Judge(Protocol):
+    """Judges whether a pod, of a class, fits on a node without some others, given by uid."""
+
+    def still_needed(
+        self,
+        pod: Pod,
+        key: bytes,
+        node: str,
+        victims: frozenset[str],
+        gone: frozenset[str] = frozenset(),
+    ) -> frozenset[str] | None:
+        """Return which of them must go if others do anyway; `None` if that is not enough."""
+
+    def has_room(self, pod: Pod, key: bytes, node: str, victims: frozenset[str]) -> bool:
+        """Tell whether that is enough, whoever claims room there."""
+
+
+class Reviewing:
+    """Reviews plans."""
+
+    def __init__(self, context: Context, judge: Judge) -> None:
+        self._context = context
+        self._judge = judge
+
+    def begin(self, plan: Plan) -> None:
+        """Note what the cluster is like when a plan is decided."""
+        plan.seen = tuple(log.position for log in self._logs())
+
+    def to_ask(self, plan: Plan, staying: list[Pod], others: Iterable[Plan]) -> list[Pod] | None:
+        """Return which victims have to be asked to leave now; `None` where nobody has a point.
+
+        Who was marked as a victim already is asked in any case: nobody may stay marked who stays.
+
+        Args:
+            plan: The plan.
+            staying: Its victims that do not leave yet.
+            others: Plans for the same node.
+        """
+        leaving = self._equals_that_leave(plan, staying, others)
+        if not leaving and not self._has_changed(plan):
+            return staying
+        queued = self._context.queue.get(plan.preemptor.uid)
+        needed = None if queued is None else self.needed(plan, queued.key, leaving)
+        if needed is None:
+            return None
+        kept = [each for each in staying if each.uid in needed or _is_marked(each)]
+        # With nobody to wait for, it fits already.
+        waits = kept or leaving or len(plan.there(self._context.cluster)) > len(staying)
+        return kept if waits else None
+
+    def owed(self, plan: Plan, queued: QueuedPod) -> Candidate | None:
+        """Return the room that a more important pod has left for the one that it took.
+
+        Differs from kube-scheduler, where the pod whose room was taken makes others leave while
+        room that nobody needs any more is still being vacated elsewhere.
+
+        Returns:
+            The node, and its victims that are still there, when the pod fits as soon as these are
+            gone; all of them were asked to leave already.
+        """
+        cluster = self._context.cluster
+        for room in plan.rooms() if plan.overtaken else ():
+            there, row = tuple(room.there(cluster)), cluster.columns.row(room.node)
+            if room.overtaken or not there or row is None:
+                continue
+            needed = self._judge.still_needed(queued.pod, queued.key, room.node, room.uids)
+            if needed is not None and not needed:
+                return Candidate(row, there, 0)
+        return None
+
+    def needed(
+        self, plan: Plan, key: bytes, leaving: frozenset[str] = frozenset()
+    ) -> frozenset[str] | None:
+        """Return which victims must go when others leave; `None` when that would not be enough.
+
+        Nominated pods are no reason to give up, since they make room for themselves; but as long as
+        they are there, nobody can be spared.
+        """
+        pod, node, uids = plan.preemptor, plan.node, plan.uids
+        needed = self._judge.still_needed(pod, key, node, uids, leaving)
+        if needed is None and self._judge.has_room(pod, key, node, uids | leaving):
+            return uids
+        return needed
+
+    def has_room(self, plan: Plan) -> bool:
+        """Tell whether the room that a plan has made is there, whoever claims it."""
+        queued = self._context.queue.get(plan.preemptor.uid)
+        if queued is None:
+            return False
+        return self._judge.has_room(plan.preemptor, queued.key, plan.node, frozenset())
+
+    def _equals_that_leave(
+        self, plan: Plan, staying: Iterable[Pod], others: Iterable[Plan]
+    ) -> frozenset[str]:
+        """Return pods of the node that leave for others and are as important as a victim.
+
+        Among equal pods the choice is arbitrary, and a new leader may choose others than the one
+        before: with these gone, fewer of the victims may have to go.
+        """
+        cluster = self._context.cluster
+        row = cluster.columns.row(plan.node)
+        ties = {(each.priority, each.status.start_time) for each in staying}
+        if row is None or not ties:
+            return frozenset()
+        planned = frozenset().union(*(each.uids for each in others if each is not plan))
+        pods = map(cluster.pods.pod, cluster.pods.on_row(row))
+        return frozenset(
+            each.uid
+            for each in pods
+            if (each.uid in planned or cluster.leaves_by_preemption(each))
+            and each.uid not in plan.uids
+            and (each.priority, each.status.start_time) in ties
+        )
+
+    def _logs(self) -> tuple[ChangeLog, ...]:
+        cluster = self._context.cluster
+        columns = cluster.columns
+        return columns.node_changes, columns.pod_changes, cluster.nominations.changes
+
+    def _has_changed(self, plan: Plan) -> bool:
+        """Tell whether a plan's node may have changed since it was decided."""
+        if not plan.seen:
+            return True
+        row = self._context.cluster.columns.row(plan.node)
+        since = [
+            log.since(position, MOST_CHANGES)
+            for log, position in zip(self._logs(), plan.seen, strict=True)
+        ]
+        return any(changed is None or row in changed for changed in since)
+
+
+def _is_marked(pod: Pod) -> bool:
+    """Tell whether a pod was told that it has to go, by a scheduler."""
+    target = pod.condition("DisruptionTarget")
+    return target is not None and target.reason == "PreemptionByScheduler"

@@ -1,0 +1,51 @@
+"""The preemption policies in force, by name."""
+
+from collections.abc import Iterator
+
+from scheduler.model.policies import PreemptionPolicy
+from scheduler.model.times import Seconds
+
+__all__ = ["Policies"]
+
+
+class Policies:
+    """All policies that were accepted; those of one name replace each other."""
+
+    def __init__(self) -> None:
+        self._policies: dict[str, PreemptionPolicy] = {}
+        #: Grows with every change.
+        self.version = 0
+
+    def __len__(self) -> int:
+        return len(self._policies)
+
+    def __iter__(self) -> Iterator[PreemptionPolicy]:
+        """Yield the policies in the order of their names."""
+        return iter(self._policies.values())
+
+    def get(self, name: str) -> PreemptionPolicy | None:
+        """Return a policy."""
+        return self._policies.get(name)
+
+    def write(self, policy: PreemptionPolicy) -> bool:
+        """Take over a policy; tell whether anything is different now."""
+        if self._policies.get(policy.name) == policy:
+            return False
+        self._policies[policy.name] = policy
+        self._policies = dict(sorted(self._policies.items()))
+        self.version += 1
+        return True
+
+    def erase(self, name: str) -> bool:
+        """Forget a policy; tell whether it was known."""
+        if self._policies.pop(name, None) is None:
+            return False
+        self.version += 1
+        return True
+
+    def longest_window(self) -> Seconds:
+        """Return how far back any policy looks, 0 when none does."""
+        windows = [budget.window for each in self for budget in each.budgets]
+        limits = (each.max_preemptions_per_owner for each in self)
+        windows += [limit.window for limit in limits if limit is not None]
+        return max(windows, default=0.0)

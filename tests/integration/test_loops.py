@@ -1,0 +1,96 @@
+"""Two schedulers on one API server: kube-scheduler puts victims of ours straight back.
+
+The victims of each node belong to two Deployments. Those of one are gone at once, those of the
+other take a while. kube-scheduler does not know that the room is claimed, so the replacement of the
+first has it before the second is gone, and the preemptor never gets the room of both.
+"""
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+
+from scheduler.state.fruitless import STOP_AFTER
+from tests.integration.objects import pod
+from tests.integration.peers import COMMON, KubeScheduler
+
+pytestmark = pytest.mark.cluster
+
+THEIRS = "loop-peer"
+SLOWLY = {"pod-delete.stage.kwok.x-k8s.io/delay": "1500ms"}
+#: The nodes that kube-scheduler may use: both at once may put a pod on a node that is free.
+TOGETHER = {"used-by": "both"}
+PERIOD = {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}
+
+
+@pytest.fixture
+def peer(plane, tmp_path) -> Iterator[KubeScheduler]:
+    """kube-scheduler, for pods that name it."""
+    config = {**COMMON, "profiles": [{"schedulerName": THEIRS}]}
+    with contextlib.closing(KubeScheduler(plane, tmp_path, config)) as running:
+        yield running
+
+
+def fill(scene, count):
+    """Let two Deployments of kube-scheduler's fill nodes: a pod of each on every node."""
+    scene.nodes(count, cpu="2", labels=TOGETHER)
+    for name, annotations in (("fast", None), ("slow", SLOWLY)):
+        apart = {
+            "topologyKey": "kubernetes.io/hostname",
+            "labelSelector": {"matchLabels": {"app": name}},
+        }
+        template = pod(
+            name,
+            "1",
+            "low",
+            by=THEIRS,
+            labels={"app": name},
+            annotations=annotations,
+            affinity={
+                "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}
+            },
+            nodeSelector=TOGETHER,
+            terminationGracePeriodSeconds=5,
+        )
+        scene.deploy(name, count, template)
+    assert scene.wait_bound_count(2 * count) == set()
+
+
+def test_preemption_stops_when_kube_scheduler_takes_the_room_each_time(scene, schedulers, peer):
+    fill(scene, 3)
+    ours = schedulers.start(config=PERIOD)
+
+    scene.create(pod("high", "2", "high"))
+
+    (event,) = scene.events("high", "PreemptionLoop")
+    assert event["note"].startswith("Evicting pods of ReplicaSet ")
+    assert event["type"] == "Warning"
+    said = scene.wait_rejected("high", "PreemptionLoop: evicting pods of ReplicaSet ")
+    assert "came to nothing 4 times, stopped until 20" in said
+    evicted = scene.history().evicted()
+    assert len(evicted) <= 2 * STOP_AFTER
+    assert ours.metric("scheduler_preemption_loops_total") >= 1
+    assert ours.metric("scheduler_preemption_fruitless_total") == STOP_AFTER
+    wasted = ours.metric("scheduler_preemption_victims_wasted_total", reason="room_lost")
+    assert wasted == len(evicted)
+
+    ours.kill()
+    restarted = schedulers.start(config=PERIOD)
+    restarted.wait_log("pod_unschedulable", message=lambda text: "PreemptionLoop" in text)
+    free = scene.node(cpu="2")
+    assert scene.wait_bound("high") == free
+    assert scene.history().evicted() == evicted
+
+
+def test_on_one_node_it_pauses_and_takes_the_next_free_one(scene, schedulers, peer):
+    fill(scene, 1)
+    schedulers.start(config=PERIOD)
+
+    scene.create(pod("high", "2", "high"))
+
+    said = scene.wait_rejected("high", "PreemptionLoop: node(s) where evicting pods of ")
+    assert "came to nothing 2 times, paused until 20" in said
+    assert len(scene.history().evicted()) == 4
+    free = scene.node(cpu="2")
+    assert scene.wait_bound("high") == free
+    assert len(scene.history().evicted()) == 4

@@ -1,0 +1,277 @@
+"""Policies on a real API server: they take effect while the scheduler runs, and survive its end.
+
+Policies are of the whole cluster, so each is limited to the preemptors of one test's namespace.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from deploy.demo import installation
+from deploy.local.api import ApiError
+from deploy.local.cluster import ControlPlane
+from tests.integration.objects import condition, is_gone, pod
+from tests.integration.scene import Scene
+from tests.support.live import Scheduler, Schedulers
+
+pytestmark = pytest.mark.cluster
+
+Json = dict[str, Any]
+
+POLICIES: Final = "/apis/preemptive-scheduler.io/v1alpha1/preemptionpolicies"
+DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+DEFINITION: Final = f"{DEFINITIONS}/preemptionpolicies.preemptive-scheduler.io"
+NO_VICTIMS: Final = {"budgets": [{"maxVictims": 0, "window": "1h"}]}
+ONE_VICTIM: Final = {"budgets": [{"maxVictims": 1, "window": "1h"}]}
+#: Gets past the API server and not past the scheduler.
+MISTYPED: Final = {"budget": [{"maxVictims": 1, "window": "1h"}]}
+
+
+class Policy:
+    """A policy for the preemptors of a scene."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.name = f"policy-{scene.namespace}"
+        self._api = scene.api
+        self._path = f"{POLICIES}/{self.name}"
+        labels = {"kubernetes.io/metadata.name": scene.namespace}
+        self._preemptors = {"namespaceSelector": {"matchLabels": labels}}
+
+    def create(self, rules: Json) -> None:
+        self._api.post(POLICIES, self._object(rules))
+
+    def change(self, rules: Json) -> None:
+        version = self._api.get(self._path)["metadata"]["resourceVersion"]
+        changed = self._object(rules)
+        changed["metadata"]["resourceVersion"] = version
+        self._api.put(self._path, changed)
+
+    def delete(self) -> None:
+        self._api.delete(self._path)
+
+    def wait(self, says: Callable[[Json], bool]) -> Json:
+        """Wait for a state; return it."""
+        return self._api.wait_for(self._path, lambda found: found is not None and says(found)) or {}
+
+    def wait_accepted(self, generation: int, value: str = "True") -> Json:
+        """Wait until the status says whether a generation was accepted; return the status."""
+
+        def says(found: Json) -> bool:
+            said = condition(found, "Accepted")
+            return (said.get("status"), said.get("observedGeneration")) == (value, generation)
+
+        status: Json = self.wait(lambda found: "status" in found and says(found))["status"]
+        return status
+
+    def _object(self, rules: Json) -> Json:
+        return {
+            "apiVersion": "preemptive-scheduler.io/v1alpha1",
+            "kind": "PreemptionPolicy",
+            "metadata": {"name": self.name},
+            "spec": {"preemptors": self._preemptors, **rules},
+        }
+
+
+@pytest.fixture
+def undefined(plane: ControlPlane) -> Iterator[ControlPlane]:
+    """A cluster without the definition; whatever the test does, it has none afterwards."""
+    undefine(plane)
+    yield plane
+    undefine(plane)
+
+
+@pytest.fixture
+def policy(undefined: ControlPlane, scene: Scene) -> Policy:
+    """A policy that does not exist yet, in a cluster that knows what policies are."""
+    undefined.api.apply(installation.BASE / "preemption-policies.yaml")
+    return Policy(scene)
+
+
+def undefine(plane: ControlPlane) -> None:
+    with contextlib.suppress(ApiError):
+        plane.api.delete(DEFINITION)
+    plane.api.wait_for(DEFINITION, is_gone)
+
+
+def start(schedulers: Schedulers, **election: Any) -> Scheduler:
+    """Start a scheduler that writes its ledger where it may."""
+    place = {"resourceNamespace": installation.NAME, "resourceName": installation.NAME}
+    return schedulers.start(config={"leaderElection": {"leaderElect": False, **place, **election}})
+
+
+def contested(scene: Scene) -> str:
+    """Fill a node with a low pod, and create a high one that needs all of it."""
+    node = scene.node(cpu="2")
+    scene.run(pod("low", "2", "low", on=node))
+    scene.create(pod("high", "2", "high"))
+    return node
+
+
+def wait_held(scene: Scene, policy: Policy) -> None:
+    """Wait until the high pod waits because of the policy; nobody was asked to leave."""
+    scene.wait(
+        "high",
+        lambda found: policy.name in condition(found or {}, "PodScheduled").get("message", ""),
+    )
+    assert scene.history().doomed() == []
+
+
+def test_a_policy_holds_a_preemptor_until_it_is_changed(
+    scene: Scene, schedulers: Schedulers, policy: Policy
+):
+    start(schedulers)
+    policy.create(NO_VICTIMS)
+    policy.wait_accepted(1)
+    contested(scene)
+    wait_held(scene, policy)
+
+    policy.change(ONE_VICTIM)
+
+    scene.wait_bound("high")
+    assert scene.history().evicted() == ["low"]
+    told = policy.wait(lambda found: found["status"].get("victims") == 1)["status"]
+    assert told["accepted"]["generation"] == 2
+    assert told["lastVictim"]["name"] == "low"
+    assert told["lastVictim"]["preemptor"] == f"{scene.namespace}/high"
+
+
+def test_a_policy_that_is_deleted_holds_nobody(
+    scene: Scene, schedulers: Schedulers, policy: Policy
+):
+    policy.create(NO_VICTIMS)
+    start(schedulers)
+    contested(scene)
+    wait_held(scene, policy)
+
+    policy.delete()
+
+    scene.wait_bound("high")
+
+
+def test_a_refused_generation_leaves_the_old_one_in_force_even_over_a_kill(
+    scene: Scene, schedulers: Schedulers, policy: Policy
+):
+    scheduler = start(schedulers)
+    policy.create(NO_VICTIMS)
+    policy.wait_accepted(1)
+    policy.change(MISTYPED)
+    status = policy.wait_accepted(2, "False")
+    said = condition({"status": status}, "Accepted")["message"]
+    assert said.startswith('generation 1 is in force: spec.budget: unknown field "budget"')
+    contested(scene)
+    wait_held(scene, policy)
+
+    scheduler.kill()
+    restarted = start(schedulers)
+
+    assert restarted.logged("policy_accepted", policy=policy.name, generation="1")
+    assert restarted.logged("policy_refused", policy=policy.name)
+    restarted.wait_log("pod_unschedulable", message=lambda said: policy.name in said)
+    assert scene.history().doomed() == []
+    policy.change(ONE_VICTIM)
+    scene.wait_bound("high")
+
+
+def test_nothing_is_put_on_the_object_but_its_status(
+    scene: Scene, schedulers: Schedulers, policy: Policy
+):
+    first = start(schedulers, leaderElect=True)
+    first.wait_log("became_leader")
+    standby = start(schedulers, leaderElect=True)
+    policy.create(ONE_VICTIM)
+    policy.wait_accepted(1)
+    standby.wait_log("policy_accepted", policy=policy.name)
+    policy.change(MISTYPED)
+    policy.wait_accepted(2, "False")
+    standby.wait_log("policy_refused", policy=policy.name)
+
+    found = policy.wait(lambda _: True)
+    assert {"finalizers", "annotations"}.isdisjoint(found["metadata"])
+    (writer,) = (each for each in found["metadata"]["managedFields"] if "subresource" in each)
+    assert writer["subresource"] == "status"
+    assert first.terminate() == 0
+    standby.wait_log("became_leader")
+    policy.change(NO_VICTIMS)
+    policy.wait_accepted(3)
+
+
+def test_the_definition_may_come_and_go_while_the_scheduler_runs(
+    undefined: ControlPlane, scene: Scene, schedulers: Schedulers
+):
+    scheduler = start(schedulers)
+    assert scheduler.get("/readyz")[0] == 200
+    policy = Policy(scene)
+
+    undefined.api.apply(installation.BASE / "preemption-policies.yaml")
+    policy.create(NO_VICTIMS)
+    policy.wait_accepted(1)
+    contested(scene)
+    wait_held(scene, policy)
+    undefine(undefined)
+
+    scene.wait_bound("high")
+    assert scheduler.get("/readyz")[0] == 200
+    assert scheduler.logged("watch_interrupted") == []
+
+
+def test_a_missing_right_is_named_and_until_then_nothing_is_decided(
+    scene: Scene, schedulers: Schedulers, policy: Policy, plane: ControlPlane
+):
+    policy.create(NO_VICTIMS)
+    scheduler = schedulers.start(kubeconfig=without_policies(plane), ready=False)
+    interrupted = scheduler.wait_log("watch_interrupted", resource="preemptionpolicies")
+
+    missing = 'cannot list resource "preemptionpolicies" in API group "preemptive-scheduler.io"'
+    assert missing in interrupted["problem"]
+    status, text = scheduler.get("/readyz?verbose")
+    assert status == 500
+    assert missing in text
+    assert scheduler.logged("caches_synced") == []
+
+
+def test_a_missing_right_is_none_without_the_definition(
+    undefined: ControlPlane, scene: Scene, schedulers: Schedulers
+):
+    scheduler: Scheduler = schedulers.start(kubeconfig=without_policies(undefined))
+    scene.node()
+
+    scene.create(pod("a"))
+
+    scene.wait_bound("a")
+    assert scheduler.get("/readyz")[0] == 200
+
+
+def without_policies(plane: ControlPlane) -> Path:
+    """Return the kubeconfig of an account with our rights but those to policies."""
+    name = "without-policies"
+    account = {"kind": "ServiceAccount", "name": name, "namespace": installation.NAME}
+    (role,) = (each for each in installation.manifests() if each["kind"] == "ClusterRole")
+    rules = [each for each in role["rules"] if "preemptive-scheduler.io" not in each["apiGroups"]]
+    metadata = {"name": name}
+    group = "rbac.authorization.k8s.io"
+    plane.api.apply(
+        [
+            {
+                "apiVersion": "v1",
+                "kind": "ServiceAccount",
+                "metadata": {**metadata, "namespace": installation.NAME},
+            },
+            {
+                "apiVersion": f"{group}/v1",
+                "kind": "ClusterRole",
+                "metadata": metadata,
+                "rules": rules,
+            },
+            {
+                "apiVersion": f"{group}/v1",
+                "kind": "ClusterRoleBinding",
+                "metadata": metadata,
+                "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
+                "subjects": [account],
+            },
+        ]
+    )
+    return plane.service_account_kubeconfig(installation.NAME, name)

@@ -1,0 +1,403 @@
+"""Policies as they come, change and go: listed by us, watched by kopf, told in their status."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from scheduler.kube.client import Client
+from scheduler.kube.connection import Connection
+from scheduler.kube.credentials import FixedHeaders
+from scheduler.kube.pauses import Pauses
+from scheduler.kube.policies import Policies, PolicySettings
+from scheduler.kube.transport import HttpTransport
+from scheduler.model.events import Event, PolicyGone, PolicyObserved
+from scheduler.model.policies import PolicyFigures
+from tests.kube.fixtures import NOW, Heard, Waits
+from tests.support.fake_api import FakeApi, Fault
+
+KIND = "preemptionpolicies"
+ONE, TWO = {"maxVictimsPerPreemption": 1}, {"maxVictimsPerPreemption": 2}
+BAD = {"maxVictimsPerPreemption": -1}
+
+
+@dataclass
+class Told(Heard):
+    """An observer that remembers what is said of policies, too."""
+
+    policies: list[str] = field(default_factory=list)
+
+    def policy_told(self, name: str, verdict: str, detail: str) -> None:
+        self.policies.append(f"{name} {verdict}")
+
+
+@dataclass
+class Surroundings:
+    """What policies are told to, and what they ask."""
+
+    events: list[Event] = field(default_factory=list)
+    leads: bool = True
+    figures: dict[str, PolicyFigures] = field(default_factory=dict)
+
+    def in_force(self) -> dict[str, int | None]:
+        found: dict[str, int | None] = {}
+        for event in self.events:
+            if isinstance(event, PolicyObserved):
+                found[event.policy.name] = event.policy.max_victims_per_preemption
+            elif isinstance(event, PolicyGone):
+                del found[event.name]
+        return found
+
+
+@pytest.fixture
+def heard() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def around() -> Surroundings:
+    return Surroundings()
+
+
+#: Starts policies, with settings; a list follows another after a moment unless `period` says.
+Begin = Callable[..., Coroutine[Any, Any, Policies]]
+
+
+@pytest.fixture
+async def begin(api: FakeApi, client: Client, around: Surroundings) -> AsyncIterator[Begin]:
+    running = []
+
+    async def start(
+        token: str = "", pauses: Pauses | None = None, period: float = 0.05, **settings: Any
+    ) -> Policies:
+        credentials = FixedHeaders(token)
+        policies = Policies(
+            client,
+            around.events.extend,
+            pauses or Pauses(jitter=lambda: 0.0),
+            PolicySettings(
+                where=Connection(api.url, credentials),
+                user_agent="test",
+                may_write=lambda: around.leads,
+                figures=lambda: around.figures,
+                wall=lambda: NOW,
+                period_seconds=period,
+                **settings,
+            ),
+        )
+        running.append(asyncio.create_task(policies.run()))
+        return policies
+
+    yield start
+    for task in running:
+        task.cancel()
+    for result in await asyncio.gather(*running, return_exceptions=True):
+        assert isinstance(result, asyncio.CancelledError), result
+
+
+async def until(holds: Callable[[], object]) -> None:
+    """Wait until something holds; kopf takes a moment to be imported."""
+    async with asyncio.timeout(15):
+        while not holds():
+            await asyncio.sleep(0.005)
+
+
+def put(api: FakeApi, spec: dict[str, Any], generation: int, name: str = "p") -> None:
+    status = api.store.get(KIND, name).get("status", {}) if api.store.has(KIND, name) else {}
+    metadata = {"name": name, "generation": generation}
+    api.store.put(KIND, {"metadata": metadata, "spec": spec, "status": status})
+
+
+def status(api: FakeApi, name: str = "p") -> dict[str, Any]:
+    found: dict[str, Any] = api.store.get(KIND, name).get("status", {})
+    return found
+
+
+def said(api: FakeApi, name: str = "p") -> tuple[str, int]:
+    """Return the value of the condition, and the generation that it is about."""
+    for each in status(api, name).get("conditions", []):
+        return each["status"], each["observedGeneration"]
+    return "", 0
+
+
+def asked(api: FakeApi, verb: str) -> list[str]:
+    return [each.resource for each in api.requests if each.verb == verb]
+
+
+async def test_all_policies_are_known_before_it_is_said_so(api, around, begin):
+    put(api, ONE, 1)
+    put(api, TWO, 1, "q")
+
+    policies = await begin()
+    await until(policies.synced.is_set)
+
+    assert around.in_force() == {"p": 1, "q": 2}
+    assert policies.health().objects == 2
+
+
+async def test_without_the_definition_there_are_none_and_kopf_is_not_started(api, around, begin):
+    api.absent.add(KIND)
+
+    policies = await begin()
+    await until(policies.synced.is_set)
+    await until(lambda: asked(api, "list").count(KIND) >= 3)
+
+    assert around.events == []
+    assert policies.health().problem == ""
+    assert asked(api, "watch") == []
+
+
+async def test_changes_take_effect_at_once_and_the_status_tells_so(api, heard, around, begin):
+    put(api, ONE, 1)
+    await begin(period=60.0)
+    await until(lambda: said(api) == ("True", 1))
+
+    put(api, TWO, 2)
+    await until(lambda: said(api) == ("True", 2))
+    put(api, BAD, 3)
+    await until(lambda: said(api) == ("False", 3))
+
+    assert around.in_force() == {"p": 2}
+    assert status(api)["accepted"] == {"generation": 2, "spec": TWO}
+    api.store.remove(KIND, "p")
+    await until(lambda: around.in_force() == {})
+    assert heard.policies == ["p accepted", "p accepted", "p refused", "p gone"]
+
+
+async def test_nothing_but_the_status_is_written_and_only_by_the_leader(api, around, begin):
+    around.leads = False
+    put(api, ONE, 1)
+    await begin(figures_seconds=0.02)
+    await until(lambda: api.watches)
+    put(api, TWO, 2)
+    await until(lambda: around.in_force() == {"p": 2})
+    assert asked(api, "patch") == []
+
+    around.leads = True
+    await until(lambda: said(api) == ("True", 2))
+
+    assert set(asked(api, "patch")) == {f"{KIND}/status"}
+    assert set(api.store.get(KIND, "p")["metadata"]) == {
+        "name",
+        "generation",
+        "uid",
+        "resourceVersion",
+    }
+    verbs = {each.verb for each in api.requests}
+    assert verbs == {"list", "watch", "patch"}
+
+
+async def test_figures_are_written_when_they_change(api, around, begin):
+    put(api, ONE, 1)
+    await begin(figures_seconds=0.02)
+    await until(lambda: status(api).get("victims") == 0)
+
+    around.figures = {"p": PolicyFigures(2, {"budgets": 5})}
+    await until(lambda: status(api).get("victims") == 2)
+
+    assert status(api)["refusals"] == {"budgets": 5}
+    written = len(asked(api, "patch"))
+    await asyncio.sleep(0.2)
+    assert len(asked(api, "patch")) == written
+
+
+async def test_the_definition_may_come_later_and_go_again(api, around, begin):
+    api.absent.add(KIND)
+    policies = await begin()
+    await until(policies.synced.is_set)
+
+    api.absent.discard(KIND)
+    put(api, ONE, 1)
+    await until(lambda: said(api) == ("True", 1))
+    assert around.in_force() == {"p": 1}
+
+    await until(lambda: api.watches)
+    api.absent.add(KIND)
+    await until(lambda: around.in_force() == {})
+    await until(lambda: "policies" not in {each.name for each in threading.enumerate()})
+    api.absent.discard(KIND)
+    await until(lambda: around.in_force() == {"p": 1})
+
+
+async def test_a_deletion_that_no_watch_told_of_is_noticed(api, around, begin):
+    put(api, ONE, 1)
+    await begin()
+    await until(lambda: api.watches)
+    api.frozen = True
+
+    api.store.remove(KIND, "p")
+
+    await until(lambda: around.in_force() == {})
+
+
+async def test_a_deletion_while_a_watch_starts_anew_is_noticed_at_once(api, around, begin):
+    put(api, ONE, 1)
+    await begin(period=60.0)
+    await until(lambda: said(api) == ("True", 1))
+
+    api.store.listeners.clear()  # this deletion is told to nobody
+    api.store.remove(KIND, "p")
+    api.expire_watches()
+
+    await until(lambda: around.in_force() == {})
+
+
+async def test_kopf_is_started_again_when_it_gives_up(api, heard, around, begin):
+    put(api, ONE, 1)
+    policies = await begin(period=60.0)
+    await until(lambda: api.watches)
+
+    api.inject(Fault("GET", f"{KIND}.*watch", status=410, body=b"{}"))
+    api.close_watches()
+    await until(lambda: heard.interruptions)
+    await until(lambda: policies.health().problem == "")
+    put(api, TWO, 2)
+
+    await until(lambda: around.in_force() == {"p": 2})
+
+
+async def test_a_missing_right_is_named_and_nothing_is_decided(api, heard, begin):
+    api.forbidden.add(("list", KIND))
+
+    policies = await begin(pauses=Waits().pauses)
+    await until(lambda: heard.interruptions)
+
+    assert not policies.synced.is_set()
+    problem = policies.health().problem
+    assert problem.startswith(f"cannot list {KIND}: ")
+    assert f'cannot list resource "{KIND}" in API group "preemptive-scheduler.io"' in problem
+    api.forbidden.clear()
+    await until(policies.synced.is_set)
+    assert policies.health().problem == ""
+    assert heard.interruptions == [problem]
+
+
+async def test_a_missing_right_is_none_where_there_is_nothing_to_read(api, begin):
+    # A real server judges the right before it looks for the resource; so does this fault.
+    api.absent.add(KIND)
+    api.inject(Fault("GET", KIND, status=403, body=b"{}", times=1000))
+
+    policies = await begin(period=60.0)
+    await until(policies.synced.is_set)
+
+    assert policies.health().problem == ""
+
+
+async def test_without_the_right_to_watch_changes_come_with_the_next_list(
+    api, heard, around, begin
+):
+    api.forbidden.add(("watch", KIND))
+    put(api, ONE, 1)
+    policies = await begin(period=0.2)
+    await until(lambda: "watch" in policies.health().problem)
+
+    put(api, TWO, 2)
+    await until(lambda: around.in_force() == {"p": 2})
+
+    problem = policies.health().problem
+    assert problem.startswith(f"cannot watch {KIND}: ")
+    assert f'cannot watch resource "{KIND}"' in problem
+    api.store.remove(KIND, "p")
+    api.forbidden.clear()
+    await until(lambda: policies.health().problem == "")
+
+
+async def test_a_status_that_cannot_be_written_is_told_and_tried_again(api, heard, begin):
+    api.forbidden.add(("patch", f"{KIND}/status"))
+    put(api, ONE, 1)
+    policies = await begin(period=60.0, figures_seconds=0.02)
+    await until(lambda: heard.interruptions)
+
+    assert heard.interruptions[0].startswith(f"status of p: cannot patch {KIND}/status: ")
+    assert policies.health().problem == ""
+    api.forbidden.clear()
+    await until(lambda: said(api) == ("True", 1))
+
+
+async def test_an_outage_changes_nothing_that_is_in_force(api, heard, around, begin):
+    put(api, ONE, 1)
+    policies = await begin()
+    await until(lambda: api.watches)
+
+    api.inject(Fault("GET", KIND, times=5, cut=True))
+    api.close_watches()
+    await until(lambda: heard.interruptions)
+    assert around.in_force() == {"p": 1}
+
+    put(api, TWO, 2)
+    await until(lambda: around.in_force() == {"p": 2})
+    await until(lambda: policies.health().problem == "")
+
+
+async def test_a_defect_of_the_sink_ends_it(api, client):
+    def sink(events: list[Event]) -> None:
+        if any(isinstance(event, PolicyGone) for event in events):
+            raise ValueError("a defect")
+
+    put(api, ONE, 1)
+    settings = PolicySettings(
+        where=Connection(api.url, FixedHeaders()),
+        user_agent="test",
+        may_write=lambda: False,
+        figures=dict,
+        wall=lambda: NOW,
+        period_seconds=60.0,
+    )
+    policies = Policies(client, sink, Pauses(jitter=lambda: 0.0), settings)
+    running = asyncio.create_task(policies.run())
+    await until(lambda: api.watches)
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)  # it is logged there, too
+
+    api.store.remove(KIND, "p")
+
+    with pytest.raises(ExceptionGroup, match="unhandled errors") as caught:
+        await asyncio.wait_for(running, 15)
+    assert caught.group_contains(ValueError, match="a defect")
+
+
+async def test_it_authenticates_as_the_scheduler_does(api, begin, around):
+    api.tokens = {"secret"}
+    put(api, ONE, 1)
+    transport = HttpTransport(Connection(api.url, FixedHeaders("secret")), "test")
+    async with transport:
+        policies = Policies(
+            Client(transport),
+            around.events.extend,
+            Pauses(jitter=lambda: 0.0),
+            PolicySettings(
+                where=Connection(api.url, Rotating()),
+                user_agent="test",
+                may_write=lambda: True,
+                figures=dict,
+                wall=lambda: NOW,
+            ),
+        )
+        running = asyncio.create_task(policies.run())
+        await until(lambda: said(api) == ("True", 1))
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+
+    agents = {each.headers["User-Agent"] for each in api.requests}
+    assert agents == {"test"}
+
+
+class Rotating:
+    """A token that has expired, until the server says so."""
+
+    def __init__(self) -> None:
+        self.token = "expired"
+
+    async def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"}
+
+    def at_hand(self) -> None:
+        return None
+
+    def refused(self) -> bool:
+        before, self.token = self.token, "secret"
+        return before != self.token

@@ -1,0 +1,216 @@
+"""Whatever is decided under random policies: no rule is violated, nothing allowed is left out."""
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from scheduler.model.decisions import Decision, Placed, Preempting, Unschedulable
+from scheduler.model.effects import Bind, Evict
+from scheduler.model.objects import LabelSelector, Pod
+from scheduler.model.policies import (
+    Budget,
+    BudgetScope,
+    DisruptionBudgets,
+    ForeignVictims,
+    PodSelection,
+    PolicyMode,
+    PreemptionLimit,
+    PreemptionPolicy,
+)
+from scheduler.model.selectors import Selector
+from tests.properties import clusters
+from tests.properties.world import PROFILES
+from tests.support import oracle_policies, oracles
+from tests.support.builders import BudgetBuilder, PodBuilder
+from tests.support.cluster import Cluster
+from tests.support.oracle_policies import History, Preempted
+from tests.support.oracles import View
+
+#: Whether to look further than in an ordinary run: `pytest --hypothesis-profile=deep`.
+DEEP = settings.default.max_examples > 100
+
+NAMES = ("a", "b", "c")
+
+
+def web(name: str) -> Selector:
+    return Selector.of(LabelSelector(match_labels={"app": name}))
+
+
+selections = st.builds(
+    PodSelection,
+    pods=st.sampled_from([None, None, web("web"), web("db")]),
+    min_priority=st.sampled_from([None, None, None, 0, 1]),
+    max_priority=st.sampled_from([None, None, None, 1, 5]),
+)
+windows = st.sampled_from([60.0, 600.0, 3600.0])
+budgets = st.builds(Budget, st.integers(0, 4), windows, st.sampled_from(BudgetScope))
+limits = st.builds(PreemptionLimit, st.integers(0, 2), windows)
+disruptions = st.sampled_from(
+    [DisruptionBudgets.BEST_EFFORT, DisruptionBudgets.STRICT, DisruptionBudgets.STRICT_BELOW]
+)
+
+
+def seldom(strategy: st.SearchStrategy[Any], otherwise: Any) -> st.SearchStrategy[Any]:
+    """Draw from a strategy one time in three."""
+    return st.one_of(st.just(otherwise), st.just(otherwise), strategy)
+
+
+policies = st.builds(
+    PreemptionPolicy,
+    name=st.sampled_from(NAMES),
+    mode=st.sampled_from([PolicyMode.ENFORCE] * 4 + [PolicyMode.AUDIT]),
+    preemptors=seldom(selections, PodSelection()),
+    victims=seldom(selections, PodSelection()),
+    disruption_budgets=seldom(disruptions, DisruptionBudgets.BEST_EFFORT),
+    strict_below=st.integers(0, 6),
+    budgets=seldom(st.lists(budgets, max_size=2, unique=True).map(tuple), ()),
+    max_victims_per_preemption=seldom(st.integers(0, 3), None),
+    victim_min_runtime=seldom(st.sampled_from([997.0, 999.0, 1100.0, 5000.0]), 0.0),
+    max_preemptions_per_owner=seldom(limits, None),
+    preemptor_delay=seldom(st.sampled_from([5.0, 300.0]), 0.0),
+    foreign_victims=seldom(st.just(ForeignVictims.NEVER), ForeignVictims.ALWAYS),
+)
+wanted = st.tuples(st.sampled_from(["1", "2", "4"]), st.sampled_from([1, 2, 5, 9]))
+steps = st.lists(
+    st.one_of(
+        wanted,
+        wanted,
+        policies,
+        st.sampled_from([*NAMES, 1.0, 59.0, 60.0, 400.0, 4000.0]),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+class Story:
+    """A cluster under policies, the history that a test keeps of it, and what it asserts."""
+
+    def __init__(self, objects: list[object]) -> None:
+        self.cluster = Cluster(using=PROFILES)
+        self.cluster.hold(Bind)
+        self.budgets: dict[str, BudgetBuilder] = {}
+        self.policies: dict[str, PreemptionPolicy] = {}
+        self.history = History()
+        for each in objects:
+            if isinstance(each, BudgetBuilder):
+                self.budgets[each.key] = each
+            self.cluster.add(_running(each) if isinstance(each, PodBuilder) else each)
+
+    def take(self, step: Any, number: int) -> None:
+        """Let something happen, and check every decision that follows."""
+        match step:
+            case PreemptionPolicy():
+                self.policies[step.name] = step
+                self.cluster.add(step)
+            case str():
+                self.policies.pop(step, None)
+                self.cluster.delete_policy(step)
+            case float():
+                self.cluster.finish_terminating()
+                self.cluster.wait(step)
+            case cpu, priority:
+                preemptor = clusters.pod(f"p{number}").cpu(cpu).priority(priority)
+                self.cluster.add(preemptor.label("app", "web").owner("Job", f"j{number % 2}"))
+        for _ in range(50):
+            if not self.decide():
+                return
+
+    def decide(self) -> bool:
+        """Decide once and check it; tell whether there was anything to decide."""
+        cluster, now = self.cluster, self.cluster.now
+        view = View.of(cluster.machine, [each.build() for each in self.budgets.values()])
+        pods = dict(cluster.pods)
+        told = len(cluster.effects)
+        plain = not len(cluster.machine.ledger.fruitless) and not cluster.machine.cluster.overdue
+        attempt = cluster.step()
+        if attempt is None:
+            return False
+        preemptor = pods[attempt.pod.uid]
+        event(type(attempt.decision).__name__)
+        self.check(view, preemptor, attempt.decision, complete=plain)
+        if not isinstance(attempt.decision, Placed):
+            self.history.since.setdefault(preemptor.uid, now)
+        if isinstance(attempt.decision, Preempting):
+            asked = [
+                effect.victim.uid for effect in cluster.effects[told:] if isinstance(effect, Evict)
+            ]
+            self.note(preemptor, attempt.decision.node, [pods[uid] for uid in asked])
+        return True
+
+    def note(self, preemptor: Pod, node: str, victims: list[Pod]) -> None:
+        """Write a preemption down, and let disruption budgets account for it."""
+        bound = tuple(
+            each for each in self.policies.values()
+            if oracle_policies.selects(each.preemptors, preemptor)
+        )  # fmt: skip
+        if victims:
+            self.history.preempted.append(
+                Preempted(self.cluster.now, preemptor, node, tuple(victims), bound)
+            )
+        for key, builder in self.budgets.items():
+            protected = [pod for pod in victims if oracles._protects(builder.build(), pod)]
+            if protected:
+                status = builder.object.status
+                names = {*status.disrupted_pods, *(pod.metadata.name for pod in protected)}
+                left = status.disruptions_allowed - len(protected)
+                self.budgets[key] = builder.allows(left).disrupted(*sorted(names))
+                self.cluster.add(self.budgets[key])
+
+    def check(self, view: View, preemptor: Pod, decision: Decision, *, complete: bool) -> None:
+        """Assert that a decision is allowed, and that it is the best of what is allowed."""
+        now = self.cluster.now
+        if isinstance(decision, Preempting):
+            there = {pod.uid: pod for pod in view.pods[decision.node]}
+            victims = tuple(there[ref.uid] for ref in decision.victims)
+            for each in oracle_policies.binding(self.policies.values(), preemptor):
+                assert not oracle_policies.refuses(
+                    each, view, self.history, Preempted(now, preemptor, decision.node, victims)
+                ), each
+        if not complete or oracles.feasible(view, preemptor):
+            return
+        allowed = oracle_policies.candidates(
+            view, self.history, self.policies.values(), preemptor, now
+        )
+        if isinstance(decision, Unschedulable):
+            assert allowed == []
+        else:
+            assert isinstance(decision, Preempting)
+            (chosen,) = [each for each in allowed if each.node == decision.node]
+            assert [ref.uid for ref in decision.victims] == [pod.uid for pod in chosen.victims]
+
+
+def _running(guest: PodBuilder) -> PodBuilder:
+    """Return a pod with an owner, ready where it runs, and sometimes of another scheduler."""
+    name = guest.object.metadata.name
+    if not guest.object.spec.node_name:
+        return guest
+    owned = guest.condition("Ready", "True").owner("ReplicaSet", name[-1])
+    return owned.scheduler("other") if name.endswith("2") else owned
+
+
+@settings(max_examples=3000 if DEEP else 60)
+@given(clusters.clusters(), st.lists(policies, max_size=3), steps)
+def test_no_rule_is_violated_and_nothing_allowed_is_left_out(drawn, first, following):
+    objects, _ = drawn
+    story = Story(objects)
+    for number, step in enumerate([*first, *following]):
+        story.take(step, number)
+    story.cluster.machine.check()
+
+
+@settings(max_examples=1000 if DEEP else 40)
+@given(clusters.clusters(), st.lists(policies, min_size=1, max_size=3))
+def test_policies_without_a_rule_or_in_audit_change_nothing(drawn, chosen):
+    objects, incoming = drawn
+    without = clusters.built(objects)
+    bound = clusters.built(objects)
+    for each in chosen:
+        bound.add(replace(each, mode=PolicyMode.AUDIT))
+    bound.add(PreemptionPolicy("none"))
+    without.add(incoming)
+    bound.add(incoming)
+
+    assert bound.step().decision == without.step().decision

@@ -1,0 +1,56 @@
+"""Preemptions are transactions, whatever happens to answers, news and processes on the way.
+
+Every sequence of happenings ends with all preemptors placed and no victim's room unused; at each
+moment a victim is only deleted when the API server has the plan that names it, and what counts it.
+
+`TRANSACTIONS=10000` runs so many sequences; by default there are fewer, to fit into a usual run.
+"""
+
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.properties.transactions import HAPPENINGS, Transactions
+
+#: Sequences in all, and in each of the tests that are drawn by seed.
+SEQUENCES = int(os.environ.get("TRANSACTIONS", "600"))
+SLICES = 10
+
+actions = st.tuples(st.integers(0, len(HAPPENINGS) - 1), st.integers(0, 63))
+worlds = st.builds(
+    Transactions,
+    bounded=st.booleans(),
+    cpu=st.integers(1, 2),
+    ranks=st.integers(1, 2),
+)
+
+
+@settings(max_examples=max(50, SEQUENCES // 10))
+@given(worlds, st.lists(actions, min_size=10, max_size=60))
+def test_every_sequence_ends_well(world, drawn):
+    for action in drawn:
+        world.act(action)
+    world.come_to_rest()
+    world.check()
+
+
+@pytest.mark.parametrize("part", range(SLICES))
+def test_sequences_by_seed_end_well(part):
+    kills = evicted = 0
+    for seed in range(part, SEQUENCES, SLICES):
+        dice = np.random.default_rng(seed)
+        world = Transactions(bounded=seed % 2 > 0, cpu=1 + seed // 2 % 2, ranks=1 + seed // 4 % 2)
+        try:
+            for _ in range(dice.integers(10, 60)):
+                world.act((int(dice.integers(0, len(HAPPENINGS))), int(dice.integers(0, 64))))
+            world.come_to_rest()
+            world.check()
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+        kills += world.kills
+        evicted += len(world.evicted)
+    assert kills > SEQUENCES // SLICES
+    assert evicted > SEQUENCES // SLICES

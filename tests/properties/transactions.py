@@ -1,0 +1,334 @@
+"""A small world in which preemptions are carried out while everything about them goes wrong.
+
+Nodes are full of pods of one cpu that are not important. Preemptors come, effects are carried out
+late, their answers get lost, news comes late, time passes, and the process is killed at any moment.
+Nothing else interferes, so at the end each victim must have made room that is used.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from scheduler.core.machine import Machine
+from scheduler.core.settling import VACANT_FOR
+from scheduler.model import times
+from scheduler.model.effects import (
+    Announce,
+    Bind,
+    ClearNomination,
+    Effect,
+    Evict,
+    Nominate,
+    PodRef,
+    Remember,
+    SetCondition,
+)
+from scheduler.model.events import (
+    EffectDone,
+    EffectFailed,
+    Event,
+    Failure,
+    FailureKind,
+    NodeObserved,
+    PodGone,
+    PodObserved,
+    PolicyObserved,
+    Recalled,
+)
+from scheduler.model.objects import Pod
+from scheduler.model.plan_record import ANNOTATION, decode
+from scheduler.model.policies import Budget, PreemptionPolicy
+from scheduler.state.backoff import Backoff
+from tests.support.builders import EPOCH, PodBuilder, node, pod
+from tests.support.cluster import profiles
+
+NODES: Final = 3
+CPU: Final = 4
+#: So many of them always find a place.
+PREEMPTORS: Final = 5
+PROFILES: Final = profiles()
+GOLD: Final = PreemptionPolicy("gold", generation=1, budgets=(Budget(1000, 3600.0),))
+
+Action = tuple[int, int]
+
+
+class Transactions:
+    """The API server, and the machine of the process that leads.
+
+    Args:
+        bounded: Whether a policy counts victims, so that the ledger is written.
+        cpu: What each preemptor asks for.
+        ranks: How many priorities preemptors have. A more important one may take the room of a less
+            important one, and who made it for whom is not known any more after a restart.
+    """
+
+    def __init__(self, *, bounded: bool, cpu: int, ranks: int) -> None:
+        self.now = float(EPOCH)
+        self.pods: dict[str, Pod] = {}
+        self.ledger = ""
+        self.evicted: dict[str, str] = {}
+        self.kills = 0
+        self._bounded = bounded
+        #: What each preemptor asks for: where they differ, room that is taken over may be too much.
+        self._cpu = cpu
+        self._ranks = ranks
+        self._version = 0
+        self._came = 0
+        for each in range(NODES):
+            for place in range(CPU):
+                low = pod(f"low-{each}-{place}").on(f"n{each}").cpu("1").priority(place % 2)
+                self._put(low.build())
+        self._begin()
+
+    def _begin(self) -> None:
+        self.machine = Machine(PROFILES, Backoff())
+        #: What is to be done, in order for each pod, and what was done without an answer so far.
+        self.waiting: list[Effect] = []
+        self.unanswered: list[tuple[Effect, bool]] = []
+        self.news: deque[Event] = deque()
+        for each in range(NODES):
+            self._tell(NodeObserved(node(f"n{each}").cpu(str(CPU)).build()))
+        if self._bounded:
+            self._tell(PolicyObserved(GOLD))
+        for known in self.pods.values():
+            self._tell(PodObserved(known))
+        if self.ledger:
+            self._tell(Recalled(self.ledger))
+
+    # What can happen ----------------------------------------------------------------------------
+
+    def act(self, action: Action) -> None:
+        """Let one thing happen."""
+        kind, number = action
+        HAPPENINGS[kind % len(HAPPENINGS)](self, number)
+
+    def come(self, number: int) -> None:
+        """A preemptor is created; some are more important than others."""
+        if self._came < PREEMPTORS:
+            self._came += 1
+            made = pod(f"high-{self._came}").cpu(str(self._cpu))
+            self._put(made.priority(100 * (1 + number % self._ranks)).build())
+
+    def decide(self, _: int) -> None:
+        """The machine decides for a pod."""
+        attempt = self.machine.step(self.now)
+        if attempt is not None:
+            self._take(attempt.effects)
+
+    def carry_out(self, number: int) -> None:
+        """The API server does what it is asked to; the answer comes at once, later or never."""
+        effect = self._next(number)
+        if effect is None:
+            return
+        changed = self._happen(effect)
+        if number % 4 == 3:
+            self.unanswered.append((effect, changed))
+        elif number % 8 == 2 and not isinstance(effect, Bind | Announce):
+            self._fail(effect)
+        else:
+            self._answer(effect, changed)
+
+    def answer(self, number: int) -> None:
+        """An answer arrives that was late."""
+        if self.unanswered:
+            self._answer(*self.unanswered.pop(number % len(self.unanswered)))
+
+    def fail(self, number: int) -> None:
+        """The API server cannot be reached until the patience of the writer ends."""
+        effect = self._next(number)
+        if effect is not None and isinstance(effect, Bind | Announce):
+            self.waiting.insert(0, effect)
+        elif effect is not None:
+            self._fail(effect)
+
+    def hear(self, number: int) -> None:
+        """Some news arrives."""
+        for _ in range(min(1 + number % 4, len(self.news))):
+            self._tell(self.news.popleft())
+
+    def end(self, number: int) -> None:
+        """A terminating pod is gone."""
+        ending = [each for each in self.pods.values() if each.terminating]
+        if ending:
+            gone = self.pods.pop(ending[number % len(ending)].uid)
+            self.news.append(PodGone(gone.key, gone.uid))
+
+    def wait(self, number: int) -> None:
+        """Time passes."""
+        if number % 3 == 2:
+            self._let_victims_end()
+        self.now += (1.0, 3.0, 11.0)[number % 3]
+        self._flush()
+
+    def _let_victims_end(self) -> None:
+        """Let all victims end, and the news arrive: nobody hangs here, and no watch."""
+        while any(each.terminating for each in self.pods.values()):
+            self.end(0)
+        while self.news:
+            self.hear(3)
+
+    def kill(self, _: int) -> None:
+        """The process is killed, and another one begins; what was not sent is lost."""
+        self.kills += 1
+        self._begin()
+
+    # The end ------------------------------------------------------------------------------------
+
+    def come_to_rest(self) -> None:
+        """Let everything end that has begun, without further faults."""
+        for _ in range(400):
+            if not self._calm_down():
+                return
+        raise AssertionError("it does not come to rest")
+
+    def _calm_down(self) -> bool:
+        busy = bool(self.news or self.waiting or self.unanswered)
+        while self.news:
+            self.hear(3)
+        while self.unanswered:
+            self.answer(0)
+        while (effect := self._next(0)) is not None:
+            self._answer(effect, self._happen(effect))
+        while any(each.terminating for each in self.pods.values()):
+            self.end(0)
+            busy = True
+        while self.machine.ready():
+            self.decide(0)
+            busy = True
+        self.now += 11.0
+        self._flush()
+        return busy or self.machine.ready()
+
+    def check(self) -> None:
+        """Assert that all preemptors have a place, and that each victim's room is used.
+
+        With several ranks and kills, a preemptor that lost its room may have made more.
+        """
+        ours = [each for each in self.pods.values() if each.metadata.name.startswith("high")]
+        assert [each.key for each in ours if not each.spec.node_name] == []
+        for where in (f"n{each}" for each in range(NODES)):
+            used = sum(_cpu(each) for each in self.pods.values() if each.spec.node_name == where)
+            assert used <= CPU, (where, used)
+            assert used == CPU or (self._ranks > 1 and self.kills), (where, used)
+        self.now += VACANT_FOR
+        self._flush()
+        if self._ranks == 1 or not self.kills:
+            assert dict(self.machine.settling.wasted) == {}
+        self.machine.check()
+        assert self.machine.numbers().preempting == 0
+        assert self.machine.cluster.leaving == 0
+
+    # The API server -----------------------------------------------------------------------------
+
+    def _put(self, new: Pod) -> None:
+        self._version += 1
+        version = str(self._version)
+        seen = replace(new, metadata=replace(new.metadata, resource_version=version))
+        self.pods[seen.uid] = seen
+        if self._came or self._version > NODES * CPU:
+            self.news.append(PodObserved(seen))
+
+    def _change(self, ref: PodRef, changed: PodBuilder) -> None:
+        self._put(changed.build())
+        assert changed.object.uid == ref.uid
+
+    def _next(self, number: int) -> Effect | None:
+        """Take an effect that no earlier one about the same pod stands before."""
+        heads: dict[str, Effect] = {}
+        for effect in self.waiting:
+            heads.setdefault(_about(effect), effect)
+        if not heads:
+            return None
+        effect = list(heads.values())[number % len(heads)]
+        self.waiting.remove(effect)
+        return effect
+
+    def _happen(self, effect: Effect) -> bool:
+        """Do what the API server does; tell whether anything had to be done."""
+        match effect:
+            case Remember(text=text):
+                self.ledger = text
+            case Nominate(pod=ref, node=where, plan=plan):
+                self._change(ref, self._of(ref).nominated(where).planned(plan))
+            case ClearNomination(pod=ref) | SetCondition(pod=ref, clear_nomination=True):
+                self._change(ref, self._of(ref).nominated("").planned(""))
+            case Bind(pod=ref, node=where):
+                self._change(ref, self._of(ref).on(where).not_started().nominated(""))
+            case Evict(victim=ref):
+                return self._evict(effect, self.pods.get(ref.uid))
+        return True
+
+    def _evict(self, effect: Evict, victim: Pod | None) -> bool:
+        """Let a victim leave; only one that a plan of its preemptor names on the API server."""
+        if victim is None:
+            return False
+        preemptor = self.pods[effect.preemptor.uid]
+        plan = decode(preemptor.metadata.annotations.get(ANNOTATION))
+        assert plan is not None, f"{effect} is part of no plan"
+        assert plan.node == preemptor.status.nominated_node_name == victim.spec.node_name
+        assert victim.uid in {each.uid for each in plan.victims}
+        assert not self._bounded or victim.uid in self.ledger, f"{effect} is not remembered"
+        if not victim.terminating:
+            assert victim.uid not in self.evicted
+            self.evicted[victim.uid] = effect.preemptor.uid
+            leaving = PodBuilder(victim).preempted().meta(deletion_timestamp=times.stamp(self.now))
+            self._put(leaving.build())
+        return True
+
+    def _of(self, ref: PodRef) -> PodBuilder:
+        return PodBuilder(self.pods[ref.uid])
+
+    # The machine --------------------------------------------------------------------------------
+
+    def _tell(self, event: Event) -> None:
+        self._take(self.machine.observe(event, self.now).effects)
+
+    def _flush(self) -> None:
+        self.machine.flush(self.now)
+        self._take(self.machine.due())
+
+    def _take(self, effects: Sequence[Effect]) -> None:
+        self.waiting += effects
+
+    def _answer(self, effect: Effect, changed: bool) -> None:
+        self._tell(EffectDone(effect, changed=changed))
+
+    def _fail(self, effect: Effect) -> None:
+        # The writer is patient.
+        self._let_victims_end()
+        self.now += 30.0
+        self._flush()
+        self._tell(EffectFailed(effect, Failure(FailureKind.UNAVAILABLE, "no answer")))
+
+
+HAPPENINGS: Final = (
+    Transactions.come,
+    Transactions.decide,
+    Transactions.decide,
+    Transactions.carry_out,
+    Transactions.carry_out,
+    Transactions.carry_out,
+    Transactions.answer,
+    Transactions.hear,
+    Transactions.hear,
+    Transactions.end,
+    Transactions.wait,
+    Transactions.fail,
+    Transactions.kill,
+)
+
+
+def _about(effect: Effect) -> str:
+    match effect:
+        case Evict(victim=ref) | Announce(regarding=ref):
+            return ref.uid
+        case Remember():
+            return "ledger"
+        case _:
+            return effect.pod.uid
+
+
+def _cpu(each: Pod) -> int:
+    return int(each.spec.containers[0].resources.requests["cpu"])  # type: ignore[union-attr]

@@ -1,0 +1,46 @@
+"""What the status of a policy is told."""
+
+from scheduler.model.policies import (
+    Budget,
+    LastVictim,
+    PolicyFigures,
+    PreemptionPolicy,
+)
+from scheduler.service.figures import figures
+from tests.support.builders import node, pod
+from tests.support.cluster import Cluster
+
+TWO_AN_HOUR = PreemptionPolicy("p", budgets=(Budget(2, 3600.0), Budget(5, 60.0)))
+
+
+def contested(*policies: PreemptionPolicy) -> Cluster:
+    """Return a node full of pods, and what is decided for a pod that needs some of their room."""
+    full = (node("n1").cpu("2"), pod("low").on("n1").cpu("2").priority(1))
+    cluster = Cluster(*full, *policies)
+    cluster.schedule(pod("high").cpu("2").priority(10))
+    return cluster
+
+
+def test_victims_count_within_the_longest_window_of_the_budgets():
+    cluster = contested(TWO_AN_HOUR)
+    began = cluster.now
+
+    (found,) = figures(cluster.machine, began).values()
+
+    last = LastVictim("default", "low", "n1", "default/high", began)
+    assert found == PolicyFigures(1, {}, last)
+    assert figures(cluster.machine, began + 3599)["p"].victims == 1
+    assert figures(cluster.machine, began + 3601)["p"].victims == 0
+
+
+def test_refusals_are_told_by_rule():
+    cluster = contested(PreemptionPolicy("p", max_victims_per_preemption=0))
+
+    assert figures(cluster.machine, cluster.now)["p"].refusals == {"maxVictimsPerPreemption": 1}
+
+
+def test_only_policies_in_force_have_figures():
+    cluster = contested(TWO_AN_HOUR)
+    cluster.delete_policy("p")
+
+    assert figures(cluster.machine, cluster.now) == {}

@@ -1,0 +1,50 @@
+"""What a start brings along before the API server hears of us: nothing that serves pages."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+#: They take longer to import than all the rest of what `run` needs.
+HEAVY = {"aiohttp", "cryptography", "kopf", "kubernetes"}
+
+#: Runs the command, and ends it with the first request: prints the packages imported by then.
+PROGRAM = """
+import os, sys
+from scheduler.cli import main
+from scheduler.kube.transport import HttpTransport
+
+async def send(self, method, path, body, content_type):
+    print(method, path, *{name.partition(".")[0] for name in sys.modules}, flush=True)
+    os._exit(0)
+
+HttpTransport.send = send
+sys.exit(main.main(sys.argv[1:]))
+"""
+
+
+def test_the_first_request_does_not_wait_for_heavy_imports(tmp_path: Path):
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(
+        yaml.safe_dump(
+            {
+                "current-context": "here",
+                "contexts": [{"name": "here", "context": {"cluster": "here", "user": "us"}}],
+                "clusters": [{"name": "here", "cluster": {"server": "http://127.0.0.1:1"}}],
+                "users": [{"name": "us", "user": {"token": "secret"}}],
+            }
+        )
+    )
+    arguments = ("run", "--kubeconfig", kubeconfig, "--bind-address=127.0.0.1", "--secure-port=0")
+
+    answer = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+
+    assert answer.returncode == 0, answer.stderr
+    method, path, *packages = answer.stdout.split()
+    assert (method, path.partition("?")[0]) == ("GET", "/api/v1/nodes")
+    assert "numpy" in packages
+    assert HEAVY & set(packages) == set()

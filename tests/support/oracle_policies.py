@@ -1,0 +1,227 @@
+"""What preemption policies mean, worked out the slow way: one node, one pod, one rule at a time.
+
+Written from the table in docs/preemption-policy.md and not from the scheduler's code. What happened
+before is a plain list of evictions that the test keeps.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from scheduler.model import times
+from scheduler.model.objects import Pod
+from scheduler.model.policies import (
+    BudgetScope,
+    DisruptionBudgets,
+    ForeignVictims,
+    PodSelection,
+    PolicyMode,
+    PreemptionPolicy,
+)
+from tests.support import oracles
+from tests.support.builders import OURS
+from tests.support.oracles import Candidate, View
+
+__all__ = ["History", "Preempted", "candidates", "refuses"]
+
+#: Higher than any priority of a test.
+UNTOUCHABLE = 10**6
+
+
+@dataclass(frozen=True)
+class Preempted:
+    """One preemption: who had to go, at what time, for whom, under which policies."""
+
+    moment: float
+    preemptor: Pod
+    node: str
+    victims: tuple[Pod, ...]
+    policies: tuple[PreemptionPolicy, ...] = ()
+
+
+@dataclass
+class History:
+    """All preemptions so far, and when each pod was first found unschedulable."""
+
+    preempted: list[Preempted] = field(default_factory=list)
+    since: dict[str, float] = field(default_factory=dict)
+
+
+def owner(pod: Pod) -> tuple[str, str, str]:
+    """Return who a pod belongs to."""
+    for each in pod.metadata.owner_references:
+        if each.controller:
+            return each.kind, pod.metadata.namespace, each.name
+    return "Pod", pod.metadata.namespace, pod.metadata.name
+
+
+def selects(selection: PodSelection, pod: Pod) -> bool:
+    """Tell whether a pod is selected; namespaces have no labels here."""
+    least, most = selection.min_priority, selection.max_priority
+    if least is not None and pod.priority < least:
+        return False
+    if most is not None and pod.priority > most:
+        return False
+    if selection.namespaces is not None and not selection.namespaces.matches({}):
+        return False
+    return selection.pods is None or selection.pods.matches(pod.metadata.labels)
+
+
+def binding(policies: Iterable[PreemptionPolicy], preemptor: Pod) -> list[PreemptionPolicy]:
+    """Return the policies that are enforced for a preemptor."""
+    return [
+        each for each in policies
+        if each.mode is PolicyMode.ENFORCE and selects(each.preemptors, preemptor)
+    ]  # fmt: skip
+
+
+def counted(policy: PreemptionPolicy, victims: Iterable[Pod]) -> list[Pod]:
+    """Return the victims that a policy is about."""
+    return [each for each in victims if selects(policy.victims, each) and not each.terminating]
+
+
+def must_stay(policy: PreemptionPolicy, pod: Pod, now: float) -> bool:
+    """Tell whether a pod stays, whatever else happens; nothing is known of loops."""
+    if not counted(policy, [pod]):
+        return False
+    if policy.foreign_victims is ForeignVictims.NEVER and pod.spec.scheduler_name != OURS:
+        return True
+    started = times.parse(pod.status.start_time)
+    ran = 0.0 if started is None else now - started
+    return ran < policy.victim_min_runtime
+
+
+def scope_key(scope: BudgetScope, pod: Pod, node: str) -> object:
+    """Return what shares a budget with a pod."""
+    return {
+        BudgetScope.CLUSTER: None,
+        BudgetScope.NAMESPACE: pod.metadata.namespace,
+        BudgetScope.OWNER: owner(pod),
+        BudgetScope.NODE: node,
+    }[scope]
+
+
+def overspent(
+    policy: PreemptionPolicy, history: History, node: str, victims: Sequence[Pod], now: float
+) -> bool:
+    """Tell whether a budget has no room for the victims."""
+    for budget in policy.budgets:
+        spent = [
+            scope_key(budget.scope, pod, each.node)
+            for each in history.preempted
+            for pod in counted(policy, each.victims)
+            if now - each.moment < budget.window
+            and policy.name in {known.name for known in each.policies if known.budgets}
+        ]
+        keys = [scope_key(budget.scope, pod, node) for pod in counted(policy, victims)]
+        for key in keys:
+            if spent.count(key) + keys.count(key) > budget.max_victims:
+                return True
+    return False
+
+
+def too_early(policy: PreemptionPolicy, history: History, preemptor: Pod, now: float) -> bool:
+    """Tell whether a preemptor must wait."""
+    if now - history.since.get(preemptor.uid, now) < policy.preemptor_delay:
+        return True
+    limit = policy.max_preemptions_per_owner
+    if limit is not None:
+        begun = [
+            each for each in history.preempted
+            if now - each.moment < limit.window
+            and owner(each.preemptor) == owner(preemptor)
+            and any(not pod.terminating for pod in each.victims)
+            and policy.name
+            in {known.name for known in each.policies if known.max_preemptions_per_owner}
+        ]  # fmt: skip
+        if len(begun) >= limit.max_preemptions:
+            return True
+    # A budget of the cluster that is spent, for every pod.
+    return policy.victims == PodSelection() and any(
+        overspent(_only(policy, budget), history, "", [_ANYBODY], now)
+        for budget in policy.budgets
+        if budget.scope is BudgetScope.CLUSTER
+    )
+
+
+def strict(policy: PreemptionPolicy, preemptor: Pod) -> bool:
+    """Tell whether disruption budgets must hold."""
+    if policy.disruption_budgets is DisruptionBudgets.STRICT_BELOW:
+        return preemptor.priority < policy.strict_below
+    return policy.disruption_budgets is DisruptionBudgets.STRICT
+
+
+def overdrawn(policy: PreemptionPolicy, view: View, victims: Sequence[Pod]) -> bool:
+    """Tell whether victims of a policy overdraw a disruption budget; all pods count as ready."""
+    going = [each for each in victims if not each.terminating]
+    for pod in counted(policy, victims):
+        asked = [each for each in view.budgets if oracles._protects(each, pod)]
+        if len(asked) > 1:
+            return True
+        for budget in asked:
+            uses = sum(oracles._protects(budget, each) for each in going)
+            if uses > max(0, budget.status.disruptions_allowed):
+                return True
+    return False
+
+
+def refuses(policy: PreemptionPolicy, view: View, history: History, wanted: Preempted) -> bool:
+    """Tell whether a policy does not allow a preemption."""
+    now, preemptor, victims = wanted.moment, wanted.preemptor, wanted.victims
+    most = policy.max_victims_per_preemption
+    return (
+        too_early(policy, history, preemptor, now)
+        or any(must_stay(policy, pod, now) for pod in victims)
+        or (most is not None and len(counted(policy, victims)) > most)
+        or overspent(policy, history, wanted.node, victims, now)
+        or (strict(policy, preemptor) and overdrawn(policy, view, victims))
+    )
+
+
+def candidates(
+    view: View,
+    history: History,
+    policies: Iterable[PreemptionPolicy],
+    preemptor: Pod,
+    now: float,
+) -> list[Candidate]:
+    """Return the allowed candidates among which only chance decides."""
+    bound = binding(policies, preemptor)
+    if oracles._eligible(view, preemptor, oracles.verdicts(view, preemptor)):
+        return []
+    if any(too_early(each, history, preemptor, now) for each in bound):
+        return []
+    raised = View(
+        view.nodes,
+        {
+            node: [_kept(pod, any(must_stay(each, pod, now) for each in bound)) for pod in pods]
+            for node, pods in view.pods.items()
+        },
+        view.claims,
+        view.budgets,
+        view.leaving,
+    )
+    found = []
+    for name, verdict in oracles.verdicts(view, preemptor).items():
+        if verdict is None or not verdict.resolvable:
+            continue
+        run = oracles.dry_run(raised, preemptor, name)
+        if isinstance(run, Candidate) and run.victims:
+            wanted = Preempted(now, preemptor, name, run.victims)
+            if not any(refuses(each, view, history, wanted) for each in bound):
+                found.append(run)
+    return oracles._best(found) if found else []
+
+
+def _kept(pod: Pod, stays: bool) -> Pod:
+    return replace(pod, spec=replace(pod.spec, priority=UNTOUCHABLE)) if stays else pod
+
+
+def _only(policy: PreemptionPolicy, budget: object) -> PreemptionPolicy:
+    from dataclasses import replace as changed
+
+    return changed(policy, budgets=(budget,))
+
+
+_ANYBODY = Pod()
