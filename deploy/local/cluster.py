@@ -62,7 +62,7 @@ class ControlPlane:
         try:
             self._places = bootstrap.new_places(self.folder)
             self._authority = Authority(dt.datetime.now(dt.UTC))
-            bootstrap.prepare(self._places, self._authority)
+            bootstrap.prepare(self._places, self._authority, self.settings.addresses)
             self._tls = ssl.create_default_context(cadata=self._authority.certificate.decode())
             self.admin_kubeconfig = self._places.kubeconfig("admin")
             self.api = ApiClient.from_kubeconfig(self.admin_kubeconfig)

@@ -35,6 +35,8 @@ class Settings:
     #: Admission plugins to disable, beside those that nobody could serve: without controllers
     #: there are no ServiceAccounts, and nobody removes the not-ready taint of new nodes.
     admission_off: tuple[str, ...] = ()
+    #: Further addresses under which clients know the API server, for its certificate.
+    addresses: tuple[str, ...] = ()
     #: Feature gates of kube-apiserver and kube-controller-manager.
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
     #: Flags by component, over the ones chosen here.
@@ -115,6 +117,8 @@ def _kube_apiserver(settings: Settings, places: Places) -> Flags:
         "tls-cert-file": places.pki("apiserver.crt"),
         "tls-private-key-file": places.pki("apiserver.key"),
         "client-ca-file": places.pki("ca.crt"),
+        "kubelet-client-certificate": places.pki("kubelets.crt"),
+        "kubelet-client-key": places.pki("kubelets.key"),
         "service-account-issuer": "https://kubernetes.default.svc.cluster.local",
         "service-account-key-file": places.pki("service-accounts.pub"),
         "service-account-signing-key-file": places.pki("service-accounts.key"),

@@ -167,8 +167,21 @@ def test_a_go_that_is_too_old_gives_way_to_the_one_in_the_cache(machine):
 
 
 def test_a_version_that_is_not_pinned_is_refused_with_those_that_are(machine):
-    with pytest.raises(BuildError, match=rf"kube-apiserver v1\.2\.3 is not pinned .*{VERSION}\)"):
+    pinned = ", ".join(binaries.kubernetes_versions())
+
+    with pytest.raises(BuildError, match=rf"v1\.2\.3 is not pinned .*\(pinned: {pinned}\)"):
         machine.find(version="v1.2.3")
+
+
+def test_every_minor_that_is_pinned_can_be_had(machine):
+    for version in binaries.kubernetes_versions():
+        for name in ("kube-apiserver", "kube-controller-manager"):
+            folder = binaries.tools_folder(binaries.BINARIES[name], version)
+            assert f'_ "{binaries.BINARIES[name].package}"' in (folder / "tools.go").read_text()
+
+    machine.with_go("v1.34.4")
+    machine.find(version="v1.34.4")
+    assert machine.builds()[0].startswith(str(binaries.TOOLS / "kubernetes-1.34"))
 
 
 def test_a_version_that_is_not_pinned_may_come_from_path(machine):

@@ -1,0 +1,155 @@
+"""The first process of a node: it starts what a node runs, reaps what ends, and obeys the site.
+
+Run as a script, with nothing but the standard library: `python -I -S init.py PLAN`. PLAN is a JSON
+file with the fields of `Plan`. It says `{"unwired": true}` on standard output, waits for a line
+while the site connects its network, and says `{"running": true}` when all has been started. A later
+line `restart NAME` kills that program and starts it anew. When the input ends, the site is gone,
+and so is the node.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+#: How long containerd may take to answer.
+RUNTIME_SECONDS = 30.0
+PAUSE_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What makes the node.
+
+    Attributes:
+        environ: the environment of everything on the node.
+        binds: folders of the node by the place where they belong.
+        settings: values of kernel parameters that the kubelet is to see; the machine keeps its own.
+        wires: commands that configure the network.
+        runtime: the command that runs containers.
+        images: archives to import.
+        programs: what else runs, by name.
+        logs: folder for the output of all.
+    """
+
+    environ: dict[str, str]
+    binds: dict[str, str]
+    settings: dict[str, str]
+    wires: list[list[str]]
+    runtime: list[str]
+    images: list[str]
+    programs: dict[str, list[str]]
+    logs: str
+
+
+class Init:
+    """Owns all processes of the node: it is their parent, or becomes it."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._changed = threading.Condition()
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def prepare(self) -> None:
+        """Give the node folders and kernel parameters of its own."""
+        _mount("--make-rshared", "/")
+        for place, folder in self._plan.binds.items():
+            _mount("--bind", folder, place)
+        _mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run")
+        for name, value in self._plan.settings.items():
+            # The kubelet reads what it wants, and does not write.
+            file = Path("/run") / name.replace("/", "-")
+            file.write_text(f"{value}\n")
+            _mount("--bind", str(file), f"/proc/sys/{name}")
+        Path("/proc/sys/net/ipv4/ip_forward").write_text("1\n")
+
+    def start(self) -> None:
+        """Connect the network, import the images, start everything."""
+        for command in self._plan.wires:
+            self._run(command)
+        self._start("containerd", self._plan.runtime)
+        deadline = time.monotonic() + RUNTIME_SECONDS
+        while self._run(["ctr", "version"], check=False) != 0:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"containerd does not answer within {RUNTIME_SECONDS:g} s")
+            time.sleep(PAUSE_SECONDS)
+        for archive in self._plan.images:
+            self._run(["ctr", "-n", "k8s.io", "images", "import", archive])
+        for name, command in self._plan.programs.items():
+            self._start(name, command)
+
+    def reap(self) -> None:
+        """Collect every process that ends; never returns."""
+        while True:
+            pid, status = os.waitpid(-1, 0)
+            with self._changed:
+                for process in self._running.values():
+                    if process.pid == pid:
+                        process.returncode = os.waitstatus_to_exitcode(status)
+                self._changed.notify_all()
+
+    def obey(self) -> None:
+        """Carry out commands until there are no more, then end the node."""
+        for line in sys.stdin:
+            command, name = line.split()
+            if command == "restart":
+                self._restart(name)
+                _say(restarted=name)
+        os._exit(0)  # the kernel kills the rest
+
+    def _restart(self, name: str) -> None:
+        process = self._running[name]
+        with self._changed:
+            if process.returncode is None:
+                os.kill(process.pid, signal.SIGKILL)
+            self._changed.wait_for(lambda: process.returncode is not None)
+            self._start(name, self._plan.programs[name])
+
+    def _start(self, name: str, command: list[str]) -> None:
+        with self._log(name).open("ab") as log:
+            self._running[name] = subprocess.Popen(
+                command, env=self._plan.environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+
+    def _run(self, command: list[str], *, check: bool = True) -> int:
+        with self._log("init").open("ab") as log:
+            environ = self._plan.environ
+            return subprocess.run(
+                command, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=check
+            ).returncode
+
+    def _log(self, name: str) -> Path:
+        return Path(self._plan.logs) / f"{name}.log"
+
+
+def _mount(*arguments: str) -> None:
+    subprocess.run(["mount", *arguments], check=True)
+
+
+def _say(**fields: object) -> None:
+    print(json.dumps(fields), flush=True)
+
+
+def main() -> None:
+    """Be the first process of a node."""
+    init = Init(Plan(**json.loads(Path(sys.argv[1]).read_text())))
+    try:
+        init.prepare()
+        _say(unwired=True)
+        sys.stdin.readline()
+        init.start()
+    except (OSError, subprocess.SubprocessError) as error:
+        _say(error=str(error))
+        return
+    _say(running=True)
+    threading.Thread(target=init.obey, daemon=True).start()
+    init.reap()
+
+
+if __name__ == "__main__":
+    main()
