@@ -1,12 +1,22 @@
 """The documentation names everything that there is, and nothing that there is not."""
 
 import argparse
+import dataclasses
 import re
 from pathlib import Path
 
 import pytest
 
+from deploy import configuration_page
 from scheduler.cli import main
+from scheduler.config.args import TYPES
+from scheduler.config.settings import (
+    ClientConnection,
+    Extender,
+    ExtenderTLS,
+    LeaderElection,
+    Settings,
+)
 from scheduler.observe import catalogue
 
 ROOT = Path(__file__).parents[1]
@@ -79,6 +89,26 @@ def test_the_list_of_differences_names_modules_that_exist():
     assert [each for each in named if not (ROOT / "scheduler" / f"{each}.py").exists()] == []
 
 
+def test_the_page_about_the_configuration_is_what_the_settings_say():
+    want = configuration_page.page()
+
+    assert (DOCS / "configuration.md").read_text() == want, "run: make golden"
+
+
+def test_every_field_of_the_configuration_is_explained():
+    text = configuration_page.page()
+    kinds = (Settings, Extender, ExtenderTLS, LeaderElection, ClientConnection, *TYPES.values())
+
+    names = [
+        each.metadata["wire"].name
+        for kind in kinds
+        for each in dataclasses.fields(kind)
+        if "wire" in each.metadata
+    ]
+    told = {name: re.search(rf"^\| `{name}` \| .+ \| (.+) \|$", text, re.M) for name in names}
+    assert [name for name, row in told.items() if row is None or len(row[1]) < 10] == []
+
+
 def test_every_metric_is_documented():
     text = (DOCS / "metrics.md").read_text()
 
@@ -100,8 +130,8 @@ def test_the_readme_lists_every_page():
 
 
 def test_the_readme_names_targets_that_exist():
-    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    named = re.findall(r"[`$] ?make ([a-z-]+)", (ROOT / "README.md").read_text())
+    targets = re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    named = re.findall(r"[`$] ?make ([a-z0-9-]+)", (ROOT / "README.md").read_text())
 
     assert set(named) <= set(targets)
     assert {"run", "test"} <= set(named)

@@ -1,6 +1,8 @@
 """`make image`: which engine it takes, what it asks of it, and what the Dockerfile promises."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,6 +41,26 @@ def instructions(stage: str) -> list[tuple[str, str]]:
     parted = (line.partition(" ") for line in text.splitlines() if line.strip())
     return [(name, arguments.strip()) for name, _, arguments in parted]
 
+
+#: Imports all of ours, with all that it imports, and what it imports late; not what the arguments
+#: name, nor tests.
+WITHOUT = """
+import importlib, pkgutil, sys
+
+class Gone:
+    def find_spec(self, name, path=None, target=None):
+        dropped = any(f"{name}.".startswith(f"{each}.") for each in sys.argv[1:])
+        if dropped or "tests" in name.split("."):
+            raise ModuleNotFoundError(f"{name} is not in the image", name=name)
+
+sys.meta_path.insert(0, Gone())
+import scheduler
+for module in pkgutil.walk_packages(scheduler.__path__, "scheduler."):
+    importlib.import_module(module.name)
+import kopf, kubernetes.client, kubernetes.config
+assert "kubernetes.client.models" in sys.modules
+print("all imported")
+"""
 
 BUILD, FINAL = (
     instructions(f"FROM{stage}") for stage in re.split(r"^FROM", DOCKERFILE, flags=re.M)[1:]
@@ -158,6 +180,39 @@ def test_dependencies_are_installed_by_hash_and_nothing_is_compiled_from_source(
     for each in installs:
         assert "--require-hashes" in each
         assert "--only-binary=:all:" in each
+
+
+def test_nothing_that_runs_needs_what_the_image_leaves_out():
+    (given,) = (arguments for name, arguments in BUILD if "rm -rf" in arguments)
+    assert "-type d -name tests -prune" in given
+    dropped = re.findall(r"rm -rf \S+/site-packages/(\S+)", given)
+    assert dropped
+
+    answer = subprocess.run(
+        [sys.executable, "-c", WITHOUT, *(each.replace("/", ".") for each in dropped)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout == "all imported\n"
+
+
+def test_bytecode_is_looked_for_where_the_build_puts_it():
+    (environment,) = (arguments for name, arguments in FINAL if name == "ENV")
+    (compiled,) = (arguments for name, arguments in BUILD if "compileall" in arguments)
+
+    (prefix,) = re.findall(r"PYTHONPYCACHEPREFIX=(\S+)", environment)
+    assert f"PYTHONPYCACHEPREFIX={prefix} " in compiled
+    # Python's own modules, too, for which no slim base brings any.
+    assert 'get_path("stdlib")' in compiled
+
+
+def test_what_is_in_it_is_told_in_it():
+    (given,) = (arguments for name, arguments in BUILD if "sbom.py" in arguments and name == "RUN")
+    labels = " ".join(arguments for name, arguments in FINAL if name == "LABEL")
+
+    (file,) = re.findall(r"> (\S+\.cdx\.json)", given)
+    assert f'"{file}"' in labels
 
 
 def test_the_context_holds_what_is_copied_and_no_more():

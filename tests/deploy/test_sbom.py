@@ -1,0 +1,91 @@
+"""The bill of materials: what is installed, checked against the lock, and the same every time."""
+
+import json
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from deploy import sbom
+from deploy.sbom import Pin, SbomError
+
+ROOT = Path(__file__).parents[2]
+LOCK = ROOT / "requirements" / "runtime.txt"
+
+STATUS = """\
+Package: libc6
+Status: install ok installed
+Version: 2.41-12+deb13u1
+Architecture: amd64
+Description: GNU C Library
+ Status: deinstall ok config-files
+
+Package: gone
+Status: deinstall ok config-files
+Version: 1
+Architecture: all
+"""
+
+
+def bill(capsys: pytest.CaptureFixture[str]) -> str:
+    assert sbom.main(["--lock", str(LOCK)]) == 0
+    return capsys.readouterr().out
+
+
+def test_it_names_every_package_of_the_lock_that_is_installed(capsys):
+    told = json.loads(bill(capsys))
+
+    purls = {each["purl"] for each in told["components"]}
+    version = metadata.version("aiohttp")
+    assert f"pkg:pypi/aiohttp@{version}" in purls
+    assert {each.partition("@")[0] for each in purls} >= {
+        f"pkg:pypi/{name}" for name, pin in sbom.pins(LOCK.read_text()).items()
+        if not pin.conditional
+    }  # fmt: skip
+    assert not any("pytest" in each for each in purls)
+    assert told["metadata"]["component"]["name"] == "preemptive-scheduler"
+
+
+def test_what_requires_what_refers_to_components(capsys):
+    told = json.loads(bill(capsys))
+
+    ours = told["metadata"]["component"]["bom-ref"]
+    refs = {ours, *(each["bom-ref"] for each in told["components"])}
+    links = {each["ref"]: set(each["dependsOn"]) for each in told["dependencies"]}
+    assert set(links) <= refs
+    assert set().union(*links.values()) <= refs
+    assert f"pkg:pypi/numpy@{metadata.version('numpy')}" in links[ours]
+
+
+def test_the_same_packages_give_the_same_bytes(capsys):
+    assert bill(capsys) == bill(capsys)
+
+
+def test_lines_of_the_lock_that_go_for_some_platforms_are_known_as_such():
+    lock = "Foo_Bar==1.0 \\\n    --hash=sha256:00\nwin==2 ; sys_platform == 'win32' \\\n"
+
+    assert sbom.pins(lock) == {"foo-bar": Pin("1.0", False), "win": Pin("2", True)}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "problem"),
+    [
+        ({"no-such-package": Pin("1", False)}, "not installed: no-such-package"),
+        ({"numpy": Pin("0.0.1", False)}, "not as locked: numpy "),
+    ],
+)
+def test_what_is_not_as_the_lock_says_is_refused(wanted: dict[str, Pin], problem: str):
+    with pytest.raises(SbomError, match=problem):
+        sbom.python_packages(wanted, metadata.distributions())
+
+
+def test_a_package_of_another_platform_may_be_missing():
+    found = sbom.python_packages({"no-such-package": Pin("1", True)}, metadata.distributions())
+
+    assert [each.name for each in found] == ["preemptive-scheduler"]
+
+
+def test_packages_of_debian_are_those_that_are_installed():
+    (component,) = sbom.debian(STATUS)
+
+    assert component["purl"] == "pkg:deb/debian/libc6@2.41-12%2Bdeb13u1?arch=amd64"
