@@ -308,8 +308,9 @@ def dry_run(view: View, pod: Pod, node: str) -> Candidate | Verdict:
                 if with_claims(view, pod, node, guests) is not None:
                     guests.remove(other)
                     victims.append(other)
-    ranked = tuple(other for other in ordered if other in victims)
-    return Candidate(node, ranked, sum(other.uid in violating for other in victims))
+    if len({other.uid in violating for other in ordered}) > 1:
+        victims = _by_importance(victims)
+    return Candidate(node, tuple(victims), sum(other.uid in violating for other in victims))
 
 
 def _eligible(view: View, pod: Pod, found: dict[str, Verdict | None]) -> str:

@@ -16,11 +16,11 @@ import numpy as np
 from scheduler.core import select
 from scheduler.core.preemption.outlook import SHIFT, Criteria
 from scheduler.core.preemption.policy import Bounds
-from scheduler.core.preemption.victims import dry_run
+from scheduler.core.preemption.victims import DryRun, dry_run
 from scheduler.framework.plugin import Predicate
 from scheduler.model import times
 from scheduler.model.objects import Pod
-from scheduler.state.arrays import Codes, Rows
+from scheduler.state.arrays import Codes, Int, Rows
 from scheduler.state.cluster import Cluster
 
 __all__ = ["Candidate", "Prefer", "best", "candidates", "one_of"]
@@ -78,10 +78,47 @@ def candidates(
     found = []
     for run in dry_run(pod, cluster, predicates, rows, no_victims=0, bounds=bounds):
         for column, row in enumerate(run.rows.tolist()):
-            slots = run.slots[run.chosen[:, column], column].tolist()
-            victims = tuple(cluster.pods.pod(slot) for slot in slots)
-            found.append(Candidate(row, victims, int(np.count_nonzero(run.violating[:, column]))))
+            violations = int(np.count_nonzero(run.violating[:, column]))
+            found.append(Candidate(row, _victims(run, column, cluster), violations))
     return found
+
+
+def _victims(run: DryRun, column: int, cluster: Cluster) -> tuple[Pod, ...]:
+    """Return who must leave a row, most important first.
+
+    Source: kube-scheduler v1.36.3 defaultpreemption.SelectVictimsOnNode. Where budgets protect some
+    of the pods that could go and others not, it puts the victims in order once more, from the
+    protected ones on. A pod that has not started counts as starting when it is looked at, so
+    each time equal ones turn round.
+    """
+    chosen, protected = run.chosen[:, column], run.protected[:, column]
+    there = run.slots[:, column] >= 0
+    if not (there & protected).any() or not (there & ~protected).any():
+        return _pods(run.slots[chosen, column], cluster)
+    in_turn = _pods(run.slots[chosen & protected, column], cluster)
+    in_turn += _pods(run.slots[chosen & ~protected, column], cluster)
+    victims: list[Pod] = []
+    for pod in in_turn:
+        place = len(victims)
+        while place and _more_important(pod, victims[place - 1]):
+            place -= 1
+        victims.insert(place, pod)
+    return tuple(victims)
+
+
+def _pods(slots: Int, cluster: Cluster) -> tuple[Pod, ...]:
+    return tuple(cluster.pods.pod(slot) for slot in slots.tolist())
+
+
+def _more_important(pod: Pod, other: Pod) -> bool:
+    """Tell whether a pod goes before another one that was looked at later.
+
+    Source: kube-scheduler v1.36.3 util.MoreImportantPod.
+    """
+    if pod.priority != other.priority:
+        return pod.priority > other.priority
+    start, other_start = times.parse(pod.status.start_time), times.parse(other.status.start_time)
+    return other_start is None or (start is not None and start < other_start)
 
 
 def one_of(found: Iterable[Candidate], uid: str, cluster: Cluster) -> Candidate | None:

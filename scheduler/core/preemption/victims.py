@@ -44,10 +44,15 @@ class DryRun:
     slots: Int
     #: (V, C) True for the pods that must go.
     chosen: Bool
-    #: (V, C) True for the pods whose eviction violates a budget.
-    violating: Bool
+    #: (V, C) True for the pods whose eviction would violate a budget.
+    protected: Bool
     #: (C,) when policies spare other pods at the earliest; infinity where time changes nothing.
     until: Float | None = None
+
+    @property
+    def violating(self) -> Bool:
+        """(V, C) True for the pods that must go although that violates a budget."""
+        return self.protected & self.chosen
 
 
 def dry_run(
@@ -189,7 +194,7 @@ def _dry_run(
         if must_go.any():
             what_if.change(np.where(must_go, given, -1), -1)
             chosen[rank, np.arange(rows.shape[0])] |= must_go
-    return DryRun(rows, codes, slots, chosen, protected & chosen, until)
+    return DryRun(rows, codes, slots, chosen, protected, until)
 
 
 def _in_order(slots: Int, protected: Bool) -> Iterator[tuple[Int | int, Int]]:

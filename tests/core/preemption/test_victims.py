@@ -253,3 +253,28 @@ def test_an_allowance_that_changes_counts_at_once():
     cluster.add(budget("b").selects(app="web").allows(1))
 
     assert violations(cluster, "3") == (["a"], 0)
+
+
+@pytest.mark.parametrize(("allowed", "want"), [(1, ["new", "old"]), (0, ["old", "new"])])
+def test_equal_victims_that_have_not_started_turn_round_beside_a_protected_pod(allowed, want):
+    cluster = one_node(
+        "3",
+        budget("b").selects(app="web").allows(allowed),
+        running("old", "1").not_started(),
+        running("new", "1").not_started(),
+        running("web", "1", app="web"),
+    )
+
+    assert victims(cluster, "2") == want
+
+
+def test_beside_a_protected_pod_the_most_important_victim_still_comes_first():
+    cluster = one_node(
+        "3",
+        budget("b").selects(app="web").allows(0),
+        running("low", "1", 1),
+        running("mid", "1", 2),
+        running("web", "1", app="web"),
+    )
+
+    assert victims(cluster, "3") == ["mid", "low", "web"]
