@@ -4,13 +4,12 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from deploy.local import binaries
-from deploy.local.api import ApiClient, ApiError
+from deploy.local import binaries, kubelets
+from deploy.local.api import ApiClient
 from deploy.local.components import KWOK_NODE
 from deploy.local.processes import Processes
 
@@ -21,7 +20,6 @@ NAME: Final = "preemptive-scheduler-e2e"
 STAGES: Final = Path(__file__).parents[1] / "local" / "kwok.yaml"
 
 READY_SECONDS: Final = 180.0
-PAUSE_SECONDS: Final = 0.5
 
 
 class KindError(RuntimeError):
@@ -91,22 +89,13 @@ class KindCluster:
     def boot(self, node: str) -> None:
         """Switch a node on again, and wait until it is ready."""
         _run(["docker", "start", node])
-        self.api.wait_for(f"/api/v1/nodes/{node}", _is_ready, READY_SECONDS)
+        kubelets.await_ready(self.api, node, READY_SECONDS)
 
     def restart_kubelet(self, node: str) -> None:
         """Kill the kubelet of a node and start it anew; returns when it answers."""
         _run(["docker", "exec", node, "systemctl", "kill", "--signal=SIGKILL", "kubelet"])
         _run(["docker", "exec", node, "systemctl", "restart", "kubelet"])
-        deadline = time.monotonic() + READY_SECONDS
-        while True:
-            try:
-                self.api.request("GET", f"/api/v1/nodes/{node}/proxy/healthz")
-            except ApiError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(PAUSE_SECONDS)
-            else:
-                return
+        kubelets.await_answer(self.api, node, READY_SECONDS)
 
     def change_token_key(self) -> None:
         """Have tokens of ServiceAccounts signed with a new key.
@@ -140,10 +129,3 @@ def _run(command: list[str]) -> None:
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode != 0:
         raise KindError(f"{' '.join(command[:4])} failed:\n{answer.stdout}{answer.stderr}")
-
-
-def _is_ready(node: dict[str, Any] | None) -> bool:
-    if node is None or node["spec"].get("taints"):
-        return False
-    conditions = node["status"].get("conditions") or ()
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)

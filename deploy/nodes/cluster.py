@@ -7,14 +7,13 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from deploy.local import binaries
-from deploy.local.api import ApiClient, ApiError
+from deploy.local import binaries, kubelets
+from deploy.local.api import ApiClient
 from deploy.nodes import leftovers, machine
 from deploy.nodes.site import Options
 
@@ -33,7 +32,6 @@ UNSHARE: Final = (
 #: How long a site may take to end everything.
 CLOSE_SECONDS: Final = 60.0
 READY_SECONDS: Final = 90.0
-PAUSE_SECONDS: Final = 0.2
 
 
 class ClusterError(RuntimeError):
@@ -92,7 +90,7 @@ class NodeCluster:
 
     def await_ready(self, node: str, timeout: float = READY_SECONDS) -> None:
         """Wait until a node is ready for pods."""
-        self.api.wait_for(f"/api/v1/nodes/{node}", _is_ready, timeout)
+        kubelets.await_ready(self.api, node, timeout)
 
     def cut_power(self, node: str) -> None:
         """End everything on a node at once; its disk stays."""
@@ -106,16 +104,7 @@ class NodeCluster:
     def restart_kubelet(self, node: str) -> None:
         """Kill the kubelet of a node and start it anew; returns when it answers. Pods go on."""
         self._command("restart_kubelet", node)
-        deadline = time.monotonic() + READY_SECONDS
-        while True:
-            try:
-                self.api.request("GET", f"/api/v1/nodes/{node}/proxy/healthz")
-            except ApiError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(PAUSE_SECONDS)
-            else:
-                return
+        kubelets.await_answer(self.api, node, READY_SECONDS)
 
     def change_token_key(self) -> None:
         """Have tokens of ServiceAccounts signed with a new key; the old one counts as well."""
@@ -187,10 +176,3 @@ class NodeCluster:
             self._site.kill()  # the kernel kills all that is in its namespaces
             self._site.wait()
         self._site.stdout.close()
-
-
-def _is_ready(node: dict[str, Any] | None) -> bool:
-    if node is None or node["spec"].get("taints"):
-        return False
-    conditions = node["status"].get("conditions") or ()
-    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)

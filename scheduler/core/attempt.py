@@ -25,7 +25,7 @@ from scheduler.core import claims, extending, message, select, tracing
 from scheduler.core.classes import Classes, PodClass
 from scheduler.core.curing import Case, Cure, Curing, Sight
 from scheduler.core.extending import Consent, ExtenderError, Talk
-from scheduler.core.filtering import Preparation
+from scheduler.core.filtering import Preparation, fitting
 from scheduler.core.preemption.choose import Candidate
 from scheduler.core.preemption.objections import Objections
 from scheduler.core.preemption.policing import Policing
@@ -178,11 +178,11 @@ class Attempts:
         if prepared.rejected is not None:
             code = self._verdicts.code(prepared.rejected)
             codes = np.where(self._cluster.columns.exists(), code, NO_NODE).astype(np.uint16)
-            return Sight(prepared, codes, _feasible(codes))
+            return Sight(prepared, codes, fitting(codes))
         nominated = self._codes_on_nominated(pod, pod_class, prepared)
         fits = nominated is not None and bool((nominated == 0).any())
         if nominated is not None and fits and alone:
-            sight = Sight(prepared, nominated, _feasible(nominated), alone=True)
+            sight = Sight(prepared, nominated, fitting(nominated), alone=True)
             return self._consented(sight, consent)
         codes = self._codes(pod, pod_class, prepared, None if fits else nominated)
         feasible = pod_class.filtering.fitting(codes)
@@ -204,7 +204,7 @@ class Attempts:
             if name not in consent.accepted:
                 more = more or name not in consent.asked
                 codes[row] = self._verdicts.code(consent.verdict(name, silent))
-        return Sight(sight.prepared, codes, _feasible(codes), sight.alone, more)
+        return Sight(sight.prepared, codes, fitting(codes), sight.alone, more)
 
     def _codes(
         self, pod: Pod, pod_class: PodClass, prepared: Preparation, nominated: Codes | None
@@ -360,8 +360,3 @@ class Attempts:
         columns, scoring = self._cluster.columns, case.pod_class.scoring
         told = {} if case.objections is None else case.objections.told
         return tracing.trace(codes, self._verdicts, scoring, scores, columns, told)
-
-
-def _feasible(codes: Codes) -> Rows:
-    rows: Rows = (codes == 0).nonzero()[0]
-    return rows

@@ -19,7 +19,7 @@ from scheduler.state.arrays import Codes, Int, Rows
 from scheduler.state.cluster import Cluster
 from scheduler.state.nodes import Nodes
 
-__all__ = ["Filtering", "Preparation"]
+__all__ = ["Filtering", "Preparation", "fitting"]
 
 #: With more changed rows than N over this, recomputing all rows is cheaper than picking some.
 _REFRESH_SHARE: Final = 8
@@ -107,8 +107,7 @@ class Filtering:
         """Return the rows whose verdict is 0; at hand where the codes are the class's own."""
         if codes is self._rows.combined:
             return self._rows.fitting()
-        rows: Rows = (codes == 0).nonzero()[0]
-        return rows
+        return fitting(codes)
 
     def judge_rows(self, rows: Rows, prepared: Preparation) -> Codes:
         """Return, (n,), the verdict on some rows that have a node, computed for this attempt."""
@@ -123,6 +122,12 @@ def judge(
     for _, predicate in predicates:
         codes = np.where(codes == 0, predicate.codes(nodes), codes)
     return codes
+
+
+def fitting(codes: Codes) -> Rows:
+    """Return the rows whose verdict is 0."""
+    rows: Rows = (codes == 0).nonzero()[0]
+    return rows
 
 
 def judge_further(nodes: Nodes, predicates: Sequence[Predicate], codes: Codes) -> Codes:
@@ -175,7 +180,7 @@ class _RowVerdicts:
     def fitting(self) -> Rows:
         """Return the rows that nothing rejected at the last refresh; not to be written to."""
         if self._fitting is None:
-            self._fitting = (self.combined == 0).nonzero()[0]
+            self._fitting = fitting(self.combined)
         return self._fitting
 
     def _recompute(self) -> None:

@@ -59,6 +59,10 @@ def body_of(request: Request, answer: Reply | Unreachable) -> bytes:
     return answer.body
 
 
+def _code(answer: Reply | Unreachable) -> str:
+    return str(answer.status) if isinstance(answer, Reply) else "unreachable"
+
+
 class Client:
     """Sends requests, opens watches, and classifies the answers."""
 
@@ -86,12 +90,12 @@ class Client:
         begun = asyncio.get_running_loop().time()
         code = "unreachable"
         try:
-            reply = await self._answer(request)
-            code = str(reply.status)
+            answer = await self._answer(request)
+            code = _code(answer)
         finally:
             seconds = asyncio.get_running_loop().time() - begun
             self.observer.request_ended(request.verb, request.resource, code, seconds)
-        return body_of(request, reply)
+        return body_of(request, answer)
 
     def post(self, request: Request, then: Callable[[Reply | Unreachable], None]) -> bool:
         """Send a POST if that is possible at once; `then` is called later, once.
@@ -108,8 +112,8 @@ class Client:
         begun = loop.time()
 
         def ended(answer: Reply | Unreachable) -> None:
-            code = str(answer.status) if isinstance(answer, Reply) else "unreachable"
-            self.observer.request_ended(request.verb, request.resource, code, loop.time() - begun)
+            seconds = loop.time() - begun
+            self.observer.request_ended(request.verb, request.resource, _code(answer), seconds)
             then(answer)
 
         body, seconds = request.body or b"", request.answer_seconds
@@ -118,17 +122,16 @@ class Client:
             self._limiter.put_back()
         return sent
 
-    async def _answer(self, request: Request) -> Reply:
+    async def _answer(self, request: Request) -> Reply | Unreachable:
         try:
             async with asyncio.timeout(request.answer_seconds):
                 return await self._transport.send(
                     request.method, request.path, request.body, request.content_type
                 )
-        except TimeoutError as error:
-            seconds = request.answer_seconds
-            raise Unreachable(f"cannot {request}: no answer within {seconds:g} s") from error
+        except TimeoutError:
+            return Unreachable(f"no answer within {request.answer_seconds:g} s")
         except Unreachable as error:
-            raise Unreachable(f"cannot {request}: {error}", sent=error.sent) from error
+            return error
 
     @contextlib.asynccontextmanager
     async def stream(self, request: Request, silence_seconds: float) -> AsyncIterator[Stream]:

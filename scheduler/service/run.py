@@ -49,7 +49,6 @@ from scheduler.observe.pages import Pages
 from scheduler.plugins import registry
 from scheduler.service import access, pages
 from scheduler.service.clock import Clock
-from scheduler.service.figures import figures
 from scheduler.service.loop import Loop
 from scheduler.service.memory import Memory
 from scheduler.service.options import Options
@@ -185,7 +184,7 @@ class _Scheduler:
                 where=around.where,
                 user_agent=USER_AGENT,
                 may_write=self._may_write,
-                figures=lambda: figures(self._machine, clock.now()),
+                figures=lambda: self._machine.policing.figures(clock.now()),
                 wall=clock.wall,
             ),
         )

@@ -6,7 +6,6 @@ from scheduler.model.policies import (
     PolicyFigures,
     PreemptionPolicy,
 )
-from scheduler.service.figures import figures
 from tests.support.builders import node, pod
 from tests.support.cluster import Cluster
 
@@ -25,22 +24,23 @@ def test_victims_count_within_the_longest_window_of_the_budgets():
     cluster = contested(TWO_AN_HOUR)
     began = cluster.now
 
-    (found,) = figures(cluster.machine, began).values()
+    (found,) = cluster.machine.policing.figures(began).values()
 
     last = LastVictim("default", "low", "n1", "default/high", began)
     assert found == PolicyFigures(1, {}, last)
-    assert figures(cluster.machine, began + 3599)["p"].victims == 1
-    assert figures(cluster.machine, began + 3601)["p"].victims == 0
+    assert cluster.machine.policing.figures(began + 3599)["p"].victims == 1
+    assert cluster.machine.policing.figures(began + 3601)["p"].victims == 0
 
 
 def test_refusals_are_told_by_rule():
     cluster = contested(PreemptionPolicy("p", max_victims_per_preemption=0))
 
-    assert figures(cluster.machine, cluster.now)["p"].refusals == {"maxVictimsPerPreemption": 1}
+    figures = cluster.machine.policing.figures(cluster.now)
+    assert figures["p"].refusals == {"maxVictimsPerPreemption": 1}
 
 
 def test_only_policies_in_force_have_figures():
     cluster = contested(TWO_AN_HOUR)
     cluster.delete_policy("p")
 
-    assert figures(cluster.machine, cluster.now) == {}
+    assert cluster.machine.policing.figures(cluster.now) == {}
