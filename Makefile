@@ -174,7 +174,7 @@ verify: lint type imports ## all of it, under two hash seeds: what CI runs
 
 ##@ Maintain
 
-# WORKLOADS: names, or core, or all. What is on record below build/bench is not run again.
+# WORKLOADS: names, or core, or targets, or all. What is on record below build/bench is not run again.
 SIZE ?= full
 .PHONY: bench
 bench: setup ## beside kube-scheduler on a real API server; WORKLOADS="...", RUNS=N, SIZE=small|full

@@ -33,7 +33,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="command")
 
     run = commands.add_parser("run", help="run what is not on record yet")
-    run.add_argument("--workloads", default="", help="names, or core, or all")
+    run.add_argument("--workloads", default="", help="names, or core, or targets, or all")
     run.add_argument("--size", choices=("small", "full"), default="full")
     run.add_argument("--runs", type=int, help="of each contender (default: 5, in small 1)")
     run.set_defaults(command=_run)

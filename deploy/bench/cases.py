@@ -23,7 +23,7 @@ from deploy.bench.workloads import (
     recreating,
 )
 
-__all__ = ["CASES", "CORE", "Size", "UnknownWorkload", "chosen", "workload"]
+__all__ = ["CASES", "CORE", "TARGETED", "Size", "UnknownWorkload", "chosen", "workload"]
 
 Size: TypeAlias = Literal["small", "full"]
 #: Nodes, existing pods, measured pods.
@@ -337,6 +337,25 @@ CASES: Final[Mapping[str, Case]] = {
 #: What is run in small unless told otherwise.
 CORE: Final = ("Basic", "PodAntiAffinity", "TopologySpreading", "PreemptionBasic")
 
+#: Those of which `targets` wants something; the one that takes longest comes last.
+TARGETED: Final = (
+    "Basic",
+    "ColdStart",
+    "PreemptionBasic",
+    "TopologySpreading",
+    "PodAntiAffinity",
+    "PodAffinity",
+    "PreferredPodAntiAffinity",
+    "RequiredPodAntiAffinityWithNSSelector",
+    "RequiredPodAffinityWithNSSelector",
+    "Unschedulable",
+    "MixedChurn",
+    "EventHandling",
+    "Idle",
+    "Quiet",
+    "PreemptionLarge",
+)
+
 
 def workload(name: str, size: Size) -> Workload:
     """Return a workload in a size."""
@@ -351,7 +370,8 @@ def workload(name: str, size: Size) -> Workload:
 def chosen(text: str, size: Size) -> list[str]:
     """Return the workloads that a list of names asks for, joined by commas or blanks.
 
-    `all` is all of them, `core` the first to look at; nothing is `core` in small, `all` in full.
+    `all` is all of them, `core` the first to look at, `targets` those with a target; nothing is
+    `core` in small, `all` in full.
 
     Raises:
         UnknownWorkload: a name is none of them.
@@ -364,6 +384,8 @@ def chosen(text: str, size: Size) -> list[str]:
             found |= dict.fromkeys(CASES)
         elif name == "core":
             found |= dict.fromkeys(CORE)
+        elif name == "targets":
+            found |= dict.fromkeys(TARGETED)
         elif name.lower().removeprefix("scheduling") in known:
             found[known[name.lower().removeprefix("scheduling")]] = None
         else:

@@ -52,6 +52,7 @@ def machine(results: Sequence[Result]) -> str:
         }
     )
     loads = [result.load_average for result in results]
+    loops = [result.loop_seconds * 1e3 for result in results]
     others = [summary.disturbance(result) for result in results]
     cut = sum(result.cuts for result in results)
     versions = {result.version() for result in results if result.contender == _OURS}
@@ -59,7 +60,9 @@ def machine(results: Sequence[Result]) -> str:
     return (
         f"{'; '.join(places)}. The load average before a run was {min(loads):.1f} to"
         f" {max(loads):.1f}; what does not belong to the benchmark took {min(others):.2f} to"
-        f" {max(others):.2f} cores during a run. The benchmark's watch was cut off {cut} times."
+        f" {max(others):.2f} cores during a run. A fixed loop took {min(loops):.0f} to"
+        f" {max(loops):.0f} ms before a run, so the speed of the processors varied."
+        f" The benchmark's watch was cut off {cut} times."
         f"{mixed if len(versions) > 1 else ''}"
     )
 
@@ -139,12 +142,14 @@ def _cpu(found: Found) -> list[list[str]]:
             workload,
             CONTENDERS[name].title,
             *(_spread(runs, _of("cpu", component), 2) for component in COMPONENTS),
+            _spread(runs, lambda each: 100 * each.cpu["scheduler"] / each.cpu["kube-apiserver"]),
         ]
         for workload, by_name in found.items()
         for name, runs in by_name.items()
     ]
     units = [f"{component}, ms/pod" for component in COMPONENTS]
-    return _with_head(["workload", "scheduler", *units], rows)
+    head = ["workload", "scheduler", *units, "scheduler, % of kube-apiserver's"]
+    return _with_head(head, rows)
 
 
 def _others(found: Found) -> list[list[str]]:

@@ -52,6 +52,8 @@ class Result(msgspec.Struct, kw_only=True):
     environment: Environment
     #: Of the last minute, before the scheduler was started.
     load_average: float
+    #: What a fixed loop took right before: it tells the machine's speed.
+    loop_seconds: float
     #: Number of measured pods.
     pods: int
     #: Why the run does not count; empty if it does.

@@ -85,7 +85,7 @@ def play(plan: Plan, snapshot: Path, log: Path | None = None) -> Result:
     """
     with population.restored(snapshot) as cluster:
         population.settle(cluster)
-        load_average = os.getloadavg()[0]
+        speed = _Speed(os.getloadavg()[0], measure.loop_seconds())
         before = measure.api_calls(cluster.api)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             seen = runner.run(_Run(cluster, plan).watch())
@@ -96,7 +96,15 @@ def play(plan: Plan, snapshot: Path, log: Path | None = None) -> Result:
         if log is not None and seen.problems:
             log.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(cluster.log(plan.contender.name), log)
-    return _result(plan, seen, +calls, load_average)
+    return _result(plan, seen, +calls, speed)
+
+
+@dataclass(frozen=True)
+class _Speed:
+    """How busy and how fast the machine was before the scheduler was started."""
+
+    load_average: float
+    loop_seconds: float
 
 
 @dataclass
@@ -305,7 +313,7 @@ def _pages(api: ApiClient, path: str) -> list[dict[str, Any]]:
         query["continue"] = listing["metadata"]["continue"]
 
 
-def _result(plan: Plan, seen: _Seen, calls: Counter[str], load_average: float) -> Result:
+def _result(plan: Plan, seen: _Seen, calls: Counter[str], speed: _Speed) -> Result:
     bound = sorted(seen.observer.bound.values())
     if plan.workload.kind == "idle":
         first = seen.began + plan.workload.limit_seconds * SETTLING
@@ -323,7 +331,8 @@ def _result(plan: Plan, seen: _Seen, calls: Counter[str], load_average: float) -
         run=plan.number,
         fingerprint=plan.fingerprint(),
         environment=environment(),
-        load_average=load_average,
+        load_average=speed.load_average,
+        loop_seconds=round(speed.loop_seconds, 4),
         pods=plan.workload.pod_count(),
         problems=seen.problems,
         bound=[round(each - seen.began, 4) for each in bound],

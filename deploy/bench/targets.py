@@ -10,7 +10,7 @@ from deploy.bench import summary
 from deploy.bench.results import Result
 from deploy.bench.summary import Figures
 
-__all__ = ["CPU_SHARE", "RATES", "Rate", "table"]
+__all__ = ["CPU_SHARE", "IDLE", "RATES", "Rate", "table"]
 
 _OURS, _THEIRS, _CEILING = "preemptive-scheduler", "kube-scheduler", "ceiling"
 

@@ -17,6 +17,7 @@ def result(workload="Basic", contender="kube-scheduler", run=1, **changed):
         "fingerprint": "print",
         "environment": MACHINE,
         "load_average": 0.5,
+        "loop_seconds": 0.1,
         "pods": 5,
         "problems": [],
         "bound": [1.0, 1.5, 2.0, 2.5, 3.0],

@@ -69,6 +69,18 @@ def test_a_run_that_does_not_count_is_told_and_not_reckoned():
     ]
 
 
+def test_cpu_is_also_shown_as_a_share_of_the_api_servers():
+    (row,) = table(report.tables([result()]), "CPU")
+
+    assert row == ["Basic", "kube-scheduler", "2.00", "4.00", "6.00", "50"]
+
+
+def test_the_page_says_how_the_speed_of_the_machine_varied():
+    text = report.machine([result(), result(run=2, loop_seconds=0.25)])
+
+    assert "A fixed loop took 100 to 250 ms before a run" in text
+
+
 def test_a_workload_of_which_no_run_counts_has_no_figures():
     text = report.tables([result(problems=["ns/a has no node"])])
 

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from deploy.bench import cases, ceiling, measure, population, verify
+from deploy.bench import cases, ceiling, measure, population, targets, verify
 from deploy.bench.cases import UnknownWorkload
 from deploy.bench.verify import Cluster
 from deploy.bench.workloads import SCHEDULER
@@ -88,6 +88,7 @@ def test_preemptors_need_three_victims_each():
         ("all", "small", list(cases.CASES)),
         ("Idle, basic SchedulingBasic", "full", ["Idle", "Basic"]),
         ("PreemptionLarge core", "full", ["PreemptionLarge", *cases.CORE]),
+        ("targets", "full", list(cases.TARGETED)),
     ],
     ids=[
         "nothing, in small",
@@ -95,10 +96,15 @@ def test_preemptors_need_three_victims_each():
         "all",
         "each once, however it is written",
         "one and the core",
+        "those with a target",
     ],
 )
 def test_workloads_are_chosen_by_name(text: str, size: cases.Size, want: list[str]):
     assert cases.chosen(text, size) == want
+
+
+def test_every_workload_with_a_target_is_among_them():
+    assert set(cases.TARGETED) == {*targets.RATES, *targets.IDLE, "ColdStart"}
 
 
 def test_an_unknown_workload_is_refused():
