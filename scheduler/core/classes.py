@@ -23,10 +23,11 @@ from scheduler.state.cluster import Cluster
 
 __all__ = ["Classes", "PodClass", "class_key"]
 
-#: Bytes that the per-row results of all classes together may take, and what a row costs in one.
+#: Bytes that all classes together may take; what a row costs in one, and a byte of its key: what
+#: is compiled from a spec is larger than its text.
 _BUDGET_BYTES: Final = 192 * 1024 * 1024
 _BYTES_PER_ROW: Final = 64
-_FEWEST: Final = 16
+_BYTES_PER_BYTE: Final = 24
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -67,6 +68,8 @@ class Classes:
         self._cluster = cluster
         self._verdicts = verdicts
         self._classes: OrderedDict[bytes, PodClass] = OrderedDict()
+        #: Of all keys together.
+        self._key_bytes = 0
 
     def __len__(self) -> int:
         return len(self._classes)
@@ -79,7 +82,13 @@ class Classes:
             return found
         profile = self._profiles[pod.spec.scheduler_name]
         found = self._classes[key] = PodClass(pod, profile, self._cluster, self._verdicts)
-        most = _BUDGET_BYTES // (_BYTES_PER_ROW * max(1, self._cluster.columns.size))
-        while len(self._classes) > max(_FEWEST, most):
-            self._classes.popitem(last=False)
+        self._key_bytes += len(key)
+        while len(self._classes) > 1 and self._bytes() > _BUDGET_BYTES:
+            oldest, _ = self._classes.popitem(last=False)
+            self._key_bytes -= len(oldest)
         return found
+
+    def _bytes(self) -> int:
+        """Return about how much room the classes take."""
+        rows = _BYTES_PER_ROW * self._cluster.columns.size * len(self._classes)
+        return rows + _BYTES_PER_BYTE * self._key_bytes

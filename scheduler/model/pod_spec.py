@@ -114,7 +114,7 @@ class PodAffinity(Value, frozen=True):
     )
 
 
-class Affinity(Value, frozen=True):
+class Affinity(Value, frozen=True, gc=True, weakref=True):
     """All affinities of a pod."""
 
     node_affinity: NodeAffinity | None = None

@@ -5,9 +5,9 @@ at a time, for queueing hints, budgets and other rare questions.
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
 
 from scheduler.model.objects import (
     LabelSelector,
@@ -23,6 +23,7 @@ __all__ = [
     "NAME_FIELD",
     "Selector",
     "SelectorError",
+    "Tolerations",
     "matches_node_selection",
     "matches_term",
     "parse_int64",
@@ -41,6 +42,10 @@ _PREFIX: Final = re.compile(
 )
 
 
+#: Sets of values by key; `None` for all values.
+Folded: TypeAlias = Mapping[str, Set[str] | None]
+
+
 class SelectorError(ValueError):
     """A selector that the API would not have admitted."""
 
@@ -49,10 +54,16 @@ class SelectorError(ValueError):
 class Selector:
     """A checked label selector.
 
+    What it costs to match is bounded by the labels that are looked at, however many requirements
+    there are: they are folded by key.
+
     Source: apimachinery v0.36.3 apis/meta/v1.LabelSelectorAsSelector.
     """
 
     requirements: tuple[Requirement, ...]
+    _folded: tuple[Folded, Folded] | None = field(
+        init=False, compare=False, repr=False, default=None
+    )
 
     @classmethod
     def of(cls, selector: LabelSelector) -> "Selector":
@@ -67,6 +78,19 @@ class Selector:
             _check_label_requirement(each)
         return cls(requirements)
 
+    def folded(self) -> tuple[Folded, Folded]:
+        """Return the requirements by key.
+
+        Returns:
+            Keys that must be there, with the values that they may have, `None` for any; and keys
+            with the values that they must not have, `None` for keys that must not be there.
+        """
+        if self._folded is None:
+            folded = (_demanded(self.requirements), _refused(self.requirements))
+            object.__setattr__(self, "_folded", folded)
+            return folded
+        return self._folded
+
     @property
     def empty(self) -> bool:
         """Whether everything matches."""
@@ -74,7 +98,40 @@ class Selector:
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Tell whether an object with these labels is selected."""
-        return all(_label_holds(each, labels) for each in self.requirements)
+        demanded, refused = self._folded or self.folded()
+        if len(demanded) > len(labels):
+            return False
+        for key, allowed in demanded.items():
+            value = labels.get(key)
+            if value is None or (allowed is not None and value not in allowed):
+                return False
+        few, others = (refused, labels) if len(refused) < len(labels) else (labels, refused)
+        return not any(key in others and _is_in(refused[key], labels[key]) for key in few)
+
+
+def _is_in(values: Set[str] | None, value: str) -> bool:
+    return values is None or value in values
+
+
+def _demanded(requirements: Sequence[Requirement]) -> Folded:
+    found: dict[str, frozenset[str] | None] = {}
+    for each in requirements:
+        if each.operator == "In":
+            others = found.get(each.key)
+            values = frozenset(each.values)
+            found[each.key] = values if others is None else others & values
+        elif each.operator == "Exists":
+            found.setdefault(each.key, None)
+    return found
+
+
+def _refused(requirements: Sequence[Requirement]) -> Folded:
+    values: dict[str, set[str]] = {}
+    for each in requirements:
+        if each.operator == "NotIn":
+            values.setdefault(each.key, set()).update(each.values)
+    absent = (each.key for each in requirements if each.operator not in ("In", "NotIn", "Exists"))
+    return {**values, **dict.fromkeys(absent)}
 
 
 def _check_label_requirement(requirement: Requirement) -> None:
@@ -204,6 +261,29 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
     if toleration.operator in ("", "Equal"):
         return toleration.value == taint.value
     return toleration.operator == "Exists"
+
+
+class Tolerations:
+    """All tolerations of a pod, found by what they say: thousands cost no more than a few."""
+
+    __slots__ = ("_any_value", "_values")
+
+    def __init__(self, tolerations: Iterable[Toleration]) -> None:
+        self._any_value: set[tuple[str, str]] = set()
+        self._values: set[tuple[str, str, str]] = set()
+        for each in tolerations:
+            if each.operator == "Exists":
+                self._any_value.add((each.effect, each.key))
+            elif each.operator in ("", "Equal"):
+                self._values.add((each.effect, each.key, each.value))
+
+    def cover(self, taint: Taint) -> bool:
+        """Tell whether one of them tolerates a taint; see `tolerates`."""
+        return any(
+            (effect, key) in self._any_value or (effect, key, taint.value) in self._values
+            for effect in ("", taint.effect)
+            for key in ("", taint.key)
+        )
 
 
 def untolerated(

@@ -53,18 +53,14 @@ class _Images(Priority):
         return (self._columns.node_count, images.version) if known else None
 
     def scores(self, nodes: Nodes) -> Scores:
-        total = np.zeros(len(nodes), dtype=np.int64)
-        rows = None
-        for name in self._names:
-            state = self._columns.images.get(name)
-            if state is None:
-                continue
-            rows = nodes.rows if rows is None else rows
+        known = [state for name in self._names if (state := self._columns.images.get(name))]
+        if not known:
+            return np.zeros(len(nodes), dtype=np.int64)
+        on_row = np.zeros(self._columns.size, dtype=np.int64)
+        for state in known:
             spread = len(state.rows) / self._columns.node_count
-            total += np.isin(rows, list(state.rows)) * int(state.size * spread)
-        if rows is None:
-            return total
-        bounded = np.clip(total, _MIN_BYTES, self._max_bytes)
+            on_row[list(state.rows)] += int(state.size * spread)
+        bounded = np.clip(on_row.take(nodes.rows), _MIN_BYTES, self._max_bytes)
         scores: Scores = MAX_SCORE * (bounded - _MIN_BYTES) // (self._max_bytes - _MIN_BYTES)
         return scores
 

@@ -29,7 +29,8 @@ from scheduler.framework.plugin import (
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.objects import Pod
 from scheduler.plugins import pod_affinity_hints
-from scheduler.plugins.pod_affinity_counters import Carried, Wanted, is_about
+from scheduler.plugins.pod_affinity_counters import Carried, Wanted
+from scheduler.plugins.pod_affinity_sets import Counted
 from scheduler.plugins.unparsable import Unparsable
 from scheduler.state import terms
 from scheduler.state.arrays import Bool, Codes, Int, Scores
@@ -37,7 +38,7 @@ from scheduler.state.cluster import Cluster
 from scheduler.state.labels import ABSENT, LabelColumn
 from scheduler.state.nodes import Nodes
 from scheduler.state.tallies import DomainTally
-from scheduler.state.terms import Term, Terms
+from scheduler.state.terms import Term, TermList, Terms
 
 __all__ = ["InterPodAffinity"]
 
@@ -114,12 +115,14 @@ class _Required(Predicate):
         self._pod = pod
         #: The verdict of each rule, in the order of the rules; then that of none.
         self._verdicts: Codes = np.array([*codes, 0], dtype=np.uint16)
-        self._affinity = Wanted([(each, 1) for each in own.affinity], cluster, jointly=True)
-        self._anti_affinity = Wanted([(each, 1) for each in own.anti_affinity], cluster)
+        near, away = ([(each, 1) for each in each] for each in (own.affinity, own.anti_affinity))
+        self._affinity = Wanted(near, cluster, Counted.JOINTLY)
+        self._anti_affinity = Wanted(away, cluster, Counted.ONCE)
         self._existing = Carried(pod, cluster, "refusing", _refusals, anti=True)
         self._asks = bool(own.affinity or own.anti_affinity)
         # A pod more can be the one that is wanted; otherwise it can only be in the way.
         self.monotone = not own.affinity
+        self._starts: bool | None = None
         self._near: list[DomainTally] = []
         #: Counters of what must not be around, each with its rule; the last rule first.
         self._against: list[tuple[int, DomainTally]] = []
@@ -137,6 +140,7 @@ class _Required(Predicate):
             self.reads = Reads.NODE
             return PASS
         self.reads = Reads.CLUSTER
+        self._starts = None
         self._near = self._affinity.tallies()
         self._against = [(_EXISTING, each) for each in refusing]
         self._against += [(_ANTI_AFFINITY, each) for each in self._anti_affinity.tallies()]
@@ -156,9 +160,10 @@ class _Required(Predicate):
         for rule, tally in self._against:
             table = _table(tables, tally)
             np.putmask(table, tally.sums[: table.shape[0]] > 0, rule)
+        starts = not any(each.sums.any() for each in self._near) and self._may_start()
         for tally in self._near:
             table = _table(tables, tally)
-            if self._may_start() and not any(each.sums.any() for each in self._near):
+            if starts:
                 table[ABSENT] = _AFFINITY
             else:
                 np.putmask(table, tally.sums[: table.shape[0]] <= 0, _AFFINITY)
@@ -190,8 +195,9 @@ class _Required(Predicate):
 
     def _may_start(self) -> bool:
         """Tell whether the pod matches its own terms: where no pod does, it may be the first."""
-        pod = self._pod.metadata
-        return all(is_about(each, pod.namespace, pod.labels) for each in self._affinity.scoped)
+        if self._starts is None:
+            self._starts = self._affinity.all_about(self._pod)
+        return self._starts
 
 
 class _Liked(Priority):
@@ -253,15 +259,15 @@ def _around(tally: DomainTally, nodes: Nodes) -> Int:
     return found if shift is None else found + shift
 
 
-def _refusals(carried: Terms, is_meant: Callable[[Term], bool]) -> int:
-    return sum(1 for each in carried.anti_affinity if is_meant(each))
+def _refusals(carried: Terms, meant: Callable[[TermList], Sequence[Term]]) -> int:
+    return len(meant(carried.anti_affinity))
 
 
-def _liking(hard_weight: int) -> Callable[[Terms, Callable[[Term], bool]], int]:
-    def judge(carried: Terms, is_meant: Callable[[Term], bool]) -> int:
-        required = sum(1 for each in carried.affinity if is_meant(each)) if hard_weight else 0
-        liked = sum(each.weight for each in carried.preferred_affinity if is_meant(each))
-        disliked = sum(each.weight for each in carried.preferred_anti_affinity if is_meant(each))
+def _liking(hard_weight: int) -> Callable[[Terms, Callable[[TermList], Sequence[Term]]], int]:
+    def judge(carried: Terms, meant: Callable[[TermList], Sequence[Term]]) -> int:
+        required = len(meant(carried.affinity)) if hard_weight else 0
+        liked = sum(each.weight for each in meant(carried.preferred_affinity))
+        disliked = sum(each.weight for each in meant(carried.preferred_anti_affinity))
         return hard_weight * required + liked - disliked
 
     return judge

@@ -21,6 +21,7 @@ from scheduler.framework.plugin import (
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model import objects, selectors
 from scheduler.model.objects import (
+    Affinity,
     Node,
     NodeSelector,
     NodeSelectorTerm,
@@ -28,10 +29,13 @@ from scheduler.model.objects import (
     Requirement,
     WeightedNodeTerm,
 )
+from scheduler.model.recent import Attached
 from scheduler.model.selectors import NAME_FIELD
-from scheduler.state.arrays import Bool, Codes, Scores
+from scheduler.plugins.node_terms import NodeTermFinder, NodeTerms
+from scheduler.state.arrays import Codes, Scores
 from scheduler.state.cluster import Cluster
-from scheduler.state.labels import LabelColumns, LabelTest
+from scheduler.state.columns import Columns
+from scheduler.state.labels import LabelColumns
 from scheduler.state.nodes import Nodes
 
 __all__ = ["NodeAffinity"]
@@ -39,6 +43,13 @@ __all__ = ["NodeAffinity"]
 REASON: Final = "node(s) didn't match Pod's node affinity/selector"
 REASON_ENFORCED: Final = "node(s) didn't match scheduler-enforced node affinity"
 REASON_CONFLICT: Final = "pod affinity terms conflict"
+
+#: From so many terms on, each change of a node is held against an index of them.
+_MANY: Final = 16
+_finders: Final[Attached[Affinity, NodeTermFinder]] = Attached()
+
+#: With more changes of nodes than N over this, judging all rows is cheaper than picking some.
+_REFRESH_SHARE: Final = 8
 
 
 class NodeAffinity:
@@ -67,14 +78,18 @@ class NodeAffinity:
 
         rules = []
         if enforced is not None:
-            rules.append((_AnyTerm(enforced, labels), verdicts.code(verdict(REASON_ENFORCED))))
+            rules.append(
+                (
+                    NodeTerms(enforced.node_selector_terms, labels),
+                    verdicts.code(verdict(REASON_ENFORCED)),
+                )
+            )
         code = verdicts.code(verdict(REASON))
         if pod.spec.node_selector:
             equal = [Requirement(k, "In", [v]) for k, v in pod.spec.node_selector.items()]
-            selector = NodeSelector([NodeSelectorTerm(match_expressions=equal)])
-            rules.append((_AnyTerm(selector, labels), code))
+            rules.append((NodeTerms([NodeSelectorTerm(match_expressions=equal)], labels), code))
         if required is not None:
-            rules.append((_AnyTerm(required, labels), code))
+            rules.append((NodeTerms(required.node_selector_terms, labels), code))
         return _Required(rules, _only(required), verdict(REASON_CONFLICT))
 
     def priority(self, pod: Pod, cluster: Cluster) -> Priority | None:
@@ -100,78 +115,58 @@ class NodeAffinity:
             for term in enforced.node_selector_terms
         ):
             return False
-        return selectors.matches_node_selection(pod.spec, node)
-
-
-class _Term:
-    """One term: all expressions and all fields must hold."""
-
-    def __init__(self, term: NodeSelectorTerm, labels: LabelColumns) -> None:
-        self._tests = [
-            LabelTest(each, labels.column(each.key))
-            for each in term.match_expressions
-            if selectors.valid_node_requirement(each)
-        ]
-        self._fields = term.match_fields
-        # An empty term matches nothing; neither does one with an expression that means nothing.
-        self._never = len(self._tests) < len(term.match_expressions) or not (
-            term.match_expressions or term.match_fields
-        )
-
-    def holds(self, nodes: Nodes) -> Bool:
-        """Return, (n,), which nodes satisfy the term."""
-        holds = np.full(len(nodes), not self._never)
-        if self._never:
-            return holds
-        for test in self._tests:
-            holds &= test.table()[nodes.label_codes(test.column)]
-        for field in self._fields:
-            holds &= _field_holds(field, nodes)
-        return holds
-
-
-def _field_holds(field: Requirement, nodes: Nodes) -> Bool:
-    if field.key != NAME_FIELD or len(field.values) != 1 or field.operator not in ("In", "NotIn"):
-        return np.zeros(len(nodes), dtype=np.bool_)
-    row = nodes.columns.row(field.values[0])
-    named: Bool = np.equal(nodes.rows, -1 if row is None else row)
-    return named if field.operator == "In" else ~named
-
-
-class _AnyTerm:
-    """A node selector: one term is enough."""
-
-    def __init__(self, selector: NodeSelector, labels: LabelColumns) -> None:
-        self._terms = [_Term(term, labels) for term in selector.node_selector_terms]
-
-    def holds(self, nodes: Nodes) -> Bool:
-        """Return, (n,), which nodes are selected."""
-        holds = np.zeros(len(nodes), dtype=np.bool_)
-        for term in self._terms:
-            holds |= term.holds(nodes)
-        return holds
+        affinity, labels = pod.spec.affinity, node.metadata.labels
+        required = affinity and affinity.node_affinity and affinity.node_affinity.required
+        if not affinity or not required or len(required.node_selector_terms) < _MANY:
+            return selectors.matches_node_selection(pod.spec, node)
+        if any(labels.get(key) != value for key, value in (pod.spec.node_selector or {}).items()):
+            return False
+        terms = required.node_selector_terms
+        finder = _finders.of(affinity, "", lambda: NodeTermFinder(terms))
+        return finder.any(node.metadata.name, labels)
 
 
 class _Required(Predicate):
-    """Rejects nodes that a required selector leaves out; the first one names the reason."""
+    """Rejects nodes that a required selector leaves out; the first one names the reason.
+
+    Verdicts are kept by row until the node changes: whoever imagines other pods on a node, step by
+    step, asks again and again.
+    """
 
     def __init__(
         self,
-        rules: list[tuple[_AnyTerm, int]],
+        rules: list[tuple[NodeTerms, int]],
         only: frozenset[str] | None,
         conflict: Verdict,
     ) -> None:
         self._rules = rules
         self._conflict = conflict
         self.only = only
+        #: (N,) verdicts as of the position below.
+        self._kept: Codes = np.zeros(0, dtype=np.uint16)
+        self._seen = -1
 
     def prepare(self) -> Prepared:
         return Rejected(self._conflict) if self.only == frozenset() else PASS
 
     def codes(self, nodes: Nodes) -> Codes:
+        self._refresh(nodes.columns)
+        return self._kept.take(nodes.rows)
+
+    def _refresh(self, columns: Columns) -> None:
+        """Judge the rows that changed."""
+        log, known = columns.node_changes, self._kept.shape[0]
+        changed = log.since(self._seen, columns.size // _REFRESH_SHARE)
+        if changed is None or known < columns.size:
+            self._kept = self._judged(Nodes(columns))
+        elif changed.shape[0]:
+            self._kept[changed] = self._judged(Nodes(columns, changed))
+        self._seen = log.position
+
+    def _judged(self, nodes: Nodes) -> Codes:
         codes = np.zeros(len(nodes), dtype=np.uint16)
         for selector, code in self._rules:
-            codes[~selector.holds(nodes) & (codes == 0)] = code
+            codes[~selector.any(nodes) & (codes == 0)] = code
         return codes
 
 
@@ -181,15 +176,12 @@ class _Preferred(Priority):
     normalised = True
 
     def __init__(self, preferred: list[WeightedNodeTerm], labels: LabelColumns) -> None:
-        self._terms = [
-            (_Term(each.preference, labels), each.weight) for each in preferred if each.weight
-        ]
+        weighty = [each for each in preferred if each.weight]
+        self._terms = NodeTerms([each.preference for each in weighty], labels)
+        self._weights = [each.weight for each in weighty]
 
     def scores(self, nodes: Nodes) -> Scores:
-        total = np.zeros(len(nodes), dtype=np.int64)
-        for term, weight in self._terms:
-            total += weight * term.holds(nodes)
-        return total
+        return self._terms.sum(nodes, self._weights)
 
     def normalise(self, raw: Scores) -> Scores:
         return normalise_to_max(raw)

@@ -15,7 +15,7 @@ from scheduler.model.objects import Pod
 from scheduler.state.arrays import Codes
 from scheduler.state.cluster import Cluster
 from scheduler.state.nodes import Nodes
-from scheduler.state.shapes import HostPort, host_ports
+from scheduler.state.shapes import HostPort, WantedPorts, host_ports
 
 __all__ = ["NodePorts"]
 
@@ -46,7 +46,7 @@ class _PortsTaken(Predicate):
     reads = Reads.PODS
 
     def __init__(self, wanted: Sequence[HostPort], code: int) -> None:
-        self._wanted = wanted
+        self._wanted = WantedPorts(wanted)
         self._code = code
 
     def codes(self, nodes: Nodes) -> Codes:
@@ -57,4 +57,4 @@ def _freed_a_port(pod: Pod, old: Pod | None, _new: Pod | None) -> bool:
     if old is None or not (old.spec.node_name or old.status.nominated_node_name):
         return False
     freed = host_ports(old)
-    return any(want.conflicts(each) for want in host_ports(pod) for each in freed)
+    return bool(freed) and WantedPorts(host_ports(pod)).conflict(set(freed))

@@ -121,6 +121,18 @@ class _Room(Predicate):
         self._plugin = plugin
         self._verdicts = verdicts
         self._by_pattern: dict[int, int] = {}
+        #: Which bit of a pattern stands for a resource.
+        self._places = {resource: place for place, (_, resource, _) in enumerate(wanted)}
+
+    def _real(self) -> list[tuple[str, int, int]]:
+        """Return what is wanted of resources that some node has, or that devices stand for.
+
+        All others are lacking on every node, and there may be thousands.
+        """
+        columns, provided = self._columns, self._device_classes.resources
+        return [
+            each for each in self._wanted if each[0] in provided or columns.allocatable(each[1]).any
+        ]
 
     def fits_row(self, row: int) -> bool:
         columns = self._columns
@@ -132,7 +144,10 @@ class _Room(Predicate):
 
     def fits(self, nodes: Nodes) -> Bool:
         fits: Bool = nodes.pods() < nodes.allowed_pods()
-        for name, resource, amount in self._wanted:
+        real = self._real()
+        if len(real) < len(self._wanted):
+            return np.zeros_like(fits)
+        for name, resource, amount in real:
             capacity = nodes.allocatable(resource)
             enough = capacity - nodes.requested(resource) >= amount
             if name in self._device_classes.resources:
@@ -151,10 +166,14 @@ class _Room(Predicate):
 
     def _patterns(self, nodes: Nodes, lacking: Int) -> Int:
         """Return, a lacking node each, bit 0: never, bit 1: pods, then one bit a resource."""
+        real = self._real()
         wide = len(self._wanted) > _MOST_BITS
         patterns = np.zeros(lacking.shape[0], dtype=object if wide else np.int64)
         patterns |= (nodes.pods() >= nodes.allowed_pods())[lacking] * 2
-        for place, (name, resource, amount) in enumerate(self._wanted):
+        if len(real) < len(self._wanted):
+            patterns |= self._lacking_everywhere(real)
+        for name, resource, amount in real:
+            place = self._places[resource]
             capacity = nodes.allocatable(resource)[lacking]
             missing = capacity - nodes.requested(resource)[lacking] < amount
             if name in self._device_classes.resources:
@@ -163,14 +182,23 @@ class _Room(Predicate):
             patterns |= missing & (capacity < amount)
         return patterns
 
+    def _lacking_everywhere(self, real: list[tuple[str, int, int]]) -> int:
+        """Return the pattern of what no node has."""
+        bits = set(self._places.values()) - {self._places[resource] for _, resource, _ in real}
+        text = bytearray(b"0" * len(self._wanted))
+        for place in bits:
+            text[-1 - place] = ord("1")
+        return int(text, 2) << 2 | 1
+
     def _code(self, pattern: int) -> int:
         code = self._by_pattern.get(pattern)
         if code is None:
+            bits = reversed(f"{pattern >> 2:b}")
             reasons = [TOO_MANY_PODS] if pattern & 2 else []
             reasons += [
                 f"Insufficient {name}"
-                for place, (name, _, _) in enumerate(self._wanted)
-                if pattern & (4 << place)
+                for (name, _, _), lacking in zip(self._wanted, bits, strict=False)
+                if lacking == "1"
             ]
             verdict = Verdict(self._plugin, tuple(reasons), resolvable=not pattern & 1)
             code = self._by_pattern[pattern] = self._verdicts.code(verdict)

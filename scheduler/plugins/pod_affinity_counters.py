@@ -10,21 +10,23 @@ from typing import TypeAlias
 
 from scheduler.model.objects import Pod
 from scheduler.model.selectors import Selector
+from scheduler.plugins import pod_affinity_sets
+from scheduler.plugins.pod_affinity_sets import Counted
 from scheduler.state import tallies
 from scheduler.state.census import Census, LabelSet
 from scheduler.state.cluster import Cluster
 from scheduler.state.tallies import Domains, DomainTally, Weights
-from scheduler.state.terms import Scope, Term, Terms, spelled
+from scheduler.state.terms import MANY, Scope, Term, TermList, Terms, spelled
 
-__all__ = ["Carried", "Judge", "Scoped", "Wanted", "is_about"]
+__all__ = ["Carried", "Judge", "Wanted"]
 
 #: A term of the incoming pod: its namespaces, its selector, and what a pod counts for.
 Scoped: TypeAlias = tuple[Scope, Selector | None, int]
-#: `(carried term, whether it is about the incoming pod) -> what it counts for`.
-Judge: TypeAlias = Callable[[Terms, Callable[[Term], bool]], int]
+#: `(carried terms, those of a list that are about the incoming pod) -> what they count for`.
+Judge: TypeAlias = Callable[[Terms, Callable[[TermList], Sequence[Term]]], int]
 
 
-def is_about(scoped: Scoped, namespace: str, labels: Mapping[str, str]) -> bool:
+def _is_about(scoped: Scoped, namespace: str, labels: Mapping[str, str]) -> bool:
     """Tell whether a term of the incoming pod is about pods with these labels."""
     scope, selector, _ = scoped
     if selector is None or (scope is not None and namespace not in scope):
@@ -36,53 +38,102 @@ class Wanted:
     """Counts the pods that terms of the incoming pod are about."""
 
     def __init__(
-        self, terms: Sequence[tuple[Term, int]], cluster: Cluster, *, jointly: bool = False
+        self, terms: Sequence[tuple[Term, int]], cluster: Cluster, counted: Counted = Counted.EACH
     ) -> None:
         """Make the counters.
 
         Args:
             terms: Of the incoming pod, with what each pod counts for that they are about.
             cluster: Whose pods count.
-            jointly: Whether only pods count that all terms are about, and then for 1.
+            counted: What a pod counts for that several terms are about.
         """
         self._terms = tuple(terms)
         self._cluster = cluster
-        self._jointly = jointly
+        self._counted = counted
         self._moving = any(each.namespace_selector is not None for each, _ in terms)
-        self._seen = -1
-        #: The terms with their namespaces as they are.
-        self.scoped: tuple[Scoped, ...] = ()
+        self._by_key: dict[str, list[int]] = {}
+        for place, (term, _) in enumerate(terms):
+            self._by_key.setdefault(term.topology_key, []).append(place)
+        self._seen = (-1, -1)
+        #: The terms with their namespaces as they are; what stands for them where they are many.
+        self._scoped: tuple[Hashable, ...] = ()
+        self._weights: dict[str, Weights[LabelSet]] = {}
         self._tallies: tuple[DomainTally, ...] = ()
 
     def tallies(self) -> list[DomainTally]:
         """Return the counters that may count for something, up to date."""
-        if self._seen < 0 or (self._moving and self._seen != self._cluster.namespaces_version):
+        labels = self._cluster.columns.labels
+        seen = (self._cluster.namespaces_version if self._moving else 0, labels.version)
+        if seen != self._seen:
+            self._seen = seen
             self._resolve()
-        found = [each for each in self._tallies if self._jointly or each.weights.anything()]
+        jointly = self._counted is Counted.JOINTLY
+        found = [each for each in self._tallies if jointly or each.weights.anything()]
         for tally in found:
             tally.refresh()
         return found
 
+    def all_about(self, pod: Pod) -> bool:
+        """Tell whether all terms are about a pod."""
+        metadata, namespaces = pod.metadata, self._cluster.namespaces
+        around = namespaces.get(metadata.namespace, {})
+        return all(
+            each.selector is not None
+            and (metadata.namespace in each.namespaces or _extends(each, around))
+            and each.selector.matches(metadata.labels)
+            for each, _ in self._terms
+        )
+
     def _resolve(self) -> None:
         """Find out which namespaces the terms are about, and take the counters for them."""
-        self._seen = self._cluster.namespaces_version
-        namespaces = self._cluster.namespaces
-        scoped = tuple(
-            (term.scope(namespaces), term.selector, weight) for term, weight in self._terms
-        )
-        if scoped == self.scoped:
-            return
-        self.scoped = scoped
-        keys = dict.fromkeys(term.topology_key for term, _ in self._terms)
-        self._tallies = tuple(_by_domain(self._weights(key), key, self._cluster) for key in keys)
+        scoped = self._scopes()
+        if scoped != self._scoped:
+            self._scoped = scoped
+            self._weights = {}
+        self._tallies = tuple(self._tally(key) for key in self._keys())
 
-    def _weights(self, topology_key: str) -> Weights[LabelSet]:
-        census = self._cluster.pods.census
-        if self._jointly:
-            return _of_all(census, self.scoped)
-        keys = [term.topology_key for term, _ in self._terms]
-        pairs = zip(keys, self.scoped, strict=True)
-        return _of_each(census, tuple(each for key, each in pairs if key == topology_key))
+    def _keys(self) -> list[str]:
+        """Return the topology keys that matter: without a node that has it, nothing is counted.
+
+        Where all terms must hold, one key that no node has is enough to rule out every node.
+        """
+        labels = self._cluster.columns.labels
+        found = [key for key in self._by_key if labels.somewhere(key)]
+        if self._counted is Counted.JOINTLY and len(found) < len(self._by_key):
+            found.append(next(key for key in self._by_key if not labels.somewhere(key)))
+        return found
+
+    def _scopes(self) -> tuple[Hashable, ...]:
+        """Return what has changed when the terms are about other namespaces than before."""
+        if len(self._terms) >= MANY:
+            return self._seen[:1]
+        namespaces = self._cluster.namespaces
+        return tuple(term.scope(namespaces) for term, _ in self._terms)
+
+    def _tally(self, topology_key: str) -> DomainTally:
+        jointly = self._counted is Counted.JOINTLY
+        group = "" if jointly else topology_key
+        weights = self._weights.get(group)
+        if weights is None:
+            places = range(len(self._terms)) if jointly else self._by_key[topology_key]
+            weights = self._weights[group] = self._weighed([self._terms[each] for each in places])
+        return _by_domain(weights, topology_key, self._cluster)
+
+    def _weighed(self, terms: Sequence[tuple[Term, int]]) -> Weights[LabelSet]:
+        """Return what the pods count for that some of the terms are about."""
+        census, namespaces = self._cluster.pods.census, self._cluster.namespaces
+        if len(self._terms) >= MANY:
+            return pod_affinity_sets.weights(
+                census, terms, namespaces, self._counted, self._seen[0]
+            )
+        scoped = tuple((term.scope(namespaces), term.selector, weight) for term, weight in terms)
+        return (_of_all if self._counted is Counted.JOINTLY else _of_each)(census, scoped)
+
+
+def _extends(term: Term, namespace_labels: Mapping[str, str]) -> bool:
+    """Tell whether a term of the incoming pod selects a namespace that it does not list."""
+    selector = term.namespace_selector
+    return selector is not None and (selector.matches({}) or selector.matches(namespace_labels))
 
 
 class Carried:
@@ -107,14 +158,14 @@ class Carried:
         self._judge = judge
         self._anti = anti
         self._namespace_labels: Mapping[str, str] = {}
-        self._seen: tuple[int, int, int] = (-1, -1, -1)
+        self._seen: tuple[int, ...] = ()
         self._weights_by_key: dict[str, Weights[Terms]] = {}
         self._tallies: dict[str, DomainTally] = {}
 
     def tallies(self) -> list[DomainTally]:
         """Return the counters that may count for something, up to date."""
-        carried = self._cluster.pods.census.carried
-        seen = (carried.serial, carried.epoch, self._cluster.namespaces_version)
+        carried, known = self._cluster.pods.census.carried, self._cluster.columns.labels.version
+        seen = (carried.serial, carried.epoch, self._cluster.namespaces_version, known)
         if seen != self._seen:
             self._seen = seen
             self._follow()
@@ -134,14 +185,15 @@ class Carried:
         return found
 
     def _follow(self) -> None:
-        """Have a counter for each topology key that some pod carries terms for."""
+        """Have a counter for each key of a node that some pod carries terms for."""
         carried = self._cluster.pods.census.carried
         labels = self._cluster.namespaces.get(self._namespace, {})
         if labels != self._namespace_labels:
             self._namespace_labels = labels
             self._weights_by_key, self._tallies = {}, {}
-        keys = carried.anti_keys if self._anti else carried.other_keys
-        if keys.keys() != self._weights_by_key.keys():
+        carried_keys = carried.anti_keys if self._anti else carried.other_keys
+        keys = self._cluster.columns.labels.among(carried_keys)
+        if keys != self._weights_by_key.keys():
             known = self._weights_by_key
             self._weights_by_key = {key: known.get(key) or self._weights(key) for key in keys}
             self._tallies = {key: tally for key, tally in self._tallies.items() if key in keys}
@@ -150,14 +202,14 @@ class Carried:
         namespace, labels, around = self._namespace, self._labels, self._namespace_labels
         judge = self._judge
 
-        def is_meant(term: Term) -> bool:
-            return term.topology_key == topology_key and term.matches(namespace, labels, around)
+        def meant(terms: TermList) -> Sequence[Term]:
+            return terms.on(topology_key).about(namespace, labels, around)
 
         asked = (namespace, frozenset(labels.items()), frozenset(around.items()))
         return tallies.of_carried(
             self._cluster.pods.census,
             (self._question, topology_key, asked),
-            lambda terms: judge(terms, is_meant),
+            lambda terms: judge(terms, meant),
         )
 
 
@@ -166,7 +218,7 @@ def _of_all(census: Census, scoped: tuple[Scoped, ...]) -> Weights[LabelSet]:
     return tallies.of_labels(
         census,
         ("all", _key(scoped)),
-        lambda looks: int(all(is_about(each, looks.namespace, looks.labels) for each in scoped)),
+        lambda looks: int(all(_is_about(each, looks.namespace, looks.labels) for each in scoped)),
     )
 
 
@@ -176,7 +228,7 @@ def _of_each(census: Census, scoped: tuple[Scoped, ...]) -> Weights[LabelSet]:
         census,
         ("each", _key(scoped)),
         lambda looks: sum(
-            each[2] for each in scoped if is_about(each, looks.namespace, looks.labels)
+            each[2] for each in scoped if _is_about(each, looks.namespace, looks.labels)
         ),
     )
 

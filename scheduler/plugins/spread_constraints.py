@@ -7,6 +7,7 @@ Axes: n rows of a view.
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -22,7 +23,7 @@ from scheduler.state import tallies
 from scheduler.state.arrays import Int
 from scheduler.state.census import Census, LabelSet
 from scheduler.state.cluster import Cluster
-from scheduler.state.labels import ABSENT, LabelColumn
+from scheduler.state.labels import ABSENT
 from scheduler.state.nodes import Nodes
 from scheduler.state.tallies import OUTSIDE, Domains, DomainTally, Weights
 from scheduler.state.terms import spelled
@@ -34,7 +35,7 @@ __all__ = [
     "SYSTEM_DEFAULTS",
     "Constraint",
     "Constraints",
-    "by_domain",
+    "Inclusion",
     "compiled",
     "counted",
     "selected",
@@ -184,77 +185,91 @@ def selected(census: Census, namespace: str, selector: Selector | None) -> Weigh
     return tallies.of_labels(census, ("selected", namespace, spelled(selector)), weigh)
 
 
-def by_domain(
-    constraint: Constraint,
-    required: Sequence[Constraint],
-    pod: Pod,
-    cluster: Cluster,
-) -> DomainTally:
-    """Return the counters of a constraint.
+class Inclusion:
+    """Which nodes count for the constraints of a pod; what it knows is shared by all of them.
 
-    Args:
-        constraint: The constraint.
-        required: Those whose keys a node must have for its pods to count; where there are none,
-            nodes without the key are a domain too.
-        pod: The incoming pod, whose policies decide which nodes count.
-        cluster: Whose pods count.
+    A node must have the keys that are required; where there are none, nodes without the key of a
+    constraint are a domain too. What a constraint honours must let the pod onto the node.
     """
-    spec = pod.spec
-    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
-    node_affinity = (spec.node_selector, affinity.required if affinity is not None else None)
-    keys = tuple(dict.fromkeys(each.topology_key for each in required))
-    key: Hashable = (
-        "spread",
-        constraint.topology_key,
-        keys,
-        _encode(node_affinity) if constraint.honors_affinity and any(node_affinity) else b"",
-        _encode(spec.tolerations) if constraint.honors_taints else None,
-    )
-    weights = counted(cluster.pods.census, pod.metadata.namespace, constraint.selector)
-    return tallies.by_domain(
-        weights, key, lambda: _Eligible(constraint, keys, pod, cluster), cluster.columns
-    )
+
+    def __init__(self, required: Sequence[Constraint], pod: Pod, cluster: Cluster) -> None:
+        """Take the constraints whose keys a node must have, and the pod."""
+        self.keys = tuple(dict.fromkeys(each.topology_key for each in required))
+        self._pod = pod
+        self._cluster = cluster
+
+    def by_domain(self, constraint: Constraint) -> DomainTally:
+        """Return the counters of a constraint."""
+        cluster, pod = self._cluster, self._pod
+        key: Hashable = (
+            "spread",
+            constraint.topology_key,
+            self.keys,
+            self._affinity_key if constraint.honors_affinity else b"",
+            self._tolerations_key if constraint.honors_taints else None,
+        )
+        weights = counted(cluster.pods.census, pod.metadata.namespace, constraint.selector)
+        return tallies.by_domain(
+            weights, key, lambda: _Eligible(constraint, self, cluster), cluster.columns
+        )
+
+    def policies(self, constraint: Constraint) -> list[Predicate]:
+        """Return the rules that a node must satisfy for its pods to count.
+
+        Source: kube-scheduler v1.36.3 podtopologyspread.matchNodeInclusionPolicies.
+        """
+        found = [
+            self._affinity if constraint.honors_affinity else None,
+            self._taints if constraint.honors_taints else None,
+        ]
+        return [each for each in found if each is not None]
+
+    @cached_property
+    def _affinity_key(self) -> bytes:
+        spec = self._pod.spec
+        affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+        node_affinity = (spec.node_selector, affinity.required if affinity is not None else None)
+        return _encode(node_affinity) if any(node_affinity) else b""
+
+    @cached_property
+    def _tolerations_key(self) -> bytes:
+        return _encode(self._pod.spec.tolerations)
+
+    @cached_property
+    def _affinity(self) -> Predicate | None:
+        return NodeAffinity().predicate(self._pod, self._cluster, Verdicts())
+
+    @cached_property
+    def _taints(self) -> Predicate | None:
+        return TaintToleration().predicate(self._pod, self._cluster, Verdicts())
 
 
 class _Eligible(Domains):
     """The domain of each node for a constraint; nodes that do not count are outside."""
 
-    __slots__ = ("_columns", "_keyed", "_policies")
+    __slots__ = ("_columns", "_keys", "_policies")
 
-    def __init__(
-        self, constraint: Constraint, keys: Sequence[str], pod: Pod, cluster: Cluster
-    ) -> None:
-        column = cluster.columns.labels.column
-        super().__init__(column(constraint.topology_key))
+    def __init__(self, constraint: Constraint, inclusion: Inclusion, cluster: Cluster) -> None:
+        super().__init__(cluster.columns.labels.column(constraint.topology_key))
         self._columns = cluster.columns
-        self._keyed: list[LabelColumn] = [column(each) for each in keys]
-        self._policies = _policies(constraint, pod, cluster)
+        self._keys = inclusion.keys
+        self._policies = inclusion.policies(constraint)
 
     def of(self, codes: Int) -> Int:
         # Where keys may be missing, a missing one counts like an empty value.
-        empty = None if self._keyed else self.column.code("")
+        empty = None if self._keys else self.column.code("")
         return codes if empty is None else np.where(codes == empty, ABSENT, codes)
 
     def counted(self, nodes: Nodes) -> Int:
+        labels = self._columns.labels
+        if not all(map(labels.somewhere, self._keys)):
+            return np.full(len(nodes), OUTSIDE, dtype=np.int64)
         counts = self._columns.exists()[nodes.rows]
-        for column in self._keyed:
-            counts &= nodes.label_codes(column) != ABSENT
+        for key in self._keys:
+            counts &= nodes.label_codes(labels.column(key)) != ABSENT
         for policy in self._policies:
             counts &= policy.fits(nodes)
         return np.where(counts, self.values(nodes), OUTSIDE)
-
-
-def _policies(constraint: Constraint, pod: Pod, cluster: Cluster) -> list[Predicate]:
-    """Return the rules that a node must satisfy for its pods to count.
-
-    Source: kube-scheduler v1.36.3 podtopologyspread.matchNodeInclusionPolicies.
-    """
-    verdicts = Verdicts()
-    found = [
-        NodeAffinity().predicate(pod, cluster, verdicts) if constraint.honors_affinity else None,
-        TaintToleration().predicate(pod, cluster, verdicts) if constraint.honors_taints else None,
-    ]
-    return [each for each in found if each is not None]
 
 
 def _selector(constraint: TopologySpreadConstraint, pod: Pod) -> Selector | None:

@@ -5,6 +5,7 @@ Source: kube-scheduler v1.36.3 podtopologyspread/filtering.go.
 Axes: n rows of a view, D values of a label and *absent*.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from scheduler.framework.plugin import PASS, Predicate, Prepared, Reads
 from scheduler.model.objects import Pod
 from scheduler.plugins import spread_constraints
-from scheduler.plugins.spread_constraints import Constraint, Constraints
+from scheduler.plugins.spread_constraints import Constraint, Constraints, Inclusion
 from scheduler.state.arrays import Codes, Int
 from scheduler.state.cluster import Cluster
 from scheduler.state.labels import ABSENT
@@ -41,13 +42,15 @@ class Required(Predicate):
         self._cluster = cluster
         self._codes = (missing, skewed)
         self._compiled: tuple[Constraint, ...] = ()
+        self._version = -1
         self._checks: list[_Check] = []
 
     def prepare(self) -> Prepared:
-        constraints = self._constraints.now()
-        if constraints is not self._compiled:
-            self._compiled = constraints
-            self._checks = [self._check(each) for each in constraints]
+        constraints, version = self._constraints.now(), self._cluster.columns.labels.version
+        if constraints is not self._compiled or version != self._version:
+            self._compiled, self._version = constraints, version
+            inclusion = Inclusion(constraints, self._pod, self._cluster)
+            self._checks = [self._check(each, inclusion) for each in self._deciding()]
         for check in self._checks:
             check.refresh()
         # Where no constraint is left, verdicts that are 0 everywhere read nothing.
@@ -62,8 +65,15 @@ class Required(Predicate):
             np.copyto(codes, found, where=found != 0)
         return codes
 
-    def _check(self, constraint: Constraint) -> "_Check":
-        tally = spread_constraints.by_domain(constraint, self._compiled, self._pod, self._cluster)
+    def _deciding(self) -> Iterator[Constraint]:
+        """Yield the constraints up to the first whose key no node has: it rejects every node."""
+        for constraint in self._compiled:
+            yield constraint
+            if not self._cluster.columns.labels.somewhere(constraint.topology_key):
+                return
+
+    def _check(self, constraint: Constraint, inclusion: Inclusion) -> "_Check":
+        tally = inclusion.by_domain(constraint)
         return _Check(constraint, tally, self._pod, self._cluster, self._codes)
 
 

@@ -5,13 +5,19 @@ isSchedulableAfterNodeChange. Differs: which pods the default constraints are ab
 any pod around may be one of them.
 """
 
+from collections import OrderedDict
 from collections.abc import Sequence
+from typing import Final
 
 from scheduler.model.objects import Node, Pod, TopologySpreadConstraint
 from scheduler.model.selectors import SelectorError
 from scheduler.plugins.spread_constraints import HARD, Constraint, compiled
 
 __all__ = ["SpreadHints"]
+
+#: From so many constraints on they are compiled once for many questions, for so many pods.
+_MANY: Final = 16
+_REMEMBERED: Final = 64
 
 
 class SpreadHints:
@@ -24,6 +30,9 @@ class SpreadHints:
             defaults: Constraints for pods without any.
         """
         self._defaults = tuple(defaults)
+        #: Pods with many constraints, with what they ask for: each change is held against all
+        #: waiting pods.
+        self._last: OrderedDict[int, tuple[Pod, tuple[Constraint, ...]]] = OrderedDict()
 
     def after_pod(self, pod: Pod, old: Pod | None, new: Pod | None) -> bool:
         """Tell whether a pod that came, went or changed can help a waiting one."""
@@ -53,7 +62,15 @@ class SpreadHints:
 
     def _constraints(self, pod: Pod) -> tuple[Constraint, ...]:
         """Return the constraints that must hold; those of the defaults have no selector."""
-        return compiled(pod.spec.topology_spread_constraints or self._defaults, HARD, pod)
+        given = pod.spec.topology_spread_constraints or self._defaults
+        if len(given) < _MANY:
+            return compiled(given, HARD, pod)
+        found = self._last.get(id(pod))
+        if found is None or found[0] is not pod:
+            found = self._last[id(pod)] = (pod, compiled(given, HARD, pod))
+            if len(self._last) > _REMEMBERED:
+                self._last.popitem(last=False)
+        return found[1]
 
 
 def _after_update(pod: Pod, old: Pod, new: Pod, constraints: Sequence[Constraint]) -> bool:

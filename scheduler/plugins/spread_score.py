@@ -14,7 +14,7 @@ import numpy as np
 from scheduler.framework.plugin import MAX_SCORE, PASS, SKIP, Priority, Reads, Signal
 from scheduler.model.objects import Pod
 from scheduler.plugins import spread_constraints
-from scheduler.plugins.spread_constraints import HOSTNAME, Constraint, Constraints
+from scheduler.plugins.spread_constraints import HOSTNAME, Constraint, Constraints, Inclusion
 from scheduler.state import tallies
 from scheduler.state.arrays import Bool, Float, Int, Scores
 from scheduler.state.cluster import Cluster
@@ -49,17 +49,21 @@ class Preferred(Priority):
         self._cluster = cluster
         self._every_key = every_key
         self._compiled: tuple[Constraint, ...] = ()
+        self._version = -1
         self._parts: list[_ByDomain | _ByHost] = []
         self._ignored: Bool | None = None
 
     def prepare(self) -> Signal:
-        constraints = self._constraints.now()
-        if constraints is not self._compiled:
-            self._compiled = constraints
-            self._parts = [self._part(each) for each in constraints]
-        return PASS if self._parts else SKIP
+        constraints, version = self._constraints.now(), self._cluster.columns.labels.version
+        if constraints is not self._compiled or version != self._version:
+            self._compiled, self._version = constraints, version
+            self._parts = [] if self._lacking_everywhere() else self._made()
+        return PASS if constraints else SKIP
 
     def scores(self, nodes: Nodes) -> Scores:
+        if not self._parts:
+            self._ignored = np.ones(len(nodes), dtype=np.bool_)
+            return np.zeros(len(nodes), dtype=np.int64)
         values = [nodes.label_codes(part.column) for part in self._parts]
         self._ignored = self._lacking(values) if self._every_key else None
         total: Float = np.zeros(len(nodes), dtype=np.float64)
@@ -89,21 +93,30 @@ class Preferred(Priority):
         lacking: Bool = reduce(np.logical_or, (codes == ABSENT for codes in values))
         return lacking
 
-    def _part(self, constraint: Constraint) -> "_ByDomain | _ByHost":
-        if constraint.topology_key == HOSTNAME:
-            return _ByHost(constraint, self._pod, self._cluster)
+    def _lacking_everywhere(self) -> bool:
+        """Tell whether every node gets no score, because no node has one of the keys."""
+        labels = self._cluster.columns.labels
+        return self._every_key and not all(
+            labels.somewhere(each.topology_key) for each in self._compiled
+        )
+
+    def _made(self) -> list["_ByDomain | _ByHost"]:
         required = self._compiled if self._every_key else ()
-        return _ByDomain(constraint, required, self._pod, self._cluster)
+        inclusion = Inclusion(required, self._pod, self._cluster)
+        return [
+            _ByHost(each, self._pod, self._cluster)
+            if each.topology_key == HOSTNAME
+            else _ByDomain(each, inclusion)
+            for each in self._compiled
+        ]
 
 
 class _ByDomain:
     """Scores by the count of the domain of each node."""
 
-    def __init__(
-        self, constraint: Constraint, required: tuple[Constraint, ...], pod: Pod, cluster: Cluster
-    ) -> None:
+    def __init__(self, constraint: Constraint, inclusion: Inclusion) -> None:
         self._more = float(constraint.max_skew - 1)
-        self._tally = spread_constraints.by_domain(constraint, required, pod, cluster)
+        self._tally = inclusion.by_domain(constraint)
         self.column: LabelColumn = self._tally.domains.column
 
     def scores(self, nodes: Nodes, codes: Int, ignored: Bool | None) -> Float:  # noqa: ARG002 - as its sibling

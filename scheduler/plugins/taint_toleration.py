@@ -15,6 +15,7 @@ from scheduler.framework.plugin import Predicate, Priority, normalise_to_max
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model import selectors
 from scheduler.model.objects import Node, Pod, Taint, Toleration
+from scheduler.model.selectors import Tolerations
 from scheduler.state.arrays import Codes, Int, Scores
 from scheduler.state.cluster import Cluster
 from scheduler.state.interning import Interner
@@ -72,8 +73,11 @@ class _Untolerated(Predicate):
     def __init__(
         self, tolerations: list[Toleration], taint_sets: Interner[TaintSet], code: int
     ) -> None:
+        tolerated = Tolerations(tolerations)
+
         def judge(taints: list[Taint]) -> int:
-            return code if selectors.untolerated(taints, tolerations, _HARD) else 0
+            kept_off = any(each.effect in _HARD and not tolerated.cover(each) for each in taints)
+            return code if kept_off else 0
 
         self._codes = _PerTaintSet(taint_sets, judge)
 
@@ -87,13 +91,10 @@ class _SoftTaints(Priority):
     normalised = True
 
     def __init__(self, tolerations: list[Toleration], taint_sets: Interner[TaintSet]) -> None:
-        soft = [each for each in tolerations if each.effect in ("", _SOFT)]
+        soft = Tolerations(each for each in tolerations if each.effect in ("", _SOFT))
 
         def judge(taints: list[Taint]) -> int:
-            return sum(
-                taint.effect == _SOFT and not any(selectors.tolerates(each, taint) for each in soft)
-                for taint in taints
-            )
+            return sum(taint.effect == _SOFT and not soft.cover(taint) for taint in taints)
 
         self._counts = _PerTaintSet(taint_sets, judge)
 

@@ -20,7 +20,7 @@ from scheduler.plugins.volume_weights import SlotWeights
 from scheduler.state.arrays import Codes
 from scheduler.state.cluster import Cluster
 from scheduler.state.nodes import Nodes
-from scheduler.state.volume_use import disks_of
+from scheduler.state.volume_use import Disks, disks_of
 
 __all__ = ["VolumeRestrictions"]
 
@@ -61,7 +61,7 @@ class _Exclusive(Predicate):
     def __init__(self, pod: Pod, cluster: Cluster, taken: int, in_use: int) -> None:
         self._namespace = pod.metadata.namespace
         self._claims = _claims(pod)
-        self._disks = disks_of(pod)
+        self._disks = Disks(disks_of(pod))
         self._cluster = cluster
         self._taken, self._in_use = taken, in_use
         self._conflicts: SlotWeights | None = None
@@ -86,7 +86,7 @@ class _Exclusive(Predicate):
                 alone.add(name)
         self._used = sum(use.is_used(f"{self._namespace}/{name}") for name in alone)
         # Pods that come and go count by the mere name of the claim, whatever their namespace.
-        users = use.naming(alone) if self._used or (self._disks and alone) else {}
+        users = use.naming(alone) if self._used or (self._disks.identities and alone) else {}
         conflicts = use.conflicting(self._disks)
         self._users = SlotWeights(users) if users else None
         self._conflicts = SlotWeights(dict.fromkeys(conflicts, 1)) if conflicts else None
@@ -111,8 +111,7 @@ def _claims(pod: Pod) -> list[str]:
 def _freed_a_volume(pod: Pod, old: Pod | None, _new: Pod | None) -> bool:
     if old is None or old.metadata.namespace != pod.metadata.namespace:
         return False
-    freed = disks_of(old)
-    if any(disk.conflicts(other) for disk in disks_of(pod) for other in freed):
+    if Disks(disks_of(pod)).conflict(Disks(disks_of(old))):
         return True
     return not set(_claims(pod)).isdisjoint(_claims(old))
 

@@ -62,6 +62,11 @@ class IntColumn:
             self._dense = grown(self._dense, row + 1)
         self._dense[row] = number
 
+    @property
+    def any(self) -> bool:
+        """Whether some row may have something; False is certain."""
+        return self._dense is not None or bool(self._sparse)
+
     def add(self, row: int, number: int) -> None:
         """Add to one row."""
         dense = self._dense

@@ -10,7 +10,7 @@ Axes: S slots of the pod table, k entries of the journal.
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
@@ -75,8 +75,8 @@ class CarriedTerms(Pool[Terms]):
 
     def left(self, value: Terms) -> None:
         """Count the keys of terms out that no one carries any more."""
-        self.anti_keys -= Counter(term.topology_key for term in value.anti_affinity)
-        self.other_keys -= Counter(_other_keys(value))
+        _count_out(self.anti_keys, [term.topology_key for term in value.anti_affinity])
+        _count_out(self.other_keys, _other_keys(value))
 
 
 class Census:
@@ -197,6 +197,13 @@ class Census:
             codes, counts = np.unique(self.codes(column), return_counts=True)
             for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
                 assert code == 0 or pool.references(code) == count
+
+
+def _count_out(counts: Counter[str], keys: Sequence[str]) -> None:
+    counts.subtract(keys)
+    for key in keys:
+        if counts[key] <= 0:
+            del counts[key]
 
 
 def _other_keys(value: Terms) -> list[str]:

@@ -42,7 +42,7 @@ class Columns:
         self.nodes: Final[list[Node | None]] = []
         #: The name of each row; empty for free rows.
         self.names: Final[list[str]] = []
-        self.labels: Final = LabelColumns(self.nodes)
+        self.labels: Final = LabelColumns()
         self.images: Final = Images()
         self.ports: Final = PortUse()
         self.taint_sets: Final[Interner[TaintSet]] = Interner(())

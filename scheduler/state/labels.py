@@ -3,12 +3,14 @@
 Axes: N rows, L distinct values of one key.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from typing import Final
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from scheduler.model import selectors
-from scheduler.model.objects import Node, Requirement
+from scheduler.model.objects import Requirement
 from scheduler.state.arrays import Bool, Int, grown
 from scheduler.state.interning import Interner
 
@@ -17,11 +19,13 @@ __all__ = ["ABSENT", "LabelColumn", "LabelColumns", "LabelTest"]
 #: The code of a node that lacks the key.
 ABSENT = 0
 
+_NO_LABELS: Final[Mapping[str, str]] = {}
+
 
 class LabelColumn:
     """The values of one label key, coded; code 0 stands for *absent*."""
 
-    __slots__ = ("_codes", "_interner")
+    __slots__ = ("__weakref__", "_codes", "_interner")
 
     def __init__(self) -> None:
         self._interner: Interner[str | None] = Interner(None)
@@ -43,6 +47,10 @@ class LabelColumn:
             self._codes = grown(self._codes, row + 1)
         self._codes[row] = ABSENT if value is None else self._interner.code(value)
 
+    def fill(self, values: Sequence[str | None]) -> None:
+        """Set all rows of a new column."""
+        self._codes = np.array([*map(self._interner.code, values), ABSENT], dtype=np.int64)
+
     def codes(self, size: int) -> Int:
         """Return the codes of rows 0 to `size`; not to be written to."""
         if self._codes.shape[0] < size:
@@ -51,28 +59,76 @@ class LabelColumn:
 
 
 class LabelColumns:
-    """The label columns that some rule has asked for, kept up to date by row."""
+    """The label columns that some rule has asked for, kept up to date by row.
 
-    __slots__ = ("_columns", "_nodes")
+    A column is kept for good where some node has the key, or had it. Keys that no node has are up
+    to whoever writes pod specs: their columns last as long as somebody holds them.
+    """
 
-    def __init__(self, nodes: Sequence[Node | None]) -> None:
-        self._nodes = nodes
+    __slots__ = ("_columns", "_counts", "_empty", "_labels", "version")
+
+    def __init__(self) -> None:
+        #: Grows whenever a key comes to the first node or leaves the last one.
+        self.version = 0
+        #: The labels of each row, as they were written last.
+        self._labels: list[Mapping[str, str]] = []
+        #: How many rows have each key.
+        self._counts: dict[str, int] = {}
         self._columns: dict[str, LabelColumn] = {}
+        self._empty: WeakValueDictionary[str, LabelColumn] = WeakValueDictionary()
+
+    def somewhere(self, key: str) -> bool:
+        """Tell whether some node has a key."""
+        return key in self._counts
+
+    def among(self, keys: Collection[str]) -> Set[str]:
+        """Return those of some distinct keys that some node has."""
+        few, others = (
+            (keys, self._counts) if len(keys) < len(self._counts) else (self._counts, keys)
+        )
+        return {key for key in few if key in others}
 
     def column(self, key: str) -> LabelColumn:
         """Return the column of a key, built from all nodes when first asked for."""
-        column = self._columns.get(key)
-        if column is None:
-            column = self._columns[key] = LabelColumn()
-            for row, node in enumerate(self._nodes):
-                if node is not None and key in node.metadata.labels:
-                    column.write(row, node.metadata.labels, key)
+        column = self._columns.get(key) or self._empty.get(key)
+        if column is not None:
+            return column
+        column = LabelColumn()
+        if key not in self._counts:
+            self._empty[key] = column
+            return column
+        column.fill([labels.get(key) for labels in self._labels])
+        self._columns[key] = column
         return column
 
     def write(self, row: int, labels: Mapping[str, str]) -> None:
         """Set one row in every column."""
-        for key, column in self._columns.items():
-            column.write(row, labels, key)
+        while row >= len(self._labels):
+            self._labels.append(_NO_LABELS)
+        before = self._labels[row]
+        if before == labels:
+            return
+        self._labels[row] = labels
+        self._count(before, labels)
+        for key in before.keys() | labels.keys():
+            column = self._columns.get(key)
+            if column is not None:
+                column.write(row, labels, key)
+
+    def _count(self, before: Mapping[str, str], labels: Mapping[str, str]) -> None:
+        """Count the keys that a row has lost and got."""
+        for key in before.keys() - labels.keys():
+            self._counts[key] -= 1
+            if not self._counts[key]:
+                del self._counts[key]
+                self.version += 1
+        for key in labels.keys() - before.keys():
+            if key not in self._counts:
+                self._counts[key] = 0
+                self.version += 1
+                if (column := self._empty.pop(key, None)) is not None:
+                    self._columns[key] = column
+            self._counts[key] += 1
 
 
 class LabelTest:

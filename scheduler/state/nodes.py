@@ -6,7 +6,6 @@ what-if copies of preemption are three kinds of it, so a rule cannot tell them a
 Axes: n rows of the view.
 """
 
-from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -15,7 +14,7 @@ from scheduler.state.arrays import Bool, Int, Rows
 from scheduler.state.columns import Columns
 from scheduler.state.labels import LabelColumn
 from scheduler.state.pods import PodTable
-from scheduler.state.shapes import HostPort, Shapes
+from scheduler.state.shapes import HostPort, Shapes, WantedPorts
 
 __all__ = ["Hypothesis", "Nodes", "PerPod"]
 
@@ -106,7 +105,7 @@ class Nodes:
         """
         return None
 
-    def port_conflicts(self, wanted: Sequence[HostPort]) -> Bool:
+    def port_conflicts(self, wanted: WantedPorts) -> Bool:
         """Return, (n,), on which nodes at least one of the ports cannot be had."""
         return np.isin(self.rows, list(self._columns.ports.conflicting_rows(wanted)))
 
@@ -209,12 +208,12 @@ class Hypothesis(Nodes):
         self._shifts[numbers] = (total, len(self.log))
         return total
 
-    def port_conflicts(self, wanted: Sequence[HostPort]) -> Bool:
+    def port_conflicts(self, wanted: WantedPorts) -> Bool:
         """Return, (n,), on which nodes at least one of the ports could not be had."""
         self._fold_ports()
         conflicts = super().port_conflicts(wanted)
         for position, used in self._port_sets.items():
-            conflicts[position] = any(want.conflicts(each) for want in wanted for each in used)
+            conflicts[position] = wanted.conflict(used)
         return conflicts
 
     def _fold_ports(self) -> None:

@@ -21,13 +21,15 @@ T = TypeVar("T")
 
 #: Fewer idle codes than this are never given free: a new epoch makes every reader start afresh.
 _FEWEST: Final = 1024
+#: So many bytes of keys of idle codes are, however few the codes: pods can be large.
+_MOST_IDLE_BYTES: Final = 8 * 1024 * 1024
 
 
 class Pool(Generic[T]):
     """Gives equal values the same code while anyone refers to them; code 0 is for nothing."""
 
-    __slots__ = ("_born", "_codes", "_free", "_idle", "_keys", "_references", "epoch", "serial",
-                 "values")  # fmt: skip
+    __slots__ = ("_born", "_codes", "_free", "_idle", "_idle_bytes", "_keys", "_references",
+                 "epoch", "serial", "values")  # fmt: skip
 
     def __init__(self, nothing: T) -> None:
         """Make a pool whose code 0 stands for a value that no one counts."""
@@ -43,6 +45,7 @@ class Pool(Generic[T]):
         self._born: Int = np.zeros(16, dtype=np.int64)
         #: Codes that nobody refers to, in the order in which they were left.
         self._idle: dict[int, None] = {}
+        self._idle_bytes = 0
         self._free: list[int] = []
 
     def __len__(self) -> int:
@@ -69,6 +72,7 @@ class Pool(Generic[T]):
             code = self._bear(key, make())
         elif not self._references[code]:
             del self._idle[code]
+            self._idle_bytes -= len(key)
         self._references[code] += 1
         return code
 
@@ -79,6 +83,7 @@ class Pool(Generic[T]):
         self._references[code] -= 1
         if not self._references[code]:
             self._idle[code] = None
+            self._idle_bytes += len(self._keys[code])
 
     def born_since(self, serial: int) -> Int:
         """Return the codes that got their value after so many others."""
@@ -91,7 +96,8 @@ class Pool(Generic[T]):
         """Note that a value has no code any more."""
 
     def _bear(self, key: bytes, value: T) -> int:
-        if not self._free and len(self._idle) >= max(_FEWEST, self.live):
+        crowded = not self._free and len(self._idle) >= max(_FEWEST, self.live)
+        if crowded or self._idle_bytes > _MOST_IDLE_BYTES:
             self._reclaim()
         if self._free:
             code = self._free.pop()
@@ -119,6 +125,7 @@ class Pool(Generic[T]):
             self._keys[code] = b""
         self._free.extend(self._idle)
         self._idle.clear()
+        self._idle_bytes = 0
 
     def check(self) -> None:
         """Assert the invariants: every code is referred to, idle or free."""
@@ -126,4 +133,5 @@ class Pool(Generic[T]):
         assert min(self._references) >= 0
         assert len(counted) == self.live
         assert not set(counted) & (set(self._idle) | set(self._free))
+        assert self._idle_bytes == sum(len(self._keys[code]) for code in self._idle)
         assert set(self._codes.values()) == set(counted) | set(self._idle)

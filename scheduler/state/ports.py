@@ -6,7 +6,7 @@ them), the first to leave frees it.
 
 from collections.abc import Iterable
 
-from scheduler.state.shapes import HostPort
+from scheduler.state.shapes import HostPort, WantedPorts
 
 __all__ = ["PortUse"]
 
@@ -46,11 +46,8 @@ class PortUse:
             if not used:
                 del self._by_row[row]
 
-    def conflicting_rows(self, wanted: Iterable[HostPort]) -> set[int]:
+    def conflicting_rows(self, wanted: WantedPorts) -> set[int]:
         """Return the rows on which at least one of these ports cannot be had."""
-        return {
-            row
-            for want in wanted
-            for row, used in self._by_port.get(want.port, {}).items()
-            if any(want.conflicts(each) for each in used)
-        }
+        numbers = wanted.numbers & self._by_port.keys()
+        rows = {row for number in numbers for row in self._by_port[number]}
+        return {row for row in rows if wanted.conflict(self._by_row[row])}

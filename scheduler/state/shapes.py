@@ -3,6 +3,7 @@
 Axes: S shapes.
 """
 
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -11,14 +12,15 @@ import numpy as np
 
 from scheduler.model import resources
 from scheduler.model.objects import Container, Pod
+from scheduler.model.recent import Recent
 from scheduler.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, Requests
 from scheduler.state.arrays import Bool, Int, IntColumn
 from scheduler.state.interning import Interner
 
-__all__ = ["HostPort", "ResourceAxis", "Shape", "Shapes", "host_ports"]
+__all__ = ["HostPort", "ResourceAxis", "Shape", "Shapes", "WantedPorts", "host_ports"]
 
-#: Texts remembered before the memory of seen specs is emptied; the shapes themselves stay.
-_MEMORY: Final = 20_000
+#: Bytes of texts whose shapes are remembered; the shapes themselves stay.
+_MEMORY_BYTES: Final = 4 * 1024 * 1024
 
 ANY_ADDRESS: Final = "0.0.0.0"
 
@@ -40,6 +42,28 @@ class HostPort(NamedTuple):
             and self.protocol == other.protocol
             and (self.address == other.address or ANY_ADDRESS in (self.address, other.address))
         )
+
+
+class WantedPorts:
+    """The ports that a pod wants, found among those in use without comparing each with each."""
+
+    __slots__ = ("_at_any_address", "_in_the_way", "numbers")
+
+    def __init__(self, ports: Iterable[HostPort]) -> None:
+        wanted = frozenset(ports)
+        self._in_the_way = wanted | {each._replace(address=ANY_ADDRESS) for each in wanted}
+        self._at_any_address = {
+            (each.protocol, each.port) for each in wanted if each.address == ANY_ADDRESS
+        }
+        #: The numbers of the ports.
+        self.numbers = frozenset(each.port for each in wanted)
+
+    def conflict(self, used: Set[HostPort]) -> bool:
+        """Tell whether one of them cannot be had beside those in use; see `HostPort.conflicts`."""
+        if not self._in_the_way.isdisjoint(used):
+            return True
+        wide = self._at_any_address
+        return bool(wide) and any((each.protocol, each.port) in wide for each in used)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +109,7 @@ class Shapes:
     def __init__(self, axis: ResourceAxis) -> None:
         self._axis = axis
         self._interner: Interner[Shape] = Interner()
-        self._seen: dict[bytes, int] = {}
+        self._seen: Recent[int] = Recent(_MEMORY_BYTES)
         self._amounts: dict[int, IntColumn] = {}
         self._has_ports = IntColumn()
 
@@ -101,9 +125,8 @@ class Shapes:
         key = _fingerprint(pod)
         code = self._seen.get(key)
         if code is None:
-            if len(self._seen) >= _MEMORY:
-                self._seen.clear()
-            code = self._seen[key] = self._add(self._measure(pod))
+            code = self._add(self._measure(pod))
+            self._seen.put(key, code)
         return code
 
     def amounts(self, resource: int) -> Int:

@@ -9,8 +9,8 @@ any more are gone.
 Axes: N rows, n rows of a view, S slots, A codes of a pool, D values of a label and *absent*.
 """
 
-from collections.abc import Callable, Hashable
-from typing import Any, Final, Generic, TypeVar
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -30,11 +30,15 @@ __all__ = [
     "Weights",
     "by_domain",
     "by_row",
+    "of_all_labels",
     "of_carried",
     "of_labels",
 ]
 
 T = TypeVar("T")
+
+#: Returns what each of some values counts for.
+Weigh: TypeAlias = Callable[[Sequence[T]], Sequence[int] | Int]
 
 #: The domain of rows that do not count.
 OUTSIDE: Final = -1
@@ -51,9 +55,7 @@ class Weights(Generic[T]):
 
     __slots__ = ("__weakref__", "_pool", "_seen", "_some", "_table", "_weigh", "census", "column")
 
-    def __init__(
-        self, census: Census, column: int, pool: Pool[T], weigh: Callable[[T], int]
-    ) -> None:
+    def __init__(self, census: Census, column: int, pool: Pool[T], weigh: Weigh[T]) -> None:
         self.census: Final = census
         #: Which codes of the census it is about.
         self.column: Final = column
@@ -71,7 +73,7 @@ class Weights(Generic[T]):
             self._seen = pool.serial
             self._table = grown(self._table, len(pool))
             weigh, values = self._weigh, pool.values
-            self._table[fresh] = [weigh(values[code]) for code in fresh.tolist()]
+            self._table[fresh] = weigh([values[code] for code in fresh.tolist()])
             self._some = bool(self._table.any())
         return self._table
 
@@ -99,6 +101,11 @@ class Weights(Generic[T]):
 
 def of_labels(census: Census, key: Hashable, weigh: Callable[[LabelSet], int]) -> Weights[LabelSet]:
     """Return what pods count for by their labels; the same object for equal keys."""
+    return of_all_labels(census, key, lambda looks: [weigh(each) for each in looks])
+
+
+def of_all_labels(census: Census, key: Hashable, weigh: Weigh[LabelSet]) -> Weights[LabelSet]:
+    """Return what pods count for by their labels, for who weighs many looks at once."""
 
     def make() -> Weights[LabelSet]:
         return Weights(census, LABELS, census.label_sets, weigh)
@@ -110,7 +117,9 @@ def of_carried(census: Census, key: Hashable, weigh: Callable[[Terms], int]) -> 
     """Return what pods count for by the terms they carry; the same object for equal keys."""
 
     def make() -> Weights[Terms]:
-        return Weights(census, CARRIED, census.carried, weigh)
+        return Weights(
+            census, CARRIED, census.carried, lambda carried: [weigh(each) for each in carried]
+        )
 
     return census.shared(("carried", key), make)
 

@@ -8,30 +8,38 @@ Source: kube-scheduler v1.36.3 framework/types.go PodInfo.Update; k8s.io/kube-sc
 framework/types.go AffinityTerm, GetAffinityTerms.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 from typing import Final, TypeAlias
 
 import msgspec
 
 from scheduler.model.objects import (
+    Affinity,
     LabelSelector,
     Pod,
     PodAffinity,
     PodAffinityTerm,
     WeightedPodAffinityTerm,
 )
+from scheduler.model.recent import Attached, Recent
 from scheduler.model.selectors import Selector, SelectorError
+from scheduler.state.selector_index import SelectorIndex
 
-__all__ = ["NO_TERMS", "Scope", "Term", "Terms", "about", "compiled", "spelled"]
+__all__ = ["MANY", "NO_TERMS", "Scope", "Term", "TermList", "Terms", "about", "compiled", "spelled"]
 
 #: Names of namespaces; `None` stands for all of them.
 Scope: TypeAlias = frozenset[str] | None
 
+#: From so many terms on an index pays.
+MANY: Final = 16
+
+#: Bytes of specs whose terms are remembered for other pods with the same ones.
+_MOST_BYTES: Final = 4 * 1024 * 1024
+
 _NO_LABELS: Final[Mapping[str, str]] = {}
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(tuple[PodAffinity | None, PodAffinity | None]).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +91,56 @@ class Term:
         return self.namespaces | found
 
 
+class TermList(tuple[Term, ...]):
+    """Terms of one kind; where they are many, its labels find those that are about a pod."""
+
+    def on(self, topology_key: str) -> "TermList":
+        """Return the terms of one topology key."""
+        if len(self) < MANY:
+            return TermList(each for each in self if each.topology_key == topology_key)
+        return self._by_key.get(topology_key, _NONE)
+
+    def about(
+        self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
+    ) -> list[Term]:
+        """Return the terms that are about pods with these labels in this namespace."""
+        if len(self) < MANY:
+            return [each for each in self if each.matches(namespace, labels, namespace_labels)]
+        by_labels, by_namespace, listing = self._indices
+        selected = by_labels.matching(labels)
+        there = by_namespace.matching(namespace_labels)
+        there.update(listing.get(namespace, ()))
+        return [self[place] for place in selected & there]
+
+    @cached_property
+    def _by_key(self) -> dict[str, "TermList"]:
+        found: dict[str, list[Term]] = {}
+        for each in self:
+            found.setdefault(each.topology_key, []).append(each)
+        return {key: TermList(terms) for key, terms in found.items()}
+
+    @cached_property
+    def _indices(self) -> tuple[SelectorIndex, SelectorIndex, dict[str, list[int]]]:
+        """Find terms by labels, by labels of the namespace, and by its name."""
+        listing: dict[str, list[int]] = {}
+        for place, term in enumerate(self):
+            for namespace in term.namespaces:
+                listing.setdefault(namespace, []).append(place)
+        by_labels = SelectorIndex([each.selector for each in self])
+        return by_labels, SelectorIndex([each.namespace_selector for each in self]), listing
+
+
+_NONE: Final = TermList()
+
+
 @dataclass(frozen=True, slots=True)
 class Terms:
     """All pod affinity terms of one pod; a list with a term that means nothing is empty."""
 
-    affinity: tuple[Term, ...] = ()
-    anti_affinity: tuple[Term, ...] = ()
-    preferred_affinity: tuple[Term, ...] = ()
-    preferred_anti_affinity: tuple[Term, ...] = ()
+    affinity: TermList = _NONE
+    anti_affinity: TermList = _NONE
+    preferred_affinity: TermList = _NONE
+    preferred_anti_affinity: TermList = _NONE
     #: Which lists mean nothing, and why; empty when all is well.
     error: str = ""
 
@@ -98,28 +148,43 @@ class Terms:
 NO_TERMS: Final = Terms()
 
 
+#: The terms of affinities that are in use, by identity and namespace: hints ask again and again.
+_in_use: Final[Attached[Affinity, Terms]] = Attached()
+_recent: Final[Recent[Terms]] = Recent(_MOST_BYTES)
+
+
 def compiled(pod: Pod) -> Terms:
     """Return the terms of a pod."""
     affinity = pod.spec.affinity
     if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
         return NO_TERMS
+    namespace = pod.metadata.namespace
+    return _in_use.of(affinity, namespace, lambda: _shared(namespace, affinity))
+
+
+def _shared(namespace: str, affinity: Affinity) -> Terms:
+    """Return the terms of an affinity, the same for equal ones that were met recently."""
     spec = _encode((affinity.pod_affinity, affinity.pod_anti_affinity))
-    return _compiled(pod.metadata.namespace, spec)
+    key = namespace.encode(errors="surrogatepass") + b" " + spec
+    found = _recent.get(key)
+    if found is None:
+        found = _compiled(namespace, affinity)
+        _recent.put(key, found)
+    return found
 
 
-@lru_cache(maxsize=4096)
-def _compiled(namespace: str, spec: bytes) -> Terms:
-    """Compile the terms of a spec, which many pods share and which hints ask for again."""
-    found = _decode(spec)
-    near, away = found[0] or PodAffinity(), found[1] or PodAffinity()
+def _compiled(namespace: str, affinity: Affinity) -> Terms:
+    """Compile the terms of an affinity."""
+    near = affinity.pod_affinity or PodAffinity()
+    away = affinity.pod_anti_affinity or PodAffinity()
     errors: list[str] = []
 
-    def parsed(name: str, given: Sequence[WeightedPodAffinityTerm]) -> tuple[Term, ...]:
+    def parsed(name: str, given: Sequence[WeightedPodAffinityTerm]) -> TermList:
         try:
-            return tuple(_term(each.pod_affinity_term, each.weight, namespace) for each in given)
+            return TermList(_term(each.pod_affinity_term, each.weight, namespace) for each in given)
         except SelectorError as error:
             errors.append(f"{name}: {error}")
-            return ()
+            return _NONE
 
     lists = (
         parsed("requiredAffinityTerms", _unweighted(near.required)),
@@ -130,14 +195,15 @@ def _compiled(namespace: str, spec: bytes) -> Terms:
     return Terms(*lists, f"[{', '.join(errors)}]" if len(errors) > 1 else "".join(errors))
 
 
-def about(terms: Iterable[Term], pod: Pod) -> bool:
+def about(terms: TermList, pod: Pod) -> bool:
     """Tell whether there are terms and all of them are about a pod, namespace labels left aside.
 
     Source: kube-scheduler v1.36.3 interpodaffinity.podMatchesAllAffinityTerms.
     """
     namespace, labels = pod.metadata.namespace, pod.metadata.labels
-    verdicts = [term.matches(namespace, labels, _NO_LABELS) for term in terms]
-    return bool(verdicts) and all(verdicts)
+    if len(terms) < MANY:
+        return bool(terms) and all(each.matches(namespace, labels, _NO_LABELS) for each in terms)
+    return len(terms.about(namespace, labels, _NO_LABELS)) == len(terms)
 
 
 def spelled(selector: Selector | None) -> bytes:

@@ -6,7 +6,7 @@ rules look at it when they imagine it there.
 Axes: S slots of the pod table.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Set
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
@@ -17,7 +17,16 @@ from scheduler.state.arrays import Bool, Int, grown
 from scheduler.state.columns import Columns
 from scheduler.state.volume_migration import CsiVolume, TranslationError, of_inline
 
-__all__ = ["Disk", "Mounts", "VolumeUse", "claim_name", "claims_of", "disks_of", "mounts_of"]
+__all__ = [
+    "Disk",
+    "Disks",
+    "Mounts",
+    "VolumeUse",
+    "claim_name",
+    "claims_of",
+    "disks_of",
+    "mounts_of",
+]
 
 K = TypeVar("K", str, tuple[str, ...])
 
@@ -43,6 +52,37 @@ class Disk(NamedTuple):
         return self.identity[0] != "rbd" or bool(self.monitors & other.monitors)
 
 
+class Disks:
+    """Disks that one pod names, by identity: what conflicts is found without comparing all."""
+
+    __slots__ = ("_read", "_written")
+
+    def __init__(self, disks: Iterable[Disk]) -> None:
+        #: By identity, the monitors of the mounts that only read, and of those that write.
+        self._read: dict[tuple[str, ...], set[str]] = {}
+        self._written: dict[tuple[str, ...], set[str]] = {}
+        for disk in disks:
+            kind = self._read if disk.read_only else self._written
+            kind.setdefault(disk.identity, set()).update(disk.monitors)
+
+    @property
+    def identities(self) -> Set[tuple[str, ...]]:
+        """The disks that are named."""
+        return self._read.keys() | self._written.keys()
+
+    def conflict(self, other: "Disks") -> bool:
+        """Tell whether one node cannot mount both; see `Disk.conflicts`."""
+        return any(
+            each[0] != "rbd" or not mine[each].isdisjoint(its[each])
+            for mine, its in (
+                (self._written, other._written),
+                (self._written, other._read),
+                (self._read, other._written),
+            )
+            for each in mine.keys() & its.keys()
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Mounts:
     """What one pod mounts."""
@@ -54,7 +94,7 @@ class Mounts:
     names: tuple[str, ...]
     #: Keys of all its claims.
     claims: frozenset[str]
-    disks: tuple[Disk, ...]
+    disks: Disks
     #: Volumes of CSI drivers that it names itself.
     inline: frozenset[CsiVolume]
 
@@ -83,8 +123,8 @@ class VolumeUse:
         for name in mounts.names:
             self._by_name.setdefault(name, set()).add(slot)
             self._by_claim.setdefault(f"{mounts.namespace}/{name}", set()).add(slot)
-        for disk in mounts.disks:
-            self._by_disk.setdefault(disk.identity, set()).add(slot)
+        for identity in mounts.disks.identities:
+            self._by_disk.setdefault(identity, set()).add(slot)
 
     def leave(self, slot: int) -> Mounts | None:
         """Forget the pod in a slot; return what it mounted."""
@@ -95,7 +135,7 @@ class VolumeUse:
         for name in set(mounts.names):
             _drop(self._by_name, name, slot)
             _drop(self._by_claim, f"{mounts.namespace}/{name}", slot)
-        for identity in {disk.identity for disk in mounts.disks}:
+        for identity in mounts.disks.identities:
             _drop(self._by_disk, identity, slot)
         return mounts
 
@@ -114,27 +154,24 @@ class VolumeUse:
         slots = {slot for name in names for slot in self._by_name.get(name, NO_SLOTS)}
         return {slot: sum(name in names for name in self._mounts[slot].names) for slot in slots}
 
-    def conflicting(self, wanted: Iterable[Disk]) -> set[int]:
+    def conflicting(self, wanted: Disks) -> set[int]:
         """Return the slots of pods whose disks no node can mount beside these."""
-        return {
-            slot
-            for disk in wanted
-            for slot in self._by_disk.get(disk.identity, NO_SLOTS)
-            if any(disk.conflicts(other) for other in self._mounts[slot].disks)
-        }
+        sharing: set[int] = set()
+        for identity in wanted.identities & self._by_disk.keys():
+            sharing |= self._by_disk[identity]
+        return {slot for slot in sharing if wanted.conflict(self._mounts[slot].disks)}
 
     def check(self, slots: Collection[int]) -> None:
         """Assert the invariants: the indices say what the mounts say, for known slots only."""
         assert set(self._mounts) <= set(slots)
-        for by, keys in (
-            (self._by_name, lambda mounts: mounts.names),
-            (self._by_disk, lambda mounts: [disk.identity for disk in mounts.disks]),
-        ):
-            wanted: dict[object, set[int]] = {}
-            for slot, mounts in self._mounts.items():
-                for key in keys(mounts):
-                    wanted.setdefault(key, set()).add(slot)
-            assert by == wanted
+        names: dict[str, set[int]] = {}
+        disks: dict[tuple[str, ...], set[int]] = {}
+        for slot, mounts in self._mounts.items():
+            for name in mounts.names:
+                names.setdefault(name, set()).add(slot)
+            for identity in mounts.disks.identities:
+                disks.setdefault(identity, set()).add(slot)
+        assert (self._by_name, self._by_disk) == (names, disks)
         assert set(np.flatnonzero(self._attaches)) == {
             slot for slot, mounts in self._mounts.items() if mounts.claims or mounts.inline
         }
@@ -151,7 +188,7 @@ def mounts_of(pod: Pod, node: str) -> Mounts | None:
         namespace=namespace,
         names=tuple(each.claim_name for each in named if each is not None),
         claims=frozenset(f"{namespace}/{name}" for name in claims_of(pod)),
-        disks=tuple(disks_of(pod)),
+        disks=Disks(disks_of(pod)),
         inline=frozenset(found for each in volumes if (found := _inline(each)) is not None),
     )
 

@@ -1,5 +1,7 @@
 """Classes of equal pods."""
 
+import pytest
+
 from scheduler.core import classes as module
 from scheduler.core.classes import Classes, class_key
 from scheduler.framework.verdicts import Verdicts
@@ -41,14 +43,27 @@ def test_a_class_is_compiled_once():
     assert len(classes) == 1
 
 
-def test_the_class_that_was_not_used_for_longest_goes_when_they_take_too_much_memory():
+@pytest.mark.parametrize(
+    ("rows", "labels"),
+    [(module._BUDGET_BYTES // module._BYTES_PER_ROW // 4, ""), (1, "x" * 2_000_000)],
+    ids=["for the number of nodes", "for the size of their specs"],
+)
+def test_the_class_that_was_not_used_for_longest_goes_when_they_take_too_much_memory(rows, labels):
+    classes = made(rows=rows)
+    pods = [P.label("number", f"{number}{labels}") for number in range(6)]
+    found = [get(classes, each) for each in pods[:3]]
+    assert get(classes, pods[0]) is found[0]
+
+    for each in pods[3:]:
+        get(classes, each)
+
+    assert 1 < len(classes) < 6
+    assert get(classes, pods[5]) is not get(classes, pods[1])
+    assert get(classes, pods[1]) is not found[1]
+
+
+def test_the_class_in_use_stays_whatever_it_takes():
     classes = made(rows=10**9)
-    first = get(classes, P)
-    for number in range(module._FEWEST - 1):
-        get(classes, P.label("number", str(number)))
-    assert get(classes, P) is first
 
-    get(classes, P.label("one", "more"))
-
-    assert len(classes) == module._FEWEST
-    assert get(classes, P) is first
+    assert get(classes, P) is get(classes, P)
+    assert len(classes) == 1

@@ -26,6 +26,10 @@ ZONES: Final = 10
 STARTED: Final = "2026-01-01T00:00:00Z"
 HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+#: Terms that fit into 1.5 MiB, which is what the API server takes for an object.
+MANY_TERMS: Final = 10_000
 
 
 class Figure(NamedTuple):
@@ -167,14 +171,63 @@ def _spread(nodes: int) -> Callable[[int], None]:
 
 
 def _required(nodes: int, kind: str, key: str) -> Callable[[int], None]:
-    terms = {"requiredDuringSchedulingIgnoredDuringExecution": [_selecting(key)]}
+    terms = {REQUIRED: [_selecting(key)]}
     return _placing(nodes, affinity={kind: terms})
 
 
 def _preferred(nodes: int) -> Callable[[int], None]:
     term = {"weight": 1, "podAffinityTerm": _selecting(HOSTNAME)}
-    terms = {"preferredDuringSchedulingIgnoredDuringExecution": [term]}
+    terms = {PREFERRED: [term]}
     return _placing(nodes, affinity={"podAntiAffinity": terms})
+
+
+def _hostile(nodes: int, affinity: Callable[[int], dict[str, object]]) -> Callable[[int], None]:
+    """Return what decides for pods with as many terms as the API server takes, no two alike."""
+    made = machine(nodes)
+    made.observe(PodObserved(pod("seen", "100m", on="node-0")), 0.0)
+    pods = [pod(f"pod-{each}", "100m", affinity=affinity(each)) for each in range(ROUNDS + 1)]
+    waiting = iter(pods)
+
+    def decide(count: int) -> None:
+        for each in itertools.islice(waiting, count):
+            made.observe(PodObserved(each), 0.0)
+            attempt = made.step(0.0)
+            assert attempt is not None
+            assert isinstance(attempt.decision, Placed)
+            for effect in attempt.effects:
+                made.observe(EffectDone(effect), 0.0)
+
+    return decide
+
+
+def _many_node_terms(serial: int) -> dict[str, object]:
+    """Return node affinity of which the last term alone fits, by a key that no other one names."""
+    keys = [f"key-{serial}-{each}" for each in range(MANY_TERMS)]
+    terms = [
+        {"matchExpressions": [{"key": key, "operator": "Exists"}]} for key in (*keys, HOSTNAME)
+    ]
+    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}
+
+
+def _many_pod_terms(serial: int) -> dict[str, object]:
+    """Return anti-affinity to pods that are not there."""
+    terms = [
+        {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": f"x-{serial}-{each}"}}}
+        for each in range(MANY_TERMS)
+    ]
+    return {"podAntiAffinity": {REQUIRED: terms}}
+
+
+def _many_preferences(serial: int) -> dict[str, object]:
+    """Return preferences that all pods count for, with topology keys half of which are nowhere."""
+    terms = []
+    for each in range(MANY_TERMS):
+        values = [f"x-{serial}-{each}"]
+        selector = {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": values}]}
+        key = ZONE if each % 2 else f"key-{each}"
+        term = {"topologyKey": key, "labelSelector": selector}
+        terms.append({"weight": 1 + each % 100, "podAffinityTerm": term})
+    return {"podAffinity": {PREFERRED: terms}}
 
 
 CASES: Final[Mapping[str, Case]] = {
@@ -187,6 +240,9 @@ CASES: Final[Mapping[str, Case]] = {
     "unschedulable, 5000 nodes": Case(lambda: _refusing(5000), 200),
     "preemption, 1000 nodes with 4 pods": Case(lambda: _preempting(1000, 4), 8),
     "preemption, 1000 nodes with 30 pods": Case(lambda: _preempting(1000, 30), 8),
+    "10000 node terms, 1000 nodes": Case(lambda: _hostile(1000, _many_node_terms), 1),
+    "10000 anti-affinity terms, 1000 nodes": Case(lambda: _hostile(1000, _many_pod_terms), 1),
+    "10000 preferred terms, 1000 nodes": Case(lambda: _hostile(1000, _many_preferences), 1),
 }
 
 

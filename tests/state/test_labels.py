@@ -1,11 +1,12 @@
 """Node labels as columns of codes."""
 
+from weakref import ref
+
 import pytest
 
 from scheduler.model import selectors
-from scheduler.model.objects import Node
 from scheduler.state.labels import ABSENT, LabelColumn, LabelColumns, LabelTest
-from tests.support.builders import node, requirement, term
+from tests.support.builders import requirement, term
 
 VALUES = [None, "", "a", "b", "9", "10", "-3", "x1", str(2**63)]
 
@@ -42,20 +43,49 @@ def test_a_value_that_some_node_has_or_had_is_found():
     assert column.code("b") is None
 
 
-def test_a_column_is_built_from_all_nodes_when_first_asked_for():
-    nodes: list[Node | None] = [node("n0").label("k", "a").build(), None, node("n2").build()]
+def columns_of(*rows: dict[str, str]) -> LabelColumns:
+    columns = LabelColumns()
+    for row, labels in enumerate(rows):
+        columns.write(row, labels)
+    return columns
 
-    assert LabelColumns(nodes).column("k").codes(3).tolist() == [1, ABSENT, ABSENT]
+
+def test_a_column_is_built_from_all_nodes_when_first_asked_for():
+    column = columns_of({"k": "a"}, {}, {"other": "a"}).column("k")
+
+    assert column.codes(3).tolist() == [1, ABSENT, ABSENT]
 
 
 def test_every_column_in_use_follows_a_node():
-    nodes: list[Node | None] = [node("n0").label("k", "a").build()]
-    columns = LabelColumns(nodes)
+    columns = columns_of({"k": "a"})
     first, second = columns.column("k"), columns.column("other")
 
     columns.write(0, {"other": "b"})
 
     assert (first.codes(1)[0], second.codes(1)[0]) == (ABSENT, 1)
+    assert columns.column("other") is second
+
+
+def test_a_key_is_somewhere_while_a_node_has_it():
+    columns = columns_of({"k": "a"}, {"k": "b", "l": ""})
+
+    columns.write(0, {})
+    versions = [columns.version]
+    columns.write(1, {"l": "c"})
+    versions.append(columns.version)
+
+    assert [columns.somewhere(key) for key in ("k", "l", "m")] == [False, True, False]
+    assert columns.among(["k", "l", "m"]) == {"l"}
+    assert versions[0] < versions[1]
+
+
+def test_a_column_that_no_node_has_a_value_for_is_let_go():
+    columns = columns_of({"k": "a"})
+    gone = ref(columns.column("nowhere"))
+    kept = columns.column("k")
+
+    assert gone() is None
+    assert columns.column("k") is kept
 
 
 EXPRESSIONS = [

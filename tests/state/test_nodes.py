@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.state.cluster import Cluster
 from scheduler.state.nodes import Hypothesis, Nodes
-from scheduler.state.shapes import HostPort
+from scheduler.state.shapes import HostPort, WantedPorts
 from tests.support.builders import PodBuilder, node, pod
 
 CPU = 0
@@ -54,7 +54,7 @@ def test_the_view_of_all_rows_shows_every_fact(cluster):
     assert nodes.pods().tolist() == [2, 0, 1]
     assert nodes.allowed_pods().tolist() == [1, 2, 3]
     assert nodes.unschedulable().tolist() == [False, False, False]
-    assert nodes.port_conflicts([PORT_80]).tolist() == [True, False, False]
+    assert nodes.port_conflicts(WantedPorts([PORT_80])).tolist() == [True, False, False]
 
 
 def test_a_view_of_some_rows_shows_those_in_its_order(cluster):
@@ -70,7 +70,7 @@ def test_a_view_of_some_rows_shows_those_in_its_order(cluster):
     assert nodes.taints().tolist() == [0, 0]
     assert nodes.unschedulable().tolist() == [False, False]
     assert [zone.values[code] for code in nodes.label_codes(zone)] == ["z3", "z1"]
-    assert nodes.port_conflicts([PORT_80]).tolist() == [False, True]
+    assert nodes.port_conflicts(WantedPorts([PORT_80])).tolist() == [False, True]
     assert nodes.slots(1, cluster.pods) == [slot(cluster, "a"), slot(cluster, "b")]
 
 
@@ -94,7 +94,7 @@ def facts(nodes: Nodes) -> dict[str, list[int]]:
     return {
         "cpu": nodes.requested(CPU).tolist(),
         "pods": nodes.pods().tolist(),
-        "ports": nodes.port_conflicts([PORT_80]).astype(int).tolist(),
+        "ports": nodes.port_conflicts(WantedPorts([PORT_80])).astype(int).tolist(),
     }
 
 

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from scheduler.model.objects import ContainerPort
 from scheduler.state.ports import PortUse
-from scheduler.state.shapes import HostPort, host_ports
+from scheduler.state.shapes import HostPort, WantedPorts, host_ports
 from tests.support.builders import container, pod
 
 TCP_80 = HostPort("0.0.0.0", "TCP", 80)
@@ -37,9 +37,9 @@ def test_rows_with_a_conflicting_port_are_found():
     use.add(1, [OTHER_80, TCP_81])
     use.add(2, [UDP_80])
 
-    assert use.conflicting_rows([LOCAL_80]) == {0}
-    assert use.conflicting_rows([TCP_80]) == {0, 1}
-    assert use.conflicting_rows([HostPort("0.0.0.0", "TCP", 443)]) == set()
+    assert use.conflicting_rows(WantedPorts([LOCAL_80])) == {0}
+    assert use.conflicting_rows(WantedPorts([TCP_80])) == {0, 1}
+    assert use.conflicting_rows(WantedPorts([HostPort("0.0.0.0", "TCP", 443)])) == set()
 
 
 def test_a_port_that_is_freed_conflicts_no_more():
@@ -48,7 +48,7 @@ def test_a_port_that_is_freed_conflicts_no_more():
 
     use.remove(0, [LOCAL_80])
 
-    assert use.conflicting_rows([TCP_80]) == set()
+    assert use.conflicting_rows(WantedPorts([TCP_80])) == set()
     assert use.on(0) == {TCP_81}
 
 

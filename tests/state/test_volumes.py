@@ -15,7 +15,7 @@ from scheduler.model.storage import (
 from scheduler.state.cluster import Cluster
 from scheduler.state.volume_counts import NO_LIMIT
 from scheduler.state.volume_migration import CsiVolume
-from scheduler.state.volume_use import Disk
+from scheduler.state.volume_use import Disk, Disks
 from tests.support.builders import node, pod
 from tests.support.storage import (
     attachment,
@@ -193,8 +193,8 @@ def test_pods_are_found_by_their_disks(cluster):
     cluster.place(mounting(pod("p"), iscsi("a", read_only=True)).build(), "n1")
 
     writer, reader = (Disk(("iscsi", "a"), frozenset(), read_only=each) for each in (False, True))
-    assert cluster.volumes.use.conflicting([writer]) == {cluster.pods.slot("uid:default/p")}
-    assert cluster.volumes.use.conflicting([reader]) == set()
+    assert cluster.volumes.use.conflicting(Disks([writer])) == {cluster.pods.slot("uid:default/p")}
+    assert cluster.volumes.use.conflicting(Disks([reader])) == set()
 
 
 def test_a_pod_that_names_other_volumes_than_before_is_counted_by_the_new_ones(cluster):
