@@ -126,7 +126,7 @@ fidelity: setup ## compare decisions with kube-scheduler's own code; SEEDS=0:200
 
 .PHONY: transactions
 transactions: setup ## carry out preemptions under faults and kills; SEQUENCES=10000
-	TRANSACTIONS=$(or $(SEQUENCES),10000) $(PYTEST) -q tests/properties/test_transactions.py
+	TRANSACTIONS=$(or $(SEQUENCES),10000) $(PYTEST) $(PARALLEL) -q tests/properties/test_transactions.py
 
 .PHONY: cover
 cover: setup ## branches that the fast tests miss; what decides must be covered to 95 %

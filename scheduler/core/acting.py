@@ -50,22 +50,21 @@ class Acting:
                 self._preempting.go_on(plan, now)
                 return Preempting(plan.node, plan.refs(), 0, outcome.message)
         if outcome.node is not None:
-            self._preempting.placed(pod, outcome.node)
+            self._preempting.settling.placed(pod.uid, outcome.node, now)
             self._leave_other_claim(pod, outcome.node, now)
             self._cluster.assume(pod, outcome.node)
             self._queue.assumed(queued, now)
             self._context.binding[pod.uid] = queued
             self._reserving.placed(queued, outcome.node)
             return Placed(outcome.node)
-        if not outcome.goes_on and (room := self._preempting.owed(queued)) is not None:
-            outcome = replace(outcome, candidate=room)
         if outcome.candidate is not None:
-            self._leave_other_claim(pod, self._cluster.columns.names[outcome.candidate.row], now)
+            candidate = self._preempting.instead(queued, outcome.candidate)
+            self._leave_other_claim(pod, self._cluster.columns.names[candidate.row], now)
             self._queue.hold(queued, outcome.rejectors, now)
             telling.announce_failure(self._context, pod, outcome.message)
-            node = self._preempting.start(queued, outcome.candidate, outcome.message, now)
-            victims = tuple(reference(victim) for victim in outcome.candidate.victims)
-            return Preempting(node, victims, outcome.candidate.violations, outcome.message)
+            node = self._preempting.start(queued, candidate, outcome.message, now)
+            victims = tuple(reference(victim) for victim in candidate.victims)
+            return Preempting(node, victims, candidate.violations, outcome.message)
         if resumed is Resumed.CANCELLED:
             outcome = replace(outcome, keeps_nomination=False)
         return self._give_up(queued, outcome, now)

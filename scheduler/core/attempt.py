@@ -7,7 +7,8 @@
 Where extenders have a say, an attempt is a conversation: it yields questions and is sent answers.
 The cluster changes meanwhile, so after each answer everything is judged anew, and only those nodes
 are taken that fit now and that the extenders have accepted. When none is left of what was asked
-about, but other nodes or preemptions have become possible, the attempt starts over.
+about, but other nodes or preemptions have become possible, the attempt starts over; it fails when
+that happens time and again, so that extenders are asked about other pods, too.
 
 Source: kube-scheduler v1.36.3 schedule_one.go schedulingAlgorithm. Differs: every node is looked
 at and every feasible one is scored.
@@ -31,6 +32,7 @@ from scheduler.core.preemption.objections import Objections
 from scheduler.core.preemption.policing import Policing
 from scheduler.core.preemption.victims import has_room, still_needed
 from scheduler.framework.extenders import EXTENDER
+from scheduler.framework.plugin import PluginError
 from scheduler.framework.profile import Profile
 from scheduler.framework.verdicts import NO_NODE, Verdict, Verdicts
 from scheduler.model.decisions import NodeTrace
@@ -41,7 +43,12 @@ from scheduler.model.times import Seconds
 from scheduler.state.arrays import Codes, Int, Rows
 from scheduler.state.cluster import Cluster
 
-__all__ = ["Attempts", "Outcome"]
+__all__ = ["MOST_ROUNDS", "Attempts", "Outcome"]
+
+#: So often an attempt starts over. Each time costs extenders requests, and the pod that waits for
+#: them ends up in back-off, after which the cluster may be calmer.
+MOST_ROUNDS: Final = 5
+OVERTAKEN: Final = f"{MOST_ROUNDS} times the cluster changed too much while extenders were asked"
 
 NO_NODES: Final = "no nodes available to schedule pods"
 
@@ -106,9 +113,9 @@ class Attempts:
             explain: Whether the outcome carries a trace of every node.
 
         Raises:
-            PluginError: It cannot be decided.
+            PluginError: It cannot be decided, or not in so many rounds.
         """
-        while True:
+        for _ in range(MOST_ROUNDS):
             if self._cluster.columns.node_count == 0:
                 return Outcome(message=NO_NODES)
             objections = self._policing.objections(pod, now, since)
@@ -118,6 +125,7 @@ class Attempts:
             outcome = yield from self._attempt(case)
             if outcome is not None:
                 return outcome
+        raise PluginError(OVERTAKEN)
 
     def _attempt(self, case: Case) -> Talk[Outcome | None]:
         """Decide once; `None` when the cluster has changed too much meanwhile."""

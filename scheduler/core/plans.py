@@ -1,7 +1,7 @@
 """A preemption that was decided: what it needs, and how far it has come."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Set
+from dataclasses import dataclass, field
 from typing import Final
 
 from scheduler.core.preemption.charge import Charge
@@ -48,10 +48,8 @@ class Plan:
     failure: str = ""
     #: Whether the preemptor is to be tried again at once when every answer is there.
     retry: bool = False
-    #: Whether what was vacated serves a more important pod of ours, which has come to the node.
-    overtaken: bool = False
-    #: What that pod had planned for itself elsewhere: its room is left for this preemptor.
-    owed: "Plan | None" = None
+    #: Victims as they were when they were last seen to stay, by uid, as far as that is known.
+    known: dict[str, Pod] = field(default_factory=dict)
     #: Whether the nomination was given back.
     released: bool = False
 
@@ -79,7 +77,9 @@ class Plan:
         )
         # Rounded, since it is written down and identifies the preemption.
         begun = round(now, 3)
-        return cls(preemptor, node, records, begun, begun + ASK_WITHIN, charge)
+        plan = cls(preemptor, node, records, begun, begun + ASK_WITHIN, charge)
+        plan.known = {each.uid: each for each in victims}
+        return plan
 
     @classmethod
     def recorded(cls, preemptor: Pod, record: PlanRecord, cluster: Cluster) -> "Plan":
@@ -87,6 +87,8 @@ class Plan:
         plan = cls(preemptor, record.node, record.victims, record.begun, record.deadline)
         for each in record.victims:
             there = cluster.placed(each.uid)
+            if there is not None:
+                plan.known[each.uid] = there
             if not each.leaving and (there is None or cluster.leaves(there)):
                 plan.asked.add(each.uid)
         return plan
@@ -98,31 +100,15 @@ class Plan:
             PlanRecord(VERSION, self.node, self.begun, self.deadline, self.victims, policies)
         )
 
-    def rooms(self) -> "Iterator[Plan]":
-        """Yield this plan, and what it is owed."""
-        plan: Plan | None = self
-        while plan is not None:
-            yield plan
-            plan = plan.owed
-
-    def is_before(self, other: Pod) -> bool:
-        """Tell whether a more important pod may have come to its node since it was decided."""
+    def may_precede(self, other: Pod) -> bool:
+        """Tell whether a pod on its node may have come there since it was decided."""
         start = times.parse(other.status.start_time)
-        later = start is None or start >= int(self.begun)
-        return other.priority > self.preemptor.priority and later
+        return start is None or start >= int(self.begun)
 
-    def overtake(self, other: "Plan | None", node: str) -> None:
-        """Note that a more important pod takes the room; what it had planned is owed for that.
-
-        Args:
-            other: The plan of that pod; `None` where it had none.
-            node: Where it is now.
-        """
-        self.overtaken = True
-        for room in other.rooms() if other is not None else ():
-            if room.node != node and not room.overtaken:
-                self.owed = replace(room, owed=self.owed)
-                room.overtaken = True
+    def precedes(self, other: Pod) -> bool:
+        """Tell whether a pod on its node has come there since it was decided, without doubt."""
+        start = times.parse(other.status.start_time)
+        return start is None or start > self.begun
 
     @property
     def strict(self) -> frozenset[str]:
@@ -142,7 +128,7 @@ class Plan:
             and cluster.node_of(each.uid) == self.node
         ]  # fmt: skip
 
-    def owners(self, uids: set[str]) -> list[str]:
+    def owners(self, uids: Set[str]) -> list[str]:
         """Return the owners of some victims."""
         return [each.owner for each in self.victims if each.uid in uids]
 

@@ -19,8 +19,8 @@ Source: kube-scheduler v1.36.3 framework/preemption.Executor. Differs: the nomin
 before the first victim is asked to leave, and evictions name the victim's uid.
 """
 
-from collections.abc import Iterator
 from enum import Enum
+from itertools import islice
 from typing import Final
 
 from scheduler.core import telling
@@ -42,6 +42,10 @@ __all__ = ["Preempting", "Resumed"]
 
 #: An eviction without an answer is asked for again, but not more often than this.
 ASK_AGAIN_AFTER: Final[Seconds] = 1.0
+
+
+#: So many nodes with room that is vacated for nobody are looked at before others must leave.
+MOST_LOOKED_AT: Final = 16
 
 
 class Resumed(Enum):
@@ -117,15 +121,7 @@ class Preempting:
         for each in plan.there(cluster):
             if cluster.leaves(each):
                 cluster.note_leaving(each.uid)
-        plan.overtaken = any(map(plan.is_before, self._others_on(plan.node)))
         self.settling.add(plan, now)
-
-    def _others_on(self, node: str) -> Iterator[Pod]:
-        """Yield the pods of ours on a node."""
-        cluster = self._context.cluster
-        row = cluster.columns.row(node)
-        pods = map(cluster.pods.pod, () if row is None else cluster.pods.on_row(row))
-        return filter(self._context.is_ours, pods)
 
     def resume(self, queued: QueuedPod, now: Seconds) -> tuple[Resumed, Plan | None]:
         """Go on with the plan that an earlier leader has written to a pod that fits nowhere.
@@ -144,8 +140,10 @@ class Preempting:
         to_ask = tuple(each for each in there if not context.cluster.leaves(each))
         if plan is None or not to_ask:
             return Resumed.NOTHING_TO_DO, plan
-        refused = context.bounds.refuses(pod, plan.node, to_ask, now)
-        if now >= plan.deadline or refused or self._reviewing.needed(plan, queued.key) is None:
+        # Without the nomination the plan is not on the preemptor any more, or will not be for long.
+        void = now >= plan.deadline or context.cluster.nominations.node(pod.uid) != plan.node
+        refused = void or context.bounds.refuses(pod, plan.node, to_ask, now)
+        if refused or self._reviewing.needed(plan, queued.key) is None:
             plan.released = True
             return Resumed.CANCELLED, plan
         self.settling.take(pod.uid)
@@ -154,10 +152,13 @@ class Preempting:
         self._plans.add(plan)
         return Resumed.GOES_ON, plan
 
-    def owed(self, queued: QueuedPod) -> Candidate | None:
-        """Return the room that a more important pod has left for the one that it took."""
-        plan = self.settling.get(queued.uid)
-        return None if plan is None else self._reviewing.owed(plan, queued)
+    def instead(self, queued: QueuedPod, candidate: Candidate) -> Candidate:
+        """Return room that is being vacated for nobody, rather than make others leave."""
+        if all(map(self._context.cluster.leaves, candidate.victims)):
+            return candidate
+        nodes = islice(self.settling.left(), MOST_LOOKED_AT)
+        found = (self._reviewing.being_vacated(queued, node) for node in nodes)
+        return next(filter(None, found), candidate)
 
     def nominated(self, effect: Nominate, now: Seconds) -> None:
         """Go on when the API server has the nomination and the plan."""
@@ -262,16 +263,6 @@ class Preempting:
         self._drop(uid, now)
         self.settling.arrived(uid, node, now)
 
-    def placed(self, pod: Pod, node: str) -> None:
-        """Note that a pod of ours comes to a node, where it may use room that was made for others.
-
-        Only for less important ones: the claims of all others are respected.
-        """
-        own = self._plans.get(pod.uid) or self.settling.get(pod.uid)
-        for plan in (*self._plans.on_node(node), *self.settling.on_node(node)):
-            if plan.preemptor.priority < pod.priority and not plan.overtaken:
-                plan.overtake(own, node)
-
     # Evicting -------------------------------------------------------------------------------------
 
     def _ask(self, plan: Plan, now: Seconds) -> None:
@@ -314,7 +305,6 @@ class Preempting:
         Source: kube-scheduler v1.36.3 framework/preemption.getLowerPriorityNominatedPods.
         """
         context = self._context
-        self.placed(plan.preemptor, plan.node)
         for claim in context.cluster.nominations.on_node(plan.node):
             if claim.pod.priority < plan.preemptor.priority and context.is_ours(claim.pod):
                 context.cluster.withdraw(claim.pod.uid)

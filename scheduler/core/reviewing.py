@@ -70,25 +70,22 @@ class Reviewing:
         waits = kept or leaving or len(plan.there(self._context.cluster)) > len(staying)
         return kept if waits else None
 
-    def owed(self, plan: Plan, queued: QueuedPod) -> Candidate | None:
-        """Return the room that a more important pod has left for the one that it took.
+    def being_vacated(self, queued: QueuedPod, node: str) -> Candidate | None:
+        """Return a node as a candidate when a pod fits there once those are gone who leave.
 
-        Differs from kube-scheduler, where the pod whose room was taken makes others leave while
-        room that nobody needs any more is still being vacated elsewhere.
+        Differs from kube-scheduler, which makes others leave while room that nobody needs any more
+        is still being vacated elsewhere.
 
         Returns:
-            The node, and its victims that are still there, when the pod fits as soon as these are
-            gone; all of them were asked to leave already.
+            The node, and its pods that leave by preemption; nobody else has to.
         """
-        cluster = self._context.cluster
-        for room in plan.rooms() if plan.overtaken else ():
-            there, row = tuple(room.there(cluster)), cluster.columns.row(room.node)
-            if room.overtaken or not there or row is None:
-                continue
-            needed = self._judge.still_needed(queued.pod, queued.key, room.node, room.uids)
-            if needed is not None and not needed:
-                return Candidate(row, there, 0)
-        return None
+        row = self._context.cluster.columns.row(node)
+        there = () if row is None else self._leaving_from(row)
+        uids = frozenset(each.uid for each in there)
+        if row is None or not uids:
+            return None
+        needed = self._judge.still_needed(queued.pod, queued.key, node, uids)
+        return Candidate(row, there, 0) if needed is not None and not needed else None
 
     def needed(
         self, plan: Plan, key: bytes, leaving: frozenset[str] = frozenset()
@@ -133,6 +130,13 @@ class Reviewing:
             and each.uid not in plan.uids
             and (each.priority, each.status.start_time) in ties
         )
+
+    def _leaving_from(self, row: int) -> tuple[Pod, ...]:
+        """Return the pods of a row that leave by preemption, most important first."""
+        cluster = self._context.cluster
+        pods = map(cluster.pods.pod, cluster.pods.on_row(row))
+        leaving = filter(cluster.leaves_by_preemption, pods)
+        return tuple(sorted(leaving, key=lambda each: -each.priority))
 
     def _logs(self) -> tuple[ChangeLog, ...]:
         cluster = self._context.cluster

@@ -5,50 +5,28 @@ hangs in termination past the end of its grace, and some more, makes the plan gi
 
 What came to nothing is counted (`wasted`), and remembered by the ledger where trying it again could
 go on for ever: see `state/fruitless`. Room that another preemptor of ours has taken over is not
-wasted, since that one would have had to make others leave: a more important one that came first, or
-one that comes soon where another was placed elsewhere.
+wasted, since that one would have had to make others leave: see `vacancies`.
 """
 
 import heapq
-from collections import Counter, deque
-from collections.abc import Callable
-from enum import StrEnum
-from itertools import count, islice
+from collections import Counter
+from collections.abc import Callable, Set
+from itertools import count
 from typing import Final
 
 from scheduler.core import telling
 from scheduler.core.context import Context
 from scheduler.core.plans import Plan, Plans, overdue_at
+from scheduler.core.vacancies import Vacancies, Waste
 from scheduler.model.objects import Pod
 from scheduler.model.owners import owner
 from scheduler.model.times import Seconds
 
-__all__ = ["MARGIN", "VACANT_FOR", "Settling", "Waste"]
+__all__ = ["MARGIN", "Settling"]
 
 #: How long a victim may take to be gone beyond its grace period before its node is given up.
 #: Kubelets take a few seconds; a node that is not ready takes minutes, or for ever.
 MARGIN: Final[Seconds] = 30.0
-
-
-#: So long a preemptor of ours may take to come where another one has left its room.
-VACANT_FOR: Final[Seconds] = 60.0
-
-
-class Waste(StrEnum):
-    """Why a preemptor did not get the room that was made for it."""
-
-    #: Others took it.
-    ROOM_LOST = "room_lost"
-    #: It was placed on another node.
-    PLACED_ELSEWHERE = "placed_elsewhere"
-    #: It is gone itself.
-    PREEMPTOR_GONE = "preemptor_gone"
-    #: The node is gone.
-    NODE_GONE = "node_gone"
-    #: Not all victims could be asked to leave.
-    PLAN_FAILED = "plan_failed"
-    #: A victim hangs in termination.
-    VICTIM_HANGS = "victim_hangs"
 
 
 #: What may happen again and again.
@@ -76,10 +54,7 @@ class Settling:
         #: When to look next whether a victim hangs.
         self._due: list[tuple[Seconds, int, Plan]] = []
         self._numbers = count()
-        #: Rooms that were left for a place elsewhere, and until when another preemptor may come.
-        self._vacant: deque[tuple[Seconds, Plan]] = deque()
-        #: Nodes on which preemptors are that had made room elsewhere, and until when that counts.
-        self._takers: deque[tuple[Seconds, str]] = deque()
+        self._vacancies: Final = Vacancies(context)
         #: Victims whose preemptor did not get the room, by reason.
         self.wasted: Final[Counter[str]] = Counter()
         #: Preemptions that came to nothing and are remembered, by reason.
@@ -110,26 +85,32 @@ class Settling:
     def superseded(self, plan: Plan, now: Seconds) -> None:
         """Settle what a preemptor had planned before it planned anew."""
         before = self._plans.pop(plan.preemptor.uid)
-        for room in before.rooms() if before is not None else ():
-            goes_on = room.released or plan.uids <= room.uids or self._has_room(room)
-            if room.node == plan.node and goes_on:
-                # What was vacated there is still meant for it.
-                plan.asked |= room.asked
-                others = (each for each in room.victims if each.uid not in plan.uids)
-                plan.victims = (*plan.victims, *others)
-            else:
-                self._in_vain(room, Waste.ROOM_LOST, now)
+        if before is None:
+            return
+        if before.node != plan.node:
+            self._in_vain(before, Waste.ROOM_LOST, now)
+        elif before.released or plan.uids <= before.uids or self._has_room(before):
+            # What was vacated there is still meant for it.
+            plan.asked |= before.asked
+            plan.known = before.known | plan.known
+            others = (each for each in before.victims if each.uid not in plan.uids)
+            plan.victims = (*plan.victims, *others)
+        else:
+            self._leave(before, Waste.ROOM_LOST, now)
+
+    def placed(self, uid: str, node: str, now: Seconds) -> None:
+        """Leave the room of a preemptor to others when it is placed elsewhere."""
+        plan = self._plans.get(uid)
+        if plan is not None and plan.node != node:
+            self._plans.pop(uid)
+            self._leave(plan, Waste.PLACED_ELSEWHERE, now)
 
     def arrived(self, uid: str, node: str, now: Seconds) -> None:
         """Settle the plan of a preemptor that is on a node for good."""
+        self.placed(uid, node, now)
         plan = self._plans.pop(uid)
-        if plan is not None and all(room.node != node for room in plan.rooms()):
-            self._take(node, now)
-        for room in plan.rooms() if plan is not None else ():
-            if room.node == node:
-                self._context.ledger.note_success(owner(room.preemptor), room.owners(room.asked))
-            else:
-                self._in_vain(room, Waste.PLACED_ELSEWHERE, now)
+        if plan is not None:
+            self._context.ledger.note_success(owner(plan.preemptor), plan.owners(plan.asked))
 
     def still_waiting(self, gone: Pod) -> frozenset[str]:
         """Return the preemptors on whose node a victim has made room, but not enough yet."""
@@ -141,6 +122,17 @@ class Settling:
             and plan.there(self._context.cluster)
             and not self._has_room(plan)
         )
+
+    def left(self) -> list[str]:
+        """Return nodes on which victims are still there, and where a preemptor does not come."""
+        cluster = self._context.cluster
+        nodes: dict[str, bool] = {}
+        for plan in self._vacancies:
+            nodes[plan.node] = nodes.get(plan.node, False) or bool(plan.there(cluster))
+        return [
+            node for node, waits in nodes.items()
+            if waits or any(plan.there(cluster) for plan in self._plans.on_node(node))
+        ]  # fmt: skip
 
     def take(self, uid: str) -> Plan | None:
         """Take out the plan of a preemptor that goes on with it."""
@@ -155,21 +147,16 @@ class Settling:
         plan = self._plans.get(uid)
         if plan is None or plan.released:
             return False
-        if any(room.there(self._context.cluster) for room in plan.rooms()):
-            return False
-        if any(not room.overtaken and self._has_room(room) for room in plan.rooms()):
+        if plan.there(self._context.cluster) or self._has_room(plan):
             return False
         self._plans.pop(uid)
-        remembered = False
-        for room in plan.rooms():
-            remembered |= self._in_vain(room, Waste.ROOM_LOST, now)
-        return remembered
+        return self._in_vain(plan, Waste.ROOM_LOST, now)
 
     def preemptor_gone(self, uid: str, now: Seconds) -> None:
         """Settle the plan of a preemptor that is gone."""
         plan = self._plans.pop(uid)
-        for room in plan.rooms() if plan is not None else ():
-            self._in_vain(room, Waste.PREEMPTOR_GONE, now)
+        if plan is not None:
+            self._in_vain(plan, Waste.PREEMPTOR_GONE, now)
 
     def node_gone(self, node: str, now: Seconds) -> None:
         """Settle the plans for a node that is gone."""
@@ -180,8 +167,8 @@ class Settling:
     def flush(self, now: Seconds) -> None:
         """Give up nodes on which a victim hangs, and rooms that nobody has come to take."""
         cluster = self._context.cluster
-        while self._vacant and self._vacant[0][0] <= now:
-            self._note(self._vacant.popleft()[1], Waste.PLACED_ELSEWHERE, now)
+        for plan, why, uids in self._vacancies.due(now):
+            self._note(plan, why, uids, now)
         while self._due and self._due[0][0] <= now:
             _, _, plan = heapq.heappop(self._due)
             uid = plan.preemptor.uid
@@ -202,9 +189,8 @@ class Settling:
 
     def next_wakeup(self) -> Seconds | None:
         """Return when `flush` next has something to do; `None` when never."""
-        due = [each[0] for each in self._due[:1]]
-        due += [each[0] for each in islice(self._vacant, 1)]
-        return min(due, default=None)
+        moments = (self._vacancies.next_wakeup(), *(each[0] for each in self._due[:1]))
+        return min((each for each in moments if each is not None), default=None)
 
     def _look_again(self, plan: Plan, now: Seconds) -> None:
         """Choose when to look whether a victim hangs; never when all are gone."""
@@ -216,44 +202,32 @@ class Settling:
             heapq.heappush(self._due, (moment, next(self._numbers), plan))
 
     def _in_vain(self, plan: Plan, why: Waste, now: Seconds) -> bool:
-        """Count a plan that came to nothing; tell whether it is remembered as such."""
-        if plan.overtaken or not plan.asked:
+        """Settle a plan that came to nothing; tell whether it is remembered as such."""
+        if not plan.asked:
             return False
-        if plan.released and why in _LOOPS:
-            why = Waste.PLAN_FAILED
-        if why in _LOOPS and self._is_taken(plan, now):
-            return False
-        if why is Waste.PLACED_ELSEWHERE:
-            self._vacant.append((now + VACANT_FOR, plan))
-            return False
-        return self._note(plan, why, now)
-
-    def _take(self, node: str, now: Seconds) -> None:
-        """Note that a preemptor is on a node where it had made no room: others' serves it."""
-        for each in self._vacant:
-            if each[1].node == node:
-                self._vacant.remove(each)
-                return
-        self._takers.append((now + VACANT_FOR, node))
-
-    def _is_taken(self, plan: Plan, now: Seconds) -> bool:
-        """Tell whether a preemptor of ours has the room of a plan instead of its own."""
-        while self._takers and self._takers[0][0] <= now:
-            self._takers.popleft()
-        for each in self._takers:
-            if each[1] == plan.node:
-                self._takers.remove(each)
-                return True
+        if why not in _LOOPS:
+            return self._note(plan, why, plan.asked, now)
+        if why is Waste.ROOM_LOST and not plan.released:
+            wasted = self._vacancies.in_vain(plan)
+            if wasted:
+                return self._note(plan, why, wasted, now)
+        self._leave(plan, why, now)
         return False
 
-    def _note(self, plan: Plan, why: Waste, now: Seconds) -> bool:
+    def _leave(self, plan: Plan, why: Waste, now: Seconds) -> None:
+        """Leave the room of a plan to whoever comes soon."""
+        self._vacancies.leave(plan, Waste.PLAN_FAILED if plan.released else why, now)
+
+    def _note(self, plan: Plan, why: Waste, uids: Set[str], now: Seconds) -> bool:
         """Count what was wasted; tell whether it is remembered, since it may happen again."""
-        self.wasted[why] += len(plan.asked)
+        if not uids:
+            return False
+        self.wasted[why] += len(uids)
         if why not in _LOOPS:
             return False
         self.fruitless[why] += 1
         ledger, preemptor = self._context.ledger, owner(plan.preemptor)
-        owners = sorted(set(plan.owners(plan.asked)))
+        owners = sorted(set(plan.owners(uids)))
         before = {each: self._stopped(plan, each, now) for each in owners}
         lost = why is Waste.ROOM_LOST
         ledger.note_fruitless(preemptor, plan.node, owners, now, lost=lost)

@@ -166,20 +166,28 @@ class Execution:
                 await self._bind(effect, effort)
             case BindVolumes() as effect:
                 await self._bind_volumes(effect, effort)
-            case Evict() | Remember() as effect:
-                await (
-                    self._evict(effect, effort)
-                    if isinstance(effect, Evict)
-                    else self._remember(effect, effort)
-                )
+            case Nominate() | Remember() | Evict() | ClearNomination() as effect:
+                await self._preempt(effect, effort)
+            case SetCondition() as effect:
+                await self._explain(effect, effort)
             case Announce() as effect:
                 await self._announce(effect, effort)
             case Ask() as effect:
                 await self._ask(effect, effort)
-            case ClearNomination() as effect:
-                await self._write(calls.clear_nomination(effect), effort)
-            case Nominate() | SetCondition() as effect:
+
+    async def _preempt(
+        self, effect: Nominate | Remember | Evict | ClearNomination, effort: Effort
+    ) -> None:
+        """Take one step of a preemption, or take its nomination back."""
+        match effect:
+            case Nominate():
                 await self._explain(effect, effort)
+            case Remember():
+                await self._remember(effect, effort)
+            case Evict():
+                await self._evict(effect, effort)
+            case ClearNomination():
+                await self._write(calls.clear_nomination(effect), effort)
 
     async def _bind(self, effect: Bind, effort: Effort) -> None:
         if effect.extender is not None and await self._bound_by_extender(effect, effort):

@@ -188,8 +188,8 @@ CATALOGUE: Final[tuple[Row, ...]] = (
         ("reason",),
         note="`reason`: `room_lost` (others took it), `placed_elsewhere`, `preemptor_gone`, "
         "`node_gone`, `victim_hangs` (in termination, beyond its grace period), `plan_failed` "
-        "(another victim could not be evicted). Counted when that is certain. Room that a more "
-        "important pod of this scheduler has taken over is not wasted.",
+        "(another victim could not be evicted). Counted when that is certain. A victim whose room "
+        "another pod of this scheduler has, which could have evicted it, is not wasted.",
     ),
     Row(
         "scheduler_preemption_fruitless_total", _COUNTER, _ALPHA, _OURS,

@@ -1,7 +1,8 @@
 """The world goes on while extenders are asked, and an attempt never acts on what is no more."""
 
+from scheduler.core.attempt import MOST_ROUNDS
 from scheduler.model.answers import Filtered, Preempted, Scored, VictimUids
-from scheduler.model.decisions import Decision, Placed, Preempting, Unschedulable, Waiting
+from scheduler.model.decisions import Decision, Failed, Placed, Preempting, Unschedulable, Waiting
 from scheduler.model.effects import Ask, Verb
 from scheduler.state.transitions import Phase
 from tests.support.builders import node, pod
@@ -191,6 +192,25 @@ def test_when_all_accepted_nodes_are_lost_new_ones_are_asked_about():
     assert asked(cluster).questions[0].nodes == ("n2",)
     cluster.answer(Filtered(("n2",)))
     assert final(cluster, "p") == Placed("n2")
+
+
+def test_an_attempt_whose_accepted_nodes_are_lost_time_and_again_fails():
+    cluster = asking(node("n0").cpu("1"), pod("p").cpu("1"))
+
+    for number in range(MOST_ROUNDS):
+        assert asked(cluster).questions[0].nodes == (f"n{number}",)
+        cluster.delete_node(f"n{number}")
+        cluster.add(node(f"n{number + 1}").cpu("1"))
+        cluster.answer(Filtered((f"n{number}",)))
+        decision = final(cluster, "p")
+
+    assert decision == Failed("5 times the cluster changed too much while extenders were asked")
+    assert len(cluster.asked(Ask)) == MOST_ROUNDS
+    assert cluster.phase("p") is Phase.BACKOFF
+    cluster.hold()
+    cluster.extender = lambda question: Filtered(question.nodes)
+    cluster.wait(15)
+    assert final(cluster, "p") == Placed(f"n{MOST_ROUNDS}")
 
 
 def test_when_all_accepted_nodes_are_lost_and_there_are_no_others_the_pod_waits():

@@ -3,7 +3,8 @@
 import pytest
 
 from scheduler.core.plans import ASK_WITHIN
-from scheduler.core.settling import MARGIN, VACANT_FOR
+from scheduler.core.settling import MARGIN
+from scheduler.core.vacancies import VACANT_FOR
 from scheduler.model.decisions import Placed, Preempting
 from scheduler.model.effects import ClearNomination, Evict, Nominate
 from scheduler.model.events import FailureKind
@@ -26,6 +27,10 @@ def two_victims() -> Cluster:
 def asked(cluster: Cluster) -> list[str]:
     """Return whom the scheduler asked to leave, in order."""
     return [each.victim.name for each in cluster.asked(Evict) if isinstance(each, Evict)]
+
+
+def _about(effect: Evict | ClearNomination | Nominate) -> str:
+    return effect.victim.name if isinstance(effect, Evict) else effect.pod.name
 
 
 def wasted(cluster: Cluster) -> dict[str, int]:
@@ -227,6 +232,30 @@ def test_a_plan_that_the_nomination_does_not_belong_to_is_ignored():
     cluster.drain()
 
     assert len(cluster.asked(Nominate)) == 1
+
+
+def test_a_plan_is_not_taken_up_once_a_more_important_preemptor_has_ended_it():
+    cluster = two_victims()
+    cluster.hold(Nominate, Evict, ClearNomination)
+    cluster.schedule(pod("top").cpu("2").priority(200))
+    cluster.schedule(HIGH.cpu("2"))
+    for each in list(cluster.held):
+        cluster.done(each)
+    assert cluster.pod("high").status.nominated_node_name == "n1"
+    cluster.restart()
+    cluster.forget_effects()
+
+    cluster.drain()
+
+    done = [
+        each for each in cluster.effects if isinstance(each, Evict | ClearNomination | Nominate)
+    ]
+    assert [(type(each).__name__, _about(each)) for each in done] == [
+        ("ClearNomination", "high"),
+        ("Evict", "b"),
+        ("Nominate", "high"),
+        ("Evict", "a"),
+    ]
 
 
 def test_a_plan_whose_node_is_gone_is_cancelled():
@@ -539,6 +568,9 @@ def test_what_a_partly_failed_plan_has_vacated_for_nothing_is_wasted():
     cluster.drain()
 
     assert cluster.pod("high").spec.node_name == "n2"
+    assert wasted(cluster) == {}
+
+    cluster.wait(VACANT_FOR)
     assert wasted(cluster) == {"plan_failed": 1}
 
 

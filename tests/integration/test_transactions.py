@@ -172,6 +172,25 @@ def test_a_victim_that_hangs_beyond_its_grace_releases_the_node(scene, scheduler
     scene.let_go("a")
 
 
+def test_nobody_is_evicted_while_room_that_a_preemptor_has_left_is_being_vacated(scene, schedulers):
+    first = scene.node(cpu="2")
+    scene.run(pod("a", "2", "middle", on=first, annotations=HANGS, terminationGracePeriodSeconds=9))
+    scheduler = schedulers.start()
+    scene.create(pod("high", "2", "high"))
+    scene.wait("a", is_leaving)
+    second = scene.node(cpu="2")
+    assert scene.wait_running("high") == {"high": second}
+    scene.run(pod("b", "2", "low", on=scene.node(cpu="2")))
+
+    scene.create(pod("next", "2", "high"))
+    scene.wait("next", is_nominated(first))
+    scene.let_go("a")
+
+    assert scene.wait_running("next") == {"next": first}
+    assert scene.history().evicted() == scene.history().doomed() == ["a"]
+    assert scheduler.metric(WASTED) == 0
+
+
 def test_without_the_right_to_delete_victims_are_evicted(scene, schedulers, proxy):
     node = scene.node(cpu="2")
     scene.run(pod("a", "2", "low", on=node))

@@ -151,6 +151,8 @@ class _Search:
         self._rows, found, self._criteria = seen
         #: What is said against the candidates of rows.
         self._refused = dict(memory.known(objections.state, objections.now))
+        #: The same words are kept, and told, once.
+        self._shared = {each: each for each in self._refused.values()}
         self._denied = self._rows[found == DENIED]
         self._found = found.copy()
         self._mark()
@@ -235,13 +237,13 @@ class _Search:
             for refusal, refused in bounds.too_many(run.slots, run.chosen):
                 for row in run.rows[refused].tolist():
                     found[row] = (*found.get(row, ()), refusal)
-        shared: dict[tuple[Objection, ...], tuple[Objection, ...]] = {}
         for row, said in found.items():
-            self._refuse(row, shared.setdefault(said, said))
+            self._refuse(row, said)
         self._mark()
         return True
 
     def _refuse(self, row: int, said: tuple[Objection, ...]) -> None:
+        said = self._shared.setdefault(said, said)
         self._refused[row] = said
         self._memory.note(row, said)
 

@@ -92,6 +92,8 @@ class Bounds:
         self._since = since
         #: What was found in the ledger.
         self._known: dict[tuple[str, Budget, str], list[Seconds]] = {}
+        #: What budgets say against so many victims more that share one.
+        self._said: dict[tuple[str, Budget, str, int], tuple[Refusal, ...]] = {}
         #: What `spared` depends on, beside pods, nodes and time; `None` where no policy spares any.
         self.sparing: Final = self._sparing()
 
@@ -258,9 +260,19 @@ class Bounds:
             for budget in each.policy.budgets:
                 keys = Counter(_key(budget.scope, pod, node) for pod in counted)
                 for key, count in keys.items():
-                    yield from self._overspent(each, budget, key, count)
+                    yield from self._said_of_budget(each, budget, key, count)
             if each.strict:
                 yield from self._overdrawn(each, counted, victims)
+
+    def _said_of_budget(
+        self, binding: Binding, budget: Budget, key: str, count: int
+    ) -> tuple[Refusal, ...]:
+        """Return what is said against so many victims more; found out once for all candidates."""
+        place = (binding.policy.name, budget, key, count)
+        said = self._said.get(place)
+        if said is None:
+            said = self._said[place] = tuple(self._overspent(binding, budget, key, count))
+        return said
 
     def _overspent(
         self, binding: Binding, budget: Budget, key: str, count: int

@@ -320,3 +320,21 @@ def test_what_extenders_choose_is_bound_too():
     said = refused(cluster.schedule(wants(cpu="2")))
 
     assert said == f"{told('at most 1 victim per preemption')}."
+
+
+def test_what_a_budget_says_is_found_out_once_for_all_victims_that_share_it():
+    cluster = Cluster(
+        *(node(f"n{each}").cpu("2") for each in range(3)),
+        *(guest(f"a{each}", f"n{each}").owner("StatefulSet", "db") for each in range(3)),
+        policy("p", budgets=at_most(0, BudgetScope.OWNER)),
+    )
+    now, machine = cluster.now, cluster.machine
+    bounds = machine.policing.bounds(wants("high").build(), now, now)
+    assert bounds is not None
+
+    said = [bounds.objections(f"n{each}", [cluster.pod(f"a{each}")]) for each in range(3)]
+
+    (refusal,) = said[0]
+    assert refusal.reason == "at most 0 victims within 1h per owner"
+    assert all(each is refusal for (each,) in said)
+    assert bounds.objections("n0", [cluster.pod("a0"), cluster.pod("a1")]) != said[0]
