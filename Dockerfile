@@ -4,9 +4,12 @@ ARG PYTHON_IMAGE=python:3.13-slim
 
 FROM ${PYTHON_IMAGE} AS build
 # Timestamps in bytecode would make every build another image; hashes do not.
-ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_NO_COMPILE=1 PIP_ROOT_USER_ACTION=ignore
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore \
+    PYTHONDONTWRITEBYTECODE=1
 WORKDIR /src
 # The tools that build the package, apart from what goes into the image: an environment without pip.
+# What nothing imports is left out: the asynchronous half of the official client, and tests.
+# Python's own modules are compiled as well: the base brings no bytecode for them.
 COPY requirements/runtime.txt requirements/build.txt requirements/
 RUN --mount=type=secret,id=pipconf,target=/etc/pip.conf \
     --mount=type=secret,id=cabundle,target=/run/ca.pem \
@@ -14,25 +17,26 @@ RUN --mount=type=secret,id=pipconf,target=/etc/pip.conf \
     python -m venv /build && \
     python -m venv --without-pip /opt/app && \
     /build/bin/pip install --require-hashes --only-binary=:all: -r requirements/build.txt && \
-    /build/bin/pip --python /opt/app/bin/python install \
-        --require-hashes --only-binary=:all: -r requirements/runtime.txt
-COPY pyproject.toml README.md LICENSE ./
-COPY scheduler scheduler
-RUN /build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . && \
-    /build/bin/pip --python /opt/app/bin/python install --no-index --no-deps /wheels/*.whl
-COPY deploy/sbom.py deploy/
-# What nothing imports is left out: the asynchronous half of the official client, and tests.
-# Python's own modules are compiled as well: the base brings no bytecode for them.
-RUN /opt/app/bin/python deploy/sbom.py --lock requirements/runtime.txt \
-        --dpkg-status /var/lib/dpkg/status > /opt/app/sbom.cdx.json && \
+    /build/bin/pip --python /opt/app/bin/python install --no-compile \
+        --require-hashes --only-binary=:all: -r requirements/runtime.txt && \
     rm -rf /opt/app/lib/python*/site-packages/kubernetes/aio && \
     find /opt/app/lib -type d -name tests -prune -exec rm -rf {} + && \
-    find /opt/app/lib -type d -name __pycache__ -prune -exec rm -rf {} + && \
     PYTHONPYCACHEPREFIX=/opt/app/bytecode /opt/app/bin/python -m compileall -q -j 0 \
         --invalidation-mode unchecked-hash \
         -x '/usr/.*/site-packages/|/(test|tests|idlelib|ensurepip|lib2to3|tkinter)/' \
         /opt/app/lib/python*/site-packages \
         "$(/opt/app/bin/python -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')"
+# Only this is done anew when nothing but the sources has changed.
+COPY pyproject.toml README.md LICENSE ./
+COPY scheduler scheduler
+RUN /build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . && \
+    /build/bin/pip --python /opt/app/bin/python install --no-compile --no-index --no-deps \
+        /wheels/*.whl && \
+    PYTHONPYCACHEPREFIX=/opt/app/bytecode /opt/app/bin/python -m compileall -q \
+        --invalidation-mode unchecked-hash /opt/app/lib/python*/site-packages/scheduler
+COPY deploy/sbom.py deploy/
+RUN /opt/app/bin/python deploy/sbom.py --lock requirements/runtime.txt \
+        --dpkg-status /var/lib/dpkg/status > /opt/app/sbom.cdx.json
 
 FROM ${PYTHON_IMAGE}
 # It writes nothing: the root may be read-only, and nothing runs that needs a shell.

@@ -1,7 +1,6 @@
 """`python -m deploy.nodes`: packages for nodes, images for them, and a cluster by hand."""
 
 import argparse
-import shutil
 import signal
 import sys
 import time
@@ -14,8 +13,8 @@ from deploy.nodes.cluster import ClusterError, NodeCluster
 
 #: What the tests scrape with, and the package of Debian that has it.
 TOOLS_OF_TESTS = {"prometheus": "prometheus", "promtool": "prometheus"}
-#: What builds the image where there is no Docker.
-BUILDERS = ("buildah", "mmdebstrap")
+#: What builds the image where there is no Docker, and the packages that have it.
+BUILDERS = {"buildah": "buildah", "mmdebstrap": "mmdebstrap"}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -42,16 +41,15 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _packages() -> int:
-    machine.install((*BUILDERS, *TOOLS_OF_TESTS.values()))
+    machine.install(BUILDERS | TOOLS_OF_TESTS)
     return 0
 
 
 def _check() -> int:
     lacking = machine.problems()
     lacking += [
-        f"{name} is not on PATH (Debian: {package})"
-        for name, package in TOOLS_OF_TESTS.items()
-        if shutil.which(name, path=machine.search_path()) is None
+        f"{name} is not on PATH (Debian: {TOOLS_OF_TESTS[name]})"
+        for name in machine.absent(TOOLS_OF_TESTS)
     ]
     if lacking:
         raise ClusterError("\n".join(["this machine cannot run the end-to-end tests:", *lacking]))

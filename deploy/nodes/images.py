@@ -88,8 +88,13 @@ def scheduler_archive(environ: Mapping[str, str] = os.environ) -> Path:
     bundle = environ.get("PIP_CERT") or environ.get("REQUESTS_CA_BUNDLE")
     if bundle:
         arguments.append(f"--ca-bundle={bundle}")
+    replaced = _identity(engine)
     if image.main(arguments) != 0:
         raise ImageError("the scheduler's image cannot be built")
+    if replaced and replaced != _identity(engine):
+        # Without a name it would lie there for ever: 200 MB for each change of the code. Where
+        # somebody uses it, it stays.
+        _answers([engine, "rmi", replaced])
     target = FOLDER / "scheduler.tar"
     target.parent.mkdir(parents=True, exist_ok=True)
     target.unlink(missing_ok=True)
@@ -104,6 +109,13 @@ def _base() -> str:
     if image_base.main([]) != 0:
         raise ImageError("the image with Python cannot be made")
     return image_base.TAG
+
+
+def _identity(engine: str) -> str:
+    """Return what tells the scheduler's image from later ones, empty if there is none."""
+    asked = [engine, "images", "--quiet", "--no-trunc", SCHEDULER]
+    answer = subprocess.run(asked, capture_output=True, text=True, check=False)
+    return answer.stdout.strip() if answer.returncode == 0 else ""
 
 
 def _save(engine: str, target: Path) -> list[str]:

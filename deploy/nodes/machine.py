@@ -4,13 +4,13 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
 from deploy.nodes import cgroups
 
-__all__ = ["PACKAGES", "install", "problems"]
+__all__ = ["PACKAGES", "absent", "install", "problems"]
 
 #: What is needed, and the package of Debian that has it.
 PACKAGES: Final[Mapping[str, str]] = {
@@ -53,8 +53,7 @@ def problems() -> list[str]:
         return [f"nodes need Linux, this is {platform.system()}"]
     if os.geteuid() != 0:
         found.append("nodes need root: namespaces, mounts and cgroups are made for them")
-    missing = [name for name in PACKAGES if shutil.which(name, path=search_path()) is None]
-    found += [f"{name} is not on PATH (Debian: {PACKAGES[name]})" for name in missing]
+    found += [f"{name} is not on PATH (Debian: {PACKAGES[name]})" for name in absent(PACKAGES)]
     if cni_folder() is None:
         folders = " or ".join(str(folder) for folder in CNI_FOLDERS)
         wanted = ", ".join(CNI_PLUGINS)
@@ -66,17 +65,37 @@ def problems() -> list[str]:
     return found
 
 
-def install(extra: tuple[str, ...]) -> None:
-    """Install what nodes need, and more packages, with apt.
+def absent(programs: Iterable[str]) -> list[str]:
+    """Return those of these programs that are not on PATH."""
+    return [name for name in programs if shutil.which(name, path=search_path()) is None]
+
+
+def install(extra: Mapping[str, str]) -> None:
+    """Install what nodes need and is not here, with apt; nothing is asked for if all is here.
+
+    What is here stays: a containerd that came with Docker would have to go for that of Debian.
+
+    Args:
+        extra: more programs, and the packages of Debian that have them.
 
     Raises:
-        OSError: this is no Debian, or not root, or apt failed.
+        OSError: something is missing, and this is no Debian, or not root, or apt failed.
     """
+    wanted = {**PACKAGES, **extra}
+    names = {wanted[name] for name in absent(wanted)}
+    if cni_folder() is None:
+        names.add(CNI_PACKAGE)
+    if not names:
+        print("all programs are here")
+        return
+    _apt(sorted(names))
+
+
+def _apt(names: list[str]) -> None:
     if shutil.which("apt-get") is None:
         raise OSError("there is no apt-get: this is neither Debian nor related to it")
     if os.geteuid() != 0:
         raise OSError("packages can be installed by root only")
-    names = sorted({*PACKAGES.values(), CNI_PACKAGE, *extra})
     print(f"installing with apt: {' '.join(names)}", flush=True)
     environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for command in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", *names]):

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from scheduler.cli import configuration
+from scheduler.cli import configuration, importing
 from scheduler.config import durations, load
 from scheduler.config.load import DeprecatedFlags, LeaderElectionFlags
 from scheduler.config.problems import ConfigError
@@ -143,9 +143,10 @@ def run(arguments: argparse.Namespace) -> int:
     if bool(arguments.tls_cert_file) != bool(arguments.tls_private_key_file):
         print("--tls-cert-file and --tls-private-key-file go together", file=sys.stderr)
         return 2
-    from scheduler.observe.logs import Format
-    from scheduler.service.options import Options
-    from scheduler.service.run import serve
+    with importing.lean():
+        from scheduler.observe.logs import Format
+        from scheduler.service.options import Options
+        from scheduler.service.run import serve
 
     return serve(
         Options(

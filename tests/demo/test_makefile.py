@@ -88,6 +88,43 @@ def test_what_all_tests_need_is_built_before_them():
     assert commands.index("deploy.local build scheduler-oracle") < commands.index("-m pytest")
 
 
+def ci(folder: Path, **environment: str) -> tuple[int, list[str]]:
+    """Run what CI runs with a make that only writes down its targets; FAILS names a bad one."""
+    fake = folder / "make"
+    fake.write_text('#!/bin/sh\necho "$*"\n[ "$*" != "$FAILS" ]\n')
+    fake.chmod(0o755)
+    environ = {"PATH": f"{folder}:{os.environ['PATH']}", "FAILS": "", **environment}
+    answer = subprocess.run(
+        [ROOT / ".ci" / "run"], env=environ, capture_output=True, text=True, check=False
+    )
+    return answer.returncode, answer.stdout.splitlines()
+
+
+def test_ci_runs_everything_and_ends_with_the_words_of_pytest(tmp_path: Path):
+    code, targets = ci(tmp_path)
+
+    assert code == 0
+    assert targets == ["setup", "lint type imports", "e2e-packages", "e2e", "verify"]
+    assert make("verify").splitlines()[-1].endswith("-m 'not e2e'")
+
+
+def test_ci_leaves_the_end_to_end_tests_out_when_it_is_told_to_and_says_so(tmp_path: Path):
+    code, targets = ci(tmp_path, E2E="off")
+
+    assert code == 0
+    assert "e2e-packages" not in targets
+    assert "E2E=off" in make("e2e", environment={"E2E": "off"})
+    assert "pytest" not in make("e2e", environment={"E2E": "off"})
+
+
+@pytest.mark.parametrize("target", ["e2e-packages", "e2e", "verify"])
+def test_ci_fails_with_whatever_fails(tmp_path: Path, target: str):
+    code, targets = ci(tmp_path, FAILS=target)
+
+    assert code != 0
+    assert targets[-1] == target
+
+
 def test_every_target_is_explained_by_help():
     targets = re.findall(r"^\.PHONY: (\S+)$", TEXT, re.MULTILINE)
     explained = re.findall(r"^([a-z0-9-]+):.*## \S", TEXT, re.MULTILINE)

@@ -96,6 +96,33 @@ def test_runs_of_processes_that_are_gone_are_found_and_others_are_not(
     )
 
 
+#: An engine with one image, which every build replaces.
+ENGINE = """#!/bin/sh
+cd {folder}
+case $1 in
+images) cat built 2>/dev/null ;;
+build) echo "sha256:$(cat built 2>/dev/null | wc -c)" > built ;;
+rmi) echo "$2" >> removed ;;
+esac
+"""
+
+
+def test_an_image_goes_when_another_takes_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    engine = tmp_path / "docker"
+    engine.write_text(ENGINE.format(folder=tmp_path))
+    engine.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    monkeypatch.setenv("PATH", path)
+    monkeypatch.setattr(images, "FOLDER", tmp_path)
+
+    images.scheduler_archive({"PATH": path})
+    assert not (tmp_path / "removed").exists()
+    images.scheduler_archive({"PATH": path})
+    images.scheduler_archive({"PATH": path})
+
+    assert (tmp_path / "removed").read_text() == "sha256:0\n"
+
+
 def test_a_machine_without_what_nodes_need_says_what(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(machine, "search_path", lambda: "/nowhere")
     monkeypatch.setattr(machine, "CNI_FOLDERS", ())
@@ -109,7 +136,25 @@ def test_a_machine_without_what_nodes_need_says_what(monkeypatch: pytest.MonkeyP
     with pytest.raises(ClusterError, match="runc is not on PATH"):
         NodeCluster([])
     with pytest.raises(OSError, match=r"root only|no apt-get"):
-        machine.install(())
+        machine.install({})
+
+
+def test_packages_are_installed_for_missing_programs_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[list[str]] = []
+    monkeypatch.setattr(machine, "search_path", lambda: str(tmp_path))
+    monkeypatch.setattr(machine, "CNI_FOLDERS", (tmp_path,))
+    monkeypatch.setattr(machine, "_apt", asked.append)
+    for name in (*machine.PACKAGES, *machine.CNI_PLUGINS, "prometheus"):
+        (tmp_path / name).touch(mode=0o755)
+
+    machine.install({"prometheus": "prometheus"})
+    (tmp_path / "ctr").unlink()
+    (tmp_path / machine.CNI_PLUGINS[0]).unlink()
+    machine.install({"prometheus": "prometheus", "buildah": "buildah"})
+
+    assert asked == [["buildah", "containerd", machine.CNI_PACKAGE]]
 
 
 def test_a_cluster_of_kind_has_two_nodes_for_pods():

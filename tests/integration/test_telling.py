@@ -74,6 +74,7 @@ def test_conditions_say_why_a_pod_waits_and_since_when(scene, scheduler):
     assert second["lastTransitionTime"] == first["lastTransitionTime"]
 
 
+@pytest.mark.needs_server("1.35", "older API servers do not clear nominatedNodeName on binding")
 def test_a_pod_that_was_nominated_and_bound_keeps_no_trace_of_the_nomination(scene, schedulers):
     node = scene.node(cpu="2")
     scene.run(pod("low", "2", "low", on=node))
@@ -86,6 +87,19 @@ def test_a_pod_that_was_nominated_and_bound_keeps_no_trace_of_the_nomination(sce
     found = scene.pod("high")
     assert "nominatedNodeName" not in found["status"]
     assert condition(found, "PodScheduled")["status"] == "True"
+
+
+def test_a_nomination_that_outlives_the_binding_holds_no_room(scene, schedulers):
+    first, second = scene.nodes(2, cpu="2")
+    scene.create(pod("high", "2", "high", by="nobody"))
+    scene.nominate("high", second)
+    scene.bind("high", first)
+    scene.wait_running("high")
+    schedulers.start()
+
+    scene.create(pod("low", "2", "low"))
+
+    assert scene.wait_running("low") == {"low": second}
 
 
 #: What metrics say after one pod was placed, one was placed by preemption, two were rejected and

@@ -6,7 +6,10 @@ that `--dist loadgroup` runs all of them in one worker and one control plane is 
 The cluster is shared: a test works in its own `namespace`, and on nodes that it creates under names
 and labels of its own and removes again.
 
-`KUBERNETES=v1.34.4` runs them against that version, which `deploy/local/tools` has to pin.
+`KUBERNETES=v1.34.4` runs them against that version, which `deploy/local/tools` has to pin. A test
+whose subject an older API server does not have says so, and why; it is skipped there by name:
+
+    @pytest.mark.needs_server("1.35", "older API servers do not clear nominatedNodeName on binding")
 """
 
 import itertools
@@ -15,6 +18,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from deploy.local import binaries
 from deploy.local.cluster import ControlPlane
 from deploy.local.components import Settings
 
@@ -43,9 +47,23 @@ def namespace(control_plane: ControlPlane) -> Iterator[str]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the tests that need the control plane into one group of pytest-xdist."""
-    if not config.pluginmanager.hasplugin("xdist"):
-        return
+    """Put the tests that need the control plane into one group of pytest-xdist.
+
+    Those whose subject the API server under test does not have are skipped.
+    """
+    tested = VERSION or binaries.pinned_version("kube-apiserver")
+    grouped = config.pluginmanager.hasplugin("xdist")
     for item in items:
-        if item.get_closest_marker("cluster") is not None:
+        if grouped and item.get_closest_marker("cluster") is not None:
             item.add_marker(pytest.mark.xdist_group("control_plane"))
+        if (marker := item.get_closest_marker("needs_server")) is not None:
+            oldest, why = marker.args
+            if minor(tested) < minor(oldest):
+                reason = f"{item.name} needs {oldest}, this is {tested}: {why}"
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def minor(version: str) -> tuple[int, int]:
+    """Return major and minor of a version like "v1.34.4" or "1.35"."""
+    parts = version.removeprefix("v").split(".")
+    return int(parts[0]), int(parts[1])
