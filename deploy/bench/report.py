@@ -52,7 +52,7 @@ def machine(results: Sequence[Result]) -> str:
         }
     )
     loads = [result.load_average for result in results]
-    loops = [result.loop_seconds * 1e3 for result in results]
+    speeds = [summary.speed(result) / 1e6 for result in results]
     others = [summary.disturbance(result) for result in results]
     cut = sum(result.cuts for result in results)
     versions = {result.version() for result in results if result.contender == _OURS}
@@ -60,8 +60,8 @@ def machine(results: Sequence[Result]) -> str:
     return (
         f"{'; '.join(places)}. The load average before a run was {min(loads):.1f} to"
         f" {max(loads):.1f}; what does not belong to the benchmark took {min(others):.2f} to"
-        f" {max(others):.2f} cores during a run. A fixed loop took {min(loops):.0f} to"
-        f" {max(loops):.0f} ms before a run, so the speed of the processors varied."
+        f" {max(others):.2f} cores during a run. A processor did {min(speeds):.0f} to"
+        f" {max(speeds):.0f} million turns of a fixed loop in a second, median by run."
         f" The benchmark's watch was cut off {cut} times."
         f"{mixed if len(versions) > 1 else ''}"
     )
@@ -98,7 +98,7 @@ def collected(results: Iterable[Result]) -> Found:
 def _throughput(found: Found) -> list[list[str]]:
     rows = []
     for workload, by_name in found.items():
-        rate = {name: _median(runs, _with_events) for name, runs in by_name.items()}
+        rate = {name: _median(runs, _by_turns) for name, runs in by_name.items()}
         rows += [
             [
                 workload,
@@ -106,6 +106,7 @@ def _throughput(found: Found) -> list[list[str]]:
                 str(len(runs)),
                 _spread(runs, lambda each: each.rate),
                 _spread(runs, _with_events),
+                _spread(runs, _by_turns, 2),
                 _share(rate.get(name), rate.get(_CEILING)) if name != _CEILING else "",
                 _times(rate.get(name), rate.get(_THEIRS)) if name == _OURS else "",
             ]
@@ -113,7 +114,7 @@ def _throughput(found: Found) -> list[list[str]]:
         ]
     head = [
         "workload", "scheduler", "runs", "pods/s to the last binding", "pods/s to the last event",
-        "of the ceiling", "times kube-scheduler",
+        "pods per million turns", "of the ceiling", "times kube-scheduler",
     ]  # fmt: skip
     return _with_head(head, rows)
 
@@ -142,13 +143,13 @@ def _cpu(found: Found) -> list[list[str]]:
             workload,
             CONTENDERS[name].title,
             *(_spread(runs, _of("cpu", component), 2) for component in COMPONENTS),
-            _spread(runs, lambda each: 100 * each.cpu["scheduler"] / each.cpu["kube-apiserver"]),
+            _spread(runs, lambda each: each.cpu_turns / 1e3, 1),
         ]
         for workload, by_name in found.items()
         for name, runs in by_name.items()
     ]
     units = [f"{component}, ms/pod" for component in COMPONENTS]
-    head = ["workload", "scheduler", *units, "scheduler, % of kube-apiserver's"]
+    head = ["workload", "scheduler", *units, "scheduler, thousand turns/pod"]
     return _with_head(head, rows)
 
 
@@ -248,6 +249,10 @@ def cpu_plot(found: Found) -> str:
 
 def _with_events(figures: Figures) -> float | None:
     return figures.rate_with_events
+
+
+def _by_turns(figures: Figures) -> float | None:
+    return figures.rate_by_turns
 
 
 def _of(name: str, key: str) -> Callable[[Figures], float | None]:

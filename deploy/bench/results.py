@@ -52,8 +52,10 @@ class Result(msgspec.Struct, kw_only=True):
     environment: Environment
     #: Of the last minute, before the scheduler was started.
     load_average: float
-    #: What a fixed loop took right before: it tells the machine's speed.
+    #: CPU time of a fixed loop from the first write to the last, the median of ten a second.
     loop_seconds: float
+    #: CPU time that the machine's host has given to others meanwhile.
+    stolen_seconds: float
     #: Number of measured pods.
     pods: int
     #: Why the run does not count; empty if it does.

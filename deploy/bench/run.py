@@ -85,7 +85,7 @@ def play(plan: Plan, snapshot: Path, log: Path | None = None) -> Result:
     """
     with population.restored(snapshot) as cluster:
         population.settle(cluster)
-        speed = _Speed(os.getloadavg()[0], measure.loop_seconds())
+        load_average = os.getloadavg()[0]
         before = measure.api_calls(cluster.api)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             seen = runner.run(_Run(cluster, plan).watch())
@@ -96,15 +96,7 @@ def play(plan: Plan, snapshot: Path, log: Path | None = None) -> Result:
         if log is not None and seen.problems:
             log.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(cluster.log(plan.contender.name), log)
-    return _result(plan, seen, +calls, speed)
-
-
-@dataclass(frozen=True)
-class _Speed:
-    """How busy and how fast the machine was before the scheduler was started."""
-
-    load_average: float
-    loop_seconds: float
+    return _result(plan, seen, +calls, load_average)
 
 
 @dataclass
@@ -116,6 +108,8 @@ class _Seen:
     finished: float = 0.0
     #: CPU seconds by component, sampled.
     cpu: list[tuple[float, dict[str, float]]] = field(default_factory=list)
+    #: What a fixed loop took, sampled.
+    loops: list[tuple[float, float]] = field(default_factory=list)
     peak_rss_bytes: int = 0
     events: int = 0
     #: How often the watch was cut off.
@@ -244,7 +238,9 @@ class _Run:
         if len(used) == len(self._pids):
             used["benchmark"] = time.process_time()
             used["machine"] = measure.machine_seconds()
+            used["stolen"] = measure.stolen_seconds()
             self._seen.cpu.append((time.monotonic(), used))
+        self._seen.loops.append((time.monotonic(), measure.loop_seconds()))
 
     def _peak(self) -> int:
         try:
@@ -313,7 +309,7 @@ def _pages(api: ApiClient, path: str) -> list[dict[str, Any]]:
         query["continue"] = listing["metadata"]["continue"]
 
 
-def _result(plan: Plan, seen: _Seen, calls: Counter[str], speed: _Speed) -> Result:
+def _result(plan: Plan, seen: _Seen, calls: Counter[str], load_average: float) -> Result:
     bound = sorted(seen.observer.bound.values())
     if plan.workload.kind == "idle":
         first = seen.began + plan.workload.limit_seconds * SETTLING
@@ -324,6 +320,8 @@ def _result(plan: Plan, seen: _Seen, calls: Counter[str], speed: _Speed) -> Resu
     at_first = statistics.interpolated(seen.cpu, first)
     at_end = statistics.interpolated(seen.cpu, seen.finished)
     at_start = seen.cpu[0][1]
+    stolen = at_end.pop("stolen") - at_first["stolen"]
+    loops = [took for at, took in seen.loops if first <= at <= seen.finished]
     return Result(
         workload=plan.workload.name,
         size=plan.size,
@@ -331,8 +329,9 @@ def _result(plan: Plan, seen: _Seen, calls: Counter[str], speed: _Speed) -> Resu
         run=plan.number,
         fingerprint=plan.fingerprint(),
         environment=environment(),
-        load_average=speed.load_average,
-        loop_seconds=round(speed.loop_seconds, 4),
+        load_average=load_average,
+        loop_seconds=statistics.middle(loops) if loops else 0.0,
+        stolen_seconds=stolen,
         pods=plan.workload.pod_count(),
         problems=seen.problems,
         bound=[round(each - seen.began, 4) for each in bound],

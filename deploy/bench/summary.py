@@ -4,11 +4,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from deploy.bench import statistics
+from deploy.bench import measure, statistics
 from deploy.bench.results import Result
 from deploy.bench.workloads import Workload
 
-__all__ = ["Figures", "Spread", "busy", "disturbance", "figures", "line", "size_of", "spread"]
+__all__ = [
+    "Figures",
+    "Spread",
+    "busy",
+    "disturbance",
+    "figures",
+    "line",
+    "power",
+    "size_of",
+    "speed",
+    "spread",
+]
 
 COMPONENTS: Final = ("scheduler", "kube-apiserver", "etcd")
 
@@ -21,6 +32,8 @@ class Figures:
     rate: float
     #: The same until the last event.
     rate_with_events: float
+    #: The same by what the machine could do meanwhile: pods for a million turns of a fixed loop.
+    rate_by_turns: float
     #: Mean and percentiles of the rate by the second, as kube-scheduler's benchmark has them;
     #: empty of runs that are too short.
     sampled: Mapping[str, float]
@@ -30,6 +43,8 @@ class Figures:
     latency: Mapping[str, float]
     #: CPU milliseconds per pod by component, from the first write to the last event.
     cpu: Mapping[str, float]
+    #: CPU time of the scheduler per pod, in turns of a fixed loop.
+    cpu_turns: float
     #: CPU seconds of the scheduler before the first write.
     start_cpu: float
     peak_rss_mib: float
@@ -53,19 +68,35 @@ def figures(result: Result) -> Figures:
     pods, last = len(result.bound), max(result.bound, default=result.finished)
     work = last - result.first_write
     counted = pods - 1 if result.bound and result.first_write == result.bound[0] else pods
+    with_events = statistics.share(counted, result.finished - result.first_write)
+    cpu = {name: statistics.share(result.cpu[name].work * 1e3, pods) for name in COMPONENTS}
     return Figures(
         rate=statistics.share(counted, work),
-        rate_with_events=statistics.share(counted, result.finished - result.first_write),
+        rate_with_events=with_events,
+        rate_by_turns=statistics.share(with_events * 1e6, power(result)),
         sampled=statistics.summary(statistics.rates(result.bound)),
         start=result.first_write,
         latency=statistics.summary(result.bound),
-        cpu={name: statistics.share(result.cpu[name].work * 1e3, pods) for name in COMPONENTS},
+        cpu=cpu,
+        cpu_turns=cpu["scheduler"] / 1e3 * speed(result),
         start_cpu=result.cpu["scheduler"].start,
         peak_rss_mib=result.peak_rss_bytes / 2**20,
         writes_per_pod=statistics.share(result.writes, pods),
         events_per_pod=statistics.share(result.events, pods),
         deleted_per_pod=statistics.share(result.deleted, pods),
     )
+
+
+def speed(result: Result) -> float:
+    """Return how many turns of a fixed loop a processor did in a second of its time."""
+    return statistics.share(measure.TURNS, result.loop_seconds)
+
+
+def power(result: Result) -> float:
+    """Return how many turns the machine could do in a second, without what its host has stolen."""
+    seconds = result.finished - result.first_write
+    stolen = statistics.share(result.stolen_seconds, seconds)
+    return speed(result) * (result.environment.cores - stolen)
 
 
 def busy(result: Result) -> float:
@@ -98,7 +129,7 @@ def line(result: Result) -> str:
         f"{head} {found.rate:7.0f} pods/s, {found.rate_with_events:6.0f} with events,"
         f" first after {found.start:5.2f} s, CPU {cpu} ms/pod,"
         f" {found.writes_per_pod:.2f} writes/pod, {found.events_per_pod:.2f} events/pod,"
-        f" {found.peak_rss_mib:.0f} MiB,"
+        f" {found.peak_rss_mib:.0f} MiB, {found.rate_by_turns:.2f} pods/Mturn,"
         f" others took {disturbance(result):.1f} cores"
     )
 

@@ -161,6 +161,14 @@ def test_a_machine_is_busy_when_it_neither_idles_nor_waits():
     assert busy == pytest.approx(63 / measure._TICKS_PER_SECOND)
 
 
+def test_what_the_host_gave_to_others_is_told_apart():
+    stat = "cpu  1 2 4 1000 1000 8 16 32 1000 1000\ncpu0 7 7 7 7 7 7 7 7 7 7\n"
+
+    stolen = measure.parse_stolen_seconds(stat)
+
+    assert stolen == pytest.approx(32 / measure._TICKS_PER_SECOND)
+
+
 def test_requests_are_counted_by_what_they_do():
     metrics = """
 # TYPE apiserver_request_total counter
