@@ -19,7 +19,7 @@ from scheduler.core.plans import Plan
 from scheduler.model.objects import Pod
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
-from scheduler.state.shapes import Shape
+from scheduler.state.shapes import Shape, WantedPorts
 
 __all__ = ["VACANT_FOR", "Vacancies", "Waste"]
 
@@ -151,8 +151,8 @@ class _Room:
             used = sum(each.get(resource, 0) for each in taken)
             if used + amount > self._columns.allocatable(resource)[self._row]:
                 return False
-        ports = [port for shape in self._there for port in shape.ports]
-        if any(mine.conflicts(port) for mine in wanted.ports for port in ports):
+        ports = {port for shape in self._there for port in shape.ports}
+        if WantedPorts(wanted.ports).conflict(ports):
             return False
         self._there.append(wanted)
         return True

@@ -27,7 +27,6 @@ __all__ = [
     "matches_node_selection",
     "matches_term",
     "parse_int64",
-    "tolerates",
     "untolerated",
     "valid_node_requirement",
 ]
@@ -247,22 +246,6 @@ def matches_node_selection(spec: PodSpec, node: Node) -> bool:
     return any(matches_term(term, node.metadata.name, labels) for term in terms)
 
 
-def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Tell whether one toleration covers one taint.
-
-    An empty key with operator Equal compares only the values, as upstream.
-
-    Source: api v0.36.3 core/v1.Toleration.ToleratesTaint, comparison operators off.
-    """
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    if toleration.operator in ("", "Equal"):
-        return toleration.value == taint.value
-    return toleration.operator == "Exists"
-
-
 class Tolerations:
     """All tolerations of a pod, found by what they say: thousands cost no more than a few."""
 
@@ -278,7 +261,12 @@ class Tolerations:
                 self._values.add((each.effect, each.key, each.value))
 
     def cover(self, taint: Taint) -> bool:
-        """Tell whether one of them tolerates a taint; see `tolerates`."""
+        """Tell whether one of them tolerates a taint.
+
+        An empty key with operator Equal compares only the values, as upstream.
+
+        Source: api v0.36.3 core/v1.Toleration.ToleratesTaint, comparison operators off.
+        """
         return any(
             (effect, key) in self._any_value or (effect, key, taint.value) in self._values
             for effect in ("", taint.effect)
@@ -287,10 +275,10 @@ class Tolerations:
 
 
 def untolerated(
-    taints: Sequence[Taint], tolerations: Sequence[Toleration], effects: frozenset[str]
+    taints: Sequence[Taint], tolerations: Tolerations, effects: frozenset[str]
 ) -> Taint | None:
     """Return the first taint of one of the effects that nothing tolerates."""
     for taint in taints:
-        if taint.effect in effects and not any(tolerates(each, taint) for each in tolerations):
+        if taint.effect in effects and not tolerations.cover(taint):
             return taint
     return None

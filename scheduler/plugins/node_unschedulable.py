@@ -11,8 +11,8 @@ import numpy as np
 from scheduler.framework.cluster_events import Action, Resource, Wake
 from scheduler.framework.plugin import Predicate
 from scheduler.framework.verdicts import Verdict, Verdicts
-from scheduler.model import selectors
 from scheduler.model.objects import Node, Pod, Taint
+from scheduler.model.selectors import Tolerations
 from scheduler.state.arrays import Codes
 from scheduler.state.cluster import Cluster
 from scheduler.state.nodes import Nodes
@@ -51,7 +51,7 @@ class _Cordoned(Predicate):
 
 
 def _tolerates_cordon(pod: Pod) -> bool:
-    return any(selectors.tolerates(each, _CORDON) for each in pod.spec.tolerations)
+    return Tolerations(pod.spec.tolerations).cover(_CORDON)
 
 
 def _became_schedulable(_pod: Pod, old: Node | None, new: Node) -> bool:

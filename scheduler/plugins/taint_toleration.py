@@ -76,8 +76,7 @@ class _Untolerated(Predicate):
         tolerated = Tolerations(tolerations)
 
         def judge(taints: list[Taint]) -> int:
-            kept_off = any(each.effect in _HARD and not tolerated.cover(each) for each in taints)
-            return code if kept_off else 0
+            return code if selectors.untolerated(taints, tolerated, _HARD) else 0
 
         self._codes = _PerTaintSet(taint_sets, judge)
 
@@ -106,7 +105,8 @@ class _SoftTaints(Priority):
 
 
 def _kept_off(pod: Pod, node: Node) -> bool:
-    return selectors.untolerated(node.spec.taints, pod.spec.tolerations, _HARD) is not None
+    tolerated = Tolerations(pod.spec.tolerations)
+    return selectors.untolerated(node.spec.taints, tolerated, _HARD) is not None
 
 
 def _became_tolerable(pod: Pod, old: Node | None, new: Node) -> bool:

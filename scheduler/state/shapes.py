@@ -32,17 +32,6 @@ class HostPort(NamedTuple):
     protocol: str
     port: int
 
-    def conflicts(self, other: "HostPort") -> bool:
-        """Tell whether two pods cannot have both ports on one node.
-
-        Source: kube-scheduler v0.36.3 framework.HostPortInfo.CheckConflict.
-        """
-        return (
-            self.port == other.port
-            and self.protocol == other.protocol
-            and (self.address == other.address or ANY_ADDRESS in (self.address, other.address))
-        )
-
 
 class WantedPorts:
     """The ports that a pod wants, found among those in use without comparing each with each."""
@@ -59,7 +48,10 @@ class WantedPorts:
         self.numbers = frozenset(each.port for each in wanted)
 
     def conflict(self, used: Set[HostPort]) -> bool:
-        """Tell whether one of them cannot be had beside those in use; see `HostPort.conflicts`."""
+        """Tell whether one of them cannot be had on a node where some are in use.
+
+        Source: kube-scheduler v0.36.3 framework.HostPortInfo.CheckConflict.
+        """
         if not self._in_the_way.isdisjoint(used):
             return True
         wide = self._at_any_address

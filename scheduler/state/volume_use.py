@@ -42,15 +42,6 @@ class Disk(NamedTuple):
     monitors: frozenset[str]
     read_only: bool
 
-    def conflicts(self, other: "Disk") -> bool:
-        """Tell whether one node cannot mount both.
-
-        Source: kube-scheduler v1.36.3 volumerestrictions.isVolumeConflict.
-        """
-        if self.identity != other.identity or (self.read_only and other.read_only):
-            return False
-        return self.identity[0] != "rbd" or bool(self.monitors & other.monitors)
-
 
 class Disks:
     """Disks that one pod names, by identity: what conflicts is found without comparing all."""
@@ -71,7 +62,10 @@ class Disks:
         return self._read.keys() | self._written.keys()
 
     def conflict(self, other: "Disks") -> bool:
-        """Tell whether one node cannot mount both; see `Disk.conflicts`."""
+        """Tell whether one node cannot mount what two pods name.
+
+        Source: kube-scheduler v1.36.3 volumerestrictions.isVolumeConflict.
+        """
         return any(
             each[0] != "rbd" or not mine[each].isdisjoint(its[each])
             for mine, its in (

@@ -4,6 +4,7 @@ import pytest
 
 from scheduler.model import selectors
 from scheduler.model.objects import Taint, Toleration
+from scheduler.model.selectors import Tolerations
 
 TAINT = Taint("dedicated", "db", "NoSchedule")
 
@@ -29,7 +30,7 @@ TOLERATES = [
     ("toleration", "want"), [pytest.param(*row[1:], id=row[0]) for row in TOLERATES]
 )
 def test_a_toleration_covers_a_taint(toleration, want):
-    assert selectors.tolerates(toleration, TAINT) is want
+    assert Tolerations([toleration]).cover(TAINT) is want
 
 
 HARD = frozenset({"NoSchedule", "NoExecute"})
@@ -39,15 +40,17 @@ def test_the_first_taint_that_nothing_tolerates_is_found():
     taints = [TAINT, Taint("a", "", "NoExecute"), Taint("b", "", "NoExecute")]
     tolerations = [Toleration("dedicated", "Exists")]
 
-    assert selectors.untolerated(taints, tolerations, HARD) == taints[1]
+    assert selectors.untolerated(taints, Tolerations(tolerations), HARD) == taints[1]
 
 
 def test_taints_of_other_effects_are_not_looked_at():
-    assert selectors.untolerated([Taint("a", "", "PreferNoSchedule")], [], HARD) is None
+    assert (
+        selectors.untolerated([Taint("a", "", "PreferNoSchedule")], Tolerations([]), HARD) is None
+    )
 
 
 def test_every_taint_may_be_tolerated_by_another_toleration():
     taints = [TAINT, Taint("a", "", "NoExecute")]
     tolerations = [Toleration("a", "Exists"), Toleration("dedicated", "Exists")]
 
-    assert selectors.untolerated(taints, tolerations, HARD) is None
+    assert selectors.untolerated(taints, Tolerations(tolerations), HARD) is None

@@ -111,6 +111,16 @@ def _selecting(key: str) -> dict[str, object]:
     return {"topologyKey": key, "labelSelector": {"matchLabels": {"app": "a"}}}
 
 
+def _place(made: Machine, each: Pod) -> None:
+    """Place a pod; its binding is answered at once."""
+    made.observe(PodObserved(each), 0.0)
+    attempt = made.step(0.0)
+    assert attempt is not None
+    assert isinstance(attempt.decision, Placed)
+    for effect in attempt.effects:
+        made.observe(EffectDone(effect), 0.0)
+
+
 def _placing(nodes: int, **spec: object) -> Callable[[int], None]:
     """Return what places pods; their bindings are answered at once."""
     made = machine(nodes)
@@ -118,12 +128,7 @@ def _placing(nodes: int, **spec: object) -> Callable[[int], None]:
 
     def decide(count: int) -> None:
         for _ in range(count):
-            made.observe(PodObserved(pod(f"pod-{next(serial)}", "100m", **spec)), 0.0)
-            attempt = made.step(0.0)
-            assert attempt is not None
-            assert isinstance(attempt.decision, Placed)
-            for effect in attempt.effects:
-                made.observe(EffectDone(effect), 0.0)
+            _place(made, pod(f"pod-{next(serial)}", "100m", **spec))
 
     return decide
 
@@ -190,12 +195,7 @@ def _hostile(nodes: int, affinity: Callable[[int], dict[str, object]]) -> Callab
 
     def decide(count: int) -> None:
         for each in itertools.islice(waiting, count):
-            made.observe(PodObserved(each), 0.0)
-            attempt = made.step(0.0)
-            assert attempt is not None
-            assert isinstance(attempt.decision, Placed)
-            for effect in attempt.effects:
-                made.observe(EffectDone(effect), 0.0)
+            _place(made, each)
 
     return decide
 

@@ -28,7 +28,7 @@ CONFLICTS = [
     ("one", "other", "want"), [pytest.param(*row[1:], id=row[0]) for row in CONFLICTS]
 )
 def test_two_ports_conflict(one, other, want):
-    assert one.conflicts(other) is want
+    assert WantedPorts([one]).conflict({other}) is want
 
 
 def test_rows_with_a_conflicting_port_are_found():

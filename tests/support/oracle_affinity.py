@@ -19,7 +19,7 @@ from scheduler.model.objects import (
     PodAffinityTerm,
     TopologySpreadConstraint,
 )
-from scheduler.model.selectors import Selector
+from scheduler.model.selectors import Selector, Tolerations
 
 __all__ = ["Affinity", "Spread", "World", "affinity_scores", "spread_scores"]
 
@@ -293,7 +293,7 @@ def _eligible(constraint: TopologySpreadConstraint, pod: Pod, node: Node) -> boo
     hard = frozenset({"NoSchedule", "NoExecute"})
     return (
         constraint.node_taints_policy != "Honor"
-        or selectors.untolerated(node.spec.taints, pod.spec.tolerations, hard) is None
+        or selectors.untolerated(node.spec.taints, Tolerations(pod.spec.tolerations), hard) is None
     )
 
 
