@@ -21,7 +21,7 @@ __all__ = ["PREFIX", "dead_runs", "folder", "identity", "note_site", "remove", "
 PREFIX: Final = "preemptive-nodes-"
 _NAME: Final = re.compile(rf"{PREFIX}(\d+)-(\d+)")
 
-#: File in the folder of a run that names the process of its site, seen from the machine.
+#: File in the folder of a run that names the processes of its site, seen from the machine.
 SITE: Final = "site.pid"
 #: How long a site may take to end by itself when its owner is gone.
 END_SECONDS: Final = 40.0
@@ -49,15 +49,17 @@ def folder(run: str) -> Path:
 
 
 def note_site(run: str, unshare: int) -> None:
-    """Write down which process the site of a run is: the child of `unshare`.
+    """Write down which processes the site of a run is: the child of `unshare`, and `unshare`.
 
-    It is the first of its namespace, so it ends last, and when it is killed all others are.
+    The child is the first of its namespace, so it ends last there, and when it is killed all others
+    are. `unshare` ends a moment after it.
     """
     children = Path(f"/proc/{unshare}/task/{unshare}/children")
     deadline = time.monotonic() + START_SECONDS
     while identity(unshare) is not None and time.monotonic() < deadline:
         if pids := children.read_text().split():
-            (folder(run) / SITE).write_text(identity(int(pids[0])) or "")
+            processes = (identity(pid) for pid in (int(pids[0]), unshare))
+            (folder(run) / SITE).write_text(" ".join(filter(None, processes)))
             return
         time.sleep(PAUSE_SECONDS / 10)
 
@@ -80,13 +82,19 @@ def remove(run: str) -> None:
     Raises:
         OSError: something cannot be removed.
     """
-    with contextlib.suppress(OSError, ValueError):
-        site = (folder(run) / SITE).read_text()
-        pid = int(site.partition("-")[0])
-        deadline = time.monotonic() + END_SECONDS
-        while identity(pid) == site:
-            if time.monotonic() > deadline:
-                os.kill(pid, signal.SIGKILL)
-            time.sleep(PAUSE_SECONDS)
+    deadline = time.monotonic() + END_SECONDS
+    with contextlib.suppress(FileNotFoundError):
+        for process in (folder(run) / SITE).read_text().split():
+            _await_end(process, deadline)
     cgroups.remove(run)
     shutil.rmtree(folder(run), ignore_errors=True)
+
+
+def _await_end(process: str, deadline: float) -> None:
+    """Wait until a process, as `identity` names it, has ended; after the deadline it is killed."""
+    pid = int(process.partition("-")[0])
+    while identity(pid) == process:
+        if time.monotonic() > deadline:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(PAUSE_SECONDS)

@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import tarfile
@@ -94,6 +95,34 @@ def test_runs_of_processes_that_are_gone_are_found_and_others_are_not(
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
         [leftovers.run_name(), f"{leftovers.PREFIX}notes"]
     )
+
+
+#: As `unshare` does, ends a moment after its child.
+PARENT = """
+import subprocess, sys, time
+with subprocess.Popen([sys.executable, "-c", "input()"]):
+    pass
+time.sleep(0.5)
+"""
+
+
+def test_a_site_is_gone_when_the_process_that_began_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(leftovers.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(cgroups, "hierarchies", list)
+    run = f"{leftovers.PREFIX}1-1"
+    leftovers.folder(run).mkdir()
+
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE) as parent:
+        leftovers.note_site(run, parent.pid)
+        first, last = (leftovers.folder(run) / leftovers.SITE).read_text().split()
+        assert last == leftovers.identity(parent.pid)
+        os.kill(int(first.partition("-")[0]), signal.SIGKILL)
+        leftovers.remove(run)
+
+        assert leftovers.identity(parent.pid) is None
+    assert not leftovers.folder(run).exists()
 
 
 #: An engine with one image, which every build replaces.
