@@ -159,7 +159,11 @@ class _Room(Predicate):
         codes = np.zeros(len(nodes), dtype=np.uint16)
         lacking = np.flatnonzero(~self.fits(nodes))
         if lacking.shape[0]:
-            distinct, which = np.unique(self._patterns(nodes, lacking), return_inverse=True)
+            patterns = self._patterns(nodes, lacking)
+            if lacking.shape[0] == 1:
+                codes[lacking] = self._code(int(patterns[0]))
+                return codes
+            distinct, which = np.unique(patterns, return_inverse=True)
             found = [self._code(int(pattern)) for pattern in distinct]
             codes[lacking] = np.array(found, dtype=np.uint16)[which]
         return codes
