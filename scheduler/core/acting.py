@@ -78,7 +78,8 @@ class Acting:
         """Park a pod that fits nowhere."""
         clear = not outcome.keeps_nomination and self._give_back(queued, now)
         if outcome.rejectors:
-            self._queue.reject(queued, outcome.rejectors, now)
+            promised = outcome.keeps_nomination and self._preempting.settling.awaits(queued.uid)
+            self._queue.reject(queued, outcome.rejectors, now, promised=promised)
         else:
             self._queue.retry(queued, now)
         if outcome.held:

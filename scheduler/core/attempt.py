@@ -26,7 +26,7 @@ from scheduler.core import claims, extending, message, select, tracing
 from scheduler.core.classes import Classes, PodClass
 from scheduler.core.curing import Case, Cure, Curing, Sight
 from scheduler.core.extending import Consent, ExtenderError, Talk
-from scheduler.core.filtering import Preparation, fitting
+from scheduler.core.filtering import Preparation, fitting, rejects
 from scheduler.core.preemption.choose import Candidate
 from scheduler.core.preemption.objections import Objections
 from scheduler.core.preemption.policing import Policing
@@ -348,7 +348,18 @@ class Attempts:
         row = self._row(node, prepared)
         if row is None or prepared.rejected is not None:
             return row is not None
+        if not victims and rejects(prepared.predicates, row):
+            return False
         return has_room(self._cluster, prepared.predicates, row, victims)
+
+    def fits(self, pod: Pod, key: bytes, node: str) -> bool:
+        """Tell whether a pod fits on a node as it is, claims included; extenders aside."""
+        prepared = self._classes.get(pod, key).filtering.prepare()
+        row = self._row(node, prepared)
+        if row is None or prepared.rejected is not None or rejects(prepared.predicates, row):
+            return False
+        nobody: frozenset[str] = frozenset()
+        return still_needed(pod, self._cluster, prepared.predicates, row, nobody) is not None
 
     def _row(self, node: str, prepared: Preparation) -> int | None:
         """Return the row of a node that may take a pod some day, `None` where none may."""

@@ -3,7 +3,7 @@
 One machine has one context; nothing outside `core` sees it.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,7 +21,7 @@ from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
 from scheduler.state.ledger import Ledger
 from scheduler.state.nominations import Claim
-from scheduler.state.queue import Judge, QueuedPod, SchedulingQueue
+from scheduler.state.queue import Group, Judge, QueuedPod, SchedulingQueue
 
 __all__ = ["Bound", "Context", "reference"]
 
@@ -80,28 +80,44 @@ class Context:
         old: Node | Pod | None,
         new: Node | Pod | None,
         now: Seconds,
-        short_of_room: Set[str] = frozenset(),
     ) -> None:
-        """Wake the waiting pods that an event can help.
+        """Wake the waiting pods that an event can help."""
+        if self._waker.anyone_listens(event):
+            self.queue.wake(self.judge(event, old, new), now, event.label)
+
+    def wake_by_room(
+        self,
+        gone: Pod,
+        served: Iterable[str],
+        fits: Callable[[Iterable[QueuedPod]], bool],
+        now: Seconds,
+    ) -> None:
+        """Wake the waiting pods that can use the room of a pod that is gone.
+
+        Any room helps a pod that may preempt. One that waits for its victims may not, so where
+        nothing but room was missing, nothing but enough of it is a help.
+
+        Differs from kube-scheduler, which tries them again whoever is gone.
 
         Args:
-            event: What happened.
-            old: The object before.
-            new: The object after.
+            gone: The pod that is gone.
+            served: Preemptors, by uid, that wait for victims on its node no longer.
+            fits: Tells whether some pods of one class fit on its node, and could not before.
             now: The time.
-            short_of_room: Pods, by uid, for which the event has made room, but not enough yet.
         """
+        event = changes.POD_DELETED
         if not self._waker.anyone_listens(event):
             return
-        helped_by = self.judge(event, old, new)
+        helped_by = self.judge(event, gone, None)
 
-        def really_helped_by(pod: Pod, rejectors: frozenset[str]) -> str:
-            # Where nothing but room was missing, less than enough of it is no help.
-            if pod.uid in short_of_room and rejectors <= _ABOUT_ROOM:
-                return ""
-            return helped_by(pod, rejectors)
+        def spared(group: Group, pods: Mapping[str, QueuedPod]) -> bool:
+            about_room = group.promised and group.rejectors <= _ABOUT_ROOM
+            return about_room and not fits(pods.values())
 
-        self.queue.wake(really_helped_by if short_of_room else helped_by, now, event.label)
+        self.queue.wake(helped_by, now, event.label, spared)
+        for queued in filter(None, map(self.queue.get, served)):
+            if plugin := helped_by(queued.pod, queued.rejectors):
+                self.queue.wake_one(queued, now, event.label, plugin)
 
     def wake_below(self, claim: Claim, now: Seconds) -> None:
         """Wake the waiting pods that may use room which a nominated pod no longer claims."""

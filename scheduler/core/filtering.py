@@ -19,7 +19,7 @@ from scheduler.state.arrays import Codes, Int, Rows
 from scheduler.state.cluster import Cluster
 from scheduler.state.nodes import Nodes
 
-__all__ = ["Filtering", "Preparation", "fitting"]
+__all__ = ["Filtering", "Preparation", "fitting", "rejects"]
 
 #: With more changed rows than N over this, recomputing all rows is cheaper than picking some.
 _REFRESH_SHARE: Final = 8
@@ -122,6 +122,11 @@ def judge(
     for _, predicate in predicates:
         codes = np.where(codes == 0, predicate.codes(nodes), codes)
     return codes
+
+
+def rejects(predicates: Iterable[tuple[str, Predicate]], row: int) -> bool:
+    """Tell whether a rule says without arrays that the pod does not fit a row as it is."""
+    return any(each.fits_row(row) is False for _, each in predicates)
 
 
 def fitting(codes: Codes) -> Rows:

@@ -6,6 +6,7 @@ nothing that matters, and a pod is told from another of the same name by its uid
 Source: kube-scheduler v1.36.3 eventhandlers.go.
 """
 
+import functools
 from typing import Any
 
 from scheduler.core import changes
@@ -67,8 +68,7 @@ class Observing:
         claim = context.cluster.nominations.get(uid)
         removed = context.cluster.remove(uid)
         if removed is not None:
-            waiting = self._preempting.settling.still_waiting(removed)
-            context.wake(changes.POD_DELETED, removed, None, now, waiting)
+            self._room_made(removed, now)
         elif claim is not None:
             context.wake_below(claim, now)
 
@@ -175,7 +175,7 @@ class Observing:
         self._preempting.arrived(pod.uid, pod.spec.node_name, now)
         if before is not None and left != pod.spec.node_name:
             # Somebody else bound it, and not to the node on which it was assumed.
-            context.wake(changes.POD_DELETED, before, None, now)
+            self._room_made(before, now)
         if before is None or confirmed:
             context.wake(changes.POD_ADDED, None, pod, now)
         elif before is not pod:
@@ -183,6 +183,12 @@ class Observing:
                 context.wake(event, before, pod, now)
         if claim is not None and claim.node != pod.spec.node_name:
             context.wake_below(claim, now)
+
+    def _room_made(self, gone: Pod, now: Seconds) -> None:
+        """Wake who can use the room of a pod that is on its node no longer."""
+        preempting, node = self._preempting, gone.spec.node_name
+        fits = functools.partial(preempting.fit_beside, node=node)
+        self._context.wake_by_room(gone, preempting.served(node), fits, now)
 
     def _waiting(self, pod: Pod, now: Seconds) -> None:
         """Take over the state of a pod of ours that waits for a node."""

@@ -19,6 +19,7 @@ Source: kube-scheduler v1.36.3 framework/preemption.Executor. Differs: the nomin
 before the first victim is asked to leave, and evictions name the victim's uid.
 """
 
+from collections.abc import Iterable
 from enum import Enum
 from itertools import islice
 from typing import Final
@@ -76,6 +77,25 @@ class Preempting:
     def nominating(self, uid: str) -> bool:
         """Tell whether a pod's nomination is ours and newer than what its status may say."""
         return uid in self._plans
+
+    def served(self, node: str) -> list[str]:
+        """Return the preemptors, by uid, whose victims on a node are gone, or gone far enough."""
+        cluster = self._context.cluster
+        plans = (*self._plans.on_node(node), *self.settling.on_node(node))
+        return [
+            plan.preemptor.uid
+            for plan in plans
+            if not plan.there(cluster) or self._reviewing.has_room(plan)
+        ]
+
+    def fit_beside(self, pods: Iterable[QueuedPod], node: str) -> bool:
+        """Tell whether pods of one class fit on a node that is not the one they are nominated to.
+
+        Claims count, and whoever has one on the node is left to `served`.
+        """
+        claims = self._context.cluster.nominations
+        other = next((each for each in pods if claims.node(each.uid) != node), None)
+        return other is not None and self._reviewing.fits(other, node)
 
     def start(self, queued: QueuedPod, candidate: Candidate, message: str, now: Seconds) -> str:
         """Claim the candidate's node and ask for the nomination; return the node's name."""
@@ -369,4 +389,5 @@ class Preempting:
             context.queue.fail_held(queued, now)
             telling.announce_failure(context, queued.pod, f"preemption: {plan.failure}")
         else:
-            context.queue.release(queued, now, retry=plan.retry)
+            promised = self.settling.awaits(uid)
+            context.queue.release(queued, now, retry=plan.retry, promised=promised)

@@ -17,7 +17,7 @@ from scheduler.state.queue import QueuedPod
 __all__ = ["Judge", "Reviewing"]
 
 #: More changes than this since a plan was decided are not looked through for its node's.
-MOST_CHANGES: Final = 256
+MOST_CHANGES: Final = 4096
 
 
 class Judge(Protocol):
@@ -35,6 +35,9 @@ class Judge(Protocol):
 
     def has_room(self, pod: Pod, key: bytes, node: str, victims: frozenset[str]) -> bool:
         """Tell whether that is enough, whoever claims room there."""
+
+    def fits(self, pod: Pod, key: bytes, node: str) -> bool:
+        """Tell whether it fits there as it is, claims included."""
 
 
 class Reviewing:
@@ -107,6 +110,10 @@ class Reviewing:
         if queued is None:
             return False
         return self._judge.has_room(plan.preemptor, queued.key, plan.node, frozenset())
+
+    def fits(self, queued: QueuedPod, node: str) -> bool:
+        """Tell whether a pod fits on a node as it is, claims included."""
+        return self._judge.fits(queued.pod, queued.key, node)
 
     def _equals_that_leave(
         self, plan: Plan, staying: Iterable[Pod], others: Iterable[Plan]

@@ -18,7 +18,6 @@ from scheduler.core import telling
 from scheduler.core.context import Context
 from scheduler.core.plans import Plan, Plans, overdue_at
 from scheduler.core.vacancies import Vacancies, Waste
-from scheduler.model.objects import Pod
 from scheduler.model.owners import owner
 from scheduler.model.times import Seconds
 
@@ -112,16 +111,10 @@ class Settling:
         if plan is not None:
             self._context.ledger.note_success(owner(plan.preemptor), plan.owners(plan.asked))
 
-    def still_waiting(self, gone: Pod) -> frozenset[str]:
-        """Return the preemptors on whose node a victim has made room, but not enough yet."""
-        return frozenset(
-            plan.preemptor.uid
-            for plan in self._plans.on_node(gone.spec.node_name)
-            if gone.uid in plan.uids
-            and not plan.released
-            and plan.there(self._context.cluster)
-            and not self._has_room(plan)
-        )
+    def awaits(self, uid: str) -> bool:
+        """Tell whether victims of a preemptor leave, and are not gone yet."""
+        plan = self._plans.get(uid)
+        return plan is not None and not plan.released and bool(plan.there(self._context.cluster))
 
     def left(self) -> list[str]:
         """Return nodes on which victims are still there, and where a preemptor does not come."""

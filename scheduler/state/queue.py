@@ -10,22 +10,23 @@ nothing is active, the next pod in back-off is taken early, unless its last fail
 Source: kube-scheduler v1.36.3 backend/queue.PriorityQueue. Differs: unless extenders are asked, one
 attempt is one call, so no event can happen between the pop and the verdict and none has to be kept
 in flight; where they are, the verdict is about the cluster at its own time, and only what extenders
-said can be outdated by an event meanwhile. Pods that wait are grouped by class and rejecting
-plugins, and each group is judged once per event.
+said can be outdated by an event meanwhile. Pods that wait are grouped, and each group is judged
+once per event.
 """
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from scheduler.model.objects import Pod
 from scheduler.model.times import Seconds
 from scheduler.state.backoff import Backoff
+from scheduler.state.groups import Group, Groups
 from scheduler.state.queued_pod import QueuedPod
 from scheduler.state.transitions import Move, Phase
 
-__all__ = ["EXTENDER", "Gate", "Judge", "QueuedPod", "SchedulingQueue"]
+__all__ = ["EXTENDER", "Gate", "Group", "Judge", "QueuedPod", "SchedulingQueue", "Spared"]
 
 #: What stands for all extenders where plugins are named.
 #: Source: kube-scheduler v1.36.3 framework.ExtenderName.
@@ -35,15 +36,14 @@ EXTENDER: Final = "Extender"
 Gate = Callable[[Pod], str | None]
 #: Names the plugin that says an event can help a pod that these plugins rejected; empty when none.
 Judge = Callable[[Pod, frozenset[str]], str]
+#: Tells of pods of a group, by uid, whether an event that could help them certainly does not.
+Spared = Callable[[Group, Mapping[str, QueuedPod]], bool]
 
 #: How long a pod may wait for an event before it is tried anyway, and how often that is looked at.
 _LONGEST_WAIT: Final = 300.0
 _FLUSH_EVERY: Final = 30.0
 
 _BY_EXTENDERS: Final = frozenset({EXTENDER})
-
-Group = tuple[frozenset[str], bytes]
-
 
 Entry = tuple[float, float, float, int, int, QueuedPod]
 
@@ -58,8 +58,8 @@ class SchedulingQueue:
         self._active: list[Entry] = []
         self._waiting: list[Entry] = []
         self._erring: list[Entry] = []
-        self._parked: dict[Group, dict[str, QueuedPod]] = {}
-        self._held: dict[str, QueuedPod] = {}
+        self._parked: Final = Groups()
+        self._held: Final = Groups()
         self._asking: dict[str, QueuedPod] = {}
         self._sequence = 0
         self._next_flush: Seconds | None = None
@@ -90,8 +90,8 @@ class SchedulingQueue:
         """Let go of a pod: it is on a node, deleted, or no longer ours."""
         queued = self._pods.pop(uid, None)
         if queued is not None:
-            self._unpark(queued)
-            self._held.pop(uid, None)
+            self._parked.pop(queued)
+            self._held.pop(queued)
             self._asking.pop(uid, None)
             queued.move(Move.DROP, now)
         return queued
@@ -99,11 +99,11 @@ class SchedulingQueue:
     def update(self, pod: Pod, key: bytes, now: Seconds, judge: Judge, event: str) -> None:
         """Take over a new state of a pod, and wake it if its own change can help it."""
         queued = self._pods[pod.uid]
-        self._unpark(queued)
+        place = next((each for each in (self._parked, self._held) if each.pop(queued)), None)
         reordered = queued.pod.priority != pod.priority
         queued.pod, queued.key = pod, key
-        if queued.phase is Phase.UNSCHEDULABLE:
-            self._park(queued)
+        if place is not None:
+            place.add(queued)
         if reordered and queued.phase is Phase.ACTIVE:
             queued.version += 1
             self._push_active(queued)
@@ -140,8 +140,22 @@ class SchedulingQueue:
         del self._asking[queued.uid]
         queued.move(Move.RESUME, now)
 
-    def reject(self, queued: QueuedPod, rejectors: frozenset[str], now: Seconds) -> None:
-        """Park a pod that was found unschedulable until something can help it."""
+    def reject(
+        self,
+        queued: QueuedPod,
+        rejectors: frozenset[str],
+        now: Seconds,
+        *,
+        promised: bool = False,
+    ) -> None:
+        """Park a pod that was found unschedulable until something can help it.
+
+        Args:
+            queued: The pod.
+            rejectors: Plugins that have rejected it.
+            now: The time.
+            promised: Whether room is being made for it.
+        """
         if queued.woken_by is not None and rejectors == queued.rejectors:
             self.wasted[queued.woken_by] += 1
         self._failed(queued, rejectors, now)
@@ -149,7 +163,7 @@ class SchedulingQueue:
             self._enter(queued, now, "ScheduleAttemptFailure", delay=True)
             return
         queued.move(Move.PARK, now)
-        self._park(queued)
+        self._park(queued, promised=promised)
         self.incoming["unschedulable", "ScheduleAttemptFailure"] += 1
 
     def hold(self, queued: QueuedPod, rejectors: frozenset[str], now: Seconds) -> None:
@@ -157,18 +171,22 @@ class SchedulingQueue:
         self._failed(queued, rejectors, now)
         queued.woken = queued.woken and EXTENDER in rejectors
         queued.move(Move.HOLD, now)
-        self._held[queued.uid] = queued
+        queued.promised = True
+        self._held.add(queued)
         self.incoming["gated", "ScheduleAttemptFailure"] += 1
 
-    def release(self, queued: QueuedPod, now: Seconds, *, retry: bool) -> None:
+    def release(
+        self, queued: QueuedPod, now: Seconds, *, retry: bool, promised: bool = False
+    ) -> None:
         """End the hold on a preemptor.
 
         Args:
             queued: The preemptor.
             now: The time.
             retry: Whether to try it again at once, without waiting for an event.
+            promised: Whether room is being made for it still.
         """
-        if self._held.pop(queued.uid, None) is None:
+        if self._held.pop(queued) is None:
             return
         if retry:
             self._activate(queued, now, "ForceActivate")
@@ -176,11 +194,11 @@ class SchedulingQueue:
             self._enter(queued, now, "AssignedPodDelete", delay=True)
         else:
             queued.move(Move.PARK, now)
-            self._park(queued)
+            self._park(queued, promised=promised)
 
     def fail_held(self, queued: QueuedPod, now: Seconds) -> None:
         """End the hold on a preemptor whose preemption failed; it tries again after a back-off."""
-        if self._held.pop(queued.uid, None) is not None:
+        if self._held.pop(queued) is not None:
             self.retry(queued, now)
 
     def retry(self, queued: QueuedPod, now: Seconds) -> None:
@@ -192,17 +210,16 @@ class SchedulingQueue:
         """Note that a pod is being bound."""
         queued.move(Move.ASSUME, now)
 
-    def wake(self, judge: Judge, now: Seconds, event: str) -> int:
+    def wake(self, judge: Judge, now: Seconds, event: str, spared: Spared | None = None) -> int:
         """Wake every waiting pod that an event can help; return how many."""
         woken = 0
-        for (rejectors, _), pods in list(self._parked.items()):
-            first = next(iter(pods.values()))
-            if plugin := judge(first.pod, rejectors):
-                woken += len(pods)
-                for queued in list(pods.values()):
-                    self.wake_one(queued, now, event, plugin)
-        for queued in self._held.values():
-            queued.woken = queued.woken or bool(judge(queued.pod, queued.rejectors))
+        for place in (self._parked, self._held):
+            for group, pods in place.groups():
+                plugin = judge(next(iter(pods.values())).pod, group.rejectors)
+                if plugin and not (spared is not None and spared(group, pods)):
+                    woken += len(pods) if place is self._parked else 0
+                    for queued in list(pods.values()):
+                        self.wake_one(queued, now, event, plugin)
         for queued in self._asking.values():
             queued.woken = queued.woken or bool(judge(queued.pod, _BY_EXTENDERS))
         return woken
@@ -211,7 +228,7 @@ class SchedulingQueue:
         """Wake one pod, if it is waiting for something; `plugin` is the one that saw hope."""
         if queued.phase is Phase.UNSCHEDULABLE:
             queued.woken_by = (plugin, event) if plugin else None
-            self._unpark(queued)
+            self._parked.pop(queued)
             self._enter(queued, now, event, delay=True)
         elif queued.phase in (Phase.PREEMPTING, Phase.ASKING):
             queued.woken = True
@@ -260,18 +277,14 @@ class SchedulingQueue:
         }
 
     def _flush_leftovers(self, now: Seconds) -> None:
-        stale = [
-            queued
-            for pods in self._parked.values()
-            for queued in pods.values()
-            if now - queued.timestamp > _LONGEST_WAIT
-        ]
+        stale = [queued for queued in self._parked if now - queued.timestamp > _LONGEST_WAIT]
         for queued in stale:
             queued.flushed = True
             self.wake_one(queued, now, "UnschedulableTimeout")
 
     def _failed(self, queued: QueuedPod, rejectors: frozenset[str], now: Seconds) -> None:
         queued.rejectors = rejectors
+        queued.promised = False
         queued.woken_by = None
         if rejectors:
             queued.failures += 1
@@ -315,19 +328,13 @@ class SchedulingQueue:
             heapq.heappop(heap)
         return None
 
-    def _park(self, queued: QueuedPod) -> None:
-        group = (queued.rejectors, queued.key)
-        self._parked.setdefault(group, {})[queued.uid] = queued
-
-    def _unpark(self, queued: QueuedPod) -> None:
-        group = (queued.rejectors, queued.key)
-        pods = self._parked.get(group)
-        if pods is not None and pods.pop(queued.uid, None) is not None and not pods:
-            del self._parked[group]
+    def _park(self, queued: QueuedPod, *, promised: bool) -> None:
+        queued.promised = promised
+        self._parked.add(queued)
 
     def check(self) -> None:
         """Assert the invariants: each pod waits in exactly the place that its phase names."""
-        parked = {uid for pods in self._parked.values() for uid in pods}
+        parked, held = ({each.uid for each in place} for place in (self._parked, self._held))
         live = [
             (heap, entry[-1].uid)
             for heap, entries in enumerate((self._active, self._waiting, self._erring))
@@ -338,6 +345,7 @@ class SchedulingQueue:
         assert len(queued_uids) == len(set(queued_uids))
         for uid, queued in self._pods.items():
             assert (uid in parked) == (queued.phase is Phase.UNSCHEDULABLE)
+            assert (uid in held) == (queued.phase is Phase.PREEMPTING)
             waiting = queued.phase in (Phase.ACTIVE, Phase.BACKOFF)
             assert (uid in queued_uids) == waiting
             assert (uid in self._asking) == (queued.phase is Phase.ASKING)

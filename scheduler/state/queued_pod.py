@@ -26,6 +26,7 @@ class QueuedPod:
         "key",
         "phase",
         "pod",
+        "promised",
         "rejectors",
         "sequence",
         "story",
@@ -55,6 +56,8 @@ class QueuedPod:
         self.expiry: Seconds = 0.0
         #: Plugins whose verdict the last attempt failed on; empty after an error.
         self.rejectors: frozenset[str] = frozenset()
+        #: Whether room is being made for it: its victims leave, and are not gone yet.
+        self.promised = False
         #: When an attempt first found that it fits nowhere; `None` while none has.
         self.unschedulable_since: Seconds | None = None
         #: Reason and message of the condition that its status carries, or soon will.

@@ -115,11 +115,94 @@ def test_a_victim_that_goes_while_answers_are_outstanding_wakes_the_preemptor_af
     cluster = two_victims()
     cluster.hold(Evict)
     cluster.schedule(HIGH)
-    cluster.done()
-    cluster.finish_terminating()
+    cluster.delete("a")
+    cluster.delete("b")
     assert cluster.phase("high") is Phase.PREEMPTING
 
+    cluster.done(changed=False)
+    cluster.done(changed=False)
+
+    assert cluster.phase("high") is Phase.BACKOFF
+
+
+def test_a_victim_that_goes_while_others_are_asked_to_leave_is_not_enough():
+    cluster = two_victims()
+    cluster.hold(Evict)
+    cluster.schedule(HIGH)
     cluster.done()
+    cluster.finish_terminating()
+
+    cluster.done()
+
+    assert cluster.phase("high") is Phase.UNSCHEDULABLE
+
+
+def test_a_preemptor_is_not_tried_before_the_last_of_its_victims_is_gone():
+    cluster = two_victims()
+    cluster.schedule(HIGH)
+
+    cluster.delete("a")
+    assert cluster.phase("high") is Phase.UNSCHEDULABLE
+
+    cluster.delete("b")
+    assert cluster.phase("high") is Phase.BACKOFF
+
+
+def another_node(*pods: PodBuilder, cpu: str = "4") -> Cluster:
+    """Give a preemptor that waits for its victims, and room that pods of another node take."""
+    there = (each.on("n2").priority(1000) for each in pods)
+    cluster = Cluster(node("n1").cpu("4"), node("n2").cpu(cpu), victim("a", 2), *there)
+    cluster.schedule(HIGH)
+    assert cluster.phase("high") is Phase.UNSCHEDULABLE
+    return cluster
+
+
+def test_room_elsewhere_that_is_not_enough_is_no_help_to_who_waits_for_victims():
+    cluster = another_node(pod("x").cpu("1"), pod("y").cpu("3"))
+
+    cluster.delete("x")
+
+    assert cluster.phase("high") is Phase.UNSCHEDULABLE
+
+
+def test_room_elsewhere_that_is_enough_is_a_help_to_who_waits_for_victims():
+    cluster = another_node(pod("x").cpu("1"), pod("y").cpu("3"))
+
+    cluster.delete("x")
+    cluster.delete("y")
+    cluster.wait(3)
+
+    assert [attempt.decision for attempt in cluster.drain()] == [Placed("n2")]
+
+
+def test_room_elsewhere_that_another_claims_is_no_help_to_who_waits_for_victims():
+    cluster = another_node(pod("x").cpu("4"))
+    cluster.add(pod("theirs").scheduler("other").cpu("4").priority(100).nominated("n2"))
+
+    cluster.delete("x")
+
+    assert cluster.phase("high") is Phase.UNSCHEDULABLE
+
+
+def test_room_elsewhere_is_a_help_to_all_of_a_class_that_wait_for_victims():
+    cluster = Cluster(
+        node("n1").cpu("4"), node("n2").cpu("4"), node("n3").cpu("4"),
+        victim("a"), victim("b").on("n2"), pod("x").on("n3").cpu("4").priority(1000),
+    )  # fmt: skip
+    for name in ("h1", "h2"):
+        cluster.schedule(pod(name).cpu("4").priority(100))
+
+    cluster.delete("x")
+
+    assert [cluster.phase(name) for name in ("h1", "h2")] == [Phase.BACKOFF] * 2
+
+
+def test_who_preempts_nobody_yet_is_woken_by_any_room():
+    cluster = Cluster(node("n1").cpu("4"), pod("x").on("n1").cpu("1").priority(1000))
+    cluster.add(pod("y").on("n1").cpu("3").priority(1000))
+    cluster.schedule(HIGH)
+
+    cluster.delete("x")
 
     assert cluster.phase("high") is Phase.BACKOFF
 

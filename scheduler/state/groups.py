@@ -1,0 +1,56 @@
+"""Pods that wait for the same: of one class, rejected by the same plugins.
+
+An event that helps one pod of a group helps each, so a group is judged once.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from scheduler.state.queued_pod import QueuedPod
+
+__all__ = ["Group", "Groups"]
+
+
+class Group(NamedTuple):
+    """What pods have in common that are judged alike by every event but their own changes."""
+
+    #: Plugins whose verdict their last attempts failed on; empty after an error.
+    rejectors: frozenset[str]
+    #: Their class.
+    key: bytes
+    #: Whether room is being made for them: their victims leave, and are not gone yet.
+    promised: bool
+
+
+class Groups:
+    """Waiting pods, by group and uid."""
+
+    def __init__(self) -> None:
+        self._groups: Final[dict[Group, dict[str, QueuedPod]]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._groups)
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        return (each for pods in self._groups.values() for each in pods.values())
+
+    def groups(self) -> list[tuple[Group, Mapping[str, QueuedPod]]]:
+        """Return the groups that there are now; none is empty."""
+        return list(self._groups.items())
+
+    def add(self, queued: QueuedPod) -> None:
+        """Take in a pod, which must not change its group while it is here."""
+        self._groups.setdefault(_group(queued), {})[queued.uid] = queued
+
+    def pop(self, queued: QueuedPod) -> QueuedPod | None:
+        """Take out a pod; `None` if it is not here."""
+        group = _group(queued)
+        pods = self._groups.get(group, {})
+        found = pods.pop(queued.uid, None)
+        if found is not None and not pods:
+            del self._groups[group]
+        return found
+
+
+def _group(queued: QueuedPod) -> Group:
+    return Group(queued.rejectors, queued.key, queued.promised)
