@@ -132,7 +132,8 @@ def test_a_policy_holds_a_preemptor_until_it_is_changed(
 
     scene.wait_bound("high")
     assert scene.history().evicted() == ["low"]
-    told = policy.wait(lambda found: found["status"].get("victims") == 1)["status"]
+    told = policy.wait(lambda found: "lastVictim" in found["status"])["status"]
+    assert told["victims"] == 1
     assert told["accepted"]["generation"] == 2
     assert told["lastVictim"]["name"] == "low"
     assert told["lastVictim"]["preemptor"] == f"{scene.namespace}/high"
