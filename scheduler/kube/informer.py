@@ -19,7 +19,7 @@ from typing import Final, Generic, TypeVar
 from urllib.parse import urlencode
 
 from scheduler.kube.client import Client, Request
-from scheduler.kube.decoding import Known, Lines, Notice, Odd, PageDecoder, WatchDecoder
+from scheduler.kube.decoding import Known, Lines, Notice, Odd, Page, PageDecoder, WatchDecoder
 from scheduler.kube.errors import ApiError, Gone, KubeError, NotFound, classified
 from scheduler.kube.pauses import Backoff, Pauses
 from scheduler.kube.resources import ApiObject, Resource
@@ -153,28 +153,39 @@ class Informer(Generic[ObjectT]):
 
     async def _list(self) -> None:
         seen: set[str] = set()
-        token = ""
-        while True:
+        page = await self._page("")
+        while page.token:
+            # The server makes the next page while this one is taken over.
+            following = asyncio.create_task(self._page(page.token))
             try:
-                body = await self._client.call(self._list_request(token))
-            except Gone:
-                # The pages took so long that the list expired: ask for all at once.
-                self._paged = False
-                raise
-            self._touch()
-            page = self._page_decoder.decode(body)
-            events: list[Event] = []
-            for each in page.objects:
-                seen.add(self._observe(each, events))
-            for odd in page.odd:
-                seen.add(self._skip(odd, events))
-            self._hand_over(events)
-            token = page.token
-            if not token:
-                break
+                await asyncio.sleep(0)  # lets the request be sent
+                self._take_over(page, seen)
+                page = await following
+            finally:
+                following.cancel()
+        self._take_over(page, seen)
         self._paged = True
         self._settle(seen)
         self._version = page.version
+
+    async def _page(self, token: str) -> Page[ObjectT]:
+        try:
+            body = await self._client.call(self._list_request(token))
+        except Gone:
+            # The pages took so long that the list expired: ask for all at once.
+            self._paged = False
+            raise
+        self._touch()
+        return self._page_decoder.decode(body)
+
+    def _take_over(self, page: Page[ObjectT], seen: set[str]) -> None:
+        """Hand over the objects of a page; note their keys."""
+        events: list[Event] = []
+        for each in page.objects:
+            seen.add(self._observe(each, events))
+        for odd in page.odd:
+            seen.add(self._skip(odd, events))
+        self._hand_over(events)
 
     def _list_request(self, token: str) -> Request:
         query = {}

@@ -1,10 +1,12 @@
 """An informer tells of every object, whatever happens to the connection."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from scheduler.kube.client import Client
 from scheduler.kube.resources import BUDGETS, NAMESPACES, NODES, Resource
 from scheduler.model.events import BudgetGone, Event, NamespaceGone, NodeGone, PodGone, PodObserved
 from tests.kube.fixtures import Heard, Start, View, settle, until
@@ -20,6 +22,27 @@ async def test_lists_everything_in_pages(api: FakeApi, view: View, start: Start)
     assert view.equals(api)
     assert view.batches == 3
     assert informer.health().objects == 7
+
+
+async def test_the_next_page_is_asked_for_before_one_is_taken_over(
+    api: FakeApi, view: View, start: Start, monkeypatch: pytest.MonkeyPatch
+):
+    for number in range(5):
+        api.store.put("pods", pod(f"p{number}"))
+    order = []
+
+    def noted(what: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(owner: object, each: object) -> Any:
+            order.append(what)
+            return real(owner, each)
+
+        return call
+
+    monkeypatch.setattr(Client, "call", noted("asked", Client.call))
+    monkeypatch.setattr(View, "take", noted("taken", View.take))
+    await start(page_objects=2)
+
+    assert order == ["asked", "asked", "taken", "asked", "taken", "taken"]
 
 
 async def test_watches_what_happens_later(api: FakeApi, view: View, start: Start):
