@@ -3,7 +3,7 @@
 Source: kube-scheduler v1.36.3 schedule_one.go handleSchedulingFailure, handleBindingCycleError.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from scheduler.core import changes, telling
 from scheduler.core.attempt import Outcome

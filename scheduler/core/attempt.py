@@ -16,8 +16,7 @@ at and every feasible one is scored.
 Axes: N rows, F feasible nodes.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import numpy as np
@@ -31,16 +30,18 @@ from scheduler.core.preemption.choose import Candidate
 from scheduler.core.preemption.objections import Objections
 from scheduler.core.preemption.policing import Policing
 from scheduler.core.preemption.victims import has_room, still_needed
+from scheduler.core.scoring import Scoring
 from scheduler.framework.extenders import EXTENDER
 from scheduler.framework.plugin import PluginError
 from scheduler.framework.profile import Profile
 from scheduler.framework.verdicts import NO_NODE, Verdict, Verdicts
+from scheduler.model.base import Record
 from scheduler.model.decisions import NodeTrace
 from scheduler.model.effects import Verb
 from scheduler.model.objects import Pod
 from scheduler.model.refusals import Refusal
 from scheduler.model.times import Seconds
-from scheduler.state.arrays import Codes, Int, Rows
+from scheduler.state.arrays import Codes, Rows
 from scheduler.state.cluster import Cluster
 
 __all__ = ["MOST_ROUNDS", "Attempts", "Outcome"]
@@ -53,8 +54,7 @@ OVERTAKEN: Final = f"{MOST_ROUNDS} times the cluster changed too much while exte
 NO_NODES: Final = "no nodes available to schedule pods"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Record, frozen=True):
     """What an attempt found. Exactly one of `node`, `candidate` and `message` decides."""
 
     #: The node that takes the pod.
@@ -266,10 +266,8 @@ class Attempts:
         if feasible.shape[0] == 1:
             row = int(feasible[0])
         else:
-            ranking = case.pod_class.scoring.ranking(feasible)
-            if scores:
-                ranking = ranking + self._extra(feasible, scores.values())
-            row = select.best(feasible, ranking, case.pod.uid, columns)
+            ties = self._best(case.pod_class.scoring, feasible, scores.values())
+            row = select.among(ties, case.pod.uid, columns)
         return Outcome(
             node=columns.names[row],
             nodes=columns.node_count,
@@ -277,10 +275,14 @@ class Attempts:
             trace=self._trace(case, sight.codes, scores),
         )
 
-    def _extra(self, feasible: Rows, scores: Iterable[Mapping[str, int]]) -> Int:
-        """Return, (F,), the sum of what extenders gave to each node."""
-        sums = [sum(each.get(name, 0) for each in scores) for name in self._names(feasible)]
-        return np.array(sums, dtype=np.int64)
+    def _best(
+        self, scoring: Scoring, feasible: Rows, scores: Collection[Mapping[str, int]]
+    ) -> Rows:
+        """Return the rows that none is better than, with what extenders gave to each node."""
+        if not scores:
+            return scoring.best(feasible)
+        extra = [sum(each.get(name, 0) for each in scores) for name in self._names(feasible)]
+        return select.best(feasible, scoring.ranking(feasible) + np.array(extra, dtype=np.int64))
 
     def _fits_nowhere(
         self, case: Case, sight: Sight, consent: Consent | None

@@ -4,7 +4,6 @@ One machine has one context; nothing outside `core` sees it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from msgspec.structs import replace
@@ -15,6 +14,7 @@ from scheduler.core.preemption.charge import Bounds, Unbounded
 from scheduler.core.waking import Waker
 from scheduler.framework.cluster_events import ClusterEvent
 from scheduler.framework.profile import Profile
+from scheduler.model.base import Record
 from scheduler.model.effects import Effect, PodRef
 from scheduler.model.objects import Node, Pod
 from scheduler.model.times import Seconds
@@ -29,8 +29,7 @@ __all__ = ["Bound", "Context", "reference"]
 _ABOUT_ROOM: Final = frozenset({"NodeResourcesFit"})
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(Record, frozen=True):
     """A pod whose binding the API server has accepted."""
 
     pod: PodRef

@@ -10,7 +10,6 @@ Axes: N rows, F feasible nodes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from scheduler.core import extending
@@ -23,6 +22,7 @@ from scheduler.core.preemption.choose import Candidate
 from scheduler.core.preemption.objections import Objections
 from scheduler.core.preemption.plan import Preemptor, Refused
 from scheduler.framework.verdicts import Verdicts
+from scheduler.model.base import Record
 from scheduler.model.effects import Verb
 from scheduler.model.objects import Pod
 from scheduler.model.times import Seconds
@@ -58,8 +58,7 @@ class Sight(NamedTuple):
     more: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Cure:
+class Cure(Record, frozen=True):
     """What the post filters found."""
 
     candidate: Candidate | None = None

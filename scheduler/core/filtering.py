@@ -8,13 +8,13 @@ Axes: N rows, n rows looked at.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from scheduler.framework.plugin import SKIP, Predicate, Reads, Rejected
 from scheduler.framework.verdicts import NO_NODE, Verdict
+from scheduler.model.base import Record
 from scheduler.state.arrays import Codes, Int, Rows
 from scheduler.state.cluster import Cluster
 from scheduler.state.nodes import Nodes
@@ -27,8 +27,7 @@ _REFRESH_SHARE: Final = 8
 _FEW_ROWS: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Preparation:
+class Preparation(Record, frozen=True):
     """What the filters say before any node is looked at."""
 
     #: Rejects the pod as a whole.

@@ -26,6 +26,7 @@ from scheduler.core.settling import Settling
 from scheduler.framework.plugin import PluginError
 from scheduler.framework.profile import Profile
 from scheduler.framework.verdicts import Verdicts
+from scheduler.model.base import Record
 from scheduler.model.decisions import Attempt, Decision
 from scheduler.model.effects import (
     Announce,
@@ -89,8 +90,7 @@ Unheard: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Reaction:
+class Reaction(Record, frozen=True):
     """What an event asks of the world, and what it tells."""
 
     effects: tuple[Effect, ...] = ()

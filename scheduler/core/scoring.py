@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from scheduler.core.select import best
 from scheduler.framework.plugin import SKIP, Priority, Reads
 from scheduler.state.arrays import Rows, Scores, grown
 from scheduler.state.cluster import Cluster
@@ -21,6 +22,7 @@ __all__ = ["Scoring"]
 
 #: With more changed rows than N over this, recomputing all rows is cheaper than picking some.
 _REFRESH_SHARE: Final = 8
+_NONE: Final[Rows] = np.zeros(0, dtype=np.int64)
 
 
 class _Kept:
@@ -55,17 +57,45 @@ class Scoring:
         self._tokens: list[Hashable] = []
         self._seen_nodes = -1
         self._seen_pods = -1
+        #: The feasible rows that were asked about last, and the best of them while it is known.
+        self._rows: Rows = _NONE
+        self._best: Rows = _NONE
+        self._most = 0
+
+    def best(self, rows: Rows) -> Rows:
+        """Return, in row order, the best of the feasible rows, at least one.
+
+        Args:
+            rows: (F,) the feasible rows. To hand in the same array again is to say that nothing
+                has changed about it.
+        """
+        self._refresh()
+        said = [*self._said(rows)]
+        if said:
+            return best(rows, self._total(rows, said))
+        if self._rows is not rows or not self._best.shape[0]:
+            self._rows, self._best = rows, best(rows, self._sum.take(rows))
+            self._most = int(self._sum[self._best[0]])
+        return self._best
 
     def ranking(self, rows: Rows) -> Scores:
         """Return, (F,), the weighted scores of the feasible nodes, less what all have in common."""
         self._refresh()
+        return self._total(rows, self._said(rows))
+
+    def _total(self, rows: Rows, said: Iterable[Scores]) -> Scores:
         total = self._sum.take(rows)
+        for scores in said:
+            total += scores
+        return total
+
+    def _said(self, rows: Rows) -> Iterator[Scores]:
+        """Yield, (F,), what is weighed beside the sum that is kept."""
         for kept in self._scaled:
             if not kept.flat and kept.priority.prepare() is not SKIP:
-                total += kept.weight * kept.priority.normalise(kept.raw[rows])
+                yield kept.weight * kept.priority.normalise(kept.raw[rows])
         for _, weight, scores in self._live_scores(rows):
-            total += weight * scores
-        return total
+            yield weight * scores
 
     def weighted(self, rows: Rows) -> dict[str, Scores]:
         """Return, by plugin, (F,) weighted scores; for those who ask why."""
@@ -105,6 +135,7 @@ class Scoring:
 
     def _recompute(self) -> None:
         nodes = self._cluster.nodes()
+        self._best = _NONE
         self._sum = np.zeros(len(nodes), dtype=np.int64)
         for kept in (*self._plain, *self._scaled):
             kept.raw = kept.priority.scores(nodes).copy()
@@ -129,6 +160,16 @@ class Scoring:
             kept.raw[rows] = fresh
             if kept.priority.normalised:
                 kept.flat = _flat(kept.raw)
+        self._best = self._still_best(int(rows[0])) if rows.shape[0] == 1 else _NONE
+
+    def _still_best(self, row: int) -> Rows:
+        """Return what is known of the best rows when the sum of one row has changed."""
+        total = int(self._sum[row])
+        others: Rows = self._best[self._best != row]
+        if total < self._most:
+            return others
+        known = total == self._most and others.shape[0] < self._best.shape[0]
+        return self._best if known else _NONE
 
     def _rescored(self, kept: _Kept, row: int) -> bool:
         """Recompute one row without arrays; tell whether the priority could."""

@@ -19,21 +19,25 @@ __all__ = ["among", "best"]
 _ODD = np.uint32(0x9E3779B9)
 
 
-def best(rows: Rows, scores: Scores, uid: str, columns: Columns) -> int:
-    """Return the row of the node to take.
+def best(rows: Rows, scores: Scores) -> Rows:
+    """Return the rows that none is better than.
 
     Args:
         rows: (F,) feasible rows, at least one.
         scores: (F,) how good they are.
-        uid: The pod's.
-        columns: Where the hashes of the names are.
     """
-    ties = (scores == np.maximum.reduce(scores)).nonzero()[0]
-    return among(rows.take(ties), uid, columns)
+    found: Rows = rows.take((scores == np.maximum.reduce(scores)).nonzero()[0])
+    return found
 
 
 def among(ties: Rows, uid: str, columns: Columns) -> int:
-    """Return one of some equally good rows, at least one."""
+    """Return one of some equally good rows, at least one.
+
+    Args:
+        ties: Rows of nodes.
+        uid: The pod's.
+        columns: Where the hashes of the names are.
+    """
     if ties.shape[0] == 1:
         return int(ties[0])
     digest = hashlib.blake2b(uid.encode(errors="surrogatepass"), digest_size=4).digest()

@@ -6,13 +6,13 @@ Before it in the flow stand informers, writer and lease; behind it a transport.
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from typing import Final
 
 from scheduler.kube.errors import Unreachable, refusal
 from scheduler.kube.limiter import Limiter
 from scheduler.kube.observer import Observer
 from scheduler.kube.transport import Reply, Stream, StreamingTransport
+from scheduler.model.base import Record
 
 __all__ = ["JSON", "MERGE_PATCH", "STRATEGIC_MERGE_PATCH", "Client", "Request", "body_of"]
 
@@ -25,8 +25,7 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 ANSWER_SECONDS: Final = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Record, frozen=True):
     """One API call."""
 
     #: As RBAC names them: what metrics and error messages speak of.

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-__all__ = ["Int32", "Int64", "ObjectMeta", "OwnerReference", "Quantities", "Value"]
+__all__ = ["Int32", "Int64", "ObjectMeta", "OwnerReference", "Quantities", "Record", "Value"]
 
 #: Integers as wide as those of the API: nothing wider gets past the decoder.
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
@@ -14,6 +14,13 @@ Quantities = dict[str, str | Int64 | float]
 
 class Value(msgspec.Struct, frozen=True, rename="camel", gc=False, omit_defaults=True):
     """Base of all API values: immutable, camel case on the wire, cheap for the collector."""
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """Base of what is made anew for each pod: immutable, and made in a tenth of a dataclass's time.
+
+    Records never refer to each other in a circle, so the collector need not know them.
+    """
 
 
 class OwnerReference(Value, frozen=True):

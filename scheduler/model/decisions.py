@@ -1,8 +1,8 @@
 """How an attempt ended, or why it waits: one pod, one decision, with its trace."""
 
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from scheduler.model.base import Record
 from scheduler.model.effects import Effect, PodRef
 from scheduler.model.refusals import Refusal
 
@@ -19,15 +19,13 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(Record, frozen=True):
     """The pod goes to this node."""
 
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class Preempting:
+class Preempting(Record, frozen=True):
     """The pod is nominated to this node and its victims are asked to leave."""
 
     node: str
@@ -39,29 +37,25 @@ class Preempting:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Unschedulable:
+class Unschedulable(Record, frozen=True):
     """The pod fits nowhere, and preemption does not help."""
 
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Gated:
+class Gated(Record, frozen=True):
     """The pod must not be scheduled yet."""
 
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Record, frozen=True):
     """The attempt itself failed: an error, not a verdict about the pod."""
 
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(Record, frozen=True):
     """Nothing is decided yet: extenders are asked, and the attempt goes on with their answers."""
 
     #: The configured extenders that are asked, by place.
@@ -71,8 +65,7 @@ class Waiting:
 Decision: TypeAlias = Placed | Preempting | Unschedulable | Gated | Failed | Waiting
 
 
-@dataclass(frozen=True, slots=True)
-class NodeTrace:
+class NodeTrace(Record, frozen=True):
     """What an explained attempt found on one node."""
 
     name: str
@@ -89,8 +82,7 @@ class NodeTrace:
         return sum(self.scores.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Record, frozen=True):
     """One pod, one decision."""
 
     pod: PodRef
@@ -113,4 +105,4 @@ class Attempt:
     #: What policies refused about preemption, or would have refused if they were enforced.
     refusals: tuple[Refusal, ...] = ()
     #: What was found on each node; only of explained attempts.
-    trace: tuple[NodeTrace, ...] = field(default=(), compare=False)
+    trace: tuple[NodeTrace, ...] = ()

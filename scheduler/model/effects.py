@@ -3,9 +3,10 @@
 The shell executes each effect and returns exactly one outcome event for it.
 """
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
+
+from scheduler.model.base import Record
 
 __all__ = [
     "Announce",
@@ -27,12 +28,11 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class PodRef:
+class PodRef(Record, frozen=True):
     """Which pod is meant. Two references are equal when they mean the same pod."""
 
-    namespace: str = field(compare=False)
-    name: str = field(compare=False)
+    namespace: str
+    name: str
     uid: str
 
     @property
@@ -40,12 +40,17 @@ class PodRef:
         """Namespace and name, joined by a slash."""
         return f"{self.namespace}/{self.name}"
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PodRef) and self.uid == other.uid
+
+    def __hash__(self) -> int:
+        return hash(self.uid)
+
     def __str__(self) -> str:
         return self.key
 
 
-@dataclass(frozen=True, slots=True)
-class Bind:
+class Bind(Record, frozen=True):
     """Put a pod on a node: POST pods/binding with the pod's uid as precondition."""
 
     pod: PodRef
@@ -55,8 +60,7 @@ class Bind:
     extender: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReserveVolume:
+class ReserveVolume(Record, frozen=True):
     """Reserve a volume for a claim: its `claimRef`. Refused for another state of the volume."""
 
     volume: str
@@ -70,8 +74,7 @@ class ReserveVolume:
     by_controller: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SelectNode:
+class SelectNode(Record, frozen=True):
     """Have a volume made for a claim: its annotation names the node. Refused for another state."""
 
     claim_namespace: str
@@ -80,8 +83,7 @@ class SelectNode:
     version: str
 
 
-@dataclass(frozen=True, slots=True)
-class BindVolumes:
+class BindVolumes(Record, frozen=True):
     """Start to bind the volumes of a pod that is to be bound: the nomination, volumes, claims.
 
     Done when everything is written; others finish the binding, and news of it comes by watch.
@@ -93,8 +95,7 @@ class BindVolumes:
     claims: tuple[SelectNode, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SetCondition:
+class SetCondition(Record, frozen=True):
     """Tell in the pod's status why it is not scheduled: condition `PodScheduled=False`."""
 
     pod: PodRef
@@ -108,8 +109,7 @@ class SetCondition:
     clear_nomination: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Nominate:
+class Nominate(Record, frozen=True):
     """Claim a node for a preemptor: nomination and condition in one status PATCH."""
 
     pod: PodRef
@@ -118,18 +118,16 @@ class Nominate:
     message: str
     generation: int
     #: The plan that it is part of (`model/plan_record`); written in the same request.
-    plan: str = field(default="", compare=False)
+    plan: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ClearNomination:
+class ClearNomination(Record, frozen=True):
     """Take back the nomination of a pod that lost its room, and the plan that came with it."""
 
     pod: PodRef
 
 
-@dataclass(frozen=True, slots=True)
-class Evict:
+class Evict(Record, frozen=True):
     """Make a victim leave: condition `DisruptionTarget`, then DELETE with its uid, own grace."""
 
     victim: PodRef
@@ -143,18 +141,19 @@ class Evict:
     strict: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Remember:
+class Remember(Record, frozen=True):
     """Write the ledger down, so that a restart or a fail-over forgets nothing."""
 
     #: The whole ledger (`state/ledger`).
-    text: str = field(repr=False)
+    text: str
     #: Tells it from earlier states.
     revision: int
 
+    def __repr__(self) -> str:
+        return f"Remember(revision={self.revision})"
 
-@dataclass(frozen=True, slots=True)
-class Announce:
+
+class Announce(Record, frozen=True):
     """Write an `events.k8s.io/v1` Event. Best effort: it never delays anything else."""
 
     regarding: PodRef
@@ -179,8 +178,7 @@ class Verb(StrEnum):
     PREEMPT = "preempt"
 
 
-@dataclass(frozen=True, slots=True)
-class NodeVictims:
+class NodeVictims(Record, frozen=True):
     """Who would have to leave a node."""
 
     node: str
@@ -190,8 +188,7 @@ class NodeVictims:
     violations: int
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Record, frozen=True):
     """What one extender is asked."""
 
     #: Its place among the configured extenders.
@@ -203,8 +200,7 @@ class Question:
     victims: tuple[NodeVictims, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Record, frozen=True):
     """Ask extenders about a pod, all at once. Done by an `Answered`, one answer a question."""
 
     pod: PodRef

@@ -5,11 +5,11 @@ outcome of an effect is an event too: each effect that leaves the machine comes 
 once, as `EffectDone` or `EffectFailed`; an `Ask` as `Answered` or `EffectFailed`.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
 from scheduler.model.answers import Answer
+from scheduler.model.base import Record
 from scheduler.model.effects import Effect, PodRef
 from scheduler.model.objects import (
     DeviceClass,
@@ -49,15 +49,13 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class PodObserved:
+class PodObserved(Record, frozen=True):
     """A pod exists in this state; of any scheduler, bound or not."""
 
     pod: Pod
 
 
-@dataclass(frozen=True, slots=True)
-class PodGone:
+class PodGone(Record, frozen=True):
     """A pod is gone, or has finished and left the watch."""
 
     #: Namespace and name, joined by a slash.
@@ -66,57 +64,49 @@ class PodGone:
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class NodeObserved:
+class NodeObserved(Record, frozen=True):
     """A node exists in this state."""
 
     node: Node
 
 
-@dataclass(frozen=True, slots=True)
-class NodeGone:
+class NodeGone(Record, frozen=True):
     """A node is gone; its pods may still be there."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetObserved:
+class BudgetObserved(Record, frozen=True):
     """A pod disruption budget exists in this state."""
 
     budget: PodDisruptionBudget
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetGone:
+class BudgetGone(Record, frozen=True):
     """A pod disruption budget is gone."""
 
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class NamespaceObserved:
+class NamespaceObserved(Record, frozen=True):
     """A namespace exists with these labels."""
 
     namespace: LocalObject
 
 
-@dataclass(frozen=True, slots=True)
-class NamespaceGone:
+class NamespaceGone(Record, frozen=True):
     """A namespace is gone."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class WorkloadObserved:
+class WorkloadObserved(Record, frozen=True):
     """A service or a controller of pods exists in this state."""
 
     workload: Workload
 
 
-@dataclass(frozen=True, slots=True)
-class WorkloadGone:
+class WorkloadGone(Record, frozen=True):
     """A service or a controller of pods is gone."""
 
     #: `Service`, `ReplicationController`, `ReplicaSet` or `StatefulSet`.
@@ -125,15 +115,13 @@ class WorkloadGone:
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class StorageObserved:
+class StorageObserved(Record, frozen=True):
     """A volume, a claim, or another object that tells about storage exists in this state."""
 
     item: Storage
 
 
-@dataclass(frozen=True, slots=True)
-class StorageGone:
+class StorageGone(Record, frozen=True):
     """An object that told about storage is gone."""
 
     #: As the API spells it, `PersistentVolume` for example.
@@ -142,36 +130,31 @@ class StorageGone:
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceClassObserved:
+class DeviceClassObserved(Record, frozen=True):
     """A class of devices exists in this state."""
 
     device_class: DeviceClass
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceClassGone:
+class DeviceClassGone(Record, frozen=True):
     """A class of devices is gone."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyObserved:
+class PolicyObserved(Record, frozen=True):
     """A preemption policy is in force; one that was refused is never observed."""
 
     policy: PreemptionPolicy
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyGone:
+class PolicyGone(Record, frozen=True):
     """A preemption policy is not in force any more."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Recalled:
+class Recalled(Record, frozen=True):
     """The ledger was read that an earlier leader has written down."""
 
     text: str
@@ -194,8 +177,7 @@ class FailureKind(StrEnum):
     ABANDONED = "abandoned"
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Record, frozen=True):
     """Why an effect did not happen."""
 
     kind: FailureKind
@@ -203,8 +185,7 @@ class Failure:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class EffectDone:
+class EffectDone(Record, frozen=True):
     """An effect happened."""
 
     effect: Effect
@@ -212,16 +193,14 @@ class EffectDone:
     changed: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class EffectFailed:
+class EffectFailed(Record, frozen=True):
     """An effect did not happen, and will not."""
 
     effect: Effect
     failure: Failure
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(Record, frozen=True):
     """Extenders were asked about a pod: the outcome of an `Ask`."""
 
     pod: PodRef

@@ -1,10 +1,10 @@
 """Why a preemption policy does not allow a preemption, as a value."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 
 from scheduler.model import times
+from scheduler.model.base import Record
 from scheduler.model.policies import PolicyMode
 from scheduler.model.times import Seconds
 
@@ -23,8 +23,7 @@ class Rule(StrEnum):
     FOREIGN = "foreignVictims"
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Record, frozen=True):
     """One rule of one policy refuses a preemption, or would if the policy were enforced."""
 
     #: The name of the policy.

@@ -13,6 +13,7 @@ from scheduler.core.machine import Machine
 from scheduler.model.decisions import Attempt, Placed
 from scheduler.model.effects import Bind, Effect
 from scheduler.model.events import Answered, EffectDone, EffectFailed, Event
+from scheduler.model.times import Seconds
 from scheduler.observe.capture import Capture
 from scheduler.service.clock import Clock
 from scheduler.service.telemetry import Telemetry
@@ -43,6 +44,8 @@ class Loop:
         self._telemetry = telemetry
         self._going = False
         self._news = asyncio.Event()
+        #: What rouses the loop when something is due, and when that is.
+        self._alarm: tuple[asyncio.TimerHandle, Seconds] | None = None
         #: Attempts that placed a pod, with the time they began, until their binding is answered.
         self._placed: dict[str, tuple[Attempt, float]] = {}
 
@@ -99,6 +102,7 @@ class Loop:
                 await self._pause()
         finally:
             heartbeat.cancel()
+            self._silence()
 
     def _slice(self) -> None:
         """Decide for as many pods as fit into one slice."""
@@ -124,12 +128,23 @@ class Loop:
     async def _pause(self) -> None:
         """Wait for news, or until something is due."""
         due = self._machine.next_wakeup() if self._going else None
-        timeout = None if due is None else max(0.0, due - self._clock.now())
-        try:
-            async with asyncio.timeout(timeout):
-                await self._news.wait()
-        except TimeoutError:
-            pass
+        if due is None:
+            self._silence()
+        elif self._alarm is None or self._alarm[1] != due:
+            self._silence()
+            # Kept from pause to pause: there is news many times before something is due.
+            delay = max(0.0, due - self._clock.now())
+            self._alarm = asyncio.get_running_loop().call_later(delay, self._rouse), due
+        await self._news.wait()
+
+    def _rouse(self) -> None:
+        self._alarm = None
+        self._news.set()
+
+    def _silence(self) -> None:
+        if self._alarm is not None:
+            self._alarm[0].cancel()
+            self._alarm = None
 
     async def _heartbeat(self) -> None:
         while True:

@@ -66,7 +66,7 @@ class Telemetry:
 
     def refused(self, event: Event, problem: str) -> None:
         """Hear that an observed object was ignored."""
-        observed = (getattr(event, each.name) for each in dataclasses.fields(event))
+        observed = (getattr(event, name) for name in event.__struct_fields__)
         kind = next((_NAMES[type(each)] for each in observed if type(each) in _NAMES), "other")
         self._metrics.record_undecodable(kind)
         self._logs.logger.warning("object_ignored", resource=kind, problem=problem)

@@ -15,16 +15,13 @@ _NONE: Final[Rows] = np.zeros(0, dtype=np.int64)
 class ChangeLog:
     """An append-only list of changed rows; readers remember how far they have read."""
 
-    __slots__ = ("_rows", "_start")
+    __slots__ = ("_rows", "_start", "position")
 
     def __init__(self) -> None:
         self._rows: list[int] = []
         self._start = 0
-
-    @property
-    def position(self) -> int:
-        """Where a reader who has seen everything stands."""
-        return self._start + len(self._rows)
+        #: Where a reader who has seen everything stands.
+        self.position = 0
 
     def note(self, row: int) -> None:
         """Note that a row changed."""
@@ -33,6 +30,7 @@ class ChangeLog:
             self._start += _KEEP
             del rows[:_KEEP]
         rows.append(row)
+        self.position += 1
 
     def since(self, position: int, most: int) -> Rows | None:
         """Return the rows that changed since a position, each once, in row order.

@@ -1,7 +1,6 @@
-from dataclasses import replace
-
 import pytest
 import structlog
+from msgspec.structs import replace
 from structlog.testing import CapturingLogger
 
 from scheduler.model.decisions import (

@@ -86,6 +86,11 @@ def failure(kind: FailureKind = FailureKind.REFUSED, message: str = "no") -> Fai
     return Failure(kind, message)
 
 
+def without_plan(effect: Effect) -> Effect:
+    """Return an effect without the plan that is written with a nomination."""
+    return replace(effect, plan="") if isinstance(effect, Nominate) else effect
+
+
 class Cluster:
     """What there is, the machine that decides about it, and everything that it asked for."""
 

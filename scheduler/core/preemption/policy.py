@@ -15,10 +15,11 @@ Axes: V pods on a row, most important first; C candidate rows.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from scheduler.core.preemption.bindings import Binding
 from scheduler.core.preemption.disruptions import Disruptions

@@ -1,0 +1,85 @@
+"""When the loop rests, and what rouses it."""
+
+import asyncio
+
+from scheduler.core.machine import Reaction
+from scheduler.model.events import Event, NodeGone
+from scheduler.model.times import Seconds
+from scheduler.service.clock import Clock
+from scheduler.service.loop import Loop
+
+CLOCK = Clock()
+PATIENCE = 30.0
+
+
+class Waiting:
+    """A machine without pods, that has something to do at some time; any event brings it near."""
+
+    def __init__(self, seconds: float) -> None:
+        self.moment: Seconds | None = CLOCK.now() + seconds
+        self.reached = asyncio.Event()
+        self.looks = 0
+
+    def observe(self, _: Event, now: Seconds) -> Reaction:
+        self.moment = now + 0.01
+        return Reaction()
+
+    def flush(self, now: Seconds) -> None:
+        self.looks += 1
+        if self.moment is not None and now >= self.moment:
+            self.moment = None
+            self.reached.set()
+
+    def due(self) -> tuple[()]:
+        return ()
+
+    def ready(self) -> bool:
+        return False
+
+    def next_wakeup(self) -> Seconds | None:
+        return self.moment
+
+
+class Silent:
+    """Hears nothing."""
+
+    def lag(self, _: Seconds) -> None: ...
+
+
+async def running(machine: Waiting, news: int = 0) -> None:
+    """Run a loop until its machine has reached its moment, with news when it rests."""
+    loop = Loop(machine, lambda _: None, CLOCK, Silent())
+    loop.go()
+    task = asyncio.create_task(loop.run())
+    for looks in range(1, news + 1):
+        while machine.looks < looks:
+            await asyncio.sleep(0)
+        loop.observe([NodeGone("n1")])
+    async with asyncio.timeout(PATIENCE / 2):
+        await machine.reached.wait()
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_it_looks_again_when_something_is_due():
+    machine = Waiting(0.01)
+
+    await running(machine)
+
+    assert machine.moment is None
+
+
+async def test_news_can_bring_nearer_what_is_due():
+    machine = Waiting(PATIENCE)
+
+    await running(machine, news=3)
+
+    assert machine.moment is None
+
+
+async def test_it_does_not_look_before_something_is_due():
+    machine = Waiting(0.2)
+
+    await running(machine)
+
+    assert machine.looks < 10
