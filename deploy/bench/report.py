@@ -43,7 +43,8 @@ def page(results: Sequence[Result]) -> str:
 
 
 def machine(results: Sequence[Result]) -> str:
-    """Say where and with what it was measured."""
+    """Say where and with what it was measured; of the runs that count, if one does."""
+    results = [result for result in results if result.counts()] or results
     places = sorted(
         {
             f"{at.cores} cores ({at.cpu}), Linux {at.kernel}, Python {at.python},"

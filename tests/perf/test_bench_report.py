@@ -81,6 +81,12 @@ def test_the_page_says_how_the_speed_of_the_machine_varied():
     assert "A processor did 8 to 20 million turns of a fixed loop in a second" in text
 
 
+def test_what_does_not_count_says_nothing_about_the_machine():
+    runs = [result(), result(run=2, loop_seconds=0.0025, problems=["ns/a has no node"])]
+
+    assert report.machine(runs) == report.machine(runs[:1])
+
+
 def test_a_slow_moment_of_the_machine_does_not_count_against_who_met_it():
     quick = summary.figures(result())
     slow = summary.figures(result(loop_seconds=0.002, finished=9.0))
