@@ -79,7 +79,9 @@ class Acting:
         clear = not outcome.keeps_nomination and self._give_back(queued, now)
         if outcome.rejectors:
             promised = outcome.keeps_nomination and self._preempting.settling.awaits(queued.uid)
-            self._queue.reject(queued, outcome.rejectors, now, promised=promised)
+            self._queue.reject(
+                queued, outcome.rejectors, now, promised=promised, alike=outcome.alike
+            )
         else:
             self._queue.retry(queued, now)
         if outcome.held:

@@ -65,6 +65,8 @@ class Outcome(Record, frozen=True):
     message: str = ""
     #: Plugins that rejected it; empty when there were no nodes at all.
     rejectors: frozenset[str] = frozenset()
+    #: Whether every pod of its class would be rejected like it, at the same moment.
+    alike: bool = False
     #: Whether a nomination that the pod has stays in force although nothing was found.
     keeps_nomination: bool = False
     preemption_tried: bool = False
@@ -303,18 +305,24 @@ class Attempts:
             rejectors |= prepared.blamed
             reasons = message.counted(codes, self._verdicts)
             text = message.fit_error(nodes, reasons.items(), post_filter=cure.message)
+        refusals = () if case.objections is None else self._refusals(case.objections, cure)
         return Outcome(
             candidate=cure.candidate,
             message=text,
             rejectors=rejectors,
+            alike=not refusals and not cure.held and self._is_plain(case),
             keeps_nomination=cure.keeps_nomination,
             preemption_tried=cure.preemption_tried,
             nodes=nodes,
             trace=self._trace(case, codes, {}),
-            refusals=() if case.objections is None else self._refusals(case.objections, cure),
+            refusals=refusals,
             held=cure.held,
             until=cure.until,
         )
+
+    def _is_plain(self, case: Case) -> bool:
+        """Tell whether nothing is said about a pod that is not said about its class."""
+        return not case.pod_class.extenders and self._cluster.nominations.get(case.pod.uid) is None
 
     def _refusals(self, objections: Objections, cure: Cure) -> tuple[Refusal, ...]:
         """Return what policies refused, and what they would have refused about the candidate."""

@@ -82,7 +82,7 @@ class Context:
     ) -> None:
         """Wake the waiting pods that an event can help."""
         if self._waker.anyone_listens(event):
-            self.queue.wake(self.judge(event, old, new), now, event.label)
+            self.queue.wake(self.judge(event, old, new), now, event.label, self._apart)
 
     def wake_by_room(
         self,
@@ -113,7 +113,7 @@ class Context:
             about_room = group.promised and group.rejectors <= _ABOUT_ROOM
             return about_room and not fits(pods.values())
 
-        self.queue.wake(helped_by, now, event.label, spared)
+        self.queue.wake(helped_by, now, event.label, self._apart, spared)
         for queued in filter(None, map(self.queue.get, served)):
             if plugin := helped_by(queued.pod, queued.rejectors):
                 self.queue.wake_one(queued, now, event.label, plugin)
@@ -128,7 +128,19 @@ class Context:
         def lower_helped_by(other: Pod, rejectors: frozenset[str]) -> str:
             return helped_by(other, rejectors) if other.priority <= priority else ""
 
-        self.queue.wake(lower_helped_by, now, changes.POD_DELETED.label)
+        self.queue.wake(lower_helped_by, now, changes.POD_DELETED.label, self._apart)
+
+    def _apart(self, pods: Mapping[str, QueuedPod]) -> bool:
+        """Tell whether one of some pods has to be tried for itself.
+
+        It may claim room, or still has to be told what was found about it.
+        """
+        claims, untold = self.cluster.nominations, self.queue.untold
+        if untold and not untold.isdisjoint(pods):
+            return True
+        if len(claims) < len(pods):
+            return any(claim.pod.uid in pods for claim in claims)
+        return any(claims.get(uid) is not None for uid in pods)
 
     def withdraw(self, uid: str, now: Seconds) -> None:
         """Drop the claim of a pod and let others use the room."""

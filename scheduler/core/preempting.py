@@ -108,7 +108,7 @@ class Preempting:
         context.cluster.nominate(pod, node)
         self._reviewing.begin(plan)
         self._plans.add(plan)
-        queued.told = (telling.UNSCHEDULABLE, message)
+        telling.remember_condition(context, queued, telling.UNSCHEDULABLE, message)
         generation = pod.metadata.generation
         context.outbox.append(Nominate(reference(pod), node, message, generation, plan.record()))
         return node
@@ -384,7 +384,7 @@ class Preempting:
             return
         if not told_api_server:
             # The condition went with the nomination.
-            queued.told = None
+            telling.forget_condition(context, queued)
         if plan.failure:
             context.queue.fail_held(queued, now)
             telling.announce_failure(context, queued.pod, f"preemption: {plan.failure}")

@@ -14,6 +14,8 @@ __all__ = [
     "announce_preempted",
     "announce_scheduled",
     "condition_not_set",
+    "forget_condition",
+    "remember_condition",
     "set_condition",
 ]
 
@@ -99,7 +101,7 @@ def set_condition(
     """
     if queued.told == (reason, message) and not clear_nomination:
         return
-    queued.told = (reason, message)
+    remember_condition(context, queued, reason, message)
     pod = queued.pod
     context.outbox.append(
         SetCondition(reference(pod), reason, message, pod.metadata.generation, clear_nomination)
@@ -110,4 +112,16 @@ def condition_not_set(context: Context, effect: SetCondition) -> None:
     """Take note that a condition could not be written, so that the next one is."""
     queued = context.queue.get(effect.pod.uid)
     if queued is not None:
-        queued.told = None
+        forget_condition(context, queued)
+
+
+def remember_condition(context: Context, queued: QueuedPod, reason: str, message: str) -> None:
+    """Take note that a pod's status soon says what its last attempt has found."""
+    queued.told = (reason, message)
+    context.queue.untold.discard(queued.uid)
+
+
+def forget_condition(context: Context, queued: QueuedPod) -> None:
+    """Take note that a pod's status does not say what its last attempt has found."""
+    queued.told = None
+    context.queue.untold.add(queued.uid)

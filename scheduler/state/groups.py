@@ -38,6 +38,16 @@ class Groups:
         """Return the groups that there are now; none is empty."""
         return list(self._groups.items())
 
+    def of(self, group: Group) -> Mapping[str, QueuedPod]:
+        """Return the pods of a group, by uid."""
+        return self._groups.get(group, {})
+
+    def regroup(self, group: Group, rejectors: frozenset[str]) -> None:
+        """Note that the pods of a group are rejected by other plugins now."""
+        for queued in self._groups.pop(group, {}).values():
+            queued.rejectors = rejectors
+            self.add(queued)
+
     def add(self, queued: QueuedPod) -> None:
         """Take in a pod, which must not change its group while it is here."""
         self._groups.setdefault(_group(queued), {})[queued.uid] = queued

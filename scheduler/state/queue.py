@@ -11,7 +11,8 @@ Source: kube-scheduler v1.36.3 backend/queue.PriorityQueue. Differs: unless exte
 attempt is one call, so no event can happen between the pop and the verdict and none has to be kept
 in flight; where they are, the verdict is about the cluster at its own time, and only what extenders
 said can be outdated by an event meanwhile. Pods that wait are grouped, and each group is judged
-once per event.
+once per event. Of a class that an event may help one pod is tried after the other, until one is
+rejected for all of them: the others go on waiting (`scheduler.state.trials`).
 """
 
 import heapq
@@ -25,8 +26,9 @@ from scheduler.state.backoff import Backoff
 from scheduler.state.groups import Group, Groups
 from scheduler.state.queued_pod import QueuedPod
 from scheduler.state.transitions import Move, Phase
+from scheduler.state.trials import Trials
 
-__all__ = ["EXTENDER", "Gate", "Group", "Judge", "QueuedPod", "SchedulingQueue", "Spared"]
+__all__ = ["EXTENDER", "Apart", "Gate", "Group", "Judge", "QueuedPod", "SchedulingQueue", "Spared"]
 
 #: What stands for all extenders where plugins are named.
 #: Source: kube-scheduler v1.36.3 framework.ExtenderName.
@@ -39,11 +41,17 @@ Judge = Callable[[Pod, frozenset[str]], str]
 #: Tells of pods of a group, by uid, whether an event that could help them certainly does not.
 Spared = Callable[[Group, Mapping[str, QueuedPod]], bool]
 
+#: Tells of pods of a group, by uid, whether they are not judged alike after all.
+Apart = Callable[[Mapping[str, QueuedPod]], bool]
+
 #: How long a pod may wait for an event before it is tried anyway, and how often that is looked at.
 _LONGEST_WAIT: Final = 300.0
 _FLUSH_EVERY: Final = 30.0
 
 _BY_EXTENDERS: Final = frozenset({EXTENDER})
+
+#: Where a pod is that is tried for its class.
+_IN_TURN: Final = (Phase.ACTIVE, Phase.BACKOFF, Phase.DECIDING, Phase.ASKING)
 
 Entry = tuple[float, float, float, int, int, QueuedPod]
 
@@ -61,6 +69,9 @@ class SchedulingQueue:
         self._parked: Final = Groups()
         self._held: Final = Groups()
         self._asking: dict[str, QueuedPod] = {}
+        #: Pods, by uid, whose status does not say yet what their last attempt has found.
+        self.untold: Final[set[str]] = set()
+        self._trials: Final = Trials(self._parked, backoff, self.wake_one)
         self._sequence = 0
         self._next_flush: Seconds | None = None
         #: Pods that entered a queue, by queue and by what moved them; only ever counted up.
@@ -93,7 +104,9 @@ class SchedulingQueue:
             self._parked.pop(queued)
             self._held.pop(queued)
             self._asking.pop(uid, None)
+            self.untold.discard(uid)
             queued.move(Move.DROP, now)
+            self._trials.tried(queued, queued.key, now)
         return queued
 
     def update(self, pod: Pod, key: bytes, now: Seconds, judge: Judge, event: str) -> None:
@@ -101,9 +114,11 @@ class SchedulingQueue:
         queued = self._pods[pod.uid]
         place = next((each for each in (self._parked, self._held) if each.pop(queued)), None)
         reordered = queued.pod.priority != pod.priority
-        queued.pod, queued.key = pod, key
+        (before, queued.key), queued.pod = (queued.key, key), pod
         if place is not None:
             place.add(queued)
+        if before != key:
+            self._trials.tried(queued, before, now)
         if reordered and queued.phase is Phase.ACTIVE:
             queued.version += 1
             self._push_active(queued)
@@ -147,6 +162,7 @@ class SchedulingQueue:
         now: Seconds,
         *,
         promised: bool = False,
+        alike: bool = False,
     ) -> None:
         """Park a pod that was found unschedulable until something can help it.
 
@@ -155,16 +171,19 @@ class SchedulingQueue:
             rejectors: Plugins that have rejected it.
             now: The time.
             promised: Whether room is being made for it.
+            alike: Whether every other pod of its class would be rejected like that.
         """
         if queued.woken_by is not None and rejectors == queued.rejectors:
             self.wasted[queued.woken_by] += 1
         self._failed(queued, rejectors, now)
         if queued.woken and EXTENDER in rejectors:
             self._enter(queued, now, "ScheduleAttemptFailure", delay=True)
+            self._trials.tried(queued, queued.key, now)
             return
         queued.move(Move.PARK, now)
         self._park(queued, promised=promised)
         self.incoming["unschedulable", "ScheduleAttemptFailure"] += 1
+        self._trials.tried(queued, queued.key, now, rejected=alike)
 
     def hold(self, queued: QueuedPod, rejectors: frozenset[str], now: Seconds) -> None:
         """Keep a preemptor aside while its preemption is carried out."""
@@ -174,6 +193,7 @@ class SchedulingQueue:
         queued.promised = True
         self._held.add(queued)
         self.incoming["gated", "ScheduleAttemptFailure"] += 1
+        self._trials.tried(queued, queued.key, now)
 
     def release(
         self, queued: QueuedPod, now: Seconds, *, retry: bool, promised: bool = False
@@ -205,21 +225,43 @@ class SchedulingQueue:
         """Put a pod whose attempt or binding ended in an error into back-off."""
         self._failed(queued, frozenset(), now)
         self._enter(queued, now, "ScheduleAttemptFailure", delay=True)
+        self._trials.tried(queued, queued.key, now)
 
     def assumed(self, queued: QueuedPod, now: Seconds) -> None:
         """Note that a pod is being bound."""
         queued.move(Move.ASSUME, now)
+        self._trials.tried(queued, queued.key, now)
 
-    def wake(self, judge: Judge, now: Seconds, event: str, spared: Spared | None = None) -> int:
-        """Wake every waiting pod that an event can help; return how many."""
+    def wake(
+        self,
+        judge: Judge,
+        now: Seconds,
+        event: str,
+        apart: Apart | None = None,
+        spared: Spared | None = None,
+    ) -> int:
+        """Wake every waiting pod that an event can help; return how many.
+
+        Args:
+            judge: Says whom it can help.
+            now: The time.
+            event: What moves them.
+            apart: Says whose attempts say nothing about others of their class.
+            spared: Says whom it certainly does not help.
+        """
         woken = 0
         for place in (self._parked, self._held):
             for group, pods in place.groups():
                 plugin = judge(next(iter(pods.values())).pod, group.rejectors)
-                if plugin and not (spared is not None and spared(group, pods)):
-                    woken += len(pods) if place is self._parked else 0
-                    for queued in list(pods.values()):
-                        self.wake_one(queued, now, event, plugin)
+                if not plugin or (spared is not None and spared(group, pods)):
+                    continue
+                woken += len(pods) if place is self._parked else 0
+                together = place is self._parked and len(pods) > 1 and not group.promised
+                if together and not (apart is not None and apart(pods)):
+                    self._trials.call(group, plugin, event, now)
+                    continue
+                for queued in list(pods.values()):
+                    self.wake_one(queued, now, event, plugin)
         for queued in self._asking.values():
             queued.woken = queued.woken or bool(judge(queued.pod, _BY_EXTENDERS))
         return woken
@@ -257,6 +299,10 @@ class SchedulingQueue:
         if self._parked and self._next_flush is not None:
             moments.append(self._next_flush)
         return min(moments, default=None)
+
+    def lined_up(self, queued: QueuedPod) -> bool:
+        """Tell whether a parked pod has its turn unless one of its class is rejected for all."""
+        return self._trials.lined_up(queued)
 
     def active(self) -> bool:
         """Tell whether a pod is in the active queue."""
@@ -349,6 +395,10 @@ class SchedulingQueue:
             waiting = queued.phase in (Phase.ACTIVE, Phase.BACKOFF)
             assert (uid in queued_uids) == waiting
             assert (uid in self._asking) == (queued.phase is Phase.ASKING)
+        for key, uid in self._trials:
+            first = self._pods[uid]
+            assert first.key == key
+            assert first.phase in _IN_TURN, first
 
 
 def _entry(queued: QueuedPod, moment: Seconds) -> Entry:

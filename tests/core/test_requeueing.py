@@ -1,5 +1,7 @@
 """Which events wake which pods, with the rules of the default profile."""
 
+from numpy.random import default_rng
+
 from scheduler.model.decisions import Placed, Preempting
 from scheduler.model.effects import SetCondition
 from scheduler.state.transitions import Phase
@@ -328,3 +330,65 @@ def test_a_pod_behind_a_nomination_is_placed_when_a_higher_pod_has_taken_the_nom
     assert cluster.phase("mid") is Phase.UNSCHEDULABLE
     assert cluster.claims() == {}
     assert cluster.pod("low").spec.node_name == "n1"
+
+
+# Pods of one class
+
+
+def test_an_event_costs_an_attempt_for_each_pod_that_it_helps_and_one_more():
+    cluster = parked(
+        node("n1").cpu("4"),
+        pod("q").on("n1").cpu("3"),
+        pods=tuple(pod(f"p{number}").cpu("2") for number in range(8)),
+    )
+
+    cluster.wait(60.0)
+    cluster.delete("q")
+    attempts = cluster.drain()
+
+    placed = [each.pod.name for each in attempts if isinstance(each.decision, Placed)]
+    assert (placed, len(attempts)) == (["p0", "p1"], 3)
+
+
+def test_pods_of_a_class_are_tried_one_by_one_where_one_claims_room():
+    cluster = parked(
+        node("n1").cpu("4"),
+        pod("q").on("n1").cpu("4"),
+        pods=tuple(pod(f"p{number}").cpu("2") for number in range(3)),
+    )
+    cluster.change("p2", lambda claimant: claimant.nominated("n1"))
+
+    cluster.wait(60.0)
+    cluster.update(node("n1").cpu("5"))
+
+    assert {each.pod.name for each in cluster.drain()} == {"p0", "p1", "p2"}
+
+
+def test_pods_of_a_class_are_tried_one_by_one_where_one_still_has_to_be_told():
+    cluster = Cluster(node("n1").cpu("1"), pod("q").on("n1"))
+    cluster.hold(SetCondition)
+    cluster.add(*(pod(f"p{number}").cpu("2") for number in range(3)))
+    cluster.drain()
+    cluster.done()
+    cluster.fail()
+
+    cluster.wait(60.0)
+    cluster.update(node("n1").cpu("1500m"), node("n2").cpu("2").cordoned())
+
+    assert {each.pod.name for each in cluster.drain()} == {"p0", "p1", "p2"}
+
+
+def test_when_nobody_has_a_turn_nobody_who_fits_waits():
+    cluster, rng = Cluster(*(node(f"n{number}").cpu("4") for number in range(3))), default_rng(3)
+    sizes = rng.integers(1, 4, 60).tolist()
+    for number, size in enumerate(sizes):
+        cluster.add(pod(f"p{number}").cpu(str(size)).port(8000 + number % 3))
+    cluster.drain()
+    for _ in range(50):
+        running = [each.key for each in cluster.pods.values() if each.spec.node_name]
+        cluster.delete(str(rng.choice(running)))
+        cluster.wait(float(rng.choice([0.0, 0.5, 20.0])))
+        cluster.drain()
+
+        for queued in cluster.machine.queue:
+            assert cluster.machine.explain(queued, cluster.now)[0].node is None

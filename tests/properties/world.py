@@ -278,11 +278,13 @@ class World:
 
     def forgotten(self, helped: Callable[[View, Pod], object]) -> list[str]:
         """Return who waits for an event although it could be helped by what the machine knows."""
-        view = View.of(self.machine, self.known_budgets.values())
+        view, queue = View.of(self.machine, self.known_budgets.values()), self.machine.queue
         return [
             queued.pod.key
-            for queued in self.machine.queue
-            if queued.phase is Phase.UNSCHEDULABLE and helped(view, queued.pod)
+            for queued in queue
+            if queued.phase is Phase.UNSCHEDULABLE
+            and not queue.lined_up(queued)
+            and helped(view, queued.pod)
         ]
 
     def believes_the_truth(self) -> None:

@@ -61,7 +61,7 @@ def test_pods_of_one_class_and_one_verdict_are_judged_once(queue):
 
     assert queue.real.wake(judge, LATER, "NodeAdd") == 3
     assert len(asked) == 1
-    assert queue.phases("abc") == [Phase.ACTIVE] * 3
+    assert queue.order() == ["a"]
 
 
 def test_pods_of_one_class_and_different_verdicts_are_judged_apart(queue):

@@ -1,0 +1,145 @@
+"""One pod is tried for all of its class that an event may help."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from scheduler.state.backoff import Backoff
+from scheduler.state.transitions import Phase
+from tests.state.queues import FIT, T0, Queue, everybody
+from tests.support.builders import pod
+
+BOTH = frozenset({"NodeResourcesFit", "NodePorts"})
+LATER = T0 + 60
+KEY = b"class"
+
+
+@pytest.fixture
+def queue() -> Iterator[Queue]:
+    made = Queue()
+    yield made
+    made.real.check()
+
+
+@pytest.fixture
+def called(queue) -> Queue:
+    """A queue in which the first of three pods of a class has its turn."""
+    for name in "abc":
+        queue.rejected(name, key=KEY)
+    queue.real.wake(everybody, LATER, "NodeAdd")
+    return queue
+
+
+def parked(queue: Queue) -> list[str]:
+    return [name for name in "abc" if queue.phase(name) is Phase.UNSCHEDULABLE]
+
+
+def test_one_of_a_class_has_its_turn(called):
+    assert called.phase("a") is Phase.ACTIVE
+    assert parked(called) == ["b", "c"]
+
+
+def test_who_is_rejected_for_all_leaves_the_others_where_they_are(called):
+    called.real.reject(called.pop(LATER), FIT, LATER, alike=True)
+
+    assert parked(called) == ["a", "b", "c"]
+    assert not called.real.ready()
+
+
+def test_all_are_rejected_by_what_rejected_the_one(called):
+    called.real.reject(called.pop(LATER), BOTH, LATER, alike=True)
+
+    def about_ports(_, rejectors):
+        return "NodePorts" if rejectors == BOTH else ""
+
+    assert called.real.wake(about_ports, LATER, "AssignedPodDelete") == 3
+
+
+def test_the_next_event_begins_anew(called):
+    called.real.reject(called.pop(LATER), FIT, LATER, alike=True)
+
+    called.real.wake(everybody, LATER + 60, "NodeAdd")
+
+    assert called.order(LATER + 60) == ["b"]
+
+
+ENDS = {
+    "is assumed": lambda queue: queue.real.assumed(queue.pop(LATER), LATER),
+    "is gone": lambda queue: queue.real.drop("uid:default/a", LATER),
+    "is gone while it is tried": lambda queue: queue.real.drop(queue.pop(LATER).uid, LATER),
+    "ends in an error": lambda queue: queue.real.retry(queue.pop(LATER), LATER),
+    "preempts": lambda queue: queue.real.hold(queue.pop(LATER), FIT, LATER),
+    "is rejected for itself": lambda queue: queue.real.reject(queue.pop(LATER), FIT, LATER),
+    "is of another class now": lambda queue: queue.update(pod("a"), now=LATER),
+}
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+def test_the_next_one_has_its_turn_when_the_first(called, end):
+    end(called)
+
+    assert called.phase("b") is Phase.ACTIVE
+    assert called.phase("c") is Phase.UNSCHEDULABLE
+
+
+def test_each_has_one_turn_where_nobody_speaks_for_others(called):
+    names = []
+    while called.real.ready():
+        names.append((queued := called.pop(LATER)).pod.metadata.name)
+        called.real.reject(queued, FIT, LATER)
+
+    assert names == ["a", "b", "c"]
+
+
+def test_who_went_its_own_way_has_no_second_turn(called):
+    called.real.wake_one(called.real.get("uid:default/b"), LATER, "ForceActivate")
+    called.real.assumed(called.pop(LATER), LATER)
+
+    assert called.order(LATER) == ["b", "c"]
+
+
+def test_an_event_meanwhile_is_covered_by_the_attempt_that_is_to_come(called):
+    called.real.wake(everybody, LATER, "NodeAdd")
+    assert parked(called) == ["b", "c"]
+
+    called.real.reject(called.pop(LATER), FIT, LATER, alike=True)
+
+    assert not called.real.ready()
+
+
+def test_pods_that_are_judged_apart_are_tried_one_by_one(queue):
+    for name in "abc":
+        queue.rejected(name, key=KEY)
+
+    queue.real.wake(everybody, LATER, "NodeAdd", lambda pods: "uid:default/b" in pods)
+
+    assert queue.order(LATER) == ["a", "b", "c"]
+
+
+def test_each_class_has_a_trial_of_its_own(queue):
+    for name, key in zip("abcde", (KEY, KEY, b"other", b"other", KEY), strict=True):
+        queue.rejected(name, key=key)
+
+    queue.real.wake(everybody, LATER, "NodeAdd")
+
+    assert queue.order(LATER) == ["a", "c"]
+
+
+def test_who_need_not_wait_for_its_back_off_goes_first():
+    queue = Queue(Backoff(10, 100))
+    queue.rejected("late", now=T0 + 9, key=KEY)
+    queue.rejected("early", now=T0, key=KEY)
+
+    queue.real.wake(everybody, T0 + 15, "NodeAdd")
+
+    assert queue.phases(["late", "early"]) == [Phase.UNSCHEDULABLE, Phase.ACTIVE]
+
+
+def test_the_back_off_that_ends_first_is_waited_for():
+    queue = Queue(Backoff(10, 100))
+    queue.rejected("late", now=T0 + 9, key=KEY)
+    queue.rejected("early", now=T0, key=KEY)
+
+    queue.real.wake(everybody, T0 + 9, "NodeAdd")
+
+    assert queue.phases(["late", "early"]) == [Phase.UNSCHEDULABLE, Phase.BACKOFF]
