@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from deploy.bench import templates
+from deploy.bench import blocked, templates
 from deploy.bench.templates import HOSTNAME, TEAM, ZONE, Template, company_pod, zoned_node
 from deploy.bench.wire import post
 from deploy.bench.workloads import (
@@ -120,7 +120,7 @@ def _volumes(kind: Literal["csi", "aws"], *, limited: bool) -> Build:
                 Batch(name="old", namespace="existing", count=existing, per_node=1, volume=kind),
             ),
             measured=(Batch(name="pod", namespace="measured", count=pods, volume=kind),),
-            csi=limited,
+            csi=templates.CSI_LIMIT if limited else 0,
         )
 
     return build
@@ -161,7 +161,7 @@ def _churned(churn: Churn) -> Build:
             nodes=(Nodes(nodes),),
             existing=(_existing(existing, templates.pod()),),
             measured=(_measured(pods, templates.pod()),),
-            churn=churn,
+            churns=(churn,),
         )
 
     return build
@@ -177,7 +177,7 @@ def _gated(_: int, existing: int, pods: int) -> Workload:
         nodes=(Nodes(1, templates.named_node),),
         existing=(running, gated),
         measured=(_measured(pods, templates.light_pod),),
-        churn=deleting(running, per_second=50, after="start"),
+        churns=(deleting(running, per_second=50, after="start"),),
     )
 
 
@@ -198,32 +198,7 @@ def _preemption_async(nodes: int, existing: int, pods: int) -> Workload:
         nodes=(Nodes(nodes),),
         existing=(_existing(existing, templates.low_priority_pod),),
         measured=(_measured(pods, templates.pod()),),
-        churn=creating(templates.high_priority_pod, 0.2),
-    )
-
-
-def _pod_delete(nodes: int, blockers: int, pods: int) -> Workload:
-    """Every port and every core is taken; half of the pods wait for either until pods go.
-
-    Upstream's case blocks by affinity, spread and volumes as well.
-    """
-    ports = 12
-    taken = _existing(blockers, templates.port_pod("330m", ports), per_node=ports)
-    return Workload(
-        nodes=(Nodes(nodes),),
-        existing=(taken,),
-        measured=(
-            Batch(
-                name="port",
-                namespace="measured",
-                count=pods // 2,
-                template=templates.port_pod("10m", ports),
-            ),
-            Batch(
-                name="cpu", namespace="measured", count=pods // 2, template=templates.pod("200m")
-            ),
-        ),
-        churn=deleting(taken, per_second=100, after="attempted"),
+        churns=(creating(templates.high_priority_pod, 0.2),),
     )
 
 
@@ -241,7 +216,7 @@ def _idle(seconds: float, *, per_second: float) -> Build:
             nodes=(Nodes(nodes),),
             existing=(running,),
             measured=(),
-            churn=changing(running, per_second=per_second) if per_second else None,
+            churns=(changing(running, per_second=per_second),) if per_second else (),
             kind="idle",
             limit_seconds=seconds,
         )
@@ -317,7 +292,7 @@ CASES: Final[Mapping[str, Case]] = {
         _preemption_async, (5000, 20000, 5000), (200, 800, 600), source="PreemptionAsync"
     ),
     "EventHandling": Case(
-        _pod_delete, (40, 480, 800), (10, 120, 200), source="EventHandlingPodDelete"
+        blocked.pod_delete, (50, 480, 500), (4, 36, 40), source="EventHandlingPodDelete"
     ),
     "Pinned": Case(_pinned, (15000, 0, 30000), (300, 0, 900), source="SchedulingDaemonset"),
     "ColdStart": Case(

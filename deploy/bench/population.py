@@ -94,7 +94,7 @@ async def _create(at: Endpoint, workload: Workload) -> None:
     await send_all(at, ([post("/api/v1/nodes", node)] for node in nodes))
     if workload.csi:
         path = "/apis/storage.k8s.io/v1/csinodes"
-        await send_all(at, ([post(path, csi_node(name))] for name in names))
+        await send_all(at, ([post(path, csi_node(name, workload.csi))] for name in names))
     await send_all(at, pod_jobs(workload, names))
 
 

@@ -142,9 +142,10 @@ class _Run:
                 self._sample(),
             ]
             tasks = [group.create_task(each) for each in background]
-            churn = group.create_task(self._churn(workload.churn))
+            churns = [group.create_task(self._churn(each)) for each in workload.churns]
             await self._until_bound()
-            churn.cancel()
+            for churn in churns:
+                churn.cancel()
             if workload.kind != "idle":
                 await self._until_told(session)
             self._take_sample()
@@ -248,9 +249,7 @@ class _Run:
         except OSError:
             return 0
 
-    async def _churn(self, churn: Churn | None) -> None:
-        if churn is None:
-            return
+    async def _churn(self, churn: Churn) -> None:
         if churn.after == "attempted":
             await self._seen.observer.all_tried.wait()
         began, tick = time.monotonic(), 0

@@ -146,16 +146,11 @@ def spread_pod(when_unsatisfiable: str) -> Template:
     return pod(labels={"color": "blue"}, topologySpreadConstraints=[constraint])
 
 
-def port_pod(cpu: str | None, ports: int) -> Template:
-    """Return a template of pods that take one host port each, of so many in turn."""
-
-    def made(index: int) -> Json:
-        each = pod(cpu, memory="1Mi", terminationGracePeriodSeconds=0)(index)
-        (container,) = each["spec"]["containers"]
-        port = {"containerPort": 80, "hostPort": 8000 + index % ports}
-        return {**each, "spec": {**each["spec"], "containers": [{**container, "ports": [port]}]}}
-
-    return made
+def with_port(made: Json, port: int) -> Json:
+    """Return a pod that takes a port of its node."""
+    (container,) = made["spec"]["containers"]
+    ports = [{"containerPort": port, "hostPort": port}]
+    return {**made, "spec": {**made["spec"], "containers": [{**container, "ports": ports}]}}
 
 
 def _node_affinity(term: Json) -> Json:
@@ -174,14 +169,14 @@ def service(namespace: str, selector: Mapping[str, str]) -> Json:
     }
 
 
-def csi_node(name: str) -> Json:
+def csi_node(name: str, volumes: int) -> Json:
     """Return what the driver on a node reports: so many volumes, in-tree disks taken over."""
-    driver = {"name": CSI_DRIVER, "nodeID": name, "allocatable": {"count": CSI_LIMIT}}
+    driver = {"name": CSI_DRIVER, "nodeID": name, "allocatable": {"count": volumes}}
     annotations = {MIGRATED: "kubernetes.io/aws-ebs"}
     return {"metadata": {"name": name, "annotations": annotations}, "spec": {"drivers": [driver]}}
 
 
-def volume(name: str, namespace: str, claim: str, *, csi: bool) -> Json:
+def volume(name: str, namespace: str, claim: str, *, csi: bool, access: str) -> Json:
     """Return a volume that is bound to a claim."""
     source = (
         {"csi": {"driver": CSI_DRIVER, "volumeHandle": name}}
@@ -192,7 +187,7 @@ def volume(name: str, namespace: str, claim: str, *, csi: bool) -> Json:
         "metadata": {"name": name},
         "spec": {
             "capacity": {"storage": "1Gi"},
-            "accessModes": ["ReadOnlyMany"],
+            "accessModes": [access],
             "persistentVolumeReclaimPolicy": "Retain",
             "claimRef": {"kind": "PersistentVolumeClaim", "namespace": namespace, "name": claim},
             **source,
@@ -200,7 +195,7 @@ def volume(name: str, namespace: str, claim: str, *, csi: bool) -> Json:
     }
 
 
-def claim(name: str, namespace: str, volume_name: str) -> Json:
+def claim(name: str, namespace: str, volume_name: str, access: str) -> Json:
     """Return a claim that is bound to a volume."""
     return {
         "metadata": {
@@ -209,7 +204,7 @@ def claim(name: str, namespace: str, volume_name: str) -> Json:
             "annotations": {"pv.kubernetes.io/bind-completed": "true"},
         },
         "spec": {
-            "accessModes": ["ReadOnlyMany"],
+            "accessModes": [access],
             "resources": {"requests": {"storage": "1Gi"}},
             "volumeName": volume_name,
             "storageClassName": "",

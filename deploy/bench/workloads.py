@@ -45,6 +45,8 @@ class Batch:
     per_node: int = 0
     #: Give each pod a bound claim and volume of its own.
     volume: Literal["", "csi", "aws"] = ""
+    #: How the volume may be used.
+    access: str = "ReadOnlyMany"
 
     def jobs(self, nodes: Sequence[str], first: int = 0) -> Iterator[list[Call]]:
         """Yield the calls that create each pod with its volume.
@@ -65,21 +67,24 @@ class Batch:
         made = self.template(index)
         spec: Json = {**made["spec"], "schedulerName": SCHEDULER}
         if self.volume:
-            source = {"persistentVolumeClaim": {"claimName": self._claim(index)}}
+            source = {"persistentVolumeClaim": {"claimName": self.claim(index)}}
             spec["volumes"] = [{"name": "vol", **source}]
         metadata = {**made["metadata"], "name": name_of(self, index), "namespace": self.namespace}
         return {"metadata": metadata, "spec": spec}
 
-    def _claim(self, index: int) -> str:
+    def claim(self, index: int) -> str:
+        """Return the name of a pod's own claim."""
         return f"{self.name}-{index}"
 
     def _volume_calls(self, index: int) -> list[Call]:
-        claim = self._claim(index)
+        claim = self.claim(index)
         volume = f"{self.namespace}-{claim}"
         claims = f"/api/v1/namespaces/{self.namespace}/persistentvolumeclaims"
         volumes = "/api/v1/persistentvolumes"
-        made_claim = templates.claim(claim, self.namespace, volume)
-        made_volume = templates.volume(volume, self.namespace, claim, csi=self.volume == "csi")
+        made_claim = templates.claim(claim, self.namespace, volume, self.access)
+        made_volume = templates.volume(
+            volume, self.namespace, claim, csi=self.volume == "csi", access=self.access
+        )
         bound = {"status": {"phase": "Bound"}}
         return [
             post(claims, made_claim),
@@ -114,9 +119,9 @@ class Workload:
     #: Labels of the namespaces that have some.
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     objects: tuple[Call, ...] = ()
-    #: Give every node the volume limit of a driver.
-    csi: bool = False
-    churn: Churn | None = None
+    #: How many volumes of a driver every node takes; 0 for no limit.
+    csi: int = 0
+    churns: tuple[Churn, ...] = ()
     kind: Kind = "bind"
     #: A run that has not ended by then does not count; of an idle run, its length.
     limit_seconds: float = 600.0

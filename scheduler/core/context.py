@@ -81,7 +81,7 @@ class Context:
         now: Seconds,
     ) -> None:
         """Wake the waiting pods that an event can help."""
-        if self._waker.anyone_listens(event):
+        if self.queue.anyone_waits() and self._waker.anyone_listens(event):
             self.queue.wake(self.judge(event, old, new), now, event.label, self._apart)
 
     def wake_by_room(
@@ -105,7 +105,7 @@ class Context:
             now: The time.
         """
         event = changes.POD_DELETED
-        if not self._waker.anyone_listens(event):
+        if not self.queue.anyone_waits() or not self._waker.anyone_listens(event):
             return
         helped_by = self.judge(event, gone, None)
 

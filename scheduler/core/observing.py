@@ -166,14 +166,14 @@ class Observing:
 
     def _on_node(self, pod: Pod, now: Seconds) -> None:
         """Count a pod on its node."""
-        context = self._context
-        confirmed = context.cluster.is_assumed(pod.uid)
-        left = context.cluster.node_of(pod.uid)
-        claim = context.cluster.nominations.get(pod.uid)
-        before = context.cluster.place(pod, pod.spec.node_name)
-        context.queue.drop(pod.uid, now)
-        self._preempting.arrived(pod.uid, pod.spec.node_name, now)
-        if before is not None and left != pod.spec.node_name:
+        context, uid, node = self._context, pod.uid, pod.spec.node_name
+        confirmed = context.cluster.is_assumed(uid)
+        left = context.cluster.node_of(uid)
+        claim = context.cluster.nominations.get(uid)
+        before = context.cluster.place(pod, node)
+        context.queue.drop(uid, now)
+        self._preempting.arrived(uid, node, now)
+        if before is not None and left != node:
             # Somebody else bound it, and not to the node on which it was assumed.
             self._room_made(before, now)
         if before is None or confirmed:
@@ -181,7 +181,7 @@ class Observing:
         elif before is not pod:
             for event in changes.pod_changes(before, pod):
                 context.wake(event, before, pod, now)
-        if claim is not None and claim.node != pod.spec.node_name:
+        if claim is not None and claim.node != node:
             context.wake_below(claim, now)
 
     def _room_made(self, gone: Pod, now: Seconds) -> None:

@@ -102,9 +102,10 @@ class Census:
         """Take note of a pod in a slot, on a row or, below 0, on none."""
         if slot >= self._size:
             self._size = slot + 1
-            self._rows = grown(self._rows, self._size, _OUTSIDE)
-            for column, codes in self._codes.items():
-                self._codes[column] = grown(codes, self._size)
+            if self._size > self._rows.shape[0]:
+                self._rows = grown(self._rows, self._size, _OUTSIDE)
+                for column, codes in self._codes.items():
+                    self._codes[column] = grown(codes, self._size)
         epochs = self.label_sets.epoch + self.carried.epoch
         self._codes[LABELS][slot] = self._label_set(pod)
         self._codes[CARRIED][slot] = self._terms(pod)

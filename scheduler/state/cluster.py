@@ -95,15 +95,17 @@ class Cluster:
         Raises:
             QuantityError: A request of the pod is no quantity; nothing is changed then.
         """
-        shape = self.shapes.code(pod)
-        before = self.placed(pod.uid)
+        shape, uid = self.shapes.code(pod), pod.uid
+        before = self.placed(uid)
         if before is not None and self._unmoved(pod, node, shape):
-            self._assumed.discard(pod.uid)
+            self._assumed.discard(uid)
             return before
-        leaving, overdue = self._leaving & {pod.uid}, self._overdue & {pod.uid}
-        self.remove(pod.uid)
-        self._leaving |= leaving
-        self._overdue |= overdue
+        leaving, overdue = uid in self._leaving, uid in self._overdue
+        self.remove(uid)
+        if leaving:
+            self._leaving.add(uid)
+        if overdue:
+            self._overdue.add(uid)
         row = self.columns.ensure(node)
         slot = self.pods.add(pod, row, shape)
         self.volumes.enter(slot, pod, node)

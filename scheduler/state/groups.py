@@ -3,12 +3,13 @@
 An event that helps one pod of a group helps each, so a group is judged once.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
+from scheduler.model.objects import Pod
 from scheduler.state.queued_pod import QueuedPod
 
-__all__ = ["Group", "Groups"]
+__all__ = ["Apart", "Group", "Groups", "Judge", "Spared"]
 
 
 class Group(NamedTuple):
@@ -20,6 +21,14 @@ class Group(NamedTuple):
     key: bytes
     #: Whether room is being made for them: their victims leave, and are not gone yet.
     promised: bool
+
+
+#: Names the plugin that says an event can help a pod that these plugins rejected; empty when none.
+Judge = Callable[[Pod, frozenset[str]], str]
+#: Tells of pods of a group, by uid, whether an event that could help them certainly does not.
+Spared = Callable[[Group, Mapping[str, QueuedPod]], bool]
+#: Tells of pods of a group, by uid, whether they are not judged alike after all.
+Apart = Callable[[Mapping[str, QueuedPod]], bool]
 
 
 class Groups:

@@ -237,6 +237,8 @@ class PodTable:
 
     def _grow(self, size: int) -> None:
         spare = size + 1
+        if spare <= self._rows.shape[0]:
+            return  # so are all
         self._rows = grown(self._rows, spare, NOWHERE)
         self._priority = grown(self._priority, spare, _NO_PRIORITY)
         self._start = grown(self._start, spare, _NOT_STARTED)

@@ -11,19 +11,18 @@ Source: kube-scheduler v1.36.3 backend/queue.PriorityQueue. Differs: unless exte
 attempt is one call, so no event can happen between the pop and the verdict and none has to be kept
 in flight; where they are, the verdict is about the cluster at its own time, and only what extenders
 said can be outdated by an event meanwhile. Pods that wait are grouped, and each group is judged
-once per event. Of a class that an event may help one pod is tried after the other, until one is
-rejected for all of them: the others go on waiting (`scheduler.state.trials`).
+once per event; of each class one pod is tried after the other (`scheduler.state.trials`).
 """
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from scheduler.model.objects import Pod
 from scheduler.model.times import Seconds
 from scheduler.state.backoff import Backoff
-from scheduler.state.groups import Group, Groups
+from scheduler.state.groups import Apart, Group, Groups, Judge, Spared
 from scheduler.state.queued_pod import QueuedPod
 from scheduler.state.transitions import Move, Phase
 from scheduler.state.trials import Trials
@@ -36,22 +35,12 @@ EXTENDER: Final = "Extender"
 
 #: Tells whether a pod must be kept out of the queue: the name of the plugin, or `None`.
 Gate = Callable[[Pod], str | None]
-#: Names the plugin that says an event can help a pod that these plugins rejected; empty when none.
-Judge = Callable[[Pod, frozenset[str]], str]
-#: Tells of pods of a group, by uid, whether an event that could help them certainly does not.
-Spared = Callable[[Group, Mapping[str, QueuedPod]], bool]
-
-#: Tells of pods of a group, by uid, whether they are not judged alike after all.
-Apart = Callable[[Mapping[str, QueuedPod]], bool]
 
 #: How long a pod may wait for an event before it is tried anyway, and how often that is looked at.
 _LONGEST_WAIT: Final = 300.0
 _FLUSH_EVERY: Final = 30.0
 
 _BY_EXTENDERS: Final = frozenset({EXTENDER})
-
-#: Where a pod is that is tried for its class.
-_IN_TURN: Final = (Phase.ACTIVE, Phase.BACKOFF, Phase.DECIDING, Phase.ASKING)
 
 Entry = tuple[float, float, float, int, int, QueuedPod]
 
@@ -300,6 +289,10 @@ class SchedulingQueue:
             moments.append(self._next_flush)
         return min(moments, default=None)
 
+    def anyone_waits(self) -> bool:
+        """Tell whether there is a pod that an event may help."""
+        return bool(self._parked or self._held or self._asking)
+
     def lined_up(self, queued: QueuedPod) -> bool:
         """Tell whether a parked pod has its turn unless one of its class is rejected for all."""
         return self._trials.lined_up(queued)
@@ -398,7 +391,7 @@ class SchedulingQueue:
         for key, uid in self._trials:
             first = self._pods[uid]
             assert first.key == key
-            assert first.phase in _IN_TURN, first
+            assert first.phase in (Phase.ACTIVE, Phase.BACKOFF, Phase.DECIDING, Phase.ASKING)
 
 
 def _entry(queued: QueuedPod, moment: Seconds) -> Entry:

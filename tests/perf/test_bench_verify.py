@@ -68,7 +68,8 @@ def test_a_node_may_be_full():
 
 
 def test_a_host_port_is_given_once_on_a_node():
-    port = templates.port_pod("10m", 2)
+    def port(index):
+        return templates.with_port(templates.pod("10m")(index), 8000 + index % 2)
 
     assert problems(node("n"), pod("a", "n", port, index=0), pod("b", "n", port, index=1)) == []
     assert problems(node("n"), pod("a", "n", port, index=0), pod("b", "n", port, index=2)) == [
@@ -161,7 +162,7 @@ def test_a_node_takes_no_more_volumes_than_its_driver_says():
         return made
 
     limit = templates.CSI_LIMIT
-    driver = [templates.csi_node("n")]
+    driver = [templates.csi_node("n", limit)]
     pods = [with_volume(index) for index in range(limit + 1)]
 
     assert problems(node("n"), *pods[:limit], csi_nodes=driver) == []

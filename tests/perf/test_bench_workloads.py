@@ -113,15 +113,28 @@ def test_an_unknown_workload_is_refused():
 
 
 def test_churn_creates_and_deletes_in_turn():
-    churn = cases.workload("MixedChurn", "small").churn
+    (churn,) = cases.workload("MixedChurn", "small").churns
 
-    assert churn is not None
     assert [[call.method for call in churn.calls(tick)] for tick in (0, 1, 2)] == [
         ["POST"] * 3,
         ["DELETE"] * 3,
         ["POST"] * 3,
     ]
     assert churn.calls(0)[0].body != churn.calls(2)[0].body
+
+
+def test_every_pod_that_is_in_the_way_is_deleted_once_all_others_were_tried():
+    workload = cases.workload("EventHandling", "small")
+
+    deleted = {
+        call.path
+        for churn in workload.churns
+        for tick in range(churn.ticks or 0)
+        for call in churn.calls(tick)
+    }
+
+    assert {churn.after for churn in workload.churns} == {"attempted"}
+    assert len(deleted) == sum(batch.count for batch in workload.existing) == 72
 
 
 def test_the_ceiling_of_preemption_makes_thirteen_writes_for_three_victims():
