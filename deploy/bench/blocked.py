@@ -6,7 +6,15 @@ EventHandlingPodDelete. Pods that take ports are dealt out so that no node has t
 
 from typing import Any, Final
 
-from deploy.bench.templates import HOSTNAME, Json, Template, pod, with_port
+from deploy.bench.templates import (
+    HOSTNAME,
+    Json,
+    Template,
+    claiming,
+    pod,
+    with_container,
+    with_port,
+)
 from deploy.bench.workloads import Batch, Nodes, Workload, deleting
 
 __all__ = ["pod_delete"]
@@ -41,27 +49,25 @@ def pod_delete(nodes: int, blockers: int, pods: int) -> Workload:
         volume="csi",
         access="ReadWriteOncePod",
     )
-    waiting = {
-        "spread": (_CROWD, pods, _spread(11)),
-        "claim": (_OWNERS, blockers, _claiming(owners)),
-        "port": ("nodeports", pods, lambda index: with_port(_plain()(index), _port(index))),
-        "room": ("noderesources", pods, _plain(requests={"cpu": "0.2", "memory": "1Gi"})),
-        "volume": ("nodevolumelimits", blockers, _plain()),
-        "company": ("interpodaffinity", pods, _away()),
-    }
+    room = {"cpu": "0.2", "memory": "1Gi"}
+    waiting = (
+        Batch(name="spread", namespace=_CROWD, count=pods, template=_spread(11)),
+        Batch(name="claim", namespace=_OWNERS, count=blockers, template=_claiming(owners)),
+        Batch(name="port", namespace="nodeports", count=pods, template=_with_port),
+        Batch(name="room", namespace="noderesources", count=pods, template=_plain(requests=room)),
+        Batch(
+            name="volume",
+            namespace="nodevolumelimits",
+            count=blockers,
+            template=_plain(),
+            volume="csi",
+        ),
+        Batch(name="company", namespace="interpodaffinity", count=pods, template=_away()),
+    )
     return Workload(
         nodes=(Nodes(nodes),),
         existing=(crowd, owners),
-        measured=tuple(
-            Batch(
-                name=name,
-                namespace=namespace,
-                count=count,
-                template=template,
-                volume="csi" if name == "volume" else "",
-            )
-            for name, (namespace, count, template) in waiting.items()
-        ),
+        measured=waiting,
         csi=_VOLUMES,
         churns=tuple(deleting(each, _PER_SECOND, after="attempted") for each in (crowd, owners)),
     )
@@ -78,12 +84,15 @@ def _plain(
 
     def made(index: int) -> Json:
         each = pod(None, labels or {"type": "unsched"}, **spec)(index)
-        if requests is not None:
-            (container,) = each["spec"]["containers"]
-            each["spec"]["containers"] = [{**container, "resources": {"requests": requests}}]
-        return each
+        if requests is None:
+            return each
+        return with_container(each, resources={"requests": requests})
 
     return made
+
+
+def _with_port(index: int) -> Json:
+    return with_port(_plain()(index), _port(index))
 
 
 def _even(most: int) -> Json:
@@ -114,12 +123,7 @@ def _spread(most: int) -> Template:
 
 def _claiming(owners: Batch) -> Template:
     """Return a template of pods that want the claim that one of some others has for itself."""
-
-    def made(index: int) -> Json:
-        source: dict[str, Any] = {"claimName": owners.claim(index)}
-        return _plain(volumes=[{"name": "vol", "persistentVolumeClaim": source}])(index)
-
-    return made
+    return lambda index: _plain(volumes=claiming(owners.claim(index)))(index)
 
 
 def _away() -> Template:

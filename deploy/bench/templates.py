@@ -146,11 +146,20 @@ def spread_pod(when_unsatisfiable: str) -> Template:
     return pod(labels={"color": "blue"}, topologySpreadConstraints=[constraint])
 
 
+def with_container(made: Json, **fields: object) -> Json:
+    """Return a pod whose only container has these fields, too."""
+    (container,) = made["spec"]["containers"]
+    return {**made, "spec": {**made["spec"], "containers": [{**container, **fields}]}}
+
+
 def with_port(made: Json, port: int) -> Json:
     """Return a pod that takes a port of its node."""
-    (container,) = made["spec"]["containers"]
-    ports = [{"containerPort": port, "hostPort": port}]
-    return {**made, "spec": {**made["spec"], "containers": [{**container, "ports": ports}]}}
+    return with_container(made, ports=[{"containerPort": port, "hostPort": port}])
+
+
+def claiming(name: str) -> list[Json]:
+    """Return the volumes of a pod that uses a claim."""
+    return [{"name": "vol", "persistentVolumeClaim": {"claimName": name}}]
 
 
 def _node_affinity(term: Json) -> Json:

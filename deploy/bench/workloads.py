@@ -67,8 +67,7 @@ class Batch:
         made = self.template(index)
         spec: Json = {**made["spec"], "schedulerName": SCHEDULER}
         if self.volume:
-            source = {"persistentVolumeClaim": {"claimName": self.claim(index)}}
-            spec["volumes"] = [{"name": "vol", **source}]
+            spec["volumes"] = templates.claiming(self.claim(index))
         metadata = {**made["metadata"], "name": name_of(self, index), "namespace": self.namespace}
         return {"metadata": metadata, "spec": spec}
 

@@ -81,7 +81,7 @@ class Context:
         now: Seconds,
     ) -> None:
         """Wake the waiting pods that an event can help."""
-        if self.queue.anyone_waits() and self._waker.anyone_listens(event):
+        if self._is_heard(event):
             self.queue.wake(self.judge(event, old, new), now, event.label, self._apart)
 
     def wake_by_room(
@@ -105,7 +105,7 @@ class Context:
             now: The time.
         """
         event = changes.POD_DELETED
-        if not self.queue.anyone_waits() or not self._waker.anyone_listens(event):
+        if not self._is_heard(event):
             return
         helped_by = self.judge(event, gone, None)
 
@@ -129,6 +129,10 @@ class Context:
             return helped_by(other, rejectors) if other.priority <= priority else ""
 
         self.queue.wake(lower_helped_by, now, changes.POD_DELETED.label, self._apart)
+
+    def _is_heard(self, event: ClusterEvent) -> bool:
+        """Tell whether an event may help somebody at all."""
+        return self.queue.anyone_waits() and self._waker.anyone_listens(event)
 
     def _apart(self, pods: Mapping[str, QueuedPod]) -> bool:
         """Tell whether one of some pods has to be tried for itself.

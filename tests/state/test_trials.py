@@ -125,21 +125,18 @@ def test_each_class_has_a_trial_of_its_own(queue):
     assert queue.order(LATER) == ["a", "c"]
 
 
-def test_who_need_not_wait_for_its_back_off_goes_first():
+@pytest.mark.parametrize(
+    ("now", "want"),
+    [
+        pytest.param(T0 + 15, Phase.ACTIVE, id="has ended already"),
+        pytest.param(T0 + 9, Phase.BACKOFF, id="ends first"),
+    ],
+)
+def test_the_next_one_is_the_one_whose_back_off(now, want):
     queue = Queue(Backoff(10, 100))
     queue.rejected("late", now=T0 + 9, key=KEY)
     queue.rejected("early", now=T0, key=KEY)
 
-    queue.real.wake(everybody, T0 + 15, "NodeAdd")
+    queue.real.wake(everybody, now, "NodeAdd")
 
-    assert queue.phases(["late", "early"]) == [Phase.UNSCHEDULABLE, Phase.ACTIVE]
-
-
-def test_the_back_off_that_ends_first_is_waited_for():
-    queue = Queue(Backoff(10, 100))
-    queue.rejected("late", now=T0 + 9, key=KEY)
-    queue.rejected("early", now=T0, key=KEY)
-
-    queue.real.wake(everybody, T0 + 9, "NodeAdd")
-
-    assert queue.phases(["late", "early"]) == [Phase.UNSCHEDULABLE, Phase.BACKOFF]
+    assert queue.phases(["late", "early"]) == [Phase.UNSCHEDULABLE, want]
