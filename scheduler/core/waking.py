@@ -34,11 +34,17 @@ class Waker:
 
         It returns an empty text where none does.
         """
+        # Many pods are judged, of few schedulers.
+        heard: dict[str, tuple[tuple[str, Hint], ...]] = {}
 
         def helped_by(pod: Pod, rejectors: frozenset[str]) -> str:
             if not rejectors:
                 return _ANYONE
-            for plugin, hint in self._listening(pod.spec.scheduler_name, event):
+            name = pod.spec.scheduler_name
+            listening = heard.get(name)
+            if listening is None:
+                listening = heard[name] = self._listening(name, event)
+            for plugin, hint in listening:
                 if plugin in rejectors and _asked(hint, pod, old, new):
                     return plugin
             return ""

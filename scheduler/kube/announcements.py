@@ -1,14 +1,17 @@
 """Which announcements become Events, and which are only counted.
 
 Repeats of one announcement are one Event with a growing count. The first is created; its count
-is written when it has doubled, or when half an hour has passed, so a pod that is retried for days
-costs a handful of requests.
+is written when it has doubled and a minute has passed, or when half an hour has, so a pod that is
+retried for days costs a handful of requests, and one that is retried often no more.
 
 Source: client-go v0.36.3 tools/events, event_broadcaster.go.
 Differs: upstream writes the count at the second repeat and in a sweep every half an hour; here
-no timer runs, so the last repeats of a series may stay uncounted.
+no timer runs, so the last repeats of a series may stay uncounted. Upstream begins anew after every
+change of the pod, its own condition among them; here what is said has to differ by more than the
+numbers in it.
 """
 
+import re
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
@@ -23,6 +26,8 @@ __all__ = ["Announcements", "Series"]
 #: After so long a silence a repeat begins a new Event.
 CLOSED_SECONDS: Final = 6 * 60.0
 REFRESH_SECONDS: Final = 30 * 60.0
+#: So much time lies between two writes about one series.
+APART_SECONDS: Final = 60.0
 #: Series that are remembered; the one that was silent longest is forgotten first.
 REMEMBERED: Final = 4096
 
@@ -66,8 +71,7 @@ class Announcements:
             self._series.popitem(last=False)
         series.count += 1
         series.seen_at = now
-        due = series.count >= 2 * series.written or now - series.written_at >= REFRESH_SECONDS
-        if series.telling or not due:
+        if series.telling or not _is_due(series, now):
             return None
         series.telling = series.count
         return series
@@ -96,11 +100,23 @@ class Announcements:
         return self._last_nanoseconds
 
 
+_NUMBERS: Final = re.compile(r"\d+")
+
+
+def _is_due(series: Series, now: Seconds) -> bool:
+    """Tell whether the API server should hear of the last repeat."""
+    if not series.written:
+        return True
+    silence = now - series.written_at
+    doubled = series.count >= 2 * series.written
+    return (doubled and silence >= APART_SECONDS) or silence >= REFRESH_SECONDS
+
+
 def _key(effect: Announce) -> tuple[str, ...]:
-    """Return what repeats have in common; not the note, of which the first one stays."""
+    """Return what repeats have in common; the numbers in the note may differ."""
     return (
         effect.regarding.uid,
-        effect.resource_version,
+        _NUMBERS.sub("", effect.note),
         effect.type,
         effect.reason,
         effect.action,

@@ -7,6 +7,7 @@ into the gap), which decides between victims that are equal in all else.
 Axes: N rows, S slots, V pods on a row, most important first.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -59,6 +60,8 @@ class PodTable:
         self._ranked: NDArray[np.int64] = np.full((4, 16), -1, dtype=np.int64)
         self._wide: dict[int, Int] = {}
         self._stale: set[int] = set()
+        #: How many pods have each priority.
+        self._with_priority: Counter[int] = Counter()
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -101,12 +104,17 @@ class PodTable:
         if row != NOWHERE:
             self._on_row.setdefault(row, []).append(slot)
         self.census.enter(slot, pod, row)
+        self._with_priority[pod.priority] += 1
         self._write(slot, pod)
         return slot
 
     def update(self, slot: int, pod: Pod) -> None:
         """Replace the state of the pod in a slot; its shape and row stay."""
-        self.census.renew(slot, self.pod(slot), pod)
+        before = self.pod(slot)
+        self.census.renew(slot, before, pod)
+        if before.priority != pod.priority:
+            self._with_priority[pod.priority] += 1
+            self._forget_priority(before)
         self._write(slot, pod)
 
     def _write(self, slot: int, pod: Pod) -> None:
@@ -132,9 +140,19 @@ class PodTable:
                 del self._on_row[row]
             self._stale.add(row)
         self.census.leave(slot)
+        self._forget_priority(self.pod(slot))
         self._pods[slot] = None
         self._rows[slot] = NOWHERE
         self._free.append(slot)
+
+    def _forget_priority(self, pod: Pod) -> None:
+        self._with_priority[pod.priority] -= 1
+        if not self._with_priority[pod.priority]:
+            del self._with_priority[pod.priority]
+
+    def lowest_priority(self) -> int:
+        """Return the priority that no pod is below; one that no pod has where there is none."""
+        return min(self._with_priority, default=_NO_PRIORITY)
 
     def on_row(self, row: int) -> Sequence[int]:
         """Return the slots of a row, in NodeInfo order."""
@@ -252,5 +270,6 @@ class PodTable:
         assert len(listed) == len(set(listed))
         assert set(listed) == {slot for slot in self._slots.values() if self._rows[slot] != NOWHERE}
         assert len(self._free) + len(self._slots) == len(self._pods)
+        assert self._with_priority == Counter(pod.priority for pod in self)
         for row, slots in self._on_row.items():
             assert all(int(self._rows[slot]) == row for slot in slots)

@@ -5,6 +5,7 @@ is that of `tests.support.control_plane`.
 """
 
 import asyncio
+import itertools
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -209,7 +210,8 @@ async def test_an_event_and_its_repeat(world: World):
     pod = await world.add("a")
     effect = Announce(pod, "Warning", "FailedScheduling", "Scheduling", "ü" * 2000, "ours", "7")
     ended: list[Event] = []
-    writer = Writer(world.client, ended.append, lambda: True, now, PAUSES)
+    later = itertools.count(step=60)
+    writer = Writer(world.client, ended.append, lambda: True, lambda: now() + next(later), PAUSES)
     for number in range(2):
         writer.submit(effect)
         await until(lambda number=number: len(ended) == number + 1)

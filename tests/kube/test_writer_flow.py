@@ -1,6 +1,7 @@
 """How the writer behaves with many effects: order, priority, stopping, and no outcome lost."""
 
 import asyncio
+import itertools
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 
@@ -37,10 +38,12 @@ async def begin(
 ) -> AsyncIterator[Callable[..., Writer]]:
     writers = []
 
-    def make(places: int = 8, events_waiting: int = 1000) -> Writer:
+    def make(
+        places: int = 8, events_waiting: int = 1000, clock: Callable[[], float] = lambda: NOW
+    ) -> Writer:
         settings = WriterSettings(host="host", places=places, events_waiting=events_waiting)
         writer = Writer(
-            writing_client, outcomes.append, lambda: True, lambda: NOW, waits.pauses, settings
+            writing_client, outcomes.append, lambda: True, clock, waits.pauses, settings
         )
         writers.append(writer)
         return writer
@@ -185,7 +188,8 @@ async def test_an_announcement_becomes_an_event(api: FakeApi, begin: Begin, outc
 async def test_repeats_are_counted_and_written_when_they_have_doubled(
     api: FakeApi, begin: Begin, outcomes: list[Event]
 ):
-    writer = begin()
+    minutes = itertools.count()
+    writer = begin(clock=lambda: NOW + 60 * next(minutes))
     target = add(api, "a")
 
     for number in range(9):
@@ -217,7 +221,7 @@ async def test_too_many_events_are_dropped(
     target = add(api, "a")
 
     for number in range(20):
-        writer.submit(announce(target, version=str(number)))
+        writer.submit(announce(target, "x" * number))
     await until(lambda: outcomes)
 
     assert heard.dropped == len(outcomes) == 20 - 3 - writer.sent

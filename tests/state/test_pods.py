@@ -262,3 +262,19 @@ def test_the_invariants_are_really_checked():
 
     with pytest.raises(AssertionError):
         table.check()
+
+
+def test_the_lowest_priority_is_that_of_a_pod_that_is_there(table):
+    assert table.lowest_priority() > 2**31
+    table.add(pod("high").priority(9).build(), 0, 0)
+    slot = table.add(pod("low").priority(3).build(), NOWHERE, 0)
+    table.add(pod("equal").priority(3).build(), 1, 0)
+    assert table.lowest_priority() == 3
+
+    table.update(slot, pod("low").priority(-5).build())
+    assert table.lowest_priority() == -5
+    table.remove("uid:default/low")
+    assert table.lowest_priority() == 3
+    table.remove("uid:default/equal")
+
+    assert table.lowest_priority() == 9

@@ -76,6 +76,8 @@ def dry_run(
     Returns:
         Results that together cover each row once.
     """
+    if cluster.pods.lowest_priority() >= pod.priority:
+        return [_hopeless(rows, no_victims)]
     runs = []
     for positions, ranked in cluster.pods.ranked(rows):
         slots = _lower(ranked, pod, cluster)
