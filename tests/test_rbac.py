@@ -7,6 +7,7 @@ server's authorizer reads it.
 
 import asyncio
 import contextlib
+import itertools
 import json
 import re
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -241,7 +242,10 @@ async def _twice(effect: Effect, answers: list[Reply]) -> Recorder:
     """Have an effect executed, and once more."""
     recorder = Recorder(answers)
     outcomes: list[Event] = []
-    writer = Writer(Client(recorder), outcomes.append, lambda: True, lambda: 0.0, pauses())
+    minutes = itertools.count()
+    writer = Writer(
+        Client(recorder), outcomes.append, lambda: True, lambda: 60.0 * next(minutes), pauses()
+    )
     for count in (1, 2):
         writer.submit(effect)
         await until(lambda count=count: len(outcomes) >= count)

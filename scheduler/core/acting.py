@@ -79,9 +79,7 @@ class Acting:
         clear = not outcome.keeps_nomination and self._give_back(queued, now)
         if outcome.rejectors:
             promised = outcome.keeps_nomination and self._preempting.settling.awaits(queued.uid)
-            self._queue.reject(
-                queued, outcome.rejectors, now, promised=promised, alike=outcome.alike
-            )
+            self._queue.reject(queued, outcome.rejectors, now, promised=promised, kin=outcome.kin)
         else:
             self._queue.retry(queued, now)
         if outcome.held:

@@ -65,8 +65,8 @@ class Outcome(Record, frozen=True):
     message: str = ""
     #: Plugins that rejected it; empty when there were no nodes at all.
     rejectors: frozenset[str] = frozenset()
-    #: Whether every pod of its class would be rejected like it, at the same moment.
-    alike: bool = False
+    #: Whoever is of this kin would be rejected like it at the same moment; empty for nobody else.
+    kin: bytes = b""
     #: Whether a nomination that the pod has stays in force although nothing was found.
     keeps_nomination: bool = False
     preemption_tried: bool = False
@@ -306,11 +306,12 @@ class Attempts:
             reasons = message.counted(codes, self._verdicts)
             text = message.fit_error(nodes, reasons.items(), post_filter=cure.message)
         refusals = () if case.objections is None else self._refusals(case.objections, cure)
+        own = bool(refusals or cure.held)
         return Outcome(
             candidate=cure.candidate,
             message=text,
             rejectors=rejectors,
-            alike=not refusals and not cure.held and self._is_plain(case),
+            kin=b"" if own else case.pod_class.spoken_for(case.pod, rejectors, self._cluster),
             keeps_nomination=cure.keeps_nomination,
             preemption_tried=cure.preemption_tried,
             nodes=nodes,
@@ -319,10 +320,6 @@ class Attempts:
             held=cure.held,
             until=cure.until,
         )
-
-    def _is_plain(self, case: Case) -> bool:
-        """Tell whether nothing is said about a pod that is not said about its class."""
-        return not case.pod_class.extenders and self._cluster.nominations.get(case.pod.uid) is None
 
     def _refusals(self, objections: Objections, cure: Cure) -> tuple[Refusal, ...]:
         """Return what policies refused, and what they would have refused about the candidate."""

@@ -1,7 +1,8 @@
 """Classes of equal pods: everything that their specs decide is worked out once.
 
 Two pods are of one class when namespace, labels, controller and every field of the spec that a rule
-reads are equal; the controller decides about default spread constraints. Classes are kept in order
+reads are equal; the controller decides about default spread constraints, and names of volumes about
+nothing. Classes are kept in order
 of use within a bound on memory.
 """
 
@@ -12,11 +13,12 @@ from typing import Final
 import msgspec
 
 from scheduler.config.settings import Extender
+from scheduler.core import kin
 from scheduler.core.filtering import Filtering
 from scheduler.core.preemption.outlook import Outlook
 from scheduler.core.scoring import Scoring
 from scheduler.framework.extenders import interested
-from scheduler.framework.profile import Profile
+from scheduler.framework.profile import PREEMPTION, Profile
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model.objects import Pod
 from scheduler.state.cluster import Cluster
@@ -37,17 +39,21 @@ def class_key(pod: Pod) -> bytes:
     metadata = pod.metadata
     owner = next((each for each in metadata.owner_references if each.controller), None)
     controller = None if owner is None else (owner.api_version, owner.kind, owner.name)
-    return _encode((metadata.namespace, metadata.labels, controller, pod.spec))
+    spec = kin.nameless(pod.spec)
+    return _encode((metadata.namespace, metadata.labels, controller, spec))
 
 
 class PodClass:
     """One class of equal pods, compiled."""
 
-    __slots__ = ("extenders", "filtering", "outlook", "pod", "profile", "scoring")
+    __slots__ = ("_shape", "extenders", "filtering", "key", "outlook", "pod", "profile", "scoring")
 
-    def __init__(self, pod: Pod, profile: Profile, cluster: Cluster, verdicts: Verdicts) -> None:
+    def __init__(
+        self, pod: Pod, key: bytes, profile: Profile, cluster: Cluster, verdicts: Verdicts
+    ) -> None:
         #: Any pod of the class.
         self.pod = pod
+        self.key = key
         self.profile = profile
         self.filtering = Filtering(cluster, profile.predicates(pod, cluster, verdicts))
         self.outlook = Outlook(cluster)
@@ -56,6 +62,31 @@ class PodClass:
         self.extenders: tuple[tuple[int, Extender], ...] = tuple(
             (place, each) for place, each in enumerate(profile.extenders) if interested(each, pod)
         )
+        self._shape: bytes | None = None
+
+    @property
+    def shape(self) -> bytes:
+        """What its pods have in common with those of other classes; see `kin.shape`."""
+        if self._shape is None:
+            self._shape = kin.shape(self.pod)
+        return self._shape
+
+    def spoken_for(self, pod: Pod, rejectors: frozenset[str], cluster: Cluster) -> bytes:
+        """Return of which kin everybody is rejected with a pod of the class; empty for it alone.
+
+        Where pods could be evicted, more than its spec may decide what that would help.
+        """
+        if self.extenders or cluster.nominations.get(pod.uid) is not None:
+            return b""
+        if rejectors <= self.filtering.by_spec and not self._may_evict(pod, cluster):
+            brought = kin.brought(pod, cluster.volumes)
+            return self.key if brought is None else brought + self.shape
+        return self.key
+
+    def _may_evict(self, pod: Pod, cluster: Cluster) -> bool:
+        if PREEMPTION not in self.profile.post_filters or pod.spec.preemption_policy == "Never":
+            return False
+        return cluster.pods.lowest_priority() < pod.priority
 
 
 class Classes:
@@ -81,7 +112,7 @@ class Classes:
             self._classes.move_to_end(key)
             return found
         profile = self._profiles[pod.spec.scheduler_name]
-        found = self._classes[key] = PodClass(pod, profile, self._cluster, self._verdicts)
+        found = self._classes[key] = PodClass(pod, key, profile, self._cluster, self._verdicts)
         self._key_bytes += len(key)
         while len(self._classes) > 1 and self._bytes() > _BUDGET_BYTES:
             oldest, _ = self._classes.popitem(last=False)

@@ -12,7 +12,7 @@ from scheduler.core import changes
 from scheduler.core.held import Held
 from scheduler.core.preemption.charge import Bounds, Unbounded
 from scheduler.core.waking import Waker
-from scheduler.framework.cluster_events import ClusterEvent
+from scheduler.framework.cluster_events import ClusterEvent, Resource
 from scheduler.framework.profile import Profile
 from scheduler.model.base import Record
 from scheduler.model.effects import Effect, PodRef
@@ -82,7 +82,9 @@ class Context:
     ) -> None:
         """Wake the waiting pods that an event can help."""
         if self._is_heard(event):
-            self.queue.wake(self.judge(event, old, new), now, event.label, self._apart)
+            by_name = event.resource is Resource.PERSISTENT_VOLUME_CLAIM
+            judge = self.judge(event, old, new)
+            self.queue.wake(judge, now, event.label, self._apart, by_name=by_name)
 
     def wake_by_room(
         self,

@@ -48,6 +48,8 @@ class Filtering:
     def __init__(self, cluster: Cluster, predicates: Iterable[tuple[str, Predicate]]) -> None:
         self._cluster = cluster
         self._predicates = tuple(predicates)
+        #: Plugins that look at nothing of a pod but its spec.
+        self.by_spec: Final = frozenset(name for name, each in self._predicates if each.by_spec)
         self._rows = _RowVerdicts(
             cluster, [each for _, each in self._predicates if each.reads is not Reads.CLUSTER]
         )

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, assert_never
 
-from scheduler.core import telling
+from scheduler.core import kin, telling
 from scheduler.core.acting import Acting
 from scheduler.core.asking import Asking, Begin, UnderWay
 from scheduler.core.attempt import Attempts, Outcome
@@ -117,7 +117,8 @@ class Machine:
 
     def __init__(self, profiles: Mapping[str, Profile], backoff: Backoff) -> None:
         self.cluster: Final = Cluster()
-        self.queue: Final = SchedulingQueue(backoff, self._gate)
+        akin = functools.partial(kin.is_akin, volumes=self.cluster.volumes)
+        self.queue: Final = SchedulingQueue(backoff, self._gate, akin)
         self._profiles = profiles
         self._context = Context(profiles, self.cluster, self.queue)
         self.ledger: Final = self._context.ledger

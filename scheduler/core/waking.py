@@ -34,18 +34,19 @@ class Waker:
 
         It returns an empty text where none does.
         """
-        # Many pods are judged, of few schedulers.
-        heard: dict[str, tuple[tuple[str, Hint], ...]] = {}
+        # Many pods are judged, and few differ in whose hints they need.
+        relevant: dict[tuple[str, frozenset[str]], list[tuple[str, Hint]]] = {}
 
         def helped_by(pod: Pod, rejectors: frozenset[str]) -> str:
             if not rejectors:
                 return _ANYONE
-            name = pod.spec.scheduler_name
-            listening = heard.get(name)
-            if listening is None:
-                listening = heard[name] = self._listening(name, event)
-            for plugin, hint in listening:
-                if plugin in rejectors and _asked(hint, pod, old, new):
+            key = (pod.spec.scheduler_name, rejectors)
+            hints = relevant.get(key)
+            if hints is None:
+                listening = self._listening(key[0], event)
+                hints = relevant[key] = [each for each in listening if each[0] in rejectors]
+            for plugin, hint in hints:
+                if _asked(hint, pod, old, new):
                     return plugin
             return ""
 

@@ -117,6 +117,9 @@ class Predicate(ABC):
     reads: Reads = Reads.NODE
     #: Whether a pod more on a node can never turn a rejection into a fit.
     monotone: bool = True
+    #: Whether nothing of the pod is looked at but its spec, without the names in its volumes, and
+    #: what its claims bring; neither here nor by the hints of the plugin, those on claims aside.
+    by_spec: bool = False
     #: The only nodes that can take the pod, by name; `None` when all can.
     only: frozenset[str] | None = None
 

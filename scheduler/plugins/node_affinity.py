@@ -133,6 +133,8 @@ class _Required(Predicate):
     step, asks again and again.
     """
 
+    by_spec = True
+
     def __init__(
         self,
         rules: list[tuple[NodeTerms, int]],

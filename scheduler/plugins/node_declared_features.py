@@ -46,6 +46,8 @@ class NodeDeclaredFeatures:
 class _Declared(Predicate):
     """Rejects nodes that lack one of some features."""
 
+    by_spec = True
+
     def __init__(self, needed: frozenset[str], code: int) -> None:
         self._needed = needed
         self._code = code

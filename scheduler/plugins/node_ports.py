@@ -44,6 +44,7 @@ class _PortsTaken(Predicate):
     """Rejects nodes on which one of the ports is taken."""
 
     reads = Reads.PODS
+    by_spec = True
 
     def __init__(self, wanted: Sequence[HostPort], code: int) -> None:
         self._wanted = WantedPorts(wanted)

@@ -111,6 +111,7 @@ class _Room(Predicate):
     """Compares what is free with what is requested."""
 
     reads = Reads.PODS
+    by_spec = True
 
     def __init__(
         self, wanted: list[tuple[str, int, int]], cluster: Cluster, plugin: str, verdicts: Verdicts

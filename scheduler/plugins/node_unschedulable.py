@@ -43,6 +43,8 @@ class NodeUnschedulable:
 class _Cordoned(Predicate):
     """Rejects cordoned nodes."""
 
+    by_spec = True
+
     def __init__(self, code: int) -> None:
         self._code = code
 

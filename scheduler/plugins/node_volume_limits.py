@@ -55,6 +55,7 @@ class _Limited(Predicate):
     """Rejects nodes by counts. What `prepare` found holds for the attempt."""
 
     reads = Reads.CLUSTER
+    by_spec = True
     #: A pod more may bring a volume that then is not new any more.
     monotone = False
 

@@ -70,6 +70,8 @@ class _PerTaintSet:
 class _Untolerated(Predicate):
     """Rejects nodes with a hard taint that is not tolerated."""
 
+    by_spec = True
+
     def __init__(
         self, tolerations: list[Toleration], taint_sets: Interner[TaintSet], code: int
     ) -> None:

@@ -111,7 +111,8 @@ def _claims(pod: Pod) -> list[str]:
 def _freed_a_volume(pod: Pod, old: Pod | None, _new: Pod | None) -> bool:
     if old is None or old.metadata.namespace != pod.metadata.namespace:
         return False
-    if Disks(disks_of(pod)).conflict(Disks(disks_of(old))):
+    wanted, freed = disks_of(pod), disks_of(old)
+    if wanted and freed and Disks(wanted).conflict(Disks(freed)):
         return True
     return not set(_claims(pod)).isdisjoint(_claims(old))
 

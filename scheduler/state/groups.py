@@ -1,4 +1,4 @@
-"""Pods that wait for the same: of one class, rejected by the same plugins.
+"""Pods that wait for the same: of one kin, rejected by the same plugins.
 
 An event that helps one pod of a group helps each, so a group is judged once.
 """
@@ -17,7 +17,7 @@ class Group(NamedTuple):
 
     #: Plugins whose verdict their last attempts failed on; empty after an error.
     rejectors: frozenset[str]
-    #: Their class.
+    #: Their kin: of one class, or of several.
     key: bytes
     #: Whether room is being made for them: their victims leave, and are not gone yet.
     promised: bool
@@ -43,18 +43,27 @@ class Groups:
     def __iter__(self) -> Iterator[QueuedPod]:
         return (each for pods in self._groups.values() for each in pods.values())
 
-    def groups(self) -> list[tuple[Group, Mapping[str, QueuedPod]]]:
-        """Return the groups that there are now; none is empty."""
-        return list(self._groups.items())
+    def groups(self, *, apart: bool = False) -> list[tuple[Group, Mapping[str, QueuedPod]]]:
+        """Return the groups that there are now; none is empty.
+
+        Args:
+            apart: Whether to return each pod of a kin of several classes on its own.
+        """
+        groups: list[tuple[Group, Mapping[str, QueuedPod]]] = list(self._groups.items())
+        if not apart:
+            return groups
+        return [each for group, pods in groups for each in _parts(group, pods)]
 
     def of(self, group: Group) -> Mapping[str, QueuedPod]:
         """Return the pods of a group, by uid."""
         return self._groups.get(group, {})
 
-    def regroup(self, group: Group, rejectors: frozenset[str]) -> None:
-        """Note that the pods of a group are rejected by other plugins now."""
+    def regroup(self, group: Group, like: QueuedPod) -> None:
+        """Note that the pods of a group are rejected by the plugins that reject another one now."""
+        if (group.rejectors, group.key) == (like.rejectors, like.kin):
+            return
         for queued in self._groups.pop(group, {}).values():
-            queued.rejectors = rejectors
+            queued.rejectors, queued.kin = like.rejectors, like.kin
             self.add(queued)
 
     def add(self, queued: QueuedPod) -> None:
@@ -72,4 +81,15 @@ class Groups:
 
 
 def _group(queued: QueuedPod) -> Group:
-    return Group(queued.rejectors, queued.key, queued.promised)
+    return Group(queued.rejectors, queued.kin, queued.promised)
+
+
+def _parts(
+    group: Group, pods: Mapping[str, QueuedPod]
+) -> Iterator[tuple[Group, Mapping[str, QueuedPod]]]:
+    first = next(iter(pods.values()))
+    if group.key == first.key:
+        yield group, pods
+    else:
+        for uid, queued in pods.items():
+            yield group, {uid: queued}

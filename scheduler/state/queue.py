@@ -14,7 +14,6 @@ said can be outdated by an event meanwhile. Pods that wait are grouped, and each
 once per event; of each class one pod is tried after the other (`scheduler.state.trials`).
 """
 
-import heapq
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -25,9 +24,12 @@ from scheduler.state.backoff import Backoff
 from scheduler.state.groups import Apart, Group, Groups, Judge, Spared
 from scheduler.state.queued_pod import QueuedPod
 from scheduler.state.transitions import Move, Phase
-from scheduler.state.trials import Trials
+from scheduler.state.trials import Akin, Trials
+from scheduler.state.turns import Turns
 
-__all__ = ["EXTENDER", "Apart", "Gate", "Group", "Judge", "QueuedPod", "SchedulingQueue", "Spared"]
+__all__ = [
+    "EXTENDER", "Akin", "Apart", "Gate", "Group", "Judge", "QueuedPod", "SchedulingQueue", "Spared",
+]  # fmt: skip
 
 #: What stands for all extenders where plugins are named.
 #: Source: kube-scheduler v1.36.3 framework.ExtenderName.
@@ -42,25 +44,27 @@ _FLUSH_EVERY: Final = 30.0
 
 _BY_EXTENDERS: Final = frozenset({EXTENDER})
 
-Entry = tuple[float, float, float, int, int, QueuedPod]
+
+def _unchanged(_queued: QueuedPod) -> bool:
+    return True
 
 
 class SchedulingQueue:
     """All pods of ours that are not on a node. Owned by the machine."""
 
-    def __init__(self, backoff: Backoff, gate: Gate) -> None:
+    def __init__(self, backoff: Backoff, gate: Gate, akin: Akin = _unchanged) -> None:
         self._backoff: Final = backoff
         self._gate = gate
         self._pods: dict[str, QueuedPod] = {}
-        self._active: list[Entry] = []
-        self._waiting: list[Entry] = []
-        self._erring: list[Entry] = []
+        self._active: Final = Turns()
+        self._waiting: Final = Turns()
+        self._erring: Final = Turns()
         self._parked: Final = Groups()
         self._held: Final = Groups()
         self._asking: dict[str, QueuedPod] = {}
         #: Pods, by uid, whose status does not say yet what their last attempt has found.
         self.untold: Final[set[str]] = set()
-        self._trials: Final = Trials(self._parked, backoff, self.wake_one)
+        self._trials: Final = Trials(self._parked, backoff, self.wake_one, akin)
         self._sequence = 0
         self._next_flush: Seconds | None = None
         #: Pods that entered a queue, by queue and by what moved them; only ever counted up.
@@ -95,7 +99,7 @@ class SchedulingQueue:
             self._asking.pop(uid, None)
             self.untold.discard(uid)
             queued.move(Move.DROP, now)
-            self._trials.tried(queued, queued.key, now)
+            self._trials.tried(queued, queued.kin, now)
         return queued
 
     def update(self, pod: Pod, key: bytes, now: Seconds, judge: Judge, event: str) -> None:
@@ -103,30 +107,34 @@ class SchedulingQueue:
         queued = self._pods[pod.uid]
         place = next((each for each in (self._parked, self._held) if each.pop(queued)), None)
         reordered = queued.pod.priority != pod.priority
-        (before, queued.key), queued.pod = (queued.key, key), pod
+        before, queued.pod = queued.kin, pod
+        # An event that may help it is not forgotten when it leaves those who wait with it.
+        called = queued.key != key and self._trials.lined_up(queued)
+        if queued.key != key:
+            queued.key = queued.kin = key
         if place is not None:
             place.add(queued)
-        if before != key:
+        if before != queued.kin:
             self._trials.tried(queued, before, now)
         if reordered and queued.phase is Phase.ACTIVE:
             queued.version += 1
-            self._push_active(queued)
+            self._active.push(queued)
         if queued.phase is Phase.GATED:
             if self._gate(pod) is None:
                 self._enter(queued, now, event, delay=False)
-        elif plugin := judge(pod, queued.rejectors):
+        elif (plugin := judge(pod, queued.rejectors)) or called:
             self.wake_one(queued, now, event, plugin)
 
     def pop(self, now: Seconds) -> QueuedPod | None:
         """Take the next pod for an attempt; `None` when there is none."""
-        queued = self._head(self._active)
+        queued = self._active.first()
         if queued is not None:
-            heapq.heappop(self._active)
+            self._active.pop()
         else:
-            queued = self._head(self._waiting)
+            queued = self._waiting.first()
             if queued is None:
                 return None
-            heapq.heappop(self._waiting)
+            self._waiting.pop()
             self.incoming["active", "PopFromBackoffQ"] += 1
             queued.note_active(now)
         queued.move(Move.POP, now)
@@ -151,7 +159,7 @@ class SchedulingQueue:
         now: Seconds,
         *,
         promised: bool = False,
-        alike: bool = False,
+        kin: bytes = b"",
     ) -> None:
         """Park a pod that was found unschedulable until something can help it.
 
@@ -160,29 +168,31 @@ class SchedulingQueue:
             rejectors: Plugins that have rejected it.
             now: The time.
             promised: Whether room is being made for it.
-            alike: Whether every other pod of its class would be rejected like that.
+            kin: Whoever is of it would be rejected like that: of its class, or of more than one;
+                empty where nobody else.
         """
         if queued.woken_by is not None and rejectors == queued.rejectors:
             self.wasted[queued.woken_by] += 1
-        self._failed(queued, rejectors, now)
+        before = self._failed(queued, rejectors, now, kin)
         if queued.woken and EXTENDER in rejectors:
             self._enter(queued, now, "ScheduleAttemptFailure", delay=True)
-            self._trials.tried(queued, queued.key, now)
+            self._trials.tried(queued, before, now)
             return
         queued.move(Move.PARK, now)
         self._park(queued, promised=promised)
         self.incoming["unschedulable", "ScheduleAttemptFailure"] += 1
-        self._trials.tried(queued, queued.key, now, rejected=alike)
+        speaks = bool(kin) and before in (queued.key, kin)
+        self._trials.tried(queued, before, now, rejected=speaks)
 
     def hold(self, queued: QueuedPod, rejectors: frozenset[str], now: Seconds) -> None:
         """Keep a preemptor aside while its preemption is carried out."""
-        self._failed(queued, rejectors, now)
+        before = self._failed(queued, rejectors, now)
         queued.woken = queued.woken and EXTENDER in rejectors
         queued.move(Move.HOLD, now)
         queued.promised = True
         self._held.add(queued)
         self.incoming["gated", "ScheduleAttemptFailure"] += 1
-        self._trials.tried(queued, queued.key, now)
+        self._trials.tried(queued, before, now)
 
     def release(
         self, queued: QueuedPod, now: Seconds, *, retry: bool, promised: bool = False
@@ -212,14 +222,14 @@ class SchedulingQueue:
 
     def retry(self, queued: QueuedPod, now: Seconds) -> None:
         """Put a pod whose attempt or binding ended in an error into back-off."""
-        self._failed(queued, frozenset(), now)
+        before = self._failed(queued, frozenset(), now)
         self._enter(queued, now, "ScheduleAttemptFailure", delay=True)
-        self._trials.tried(queued, queued.key, now)
+        self._trials.tried(queued, before, now)
 
     def assumed(self, queued: QueuedPod, now: Seconds) -> None:
         """Note that a pod is being bound."""
         queued.move(Move.ASSUME, now)
-        self._trials.tried(queued, queued.key, now)
+        self._trials.tried(queued, queued.kin, now)
 
     def wake(
         self,
@@ -228,6 +238,8 @@ class SchedulingQueue:
         event: str,
         apart: Apart | None = None,
         spared: Spared | None = None,
+        *,
+        by_name: bool = False,
     ) -> int:
         """Wake every waiting pod that an event can help; return how many.
 
@@ -237,10 +249,11 @@ class SchedulingQueue:
             event: What moves them.
             apart: Says whose attempts say nothing about others of their class.
             spared: Says whom it certainly does not help.
+            by_name: Whether it may help one pod and not another of its kin.
         """
         woken = 0
         for place in (self._parked, self._held):
-            for group, pods in place.groups():
+            for group, pods in place.groups(apart=by_name):
                 plugin = judge(next(iter(pods.values())).pod, group.rejectors)
                 if not plugin or (spared is not None and spared(group, pods)):
                     continue
@@ -267,10 +280,10 @@ class SchedulingQueue:
     def flush(self, now: Seconds) -> None:
         """Move what has waited long enough: ended back-offs, and pods that nothing woke."""
         for heap in (self._waiting, self._erring):
-            while (queued := self._head(heap)) is not None:
+            while (queued := heap.first()) is not None:
                 if self._backoff.waiting(queued.expiry, now):
                     break
-                heapq.heappop(heap)
+                heap.pop()
                 self._activate(queued, now, "BackoffComplete")
         if self._next_flush is None:
             self._next_flush = now + _FLUSH_EVERY
@@ -283,7 +296,7 @@ class SchedulingQueue:
         moments = [
             queued.expiry + 1
             for heap in (self._waiting, self._erring)
-            if (queued := self._head(heap)) is not None
+            if (queued := heap.first()) is not None
         ]
         if self._parked and self._next_flush is not None:
             moments.append(self._next_flush)
@@ -299,11 +312,11 @@ class SchedulingQueue:
 
     def active(self) -> bool:
         """Tell whether a pod is in the active queue."""
-        return self._head(self._active) is not None
+        return self._active.first() is not None
 
     def ready(self) -> bool:
         """Tell whether `pop` would return a pod."""
-        return self._head(self._active) is not None or self._head(self._waiting) is not None
+        return self._active.first() is not None or self._waiting.first() is not None
 
     def lengths(self) -> dict[str, int]:
         """Return how many pods wait, by queue; a preemptor on hold counts as gated."""
@@ -321,7 +334,11 @@ class SchedulingQueue:
             queued.flushed = True
             self.wake_one(queued, now, "UnschedulableTimeout")
 
-    def _failed(self, queued: QueuedPod, rejectors: frozenset[str], now: Seconds) -> None:
+    def _failed(
+        self, queued: QueuedPod, rejectors: frozenset[str], now: Seconds, kin: bytes = b""
+    ) -> bytes:
+        """Note how an attempt has ended; return of which kin the pod was in it."""
+        before, queued.kin = queued.kin, kin or queued.key
         queued.rejectors = rejectors
         queued.promised = False
         queued.woken_by = None
@@ -335,6 +352,7 @@ class SchedulingQueue:
         queued.timestamp = now
         queued.flushed = False
         queued.expiry = self._backoff.expiry(now, queued.errors or queued.failures)
+        return before
 
     def _enter(self, queued: QueuedPod, now: Seconds, event: str, *, delay: bool) -> None:
         """Let a pod into the active or back-off queue, unless a plugin keeps it out."""
@@ -345,7 +363,7 @@ class SchedulingQueue:
             queued.move(Move.DELAY, now)
             self.incoming["backoff", event] += 1
             heap = self._waiting if queued.rejectors else self._erring
-            heapq.heappush(heap, _entry(queued, queued.expiry))
+            heap.push(queued, queued.expiry)
         else:
             self._activate(queued, now, event)
 
@@ -353,19 +371,7 @@ class SchedulingQueue:
         queued.move(Move.ADMIT, now)
         queued.note_active(now)
         self.incoming["active", event] += 1
-        self._push_active(queued)
-
-    def _push_active(self, queued: QueuedPod) -> None:
-        heapq.heappush(self._active, _entry(queued, 0.0))
-
-    def _head(self, heap: list[Entry]) -> QueuedPod | None:
-        """Return the first pod of a heap that is still meant; drop void entries."""
-        while heap:
-            queued = heap[0][-1]
-            if heap[0][-2] == queued.version and self._pods.get(queued.uid) is queued:
-                return queued
-            heapq.heappop(heap)
-        return None
+        self._active.push(queued)
 
     def _park(self, queued: QueuedPod, *, promised: bool) -> None:
         queued.promised = promised
@@ -374,13 +380,8 @@ class SchedulingQueue:
     def check(self) -> None:
         """Assert the invariants: each pod waits in exactly the place that its phase names."""
         parked, held = ({each.uid for each in place} for place in (self._parked, self._held))
-        live = [
-            (heap, entry[-1].uid)
-            for heap, entries in enumerate((self._active, self._waiting, self._erring))
-            for entry in entries
-            if entry[-2] == entry[-1].version and self._pods.get(entry[-1].uid) is entry[-1]
-        ]
-        queued_uids = [uid for _, uid in live]
+        heaps = (self._active, self._waiting, self._erring)
+        queued_uids = [queued.uid for heap in heaps for queued in heap]
         assert len(queued_uids) == len(set(queued_uids))
         for uid, queued in self._pods.items():
             assert (uid in parked) == (queued.phase is Phase.UNSCHEDULABLE)
@@ -390,11 +391,5 @@ class SchedulingQueue:
             assert (uid in self._asking) == (queued.phase is Phase.ASKING)
         for key, uid in self._trials:
             first = self._pods[uid]
-            assert first.key == key
+            assert first.kin == key
             assert first.phase in (Phase.ACTIVE, Phase.BACKOFF, Phase.DECIDING, Phase.ASKING)
-
-
-def _entry(queued: QueuedPod, moment: Seconds) -> Entry:
-    return (
-        moment, -queued.pod.priority, queued.timestamp, queued.sequence, queued.version, queued,
-    )  # fmt: skip

@@ -24,6 +24,7 @@ class QueuedPod:
         "first_active",
         "flushed",
         "key",
+        "kin",
         "phase",
         "pod",
         "promised",
@@ -40,8 +41,11 @@ class QueuedPod:
 
     def __init__(self, pod: Pod, key: bytes, now: Seconds, sequence: int) -> None:
         self.pod = pod
-        #: The class: pods of one are judged alike by every event but their own changes.
+        #: The class.
         self.key = key
+        #: Pods of one kin are judged alike by every event but their own changes: those of a class,
+        #: or of all classes that the same rejections are about.
+        self.kin = key
         self.phase = Phase.NEW
         #: When it last entered the queue, or last failed.
         self.timestamp = now

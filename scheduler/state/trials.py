@@ -1,6 +1,6 @@
-"""Who is tried for all pods of its class that an event may help.
+"""Who is tried for all pods of its kin that an event may help.
 
-Pods of one class are judged alike, so one attempt that fails speaks for all of them that wait. One
+Pods of one kin are judged alike, so one attempt that fails speaks for all of them that wait. One
 pod has its turn; the next one follows where the cluster had room for it, or where its attempt said
 nothing about the others. So an event costs an attempt for each pod that it helps and one more, and
 not one for each that waits.
@@ -21,13 +21,15 @@ from scheduler.state.groups import Group, Groups
 from scheduler.state.queued_pod import QueuedPod
 from scheduler.state.transitions import Phase
 
-__all__ = ["Trials", "Wake"]
+__all__ = ["Akin", "Trials", "Wake"]
 
 #: So many pods of a line are looked at for one whose back-off is over.
 _FRONT: Final = 16
 
 #: Wakes a pod: the time, the event and the plugin that saw hope in it.
 Wake = Callable[[QueuedPod, Seconds, str, str], None]
+#: Tells of a parked pod whether it is of its kin still, whatever has happened to its volumes.
+Akin = Callable[[QueuedPod], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class _Call:
 
 @dataclass(slots=True)
 class _Trial:
-    """A class, while a pod of it is tried."""
+    """A kin, while a pod of it is tried."""
 
     #: The uid of that pod.
     first: str = ""
@@ -50,26 +52,27 @@ class _Trial:
 
 
 class Trials:
-    """All classes of which a pod is tried for others. Those others stay parked."""
+    """Each kin of which a pod is tried for others. Those others stay parked."""
 
-    def __init__(self, parked: Groups, backoff: Backoff, wake: Wake) -> None:
+    def __init__(self, parked: Groups, backoff: Backoff, wake: Wake, akin: Akin) -> None:
         self._parked = parked
         self._backoff = backoff
         self._wake = wake
+        self._akin = akin
         self._trials: dict[bytes, _Trial] = {}
 
     def __iter__(self) -> Iterator[tuple[bytes, str]]:
-        """Yield each class with the uid of the pod that is tried for it."""
+        """Yield each kin with the uid of the pod that is tried for it."""
         return ((key, trial.first) for key, trial in self._trials.items())
 
     def lined_up(self, queued: QueuedPod) -> bool:
-        """Tell whether a pod is among those who follow in a trial of its class."""
-        trial = self._trials.get(queued.key)
+        """Tell whether a pod is among those who follow in a trial of its kin."""
+        trial = self._trials.get(queued.kin)
         calls = () if trial is None else trial.calls.values()
         return any(queued.uid in call.line for call in calls)
 
     def call(self, group: Group, plugin: str, event: str, now: Seconds) -> None:
-        """Have the pods of a group tried; whoever is tried for its class already comes first."""
+        """Have the pods of a group tried; whoever is tried for its kin already comes first."""
         under_way = group.key in self._trials
         trial = self._trials.setdefault(group.key, _Trial())
         trial.calls[group] = _Call(plugin, event, deque(self._parked.of(group)))
@@ -81,9 +84,9 @@ class Trials:
 
         Args:
             queued: The pod.
-            key: Of the class that it was tried for.
+            key: Of the kin that it was tried for.
             now: The time.
-            rejected: Whether all others of its class are rejected with it.
+            rejected: Whether all others of that kin are rejected with it.
         """
         trial = self._trials.get(key)
         if trial is None or trial.first != queued.uid:
@@ -92,12 +95,14 @@ class Trials:
             self._go_on(key, now)
             return
         del self._trials[key]
-        for group in trial.calls:
-            if group.rejectors != queued.rejectors:
-                self._parked.regroup(group, queued.rejectors)
+        for group, call in trial.calls.items():
+            for each in [*self._parked.of(group).values()]:
+                if not self._akin(each):
+                    self._wake(each, now, call.event, call.plugin)
+            self._parked.regroup(group, queued)
 
     def _go_on(self, key: bytes, now: Seconds) -> None:
-        """Wake the next pod of a class, if there is one."""
+        """Wake the next pod of a kin, if there is one."""
         trial = self._trials[key]
         while trial.calls:
             group, call = next(iter(trial.calls.items()))

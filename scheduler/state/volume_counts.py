@@ -207,6 +207,10 @@ class VolumeCounts:
         rows = (self._columns.row(node) for node in self._holders.get(volume, ()))
         return [row for row in rows if row is not None]
 
+    def is_held(self, volume: CsiVolume) -> bool:
+        """Tell whether a volume is on some node already."""
+        return volume in self._holders
+
     def on_node(self, node: str) -> Mapping[CsiVolume, Attached]:
         """Return what is attached to a node; not to be written to."""
         return self._on_node.get(node, {})

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from scheduler.model.objects import Pod
 from scheduler.state.backoff import Backoff
-from scheduler.state.queue import Judge, QueuedPod, SchedulingQueue
+from scheduler.state.queue import Akin, Judge, QueuedPod, SchedulingQueue
 from scheduler.state.transitions import Phase
 from tests.support.builders import PodBuilder, pod
 
@@ -40,8 +40,8 @@ def only(*names: str) -> Judge:
 class Queue:
     """The real queue, spoken to by names."""
 
-    def __init__(self, backoff: Backoff | None = None) -> None:
-        self.real = SchedulingQueue(backoff or Backoff(), gate)
+    def __init__(self, backoff: Backoff | None = None, **options: Akin) -> None:
+        self.real = SchedulingQueue(backoff or Backoff(), gate, **options)
 
     def add(self, *wanted: str | PodBuilder, now: float = T0, key: bytes | None = None) -> None:
         for each in wanted:

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.state.backoff import Backoff
 from scheduler.state.transitions import Phase
-from tests.state.queues import FIT, T0, Queue, everybody
+from tests.state.queues import FIT, T0, Queue, everybody, nobody, only
 from tests.support.builders import pod
 
 BOTH = frozenset({"NodeResourcesFit", "NodePorts"})
@@ -40,14 +40,14 @@ def test_one_of_a_class_has_its_turn(called):
 
 
 def test_who_is_rejected_for_all_leaves_the_others_where_they_are(called):
-    called.real.reject(called.pop(LATER), FIT, LATER, alike=True)
+    called.real.reject(called.pop(LATER), FIT, LATER, kin=KEY)
 
     assert parked(called) == ["a", "b", "c"]
     assert not called.real.ready()
 
 
 def test_all_are_rejected_by_what_rejected_the_one(called):
-    called.real.reject(called.pop(LATER), BOTH, LATER, alike=True)
+    called.real.reject(called.pop(LATER), BOTH, LATER, kin=KEY)
 
     def about_ports(_, rejectors):
         return "NodePorts" if rejectors == BOTH else ""
@@ -56,7 +56,7 @@ def test_all_are_rejected_by_what_rejected_the_one(called):
 
 
 def test_the_next_event_begins_anew(called):
-    called.real.reject(called.pop(LATER), FIT, LATER, alike=True)
+    called.real.reject(called.pop(LATER), FIT, LATER, kin=KEY)
 
     called.real.wake(everybody, LATER + 60, "NodeAdd")
 
@@ -102,7 +102,7 @@ def test_an_event_meanwhile_is_covered_by_the_attempt_that_is_to_come(called):
     called.real.wake(everybody, LATER, "NodeAdd")
     assert parked(called) == ["b", "c"]
 
-    called.real.reject(called.pop(LATER), FIT, LATER, alike=True)
+    called.real.reject(called.pop(LATER), FIT, LATER, kin=KEY)
 
     assert not called.real.ready()
 
@@ -140,3 +140,82 @@ def test_the_next_one_is_the_one_whose_back_off(now, want):
     queue.real.wake(everybody, now, "NodeAdd")
 
     assert queue.phases(["late", "early"]) == [Phase.UNSCHEDULABLE, want]
+
+
+# Kin of several classes
+
+KIN = b"kin"
+
+
+@pytest.fixture
+def kindred(queue) -> Queue:
+    """A queue in which the first of three pods of three classes has its turn."""
+    for name in "abc":
+        queue.add(name)
+        queue.real.reject(queue.pop(), FIT, T0, kin=KIN)
+    queue.real.wake(everybody, LATER, "NodeAdd")
+    return queue
+
+
+def test_one_of_several_classes_has_its_turn_and_speaks_for_all(kindred):
+    assert parked(kindred) == ["b", "c"]
+
+    kindred.real.reject(kindred.pop(LATER), BOTH, LATER, kin=KIN)
+
+    assert parked(kindred) == ["a", "b", "c"]
+    assert {queued.rejectors for queued in kindred.real} == {BOTH}
+
+
+def test_who_is_rejected_for_its_class_speaks_for_no_other(kindred):
+    first = kindred.pop(LATER)
+    kindred.real.reject(first, BOTH, LATER, kin=first.key)
+
+    assert kindred.phase("b") is Phase.ACTIVE
+    assert {queued.rejectors for queued in kindred.real} == {FIT, BOTH}
+
+
+@pytest.mark.parametrize("name", ["called", "kindred"])
+def test_who_changes_while_others_come_first_has_its_turn(name, request):
+    queue = request.getfixturevalue(name)
+    changed = pod("b").label("new").build()
+
+    queue.real.update(changed, b"another", LATER, nobody, "UnschedulablePodUpdate")
+
+    assert parked(queue) == ["c"]
+    queue.real.reject(queue.pop(LATER), FIT, LATER, kin=KIN if name == "kindred" else KEY)
+    assert queue.order(LATER) == ["b"]
+
+
+def test_who_changes_later_is_of_its_class_alone(kindred):
+    kindred.real.reject(kindred.pop(LATER), FIT, LATER, kin=KIN)
+    changed = pod("b").label("new").build()
+    kindred.real.update(changed, b"another", LATER, nobody, "UnschedulablePodUpdate")
+
+    kindred.real.wake(everybody, LATER + 60, "NodeAdd")
+
+    assert parked(kindred) == ["a"]
+    assert kindred.order(LATER + 60) == ["b", "c"]
+
+
+def test_an_event_about_a_name_is_judged_for_each(kindred):
+    kindred.real.reject(kindred.pop(LATER), FIT, LATER, kin=KIN)
+
+    woken = kindred.real.wake(only("b"), LATER + 60, "PersistentVolumeClaimAdd", by_name=True)
+
+    assert woken == 1
+    assert parked(kindred) == ["a", "c"]
+
+
+def test_who_is_not_of_its_kin_any_more_is_tried_for_itself():
+    strange: set[str] = set()
+    queue = Queue(akin=lambda queued: queued.pod.metadata.name not in strange)
+    for name in "abc":
+        queue.add(name)
+        queue.real.reject(queue.pop(), FIT, T0, kin=KIN)
+    queue.real.wake(everybody, LATER, "NodeAdd")
+    strange.add("c")
+
+    queue.real.reject(queue.pop(LATER), FIT, LATER, kin=KIN)
+
+    assert queue.order(LATER) == ["c"]
+    queue.real.check()

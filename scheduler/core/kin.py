@@ -1,0 +1,80 @@
+"""Whom the rejection of a pod speaks for: its class, or all that differ in nothing that matters.
+
+Pods of an indexed Job or a StatefulSet have labels of their own, and many have claims of their own:
+each of them is a class. Where every plugin that rejected one looks at nothing but the spec, and at
+claims only for the volumes that they would bring, all that wait with such a spec are rejected like
+it, so they are one kin.
+
+Differs from kube-scheduler, which tries each of them.
+"""
+
+import msgspec
+from msgspec.structs import replace
+
+from scheduler.model.objects import Pod
+from scheduler.model.pod_spec import ClaimVolume, PodSpec, Volume
+from scheduler.state.queued_pod import QueuedPod
+from scheduler.state.volume_migration import inline_plugin
+from scheduler.state.volume_use import claims_of
+from scheduler.state.volumes import Volumes
+
+__all__ = ["brought", "is_akin", "nameless", "shape"]
+
+_encode = msgspec.msgpack.Encoder().encode
+
+_NOTHING = Volume()
+_CLAIM = ClaimVolume()
+
+
+def nameless(spec: PodSpec) -> PodSpec:
+    """Return a spec without the names of its volumes, and without those that no rule is about.
+
+    The name of the volume with the token of its service account is made up for each pod.
+    """
+    if not spec.volumes:
+        return spec
+    unnamed = (replace(each, name="") for each in spec.volumes)
+    return replace(spec, volumes=[each for each in unnamed if each != _NOTHING])
+
+
+def shape(pod: Pod) -> bytes:
+    """Return what is equal for pods in one namespace whose specs differ in the names of claims."""
+    volumes = [
+        each
+        if each.persistent_volume_claim is None
+        else replace(each, persistent_volume_claim=_CLAIM)
+        for each in nameless(pod.spec).volumes
+    ]
+    return _encode((pod.metadata.namespace, replace(pod.spec, volumes=volumes)))
+
+
+def brought(pod: Pod, volumes: Volumes) -> bytes | None:
+    """Return of which drivers a pod would bring volumes to whichever node it went to.
+
+    The text is no beginning of another such text.
+
+    Returns:
+        `None` where that depends on the node or on more than its claims.
+    """
+    names = claims_of(pod)
+    if names and any(inline_plugin(each) for each in pod.spec.volumes):
+        return None  # one of them may be the volume of a claim
+    found = set()
+    for name in names:
+        key = f"{pod.metadata.namespace}/{name}"
+        if volumes.claims.observed(key) is None:
+            return None
+        volume = volumes.csi_volume(key)
+        if volume is not None:
+            if volumes.counts.is_held(volume):
+                return None
+            found.add(volume)
+    return _encode(sorted(each.driver for each in found))
+
+
+def is_akin(queued: QueuedPod, volumes: Volumes) -> bool:
+    """Tell whether a pod is of its kin still, whatever has happened to its claims."""
+    if queued.kin == queued.key or not queued.pod.spec.volumes:
+        return True
+    now = brought(queued.pod, volumes)
+    return now is not None and queued.kin.startswith(now)
