@@ -19,9 +19,10 @@ from scheduler.model.effects import Effect, PodRef
 from scheduler.model.objects import Node, Pod
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
+from scheduler.state.groups import Audience, Group, Judge
 from scheduler.state.ledger import Ledger
 from scheduler.state.nominations import Claim
-from scheduler.state.queue import Group, Judge, QueuedPod, SchedulingQueue
+from scheduler.state.queue import QueuedPod, SchedulingQueue
 
 __all__ = ["Bound", "Context", "reference"]
 
@@ -84,7 +85,8 @@ class Context:
         if self._is_heard(event):
             by_name = event.resource is Resource.PERSISTENT_VOLUME_CLAIM
             judge = self.judge(event, old, new)
-            self.queue.wake(judge, now, event.label, self._apart, by_name=by_name)
+            audience = Audience(self._waker.hears(event), by_name)
+            self.queue.wake(judge, now, event.label, self._apart, audience=audience)
 
     def wake_by_room(
         self,

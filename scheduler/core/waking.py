@@ -10,7 +10,7 @@ from scheduler.framework.cluster_events import ClusterEvent, Hint
 from scheduler.framework.profile import Profile
 from scheduler.model.objects import Node, Pod
 from scheduler.model.quantity import QuantityError
-from scheduler.state.queue import Judge
+from scheduler.state.groups import Hears, Judge
 
 __all__ = ["Waker"]
 
@@ -24,10 +24,25 @@ class Waker:
     def __init__(self, profiles: Mapping[str, Profile]) -> None:
         self._profiles: Final = profiles
         self._listeners: dict[tuple[str, ClusterEvent], tuple[tuple[str, Hint], ...]] = {}
+        self._audiences: dict[ClusterEvent, frozenset[str]] = {}
 
     def anyone_listens(self, event: ClusterEvent) -> bool:
         """Tell whether some plugin of some profile listens to an event at all."""
-        return any(self._listening(name, event) for name in self._profiles)
+        return bool(self._audience(event))
+
+    def hears(self, event: ClusterEvent) -> Hears:
+        """Return a function that tells of plugins whether any of them listens to an event."""
+        audience = self._audience(event)
+        return lambda rejectors: not rejectors or not rejectors.isdisjoint(audience)
+
+    def _audience(self, event: ClusterEvent) -> frozenset[str]:
+        """Return the plugins of all profiles that listen to an event."""
+        found = self._audiences.get(event)
+        if found is None:
+            listening = (self._listening(name, event) for name in self._profiles)
+            found = frozenset(plugin for each in listening for plugin, _ in each)
+            self._audiences[event] = found
+        return found
 
     def judge(self, event: ClusterEvent, old: Node | Pod | None, new: Node | Pod | None) -> Judge:
         """Return a function that names the plugin that sees hope for a rejected pod in the event.

@@ -6,12 +6,9 @@ from dataclasses import dataclass, replace
 from scheduler.config.settings import Extender
 from scheduler.framework.cluster_events import Action, Resource, Wake
 from scheduler.framework.extenders import EXTENDER
-from scheduler.framework.one_by_one import NodePredicate, NodePriority
 from scheduler.framework.plugin import (
     Filter,
     Gatekeeper,
-    NodeFilter,
-    NodeScore,
     Plugin,
     PostFilter,
     Predicate,
@@ -38,9 +35,9 @@ class Profile:
 
     scheduler_name: str
     gatekeepers: tuple[Gatekeeper, ...] = ()
-    filters: tuple[Filter | NodeFilter, ...] = ()
+    filters: tuple[Filter, ...] = ()
     #: Score plugins with their weights.
-    scores: tuple[tuple[Score | NodeScore, int], ...] = ()
+    scores: tuple[tuple[Score, int], ...] = ()
     #: Plugins asked when a pod fits nowhere; `PREEMPTION` stands for preemption.
     post_filters: tuple[PostFilter | str, ...] = ()
     #: What may lift a rejection, by plugin.
@@ -55,21 +52,14 @@ class Profile:
     ) -> Iterator[tuple[str, Predicate]]:
         """Compile the filters for a class of pods, in order; those with nothing to say left out."""
         for plugin in self.filters:
-            if isinstance(plugin, Filter):
-                predicate = plugin.predicate(pod, cluster, verdicts)
-            else:
-                predicate = NodePredicate(plugin, pod, cluster, verdicts)
+            predicate = plugin.predicate(pod, cluster, verdicts)
             if predicate is not None:
                 yield plugin.name, predicate
 
     def priorities(self, pod: Pod, cluster: Cluster) -> Iterator[tuple[str, int, Priority]]:
         """Compile the scores for a class of pods, with their weights."""
         for plugin, weight in self.scores:
-            priority: Priority | None
-            if isinstance(plugin, Score):
-                priority = plugin.priority(pod, cluster)
-            else:
-                priority = NodePriority(plugin, pod, cluster)
+            priority = plugin.priority(pod, cluster)
             if priority is not None:
                 yield plugin.name, weight, priority
 

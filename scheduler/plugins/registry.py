@@ -16,8 +16,6 @@ from scheduler.config.settings import ProfileSettings, Settings
 from scheduler.framework.plugin import (
     Filter,
     Gatekeeper,
-    NodeFilter,
-    NodeScore,
     Plugin,
     PostFilter,
     Score,
@@ -150,10 +148,8 @@ def profile(settings: ProfileSettings) -> Profile:
     return Profile(
         scheduler_name=settings.scheduler_name,
         gatekeepers=tuple(each for each in gates if isinstance(each, Gatekeeper)),
-        filters=tuple(each for each in filters if isinstance(each, Filter | NodeFilter)),
-        scores=tuple(
-            (each, weight) for each, weight in scores if isinstance(each, Score | NodeScore)
-        ),
+        filters=tuple(each for each in filters if isinstance(each, Filter)),
+        scores=tuple((each, weight) for each, weight in scores if isinstance(each, Score)),
         post_filters=tuple(
             each if isinstance(each, PostFilter) else PREEMPTION
             for each in cures

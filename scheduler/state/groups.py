@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from scheduler.model.objects import Pod
 from scheduler.state.queued_pod import QueuedPod
 
-__all__ = ["Apart", "Group", "Groups", "Judge", "Spared"]
+__all__ = ["EVERYBODY", "Apart", "Audience", "Group", "Groups", "Hears", "Judge", "Spared"]
 
 
 class Group(NamedTuple):
@@ -25,58 +25,81 @@ class Group(NamedTuple):
 
 #: Names the plugin that says an event can help a pod that these plugins rejected; empty when none.
 Judge = Callable[[Pod, frozenset[str]], str]
+#: Tells of rejecting plugins whether any of them hears of an event.
+Hears = Callable[[frozenset[str]], bool]
 #: Tells of pods of a group, by uid, whether an event that could help them certainly does not.
 Spared = Callable[[Group, Mapping[str, QueuedPod]], bool]
 #: Tells of pods of a group, by uid, whether they are not judged alike after all.
 Apart = Callable[[Mapping[str, QueuedPod]], bool]
 
 
+class Audience(NamedTuple):
+    """Which waiting pods are judged at an event."""
+
+    #: Says whose rejectors hear of it; `None` for everybody's.
+    hears: Hears | None = None
+    #: Whether it may help one pod and not another of its kin, so that each is judged for itself.
+    by_name: bool = False
+
+
+EVERYBODY: Final = Audience()
+
+
 class Groups:
     """Waiting pods, by group and uid."""
 
     def __init__(self) -> None:
-        self._groups: Final[dict[Group, dict[str, QueuedPod]]] = {}
+        #: Also by rejectors: most events concern few plugins.
+        self._groups: Final[dict[frozenset[str], dict[Group, dict[str, QueuedPod]]]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._groups)
 
     def __iter__(self) -> Iterator[QueuedPod]:
-        return (each for pods in self._groups.values() for each in pods.values())
+        return (
+            each
+            for groups in self._groups.values()
+            for pods in groups.values()
+            for each in pods.values()
+        )
 
-    def groups(self, *, apart: bool = False) -> list[tuple[Group, Mapping[str, QueuedPod]]]:
-        """Return the groups that there are now; none is empty.
-
-        Args:
-            apart: Whether to return each pod of a kin of several classes on its own.
-        """
-        groups: list[tuple[Group, Mapping[str, QueuedPod]]] = list(self._groups.items())
-        if not apart:
-            return groups
-        return [each for group, pods in groups for each in _parts(group, pods)]
+    def groups(self, audience: Audience) -> list[tuple[Group, Mapping[str, QueuedPod]]]:
+        """Return the groups in an audience; none is empty."""
+        found: list[tuple[Group, Mapping[str, QueuedPod]]] = []
+        for rejectors, groups in self._groups.items():
+            if audience.hears is None or audience.hears(rejectors):
+                found += groups.items()
+        if not audience.by_name:
+            return found
+        return [each for group, pods in found for each in _parts(group, pods)]
 
     def of(self, group: Group) -> Mapping[str, QueuedPod]:
         """Return the pods of a group, by uid."""
-        return self._groups.get(group, {})
+        return self._groups.get(group.rejectors, {}).get(group, {})
 
     def regroup(self, group: Group, like: QueuedPod) -> None:
         """Note that the pods of a group are rejected by the plugins that reject another one now."""
         if (group.rejectors, group.key) == (like.rejectors, like.kin):
             return
-        for queued in self._groups.pop(group, {}).values():
+        for queued in [*self.of(group).values()]:
+            self.pop(queued)
             queued.rejectors, queued.kin = like.rejectors, like.kin
             self.add(queued)
 
     def add(self, queued: QueuedPod) -> None:
         """Take in a pod, which must not change its group while it is here."""
-        self._groups.setdefault(_group(queued), {})[queued.uid] = queued
+        groups = self._groups.setdefault(queued.rejectors, {})
+        groups.setdefault(_group(queued), {})[queued.uid] = queued
 
     def pop(self, queued: QueuedPod) -> QueuedPod | None:
         """Take out a pod; `None` if it is not here."""
-        group = _group(queued)
-        pods = self._groups.get(group, {})
+        groups = self._groups.get(queued.rejectors, {})
+        pods = groups.get(group := _group(queued), {})
         found = pods.pop(queued.uid, None)
         if found is not None and not pods:
-            del self._groups[group]
+            del groups[group]
+            if not groups:
+                del self._groups[queued.rejectors]
         return found
 
 

@@ -21,15 +21,13 @@ from typing import Final
 from scheduler.model.objects import Pod
 from scheduler.model.times import Seconds
 from scheduler.state.backoff import Backoff
-from scheduler.state.groups import Apart, Group, Groups, Judge, Spared
+from scheduler.state.groups import EVERYBODY, Apart, Audience, Groups, Judge, Spared
 from scheduler.state.queued_pod import QueuedPod
 from scheduler.state.transitions import Move, Phase
 from scheduler.state.trials import Akin, Trials
 from scheduler.state.turns import Turns
 
-__all__ = [
-    "EXTENDER", "Akin", "Apart", "Gate", "Group", "Judge", "QueuedPod", "SchedulingQueue", "Spared",
-]  # fmt: skip
+__all__ = ["EXTENDER", "Akin", "Gate", "QueuedPod", "SchedulingQueue"]
 
 #: What stands for all extenders where plugins are named.
 #: Source: kube-scheduler v1.36.3 framework.ExtenderName.
@@ -238,8 +236,7 @@ class SchedulingQueue:
         event: str,
         apart: Apart | None = None,
         spared: Spared | None = None,
-        *,
-        by_name: bool = False,
+        audience: Audience = EVERYBODY,
     ) -> int:
         """Wake every waiting pod that an event can help; return how many.
 
@@ -249,11 +246,11 @@ class SchedulingQueue:
             event: What moves them.
             apart: Says whose attempts say nothing about others of their class.
             spared: Says whom it certainly does not help.
-            by_name: Whether it may help one pod and not another of its kin.
+            audience: Who is judged at all.
         """
         woken = 0
         for place in (self._parked, self._held):
-            for group, pods in place.groups(apart=by_name):
+            for group, pods in place.groups(audience):
                 plugin = judge(next(iter(pods.values())).pod, group.rejectors)
                 if not plugin or (spared is not None and spared(group, pods)):
                     continue

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from scheduler.framework.cluster_events import Wake
+from scheduler.framework.one_by_one import NodePredicate
 from scheduler.framework.plugin import (
     PASS,
     PostFilterSaid,
@@ -114,6 +115,9 @@ class OneGuest:
 
     name = "OneGuest"
     reasons = ("", "node(s) had a guest")
+
+    def predicate(self, pod: Pod, cluster: State, verdicts: Verdicts) -> Predicate:
+        return NodePredicate(self, pod, cluster, verdicts)
 
     def admit(self, _pod: Pod, _node: Node, pods: Sequence[Pod]) -> int:
         return int(bool(pods))

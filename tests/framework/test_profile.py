@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.framework.one_by_one import NodePredicate
 from scheduler.framework.plugin import (
     Filter,
     Gatekeeper,
@@ -112,10 +113,7 @@ def test_the_first_gatekeeper_that_objects_is_named():
 
 
 def compiled(cluster: Cluster, verdicts: Verdicts) -> Predicate:
-    profile = Profile("x", filters=(Crowded(),))
-    ((name, predicate),) = profile.predicates(pod("p").build(), cluster, verdicts)
-    assert name == "Crowded"
-    return predicate
+    return NodePredicate(Crowded(), pod("p").build(), cluster, verdicts)
 
 
 def test_a_filter_of_the_simple_form_judges_node_by_node():

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 from scheduler.model.objects import Pod
 from scheduler.state.backoff import Backoff
-from scheduler.state.queue import Akin, Judge, QueuedPod, SchedulingQueue
+from scheduler.state.groups import Judge
+from scheduler.state.queue import Akin, QueuedPod, SchedulingQueue
 from scheduler.state.transitions import Phase
 from tests.support.builders import PodBuilder, pod
 

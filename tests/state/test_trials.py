@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from scheduler.state.backoff import Backoff
+from scheduler.state.groups import Audience
 from scheduler.state.transitions import Phase
 from tests.state.queues import FIT, T0, Queue, everybody, nobody, only
 from tests.support.builders import pod
@@ -200,7 +201,9 @@ def test_who_changes_later_is_of_its_class_alone(kindred):
 def test_an_event_about_a_name_is_judged_for_each(kindred):
     kindred.real.reject(kindred.pop(LATER), FIT, LATER, kin=KIN)
 
-    woken = kindred.real.wake(only("b"), LATER + 60, "PersistentVolumeClaimAdd", by_name=True)
+    woken = kindred.real.wake(
+        only("b"), LATER + 60, "PersistentVolumeClaimAdd", audience=Audience(by_name=True)
+    )
 
     assert woken == 1
     assert parked(kindred) == ["a", "c"]
