@@ -8,6 +8,8 @@ it, so they are one kin.
 Differs from kube-scheduler, which tries each of them.
 """
 
+from collections.abc import Collection
+
 import msgspec
 from msgspec.structs import replace
 
@@ -18,7 +20,7 @@ from scheduler.state.volume_migration import inline_plugin
 from scheduler.state.volume_use import claims_of
 from scheduler.state.volumes import Volumes
 
-__all__ = ["brought", "is_akin", "nameless", "shape"]
+__all__ = ["brought", "nameless", "shape", "strangers"]
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -72,9 +74,14 @@ def brought(pod: Pod, volumes: Volumes) -> bytes | None:
     return _encode(sorted(each.driver for each in found))
 
 
-def is_akin(queued: QueuedPod, volumes: Volumes) -> bool:
-    """Tell whether a pod is of its kin still, whatever has happened to its claims."""
-    if queued.kin == queued.key or not queued.pod.spec.volumes:
-        return True
+def strangers(pods: Collection[QueuedPod], volumes: Volumes) -> list[QueuedPod]:
+    """Return those of some pods of one kin whose claims have set them apart from it meanwhile."""
+    first = next(iter(pods), None)
+    if first is None or first.kin == first.key or not claims_of(first.pod):
+        return []
+    return [each for each in pods if not _is_akin(each, volumes)]
+
+
+def _is_akin(queued: QueuedPod, volumes: Volumes) -> bool:
     now = brought(queued.pod, volumes)
     return now is not None and queued.kin.startswith(now)

@@ -117,8 +117,8 @@ class Machine:
 
     def __init__(self, profiles: Mapping[str, Profile], backoff: Backoff) -> None:
         self.cluster: Final = Cluster()
-        akin = functools.partial(kin.is_akin, volumes=self.cluster.volumes)
-        self.queue: Final = SchedulingQueue(backoff, self._gate, akin)
+        strangers = functools.partial(kin.strangers, volumes=self.cluster.volumes)
+        self.queue: Final = SchedulingQueue(backoff, self._gate, strangers)
         self._profiles = profiles
         self._context = Context(profiles, self.cluster, self.queue)
         self.ledger: Final = self._context.ledger

@@ -15,7 +15,7 @@ once per event; of each class one pod is tried after the other (`scheduler.state
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
 from scheduler.model.objects import Pod
@@ -24,10 +24,10 @@ from scheduler.state.backoff import Backoff
 from scheduler.state.groups import EVERYBODY, Apart, Audience, Groups, Judge, Spared
 from scheduler.state.queued_pod import QueuedPod
 from scheduler.state.transitions import Move, Phase
-from scheduler.state.trials import Akin, Trials
+from scheduler.state.trials import Strangers, Trials
 from scheduler.state.turns import Turns
 
-__all__ = ["EXTENDER", "Akin", "Gate", "QueuedPod", "SchedulingQueue"]
+__all__ = ["EXTENDER", "Gate", "QueuedPod", "SchedulingQueue"]
 
 #: What stands for all extenders where plugins are named.
 #: Source: kube-scheduler v1.36.3 framework.ExtenderName.
@@ -43,14 +43,14 @@ _FLUSH_EVERY: Final = 30.0
 _BY_EXTENDERS: Final = frozenset({EXTENDER})
 
 
-def _unchanged(_queued: QueuedPod) -> bool:
-    return True
+def _nobody(_pods: Collection[QueuedPod]) -> list[QueuedPod]:
+    return []
 
 
 class SchedulingQueue:
     """All pods of ours that are not on a node. Owned by the machine."""
 
-    def __init__(self, backoff: Backoff, gate: Gate, akin: Akin = _unchanged) -> None:
+    def __init__(self, backoff: Backoff, gate: Gate, strangers: Strangers = _nobody) -> None:
         self._backoff: Final = backoff
         self._gate = gate
         self._pods: dict[str, QueuedPod] = {}
@@ -62,7 +62,7 @@ class SchedulingQueue:
         self._asking: dict[str, QueuedPod] = {}
         #: Pods, by uid, whose status does not say yet what their last attempt has found.
         self.untold: Final[set[str]] = set()
-        self._trials: Final = Trials(self._parked, backoff, self.wake_one, akin)
+        self._trials: Final = Trials(self._parked, backoff, self.wake_one, strangers)
         self._sequence = 0
         self._next_flush: Seconds | None = None
         #: Pods that entered a queue, by queue and by what moved them; only ever counted up.

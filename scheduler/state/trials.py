@@ -9,7 +9,7 @@ Differs from kube-scheduler, which tries all of them again.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from operator import attrgetter
@@ -21,15 +21,15 @@ from scheduler.state.groups import Group, Groups
 from scheduler.state.queued_pod import QueuedPod
 from scheduler.state.transitions import Phase
 
-__all__ = ["Akin", "Trials", "Wake"]
+__all__ = ["Strangers", "Trials", "Wake"]
 
 #: So many pods of a line are looked at for one whose back-off is over.
 _FRONT: Final = 16
 
 #: Wakes a pod: the time, the event and the plugin that saw hope in it.
 Wake = Callable[[QueuedPod, Seconds, str, str], None]
-#: Tells of a parked pod whether it is of its kin still, whatever has happened to its volumes.
-Akin = Callable[[QueuedPod], bool]
+#: Returns those of some parked pods of one kin that are not of it any more.
+Strangers = Callable[[Collection[QueuedPod]], list[QueuedPod]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +54,11 @@ class _Trial:
 class Trials:
     """Each kin of which a pod is tried for others. Those others stay parked."""
 
-    def __init__(self, parked: Groups, backoff: Backoff, wake: Wake, akin: Akin) -> None:
+    def __init__(self, parked: Groups, backoff: Backoff, wake: Wake, strangers: Strangers) -> None:
         self._parked = parked
         self._backoff = backoff
         self._wake = wake
-        self._akin = akin
+        self._strangers = strangers
         self._trials: dict[bytes, _Trial] = {}
 
     def __iter__(self) -> Iterator[tuple[bytes, str]]:
@@ -96,9 +96,8 @@ class Trials:
             return
         del self._trials[key]
         for group, call in trial.calls.items():
-            for each in [*self._parked.of(group).values()]:
-                if not self._akin(each):
-                    self._wake(each, now, call.event, call.plugin)
+            for each in self._strangers(self._parked.of(group).values()):
+                self._wake(each, now, call.event, call.plugin)
             self._parked.regroup(group, queued)
 
     def _go_on(self, key: bytes, now: Seconds) -> None:

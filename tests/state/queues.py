@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from scheduler.model.objects import Pod
 from scheduler.state.backoff import Backoff
 from scheduler.state.groups import Judge
-from scheduler.state.queue import Akin, QueuedPod, SchedulingQueue
+from scheduler.state.queue import QueuedPod, SchedulingQueue
 from scheduler.state.transitions import Phase
+from scheduler.state.trials import Strangers
 from tests.support.builders import PodBuilder, pod
 
 T0 = 1000.0
@@ -41,7 +42,7 @@ def only(*names: str) -> Judge:
 class Queue:
     """The real queue, spoken to by names."""
 
-    def __init__(self, backoff: Backoff | None = None, **options: Akin) -> None:
+    def __init__(self, backoff: Backoff | None = None, **options: Strangers) -> None:
         self.real = SchedulingQueue(backoff or Backoff(), gate, **options)
 
     def add(self, *wanted: str | PodBuilder, now: float = T0, key: bytes | None = None) -> None:

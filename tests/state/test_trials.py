@@ -211,7 +211,9 @@ def test_an_event_about_a_name_is_judged_for_each(kindred):
 
 def test_who_is_not_of_its_kin_any_more_is_tried_for_itself():
     strange: set[str] = set()
-    queue = Queue(akin=lambda queued: queued.pod.metadata.name not in strange)
+    queue = Queue(
+        strangers=lambda pods: [each for each in pods if each.pod.metadata.name in strange]
+    )
     for name in "abc":
         queue.add(name)
         queue.real.reject(queue.pop(), FIT, T0, kin=KIN)
