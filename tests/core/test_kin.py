@@ -13,18 +13,18 @@ from scheduler.state.volumes import Volumes
 from tests.support.builders import PodBuilder, node, pod
 from tests.support.cluster import Cluster
 from tests.support.storage import (
+    DRIVER,
     StorageCluster,
+    bound,
     claim,
     csi_node,
     gce_disk,
     mounting,
     storage_class,
     using,
-    volume,
     with_ephemeral,
 )
 
-DRIVER = "csi.example.com"
 INDEX = "batch.kubernetes.io/job-completion-index"
 MINUTE = 60.0
 
@@ -66,17 +66,12 @@ def test_the_shape_has_the_claims_without_their_names():
 # What claims bring
 
 
-def bound(name: str, driver: str = DRIVER) -> list[object]:
-    """Return a claim that is bound to a volume of a driver."""
-    return [volume(f"v-{name}").csi(driver, name), claim(name).bound_to(f"v-{name}")]
-
-
 def volumes(*objects: object) -> Volumes:
     return StorageCluster(node("n1"), *objects).machine.cluster.volumes
 
 
 def test_what_claims_bring_is_a_volume_of_each_driver():
-    there = volumes(*bound("a"), *bound("b"), *bound("c", "other"), *bound("d", "other"))
+    there = volumes(*bound("a", "b"), *bound("c", "d", driver="other"))
 
     def brought(*names: str) -> bytes | None:
         return kin.brought(using(pod("p"), *names).build(), there)
@@ -170,13 +165,12 @@ def test_where_somebody_could_be_evicted_everybody_is_tried():
 def attached(*waiting: PodBuilder, limit: int = 1) -> StorageCluster:
     """Return a cluster whose only node has as many volumes as it can have."""
     names = [f"c{index}" for index in range(limit)]
-    objects = [each for name in (*names, *"abc") for each in bound(name)]
     users = [using(pod(f"q{name}"), name).on("n1") for name in names]
     cluster = StorageCluster(
         node("n1"),
         csi_node("n1").driver(DRIVER, limit),
         storage_class("standard"),
-        *objects,
+        *bound(*names, *"abc"),
         *users,
         *waiting,
     )

@@ -6,8 +6,10 @@ from scheduler.model.decisions import Placed, Preempting, Unschedulable
 from scheduler.model.storage import PersistentVolumeClaim, VolumeAttachment
 from tests.support.builders import PodBuilder, node, pod
 from tests.support.storage import (
+    DRIVER,
     StorageCluster,
     attachment,
+    bound,
     claim,
     csi_node,
     ebs_disk,
@@ -20,15 +22,6 @@ from tests.support.storage import (
 )
 
 FULL = "1 node(s) exceed max volume count"
-DRIVER = "csi.example.com"
-
-
-def bound(*names: str, driver: str = DRIVER) -> list[object]:
-    """Return claims that are bound to volumes of a driver."""
-    made: list[object] = []
-    for name in names:
-        made += [volume(f"v-{name}").csi(driver, name), claim(name).bound_to(f"v-{name}")]
-    return made
 
 
 def limited(limit: int | None, *objects: object) -> StorageCluster:

@@ -61,11 +61,17 @@ class Queue:
         return queued
 
     def rejected(
-        self, name: str, rejectors: frozenset[str] = FIT, now: float = T0, **options: bytes
+        self,
+        name: str,
+        rejectors: frozenset[str] = FIT,
+        now: float = T0,
+        *,
+        kin: bytes = b"",
+        **options: bytes,
     ) -> None:
-        """Add a pod whose attempt was a verdict."""
+        """Add a pod whose attempt was a verdict, on all of a kin where one is named."""
         self.add(name, now=now, **options)
-        self.real.reject(self.pop(now), rejectors, now)
+        self.real.reject(self.pop(now), rejectors, now, kin=kin)
 
     def held(self, name: str, now: float = T0) -> QueuedPod:
         """Add a pod whose preemption is being carried out."""

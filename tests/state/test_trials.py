@@ -152,8 +152,7 @@ KIN = b"kin"
 def kindred(queue) -> Queue:
     """A queue in which the first of three pods of three classes has its turn."""
     for name in "abc":
-        queue.add(name)
-        queue.real.reject(queue.pop(), FIT, T0, kin=KIN)
+        queue.rejected(name, kin=KIN)
     queue.real.wake(everybody, LATER, "NodeAdd")
     return queue
 
@@ -215,8 +214,7 @@ def test_who_is_not_of_its_kin_any_more_is_tried_for_itself():
         strangers=lambda pods: [each for each in pods if each.pod.metadata.name in strange]
     )
     for name in "abc":
-        queue.add(name)
-        queue.real.reject(queue.pop(), FIT, T0, kin=KIN)
+        queue.rejected(name, kin=KIN)
     queue.real.wake(everybody, LATER, "NodeAdd")
     strange.add("c")
 

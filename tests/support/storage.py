@@ -61,6 +61,9 @@ from scheduler.model.storage import (
 from tests.support.builders import PodBuilder, at
 from tests.support.cluster import Cluster
 
+#: A CSI driver that nothing is known of.
+DRIVER = "csi.example.com"
+
 
 @dataclass(frozen=True)
 class _Builder:
@@ -219,6 +222,14 @@ def claim(name: str) -> ClaimBuilder:
         resources=ResourceRequirements(requests={"storage": "1Gi"}),
     )
     return ClaimBuilder(PersistentVolumeClaim(meta, spec, ObjectPhase("Pending")))
+
+
+def bound(*names: str, driver: str = DRIVER) -> list[object]:
+    """Return claims that are bound to volumes of a driver."""
+    made: list[object] = []
+    for name in names:
+        made += [volume(f"v-{name}").csi(driver, name), claim(name).bound_to(f"v-{name}")]
+    return made
 
 
 def claim_uid(name: str, namespace: str = "default") -> str:
