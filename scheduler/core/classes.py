@@ -2,8 +2,7 @@
 
 Two pods are of one class when namespace, labels, controller and every field of the spec that a rule
 reads are equal; the controller decides about default spread constraints, and names of volumes about
-nothing. Classes are kept in order
-of use within a bound on memory.
+nothing. Classes are kept in order of use within a bound on memory.
 """
 
 from collections import OrderedDict

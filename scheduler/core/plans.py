@@ -1,6 +1,6 @@
 """A preemption that was decided: what it needs, and how far it has come."""
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -65,14 +65,7 @@ class Plan:
     ) -> "Plan":
         """Return a new plan."""
         records = tuple(
-            VictimRecord(
-                each.metadata.namespace,
-                each.metadata.name,
-                each.uid,
-                owner(each),
-                leaving=cluster.leaves(each),
-                strict=each.uid in charge.strict,
-            )
+            _victim(each, leaving=cluster.leaves(each), strict=each.uid in charge.strict)
             for each in victims
         )
         # Rounded, since it is written down and identifies the preemption.
@@ -100,6 +93,15 @@ class Plan:
             PlanRecord(VERSION, self.node, self.begun, self.deadline, self.victims, policies)
         )
 
+    def rely_on(self, others: Iterable[Pod], spared: Set[str]) -> None:
+        """Spare some victims, given by uid, and wait for pods that leave for others instead.
+
+        Nobody may count on the spared ones any more: two plans that spare their victims because
+        of each other's would wait for ever.
+        """
+        kept = tuple(each for each in self.victims if each.uid not in spared)
+        self.victims = kept + tuple(_victim(each, leaving=True) for each in others)
+
     def may_precede(self, other: Pod) -> bool:
         """Tell whether a pod on its node may have come there since it was decided."""
         start = times.parse(other.status.start_time)
@@ -114,6 +116,16 @@ class Plan:
     def strict(self) -> frozenset[str]:
         """The uids of the victims that are asked through `pods/eviction`."""
         return self.charge.strict | {each.uid for each in self.victims if each.strict}
+
+    def leaving(self, cluster: Cluster) -> frozenset[str]:
+        """Return the uids of the victims on their way, or soon to be because of this plan."""
+        return frozenset(
+            each.uid for each in self.victims if not (each.leaving and _stays(each, cluster))
+        )
+
+    def vacating(self, cluster: Cluster) -> tuple[VictimRecord, ...]:
+        """Return the victims that are gone, or on their way."""
+        return tuple(each for each in self.victims if not _stays(each, cluster))
 
     @property
     def uids(self) -> frozenset[str]:
@@ -174,6 +186,18 @@ class Plans:
             if not here:
                 del self._on_node[plan.node]
         return plan
+
+
+def _victim(pod: Pod, *, leaving: bool, strict: bool = False) -> VictimRecord:
+    meta = pod.metadata
+    return VictimRecord(
+        meta.namespace, meta.name, pod.uid, owner(pod), leaving=leaving, strict=strict
+    )
+
+
+def _stays(victim: VictimRecord, cluster: Cluster) -> bool:
+    there = cluster.placed(victim.uid)
+    return there is not None and not cluster.leaves(there)
 
 
 def overdue_at(pod: Pod, margin: Seconds) -> Seconds | None:

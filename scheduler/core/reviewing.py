@@ -55,13 +55,14 @@ class Reviewing:
         """Return which victims have to be asked to leave now; `None` where nobody has a point.
 
         Who was marked as a victim already is asked in any case: nobody may stay marked who stays.
+        Of whom others make leave the plan awaits the end, instead of that of those who are spared.
 
         Args:
             plan: The plan.
             staying: Its victims that do not leave yet.
             others: Plans for the same node.
         """
-        leaving = self._equals_that_leave(plan, staying, others)
+        leaving = self._others_that_leave(plan, others)
         if not leaving and not self._has_changed(plan):
             return staying
         queued = self._context.queue.get(plan.preemptor.uid)
@@ -69,9 +70,14 @@ class Reviewing:
         if needed is None:
             return None
         kept = [each for each in staying if each.uid in needed or _is_marked(each)]
+        cluster = self._context.cluster
         # With nobody to wait for, it fits already.
-        waits = kept or leaving or len(plan.there(self._context.cluster)) > len(staying)
-        return kept if waits else None
+        if not kept and not leaving and len(plan.there(cluster)) <= len(staying):
+            return None
+        spared = {each.uid for each in staying} - {each.uid for each in kept}
+        if spared:
+            plan.rely_on(filter(None, map(cluster.placed, sorted(leaving))), spared)
+        return kept
 
     def being_vacated(self, queued: QueuedPod, node: str) -> Candidate | None:
         """Return a node as a candidate when a pod fits there once those are gone who leave.
@@ -115,27 +121,30 @@ class Reviewing:
         """Tell whether a pod fits on a node as it is, claims included."""
         return self._judge.fits(queued.pod, queued.key, node)
 
-    def _equals_that_leave(
-        self, plan: Plan, staying: Iterable[Pod], others: Iterable[Plan]
-    ) -> frozenset[str]:
-        """Return pods of the node that leave for others and are as important as a victim.
+    def _others_that_leave(self, plan: Plan, others: Iterable[Plan]) -> frozenset[str]:
+        """Return pods of the node that leave for others, or soon will for no less important ones.
 
-        Among equal pods the choice is arbitrary, and a new leader may choose others than the one
-        before: with these gone, fewer of the victims may have to go.
+        Each plan was made for all who claimed room then, and a new leader may choose other victims
+        than the one before: with these gone, fewer of the plan's victims may have to go.
         """
         cluster = self._context.cluster
         row = cluster.columns.row(plan.node)
-        ties = {(each.priority, each.status.start_time) for each in staying}
-        if row is None or not ties:
+        if row is None:
             return frozenset()
-        planned = frozenset().union(*(each.uids for each in others if each is not plan))
+        priority = plan.preemptor.priority
+        planned = frozenset().union(
+            *(
+                each.leaving(cluster)
+                for each in others
+                if each is not plan and each.preemptor.priority >= priority
+            )
+        )
         pods = map(cluster.pods.pod, cluster.pods.on_row(row))
         return frozenset(
             each.uid
             for each in pods
             if (each.uid in planned or cluster.leaves_by_preemption(each))
             and each.uid not in plan.uids
-            and (each.priority, each.status.start_time) in ties
         )
 
     def _leaving_from(self, row: int) -> tuple[Pod, ...]:

@@ -92,8 +92,8 @@ class Settling:
             # What was vacated there is still meant for it.
             plan.asked |= before.asked
             plan.known = before.known | plan.known
-            others = (each for each in before.victims if each.uid not in plan.uids)
-            plan.victims = (*plan.victims, *others)
+            vacating = before.vacating(self._context.cluster)
+            plan.victims += tuple(each for each in vacating if each.uid not in plan.uids)
         else:
             self._leave(before, Waste.ROOM_LOST, now)
 

@@ -31,6 +31,8 @@ APART_SECONDS: Final = 60.0
 #: Series that are remembered; the one that was silent longest is forgotten first.
 REMEMBERED: Final = 4096
 
+_NUMBERS: Final = re.compile(r"\d+")
+
 
 @dataclass(slots=True)
 class Series:
@@ -98,9 +100,6 @@ class Announcements:
         """Return nanoseconds for a name that no other Event of this process has."""
         self._last_nanoseconds = max(int(now * 1e9), self._last_nanoseconds + 1)
         return self._last_nanoseconds
-
-
-_NUMBERS: Final = re.compile(r"\d+")
 
 
 def _is_due(series: Series, now: Seconds) -> bool:

@@ -107,8 +107,9 @@ class SchedulingQueue:
         reordered = queued.pod.priority != pod.priority
         before, queued.pod = queued.kin, pod
         # An event that may help it is not forgotten when it leaves those who wait with it.
-        called = queued.key != key and self._trials.lined_up(queued)
+        called = False
         if queued.key != key:
+            called = self._trials.lined_up(queued)
             queued.key = queued.kin = key
         if place is not None:
             place.add(queued)
@@ -244,7 +245,7 @@ class SchedulingQueue:
             judge: Says whom it can help.
             now: The time.
             event: What moves them.
-            apart: Says whose attempts say nothing about others of their class.
+            apart: Says whose attempts say nothing about others of their kin.
             spared: Says whom it certainly does not help.
             audience: Who is judged at all.
         """

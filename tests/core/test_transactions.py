@@ -8,9 +8,9 @@ from scheduler.core.vacancies import VACANT_FOR
 from scheduler.model.decisions import Placed, Preempting
 from scheduler.model.effects import ClearNomination, Evict, Nominate
 from scheduler.model.events import FailureKind
-from scheduler.model.plan_record import ANNOTATION, PlanRecord, VictimRecord, decode
+from scheduler.model.plan_record import ANNOTATION, PlanRecord, VictimRecord, decode, encode
 from scheduler.state.transitions import Phase
-from tests.support.builders import PodBuilder, node, pod
+from tests.support.builders import EPOCH, PodBuilder, node, pod
 from tests.support.cluster import Cluster
 
 HIGH = pod("high").cpu("4").priority(100)
@@ -312,6 +312,52 @@ def test_nobody_is_asked_when_the_preemptor_fits_meanwhile():
 
     assert asked(cluster) == []
     assert [each.decision for each in cluster.drain()] == [Placed("n1")]
+
+
+def planned(name: str, *victims: str) -> PodBuilder:
+    """Return a preemptor of one cpu, to which an earlier leader has written its plan."""
+    records = tuple(
+        VictimRecord("default", each, f"uid:default/{each}", f"Pod/default/{each}")
+        for each in victims
+    )
+    plan = PlanRecord(1, "n1", EPOCH, EPOCH + ASK_WITHIN, records)
+    return pod(name).cpu("1").priority(100).nominated("n1").planned(encode(plan))
+
+
+@pytest.mark.parametrize(("first", "second"), [(0, 0), (0, 1), (1, 0)])
+def test_preemptors_do_not_spare_their_victims_for_each_others(first, second):
+    # One room of two is free already: one victim is enough, whosever it is.
+    cluster = Cluster(
+        node("n1").cpu("3"), victim("a", first, "1"), victim("b", second, "1"),
+        planned("one", "a"), planned("other", "b"),
+    )  # fmt: skip
+    cluster.drain()
+    cluster.finish_terminating()
+    cluster.drain()
+
+    assert len(asked(cluster)) == 1
+    assert {cluster.pod(name).spec.node_name for name in ("one", "other")} == {"n1"}
+
+
+def test_who_was_spared_is_no_victim_of_the_next_plan_either():
+    cluster = Cluster(
+        node("n1").cpu("3"), victim("a", cpu="1"), victim("b", cpu="1"),
+        planned("one", "a"), planned("other", "b"),
+    )  # fmt: skip
+    cluster.hold(Evict)
+    cluster.drain()
+    assert asked(cluster) == ["b"]
+    # Nobody who was spared may be asked because another one is planned.
+    cluster.add(victim("c", cpu="1"))
+    cluster.done()
+    cluster.hold()
+    cluster.finish_terminating()
+    cluster.drain()
+    cluster.finish_terminating()
+    cluster.drain()
+
+    assert len(asked(cluster)) == 2
+    assert {cluster.pod(name).spec.node_name for name in ("one", "other")} == {"n1"}
 
 
 def test_nobody_is_asked_when_a_more_important_pod_has_taken_the_room():

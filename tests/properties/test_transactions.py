@@ -19,6 +19,9 @@ from tests.properties.transactions import HAPPENINGS, Transactions
 #: Sequences in all, and in each of the tests that are drawn by seed.
 SEQUENCES = int(os.environ.get("TRANSACTIONS", "2000"))
 SLICES = 10
+#: How many preemptors come, as a share of those that can have a place: in the first case they never
+#: need the same room, in the last one each victim has to go.
+CROWDS = (0.42, 0.75, 1.0)
 
 actions = st.tuples(st.integers(0, len(HAPPENINGS) - 1), st.integers(0, 63))
 worlds = st.builds(
@@ -26,6 +29,7 @@ worlds = st.builds(
     bounded=st.booleans(),
     cpu=st.integers(1, 2),
     ranks=st.integers(1, 3),
+    crowd=st.sampled_from(CROWDS),
 )
 
 
@@ -43,7 +47,12 @@ def test_sequences_by_seed_end_well(part):
     kills = evicted = 0
     for seed in range(part, SEQUENCES, SLICES):
         dice = np.random.default_rng(seed)
-        world = Transactions(bounded=seed % 2 > 0, cpu=1 + seed // 2 % 2, ranks=1 + seed // 4 % 3)
+        world = Transactions(
+            bounded=seed % 2 > 0,
+            cpu=1 + seed // 2 % 2,
+            ranks=1 + seed // 4 % 3,
+            crowd=CROWDS[seed // 12 % 3],
+        )
         try:
             for _ in range(dice.integers(10, 60)):
                 world.act((int(dice.integers(0, len(HAPPENINGS))), int(dice.integers(0, 64))))

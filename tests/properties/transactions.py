@@ -46,8 +46,9 @@ from tests.support.cluster import profiles
 
 NODES: Final = 3
 CPU: Final = 4
-#: So many of them always find a place.
-PREEMPTORS: Final = 5
+#: So often something is done about whatever is left, every 11 seconds: long before those are tried
+#: again who have waited for too long, so that nobody comes to rest only thanks to that.
+PATIENCE: Final = 20
 PROFILES: Final = profiles()
 FULL: Final = tuple(node(f"n{each}").cpu(str(CPU)).build() for each in range(NODES))
 LOW: Final = tuple(
@@ -68,9 +69,10 @@ class Transactions:
         cpu: What each preemptor asks for.
         ranks: How many priorities preemptors have. A more important one may take the room of a less
             important one.
+        crowd: How many preemptors come at most, as a share of those that can have a place.
     """
 
-    def __init__(self, *, bounded: bool, cpu: int, ranks: int) -> None:
+    def __init__(self, *, bounded: bool, cpu: int, ranks: int, crowd: float) -> None:
         self.now = float(EPOCH)
         self.pods: dict[str, Pod] = {}
         self.ledger = ""
@@ -82,6 +84,7 @@ class Transactions:
         #: What each preemptor asks for: where they differ, room that is taken over may be too much.
         self._cpu = cpu
         self._ranks = ranks
+        self._most = int(NODES * (CPU // cpu) * crowd)
         self._version = 0
         self._came = 0
         for each in LOW:
@@ -111,11 +114,11 @@ class Transactions:
         HAPPENINGS[kind % len(HAPPENINGS)](self, number)
 
     def come(self, number: int) -> None:
-        """A preemptor is created; some are more important than others."""
-        if self._came < PREEMPTORS:
+        """Preemptors are created, as many as are; some are more important than others."""
+        for each in range(min(1 + number % 5, self._most - self._came)):
             self._came += 1
             made = pod(f"high-{self._came}").cpu(str(self._cpu))
-            self._put(made.priority(100 * (1 + number % self._ranks)).build())
+            self._put(made.priority(100 * (1 + (number + each) % self._ranks)).build())
 
     def decide(self, _: int) -> None:
         """The machine decides for a pod."""
@@ -185,7 +188,7 @@ class Transactions:
 
     def come_to_rest(self) -> None:
         """Let everything end that has begun, without further faults."""
-        for _ in range(400):
+        for _ in range(PATIENCE):
             if not self._calm_down():
                 return
         raise AssertionError("it does not come to rest")
