@@ -229,7 +229,7 @@ async def test_a_holder_that_sees_another_one_stops_at_once(api: FakeApi, candid
 
 
 async def test_a_lease_that_was_deleted_is_made_again(api: FakeApi, candidate: Candidate):
-    lease = candidate("a", **SHORT)
+    lease = candidate("a", retry_seconds=0.01)
     await lease.acquire()
     api.store.remove("leases", KEY)
     task = asyncio.create_task(lease.hold())
