@@ -324,13 +324,22 @@ def planned(name: str, *victims: str) -> PodBuilder:
     return pod(name).cpu("1").priority(100).nominated("n1").planned(encode(plan))
 
 
-@pytest.mark.parametrize(("first", "second"), [(0, 0), (0, 1), (1, 0)])
-def test_preemptors_do_not_spare_their_victims_for_each_others(first, second):
-    # One room of two is free already: one victim is enough, whosever it is.
-    cluster = Cluster(
+def two_planned(first: int = 0, second: int = 0) -> Cluster:
+    """Return two preemptors with a victim each, one of which is enough: one room is free already.
+
+    Args:
+        first: The priority of one's victim, a.
+        second: The priority of the other's, b.
+    """
+    return Cluster(
         node("n1").cpu("3"), victim("a", first, "1"), victim("b", second, "1"),
         planned("one", "a"), planned("other", "b"),
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(("first", "second"), [(0, 0), (0, 1), (1, 0)])
+def test_preemptors_do_not_spare_their_victims_for_each_others(first, second):
+    cluster = two_planned(first, second)
     cluster.drain()
     cluster.finish_terminating()
     cluster.drain()
@@ -340,10 +349,7 @@ def test_preemptors_do_not_spare_their_victims_for_each_others(first, second):
 
 
 def test_who_was_spared_is_no_victim_of_the_next_plan_either():
-    cluster = Cluster(
-        node("n1").cpu("3"), victim("a", cpu="1"), victim("b", cpu="1"),
-        planned("one", "a"), planned("other", "b"),
-    )  # fmt: skip
+    cluster = two_planned()
     cluster.hold(Evict)
     cluster.drain()
     assert asked(cluster) == ["b"]

@@ -19,8 +19,8 @@ from tests.properties.transactions import HAPPENINGS, Transactions
 #: Sequences in all, and in each of the tests that are drawn by seed.
 SEQUENCES = int(os.environ.get("TRANSACTIONS", "2000"))
 SLICES = 10
-#: How many preemptors come, as a share of those that can have a place: in the first case they never
-#: need the same room, in the last one each victim has to go.
+#: How many preemptors come, as a share of those that can have a place: in the last case each victim
+#: has to go.
 CROWDS = (0.42, 0.75, 1.0)
 
 actions = st.tuples(st.integers(0, len(HAPPENINGS) - 1), st.integers(0, 63))

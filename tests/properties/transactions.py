@@ -46,8 +46,8 @@ from tests.support.cluster import profiles
 
 NODES: Final = 3
 CPU: Final = 4
-#: So often something is done about whatever is left, every 11 seconds: long before those are tried
-#: again who have waited for too long, so that nobody comes to rest only thanks to that.
+#: Rounds of 11 seconds until all has come to rest: over before pods are tried again that have
+#: waited for five minutes, so that nobody comes to rest only thanks to that.
 PATIENCE: Final = 20
 PROFILES: Final = profiles()
 FULL: Final = tuple(node(f"n{each}").cpu(str(CPU)).build() for each in range(NODES))
