@@ -211,7 +211,7 @@ def _candidate(extender: Extender, said: VictimUids, cluster: Cluster) -> Candid
     row = columns.row(said.node)
     if row is None or columns.nodes[row] is None:
         raise UnknownVictimError(f'nodeinfo not found for node name "{said.node}"')
-    there = {pod.uid: pod for pod in map(cluster.pods.pod, cluster.pods.on_row(row))}
+    there = {pod.uid: pod for pod in cluster.pods.pods_on(row)}
     for uid in said.uids:
         if uid not in there:
             raise UnknownVictimError(

@@ -58,8 +58,8 @@ def brought(pod: Pod, volumes: Volumes) -> bytes | None:
     Returns:
         `None` where that depends on the node or on more than its claims.
     """
-    names = claims_of(pod)
-    if names and any(inline_plugin(each) for each in pod.spec.volumes):
+    names, mounted = claims_of(pod), pod.spec.volumes
+    if names and len(names) < len(mounted) and any(map(inline_plugin, mounted)):
         return None  # one of them may be the volume of a claim
     found = set()
     for name in names:

@@ -78,12 +78,8 @@ class Plan:
     def recorded(cls, preemptor: Pod, record: PlanRecord, cluster: Cluster) -> "Plan":
         """Return a plan that an earlier leader has made, as far as it has come."""
         plan = cls(preemptor, record.node, record.victims, record.begun, record.deadline)
-        for each in record.victims:
-            there = cluster.placed(each.uid)
-            if there is not None:
-                plan.known[each.uid] = there
-            if not each.leaving and (there is None or cluster.leaves(there)):
-                plan.asked.add(each.uid)
+        plan.known = {each.uid: each for each in plan.there(cluster)}
+        plan.asked = {each.uid for each in plan.vacating(cluster) if not each.leaving}
         return plan
 
     def record(self) -> str:
@@ -119,13 +115,15 @@ class Plan:
 
     def leaving(self, cluster: Cluster) -> frozenset[str]:
         """Return the uids of the victims on their way, or soon to be because of this plan."""
+        staying = {each.uid for each in self.staying(cluster)}
         return frozenset(
-            each.uid for each in self.victims if not (each.leaving and _stays(each, cluster))
+            each.uid for each in self.victims if not each.leaving or each.uid not in staying
         )
 
     def vacating(self, cluster: Cluster) -> tuple[VictimRecord, ...]:
         """Return the victims that are gone, or on their way."""
-        return tuple(each for each in self.victims if not _stays(each, cluster))
+        staying = {each.uid for each in self.staying(cluster)}
+        return tuple(each for each in self.victims if each.uid not in staying)
 
     @property
     def uids(self) -> frozenset[str]:
@@ -139,6 +137,10 @@ class Plan:
             if (pod := cluster.placed(each.uid)) is not None
             and cluster.node_of(each.uid) == self.node
         ]  # fmt: skip
+
+    def staying(self, cluster: Cluster) -> list[Pod]:
+        """Return the victims that do not leave the node yet, most important first."""
+        return [pod for pod in self.there(cluster) if not cluster.leaves(pod)]
 
     def owners(self, uids: Set[str]) -> list[str]:
         """Return the owners of some victims."""
@@ -193,11 +195,6 @@ def _victim(pod: Pod, *, leaving: bool, strict: bool = False) -> VictimRecord:
     return VictimRecord(
         meta.namespace, meta.name, pod.uid, owner(pod), leaving=leaving, strict=strict
     )
-
-
-def _stays(victim: VictimRecord, cluster: Cluster) -> bool:
-    there = cluster.placed(victim.uid)
-    return there is not None and not cluster.leaves(there)
 
 
 def overdue_at(pod: Pod, margin: Seconds) -> Seconds | None:

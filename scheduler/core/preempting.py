@@ -156,8 +156,7 @@ class Preempting:
         """
         pod, context = queued.pod, self._context
         plan = self.settling.get(pod.uid)
-        there = [] if plan is None else plan.there(context.cluster)
-        to_ask = tuple(each for each in there if not context.cluster.leaves(each))
+        to_ask = () if plan is None else tuple(plan.staying(context.cluster))
         if plan is None or not to_ask:
             return Resumed.NOTHING_TO_DO, plan
         # Without the nomination the plan is not on the preemptor any more, or will not be for long.
@@ -289,8 +288,7 @@ class Preempting:
         """Ask the victims to leave that are still there and still needed."""
         context = self._context
         cluster = context.cluster
-        there = [cluster.placed(each.uid) for each in plan.victims]
-        staying = [each for each in there if each is not None and not cluster.leaves(each)]
+        staying = plan.staying(cluster)
         if staying:
             others = (*self._plans.on_node(plan.node), *self.settling.on_node(plan.node))
             kept = self._reviewing.to_ask(plan, staying, others)

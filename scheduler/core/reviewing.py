@@ -5,7 +5,7 @@ changing, and after a crash that may have been long. Nobody is added to a plan h
 """
 
 from collections.abc import Iterable
-from typing import Final, Protocol
+from typing import Protocol
 
 from scheduler.core.context import Context
 from scheduler.core.plans import Plan
@@ -15,9 +15,6 @@ from scheduler.state.changes import ChangeLog
 from scheduler.state.queue import QueuedPod
 
 __all__ = ["Judge", "Reviewing"]
-
-#: More changes than this since a plan was decided are not looked through for its node's.
-MOST_CHANGES: Final = 4096
 
 
 class Judge(Protocol):
@@ -139,10 +136,9 @@ class Reviewing:
                 if each is not plan and each.preemptor.priority >= priority
             )
         )
-        pods = map(cluster.pods.pod, cluster.pods.on_row(row))
         return frozenset(
             each.uid
-            for each in pods
+            for each in cluster.pods.pods_on(row)
             if (each.uid in planned or cluster.leaves_by_preemption(each))
             and each.uid not in plan.uids
         )
@@ -150,8 +146,7 @@ class Reviewing:
     def _leaving_from(self, row: int) -> tuple[Pod, ...]:
         """Return the pods of a row that leave by preemption, most important first."""
         cluster = self._context.cluster
-        pods = map(cluster.pods.pod, cluster.pods.on_row(row))
-        leaving = filter(cluster.leaves_by_preemption, pods)
+        leaving = filter(cluster.leaves_by_preemption, cluster.pods.pods_on(row))
         return tuple(sorted(leaving, key=lambda each: -each.priority))
 
     def _logs(self) -> tuple[ChangeLog, ...]:
@@ -161,14 +156,11 @@ class Reviewing:
 
     def _has_changed(self, plan: Plan) -> bool:
         """Tell whether a plan's node may have changed since it was decided."""
-        if not plan.seen:
-            return True
         row = self._context.cluster.columns.row(plan.node)
-        since = [
-            log.since(position, MOST_CHANGES)
-            for log, position in zip(self._logs(), plan.seen, strict=True)
-        ]
-        return any(changed is None or row in changed for changed in since)
+        if row is None or not plan.seen:
+            return True
+        logs = zip(self._logs(), plan.seen, strict=True)
+        return any(log.has_changed(row, position) for log, position in logs)
 
 
 def _is_marked(pod: Pod) -> bool:

@@ -84,7 +84,7 @@ class Vacancies:
         cluster = self._context.cluster
         row = cluster.columns.row(plan.node)
         own = plan.preemptor.uid
-        there = [] if row is None else [*map(cluster.pods.pod, cluster.pods.on_row(row))]
+        there = [] if row is None else [*cluster.pods.pods_on(row)]
         came = any(plan.may_precede(pod) and self._could_evict(pod, plan) for pod in there)
         claimants = [pod for pod in self._claimants(plan) if pod.uid != own]
         if row is None or not (came or claimants):

@@ -111,10 +111,10 @@ def _claims(pod: Pod) -> list[str]:
 def _freed_a_volume(pod: Pod, old: Pod | None, _new: Pod | None) -> bool:
     if old is None or old.metadata.namespace != pod.metadata.namespace:
         return False
-    wanted, freed = disks_of(pod), disks_of(old)
-    if wanted and freed and Disks(wanted).conflict(Disks(freed)):
+    if not set(_claims(old)).isdisjoint(_claims(pod)):
         return True
-    return not set(_claims(pod)).isdisjoint(_claims(old))
+    freed = disks_of(old)
+    return bool(freed) and Disks(disks_of(pod)).conflict(Disks(freed))
 
 
 def _is_own_claim(

@@ -15,10 +15,12 @@ _NONE: Final[Rows] = np.zeros(0, dtype=np.int64)
 class ChangeLog:
     """An append-only list of changed rows; readers remember how far they have read."""
 
-    __slots__ = ("_rows", "_start", "position")
+    __slots__ = ("_last", "_rows", "_start", "position")
 
     def __init__(self) -> None:
         self._rows: list[int] = []
+        #: Where the last change of each row stands.
+        self._last: dict[int, int] = {}
         self._start = 0
         #: Where a reader who has seen everything stands.
         self.position = 0
@@ -30,7 +32,12 @@ class ChangeLog:
             self._start += _KEEP
             del rows[:_KEEP]
         rows.append(row)
+        self._last[row] = self.position
         self.position += 1
+
+    def has_changed(self, row: int, position: int) -> bool:
+        """Tell whether a row changed since a position."""
+        return self._last.get(row, -1) >= position
 
     def since(self, position: int, most: int) -> Rows | None:
         """Return the rows that changed since a position, each once, in row order.

@@ -157,7 +157,9 @@ def _layered(rows: Rows, slots: Int) -> tuple[Rows, list[Int]]:
     order = np.argsort(rows, kind="stable")
     rows, slots = rows[order], slots[order]
     distinct, first = np.unique(rows, return_index=True)
-    depth = np.arange(rows.shape[0]) - np.repeat(first, np.diff([*first, rows.shape[0]]))
+    if distinct.shape[0] == rows.shape[0]:
+        return rows, [slots]
+    depth = np.arange(rows.shape[0]) - np.repeat(first, np.diff(first, append=rows.shape[0]))
     place = np.searchsorted(distinct, rows)
     layers = []
     for level in range(int(depth.max()) + 1):

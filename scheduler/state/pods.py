@@ -158,6 +158,10 @@ class PodTable:
         """Return the slots of a row, in NodeInfo order."""
         return self._on_row.get(row, ())
 
+    def pods_on(self, row: int) -> Iterator[Pod]:
+        """Yield the pods of a row, in NodeInfo order."""
+        return map(self.pod, self.on_row(row))
+
     def priorities(self, slots: Int) -> Int:
         """Return the priorities of the pods in some slots; at -1 one that no pod has."""
         return self._priority[slots]

@@ -48,6 +48,8 @@ class Volumes:
         self.counts: Final = VolumeCounts(columns, self.csi_volume)
         #: Grows with every change of an object, observed or assumed.
         self.version = 0
+        #: What claims come down to, as far as it was asked for since anything changed.
+        self._csi_volumes: dict[str, CsiVolume | None] = {}
         self._capacities: dict[str, dict[str, CSIStorageCapacity]] = {}
         self._attachments = Attachments(self.volumes, self.counts)
         #: By name of the volume: the claims that name it.
@@ -111,6 +113,11 @@ class Volumes:
 
         Source: kube-scheduler v1.36.3 nodevolumelimits.getCSIDriverInfo.
         """
+        if key not in self._csi_volumes:
+            self._csi_volumes[key] = self._come_down_to(key)
+        return self._csi_volumes[key]
+
+    def _come_down_to(self, key: str) -> CsiVolume | None:
         claim = self.claims.observed(key)
         if claim is None:
             return None
@@ -161,13 +168,17 @@ class Volumes:
         """
         for amount in storage.amounts(item):
             quantity.exact(amount)
-        self.version += 1
+        self._observe_change()
         return self._writers[type(item)](item)
 
     def erase(self, kind: str, key: str) -> Storage | None:
         """Forget an object; return its last state."""
-        self.version += 1
+        self._observe_change()
         return self._erasers[kind](key)
+
+    def _observe_change(self) -> None:
+        self.version += 1
+        self._csi_volumes.clear()
 
     def enter(self, slot: int, pod: Pod, node: str) -> None:
         """Take note of the mounts of a pod that has got a slot, on a node or, if empty, on none."""

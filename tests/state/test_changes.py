@@ -55,3 +55,16 @@ def test_what_is_long_ago_is_forgotten_but_positions_go_on():
     assert log.position == 200_000
     assert since(log, 10, most=10**6) is None
     assert since(log, 199_999, most=10) == [199_999 % 7]
+
+
+def test_whether_one_row_changed_is_known_however_long_ago():
+    log = noted(4)
+    position = log.position
+    log.note(7)
+    for _ in range(200_000):
+        log.note(1)
+
+    assert log.has_changed(7, position)
+    assert not log.has_changed(4, position)
+    assert not log.has_changed(9, 0)
+    assert not log.has_changed(7, position + 1)

@@ -295,3 +295,22 @@ def test_what_a_node_says_of_csi_is_forgotten_with_it(cluster):
     row = cluster.columns.row("n1")
     assert (limits[row], migrated[row]) == (NO_LIMIT, 0)
     assert cluster.volumes.nodes.limits("unknown") is None
+
+
+def test_what_a_claim_comes_down_to_follows_every_change(cluster):
+    volumes = cluster.volumes
+    key = "default/d"
+    seen = []
+    for change in (
+        lambda: None,
+        lambda: volumes.write(claim("d").of_class("fast").build()),
+        lambda: volumes.write(storage_class("fast").made_by("csi.b").build()),
+        lambda: volumes.write(claim("d").of_class("fast").bound_to("w").build()),
+        lambda: volumes.erase("PersistentVolume", "w"),
+        lambda: volumes.erase("PersistentVolumeClaim", key),
+    ):
+        change()
+        found = volumes.csi_volume(key)
+        seen.append(None if found is None else found.driver)
+
+    assert seen == [None, None, "csi.b", DRIVER, "csi.b", None]

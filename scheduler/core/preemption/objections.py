@@ -165,8 +165,8 @@ class Objections:
         """Return why too few pods of a row may go for the preemptor to fit there."""
         if self.bounds is None:
             return ()
-        pods = map(self._cluster.pods.pod, self._cluster.pods.on_row(row))
-        lower = [pod for pod in pods if pod.priority < self._pod.priority]
+        there = self._cluster.pods.pods_on(row)
+        lower = [pod for pod in there if pod.priority < self._pod.priority]
         return self.bounds.objections_to_each(lower)
 
     def tally_denied(self, rows: Rows) -> None:

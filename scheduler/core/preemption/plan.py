@@ -319,8 +319,7 @@ def _not_eligible(pod: Pod, cluster: Cluster, resolvable: Bool) -> str | None:
     row = None if node is None else cluster.columns.row(node)
     if row is None or not resolvable[row]:
         return None
-    for slot in cluster.pods.on_row(row):
-        other = cluster.pods.pod(slot)
+    for other in cluster.pods.pods_on(row):
         if other.priority < pod.priority and cluster.leaves_by_preemption(other):
             return TERMINATING
     return None
