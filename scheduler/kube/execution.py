@@ -120,11 +120,11 @@ class Execution:
             return self._post(calls.bind(effect), None, then)
         if not isinstance(effect, Announce) or self._trying.stopping or not self._trying.gate():
             return False
-        now = self._clock()
-        series = self._series(effect, job, now)
+        series = self._series(effect, job)
         if series is None or series.written:
             return False
-        return self._post(self._announcements.request(effect, series, now), series, then)
+        request = self._announcements.request(effect, series, job.since)
+        return self._post(request, series, then)
 
     def _post(
         self, request: Request, series: Series | None, then: Callable[[Begun | None], None]
@@ -352,13 +352,13 @@ class Execution:
                 return
 
     async def _announce(self, effect: Announce, effort: Effort) -> None:
-        now = self._clock()
-        series = self._series(effect, effort.job, now)
+        job = effort.job
+        series = self._series(effect, job)
         if series is None:
             return
         written = False
         try:
-            await self._write(self._announcements.request(effect, series, now), effort)
+            await self._write(self._announcements.request(effect, series, job.since), effort)
             written = True
         finally:
             if written:
@@ -366,10 +366,10 @@ class Execution:
             else:
                 self._announcements.failed(effect, series)
 
-    def _series(self, effect: Announce, job: Job, now: Seconds) -> Series | None:
+    def _series(self, effect: Announce, job: Job) -> Series | None:
         """Count an announcement once; return its series if something is to be written."""
         if not job.counted:
-            job.counted, job.series = True, self._announcements.note(effect, now)
+            job.counted, job.series = True, self._announcements.note(effect, job.since)
         return job.series
 
     async def _write(self, request: Request, effort: Effort) -> None:

@@ -14,10 +14,11 @@ Each lane owns a share of the places, so none can starve another; what is left o
 importance. What goes to extenders has as many places of its own: they may be slow, and are not
 the API server. For one pod effects go out strictly in the order in which they came in, so a late
 `PodScheduled=False` never lands after a bind. Announcements are outside this order: an Event is
-about what happened, not part of it.
+about what happened, not part of it, and bears the time of that.
 """
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
@@ -36,6 +37,7 @@ from scheduler.model.effects import (
     Remember,
     SetCondition,
 )
+from scheduler.model.times import Seconds
 
 __all__ = ["Job", "Lane", "Outbox"]
 
@@ -80,6 +82,8 @@ class Job:
 
     effect: Effect
     lane: Lane
+    #: When it came in.
+    since: Seconds
     #: Whether a condition that was replaced by this one would have cleared the nomination.
     clear_nomination: bool = False
     #: Whether it stands in its lane.
@@ -103,8 +107,9 @@ class Outbox:
     Invariant: of the jobs of a pod only the first is sent or stands in a lane.
     """
 
-    def __init__(self, places: int) -> None:
+    def __init__(self, places: int, clock: Callable[[], Seconds]) -> None:
         self._places = places
+        self._clock = clock
         shared = shares(places)
         if places < len(shared):
             raise ValueError(f"at least {len(shared)} requests must be possible at a time")
@@ -184,7 +189,7 @@ class Outbox:
     def _new(self, effect: Effect, lane: Lane) -> Job:
         self._waiting[lane] += 1
         cleared = isinstance(effect, SetCondition) and effect.clear_nomination
-        return Job(effect, lane, clear_nomination=cleared)
+        return Job(effect, lane, self._clock(), clear_nomination=cleared)
 
     def _offer(self, job: Job) -> None:
         """Put the first job of a pod into its lane, once."""

@@ -57,7 +57,7 @@ class Writer:
         self._settings = settings or WriterSettings()
         self._observer = client.observer
         self._sink = sink
-        self._outbox = Outbox(self._settings.places)
+        self._outbox = Outbox(self._settings.places, clock)
         self._execution = Execution(client, gate, clock, pauses, self._settings)
         self._tasks: set[asyncio.Task[Failure | None]] = set()
         #: What was sent without a task, and not answered yet.

@@ -70,7 +70,7 @@ def take(outbox: Outbox) -> Job:
 
 
 def test_the_more_important_lane_goes_first():
-    outbox = Outbox(64)
+    outbox = Outbox(64, lambda: 0.0)
     for effect in (announce("a"), condition("b"), evict("c"), nominate("d"), bind("e")):
         outbox.add(effect)
 
@@ -78,7 +78,7 @@ def test_the_more_important_lane_goes_first():
 
 
 def test_one_lane_leaves_places_for_the_others():
-    outbox = Outbox(64)
+    outbox = Outbox(64, lambda: 0.0)
     for number in range(100):
         outbox.add(bind(f"b{number}"))
 
@@ -89,7 +89,7 @@ def test_one_lane_leaves_places_for_the_others():
 
 
 def test_an_important_lane_finds_places_though_others_are_full():
-    outbox = Outbox(64)
+    outbox = Outbox(64, lambda: 0.0)
     for number in range(100):
         outbox.add(condition(f"c{number}"))
         outbox.add(announce(f"a{number}"))
@@ -100,8 +100,17 @@ def test_an_important_lane_finds_places_though_others_are_full():
     assert len(taken(outbox)) == 32
 
 
+def test_a_job_knows_since_when_it_waits():
+    now = iter([1.0, 2.0])
+    outbox = Outbox(64, lambda: next(now))
+    for effect in (announce("a"), announce("b")):
+        outbox.add(effect)
+
+    assert [take(outbox).since for _ in range(2)] == [1.0, 2.0]
+
+
 def test_extenders_have_places_of_their_own():
-    outbox = Outbox(64)
+    outbox = Outbox(64, lambda: 0.0)
     for number in range(100):
         outbox.add(Ask(ref(f"a{number}"), number, "1", ()))
         outbox.add(Bind(ref(f"b{number}"), "n1", "s", 0))
@@ -114,7 +123,7 @@ def test_extenders_have_places_of_their_own():
 
 
 def test_for_one_pod_effects_go_in_the_order_in_which_they_came():
-    outbox = Outbox(64)
+    outbox = Outbox(64, lambda: 0.0)
     effects = [condition("a"), nominate("a"), evict("a")]
     for effect in effects:
         outbox.add(effect)
@@ -131,7 +140,7 @@ def test_for_one_pod_effects_go_in_the_order_in_which_they_came():
     ("old_clears", "new_clears"), [(True, False), (False, True), (False, False)]
 )
 def test_a_newer_condition_replaces_an_unsent_one(old_clears: bool, new_clears: bool):
-    outbox = Outbox(64)
+    outbox = Outbox(64, lambda: 0.0)
     old = condition("a", "old", clear=old_clears)
     new = condition("a", "new", clear=new_clears)
     outbox.add(old)
@@ -143,7 +152,7 @@ def test_a_newer_condition_replaces_an_unsent_one(old_clears: bool, new_clears: 
 
 
 def test_a_condition_on_its_way_is_not_replaced():
-    outbox = Outbox(64)
+    outbox = Outbox(64, lambda: 0.0)
     outbox.add(condition("a", "old"))
     take(outbox)
 
@@ -152,7 +161,7 @@ def test_a_condition_on_its_way_is_not_replaced():
 
 
 def test_a_condition_is_not_moved_across_a_nomination():
-    outbox = Outbox(64)
+    outbox = Outbox(64, lambda: 0.0)
     outbox.add(condition("a", "old"))
     outbox.add(nominate("a"))
 
@@ -160,7 +169,7 @@ def test_a_condition_is_not_moved_across_a_nomination():
 
 
 def test_a_binding_makes_unsent_conditions_and_nominations_pointless():
-    outbox = Outbox(64)
+    outbox = Outbox(64, lambda: 0.0)
     for effect in (condition("a"), nominate("a"), ClearNomination(ref("a"))):
         outbox.add(effect)
 
@@ -172,7 +181,7 @@ def test_a_binding_makes_unsent_conditions_and_nominations_pointless():
 
 
 def test_a_binding_waits_for_the_condition_on_its_way_and_ends_its_retries():
-    outbox = Outbox(64)
+    outbox = Outbox(64, lambda: 0.0)
     outbox.add(condition("a"))
     job = take(outbox)
 
@@ -184,7 +193,7 @@ def test_a_binding_waits_for_the_condition_on_its_way_and_ends_its_retries():
 
 
 def test_everything_unsent_can_be_taken_back():
-    outbox = Outbox(64)
+    outbox = Outbox(64, lambda: 0.0)
     outbox.add(condition("a"))
     sent = take(outbox)
     for effect in (nominate("a"), announce("a"), bind("b")):
@@ -204,7 +213,7 @@ def test_shares_leave_nobody_out(places: int):
 
 def test_too_few_places_are_refused():
     with pytest.raises(ValueError, match="at least 4"):
-        Outbox(3)
+        Outbox(3, lambda: 0.0)
 
 
 EFFECTS = st.builds(
@@ -218,7 +227,7 @@ EFFECTS = st.builds(
 def test_every_effect_comes_out_once_and_in_the_order_of_its_pod(
     steps: list[Effect | str], places: int
 ):
-    outbox = Outbox(places)
+    outbox = Outbox(places, lambda: 0.0)
     came: list[Effect] = []
     went: list[Effect] = []
     moot: list[Effect] = []
