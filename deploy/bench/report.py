@@ -99,25 +99,35 @@ def collected(results: Iterable[Result]) -> Found:
 def _throughput(found: Found) -> list[list[str]]:
     rows = []
     for workload, by_name in found.items():
-        rate = {name: _median(runs, _by_turns) for name, runs in by_name.items()}
         rows += [
             [
                 workload,
                 CONTENDERS[name].title,
                 str(len(runs)),
-                _spread(runs, lambda each: each.rate),
-                _spread(runs, _with_events),
-                _spread(runs, _by_turns, 2),
-                _share(rate.get(name), rate.get(_CEILING)) if name != _CEILING else "",
-                _times(rate.get(name), rate.get(_THEIRS)) if name == _OURS else "",
+                *_beside_others(name, by_name, _rate),
+                *_beside_others(name, by_name, _with_events),
+                _spread(runs, lambda each: each.rate_by_turns, 2),
             ]
             for name, runs in by_name.items()
         ]
+    ratios = ["of the ceiling", "times kube-scheduler"]
     head = [
-        "workload", "scheduler", "runs", "pods/s to the last binding", "pods/s to the last event",
-        "pods per million turns", "of the ceiling", "times kube-scheduler",
+        "workload", "scheduler", "runs", "pods/s to the last binding", *ratios,
+        "pods/s to the last event", *ratios, "the same per million turns",
     ]  # fmt: skip
     return _with_head(head, rows)
+
+
+def _beside_others(
+    name: str, by_name: Mapping[str, Sequence[Figures]], read: Callable[[Figures], float | None]
+) -> list[str]:
+    """Return a rate of a contender, and what it is to those of the others."""
+    rate = {each: _median(runs, read) for each, runs in by_name.items()}
+    return [
+        _spread(by_name[name], read),
+        _share(rate[name], rate.get(_CEILING)) if name != _CEILING else "",
+        _times(rate[name], rate.get(_THEIRS)) if name == _OURS else "",
+    ]
 
 
 def _sampled(found: Found) -> list[list[str]]:
@@ -248,12 +258,12 @@ def cpu_plot(found: Found) -> str:
 # Cells
 
 
+def _rate(figures: Figures) -> float | None:
+    return figures.rate
+
+
 def _with_events(figures: Figures) -> float | None:
     return figures.rate_with_events
-
-
-def _by_turns(figures: Figures) -> float | None:
-    return figures.rate_by_turns
 
 
 def _of(name: str, key: str) -> Callable[[Figures], float | None]:

@@ -4,6 +4,7 @@ import contextlib
 import os
 import platform
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -136,7 +137,15 @@ def environment() -> Environment:
         cores=len(os.sched_getaffinity(0)),
         cpu=found[1] if found else platform.machine(),
         kernel=platform.release(),
-        python=platform.python_version(),
+        python=_python(),
         kubernetes=binaries.pinned_version("kube-apiserver"),
         etcd=binaries.pinned_version("etcd"),
     )
+
+
+def _python() -> str:
+    """Return the interpreter's version, and whose build it is where the system came with it."""
+    version = platform.python_version()
+    if sys.base_prefix != "/usr":
+        return version
+    return f"{version} as built by {platform.freedesktop_os_release()['NAME']}"

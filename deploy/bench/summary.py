@@ -32,7 +32,8 @@ class Figures:
     rate: float
     #: The same until the last event.
     rate_with_events: float
-    #: The same by what the machine could do meanwhile: pods for a million turns of a fixed loop.
+    #: Both by what the machine could do meanwhile: pods for a million turns of a fixed loop.
+    binding_by_turns: float
     rate_by_turns: float
     #: Mean and percentiles of the rate by the second, as kube-scheduler's benchmark has them;
     #: empty of runs that are too short.
@@ -66,13 +67,14 @@ class Spread:
 def figures(result: Result) -> Figures:
     """Work out the figures of a run."""
     pods, last = len(result.bound), max(result.bound, default=result.finished)
-    work = last - result.first_write
     counted = pods - 1 if result.bound and result.first_write == result.bound[0] else pods
+    rate = statistics.share(counted, last - result.first_write)
     with_events = statistics.share(counted, result.finished - result.first_write)
     cpu = {name: statistics.share(result.cpu[name].work * 1e3, pods) for name in COMPONENTS}
     return Figures(
-        rate=statistics.share(counted, work),
+        rate=rate,
         rate_with_events=with_events,
+        binding_by_turns=statistics.share(rate * 1e6, power(result)),
         rate_by_turns=statistics.share(with_events * 1e6, power(result)),
         sampled=statistics.summary(statistics.rates(result.bound)),
         start=result.first_write,
