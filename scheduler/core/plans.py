@@ -115,10 +115,8 @@ class Plan:
 
     def leaving(self, cluster: Cluster) -> frozenset[str]:
         """Return the uids of the victims on their way, or soon to be because of this plan."""
-        staying = {each.uid for each in self.staying(cluster)}
-        return frozenset(
-            each.uid for each in self.victims if not each.leaving or each.uid not in staying
-        )
+        soon = (each.uid for each in self.victims if not each.leaving)
+        return frozenset(each.uid for each in self.vacating(cluster)).union(soon)
 
     def vacating(self, cluster: Cluster) -> tuple[VictimRecord, ...]:
         """Return the victims that are gone, or on their way."""
