@@ -185,6 +185,20 @@ async def test_an_announcement_becomes_an_event(api: FakeApi, begin: Begin, outc
     assert (event["type"], event["reason"], event["action"]) == ("Normal", "Scheduled", "Binding")
 
 
+async def test_an_event_that_waits_has_the_time_of_what_it_tells(
+    api: FakeApi, begin: Begin, outcomes: list[Event]
+):
+    moment = NOW
+    writer = begin(places=4, clock=lambda: moment)
+    for name in "ab":
+        writer.submit(announce(add(api, name)))
+    moment += 60.0
+    await until(lambda: len(outcomes) == 2)
+
+    times = {each["eventTime"] for each in api.store.all("events")}
+    assert times == {"2026-01-01T00:00:00.250000Z"}
+
+
 async def test_repeats_are_counted_and_written_when_they_have_doubled(
     api: FakeApi, begin: Begin, outcomes: list[Event]
 ):
