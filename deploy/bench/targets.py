@@ -174,14 +174,14 @@ def _large(found: Found) -> Iterator[list[str]]:
         f"{rss:.0f} MiB",
         rss <= LARGE_RSS_MIB,
     )
-    rate, basic = _rate(ours), _rate(found.get("Basic", {}).get(_OURS))
-    if rate and basic:
-        yield _row(
+    shares = _ratios(ours, found.get("Basic", {}).get(_OURS))
+    if shares:
+        yield [
             f"{what}: rate, of that of Basic",
             f"at least {LARGE_SHARE:.0%}",
-            f"{rate / basic:.0%}",
-            rate >= LARGE_SHARE * basic,
-        )
+            *(f"{each.rate:.0%} ({each.by_turns:.0%})" for each in shares),
+            _reached(each.rate >= LARGE_SHARE for each in shares),
+        ]
 
 
 def _idle(results: Sequence[Result]) -> Iterator[list[str]]:
@@ -196,10 +196,6 @@ def _idle(results: Sequence[Result]) -> Iterator[list[str]]:
             yield _row(
                 f"{workload}: share of a core", f"at most {most:.1%}", f"{share:.1%}", share <= most
             )
-
-
-def _rate(runs: Runs) -> float | None:
-    return _median([run.rate_with_events for run in runs]) if runs else None
 
 
 def _median(values: Sequence[float]) -> float:
