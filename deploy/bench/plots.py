@@ -40,7 +40,8 @@ class Group:
 def bars(title: str, note: str, groups: Sequence[Group], legend: Sequence[str] = ()) -> str:
     """Return a plot; the line at the right is where every group's full width is."""
     height = _HEAD + sum(_GAP + _LINE * (len(group.rows) + 1) for group in groups) + _GAP
-    width = _NAMES + _WIDTH + _TEXTS
+    longest = max((_length(row, group) for group in groups for row in group.rows), default=0.0)
+    width = _NAMES + max(_WIDTH, round(longest)) + _TEXTS
     parts = [_text(10, 20, title, 'font-size="15" font-weight="bold"'), _text(10, 40, note)]
     left = _NAMES
     for color, name in zip(COLORS, legend, strict=False):
@@ -56,6 +57,10 @@ def bars(title: str, note: str, groups: Sequence[Group], legend: Sequence[str] =
         ' stroke-dasharray="4 3"/>'
     )
     return _svg(width, height, parts)
+
+
+def _length(row: Row, group: Group) -> float:
+    return sum(row.segments) / group.full * _WIDTH if group.full else 0.0
 
 
 def _group(group: Group, top: int) -> Iterator[str]:

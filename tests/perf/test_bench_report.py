@@ -235,6 +235,16 @@ def test_a_bar_is_as_long_as_its_share_of_the_full_width():
     assert widths[1:] == ["120.0", "240.0"]
 
 
+def test_a_bar_beyond_the_full_width_has_room_for_its_text():
+    usual, beyond = (
+        ET.fromstring(plots.bars("", "", [Group("g", 10.0, (Row("r", (value,), ""),))]))
+        for value in (10.0, 15.0)
+    )
+
+    width = [float(each.get("viewBox").split()[2]) for each in (usual, beyond)]
+    assert width[1] - width[0] == 240  # half of the full width
+
+
 def test_a_function_is_as_wide_as_it_was_seen():
     drawn = plots.flames("t", {("main", "<a>"): 3, ("main", "b"): 1})
 
