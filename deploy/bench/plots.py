@@ -36,11 +36,17 @@ class Group:
     full: float
     rows: tuple[Row, ...]
 
+    def size(self, value: float) -> float:
+        """Return how long a bar of a value is."""
+        return value / self.full * _WIDTH if self.full else 0.0
+
 
 def bars(title: str, note: str, groups: Sequence[Group], legend: Sequence[str] = ()) -> str:
     """Return a plot; the line at the right is where every group's full width is."""
     height = _HEAD + sum(_GAP + _LINE * (len(group.rows) + 1) for group in groups) + _GAP
-    longest = max((_length(row, group) for group in groups for row in group.rows), default=0.0)
+    longest = max(
+        (group.size(sum(row.segments)) for group in groups for row in group.rows), default=0.0
+    )
     width = _NAMES + max(_WIDTH, round(longest)) + _TEXTS
     parts = [_text(10, 20, title, 'font-size="15" font-weight="bold"'), _text(10, 40, note)]
     left = _NAMES
@@ -59,10 +65,6 @@ def bars(title: str, note: str, groups: Sequence[Group], legend: Sequence[str] =
     return _svg(width, height, parts)
 
 
-def _length(row: Row, group: Group) -> float:
-    return sum(row.segments) / group.full * _WIDTH if group.full else 0.0
-
-
 def _group(group: Group, top: int) -> Iterator[str]:
     yield _text(10, top + _LINE, group.name, 'font-weight="bold"')
     for number, row in enumerate(group.rows, 1):
@@ -70,7 +72,7 @@ def _group(group: Group, top: int) -> Iterator[str]:
         yield _text(24, y + 13, row.name)
         left = float(_NAMES)
         for color, value in zip(COLORS, row.segments, strict=False):
-            size = value / group.full * _WIDTH if group.full else 0.0
+            size = group.size(value)
             yield _box(left, y + 2, size, _LINE - 4, color)
             left += size
         yield _text(left + 5, y + 13, row.text)

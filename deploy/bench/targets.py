@@ -108,12 +108,7 @@ def _rates(found: Found) -> Iterator[list[str]]:
                 ),
             ]
         if shares and least is not None:
-            yield [
-                f"{workload}: share of the ceiling",
-                f"at least {least:.0%}",
-                *(f"{each.rate:.0%} ({each.by_turns:.0%})" for each in shares),
-                _reached(enough),
-            ]
+            yield _share(f"{workload}: share of the ceiling", least, shares)
 
 
 def _ratios(ours: Runs, theirs: Runs) -> list[_Ratio]:
@@ -176,12 +171,7 @@ def _large(found: Found) -> Iterator[list[str]]:
     )
     shares = _ratios(ours, found.get("Basic", {}).get(_OURS))
     if shares:
-        yield [
-            f"{what}: rate, of that of Basic",
-            f"at least {LARGE_SHARE:.0%}",
-            *(f"{each.rate:.0%} ({each.by_turns:.0%})" for each in shares),
-            _reached(each.rate >= LARGE_SHARE for each in shares),
-        ]
+        yield _share(f"{what}: rate, of that of Basic", LARGE_SHARE, shares)
 
 
 def _idle(results: Sequence[Result]) -> Iterator[list[str]]:
@@ -200,6 +190,16 @@ def _idle(results: Sequence[Result]) -> Iterator[list[str]]:
 
 def _median(values: Sequence[float]) -> float:
     return summary.spread(values).median
+
+
+def _share(what: str, least: float, shares: Sequence[_Ratio]) -> list[str]:
+    """Return the row of a rate that is wanted to be a share of another at least."""
+    return [
+        what,
+        f"at least {least:.0%}",
+        *(f"{each.rate:.0%} ({each.by_turns:.0%})" for each in shares),
+        _reached(each.rate >= least for each in shares),
+    ]
 
 
 def _row(what: str, wanted: str, measured: str, reached: object) -> list[str]:
