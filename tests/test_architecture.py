@@ -37,7 +37,7 @@ CLOCKS: Final = {
     "datetime": {"now", "utcnow", "today"},
     "date": {"today"},
 }
-LONGEST: Final = 400
+LONGEST: Final = 500
 
 
 def name(path: Path) -> str:

@@ -7,10 +7,9 @@ from msgspec.structs import replace
 
 from scheduler.core import changes, telling
 from scheduler.core.attempt import Outcome
-from scheduler.core.context import Bound, Context, reference
-from scheduler.core.preempting import Preempting as PreemptionsUnderWay
-from scheduler.core.preempting import Resumed
-from scheduler.core.reserving import Reserving
+from scheduler.core.binding import BindingCycle
+from scheduler.core.context import Bound, Context
+from scheduler.core.eviction.executor import Executor, Resumed
 from scheduler.model.decisions import Decision, Failed, Placed, Preempting, Unschedulable
 from scheduler.model.effects import Bind
 from scheduler.model.events import Failure, FailureKind
@@ -24,14 +23,12 @@ __all__ = ["Acting"]
 class Acting:
     """Acts on decisions."""
 
-    def __init__(
-        self, context: Context, preempting: PreemptionsUnderWay, reserving: Reserving
-    ) -> None:
+    def __init__(self, context: Context, executor: Executor, binding: BindingCycle) -> None:
         self._context = context
         self._cluster = context.cluster
         self._queue = context.queue
-        self._preempting = preempting
-        self._reserving = reserving
+        self._executor = executor
+        self._binding = binding
 
     def act(self, queued: QueuedPod, outcome: Outcome, error: str, now: Seconds) -> Decision:
         """Carry out what an attempt has found; with an error, that nothing was found."""
@@ -42,32 +39,47 @@ class Acting:
             self._queue.retry(queued, now)
             self._tell_failure(queued, telling.SCHEDULER_ERROR, error, clear_nomination=clear)
             return Failed(error)
-        resumed = Resumed.NOTHING_TO_DO
-        if queued.attempts == 1 and outcome.node is None:
-            resumed, plan = self._preempting.resume(queued, now)
-            if plan is not None and resumed is Resumed.GOES_ON:
-                self._queue.hold(queued, outcome.rejectors, now)
-                self._preempting.go_on(plan, now)
-                return Preempting(plan.node, plan.refs(), 0, outcome.message)
         if outcome.node is not None:
-            self._preempting.settling.placed(pod.uid, outcome.node, now)
-            self._leave_other_claim(pod, outcome.node, now)
-            self._cluster.assume(pod, outcome.node)
-            self._queue.assumed(queued, now)
-            self._context.binding[pod.uid] = queued
-            self._reserving.placed(queued, outcome.node)
-            return Placed(outcome.node)
+            return self._place(queued, outcome.node, now)
+        resumed, plan = self._executor.resume(queued, now)
+        if plan is not None and resumed is Resumed.GOES_ON:
+            self._queue.hold(queued, outcome.rejectors, now)
+            self._executor.go_on(plan, now)
+            return Preempting(plan.node, plan.refs(), 0, outcome.message)
         if outcome.candidate is not None:
-            candidate = self._preempting.instead(queued, outcome.candidate)
+            candidate = self._executor.instead(queued, outcome.candidate)
             self._leave_other_claim(pod, self._cluster.columns.names[candidate.row], now)
             self._queue.hold(queued, outcome.rejectors, now)
             telling.announce_failure(self._context, pod, outcome.message)
-            node = self._preempting.start(queued, candidate, outcome.message, now)
-            victims = tuple(reference(victim) for victim in candidate.victims)
+            node = self._executor.start(queued, candidate, outcome.message, now)
+            victims = tuple(victim.ref for victim in candidate.victims)
             return Preempting(node, victims, candidate.violations, outcome.message)
         if resumed is Resumed.CANCELLED:
             outcome = replace(outcome, keeps_nomination=False)
         return self._give_up(queued, outcome, now)
+
+    def _place(self, queued: QueuedPod, node: str, now: Seconds) -> Decision:
+        """Assume a pod on its node, and have it bound."""
+        pod = queued.pod
+        self._executor.tracking.assumed(pod.uid, node, now)
+        self._leave_other_claim(pod, node, now)
+        self._cluster.assume(pod, node)
+        self._queue.assumed(queued, now)
+        self._context.binding[pod.uid] = queued
+        problem = self._binding.placed(queued, node)
+        if not problem:
+            return Placed(node)
+        self._context.binding.pop(pod.uid)
+        self._leave_node(queued, problem, now)
+        return Failed(problem)
+
+    def _leave_node(self, queued: QueuedPod, problem: str, now: Seconds) -> None:
+        """Take a pod off the node on which it was assumed, and try it again after a back-off."""
+        left = self._cluster.forget(queued.uid)
+        self._context.wake(changes.POD_DELETED, left, None, now)
+        self._queue.retry(queued, now)
+        nominated = bool(queued.pod.status.nominated_node_name)
+        self._tell_failure(queued, telling.SCHEDULER_ERROR, problem, clear_nomination=nominated)
 
     def _take_note(self, queued: QueuedPod, outcome: Outcome) -> None:
         """Note what policies had to say; who was held before is not any more."""
@@ -78,7 +90,7 @@ class Acting:
         """Park a pod that fits nowhere."""
         clear = not outcome.keeps_nomination and self._give_back(queued, now)
         if outcome.rejectors:
-            promised = outcome.keeps_nomination and self._preempting.settling.awaits(queued.uid)
+            promised = outcome.keeps_nomination and self._executor.tracking.awaits(queued.uid)
             self._queue.reject(queued, outcome.rejectors, now, promised=promised, kin=outcome.kin)
         else:
             self._queue.retry(queued, now)
@@ -113,7 +125,7 @@ class Acting:
         """Let go of a pod that the API server has bound; the watch will confirm it."""
         context, uid = self._context, effect.pod.uid
         self._queue.drop(uid, now)
-        self._preempting.arrived(uid, effect.node, now)
+        self._executor.bound(uid, effect.node, now)
         queued = context.binding.pop(uid, None)
         if queued is None:
             return
@@ -136,17 +148,13 @@ class Acting:
         self._context.binding.pop(uid, None)
         if not self._cluster.is_assumed(uid):
             return
-        left = self._cluster.forget(uid)
-        self._context.wake(changes.POD_DELETED, left, None, now)
         queued = self._queue.get(uid)
-        if queued is None:
-            return
-        if failure.kind is FailureKind.GONE or queued.pod.terminating:
+        if queued is None or failure.kind is FailureKind.GONE or queued.pod.terminating:
+            left = self._cluster.forget(uid)
+            self._context.wake(changes.POD_DELETED, left, None, now)
             self._queue.drop(uid, now)
             return
         error = failure.message
         if effect.extender is None:
             error = f'running Bind plugin "DefaultBinder": {error}'
-        self._queue.retry(queued, now)
-        nominated = bool(queued.pod.status.nominated_node_name)
-        self._tell_failure(queued, telling.SCHEDULER_ERROR, error, clear_nomination=nominated)
+        self._leave_node(queued, error, now)

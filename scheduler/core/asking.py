@@ -11,22 +11,22 @@ from collections.abc import Callable
 from typing import Final
 
 from scheduler.core.attempt import Outcome
-from scheduler.core.context import Context, reference
+from scheduler.core.context import Context
 from scheduler.core.extending import Talk
 from scheduler.framework.plugin import PluginError
 from scheduler.model.answers import Answer
 from scheduler.model.decisions import Waiting
 from scheduler.model.effects import Ask, Question
 from scheduler.model.events import Answered, Failure
-from scheduler.model.objects import Pod
 from scheduler.model.times import Seconds
+from scheduler.state.classified_pod import ClassifiedPod
 from scheduler.state.queue import QueuedPod
 from scheduler.state.transitions import Phase
 
 __all__ = ["Asking", "Begin", "UnderWay"]
 
-#: Begins an attempt for a pod of the class with this key.
-Begin = Callable[[Pod, bytes], Talk[Outcome]]
+#: Begins an attempt for a pod.
+Begin = Callable[[ClassifiedPod], Talk[Outcome]]
 
 
 class UnderWay:
@@ -42,7 +42,7 @@ class UnderWay:
         self.number = 0
         self._begin = begin
         self._key = queued.key
-        self._talk = begin(queued.pod, queued.key)
+        self._talk = begin(queued.classified)
         self._answers: tuple[Answer, ...] | None = None
         self._failure = ""
 
@@ -68,7 +68,7 @@ class UnderWay:
         if self._key != self.queued.key:
             self._talk.close()
             self._key = self.queued.key
-            self._talk, self._answers = self._begin(self.queued.pod, self._key), None
+            self._talk, self._answers = self._begin(self.queued.classified), None
         if self._answers is None:
             return next(self._talk)
         return self._talk.send(self._answers)
@@ -100,7 +100,7 @@ class Asking:
         self._waiting[queued.uid] = under_way
         self._context.queue.ask(queued, now)
         version = queued.pod.metadata.resource_version
-        self._context.outbox.append(Ask(reference(queued.pod), self._number, version, questions))
+        self._context.outbox.append(Ask(queued.pod.ref, self._number, version, questions))
         return Waiting(tuple(question.extender for question in questions))
 
     def answered(self, event: Answered) -> None:

@@ -42,6 +42,7 @@ from scheduler.model.objects import Pod
 from scheduler.model.refusals import Refusal
 from scheduler.model.times import Seconds
 from scheduler.state.arrays import Codes, Rows
+from scheduler.state.classified_pod import ClassifiedPod
 from scheduler.state.cluster import Cluster
 
 __all__ = ["MOST_ROUNDS", "Attempts", "Outcome"]
@@ -102,13 +103,12 @@ class Attempts:
         self._curing = Curing(cluster, verdicts, self._look_at_all)
 
     def decide(
-        self, pod: Pod, key: bytes, *, now: Seconds, since: Seconds, explain: bool
+        self, classified: ClassifiedPod, *, now: Seconds, since: Seconds, explain: bool
     ) -> Talk[Outcome]:
-        """Decide for a pod of the class with this key.
+        """Decide for a pod.
 
         Args:
-            pod: The pod.
-            key: Of its class.
+            classified: The pod.
             now: The time. Policies are asked about it also where extenders take their time: to
                 look from an earlier time is to the safe side.
             since: When the pod was first found unschedulable.
@@ -120,10 +120,11 @@ class Attempts:
         for _ in range(MOST_ROUNDS):
             if self._cluster.columns.node_count == 0:
                 return Outcome(message=NO_NODES)
+            pod = classified.pod
             objections = self._policing.objections(pod, now, since)
             if objections is not None:
                 objections.explain = explain
-            case = Case(pod, self._classes.get(pod, key), explain, objections)
+            case = Case(pod, self._classes.get(classified), explain, objections)
             outcome = yield from self._attempt(case)
             if outcome is not None:
                 return outcome
@@ -330,8 +331,7 @@ class Attempts:
 
     def still_needed(
         self,
-        pod: Pod,
-        key: bytes,
+        classified: ClassifiedPod,
         node: str,
         victims: frozenset[str],
         gone: frozenset[str] = frozenset(),
@@ -340,18 +340,18 @@ class Attempts:
 
         Where extenders have chosen the victims, all of them count as needed.
         """
-        pod_class = self._classes.get(pod, key)
+        pod_class = self._classes.get(classified)
         prepared = pod_class.filtering.prepare()
         row = self._row(node, prepared)
         if row is None:
             return None
         if extending.anyone(pod_class.extenders, Verb.PREEMPT) or prepared.rejected is not None:
             return victims
-        return still_needed(pod, self._cluster, prepared.predicates, row, victims, gone)
+        return still_needed(classified.pod, self._cluster, prepared.predicates, row, victims, gone)
 
-    def has_room(self, pod: Pod, key: bytes, node: str, victims: frozenset[str]) -> bool:
+    def has_room(self, classified: ClassifiedPod, node: str, victims: frozenset[str]) -> bool:
         """Tell whether a pod fits without some others, claims aside; see `victims.has_room`."""
-        prepared = self._classes.get(pod, key).filtering.prepare()
+        prepared = self._classes.get(classified).filtering.prepare()
         row = self._row(node, prepared)
         if row is None or prepared.rejected is not None:
             return row is not None
@@ -359,14 +359,19 @@ class Attempts:
             return False
         return has_room(self._cluster, prepared.predicates, row, victims)
 
-    def fits(self, pod: Pod, key: bytes, node: str) -> bool:
+    def fits(self, classified: ClassifiedPod, node: str) -> bool:
         """Tell whether a pod fits on a node as it is, claims included; extenders aside."""
-        prepared = self._classes.get(pod, key).filtering.prepare()
+        prepared = self._classes.get(classified).filtering.prepare()
         row = self._row(node, prepared)
         if row is None or prepared.rejected is not None or rejects(prepared.predicates, row):
             return False
-        nobody: frozenset[str] = frozenset()
-        return still_needed(pod, self._cluster, prepared.predicates, row, nobody) is not None
+        none: frozenset[str] = frozenset()
+        pod, predicates = classified.pod, prepared.predicates
+        return still_needed(pod, self._cluster, predicates, row, none) is not None
+
+    def asks_filters(self, classified: ClassifiedPod) -> bool:
+        """Tell whether extenders decide which nodes the pod fits on."""
+        return extending.anyone(self._classes.get(classified).extenders, Verb.FILTER)
 
     def _row(self, node: str, prepared: Preparation) -> int | None:
         """Return the row of a node that may take a pod some day, `None` where none may."""

@@ -1,15 +1,12 @@
 """Classes of equal pods: everything that their specs decide is worked out once.
 
-Two pods are of one class when namespace, labels, controller and every field of the spec that a rule
-reads are equal; the controller decides about default spread constraints, and names of volumes about
-nothing. Classes are kept in order of use within a bound on memory.
+`state/classified_pod` says which pods are equal. Classes are kept in order of use within a bound on
+memory.
 """
 
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Final
-
-import msgspec
 
 from scheduler.config.settings import Extender
 from scheduler.core import kin
@@ -20,26 +17,16 @@ from scheduler.framework.extenders import interested
 from scheduler.framework.profile import PREEMPTION, Profile
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model.objects import Pod
+from scheduler.state.classified_pod import ClassifiedPod
 from scheduler.state.cluster import Cluster
 
-__all__ = ["Classes", "PodClass", "class_key"]
+__all__ = ["Classes", "PodClass"]
 
 #: Bytes that all classes together may take; what a row costs in one, and a byte of its key: what
 #: is compiled from a spec is larger than its text.
 _BUDGET_BYTES: Final = 192 * 1024 * 1024
 _BYTES_PER_ROW: Final = 64
 _BYTES_PER_BYTE: Final = 24
-
-_encode = msgspec.msgpack.Encoder().encode
-
-
-def class_key(pod: Pod) -> bytes:
-    """Return bytes that are equal for pods of one class only."""
-    metadata = pod.metadata
-    owner = next((each for each in metadata.owner_references if each.controller), None)
-    controller = None if owner is None else (owner.api_version, owner.kind, owner.name)
-    spec = kin.nameless(pod.spec)
-    return _encode((metadata.namespace, metadata.labels, controller, spec))
 
 
 class PodClass:
@@ -48,11 +35,12 @@ class PodClass:
     __slots__ = ("_shape", "extenders", "filtering", "key", "outlook", "pod", "profile", "scoring")
 
     def __init__(
-        self, pod: Pod, key: bytes, profile: Profile, cluster: Cluster, verdicts: Verdicts
+        self, classified: ClassifiedPod, profile: Profile, cluster: Cluster, verdicts: Verdicts
     ) -> None:
+        pod = classified.pod
         #: Any pod of the class.
         self.pod = pod
-        self.key = key
+        self.key = classified.key
         self.profile = profile
         self.filtering = Filtering(cluster, profile.predicates(pod, cluster, verdicts))
         self.outlook = Outlook(cluster)
@@ -104,14 +92,16 @@ class Classes:
     def __len__(self) -> int:
         return len(self._classes)
 
-    def get(self, pod: Pod, key: bytes) -> PodClass:
+    def get(self, classified: ClassifiedPod) -> PodClass:
         """Return the class of a pod, compiled when it is the first of it."""
+        key = classified.key
         found = self._classes.get(key)
         if found is not None:
             self._classes.move_to_end(key)
             return found
-        profile = self._profiles[pod.spec.scheduler_name]
-        found = self._classes[key] = PodClass(pod, key, profile, self._cluster, self._verdicts)
+        profile = self._profiles[classified.pod.spec.scheduler_name]
+        found = PodClass(classified, profile, self._cluster, self._verdicts)
+        self._classes[key] = found
         self._key_bytes += len(key)
         while len(self._classes) > 1 and self._bytes() > _BUDGET_BYTES:
             oldest, _ = self._classes.popitem(last=False)

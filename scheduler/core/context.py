@@ -13,7 +13,7 @@ from scheduler.core.held import Held
 from scheduler.core.preemption.charge import Bounds, Unbounded
 from scheduler.core.waking import Waker
 from scheduler.framework.cluster_events import ClusterEvent, Resource
-from scheduler.framework.profile import Profile
+from scheduler.framework.profile import PREEMPTION, Profile
 from scheduler.model.base import Record
 from scheduler.model.effects import Effect, PodRef
 from scheduler.model.objects import Node, Pod
@@ -24,7 +24,7 @@ from scheduler.state.ledger import Ledger
 from scheduler.state.nominations import Claim
 from scheduler.state.queue import QueuedPod, SchedulingQueue
 
-__all__ = ["Bound", "Context", "reference"]
+__all__ = ["Bound", "Context"]
 
 #: Plugins that judge a node by the room on it, and by nothing else that a deleted pod can change.
 _ABOUT_ROOM: Final = frozenset({"NodeResourcesFit"})
@@ -69,6 +69,14 @@ class Context:
     def is_ours(self, pod: Pod) -> bool:
         """Tell whether a pod names one of our profiles."""
         return pod.spec.scheduler_name in self.profiles
+
+    def may_preempt(self, pod: Pod) -> bool:
+        """Tell whether a pod of ours may evict others at all.
+
+        Source: kube-scheduler v1.36.3 defaultpreemption.PodEligibleToPreemptOthers.
+        """
+        profile = self.profiles[pod.spec.scheduler_name]
+        return PREEMPTION in profile.post_filters and pod.spec.preemption_policy != "Never"
 
     def judge(self, event: ClusterEvent, old: Node | Pod | None, new: Node | Pod | None) -> Judge:
         """Return a function that names the plugin that sees hope for a rejected pod in an event."""
@@ -119,8 +127,9 @@ class Context:
 
         self.queue.wake(helped_by, now, event.label, self._apart, spared)
         for queued in filter(None, map(self.queue.get, served)):
-            if plugin := helped_by(queued.pod, queued.rejectors):
-                self.queue.wake_one(queued, now, event.label, plugin)
+            # Its plan knows better than the hints: the room that it was made for is there.
+            plugin = helped_by(queued.pod, queued.rejectors)
+            self.queue.wake_one(queued, now, event.label, plugin)
 
     def wake_below(self, claim: Claim, now: Seconds) -> None:
         """Wake the waiting pods that may use room which a nominated pod no longer claims."""
@@ -156,8 +165,3 @@ class Context:
         if claim is not None:
             self.cluster.withdraw(uid)
             self.wake_below(claim, now)
-
-
-def reference(pod: Pod) -> PodRef:
-    """Return the reference to a pod."""
-    return PodRef(pod.metadata.namespace, pod.metadata.name, pod.uid)

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias, TypeVar
 
 from scheduler.config.settings import Extender
-from scheduler.core.context import reference
 from scheduler.core.preemption.choose import Candidate
 from scheduler.framework.extenders import EXTENDER, MAX_PRIORITY, verb
 from scheduler.framework.plugin import MAX_SCORE, PluginError
@@ -176,7 +175,7 @@ def _problem(answer: Answer) -> str:
 
 def _asked(candidates: Mapping[str, Candidate]) -> tuple[NodeVictims, ...]:
     return tuple(
-        NodeVictims(node, tuple(reference(pod) for pod in each.victims), each.violations)
+        NodeVictims(node, tuple(pod.ref for pod in each.victims), each.violations)
         for node, each in candidates.items()
     )
 

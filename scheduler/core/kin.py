@@ -14,29 +14,18 @@ import msgspec
 from msgspec.structs import replace
 
 from scheduler.model.objects import Pod
-from scheduler.model.pod_spec import ClaimVolume, PodSpec, Volume
+from scheduler.model.pod_spec import ClaimVolume
+from scheduler.state.classified_pod import nameless
 from scheduler.state.queued_pod import QueuedPod
 from scheduler.state.volume_migration import inline_plugin
 from scheduler.state.volume_use import claims_of
 from scheduler.state.volumes import Volumes
 
-__all__ = ["brought", "nameless", "shape", "strangers"]
+__all__ = ["brought", "shape", "strangers"]
 
 _encode = msgspec.msgpack.Encoder().encode
 
-_NOTHING = Volume()
 _CLAIM = ClaimVolume()
-
-
-def nameless(spec: PodSpec) -> PodSpec:
-    """Return a spec without the names of its volumes, and without those that no rule is about.
-
-    The name of the volume with the token of its service account is made up for each pod.
-    """
-    if not spec.volumes:
-        return spec
-    unnamed = (replace(each, name="") for each in spec.volumes)
-    return replace(spec, volumes=[each for each in unnamed if each != _NOTHING])
 
 
 def shape(pod: Pod) -> bytes:

@@ -9,6 +9,7 @@ attempt that asks extenders is put aside, and goes on in a later step.
 """
 
 import functools
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, assert_never
@@ -17,12 +18,13 @@ from scheduler.core import kin, telling
 from scheduler.core.acting import Acting
 from scheduler.core.asking import Asking, Begin, UnderWay
 from scheduler.core.attempt import Attempts, Outcome
-from scheduler.core.context import Bound, Context, reference
+from scheduler.core.binding import BindingCycle
+from scheduler.core.context import Bound, Context
+from scheduler.core.eviction.executor import Executor
+from scheduler.core.eviction.phases import Phase as PreemptionPhase
+from scheduler.core.eviction.tracking import Tracking
 from scheduler.core.observing import Observing
-from scheduler.core.preempting import Preempting as PreemptionsUnderWay
 from scheduler.core.preemption.policing import Policing
-from scheduler.core.reserving import Reserving
-from scheduler.core.settling import Settling
 from scheduler.framework.plugin import PluginError
 from scheduler.framework.profile import Profile
 from scheduler.framework.verdicts import Verdicts
@@ -125,10 +127,10 @@ class Machine:
         self.policing: Final = Policing(self.cluster, self.ledger, self._context.is_ours)
         self._context.bounds = self.policing
         self._attempts = Attempts(profiles, self.cluster, Verdicts(), self.policing)
-        self._preempting = PreemptionsUnderWay(self._context, self._attempts)
-        self._observing = Observing(self._context, self._preempting)
-        self._reserving = Reserving(self._context, profiles)
-        self._acting = Acting(self._context, self._preempting, self._reserving)
+        self._binding = BindingCycle(self._context, profiles)
+        self._executor = Executor(self._context, self._attempts, self._binding)
+        self._observing = Observing(self._context, self._executor)
+        self._acting = Acting(self._context, self._executor, self._binding)
         self._asking = Asking(self._context)
         #: Whether anything was decided here: only who leads decides.
         self._leads = False
@@ -137,8 +139,8 @@ class Machine:
         """Take note of what happened."""
         refused = ""
         # What is overdue comes first, so that a replay, which knows no flush, decides the same.
-        self._reserving.flush(now)
-        self._preempting.settling.flush(now)
+        self._binding.flush(now)
+        self._executor.tracking.flush(now)
         try:
             self._dispatch(event, now)
         except (QuantityError, LedgerError) as error:
@@ -154,26 +156,22 @@ class Machine:
         """
         if not self._leads:
             self._leads = True
-            self._preempting.take_over(now)
+            self._executor.take_over(now)
         self.flush(now)
         under_way = self._asking.resumed(now) or self._begun(now, explain=explain)
         if under_way is None:
             return None
         queued, pod = under_way.queued, under_way.queued.pod
+        # What was in vain until now already counts for this attempt.
+        self._executor.tracking.settle_lost(queued.uid, now)
         questions, outcome, error = self._go_on(under_way)
-        if not questions and self._preempting.look_back(queued, now, goes_on=outcome.goes_on):
-            # What has come to nothing already counts for this attempt.
-            begin = self._beginning(queued, now, explain=explain)
-            under_way = UnderWay(queued, under_way.begun, begin)
-            questions, outcome, error = self._go_on(under_way)
         decision: Decision
         if questions:
             decision = self._asking.ask(under_way, questions, now)
         else:
             decision = self._acting.act(queued, outcome, error, now)
-            self._spare(now)
         return Attempt(
-            pod=reference(pod),
+            pod=pod.ref,
             scheduler_name=pod.spec.scheduler_name,
             priority=pod.priority,
             decision=decision,
@@ -200,18 +198,18 @@ class Machine:
         """Return when `flush` next has something to do."""
         moments = (
             self.queue.next_wakeup(),
-            self._reserving.next_wakeup(),
+            self._binding.next_wakeup(),
             self._context.held.next_wakeup(),
-            self._preempting.settling.next_wakeup(),
+            self._executor.tracking.next_wakeup(),
         )
         return min((each for each in moments if each is not None), default=None)
 
     def flush(self, now: Seconds) -> None:
         """Move pods whose time has come."""
         self.queue.flush(now)
-        self._reserving.flush(now)
+        self._binding.flush(now)
         self._context.held.flush(now)
-        self._preempting.settling.flush(now)
+        self._executor.tracking.flush(now)
 
     def due(self) -> tuple[Effect, ...]:
         """Return the effects of what `flush` has found; to be asked after it."""
@@ -225,7 +223,7 @@ class Machine:
             pods=len(self.cluster.pods) - len(self.cluster.nominations),
             assumed=self.cluster.assumed,
             nominations=len(self.cluster.nominations),
-            preempting=len(self._preempting),
+            preempting=len(self._executor),
         )
 
     def explain(self, queued: QueuedPod, now: Seconds) -> tuple[Outcome, str]:
@@ -249,15 +247,24 @@ class Machine:
         return None if said is None else said[1]
 
     @property
-    def settling(self) -> Settling:
+    def tracking(self) -> Tracking:
         """What became of preemptions."""
-        return self._preempting.settling
+        return self._executor.tracking
+
+    @property
+    def preemptions(self) -> Counter[PreemptionPhase]:
+        """How many preemptions are in each phase."""
+        return self._executor.phases()
+
+    def still_wanted(self, effect: Evict) -> bool:
+        """Tell whether an eviction that was not sent yet is still part of a plan."""
+        return self._executor.still_wanted(effect)
 
     def check(self) -> None:
         """Assert the invariants of everything that the machine keeps."""
         self.cluster.check()
         self.queue.check()
-        self._reserving.check()
+        self._binding.check()
         self._asking.check()
         self._context.held.check()
         for queued in self.queue:
@@ -273,19 +280,19 @@ class Machine:
         match event:
             case PodObserved(pod):
                 self._observing.pod(pod, now)
-                self._reserving.pod(pod.uid, now)
+                self._binding.pod(pod.uid, now)
             case PodGone(uid=uid):
                 self._observing.pod_gone(uid, now)
-                self._reserving.pod(uid, now)
+                self._binding.pod(uid, now)
             case NodeObserved(node):
                 self._observing.node(node, now)
-                self._reserving.node(node.metadata.name, now)
+                self._binding.node(node.metadata.name, now)
             case NodeGone(name):
                 self._observing.node_gone(name, now)
-                self._reserving.node(name, now)
+                self._binding.node(name, now)
             case StorageObserved() | StorageGone():
                 self._observing.storage(event, now)
-                self._reserving.storage(event, now)
+                self._binding.storage(event, now)
             case DeviceClassObserved() | DeviceClassGone():
                 self._observing.device_class(event, now)
             case EffectDone() | EffectFailed() | Answered():
@@ -325,15 +332,13 @@ class Machine:
             case Bind():
                 self._acting.bound(effect, now)
             case BindVolumes():
-                self._reserving.done(effect, now)
+                self._binding.done(effect, now)
             case Nominate():
-                self._preempting.nominated(effect, now)
-                self._spare(now)
+                self._executor.nominated(effect, now)
             case Remember():
-                self._preempting.remembered(effect, now)
-                self._spare(now)
+                self._executor.remembered(effect, now)
             case Evict():
-                self._preempting.evicted(effect, now, changed=changed)
+                self._executor.evicted(effect, now, changed=changed)
             case SetCondition() | ClearNomination() | Announce() | Ask():
                 pass
             case _:
@@ -344,10 +349,9 @@ class Machine:
             case Bind():
                 self._acting.not_bound(effect, failure, now)
             case BindVolumes():
-                self._reserving.failed(effect, failure, now)
+                self._binding.failed(effect, failure, now)
             case Nominate() | Remember() | Evict():
-                self._preempting.failed(effect, failure, now)
-                self._spare(now)
+                self._executor.failed(effect, failure, now)
             case SetCondition():
                 telling.condition_not_set(self._context, effect)
             case Ask():
@@ -356,11 +360,6 @@ class Machine:
                 pass
             case _:
                 assert_never(effect)
-
-    def _spare(self, now: Seconds) -> None:
-        """Let victims that are not bound yet give up their place, where they would be deleted."""
-        for spared in self._reserving.spare(now):
-            self._preempting.evicted(spared, now, changed=False)
 
     def _begun(self, now: Seconds, *, explain: bool) -> UnderWay | None:
         """Begin with the next pod; `None` when none waits for its turn."""

@@ -10,9 +10,8 @@ import functools
 from typing import Any
 
 from scheduler.core import changes
-from scheduler.core.classes import class_key
 from scheduler.core.context import Context
-from scheduler.core.preempting import Preempting
+from scheduler.core.eviction.executor import Executor
 from scheduler.framework.cluster_events import ClusterEvent
 from scheduler.model.events import (
     BudgetGone,
@@ -29,6 +28,7 @@ from scheduler.model.events import (
 from scheduler.model.objects import Node, Pod
 from scheduler.model.refusals import Rule
 from scheduler.model.times import Seconds
+from scheduler.state.classified_pod import ClassifiedPod
 
 __all__ = ["Observing"]
 
@@ -36,9 +36,9 @@ __all__ = ["Observing"]
 class Observing:
     """Everything that the informers report."""
 
-    def __init__(self, context: Context, preempting: Preempting) -> None:
+    def __init__(self, context: Context, executor: Executor) -> None:
         self._context = context
-        self._preempting = preempting
+        self._executor = executor
 
     def pod(self, pod: Pod, now: Seconds) -> None:
         """Take over the state of a pod.
@@ -54,7 +54,7 @@ class Observing:
             # It is on a node, or being bound to one: this state is older than what we know.
             queued = self._context.queue.get(pod.uid)
             if queued is not None:
-                queued.pod, queued.key = pod, _class_key(pod)
+                queued.classified = ClassifiedPod(pod)
         elif self._context.is_ours(pod):
             self._waiting(pod, now)
         else:
@@ -64,7 +64,7 @@ class Observing:
         """Forget a pod that is gone or has finished."""
         context = self._context
         context.queue.drop(uid, now)
-        self._preempting.preemptor_gone(uid, now)
+        self._executor.preemptor_gone(uid, now)
         claim = context.cluster.nominations.get(uid)
         removed = context.cluster.remove(uid)
         if removed is not None:
@@ -92,7 +92,7 @@ class Observing:
             return
         context.wake(changes.NODE_DELETED, before, None, now)
         context.cluster.erase_node(name)
-        self._preempting.node_gone(name, now)
+        self._executor.node_gone(name, now)
 
     def storage(self, event: StorageObserved | StorageGone, now: Seconds) -> None:
         """Take over the state of a storage object, or forget it.
@@ -172,7 +172,7 @@ class Observing:
         claim = context.cluster.nominations.get(uid)
         before = context.cluster.place(pod, node)
         context.queue.drop(uid, now)
-        self._preempting.arrived(uid, node, now)
+        self._executor.bound(uid, node, now)
         if before is not None and left != node:
             # Somebody else bound it, and not to the node on which it was assumed.
             self._room_made(before, now)
@@ -186,9 +186,9 @@ class Observing:
 
     def _room_made(self, gone: Pod, now: Seconds) -> None:
         """Wake who can use the room of a pod that is on its node no longer."""
-        preempting, node = self._preempting, gone.spec.node_name
-        fits = functools.partial(preempting.fit_beside, node=node)
-        self._context.wake_by_room(gone, preempting.served(node), fits, now)
+        executor, node = self._executor, gone.spec.node_name
+        fits = functools.partial(executor.fit_beside, node=node)
+        self._context.wake_by_room(gone, executor.tracking.served(node), fits, now)
 
     def _waiting(self, pod: Pod, now: Seconds) -> None:
         """Take over the state of a pod of ours that waits for a node."""
@@ -201,7 +201,7 @@ class Observing:
         queued = context.queue.get(pod.uid)
         if queued is None:
             self._sync_claim(pod, None, now)
-            context.queue.add(pod, _class_key(pod), now, "UnschedulablePodAdd")
+            context.queue.add(ClassifiedPod(pod), now, "UnschedulablePodAdd")
             return
         old = queued.pod
         self._sync_claim(pod, old, now)
@@ -221,7 +221,7 @@ class Observing:
             return next(filter(None, (judge(waiting, rejectors) for judge in judges)), "")
 
         label = events[0].label if events else "UnschedulablePodUpdate"
-        context.queue.update(pod, _class_key(pod), now, helped_by, label)
+        context.queue.update(ClassifiedPod(pod), now, helped_by, label)
 
     def _sync_claim(self, pod: Pod, old: Pod | None, now: Seconds) -> None:
         """Follow a change of the nomination in a pod's status, unless ours is newer.
@@ -231,7 +231,7 @@ class Observing:
         Source: kube-scheduler v1.36.3 backend/queue.nominator.UpdateNominatedPod.
         """
         context = self._context
-        if self._preempting.nominating(pod.uid):
+        if self._executor.nominating(pod.uid):
             return
         node = self._nominated(pod)
         claim = context.cluster.nominations.get(pod.uid)
@@ -264,14 +264,3 @@ class Observing:
             if not node:
                 self._context.cluster.withdraw(pod.uid)
             self._context.wake_below(claim, now)
-
-
-def _class_key(pod: Pod) -> bytes:
-    """Return the class of a pod; one with a volume of its own is in a class of its own.
-
-    The claims of its ephemeral volumes bear the pod's name, and belong to it alone.
-    """
-    key = class_key(pod)
-    if any(volume.ephemeral is not None for volume in pod.spec.volumes):
-        key += f" {pod.metadata.name} {pod.uid}".encode(errors="surrogatepass")
-    return key

@@ -1,6 +1,6 @@
 """What pods are told: the condition in their status, and events."""
 
-from scheduler.core.context import Context, reference
+from scheduler.core.context import Context
 from scheduler.core.message import truncated
 from scheduler.model.effects import Announce, Evict, SetCondition
 from scheduler.model.objects import Pod
@@ -12,6 +12,7 @@ __all__ = [
     "announce_failure",
     "announce_loop",
     "announce_preempted",
+    "announce_released",
     "announce_scheduled",
     "condition_not_set",
     "forget_condition",
@@ -27,7 +28,7 @@ def announce_failure(context: Context, pod: Pod, message: str) -> None:
     """Announce that an attempt failed."""
     context.outbox.append(
         Announce(
-            regarding=reference(pod),
+            regarding=pod.ref,
             type="Warning",
             reason="FailedScheduling",
             action="Scheduling",
@@ -42,7 +43,7 @@ def announce_scheduled(context: Context, pod: Pod, node: str) -> None:
     """Announce that a pod was bound."""
     context.outbox.append(
         Announce(
-            regarding=reference(pod),
+            regarding=pod.ref,
             type="Normal",
             reason="Scheduled",
             action="Binding",
@@ -68,12 +69,34 @@ def announce_preempted(context: Context, eviction: Evict, victim: Pod | None) ->
     )
 
 
+def announce_released(context: Context, eviction: Evict, resource_version: str) -> None:
+    """Announce that a victim was taken off its node before it was bound.
+
+    Args:
+        context: Where the effect goes.
+        eviction: What would have been asked for.
+        resource_version: Of the victim.
+    """
+    context.outbox.append(
+        Announce(
+            regarding=eviction.victim,
+            type="Normal",
+            reason="Preempted",
+            action="Preempting",
+            note=f"Preempted by pod {eviction.preemptor.uid} on node {eviction.node}"
+            " (in kube-scheduler memory).",
+            scheduler_name=eviction.scheduler_name,
+            resource_version=resource_version,
+        )
+    )
+
+
 def announce_loop(context: Context, pod: Pod, victims: str) -> None:
     """Announce that pods of an owner are not evicted for a pod any more: it never got the room."""
     theirs = victims.replace("/", " ", 1)
     context.outbox.append(
         Announce(
-            regarding=reference(pod),
+            regarding=pod.ref,
             type="Warning",
             reason="PreemptionLoop",
             action="Preempting",
@@ -104,7 +127,7 @@ def set_condition(
     remember_condition(context, queued, reason, message)
     pod = queued.pod
     context.outbox.append(
-        SetCondition(reference(pod), reason, message, pod.metadata.generation, clear_nomination)
+        SetCondition(pod.ref, reason, message, pod.metadata.generation, clear_nomination)
     )
 
 

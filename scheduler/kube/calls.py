@@ -1,8 +1,8 @@
 """The API calls behind the effects: paths and bodies.
 
 Every call names the uid of the pod that was decided on, so that none hits another pod of the
-same name. Status patches touch `PodScheduled`, `DisruptionTarget` and the nomination, and
-nothing else: the merge keeps all other conditions.
+same name. Status patches touch the conditions `PodScheduled`, `DisruptionTarget` and that of the
+plan, and the nomination, and nothing else: the merge keeps all other conditions.
 """
 
 import functools
@@ -46,7 +46,8 @@ __all__ = [
     "volume_writes",
 ]
 
-_NO_PLAN: Final[Mapping[str, None]] = {plan_record.ANNOTATION: None}
+#: Removes the condition with the plan of a preemption, if the pod has it.
+_NO_PLAN: Final[Mapping[str, str]] = {"$patch": "delete", "type": plan_record.CONDITION}
 
 #: Source: kube-scheduler v1.36.3 schedule_one.go, truncateMessage.
 LONGEST_NOTE_BYTES: Final = 1024
@@ -99,24 +100,25 @@ def set_condition(
     effect: SetCondition, transition: str | None, *, clear_nomination: bool
 ) -> Request:
     """Tell why a pod is not scheduled."""
-    status: dict[str, Any] = {
-        "conditions": [_unscheduled(effect.reason, effect.message, effect.generation, transition)]
-    }
+    condition = _unscheduled(effect.reason, effect.message, effect.generation, transition)
+    status: dict[str, Any] = {"conditions": [condition]}
     if clear_nomination:
+        status["conditions"].append(_NO_PLAN)
         status["nominatedNodeName"] = None
-    return _patch_status(effect.pod, status, _NO_PLAN if clear_nomination else None)
+    return _patch_status(effect.pod, status)
 
 
 def nominate(effect: Nominate, transition: str | None) -> Request:
     """Claim a node for a pod, and tell why it needs one and what is planned for it."""
     condition = _unscheduled("Unschedulable", effect.message, effect.generation, transition)
-    status = {"conditions": [condition], "nominatedNodeName": effect.node}
-    return _patch_status(effect.pod, status, {plan_record.ANNOTATION: effect.plan or None})
+    conditions = [condition, _planned(effect) if effect.plan else _NO_PLAN]
+    status = {"conditions": conditions, "nominatedNodeName": effect.node}
+    return _patch_status(effect.pod, status)
 
 
 def clear_nomination(effect: ClearNomination) -> Request:
     """Take the claim of a pod back, and the plan that came with it."""
-    return _patch_status(effect.pod, {"nominatedNodeName": None}, _NO_PLAN)
+    return _patch_status(effect.pod, {"conditions": [_NO_PLAN], "nominatedNodeName": None})
 
 
 def claim_node(effect: BindVolumes) -> Request:
@@ -271,14 +273,18 @@ def _unscheduled(
     return condition
 
 
-def _patch_status(
-    pod: PodRef, status: dict[str, Any], annotations: Mapping[str, str | None] | None = None
-) -> Request:
-    """Change the status, and with it annotations, which a write of the status keeps."""
-    metadata: dict[str, Any] = {"uid": pod.uid}
-    if annotations is not None:
-        metadata["annotations"] = annotations
-    body = _json({"metadata": metadata, "status": status})
+def _planned(effect: Nominate) -> dict[str, Any]:
+    return {
+        "type": plan_record.CONDITION,
+        "status": "True",
+        "reason": "Planned",
+        "message": effect.plan,
+        "observedGeneration": effect.generation,
+    }
+
+
+def _patch_status(pod: PodRef, status: Mapping[str, Any]) -> Request:
+    body = _json({"metadata": {"uid": pod.uid}, "status": status})
     path = f"{_path(pod)}/status"
     return Request("patch", "pods/status", "PATCH", path, body, STRATEGIC_MERGE_PATCH)
 

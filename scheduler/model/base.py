@@ -43,6 +43,8 @@ class ObjectMeta(Value, frozen=True):
     generation: Int64 = 0
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
+    #: Seconds between the deletion and its stamp; set by the API server.
+    deletion_grace_period_seconds: Int64 | None = None
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     owner_references: list[OwnerReference] = []

@@ -10,6 +10,7 @@ A field whose absence differs in meaning from an empty value is `None` when abse
 from typing import Final, TypeAlias
 
 from scheduler.model.base import Int32, Int64, ObjectMeta, OwnerReference, Quantities, Value
+from scheduler.model.effects import PodRef
 from scheduler.model.pod_spec import (
     ISCSI,
     RBD,
@@ -161,6 +162,11 @@ class Pod(Value, frozen=True):
     def key(self) -> str:
         """Namespace and name, joined by a slash."""
         return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def ref(self) -> PodRef:
+        """What effects name it by."""
+        return PodRef(self.metadata.namespace, self.metadata.name, self.metadata.uid)
 
     @property
     def priority(self) -> int:

@@ -1,33 +1,28 @@
 """What is written to a preemptor about its plan, together with its nomination.
 
-Who leads after a crash reads it, and goes on with exactly this plan or cancels it.
+It is the message of a condition in the pod's status. A user who may edit pods, but not
+`pods/status`, can neither write nor remove it. It names no other pod: victims are fingerprints of
+their uids. The next leader compares them with the pods on the node and checks each victim by the
+rules that decide, so a record can never evict a pod that its preemptor could not evict anyway.
 """
 
+import hashlib
+import math
 from typing import Final
 
 import msgspec
 
 from scheduler.model.times import Seconds
 
-__all__ = ["ANNOTATION", "PlanRecord", "VictimRecord", "decode", "encode"]
+__all__ = ["CONDITION", "MOST_VICTIMS", "PlanRecord", "decode", "encode", "fingerprint"]
 
-#: The annotation of the preemptor.
-ANNOTATION: Final = "preemptive-scheduler.io/plan"
-VERSION: Final = 1
-
-
-class VictimRecord(msgspec.Struct, frozen=True, array_like=True):
-    """A pod that must be gone; written as a list, in this order."""
-
-    namespace: str
-    name: str
-    uid: str
-    #: As `scheduler.model.owners` names it.
-    owner: str
-    #: Whether it was leaving already, so that nobody has to ask it.
-    leaving: bool = False
-    #: Whether it is asked through `pods/eviction`.
-    strict: bool = False
+#: The type of the condition.
+CONDITION: Final = "preemptive-scheduler.io/Preemption"
+VERSION: Final = 2
+#: A plan with more victims is not written down: the next leader decides again. A record is never
+#: longer than `MOST_CHARACTERS`, so a forged one costs little to read.
+MOST_VICTIMS: Final = 1000
+MOST_CHARACTERS: Final = 32 * 1024
 
 
 class PlanRecord(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -35,26 +30,41 @@ class PlanRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
     version: int
     node: str
+    #: When it was decided, by the clock of the leader that decided it.
     begun: Seconds
-    #: Until then every victim must have been asked to leave.
-    deadline: Seconds
-    #: Most important first.
-    victims: tuple[VictimRecord, ...] = ()
-    #: Generations of the policies that bind it, by name.
-    policies: dict[str, int] = {}
+    #: Fingerprints of the victims to evict.
+    victims: tuple[str, ...] = ()
+    #: Fingerprints of pods that were leaving already and have to be waited for.
+    leaving: tuple[str, ...] = ()
+
+
+def fingerprint(preemptor: str, victim: str) -> str:
+    """Return what stands for a victim in the plan of a preemptor.
+
+    Args:
+        preemptor: Its uid. The same victim has another fingerprint in each plan.
+        victim: Its uid.
+    """
+    key = hashlib.blake2b(preemptor.encode(errors="surrogatepass"), digest_size=16).digest()
+    text = victim.encode(errors="surrogatepass")
+    return hashlib.blake2b(text, key=key, digest_size=10).hexdigest()
 
 
 def encode(record: PlanRecord) -> str:
-    """Return the value of the annotation."""
+    """Return the message of the condition; empty where there are too many victims."""
+    if len(record.victims) + len(record.leaving) > MOST_VICTIMS:
+        return ""
     return msgspec.json.encode(record).decode()
 
 
-def decode(text: str | None) -> PlanRecord | None:
-    """Return the plan of an annotation; `None` where there is none that can be read."""
-    if not text:
+def decode(text: str) -> PlanRecord | None:
+    """Return the plan of a condition; `None` where there is none that can be read."""
+    if not text or len(text) > MOST_CHARACTERS:
         return None
     try:
         record = msgspec.json.decode(text, type=PlanRecord)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
-    return record if record.version == VERSION else None
+    if record.version != VERSION or not math.isfinite(record.begun):
+        return None
+    return record

@@ -150,10 +150,10 @@ def provide(
     policing = machine.policing
     metrics.provide("scheduler_preemption_policy_refusals_total", lambda: policing.refused)
     metrics.provide("scheduler_preemption_policy_victims_total", lambda: policing.victims)
-    settling = machine.settling
-    metrics.provide("scheduler_preemption_victims_wasted_total", lambda: settling.wasted)
-    metrics.provide("scheduler_preemption_fruitless_total", lambda: settling.fruitless)
-    metrics.provide("scheduler_preemption_loops_total", lambda: {(): settling.stopped})
+    tracking = machine.tracking
+    metrics.provide("scheduler_preemption_victims_wasted_total", lambda: tracking.wasted)
+    metrics.provide("scheduler_preemption_fruitless_total", lambda: tracking.fruitless)
+    metrics.provide("scheduler_preemption_loops_total", lambda: {(): tracking.stopped})
     metrics.provide("scheduler_effect_queue_length", writer.waiting)
     metrics.provide("scheduler_log_lines_lost_total", lambda: {(): logs.lost})
     metrics.provide(

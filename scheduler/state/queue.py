@@ -21,6 +21,7 @@ from typing import Final
 from scheduler.model.objects import Pod
 from scheduler.model.times import Seconds
 from scheduler.state.backoff import Backoff
+from scheduler.state.classified_pod import ClassifiedPod
 from scheduler.state.groups import EVERYBODY, Apart, Audience, Groups, Judge, Spared
 from scheduler.state.queued_pod import QueuedPod
 from scheduler.state.transitions import Move, Phase
@@ -80,11 +81,11 @@ class SchedulingQueue:
         """Return a pod of the queue, whatever its phase."""
         return self._pods.get(uid)
 
-    def add(self, pod: Pod, key: bytes, now: Seconds, event: str) -> QueuedPod:
+    def add(self, classified: ClassifiedPod, now: Seconds, event: str) -> QueuedPod:
         """Take in a new pod."""
         self._sequence += 1
-        queued = QueuedPod(pod, key, now, self._sequence)
-        self._pods[pod.uid] = queued
+        queued = QueuedPod(classified, now, self._sequence)
+        self._pods[queued.uid] = queued
         self._enter(queued, now, event, delay=False)
         return queued
 
@@ -100,17 +101,18 @@ class SchedulingQueue:
             self._trials.tried(queued, queued.kin, now)
         return queued
 
-    def update(self, pod: Pod, key: bytes, now: Seconds, judge: Judge, event: str) -> None:
+    def update(self, classified: ClassifiedPod, now: Seconds, judge: Judge, event: str) -> None:
         """Take over a new state of a pod, and wake it if its own change can help it."""
+        pod = classified.pod
         queued = self._pods[pod.uid]
         place = next((each for each in (self._parked, self._held) if each.pop(queued)), None)
         reordered = queued.pod.priority != pod.priority
-        before, queued.pod = queued.kin, pod
+        before, changed = queued.kin, queued.key != classified.key
         # An event that may help it is not forgotten when it leaves those who wait with it.
-        called = False
-        if queued.key != key:
-            called = self._trials.lined_up(queued)
-            queued.key = queued.kin = key
+        called = changed and self._trials.lined_up(queued)
+        queued.classified = classified
+        if changed:
+            queued.kin = classified.key
         if place is not None:
             place.add(queued)
         if before != queued.kin:
@@ -185,7 +187,10 @@ class SchedulingQueue:
 
     def hold(self, queued: QueuedPod, rejectors: frozenset[str], now: Seconds) -> None:
         """Keep a preemptor aside while its preemption is carried out."""
+        # Plans that fail one after the other are errors in a row: the back-off grows.
+        errors = queued.errors
         before = self._failed(queued, rejectors, now)
+        queued.errors = errors
         queued.woken = queued.woken and EXTENDER in rejectors
         queued.move(Move.HOLD, now)
         queued.promised = True
@@ -201,14 +206,19 @@ class SchedulingQueue:
         Args:
             queued: The preemptor.
             now: The time.
-            retry: Whether to try it again at once, without waiting for an event.
+            retry: Whether to try it again without waiting for an event: at once, and after a
+                back-off where that happens again and again.
             promised: Whether room is being made for it still.
         """
         if self._held.pop(queued) is None:
             return
         if retry:
-            self._activate(queued, now, "ForceActivate")
-        elif queued.woken:
+            queued.errors += 1
+            queued.expiry = self._backoff.expiry(now, queued.errors)
+            self._enter(queued, now, "ForceActivate", delay=queued.errors > 1)
+            return
+        queued.errors = 0
+        if queued.woken:
             self._enter(queued, now, "AssignedPodDelete", delay=True)
         else:
             queued.move(Move.PARK, now)
@@ -228,6 +238,7 @@ class SchedulingQueue:
     def assumed(self, queued: QueuedPod, now: Seconds) -> None:
         """Note that a pod is being bound."""
         queued.move(Move.ASSUME, now)
+        queued.unschedulable_since = None
         self._trials.tried(queued, queued.kin, now)
 
     def wake(
@@ -360,7 +371,7 @@ class SchedulingQueue:
         elif delay and self._backoff.waiting(queued.expiry, now):
             queued.move(Move.DELAY, now)
             self.incoming["backoff", event] += 1
-            heap = self._waiting if queued.rejectors else self._erring
+            heap = self._erring if queued.errors else self._waiting
             heap.push(queued, queued.expiry)
         else:
             self._activate(queued, now, event)

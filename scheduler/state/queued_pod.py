@@ -5,6 +5,7 @@ from typing import Final
 
 from scheduler.model.objects import Pod
 from scheduler.model.times import Seconds
+from scheduler.state.classified_pod import ClassifiedPod
 from scheduler.state.transitions import Move, Phase, after
 
 __all__ = ["QueuedPod"]
@@ -18,15 +19,14 @@ class QueuedPod:
 
     __slots__ = (
         "attempts",
+        "classified",
         "errors",
         "expiry",
         "failures",
         "first_active",
         "flushed",
-        "key",
         "kin",
         "phase",
-        "pod",
         "promised",
         "rejectors",
         "sequence",
@@ -39,13 +39,12 @@ class QueuedPod:
         "woken_by",
     )
 
-    def __init__(self, pod: Pod, key: bytes, now: Seconds, sequence: int) -> None:
-        self.pod = pod
-        #: The class.
-        self.key = key
+    def __init__(self, classified: ClassifiedPod, now: Seconds, sequence: int) -> None:
+        #: The last known state of the pod, with the class of that state.
+        self.classified = classified
         #: Pods of one kin are judged alike by every event but their own changes: those of a class,
         #: or of all classes that the same rejections are about.
-        self.kin = key
+        self.kin = classified.key
         self.phase = Phase.NEW
         #: When it last entered the queue, or last failed.
         self.timestamp = now
@@ -65,7 +64,7 @@ class QueuedPod:
         #: When an attempt first found that it fits nowhere; `None` while none has.
         self.unschedulable_since: Seconds | None = None
         #: Reason and message of the condition that its status carries, or soon will.
-        self.told: tuple[str, str] | None = _told(pod)
+        self.told: tuple[str, str] | None = _told(classified.pod)
         #: Whether something happened that could help while its preemption was carried out, or
         #: that an extender could judge otherwise while it was asked.
         self.woken = False
@@ -81,9 +80,19 @@ class QueuedPod:
         return f"{self.pod.key} {list(self.story)}"
 
     @property
+    def pod(self) -> Pod:
+        """The last known state of the pod."""
+        return self.classified.pod
+
+    @property
+    def key(self) -> bytes:
+        """The class of that state."""
+        return self.classified.key
+
+    @property
     def uid(self) -> str:
         """The uid of the pod."""
-        return self.pod.uid
+        return self.classified.pod.metadata.uid
 
     def note_active(self, now: Seconds) -> None:
         """Note when the pod first had its turn in sight."""

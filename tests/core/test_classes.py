@@ -3,8 +3,9 @@
 import pytest
 
 from scheduler.core import classes as module
-from scheduler.core.classes import Classes, class_key
+from scheduler.core.classes import Classes
 from scheduler.framework.verdicts import Verdicts
+from scheduler.state.classified_pod import ClassifiedPod
 from scheduler.state.cluster import Cluster
 from tests.support.builders import pod
 from tests.support.cluster import profiles
@@ -15,13 +16,13 @@ P = pod("p").cpu("1").label("app", "web")
 def test_pods_that_differ_in_name_uid_and_status_are_of_one_class():
     other = pod("q").cpu("1").label("app", "web").created(5).nominated("n1")
 
-    assert class_key(P.build()) == class_key(other.build())
+    assert ClassifiedPod(P.build()).key == ClassifiedPod(other.build()).key
 
 
 def test_pods_that_differ_in_spec_labels_or_namespace_are_of_different_classes():
     different = [P, P.cpu("2"), P.label("app", "db"), P.namespace("team"), P.priority(1)]
 
-    assert len({class_key(each.build()) for each in different}) == len(different)
+    assert len({ClassifiedPod(each.build()).key for each in different}) == len(different)
 
 
 def made(rows: int = 0) -> Classes:
@@ -31,7 +32,7 @@ def made(rows: int = 0) -> Classes:
 
 
 def get(classes: Classes, builder):
-    return classes.get(builder.build(), class_key(builder.build()))
+    return classes.get(ClassifiedPod(builder.build()))
 
 
 def test_a_class_is_compiled_once():

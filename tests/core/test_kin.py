@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from scheduler.core import kin
-from scheduler.core.classes import class_key
 from scheduler.model.decisions import Placed
 from scheduler.model.pod_spec import Volume
 from scheduler.model.storage import PersistentVolumeClaim
+from scheduler.state.classified_pod import ClassifiedPod
 from scheduler.state.volumes import Volumes
 from tests.support.builders import PodBuilder, node, pod
 from tests.support.cluster import Cluster
@@ -38,7 +38,11 @@ def test_the_token_of_its_service_account_does_not_set_a_pod_apart():
         pod(name).spec(volumes=[Volume(name=f"kube-api-access-{name}")]).build() for name in "ab"
     ]
 
-    assert class_key(tokens[0]) == class_key(tokens[1]) == class_key(pod("c").build())
+    assert (
+        ClassifiedPod(tokens[0]).key
+        == ClassifiedPod(tokens[1]).key
+        == ClassifiedPod(pod("c").build()).key
+    )
 
 
 @pytest.mark.parametrize(
@@ -52,7 +56,11 @@ def test_the_token_of_its_service_account_does_not_set_a_pod_apart():
 def test_a_volume_that_rules_are_about_sets_a_pod_apart(other: PodBuilder):
     own = using(pod("p"), "a")
 
-    assert class_key(other.build()) != class_key(own.build()) != class_key(pod("p").build())
+    assert (
+        ClassifiedPod(other.build()).key
+        != ClassifiedPod(own.build()).key
+        != ClassifiedPod(pod("p").build()).key
+    )
 
 
 def test_the_shape_has_the_claims_without_their_names():

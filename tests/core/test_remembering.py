@@ -264,7 +264,7 @@ def test_evictions_of_a_loop_are_few_and_become_rare():
     begun = moments[0]
     assert sum(each < begun + 3600 for each in moments) == 2 * STOP_AFTER
     assert len(moments) == 2 * (STOP_AFTER + 4)
-    assert cluster.machine.settling.stopped >= 1
+    assert cluster.machine.tracking.stopped >= 1
 
 
 def message(cluster: Cluster) -> str:
@@ -278,7 +278,7 @@ def test_a_loop_is_told():
     cluster.schedule(HIGH)
     begun = cluster.now
     looping(cluster, 4)
-    assert cluster.machine.settling.stopped == 0
+    assert cluster.machine.tracking.stopped == 0
     assert (
         "1 PreemptionLoop: node(s) where evicting pods of StatefulSet default/web came to "
         f"nothing 2 times, paused until {times.stamp(begun + 20 + 30)}"
@@ -290,7 +290,7 @@ def test_a_loop_is_told():
         "1 PreemptionLoop: evicting pods of StatefulSet default/web came to nothing 4 times, "
         "stopped until 2026-01-01T01:"
     ) in message(cluster)
-    assert cluster.machine.settling.stopped == 1
+    assert cluster.machine.tracking.stopped == 1
 
 
 def test_what_came_to_nothing_is_written_down_at_once():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.core.vacancies import VACANT_FOR
+from scheduler.core.eviction.waste import VACANT_FOR
 from scheduler.model.decisions import Placed, Preempting
 from scheduler.model.effects import Evict
 from tests.support.builders import NodeBuilder, PodBuilder, node, pod
@@ -21,7 +21,7 @@ def asked(cluster: Cluster) -> list[str]:
 
 
 def wasted(cluster: Cluster) -> dict[str, int]:
-    return dict(cluster.machine.settling.wasted)
+    return dict(cluster.machine.tracking.wasted)
 
 
 def left(other: NodeBuilder | None = None) -> Cluster:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduler.core.settling import MARGIN
-from scheduler.model.plan_record import ANNOTATION, decode
+from scheduler.core.eviction.tracking import MARGIN
+from scheduler.model.plan_record import CONDITION, decode, fingerprint
 from tests.integration.objects import (
     HANGS,
     budget,
@@ -40,7 +40,8 @@ def two_nodes_of_two_victims(scene):
 
 
 def plan_of(found):
-    return decode((found or {"metadata": {}})["metadata"].get("annotations", {}).get(ANNOTATION))
+    conditions = (found or {}).get("status", {}).get("conditions", [])
+    return next((decode(each["message"]) for each in conditions if each["type"] == CONDITION), None)
 
 
 def test_the_api_server_keeps_the_plan_that_is_written_with_the_status(scene, schedulers, proxy):
@@ -56,8 +57,8 @@ def test_the_api_server_keeps_the_plan_that_is_written_with_the_status(scene, sc
     plan = plan_of(found)
     assert plan is not None
     assert plan.node == first
-    assert {each.name: each.uid for each in plan.victims} == uids
-    assert {each.namespace for each in plan.victims} == {scene.namespace}
+    own = found["metadata"]["uid"]
+    assert set(plan.victims) == {fingerprint(own, each) for each in uids.values()}
     assert len(proxy.passed("PATCH", "/pods/high/status")) == 1
 
 

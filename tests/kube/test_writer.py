@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.model.effects import ClearNomination, Nominate, SetCondition
 from scheduler.model.events import EffectDone, FailureKind
-from scheduler.model.plan_record import ANNOTATION
+from scheduler.model.plan_record import CONDITION
 from tests.kube.fixtures import Outcomes, Write, bind, evict, ref, until, writes
 from tests.support.fake_api import FakeApi, Fault, pod
 
@@ -133,9 +133,6 @@ async def test_a_nomination_is_one_patch(api: FakeApi, write: Write, outcomes: O
     assert outcomes.kinds() == ["done"]
     status = api.store.get("pods", "default/a")["status"]
     assert status["nominatedNodeName"] == "n1"
-    assert api.store.get("pods", "default/a")["metadata"]["annotations"] == {
-        ANNOTATION: '{"version":1}'
-    }
     assert status["conditions"] == [
         ready,
         {
@@ -146,8 +143,36 @@ async def test_a_nomination_is_one_patch(api: FakeApi, write: Write, outcomes: O
             "observedGeneration": 7,
             "lastTransitionTime": "2026-01-01T00:00:00Z",
         },
+        {
+            "type": CONDITION,
+            "status": "True",
+            "reason": "Planned",
+            "message": '{"version":1}',
+            "observedGeneration": 7,
+        },
     ]
     assert len(api.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "effect",
+    [
+        pytest.param(lambda own: Nominate(own, "n1", "no room", 7), id="another plan"),
+        pytest.param(ClearNomination, id="the nomination is taken back"),
+        pytest.param(
+            lambda own: SetCondition(own, "Unschedulable", "no", 7, clear_nomination=True),
+            id="the pod is rejected",
+        ),
+    ],
+)
+async def test_the_plan_goes_with_the_nomination(api: FakeApi, write: Write, effect):
+    planned = {"type": CONDITION, "status": "True", "message": "{}"}
+    api.store.put("pods", pod("a", conditions=[planned]))
+
+    await write(effect(ref(api)))
+
+    conditions = api.store.get("pods", "default/a")["status"]["conditions"]
+    assert CONDITION not in {each["type"] for each in conditions}
 
 
 async def test_a_patch_touches_only_what_we_own(api: FakeApi, write: Write):
@@ -157,9 +182,9 @@ async def test_a_patch_touches_only_what_we_own(api: FakeApi, write: Write):
     await write(effect)
 
     body = api.requests[0].body
-    assert body["metadata"] == {"uid": effect.pod.uid, "annotations": {ANNOTATION: None}}
+    assert body["metadata"] == {"uid": effect.pod.uid}
     assert body["status"]["nominatedNodeName"] is None
-    assert [each["type"] for each in body["status"]["conditions"]] == ["PodScheduled"]
+    assert [each["type"] for each in body["status"]["conditions"]] == ["PodScheduled", CONDITION]
     assert set(body) == {"metadata", "status"}
     assert set(body["status"]) == {"conditions", "nominatedNodeName"}
 

@@ -11,8 +11,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from scheduler.core.eviction.waste import VACANT_FOR
 from scheduler.core.machine import Machine
-from scheduler.core.vacancies import VACANT_FOR
 from scheduler.model import times
 from scheduler.model.effects import (
     Announce,
@@ -38,7 +38,7 @@ from scheduler.model.events import (
     Recalled,
 )
 from scheduler.model.objects import Pod
-from scheduler.model.plan_record import ANNOTATION, decode
+from scheduler.model.plan_record import CONDITION, decode, fingerprint
 from scheduler.model.policies import Budget, PreemptionPolicy
 from scheduler.state.backoff import Backoff
 from tests.support.builders import EPOCH, PodBuilder, node, pod
@@ -181,7 +181,7 @@ class Transactions:
     def kill(self, _: int) -> None:
         """The process is killed, and another one begins; what was not sent is lost."""
         self.kills += 1
-        self.wasted += self.machine.settling.wasted
+        self.wasted += self.machine.tracking.wasted
         self._begin()
 
     # The end ------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ class Transactions:
             assert used == CPU, (where, used)
         self.now += VACANT_FOR
         self._flush()
-        assert self.wasted + self.machine.settling.wasted == {}
+        assert self.wasted + self.machine.tracking.wasted == {}
         self.machine.check()
         assert self.machine.numbers().preempting == 0
         assert self.machine.cluster.leaving == 0
@@ -270,10 +270,11 @@ class Transactions:
         if victim is None:
             return False
         preemptor = self.pods[effect.preemptor.uid]
-        plan = decode(preemptor.metadata.annotations.get(ANNOTATION))
+        condition = preemptor.condition(CONDITION)
+        plan = None if condition is None else decode(condition.message)
         assert plan is not None, f"{effect} is part of no plan"
         assert plan.node == preemptor.status.nominated_node_name == victim.spec.node_name
-        assert victim.uid in {each.uid for each in plan.victims}
+        assert fingerprint(preemptor.uid, victim.uid) in plan.victims
         assert not self._bounded or victim.uid in self.ledger, f"{effect} is not remembered"
         if not victim.terminating:
             assert victim.uid not in self.evicted

@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.core.classes import PodClass, class_key
+from scheduler.core.classes import PodClass
 from scheduler.core.machine import Machine
 from scheduler.framework.profile import Profile
 from scheduler.framework.verdicts import Verdicts
@@ -47,6 +47,7 @@ from scheduler.model.events import (
 )
 from scheduler.model.objects import Node, Pod, PodDisruptionBudget
 from scheduler.state.backoff import Backoff
+from scheduler.state.classified_pod import ClassifiedPod
 from scheduler.state.transitions import Phase
 from tests.support import oracles
 from tests.support.builders import EPOCH, OURS, PodBuilder
@@ -232,7 +233,7 @@ class World:
         state = self.machine.cluster
         # The pod is assumed by now; a full pass must not see it.
         state.forget(wanted.uid)
-        fresh = PodClass(wanted, class_key(wanted), PROFILES[OURS], state, Verdicts())
+        fresh = PodClass(ClassifiedPod(wanted), PROFILES[OURS], state, Verdicts())
         rows = np.array(sorted(state.columns.row(name) for name in fits), dtype=np.int64)
         totals = sum(fresh.scoring.weighted(rows).values()) if rows.shape[0] > 1 else rows * 0
         best = {state.columns.names[row] for row in rows[totals == totals.max()].tolist()}

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from scheduler.model.objects import Pod
 from scheduler.state.backoff import Backoff
+from scheduler.state.classified_pod import ClassifiedPod
 from scheduler.state.groups import Judge
 from scheduler.state.queue import QueuedPod, SchedulingQueue
 from scheduler.state.transitions import Phase
@@ -39,21 +40,29 @@ def only(*names: str) -> Judge:
     return judge
 
 
+def class_of(group: str) -> bytes:
+    """Return the key of the class of pods that were added as members of a group."""
+    return _in_class(pod(group), group).key
+
+
+def _in_class(builder: PodBuilder, group: str = "") -> ClassifiedPod:
+    """Return a pod in the class of a group, or in a class of its own."""
+    return ClassifiedPod(builder.label("group", group or builder.object.metadata.name).build())
+
+
 class Queue:
     """The real queue, spoken to by names."""
 
     def __init__(self, backoff: Backoff | None = None, **options: Strangers) -> None:
         self.real = SchedulingQueue(backoff or Backoff(), gate, **options)
 
-    def add(self, *wanted: str | PodBuilder, now: float = T0, key: bytes | None = None) -> None:
+    def add(self, *wanted: str | PodBuilder, now: float = T0, group: str = "") -> None:
         for each in wanted:
             builder = pod(each) if isinstance(each, str) else each
-            own = builder.build()
-            self.real.add(own, key or own.uid.encode(), now, "UnschedulablePodAdd")
+            self.real.add(_in_class(builder, group), now, "UnschedulablePodAdd")
 
     def update(self, builder: PodBuilder, judge: Judge = nobody, now: float = T0) -> None:
-        own = builder.build()
-        self.real.update(own, own.uid.encode(), now, judge, "UnschedulablePodUpdate")
+        self.real.update(_in_class(builder), now, judge, "UnschedulablePodUpdate")
 
     def pop(self, now: float = T0) -> QueuedPod:
         queued = self.real.pop(now)
@@ -67,7 +76,7 @@ class Queue:
         now: float = T0,
         *,
         kin: bytes = b"",
-        **options: bytes,
+        **options: str,
     ) -> None:
         """Add a pod whose attempt was a verdict, on all of a kin where one is named."""
         self.add(name, now=now, **options)

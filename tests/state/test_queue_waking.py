@@ -52,7 +52,7 @@ def test_an_event_is_judged_by_the_plugins_that_rejected(queue):
 
 def test_pods_of_one_class_and_one_verdict_are_judged_once(queue):
     for name in ("a", "b", "c"):
-        queue.rejected(name, key=b"class")
+        queue.rejected(name, group="class")
     asked = []
 
     def judge(waiting, rejectors):
@@ -65,8 +65,8 @@ def test_pods_of_one_class_and_one_verdict_are_judged_once(queue):
 
 
 def test_pods_of_one_class_and_different_verdicts_are_judged_apart(queue):
-    queue.rejected("a", FIT, key=b"class")
-    queue.rejected("b", PORTS, key=b"class")
+    queue.rejected("a", FIT, group="class")
+    queue.rejected("b", PORTS, group="class")
 
     helped = queue.real.wake(
         lambda _, rejectors: "NodeResourcesFit" if rejectors == FIT else "", LATER, "NodeAdd"
@@ -103,7 +103,7 @@ def test_an_own_change_that_helps_wakes_the_pod(queue):
     queue.update(pod("p").label("a", "b"), only("p"), LATER)
 
     assert queue.phase("p") is Phase.ACTIVE
-    assert queue.pop(LATER).pod.metadata.labels == {"a": "b"}
+    assert queue.pop(LATER).pod.metadata.labels["a"] == "b"
 
 
 def test_an_own_change_that_does_not_help_is_taken_over(queue):
@@ -113,14 +113,16 @@ def test_an_own_change_that_does_not_help_is_taken_over(queue):
     assert queue.phase("p") is Phase.UNSCHEDULABLE
 
     queue.real.wake(
-        lambda waiting, _: "Any" if waiting.metadata.labels == {"a": "b"} else "", LATER, "NodeAdd"
+        lambda waiting, _: "Any" if waiting.metadata.labels.get("a") == "b" else "",
+        LATER,
+        "NodeAdd",
     )
     assert queue.phase("p") is Phase.ACTIVE
 
 
 def test_an_own_change_does_not_wake_others_of_the_class(queue):
-    queue.rejected("p", key=b"class")
-    queue.rejected("q", key=b"class")
+    queue.rejected("p", group="class")
+    queue.rejected("q", group="class")
 
     queue.update(pod("p"), everybody, LATER)
 

@@ -5,14 +5,16 @@ from collections.abc import Iterator
 import pytest
 
 from scheduler.state.backoff import Backoff
+from scheduler.state.classified_pod import ClassifiedPod
 from scheduler.state.groups import Audience
 from scheduler.state.transitions import Phase
-from tests.state.queues import FIT, T0, Queue, everybody, nobody, only
+from tests.state.queues import FIT, T0, Queue, class_of, everybody, nobody, only
 from tests.support.builders import pod
 
 BOTH = frozenset({"NodeResourcesFit", "NodePorts"})
 LATER = T0 + 60
-KEY = b"class"
+GROUP = "class"
+KEY = class_of(GROUP)
 
 
 @pytest.fixture
@@ -26,7 +28,7 @@ def queue() -> Iterator[Queue]:
 def called(queue) -> Queue:
     """A queue in which the first of three pods of a class has its turn."""
     for name in "abc":
-        queue.rejected(name, key=KEY)
+        queue.rejected(name, group=GROUP)
     queue.real.wake(everybody, LATER, "NodeAdd")
     return queue
 
@@ -110,7 +112,7 @@ def test_an_event_meanwhile_is_covered_by_the_attempt_that_is_to_come(called):
 
 def test_pods_that_are_judged_apart_are_tried_one_by_one(queue):
     for name in "abc":
-        queue.rejected(name, key=KEY)
+        queue.rejected(name, group=GROUP)
 
     queue.real.wake(everybody, LATER, "NodeAdd", lambda pods: "uid:default/b" in pods)
 
@@ -118,8 +120,8 @@ def test_pods_that_are_judged_apart_are_tried_one_by_one(queue):
 
 
 def test_each_class_has_a_trial_of_its_own(queue):
-    for name, key in zip("abcde", (KEY, KEY, b"other", b"other", KEY), strict=True):
-        queue.rejected(name, key=key)
+    for name, group in zip("abcde", (GROUP, GROUP, "other", "other", GROUP), strict=True):
+        queue.rejected(name, group=group)
 
     queue.real.wake(everybody, LATER, "NodeAdd")
 
@@ -135,8 +137,8 @@ def test_each_class_has_a_trial_of_its_own(queue):
 )
 def test_the_next_one_is_the_one_whose_back_off(now, want):
     queue = Queue(Backoff(10, 100))
-    queue.rejected("late", now=T0 + 9, key=KEY)
-    queue.rejected("early", now=T0, key=KEY)
+    queue.rejected("late", now=T0 + 9, group=GROUP)
+    queue.rejected("early", now=T0, group=GROUP)
 
     queue.real.wake(everybody, now, "NodeAdd")
 
@@ -177,9 +179,9 @@ def test_who_is_rejected_for_its_class_speaks_for_no_other(kindred):
 @pytest.mark.parametrize("name", ["called", "kindred"])
 def test_who_changes_while_others_come_first_has_its_turn(name, request):
     queue = request.getfixturevalue(name)
-    changed = pod("b").label("new").build()
+    changed = ClassifiedPod(pod("b").label("new").build())
 
-    queue.real.update(changed, b"another", LATER, nobody, "UnschedulablePodUpdate")
+    queue.real.update(changed, LATER, nobody, "UnschedulablePodUpdate")
 
     assert parked(queue) == ["c"]
     queue.real.reject(queue.pop(LATER), FIT, LATER, kin=KIN if name == "kindred" else KEY)
@@ -188,8 +190,8 @@ def test_who_changes_while_others_come_first_has_its_turn(name, request):
 
 def test_who_changes_later_is_of_its_class_alone(kindred):
     kindred.real.reject(kindred.pop(LATER), FIT, LATER, kin=KIN)
-    changed = pod("b").label("new").build()
-    kindred.real.update(changed, b"another", LATER, nobody, "UnschedulablePodUpdate")
+    changed = ClassifiedPod(pod("b").label("new").build())
+    kindred.real.update(changed, LATER, nobody, "UnschedulablePodUpdate")
 
     kindred.real.wake(everybody, LATER + 60, "NodeAdd")
 

@@ -42,7 +42,7 @@ from scheduler.model.objects import (
     TopologySpreadConstraint,
     WeightedNodeTerm,
 )
-from scheduler.model.plan_record import ANNOTATION
+from scheduler.model.plan_record import CONDITION
 
 OURS = "preemptive-scheduler"
 #: Where the time stamps of tests start: 2026-01-01T00:00:00Z.
@@ -222,8 +222,10 @@ class PodBuilder:
 
     def planned(self, plan: str) -> Self:
         """With a plan of an earlier leader; without one if it is empty."""
-        kept = {k: v for k, v in self.object.metadata.annotations.items() if k != ANNOTATION}
-        return self.meta(annotations={**kept, ANNOTATION: plan} if plan else kept)
+        if plan:
+            return self.condition(CONDITION, "True", "Planned", plan)
+        others = [each for each in self.object.status.conditions if each.type != CONDITION]
+        return self.status(conditions=others)
 
     def condition(self, kind: str, status: str, reason: str = "", message: str = "") -> Self:
         others = [each for each in self.object.status.conditions if each.type != kind]

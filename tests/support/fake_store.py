@@ -292,6 +292,9 @@ def _annotated(metadata: Object, changes: Object) -> Object:
 def _merge_conditions(status: Object, patches: list[Object]) -> None:
     merged = {each["type"]: each for each in status.get("conditions", [])}
     for patch in patches:
+        if patch.get("$patch") == "delete":
+            merged.pop(patch["type"], None)
+            continue
         both = {**merged.get(patch["type"], {}), **patch}
         merged[patch["type"]] = {key: each for key, each in both.items() if each is not None}
     status["conditions"] = list(merged.values())

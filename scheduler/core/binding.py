@@ -7,22 +7,22 @@ fails, or is not settled in time, takes the pod off its node again, and it is tr
 Source: kube-scheduler v1.36.3 schedule_one.go bindingCycle, handleBindingCycleError.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from scheduler.core import changes, telling
-from scheduler.core.context import Context, reference
+from scheduler.core.context import Context
 from scheduler.framework.extenders import binder
 from scheduler.framework.plugin import Hold, Reserve, Undone
 from scheduler.framework.profile import PREEMPTION, Profile
-from scheduler.model.effects import Announce, Bind, BindVolumes, Evict
+from scheduler.model.effects import Bind, BindVolumes, Evict
 from scheduler.model.events import Failure, StorageGone, StorageObserved
 from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim, key
 from scheduler.model.times import Seconds
 from scheduler.state.queue import QueuedPod
 
-__all__ = ["Reserving"]
+__all__ = ["BindingCycle"]
 
 _NODE: Final = "Node"
 
@@ -46,7 +46,7 @@ class _Waiting:
     held: list[_Held] = field(default_factory=list)
 
 
-class Reserving:
+class BindingCycle:
     """All pods between the choice of their node and the request to bind them."""
 
     def __init__(self, context: Context, profiles: Mapping[str, Profile]) -> None:
@@ -61,16 +61,30 @@ class Reserving:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def placed(self, queued: QueuedPod, node: str) -> None:
-        """Go on with a pod that was assumed on a node: reserve, or have it bound at once."""
-        held = list(self._holds(queued, node))
+    def placed(self, queued: QueuedPod, node: str) -> str:
+        """Go on with a pod that was assumed on a node: reserve, or have it bound at once.
+
+        Returns:
+            Why a plugin could not reserve; empty where the pod is on its way. Nothing is held then.
+        """
+        held: list[_Held] = []
+        for plugin in self._reservers[queued.pod.spec.scheduler_name]:
+            try:
+                hold = plugin.reserve(queued.pod, node, self._context.cluster)
+            except Exception as error:  # noqa: BLE001 - a plugin of others may raise anything
+                for each in reversed(held):
+                    each.hold.release()
+                return f'running Reserve plugin "{plugin.name}": {error}'
+            if hold is not None:
+                held.append(_Held(plugin.name, hold))
         if not held:
             self._bind(queued, node)
-            return
+            return ""
         self._waiting[queued.uid] = _Waiting(queued, node, held)
         for concern in self._concerns(held, node):
             self._concerned.setdefault(concern, {})[queued.uid] = None
         self._context.outbox.extend(each.hold.effect for each in held)
+        return ""
 
     def done(self, effect: BindVolumes, now: Seconds) -> None:
         """Go on when an effect of a hold is done."""
@@ -128,49 +142,27 @@ class Reserving:
         moment = min(map(self._deadline, self._waiting.values()))
         return None if moment == float("inf") else moment
 
-    def spare(self, now: Seconds) -> list[Evict]:
-        """Stop the victims among the pods that wait: they need not be deleted.
+    def release(self, eviction: Evict, now: Seconds) -> bool:
+        """Take a victim off its node if it is not bound yet: it need not be deleted.
 
         Returns:
-            The evictions that are not asked for any more, because they have happened.
+            Whether it was; otherwise it has to be evicted.
 
         Source: kube-scheduler v1.36.3 framework/preemption.NewExecutor.
         """
-        outbox = self._context.outbox
-        spared = [
-            each for each in outbox if isinstance(each, Evict) and each.victim.uid in self._waiting
-        ]
-        for eviction in spared:
-            outbox.remove(eviction)
-            waiting = self._waiting[eviction.victim.uid]
-            pod = waiting.queued.pod
-            self._give_up(waiting, "", f"preempted by {PREEMPTION}", now)
-            outbox.append(
-                Announce(
-                    regarding=eviction.victim,
-                    type="Normal",
-                    reason="Preempted",
-                    action="Preempting",
-                    note=f"Preempted by pod {eviction.preemptor.uid} on node {eviction.node}"
-                    " (in kube-scheduler memory).",
-                    scheduler_name=eviction.scheduler_name,
-                    resource_version=pod.metadata.resource_version,
-                )
-            )
-        return spared
-
-    def _holds(self, queued: QueuedPod, node: str) -> Iterator[_Held]:
-        pod, cluster = queued.pod, self._context.cluster
-        for plugin in self._reservers[pod.spec.scheduler_name]:
-            hold = plugin.reserve(pod, node, cluster)
-            if hold is not None:
-                yield _Held(plugin.name, hold)
+        waiting = self._waiting.get(eviction.victim.uid)
+        if waiting is None:
+            return False
+        version = waiting.queued.pod.metadata.resource_version
+        self._give_up(waiting, "", f"preempted by {PREEMPTION}", now)
+        telling.announce_released(self._context, eviction, version)
+        return True
 
     def _bind(self, queued: QueuedPod, node: str) -> None:
         pod = queued.pod
         profile = self._context.profiles[pod.spec.scheduler_name]
         extender = binder(profile.extenders, pod)
-        bind = Bind(reference(pod), node, pod.spec.scheduler_name, extender)
+        bind = Bind(pod.ref, node, pod.spec.scheduler_name, extender)
         self._context.outbox.append(bind)
 
     def _concerns(self, held: Iterable[_Held], node: str) -> set[tuple[str, str]]:

@@ -1,12 +1,13 @@
-"""Room that was made for a preemptor which does not come: whether others of ours have it instead.
+"""Evictions that did not help: room that was made for a preemptor which does not come.
 
 Preemptors of one scheduler take each other's room: one finds a place before its own is free,
 another is planned into what is vacated already, a more important one comes first, and a new leader
-knows nothing of all that. So nobody follows who has what; it is looked at what has come of it.
+knows nothing of all that. So rooms are not followed from pod to pod; each is looked at once, when
+it is certain what became of it.
 
-A victim was evicted in vain when nobody has its place who could have evicted it: it is free, or
-pods have it that are not ours, or no more important. That is judged by what pods request and by
-host ports, as the node will be when all who leave are gone and all who claim room are there.
+An eviction was wasted when the victim's place is free, or has gone to pods that are not ours or
+could not have evicted it. That is judged by what pods request and by host ports, as the node will
+be when all leaving pods are gone and all pods that claim room are there.
 """
 
 from collections import deque
@@ -15,15 +16,16 @@ from enum import StrEnum
 from typing import Final
 
 from scheduler.core.context import Context
-from scheduler.core.plans import Plan
+from scheduler.core.eviction.phases import Move
+from scheduler.core.eviction.plan import Plan
 from scheduler.model.objects import Pod
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
 from scheduler.state.shapes import Shape, WantedPorts
 
-__all__ = ["VACANT_FOR", "Vacancies", "Waste"]
+__all__ = ["VACANT_FOR", "VacatedRooms", "Waste"]
 
-#: So long a preemptor of ours may take to come where another one has left its room.
+#: How long another preemptor of ours may take to use the room.
 VACANT_FOR: Final[Seconds] = 60.0
 
 
@@ -44,52 +46,54 @@ class Waste(StrEnum):
     VICTIM_HANGS = "victim_hangs"
 
 
-class Vacancies:
-    """Rooms that preemptors have left, until it is certain what became of them."""
+class VacatedRooms:
+    """Rooms whose preemptor does not come, until it is certain what became of them."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        #: Until when somebody may come, the plan, and why its preemptor does not: in time order.
+        #: Until when a pod may come, the plan, and why its preemptor does not: in time order.
         self._left: deque[tuple[Seconds, Plan, Waste]] = deque()
 
     def __iter__(self) -> Iterator[Plan]:
         return (plan for _, plan, _ in self._left)
 
-    def leave(self, plan: Plan, why: Waste, now: Seconds) -> None:
-        """Note that a preemptor does not come to the room that was made for it."""
+    def add(self, plan: Plan, why: Waste, now: Seconds) -> None:
+        """Keep the room of a plan whose preemptor does not come."""
         self._left.append((now + VACANT_FOR, plan, why))
 
     def due(self, now: Seconds) -> Iterator[tuple[Plan, Waste, frozenset[str]]]:
-        """Yield what is certain now: a plan, why its preemptor left, and who was evicted in vain.
+        """Yield what is certain now: a plan, why its preemptor does not come, and wasted victims.
 
-        Whoever still claims room on the node is waited for.
+        A pod that still claims room on the node is waited for.
         """
         while self._left and self._left[0][0] <= now:
             _, plan, why = self._left.popleft()
             if any(self._claimants(plan)):
-                self.leave(plan, why, now)
+                self.add(plan, why, now)
             else:
-                yield plan, why, self.in_vain(plan)
+                plan.move(Move.END, now)
+                yield plan, why, self.wasted(plan)
 
     def next_wakeup(self) -> Seconds | None:
         """Return when `due` next has something to yield; `None` when never."""
         return self._left[0][0] if self._left else None
 
-    def in_vain(self, plan: Plan) -> frozenset[str]:
-        """Return the victims of a plan, by uid, whose place nobody has who could evict them.
+    def is_taken(self, plan: Plan) -> bool:
+        """Tell whether pods have come to a plan's node that could not have evicted its victims."""
+        return any(not self._could_evict(pod, plan) for pod in self._came(plan))
 
-        All of them where nobody has come to the node who could. Of a victim that was gone before
-        this process began nothing is known; whoever has come since then has its place.
+    def wasted(self, plan: Plan) -> frozenset[str]:
+        """Return the victims of a plan, by uid, whose place no pod uses that may evict them.
+
+        All of them where no such pod has come to the node. Of a victim that was gone before this
+        process began nothing is known; a pod that has come since then has its place.
         """
         cluster = self._context.cluster
-        row = cluster.columns.row(plan.node)
-        own = plan.preemptor.uid
-        there = [] if row is None else [*cluster.pods.pods_on(row)]
-        came = any(plan.may_precede(pod) and self._could_evict(pod, plan) for pod in there)
-        claimants = [pod for pod in self._claimants(plan) if pod.uid != own]
-        if row is None or not (came or claimants):
+        row, came = cluster.columns.row(plan.node), self._came(plan)
+        claimants = [pod for pod in self._claimants(plan) if pod.uid != plan.uid]
+        if row is None or not (claimants or any(self._could_evict(pod, plan) for pod in came)):
             return frozenset(plan.asked)
-        away = (pod.uid for pod in there if plan.precedes(pod) and not self._could_evict(pod, plan))
+        away = (pod.uid for pod in came if not self._could_evict(pod, plan))
         room = _Room(cluster, row, away, (*claimants, *self._later(plan)))
         found = set()
         for each in plan.victims:
@@ -97,6 +101,19 @@ class Vacancies:
             if each.uid in plan.asked and victim is not None and room.take(victim):
                 found.add(each.uid)
         return frozenset(found)
+
+    def _came(self, plan: Plan) -> list[Pod]:
+        """Return the pods that have come to a plan's node since it was decided.
+
+        That is not known of the plan of an earlier leader: any pod that could have evicted the
+        victims may have come since then.
+        """
+        cluster = self._context.cluster
+        row = cluster.columns.row(plan.node)
+        there = () if row is None else cluster.pods.pods_on(row)
+        if plan.decided_here:
+            return [pod for pod in there if pod.uid not in plan.present]
+        return [pod for pod in there if pod.uid not in plan.uids and self._could_evict(pod, plan)]
 
     def _claimants(self, plan: Plan) -> Iterator[Pod]:
         """Yield the pods that claim room on a plan's node and could have evicted its victims."""
@@ -117,7 +134,7 @@ class Vacancies:
 
 
 class _Room:
-    """What is left of a node when those are gone who leave."""
+    """What is left of a node when its leaving pods are gone."""
 
     def __init__(
         self, cluster: Cluster, row: int, away: Iterable[str], coming: Iterable[Pod]

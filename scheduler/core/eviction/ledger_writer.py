@@ -1,4 +1,4 @@
-"""What preemptions count for: kept in the ledger, written down before the first victim is asked.
+"""What preemptions count for: kept in the ledger, written before the first victim is evicted.
 
 One write is under way at a time; plans that come meanwhile wait for the next one and share it.
 """
@@ -6,83 +6,103 @@ One write is under way at a time; plans that come meanwhile wait for the next on
 from collections.abc import Iterable
 
 from scheduler.core.context import Context
-from scheduler.core.plans import Plan
+from scheduler.core.eviction.phases import OPEN
+from scheduler.core.eviction.plan import Plan
 from scheduler.model.effects import Remember
 from scheduler.model.owners import owner
+from scheduler.model.refusals import Rule
 from scheduler.model.times import Seconds
 from scheduler.state.ledger import Eviction, Preempted
 
-__all__ = ["Remembering"]
+__all__ = ["LedgerWriter"]
 
 
-class Remembering:
-    """Counts plans, and has the ledger written down."""
+class LedgerWriter:
+    """Counts plans, and has the ledger written."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        #: Plans that wait until the ledger is written down, by uid of the preemptor.
+        #: Plans that wait until the ledger is written, by uid of the preemptor.
         self._waiting: dict[str, Plan] = {}
-        #: The state of the ledger that is being written down.
+        #: The state of the ledger that is being written.
         self._writing: Remember | None = None
         #: Whether to write as soon as possible, even if no plan waits.
         self._wanted = False
         #: The revision of the last one that was.
         self._written = 0
 
-    def count(self, plan: Plan) -> None:
-        """Let the ledger count a plan, once."""
+    def count(self, plan: Plan, *, resumed: bool = False) -> None:
+        """Let the ledger count a plan, once.
+
+        Args:
+            plan: The plan.
+            resumed: Whether an earlier leader may have counted it: victims that stay in the end
+                are taken back then, too.
+        """
         ledger, charge = self._context.ledger, plan.charge
         for each in plan.victims:
             policies = charge.victims.get(each.uid, frozenset())
             if policies and each.uid not in plan.asked and not each.leaving:
-                victim = Eviction(
-                    plan.begun, each.uid, each.namespace, each.owner, plan.node, policies
+                namespace = each.ref.namespace
+                counted = ledger.count_victim(
+                    Eviction(plan.begun, each.uid, namespace, each.owner, plan.node, policies)
                 )
-                if ledger.count_victim(victim):
+                if counted or resumed:
                     plan.counted.add(each.uid)
         if charge.limits:
             preemptor = plan.preemptor
-            plan.counts = ledger.count_preemption(
+            ledger.count_preemption(
                 Preempted(plan.begun, preemptor.uid, owner(preemptor), charge.limits)
             )
         plan.revision = ledger.revision
 
-    def take_back(self, plan: Plan, others: Iterable[Plan]) -> None:
-        """Let the ledger forget whom a plan did not ask to leave after all.
+    def take_back(self, plan: Plan, others: Iterable[Plan], now: Seconds) -> None:
+        """Let the ledger forget the victims of a plan that were not evicted after all.
 
         Args:
             plan: The plan, which has ended.
-            others: Plans under way for the same node: whom they name goes on to count.
+            others: Plans for the same node: a victim that one of them names goes on to count.
+            now: The time.
         """
         ledger = self._context.ledger
-        heirs = {uid: each for each in others for uid in each.charge.victims}
-        for uid in plan.counted - plan.asked:
+        before = ledger.revision
+        heirs = {
+            uid: each
+            for each in others
+            if each is not plan and each.phase in OPEN
+            for uid in each.charge.victims
+        }
+        for uid in plan.counted - plan.asked.keys():
             if uid in heirs:
                 heirs[uid].counted.add(uid)
             else:
                 ledger.take_back(uid)
-        if plan.counts and not plan.asked:
-            ledger.take_back_preemption(plan.preemptor.uid, plan.begun)
+        plan.counted &= plan.asked.keys()
+        if plan.charge.limits and not plan.asked:
+            ledger.take_back_preemption(plan.uid, plan.begun)
+        if ledger.revision != before:
+            for rule in (Rule.BUDGETS, Rule.MAX_PREEMPTIONS):
+                self._context.held.wake(now, "PreemptionTakenBack", rule)
 
     def waits(self, plan: Plan, now: Seconds) -> bool:
-        """Tell whether a plan has to wait until the ledger is written down."""
+        """Tell whether a plan has to wait until the ledger is written."""
         if plan.revision <= self._written:
             return False
-        self._waiting[plan.preemptor.uid] = plan
-        self.write_down(now)
+        self._waiting[plan.uid] = plan
+        self.write(now)
         return True
 
-    def drop(self, uid: str) -> None:
-        """Let a plan wait no longer, by uid of its preemptor."""
-        self._waiting.pop(uid, None)
+    def drop(self, plan: Plan) -> None:
+        """Let a plan wait no longer."""
+        self._waiting.pop(plan.uid, None)
 
     def write_soon(self, now: Seconds) -> None:
-        """Have the ledger written down though no plan waits for it."""
+        """Have the ledger written though no plan waits for it."""
         self._wanted = True
-        self.write_down(now)
+        self.write(now)
 
-    def write_down(self, now: Seconds) -> None:
-        """Have the ledger written down if that is wanted and no write is under way."""
+    def write(self, now: Seconds) -> None:
+        """Have the ledger written if that is wanted and no write is under way."""
         if (self._waiting or self._wanted) and self._writing is None:
             self._wanted = False
             ledger = self._context.ledger
@@ -99,5 +119,5 @@ class Remembering:
         self._writing = None
         taken = [each for each in self._waiting.values() if each.revision <= effect.revision]
         for plan in taken:
-            del self._waiting[plan.preemptor.uid]
+            del self._waiting[plan.uid]
         return taken

@@ -1,0 +1,1 @@
+"""Preemptions that are carried out: nominate, count, evict, wait for the victims, and look back."""

@@ -1,0 +1,452 @@
+"""Carries out preemptions: nominate, count, evict, then wait for the victims to go.
+
+    start -> Nominate (with the plan) -> Remember, where the ledger counts it -> Evict each victim
+          -> every answer has come -> `tracking` watches what becomes of it
+
+`phases` has the table. A preemptor is held from its decision until every answer of its plan has
+come. A plan that cannot be completed gives the nomination back, and the preemptor tries again after
+a back-off. Victims that leave already are not evicted again; a victim that is not bound yet is
+taken off its node instead. Right before victims are evicted, a plan whose node or preemptor has
+changed is checked again: victims that are not needed are spared, and where the plan is not enough
+any more, no pod is evicted and the preemptor is tried again.
+
+The plan is written to the preemptor together with the nomination. The next leader checks it by the
+rules that decide; it goes on with exactly this plan (`resume`), or cancels it, and never adds a
+victim to it.
+
+What the ledger has to count is written before the first victim is evicted. Plans that wait for
+that share one write. Victims that a disruption budget may protect are asked for first: where the
+API server refuses one of them, no other has been evicted.
+
+Source: kube-scheduler v1.36.3 framework/preemption.Executor. Differs: the nomination is written
+before the first eviction, and evictions name the victim's uid.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from enum import Enum
+from itertools import islice
+from typing import Final
+
+from scheduler.core import telling
+from scheduler.core.binding import BindingCycle
+from scheduler.core.context import Context
+from scheduler.core.eviction.ledger_writer import LedgerWriter
+from scheduler.core.eviction.phases import HOLDING, OPEN, Move, Phase
+from scheduler.core.eviction.plan import Plan, PlanTable
+from scheduler.core.eviction.revalidation import Judge, Revalidation
+from scheduler.core.eviction.tracking import Tracking
+from scheduler.core.preemption.choose import Candidate
+from scheduler.model.effects import ClearNomination, Evict, Nominate, Remember
+from scheduler.model.events import Failure, FailureKind
+from scheduler.model.objects import Pod
+from scheduler.model.plan_record import CONDITION
+from scheduler.model.times import Seconds
+from scheduler.state.queue import QueuedPod
+
+__all__ = ["Executor", "Resumed"]
+
+#: An eviction without an answer is asked for again, but not more often than this.
+ASK_AGAIN_AFTER: Final[Seconds] = 1.0
+#: How many nodes with vacated room are looked at before other pods are evicted.
+MOST_LOOKED_AT: Final = 16
+
+
+class Resumed(Enum):
+    """What became of the plan of an earlier leader."""
+
+    #: There is none, or all its victims leave already.
+    NOTHING_TO_DO = "nothing to do"
+    GOES_ON = "goes on"
+    #: It must not be carried out.
+    CANCELLED = "cancelled"
+
+
+class Executor:
+    """All preemptions that are carried out."""
+
+    def __init__(self, context: Context, judge: Judge, binding: BindingCycle) -> None:
+        self._context = context
+        self._binding = binding
+        self._plans: Final = PlanTable()
+        self._ledger_writer = LedgerWriter(context)
+        self._revalidation = Revalidation(context, judge)
+        self.tracking: Final = Tracking(
+            context, self._plans, self._revalidation, self._ledger_writer
+        )
+
+    def __len__(self) -> int:
+        """Return how many preemptions have steps left to take."""
+        return sum(number for phase, number in self.phases().items() if phase in HOLDING)
+
+    def phases(self) -> Counter[Phase]:
+        """Return how many preemptions are in each phase."""
+        return self._plans.phases()
+
+    def nominating(self, uid: str) -> bool:
+        """Tell whether a pod's nomination is ours and newer than what its status may say."""
+        return self._plans.held(uid) is not None
+
+    def still_wanted(self, effect: Evict) -> bool:
+        """Tell whether an eviction that was not sent yet is still part of a plan."""
+        plan = self._plans.get(effect.preemptor.uid)
+        return (
+            plan is not None
+            and plan.phase is Phase.EVICTING
+            and effect.victim.uid in plan.outstanding
+        )
+
+    def fit_beside(self, pods: Iterable[QueuedPod], node: str) -> bool:
+        """Tell whether pods of one class fit on a node that is not the one they are nominated to.
+
+        Claims count, and a pod that has one on the node is left to `Tracking.served`.
+        """
+        claims = self._context.cluster.nominations
+        other = next((each for each in pods if claims.node(each.uid) != node), None)
+        return other is not None and self._revalidation.fits(other, node)
+
+    # Beginning ------------------------------------------------------------------------------------
+
+    def start(self, queued: QueuedPod, candidate: Candidate, message: str, now: Seconds) -> str:
+        """Claim the candidate's node and ask for the nomination; return the node's name."""
+        pod, context = queued.pod, self._context
+        node = context.cluster.columns.names[candidate.row]
+        charge = context.bounds.charge(pod, node, candidate.victims, now)
+        plan = Plan.decided(pod, node, candidate.victims, charge, context.cluster, now)
+        self.tracking.superseded(plan, now)
+        self._ledger_writer.count(plan)
+        context.cluster.nominate(pod, node)
+        self._revalidation.begin(plan, queued, self._plans.on_node(node))
+        self._plans.add(plan)
+        telling.remember_condition(context, queued, telling.UNSCHEDULABLE, message)
+        generation = pod.metadata.generation
+        context.outbox.append(Nominate(pod.ref, node, message, generation, plan.record()))
+        return node
+
+    def instead(self, queued: QueuedPod, candidate: Candidate) -> Candidate:
+        """Return room that is being vacated and that no preemptor needs, if there is any."""
+        if all(map(self._context.cluster.leaves, candidate.victims)):
+            return candidate
+        nodes = islice(self.tracking.vacated(), MOST_LOOKED_AT)
+        found = (self._revalidation.being_vacated(queued, node) for node in nodes)
+        return next(filter(None, found), candidate)
+
+    # After another leader -------------------------------------------------------------------------
+
+    def take_over(self, now: Seconds) -> None:
+        """Take over the plans that an earlier leader has written to the pods that wait."""
+        for queued in self._context.queue:
+            if queued.pod.condition(CONDITION) is not None:
+                self._take_over(queued.pod, now)
+
+    def _take_over(self, pod: Pod, now: Seconds) -> None:
+        cluster = self._context.cluster
+        plan = Plan.inherited(pod, cluster, now)
+        if plan is None or self._plans.get(pod.uid) is not None:
+            return
+        for each in plan.there(cluster):
+            if cluster.leaves(each):
+                cluster.note_leaving(each.uid)
+        self._plans.add(plan)
+        self.tracking.watch(plan, now)
+
+    def resume(self, queued: QueuedPod, now: Seconds) -> tuple[Resumed, Plan | None]:
+        """Go on with the plan that an earlier leader has written to a pod that fits nowhere.
+
+        Args:
+            queued: The pod.
+            now: The time.
+
+        Returns:
+            What is done about it, and the plan if there is one. The caller holds the pod when it
+            goes on, and takes the nomination back when it is cancelled and no other follows.
+        """
+        pod, context = queued.pod, self._context
+        plan = self._plans.get(pod.uid)
+        if plan is None or plan.phase is not Phase.INHERITED:
+            return Resumed.NOTHING_TO_DO, None
+        to_evict = tuple(plan.staying(context.cluster))
+        if not to_evict:
+            plan.move(Move.RECOGNISE, now)
+            return Resumed.NOTHING_TO_DO, plan
+        if not self._may_resume(plan, queued, to_evict, now):
+            plan.move(Move.RELEASE, now)
+            self.tracking.released(plan, now)
+            return Resumed.CANCELLED, plan
+        plan.move(Move.RESUME, now)
+        plan.charge = context.bounds.charge(pod, plan.node, to_evict, now)
+        self._ledger_writer.count(plan, resumed=True)
+        return Resumed.GOES_ON, plan
+
+    def _may_resume(
+        self, plan: Plan, queued: QueuedPod, to_evict: tuple[Pod, ...], now: Seconds
+    ) -> bool:
+        """Tell whether the pod may evict the pods that stay, by the rules that decide.
+
+        Without the nomination the plan is not on the preemptor any more, or will not be for long.
+        """
+        context, pod = self._context, queued.pod
+        return (
+            now < plan.deadline
+            and context.may_preempt(pod)
+            and context.cluster.nominations.node(pod.uid) == plan.node
+            and all(each.priority < pod.priority for each in to_evict)
+            and not context.bounds.refuses(pod, plan.node, to_evict, now)
+            and self._revalidation.needed(plan, queued) is not None
+        )
+
+    # Answers --------------------------------------------------------------------------------------
+
+    def nominated(self, effect: Nominate, now: Seconds) -> None:
+        """Go on when the API server has the nomination and the plan."""
+        plan = self._plans.held(effect.pod.uid)
+        if plan is not None and plan.node == effect.node:
+            if plan.phase is Phase.NOMINATING:
+                plan.move(Move.NOMINATED, now)
+            self.go_on(plan, now)
+
+    def failed(self, effect: Nominate | Remember | Evict, failure: Failure, now: Seconds) -> None:
+        """Note that a step of a plan could not be taken."""
+        match effect:
+            case Nominate():
+                self._not_nominated(effect, failure, now)
+            case Remember():
+                self._not_remembered(effect, failure, now)
+            case Evict():
+                self._not_evicted(effect, failure, now)
+
+    def _not_nominated(self, effect: Nominate, failure: Failure, now: Seconds) -> None:
+        """Give up a plan whose nomination the API server did not take."""
+        plan = self._plans.held(effect.pod.uid)
+        if plan is not None and plan.node == effect.node:
+            self._fail(plan, f"nominating node {effect.node}: {failure.message}", now)
+            self._end(plan, now, told_api_server=False)
+
+    def go_on(self, plan: Plan, now: Seconds) -> None:
+        """Evict the victims, as soon as what counts them is written."""
+        if plan.phase not in OPEN:
+            self._end(plan, now)
+        elif not self._ledger_writer.waits(plan, now):
+            plan.move(Move.RECORDED, now)
+            self._evict(plan, now)
+
+    def remembered(self, effect: Remember, now: Seconds) -> None:
+        """Go on with the plans that waited for this state of the ledger to be written."""
+        for plan in self._ledger_writer.done(effect):
+            self.go_on(plan, now)
+        self._ledger_writer.write(now)
+
+    def _not_remembered(self, effect: Remember, failure: Failure, now: Seconds) -> None:
+        """Give up the plans that count for something that cannot be written.
+
+        Others go on: what is remembered of loops holds as long as this process lives.
+        """
+        for plan in self._ledger_writer.failed(effect):
+            if plan.phase in OPEN and (plan.charge.counts or failure.kind is FailureKind.ABANDONED):
+                self._fail(plan, f"remembering the preemption: {failure.message}", now)
+                self._end(plan, now)
+            elif plan.phase in OPEN:
+                plan.move(Move.RECORDED, now)
+                self._evict(plan, now)
+            else:
+                self._end(plan, now)
+        self._ledger_writer.write(now)
+
+    def evicted(self, effect: Evict, now: Seconds, *, changed: bool) -> None:
+        """Note that a victim leaves."""
+        if changed:
+            victim = self._context.cluster.placed(effect.victim.uid)
+            telling.announce_preempted(self._context, effect, victim)
+            self._context.bounds.evicted(effect, now)
+            plan = self._plans.get(effect.preemptor.uid)
+            if plan is not None and effect.victim.uid in plan.outstanding:
+                plan.asked.setdefault(effect.victim.uid, now)
+                self._context.ledger.restamp(effect.victim.uid, now)
+        self._answered(effect, "", now)
+
+    def _not_evicted(self, effect: Evict, failure: Failure, now: Seconds) -> None:
+        """Note that a victim stays, or ask for it once more where there was no answer."""
+        uid = effect.victim.uid
+        plan = self._plans.get(effect.preemptor.uid)
+        if plan is not None and uid in plan.outstanding and plan.phase is Phase.EVICTING:
+            waited = now - plan.outstanding[uid]
+            patient = now < plan.deadline and waited >= ASK_AGAIN_AFTER
+            if failure.kind is FailureKind.UNAVAILABLE and patient:
+                plan.outstanding[uid] = now
+                self._context.outbox.append(effect)
+                return
+        self._context.cluster.note_staying(uid)
+        self._answered(effect, f"evicting pod {effect.victim}: {failure.message}", now)
+
+    def _answered(self, effect: Evict, problem: str, now: Seconds) -> None:
+        plan = self._plans.held(effect.preemptor.uid)
+        if plan is None or effect.victim.uid not in plan.outstanding:
+            return
+        del plan.outstanding[effect.victim.uid]
+        if problem:
+            self._fail(plan, problem, now)
+        if not plan.outstanding:
+            if plan.phase is Phase.EVICTING:
+                self._evict(plan, now)
+            else:
+                self._end(plan, now)
+
+    # What else happens ----------------------------------------------------------------------------
+
+    def node_gone(self, node: str, now: Seconds) -> None:
+        """Take back every nomination to a node that is gone; the pods are tried again."""
+        context = self._context
+        for plan in self._plans.on_node(node):
+            if plan.phase not in HOLDING:
+                self.tracking.node_gone(plan, now)
+        for claim in context.cluster.nominations.on_node(node):
+            pod = claim.pod
+            if not context.is_ours(pod):
+                continue
+            context.withdraw(pod.uid, now)
+            held = self._plans.held(pod.uid)
+            if held is not None:
+                self._stop(held, now)
+                continue
+            context.outbox.append(ClearNomination(pod.ref))
+            queued = context.queue.get(pod.uid)
+            if queued is not None:
+                context.queue.wake_one(queued, now, "NodeDelete")
+
+    def preemptor_gone(self, uid: str, now: Seconds) -> None:
+        """Close the plan of a preemptor that is gone; no further victim is evicted."""
+        plan = self._plans.get(uid)
+        if plan is not None:
+            self._abandon(plan, now)
+            self.tracking.preemptor_gone(plan, now)
+
+    def bound(self, uid: str, node: str, now: Seconds) -> None:
+        """Close the plan of a pod that is on a node for good."""
+        plan = self._plans.get(uid)
+        if plan is not None:
+            self._abandon(plan, now)
+            self.tracking.bound(uid, node, now)
+
+    # Evicting -------------------------------------------------------------------------------------
+
+    def _evict(self, plan: Plan, now: Seconds) -> None:
+        """Evict the victims that are still there and still needed."""
+        context = self._context
+        cluster = context.cluster
+        staying = plan.staying(cluster)
+        if staying:
+            kept = self._revalidation.to_evict(plan, staying, self._plans.on_node(plan.node))
+            if kept is None:
+                self._stop(plan, now)
+                self._end(plan, now)
+                return
+            staying = kept
+        if staying:
+            # Upstream leaves nominations alone where no pod has to be evicted.
+            self._unseat_lower(plan, now)
+        batch = _first(staying, plan.charge.strict)
+        for each in batch:
+            self._ask(plan, each, now)
+        if plan.outstanding:
+            return
+        if len(batch) < len(staying):
+            self._evict(plan, now)
+        else:
+            plan.move(Move.EVICTED, now)
+            self._end(plan, now)
+
+    def _ask(self, plan: Plan, victim: Pod, now: Seconds) -> None:
+        """Ask for an eviction; a pod that is not bound yet is taken off its node instead."""
+        effect = self._eviction(plan, victim)
+        if not self._binding.release(effect, now):
+            plan.outstanding[victim.uid] = now
+            self._context.cluster.note_leaving(victim.uid)
+            self._context.outbox.append(effect)
+
+    @staticmethod
+    def _eviction(plan: Plan, victim: Pod) -> Evict:
+        return Evict(
+            victim=victim.ref,
+            node=plan.node,
+            preemptor=plan.preemptor.ref,
+            scheduler_name=plan.preemptor.spec.scheduler_name,
+            generation=victim.metadata.generation,
+            strict=victim.uid in plan.charge.strict,
+        )
+
+    def _unseat_lower(self, plan: Plan, now: Seconds) -> None:
+        """Take back nominations of less important pods of ours to the same node.
+
+        Source: kube-scheduler v1.36.3 framework/preemption.getLowerPriorityNominatedPods.
+        """
+        context = self._context
+        for claim in context.cluster.nominations.on_node(plan.node):
+            if claim.pod.priority < plan.preemptor.priority and context.is_ours(claim.pod):
+                context.cluster.withdraw(claim.pod.uid)
+                theirs = self._plans.held(claim.pod.uid)
+                if theirs is None:
+                    context.outbox.append(ClearNomination(claim.pod.ref))
+                    queued = context.queue.get(claim.pod.uid)
+                    if queued is not None:
+                        context.queue.wake_one(queued, now, "ForceActivate")
+                else:
+                    self._stop(theirs, now)
+                context.wake_below(claim, now)
+
+    # Ending ---------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _stop(plan: Plan, now: Seconds) -> None:
+        """Give a plan up; its preemptor is tried again when every answer has come."""
+        if plan.phase in OPEN:
+            plan.move(Move.STOP, now)
+
+    @staticmethod
+    def _fail(plan: Plan, problem: str, now: Seconds) -> None:
+        """Give a plan up that was refused; its preemptor backs off when every answer has come."""
+        plan.problem = plan.problem or problem
+        if plan.phase is not Phase.FAILING:
+            plan.move(Move.FAIL, now)
+
+    def _abandon(self, plan: Plan, now: Seconds) -> None:
+        """Take no further step of a plan; a victim whose eviction is under way counts as asked."""
+        self._ledger_writer.drop(plan)
+        for uid in plan.outstanding:
+            plan.asked.setdefault(uid, now)
+        plan.outstanding.clear()
+        self._close_account(plan, now)
+
+    def _close_account(self, plan: Plan, now: Seconds) -> None:
+        self._ledger_writer.take_back(plan, self._plans.on_node(plan.node), now)
+
+    def _end(self, plan: Plan, now: Seconds, *, told_api_server: bool = True) -> None:
+        """Let the preemptor go on: wait for its victims, try again, or back off."""
+        context, uid, phase = self._context, plan.uid, plan.phase
+        self._close_account(plan, now)
+        queued = context.queue.get(uid)
+        if phase is Phase.AWAITING:
+            self.tracking.watch(plan, now)
+            if queued is not None:
+                promised = self.tracking.awaits(uid)
+                context.queue.release(queued, now, retry=False, promised=promised)
+            return
+        context.withdraw(uid, now)
+        if told_api_server:
+            context.outbox.append(ClearNomination(plan.preemptor.ref))
+        plan.move(Move.RELEASE, now)
+        self.tracking.released(plan, now)
+        if queued is None:
+            return
+        if not told_api_server:
+            # The condition went with the nomination.
+            telling.forget_condition(context, queued)
+        if phase is Phase.FAILING:
+            context.queue.fail_held(queued, now)
+            telling.announce_failure(context, queued.pod, f"preemption: {plan.problem}")
+        else:
+            context.queue.release(queued, now, retry=True)
+
+
+def _first(staying: list[Pod], strict: frozenset[str]) -> list[Pod]:
+    """Return the victims to evict now: those first that a disruption budget may protect."""
+    return [each for each in staying if each.uid in strict] or staying

@@ -1,0 +1,268 @@
+"""A preemption that was decided: what it needs, how far it has come, and all of them in one table.
+
+Times are those of this process. What an earlier leader, the API server or a kubelet has stamped
+is never compared with them: a victim hangs only after it was seen to leave here for long enough.
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Set
+from dataclasses import dataclass, field
+from typing import Final
+
+from scheduler.core.eviction.phases import HOLDING, Move, Phase, after
+from scheduler.core.preemption.charge import Charge
+from scheduler.model.effects import PodRef
+from scheduler.model.objects import Pod
+from scheduler.model.owners import owner
+from scheduler.model.plan_record import CONDITION, VERSION, PlanRecord, decode, encode, fingerprint
+from scheduler.model.times import Seconds
+from scheduler.state.cluster import Cluster
+
+__all__ = ["ASK_WITHIN", "Plan", "PlanTable", "Victim"]
+
+#: How long it may take until every victim was evicted. Longer than the writer's patience for one
+#: request, short beside the time for which room should be held.
+ASK_WITHIN: Final[Seconds] = 120.0
+#: Moves that are remembered, for the message about an illegal one.
+_STORY: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """A pod that must be gone before the preemptor fits."""
+
+    ref: PodRef
+    owner: str
+    #: Whether it was leaving when the preemption was decided, so that it is only waited for.
+    leaving: bool = False
+
+    @classmethod
+    def of(cls, pod: Pod, *, leaving: bool) -> "Victim":
+        """Return a pod as a victim."""
+        return cls(pod.ref, owner(pod), leaving)
+
+    @property
+    def uid(self) -> str:
+        """The uid of the pod."""
+        return self.ref.uid
+
+
+@dataclass(slots=True, eq=False)
+class Plan:
+    """One preemption. Only the package `eviction` changes it, and its phase only by `move`."""
+
+    #: As it was when the preemption was decided.
+    preemptor: Pod
+    node: str
+    #: Most important first.
+    victims: tuple[Victim, ...]
+    #: When it was decided; with the preemptor's uid it names the preemption in the ledger.
+    begun: Seconds
+    #: Until then every victim must have been evicted.
+    deadline: Seconds
+    phase: Phase
+    charge: Charge = field(default_factory=Charge)
+    #: The pods on the node when it was decided, by uid; empty for the plan of an earlier leader.
+    present: frozenset[str] = frozenset()
+    #: Those of them that were leaving for other preemptors.
+    leaving_then: frozenset[str] = frozenset()
+    #: Where the logs of changes stood, and of which class the preemptor was; empty where unknown.
+    seen: tuple[int, ...] = ()
+    key: bytes = b""
+    #: State of the ledger that must be written before the first victim is evicted.
+    revision: int = 0
+    #: Victims whose eviction was asked for and not answered yet, and when it was, by uid.
+    outstanding: dict[str, Seconds] = field(default_factory=dict)
+    #: When a victim was first known here to leave because of it, by uid.
+    asked: dict[str, Seconds] = field(default_factory=dict)
+    #: Victims that the ledger counts because of it, by uid.
+    counted: set[str] = field(default_factory=set)
+    #: Victims as they were when they were last seen to stay, by uid, as far as that is known.
+    known: dict[str, Pod] = field(default_factory=dict)
+    #: Why it failed; empty where it did not.
+    problem: str = ""
+    story: deque[tuple[Seconds, Phase]] = field(default_factory=lambda: deque(maxlen=_STORY))
+
+    def __str__(self) -> str:
+        return f"{self.preemptor.key} on {self.node} {list(self.story)}"
+
+    @classmethod
+    def decided(
+        cls,
+        preemptor: Pod,
+        node: str,
+        victims: tuple[Pod, ...],
+        charge: Charge,
+        cluster: Cluster,
+        now: Seconds,
+    ) -> "Plan":
+        """Return a new plan."""
+        chosen = tuple(Victim.of(each, leaving=cluster.leaves(each)) for each in victims)
+        # Rounded, since it is written down.
+        begun = round(now, 3)
+        plan = cls(
+            preemptor, node, chosen, begun, begun + ASK_WITHIN, Phase.NOMINATING, charge,
+            _present(cluster, node),
+        )  # fmt: skip
+        plan.known = {each.uid: each for each in victims}
+        return plan
+
+    @classmethod
+    def inherited(cls, preemptor: Pod, cluster: Cluster, now: Seconds) -> "Plan | None":
+        """Return the plan that an earlier leader has written to a pod that waits.
+
+        The record only says which of the pods that the preemptor may evict anyway were meant. Pods
+        of equal or higher priority, and pods that were only waited for but stay, are left out.
+
+        Returns:
+            `None` where there is none, or where the preemptor is not nominated to its node.
+        """
+        condition = preemptor.condition(CONDITION)
+        record = None if condition is None else decode(condition.message)
+        if record is None or cluster.nominations.node(preemptor.uid) != record.node:
+            return None
+        row = cluster.columns.row(record.node)
+        there = () if row is None else cluster.pods.pods_on(row)
+        meant, awaited = frozenset(record.victims), frozenset(record.leaving)
+        chosen: list[tuple[Pod, Victim]] = []
+        gone = set(meant)
+        for pod in sorted(there, key=lambda each: -each.priority):
+            mark, leaves = fingerprint(preemptor.uid, pod.uid), cluster.leaves(pod)
+            gone.discard(mark)
+            evictable = mark in meant and pod.priority < preemptor.priority
+            if evictable or (leaves and (mark in meant or mark in awaited)):
+                chosen.append((pod, Victim.of(pod, leaving=leaves and mark in awaited)))
+        # Another leader's clock may be ahead: nothing was decided later than now.
+        begun = min(record.begun, round(now, 3))
+        plan = cls(
+            preemptor, record.node, tuple(victim for _, victim in chosen), begun,
+            now + ASK_WITHIN, Phase.INHERITED,
+        )  # fmt: skip
+        plan.known = {pod.uid: pod for pod, _ in chosen}
+        left = (pod.uid for pod, victim in chosen if cluster.leaves(pod) and not victim.leaving)
+        # Of the victims that are gone only the fingerprints are known; they count all the same.
+        plan.asked = dict.fromkeys((*left, *sorted(gone)), now)
+        return plan
+
+    def move(self, move: Move, now: Seconds) -> None:
+        """Go to the next phase.
+
+        Raises:
+            IllegalMoveError: The table of phases does not have the move.
+        """
+        self.phase = after(self.phase, move, self)
+        self.story.append((now, self.phase))
+
+    def record(self) -> str:
+        """Return what is written to the preemptor."""
+        own = self.preemptor.uid
+        return encode(
+            PlanRecord(
+                VERSION,
+                self.node,
+                self.begun,
+                tuple(fingerprint(own, each.uid) for each in self.victims if not each.leaving),
+                tuple(fingerprint(own, each.uid) for each in self.victims if each.leaving),
+            )
+        )
+
+    def rely_on(self, others: Iterable[Pod], spared: Set[str]) -> None:
+        """Spare some victims, given by uid, and wait for pods that leave for others instead.
+
+        No other plan may count on the spared victims any more: two plans that spare their victims
+        because of each other's would wait for ever.
+        """
+        kept = tuple(each for each in self.victims if each.uid not in spared)
+        self.victims = kept + tuple(Victim.of(each, leaving=True) for each in others)
+
+    @property
+    def uid(self) -> str:
+        """The uid of the preemptor."""
+        return self.preemptor.uid
+
+    @property
+    def decided_here(self) -> bool:
+        """Whether this process has decided it, so that it is known which pods were there."""
+        return bool(self.present)
+
+    @property
+    def uids(self) -> frozenset[str]:
+        """The uids of all victims."""
+        return frozenset(each.uid for each in self.victims)
+
+    def leaving(self, cluster: Cluster) -> frozenset[str]:
+        """Return the uids of the victims on their way, or soon to be because of this plan."""
+        staying = {each.uid for each in self.staying(cluster)}
+        return frozenset(
+            each.uid for each in self.victims if not each.leaving or each.uid not in staying
+        )
+
+    def there(self, cluster: Cluster) -> list[Pod]:
+        """Return the victims that still take room on the node, most important first."""
+        return [
+            pod for each in self.victims
+            if (pod := cluster.placed(each.uid)) is not None
+            and cluster.node_of(each.uid) == self.node
+        ]  # fmt: skip
+
+    def staying(self, cluster: Cluster) -> list[Pod]:
+        """Return the victims that do not leave the node yet, most important first."""
+        return [pod for pod in self.there(cluster) if not cluster.leaves(pod)]
+
+    def owners(self, uids: Iterable[str]) -> list[str]:
+        """Return the owners of some victims, each once, in order."""
+        wanted = frozenset(uids)
+        return sorted({each.owner for each in self.victims if each.uid in wanted})
+
+    def refs(self) -> tuple[PodRef, ...]:
+        """Return references to all victims."""
+        return tuple(each.ref for each in self.victims)
+
+
+class PlanTable:
+    """All preemptions that are not over, by uid of the preemptor and by node."""
+
+    def __init__(self) -> None:
+        self._plans: dict[str, Plan] = {}
+        self._on_node: dict[str, dict[str, Plan]] = {}
+
+    def __len__(self) -> int:
+        return len(self._plans)
+
+    def get(self, uid: str) -> Plan | None:
+        """Return the plan of a preemptor."""
+        return self._plans.get(uid)
+
+    def held(self, uid: str) -> Plan | None:
+        """Return the plan of a preemptor while it is being carried out."""
+        plan = self._plans.get(uid)
+        return plan if plan is not None and plan.phase in HOLDING else None
+
+    def on_node(self, node: str) -> list[Plan]:
+        """Return the plans for a node."""
+        return list(self._on_node.get(node, {}).values())
+
+    def phases(self) -> Counter[Phase]:
+        """Return how many plans are in each phase."""
+        return Counter(each.phase for each in self._plans.values())
+
+    def add(self, plan: Plan) -> None:
+        """Take in a plan; its preemptor must have no other."""
+        assert plan.uid not in self._plans, plan
+        self._plans[plan.uid] = plan
+        self._on_node.setdefault(plan.node, {})[plan.uid] = plan
+
+    def close(self, plan: Plan, move: Move, now: Seconds) -> None:
+        """Take out a plan with the move that ends it."""
+        plan.move(move, now)
+        del self._plans[plan.uid]
+        here = self._on_node[plan.node]
+        del here[plan.uid]
+        if not here:
+            del self._on_node[plan.node]
+
+
+def _present(cluster: Cluster, node: str) -> frozenset[str]:
+    row = cluster.columns.row(node)
+    pods = () if row is None else cluster.pods.pods_on(row)
+    return frozenset(each.uid for each in pods)

@@ -1,0 +1,258 @@
+"""What became of preemptions whose victims were evicted: who got the room.
+
+Until a preemptor is on a node, is gone, or preempts elsewhere, its plan stays in the table. A
+victim that hangs in termination past the end of its grace, and some more, makes the plan give its
+node back. That is measured here, from the moment at which the victim was first seen to leave: with
+time stamps of others, a clock that is ahead would evict pod after pod.
+
+Every eviction that did not lead to the preemptor's binding is counted against the preemptor at
+once; where the ledger's memory says so, preemption of that kind pauses. Room that another preemptor
+of ours has taken over is not counted against owners, nodes and the cluster, since that preemptor
+would have had to evict others: see `waste`.
+"""
+
+from collections import Counter
+from collections.abc import Collection
+from typing import Final
+
+from scheduler.core import telling
+from scheduler.core.context import Context
+from scheduler.core.eviction.ledger_writer import LedgerWriter
+from scheduler.core.eviction.phases import WAITING, Move, Phase
+from scheduler.core.eviction.plan import ASK_WITHIN, Plan, PlanTable
+from scheduler.core.eviction.revalidation import Revalidation
+from scheduler.core.eviction.waste import VacatedRooms, Waste
+from scheduler.model.effects import ClearNomination
+from scheduler.model.objects import Pod
+from scheduler.model.owners import owner
+from scheduler.model.times import Seconds
+from scheduler.state.deadlines import Deadlines
+
+__all__ = ["MARGIN", "Tracking"]
+
+#: How long a victim may take to be gone beyond its grace period before its node is given up.
+#: Kubelets take a few seconds; a node that is not ready takes minutes, or never ends it.
+MARGIN: Final[Seconds] = 30.0
+#: How soon at the earliest it is looked again whether a victim hangs.
+_LOOK_AGAIN_AFTER: Final[Seconds] = 1.0
+
+#: What may happen again and again.
+_LOOPS: Final = frozenset({Waste.ROOM_LOST, Waste.PLACED_ELSEWHERE})
+
+
+class Tracking:
+    """Watches the plans of the table whose victims leave, and accounts for those that ended."""
+
+    def __init__(
+        self,
+        context: Context,
+        plans: PlanTable,
+        revalidation: Revalidation,
+        ledger_writer: LedgerWriter,
+    ) -> None:
+        self._context = context
+        self._plans = plans
+        self._revalidation = revalidation
+        self._ledger_writer = ledger_writer
+        #: When to look next whether a victim of a plan hangs.
+        self._due: Final[Deadlines[Plan]] = Deadlines()
+        self._rooms: Final = VacatedRooms(context)
+        #: Victims whose preemptor did not get the room, by reason.
+        self.wasted: Final[Counter[str]] = Counter()
+        #: Preemptions that are remembered because the preemptor did not get the room, by reason.
+        self.fruitless: Final[Counter[str]] = Counter()
+        #: How often preemption was stopped for a pair of owners.
+        self.stopped = 0
+
+    def awaits(self, uid: str) -> bool:
+        """Tell whether victims of a preemptor leave, and are not gone yet."""
+        plan = self._plans.get(uid)
+        return (
+            plan is not None
+            and plan.phase in WAITING
+            and bool(plan.there(self._context.cluster))
+        )  # fmt: skip
+
+    def served(self, node: str) -> list[str]:
+        """Return the preemptors, by uid, whose victims on a node are gone, or gone far enough."""
+        cluster = self._context.cluster
+        return [
+            plan.uid
+            for plan in self._plans.on_node(node)
+            if not plan.there(cluster) or self._revalidation.has_room(plan)
+        ]
+
+    def vacated(self) -> list[str]:
+        """Return nodes on which victims are still there, and where a preemptor does not come."""
+        cluster = self._context.cluster
+        nodes: dict[str, bool] = {}
+        for plan in self._rooms:
+            nodes[plan.node] = nodes.get(plan.node, False) or bool(plan.there(cluster))
+        return [
+            node for node, waits in nodes.items()
+            if waits or any(plan.there(cluster) for plan in self._plans.on_node(node))
+        ]  # fmt: skip
+
+    # What happens ---------------------------------------------------------------------------------
+
+    def watch(self, plan: Plan, now: Seconds) -> None:
+        """Look from time to time whether a victim of a plan hangs."""
+        there = plan.there(self._context.cluster)
+        if there:
+            ends = [end for each in there if (end := self._hangs_at(plan, each)) is not None]
+            moment = min(ends, default=now + MARGIN)
+            self._due.put(plan, max(moment, now + _LOOK_AGAIN_AFTER))
+
+    def superseded(self, plan: Plan, now: Seconds) -> None:
+        """Close what a preemptor had planned before it planned again."""
+        before = self._plans.get(plan.uid)
+        if before is None:
+            return
+        if before.node != plan.node:
+            self.lose(before, now)
+        elif before.phase is Phase.RELEASED or plan.uids <= before.uids or self._has_room(before):
+            # What was vacated there is still meant for it.
+            self._plans.close(before, Move.END, now)
+            plan.asked |= before.asked
+            plan.known = before.known | plan.known
+            staying = {each.uid for each in before.staying(self._context.cluster)}
+            plan.victims += tuple(
+                each for each in before.victims
+                if each.uid not in plan.uids and each.uid not in staying
+            )  # fmt: skip
+        else:
+            self._vacate(before, Waste.ROOM_LOST, now)
+
+    def assumed(self, uid: str, node: str, now: Seconds) -> None:
+        """Leave the room of a preemptor to others when it is placed elsewhere."""
+        plan = self._plans.get(uid)
+        if plan is not None and plan.node != node:
+            self._vacate(plan, Waste.PLACED_ELSEWHERE, now)
+
+    def bound(self, uid: str, node: str, now: Seconds) -> None:
+        """Close the plan of a preemptor that is on a node for good."""
+        self.assumed(uid, node, now)
+        plan = self._plans.get(uid)
+        if plan is not None:
+            self._plans.close(plan, Move.END, now)
+            self._context.ledger.note_success(owner(plan.preemptor), plan.owners(plan.asked))
+
+    def preemptor_gone(self, plan: Plan, now: Seconds) -> None:
+        """Leave the room of a preemptor that is gone to others."""
+        self._vacate(plan, Waste.PREEMPTOR_GONE, now)
+
+    def node_gone(self, plan: Plan, now: Seconds) -> None:
+        """Close a plan for a node that is gone."""
+        self._plans.close(plan, Move.END, now)
+        self._account(plan, Waste.NODE_GONE, plan.asked, now)
+
+    def settle_lost(self, uid: str, now: Seconds) -> None:
+        """Close the plan of a preemptor whose victims are gone and whose room is taken.
+
+        To be asked before the preemptor's next attempt, which then knows what was in vain.
+        """
+        plan = self._plans.get(uid)
+        if plan is None or plan.phase not in WAITING:
+            return
+        if not plan.there(self._context.cluster) and not self._has_room(plan):
+            self.lose(plan, now)
+
+    def lose(self, plan: Plan, now: Seconds) -> None:
+        """Close a plan whose preemptor is left without a place.
+
+        Where pods have come that could not have evicted the victims, it is certain what was wasted.
+        """
+        if plan.phase is Phase.RELEASED or not self._rooms.is_taken(plan):
+            self._vacate(plan, Waste.ROOM_LOST, now)
+            return
+        wasted = self._rooms.wasted(plan)
+        self._plans.close(plan, Move.END, now)
+        self._account(plan, Waste.ROOM_LOST, wasted, now)
+
+    def released(self, plan: Plan, now: Seconds) -> None:
+        """Keep a plan that has failed, as long as its victims may still serve its preemptor."""
+        if not plan.asked:
+            self._plans.close(plan, Move.END, now)
+        elif self._context.cluster.columns.node(plan.node) is None:
+            self.node_gone(plan, now)
+
+    def flush(self, now: Seconds) -> None:
+        """Give up nodes on which a victim hangs, and rooms that no preemptor has come to take."""
+        cluster = self._context.cluster
+        for plan, why, uids in self._rooms.due(now):
+            self._account(plan, why, uids, now)
+        for plan in self._due.pop_until(now):
+            if self._plans.get(plan.uid) is not plan or plan.phase not in WAITING:
+                continue
+            hanging = [
+                each for each in plan.there(cluster)
+                if (end := self._hangs_at(plan, each)) is not None and end <= now
+            ]  # fmt: skip
+            if not hanging:
+                self.watch(plan, now)
+                continue
+            for each in hanging:
+                cluster.note_overdue(each.uid)
+            self._give_back(plan, now)
+            self._plans.close(plan, Move.END, now)
+            self._account(plan, Waste.VICTIM_HANGS, plan.asked, now)
+
+    def next_wakeup(self) -> Seconds | None:
+        """Return when `flush` next has something to do; `None` when never."""
+        moments = (self._rooms.next_wakeup(), self._due.first())
+        return min((each for each in moments if each is not None), default=None)
+
+    # How ------------------------------------------------------------------------------------------
+
+    def _hangs_at(self, plan: Plan, victim: Pod) -> Seconds | None:
+        """Return from when on a victim hangs; `None` where it is not seen to leave yet.
+
+        The grace period is that of its deletion, which only the API server writes.
+        """
+        if not victim.terminating:
+            return None
+        # A pod that leaves for another reason was leaving when the preemption was decided.
+        since = plan.asked.get(victim.uid, plan.deadline - ASK_WITHIN)
+        return since + (victim.metadata.deletion_grace_period_seconds or 0) + MARGIN
+
+    def _has_room(self, plan: Plan) -> bool:
+        return self._revalidation.has_room(plan)
+
+    def _give_back(self, plan: Plan, now: Seconds) -> None:
+        """Give the nomination of a plan back, and try its preemptor again."""
+        context, uid = self._context, plan.uid
+        context.withdraw(uid, now)
+        context.outbox.append(ClearNomination(plan.preemptor.ref))
+        queued = context.queue.get(uid)
+        if queued is not None:
+            context.queue.wake_one(queued, now, "ForceActivate")
+
+    def _vacate(self, plan: Plan, why: Waste, now: Seconds) -> None:
+        """Leave the room of a plan to preemptors that come soon."""
+        failed = plan.phase is Phase.RELEASED
+        self._plans.close(plan, Move.VACATE if plan.asked else Move.END, now)
+        if plan.asked:
+            self._rooms.add(plan, Waste.PLAN_FAILED if failed else why, now)
+
+    def _account(self, plan: Plan, why: Waste, uids: Collection[str], now: Seconds) -> None:
+        """Count what was wasted, and remember what may happen again."""
+        if not uids:
+            return
+        self.wasted[why] += len(uids)
+        if why not in _LOOPS:
+            return
+        self.fruitless[why] += 1
+        ledger, preemptor = self._context.ledger, owner(plan.preemptor)
+        owners = plan.owners(uids)
+        before = {each: self._stopped(plan, each, now) for each in owners}
+        lost = why is Waste.ROOM_LOST
+        ledger.note_fruitless(preemptor, plan.node, owners, now, lost=lost)
+        self._ledger_writer.write_soon(now)
+        for each in owners:
+            if not before[each] and self._stopped(plan, each, now):
+                self.stopped += 1
+                telling.announce_loop(self._context, plan.preemptor, each)
+
+    def _stopped(self, plan: Plan, victim: str, now: Seconds) -> bool:
+        pause = self._context.ledger.fruitless.pause(owner(plan.preemptor), plan.node, victim, now)
+        return pause is not None and pause.stopped
