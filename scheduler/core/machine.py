@@ -314,7 +314,7 @@ class Machine:
             case WorkloadGone(kind, key):
                 self.cluster.workloads.erase(kind, key)
             case Recalled(text):
-                self.ledger.merge(text)
+                self.ledger.merge(text, now)
             case _:
                 assert_never(event)
 

@@ -161,7 +161,7 @@ class Observing:
         else:
             changed = policies.erase(event.name)
         if changed:
-            context.ledger.horizon = policies.longest_window()
+            context.ledger.reach(policies.windows())
             context.held.wake(now, "PreemptionPolicyChange")
 
     def _on_node(self, pod: Pod, now: Seconds) -> None:

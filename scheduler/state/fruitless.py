@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from scheduler.model.owners import bounded
 from scheduler.model.times import Seconds
 
 __all__ = ["Fruitless", "Memory", "Pause"]
@@ -33,6 +34,8 @@ LONGEST_STOP: Final[Seconds] = 86_400.0
 FORGOTTEN_AFTER: Final[Seconds] = 2 * LONGEST_STOP
 #: More are not kept; those that were noted last stay.
 MOST: Final = 1024
+#: Nor is more than this, in bytes as they take when they are written down.
+MOST_BYTES: Final = 250_000
 
 
 class Pause(NamedTuple):
@@ -45,7 +48,7 @@ class Pause(NamedTuple):
     stopped: bool
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Memory:
     """What is remembered of one preemptor's owner, node and victims' owner."""
 
@@ -64,18 +67,34 @@ class Memory:
         """What it is about."""
         return self.preemptor, self.node, self.victim
 
+    @property
+    def size(self) -> int:
+        """How many bytes it takes at most when it is written down."""
+        return len(self.preemptor) + len(self.node) + len(self.victim) + 64
+
 
 class Fruitless:
     """All that is remembered. Owned by the ledger."""
 
     def __init__(self) -> None:
-        self._memories: dict[tuple[str, str, str], Memory] = {}
+        #: Grows with every change.
+        self.version = 0
+        #: By preemptor's and victims' owner, and by node.
+        self._pairs: dict[tuple[str, str], dict[str, Memory]] = {}
+        self._count = 0
+        self._bytes = 0
 
     def __len__(self) -> int:
-        return len(self._memories)
+        return self._count
 
     def __iter__(self) -> Iterator[Memory]:
-        return iter(self._memories.values())
+        """Yield all, the one that was noted longest ago first."""
+        memories = (each for pair in self._pairs.values() for each in pair.values())
+        return iter(sorted(memories, key=lambda each: each.last))
+
+    def pairs(self, preemptor: str) -> frozenset[str]:
+        """Return the owners of victims of which something is remembered for a preemptor's owner."""
+        return frozenset(victim for whose, victim in self._pairs if whose == preemptor)
 
     def note(
         self, preemptor: str, node: str, victims: Iterable[str], now: Seconds, *, lost: bool
@@ -89,13 +108,11 @@ class Fruitless:
             now: The time.
             lost: Whether the preemptor is left without a place; false where it has another one.
         """
-        for victim in sorted(set(victims)):
-            key = (preemptor, node, victim)
-            memory = self._memories.pop(key, None) or Memory(*key)
-            memory.times += 1
-            memory.lost += lost
-            memory.last = now
-            self._memories[key] = memory
+        preemptor, node = bounded(preemptor), bounded(node)
+        for victim in sorted({bounded(each) for each in victims}):
+            known = self._pairs.get((preemptor, victim), {}).get(node)
+            times, often = (0, 0) if known is None else (known.times, known.lost)
+            self._put(Memory(preemptor, node, victim, times + 1, often + lost, now))
         self._bound()
 
     def succeeded(self, preemptor: str, victims: Iterable[str]) -> bool:
@@ -103,61 +120,81 @@ class Fruitless:
 
         On every node: whoever gets room now and then is in no endless loop.
         """
-        owners = frozenset(victims)
-        over = [
-            key for key, each in self._memories.items()
-            if each.preemptor == preemptor and each.victim in owners
-        ]  # fmt: skip
+        over = [key for each in set(victims) if (key := (preemptor, each)) in self._pairs]
         for key in over:
-            del self._memories[key]
+            for memory in [*self._pairs[key].values()]:
+                self._drop(memory)
         return bool(over)
 
     def loops(self, preemptor: str, victim: str) -> bool:
         """Tell whether the room that one owner's pods left for another's was ever lost."""
-        return any(
-            each.preemptor == preemptor and each.victim == victim
-            for each in self._memories.values()
-        )
+        return (preemptor, victim) in self._pairs
 
     def pause(self, preemptor: str, node: str, victim: str, now: Seconds) -> Pause | None:
         """Return until when pods of one owner must not be evicted for another's on a node."""
-        if not self._memories:
+        stop = self.stop(preemptor, victim, now)
+        return stop if stop is not None else self.pauses(preemptor, victim, now).get(node)
+
+    def stop(self, preemptor: str, victim: str, now: Seconds) -> Pause | None:
+        """Return until when pods of one owner must not be evicted for another's on any node."""
+        pair = self._pairs.get((preemptor, victim))
+        if pair is None:
             return None
-        pair = [
-            each for each in self._memories.values()
-            if each.preemptor == preemptor and each.victim == victim
-        ]  # fmt: skip
-        lost = sum(each.lost for each in pair)
-        if lost >= STOP_AFTER:
-            stop = _grown(FIRST_STOP, 2.0, lost - STOP_AFTER, LONGEST_STOP)
-            until = max(each.last for each in pair) + stop
-            if now < until:
-                return Pause(until, lost, stopped=True)
-        here = self._memories.get((preemptor, node, victim))
-        if here is not None and here.times > 1:
-            until = here.last + _grown(FIRST_PAUSE, PAUSE_GROWTH, here.times - 2, LONGEST_PAUSE)
-            if now < until:
-                return Pause(until, here.times, stopped=False)
-        return None
+        lost = sum(each.lost for each in pair.values())
+        if lost < STOP_AFTER:
+            return None
+        stop = _grown(FIRST_STOP, 2.0, lost - STOP_AFTER, LONGEST_STOP)
+        until = max(each.last for each in pair.values()) + stop
+        return Pause(until, lost, stopped=True) if now < until else None
+
+    def pauses(self, preemptor: str, victim: str, now: Seconds) -> dict[str, Pause]:
+        """Return until when they must not on single nodes, by node."""
+        found = {}
+        for node, each in self._pairs.get((preemptor, victim), {}).items():
+            if each.times > 1:
+                grown = _grown(FIRST_PAUSE, PAUSE_GROWTH, each.times - 2, LONGEST_PAUSE)
+                if now < each.last + grown:
+                    found[node] = Pause(each.last + grown, each.times, stopped=False)
+        return found
 
     def prune(self, now: Seconds) -> None:
         """Forget what was long ago."""
-        for key, each in list(self._memories.items()):
-            if each.last + FORGOTTEN_AFTER <= now:
-                del self._memories[key]
+        for each in self:
+            if each.last + FORGOTTEN_AFTER > now:
+                break
+            self._drop(each)
 
     def merge(self, memory: Memory) -> None:
         """Take over what was remembered elsewhere; of two memories the one that says more."""
-        known = self._memories.get(memory.key)
+        known = self._pairs.get((memory.preemptor, memory.victim), {}).get(memory.node)
         if known is None or (known.times, known.last) < (memory.times, memory.last):
-            self._memories[memory.key] = memory
+            self._put(memory)
             self._bound()
 
+    def _put(self, memory: Memory) -> None:
+        pair = self._pairs.setdefault((memory.preemptor, memory.victim), {})
+        known = pair.get(memory.node)
+        if known is None:
+            self._count += 1
+            self._bytes += memory.size
+        pair[memory.node] = memory
+        self.version += 1
+
+    def _drop(self, memory: Memory) -> None:
+        key = (memory.preemptor, memory.victim)
+        del self._pairs[key][memory.node]
+        if not self._pairs[key]:
+            del self._pairs[key]
+        self._count -= 1
+        self._bytes -= memory.size
+        self.version += 1
+
     def _bound(self) -> None:
-        if len(self._memories) > MOST:
-            oldest = sorted(self._memories.values(), key=lambda each: each.last)
-            for each in oldest[: len(oldest) - MOST]:
-                del self._memories[each.key]
+        if self._count > MOST or self._bytes > MOST_BYTES:
+            for each in self:
+                if self._count <= MOST and self._bytes <= MOST_BYTES:
+                    break
+                self._drop(each)
 
 
 def _grown(first: Seconds, growth: float, steps: int, longest: Seconds) -> Seconds:

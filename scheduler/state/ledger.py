@@ -2,70 +2,36 @@
 
 Each eviction is kept with the policies that count it, as long as a window of one of them may reach
 back to it. Counting is idempotent, so a plan that is taken up again counts its victims once. What
-becomes too much is merged, always to the safe side: merged evictions count as if all of them had
-happened at the time of the last, and for more places than they happened in. So a budget may refuse
-too much then, and never too little.
+becomes too much is merged, always to the safe side: see `entries`.
 
-The ledger is written down as text by whoever executes effects; `revision` tells whether there is
-anything that was not.
+The ledger is written down as text (`ledger_text`) by the writer of effects; `revision` tells
+whether there is anything that was not. More is kept here than fits into the text: what is merged
+for the text alone still counts one by one as long as this process lives.
 """
 
-import bisect
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from itertools import count
-from typing import Final
-
-import msgspec
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final, TypeVar
 
 from scheduler.model.policies import BudgetScope
 from scheduler.model.times import Seconds
-from scheduler.state.fruitless import Fruitless, Memory
+from scheduler.state import ledger_text
+from scheduler.state.entries import ANY, Eviction, Preempted, merged, merged_owners, places
+from scheduler.state.fruitless import Fruitless
+from scheduler.state.ledger_text import LedgerError, Written
+from scheduler.state.moments import Moments
+from scheduler.state.waste import Pause, Wasted
 
-__all__ = ["ANY", "Eviction", "Ledger", "LedgerError", "Preempted"]
+__all__ = ["ANY", "MOST_BYTES", "MOST_ENTRIES", "Eviction", "Ledger", "LedgerError", "Preempted"]
 
-VERSION: Final = 1
 #: More entries than these are merged.
-MOST_ENTRIES: Final = 4096
+MOST_ENTRIES: Final = 8192
+#: More counts than these, an entry for each of its policies, are merged as well.
+MOST_COUNTS: Final = 4 * MOST_ENTRIES
 #: A ConfigMap holds 1 MiB, its other fields included.
 MOST_BYTES: Final = 900_000
 
-#: Stands for every namespace, owner and node, in entries that were merged.
-ANY: Final = "*"
-
-
-class LedgerError(Exception):
-    """A text is no ledger, or one of another version."""
-
-
-@dataclass(frozen=True, slots=True)
-class Eviction:
-    """A victim, as budgets count it."""
-
-    at: Seconds
-    #: Of the victim; empty where several were merged.
-    uid: str
-    namespace: str
-    #: As `scheduler.model.owners` names it.
-    owner: str
-    node: str
-    #: Names of the policies that count it.
-    policies: frozenset[str]
-    count: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Preempted:
-    """A preemption, as the limits for one owner count it."""
-
-    at: Seconds
-    #: Of the preemptor; empty where several were merged.
-    uid: str
-    #: Of the preemptor.
-    owner: str
-    #: Names of the policies that count it.
-    policies: frozenset[str]
-    count: int = 1
+_EntryT = TypeVar("_EntryT", Eviction, Preempted)
 
 
 class Ledger:
@@ -73,21 +39,34 @@ class Ledger:
 
     def __init__(self) -> None:
         self.fruitless: Final = Fruitless()
+        #: Evictions in vain, whatever the reason.
+        self.wasted: Final = Wasted()
         #: Grows with every change that must be written down.
         self.revision = 0
-        #: The longest window of any policy in force; what is older is dropped.
+        #: Grows with every change of what it says, also by what others have written down.
+        self.version = 0
+        #: The longest window of any policy in force. What is older is dropped; 0 before any
+        #: policy is known, when nothing is.
         self.horizon: Seconds = 0.0
-        self._numbers = count()
-        #: By uid, and by a number where several were merged.
+        self._windows: Mapping[str, Seconds] = {}
+        #: By uid, or by itself where several were merged.
         self._evictions: dict[object, Eviction] = {}
-        #: By uid and moment.
+        #: By uid and moment, or by itself where several were merged.
         self._preemptions: dict[object, Preempted] = {}
-        #: Moments, oldest first, by policy, scope and key.
-        self._victims: dict[tuple[str, BudgetScope, str], list[Seconds]] = {}
-        self._by_owner: dict[tuple[str, str], list[Seconds]] = {}
+        #: By policy, scope and key.
+        self._victims: dict[tuple[str, BudgetScope, str], Moments] = {}
+        self._by_owner: dict[tuple[str, str], Moments] = {}
+        #: How often entries are counted by policies.
+        self._counts = 0
 
     def __len__(self) -> int:
-        return len(self._evictions) + len(self._preemptions) + len(self.fruitless)
+        entries = len(self._evictions) + len(self._preemptions)
+        return entries + len(self.fruitless) + len(self.wasted)
+
+    def reach(self, windows: Mapping[str, Seconds]) -> None:
+        """Note how far back each policy in force looks, by name, in seconds; 0 for not at all."""
+        self._windows = dict(windows)
+        self.horizon = max(windows.values(), default=0.0)
 
     # Counting -------------------------------------------------------------------------------------
 
@@ -96,52 +75,78 @@ class Ledger:
         if not eviction.policies or eviction.uid in self._evictions:
             return False
         self._add_eviction(eviction)
-        self.revision += 1
-        self._bound()
+        self._note_change()
+        self._bound(eviction.at)
         return True
+
+    def counted(self, uid: str) -> Eviction | None:
+        """Return how a victim is counted; `None` where it is not, or was merged with others.
+
+        After a restart this tells what an earlier process counted for a plan: what was not asked
+        to leave after all can be taken back.
+        """
+        return self._evictions.get(uid) if uid else None
+
+    def counted_preemption(self, uid: str) -> Preempted | None:
+        """Return the last preemption that is counted for a preemptor; `None` where none is."""
+        found = [each for each in self._preemptions.values() if each.uid == uid] if uid else []
+        return max(found, key=lambda each: each.at, default=None)
 
     def count_preemption(self, preemption: Preempted) -> bool:
         """Count a preemption, once; tell whether it was not counted before."""
         if not preemption.policies or (preemption.uid, preemption.at) in self._preemptions:
             return False
         self._add_preemption(preemption)
-        self.revision += 1
-        self._bound()
+        self._note_change()
+        self._bound(preemption.at)
         return True
 
     def restamp(self, uid: str, now: Seconds) -> None:
         """Count a victim from now on: only now it is certain that it leaves."""
-        found = self._evictions.get(uid)
-        if found is not None:
-            self._drop_eviction(uid)
-            self._add_eviction(replace(found, at=round(now, 3)))
-            self.revision += 1
+        if self.counted(uid) is not None:
+            eviction = self._drop_eviction(uid)
+            self._add_eviction(replace(eviction, at=round(now, 3)))
+            self._note_change()
 
     def take_back(self, uid: str) -> None:
         """Do not count a victim that was not evicted after all."""
-        if uid in self._evictions:
+        if self.counted(uid) is not None:
             self._drop_eviction(uid)
-            self.revision += 1
+            self._note_change()
 
     def take_back_preemption(self, uid: str, at: Seconds) -> None:
         """Do not count a preemption for which nobody was evicted after all."""
         if (uid, at) in self._preemptions:
-            self._rebuild(self._evictions.values(), [
-                each for key, each in self._preemptions.items() if key != (uid, at)
-            ])  # fmt: skip
-            self.revision += 1
+            self._drop_preemption((uid, at))
+            self._note_change()
 
     def note_fruitless(
         self, preemptor: str, node: str, victims: Iterable[str], now: Seconds, *, lost: bool
     ) -> None:
         """Note that a preemption came to nothing; for the arguments see `Fruitless.note`."""
         self.fruitless.note(preemptor, node, victims, now, lost=lost)
-        self.revision += 1
+        self._note_change()
 
     def note_success(self, preemptor: str, victims: Iterable[str]) -> None:
         """Note that a preemption succeeded: what was in vain between these owners is forgotten."""
         if self.fruitless.succeeded(preemptor, victims):
-            self.revision += 1
+            self._note_change()
+
+    def waste(
+        self, preemptor_uid: str, owner: str, node: str, victims: int, now: Seconds
+    ) -> Pause | None:
+        """Note that a preemption was in vain; for arguments and result see `Wasted.record`."""
+        self._note_change()
+        return self.wasted.record(preemptor_uid, owner, node, victims, now)
+
+    def credit(self, owner: str, node: str) -> None:
+        """Note that a preemption led to a binding; see `Wasted.credited`."""
+        if self.wasted.credited(owner, node):
+            self._note_change()
+
+    def _note_change(self) -> None:
+        self.revision += 1
+        self.version += 1
 
     # Asking ---------------------------------------------------------------------------------------
 
@@ -153,6 +158,9 @@ class Ledger:
             scope: What shares the budget.
             key: The namespace, owner or node; for the cluster it does not matter.
             since: The begin of the window; what happened then is outside of it.
+
+        Returns:
+            Seconds since 1970; the last `MOST_TOLD` at most.
         """
         keys = (ANY,) if scope is BudgetScope.CLUSTER else (key, ANY)
         return _since([self._victims.get((policy, scope, each)) for each in keys], since)
@@ -164,229 +172,174 @@ class Ledger:
     # Writing down ---------------------------------------------------------------------------------
 
     def text(self, now: Seconds) -> str:
-        """Return everything as text that `merge` reads; what is too old is dropped before."""
+        """Return everything as text that `merge` reads; what is too old is dropped before.
+
+        The text has at most `MOST_BYTES` bytes. Where that is too little for all, the older half
+        of what is counted is merged in the text, and if that does not help, what was in vain
+        longest ago is left out.
+        """
         self.prune(now)
-        text = self._encoded()
+        evictions, preemptions = self._in_order()
+        written = Written(
+            evictions, preemptions, list(self.fruitless), *self.wasted.written()
+        )  # fmt: skip
+        text = ledger_text.encoded(written)
         while len(text) > MOST_BYTES:
-            self._merge_oldest(hard=True)
-            text = self._encoded()
+            written = written.smaller()
+            text = ledger_text.encoded(written)
         return text.decode()
 
-    def merge(self, text: str) -> None:
+    def merge(self, text: str, now: Seconds | None = None) -> int:
         """Take over what was written down, and keep what is known.
+
+        Any text is safe. Entries that make no sense are dropped, or count for every place where
+        only the place is damaged; for numbers beyond their bounds the bound counts.
+
+        Args:
+            text: What `text` has returned, here or elsewhere.
+            now: Moments after it are taken for now: they are of another clock. `None` for no such
+                bound, where the clock is not known.
+
+        Returns:
+            How many entries were dropped.
 
         Raises:
             LedgerError: It is no ledger of this version; nothing is taken over then.
         """
-        try:
-            written = msgspec.json.decode(text, type=_Written)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise LedgerError(str(error)) from error
-        if written.version != VERSION:
-            raise LedgerError(f"version {written.version} is not known, only {VERSION}")
-        try:
-            evictions, preemptions, memories = written.entries()
-        except IndexError as error:
-            raise LedgerError("a name is missing") from error
-        self._rebuild(
-            [
-                *self._evictions.values(),
-                *(each for each in evictions if each.uid not in self._evictions),
-            ],
-            [
-                *self._preemptions.values(),
-                *(each for each in preemptions if (each.uid, each.at) not in self._preemptions),
-            ],
-        )
-        for memory in memories:
+        found, damaged = ledger_text.decoded(text, now)
+        before = self._marks()
+        for eviction in found.evictions:
+            if (eviction.uid or eviction) not in self._evictions:
+                self._add_eviction(eviction)
+                self._bound(now)
+        for preemption in found.preemptions:
+            if not self._knows(preemption, now):
+                self._add_preemption(preemption)
+                self._bound(now)
+        for memory in found.fruitless:
             self.fruitless.merge(memory)
+        self.wasted.merge(found.wasted, found.pauses)
+        if self._marks() != before:
+            self.version += 1
+        return damaged
+
+    def _knows(self, preemption: Preempted, now: Seconds | None) -> bool:
+        if not preemption.uid or now is None or preemption.at < now:
+            return _key(preemption) in self._preemptions
+        # Of one that was dated into the future nothing but the preemptor is certain.
+        return self.counted_preemption(preemption.uid) is not None
+
+    def _marks(self) -> tuple[int, ...]:
+        entries = len(self._evictions), len(self._preemptions)
+        return (*entries, self._counts, self.fruitless.version, self.wasted.version)
 
     def prune(self, now: Seconds) -> None:
-        """Drop what no window reaches back to any more."""
-        oldest = now - self.horizon
-        # Before the policies are known, nothing can be told to be too old.
-        moments = [*map(_moment, self._evictions.values())]
-        moments += map(_moment, self._preemptions.values())
-        if self.horizon > 0 and min(moments, default=now) < oldest:
-            self._rebuild(
-                [each for each in self._evictions.values() if each.at >= oldest],
-                [each for each in self._preemptions.values() if each.at >= oldest],
-            )
+        """Drop what no window of the policies that count it reaches back to any more."""
         self.fruitless.prune(now)
+        self.wasted.prune(now)
+        # Before the policies are known, nothing can be told to be too old.
+        if not self.horizon:
+            return
+        shortest = min((each for each in self._windows.values() if each), default=self.horizon)
+        old = now - shortest
+        for key, eviction in self._outdated(self._evictions, old, now):
+            self._drop_eviction(key)
+            if (kept := self._kept(eviction, now)) is not None:
+                self._add_eviction(kept)
+        for key, preemption in self._outdated(self._preemptions, old, now):
+            self._drop_preemption(key)
+            if (held := self._kept(preemption, now)) is not None:
+                self._add_preemption(held)
 
-    def _encoded(self) -> bytes:
-        return msgspec.json.encode(
-            _Written.of(self._evictions.values(), self._preemptions.values(), self.fruitless)
-        )
+    def _outdated(
+        self, entries: Mapping[object, _EntryT], old: Seconds, now: Seconds
+    ) -> list[tuple[object, _EntryT]]:
+        """Return the entries that not all of their policies count any more."""
+        before = ((key, each) for key, each in entries.items() if each.at < old)
+        return [(key, each) for key, each in before if self._kept(each, now) is not each]
+
+    def _kept(self, entry: _EntryT, now: Seconds) -> _EntryT | None:
+        """Return an entry with the policies that still count it; `None` where none does."""
+        # A policy that does not count now may have done so before it was changed.
+        windows, longest = self._windows, self.horizon
+        names = [
+            each for each in entry.policies if entry.at >= now - (windows.get(each) or longest)
+        ]
+        if len(names) == len(entry.policies):
+            return entry
+        return replace(entry, policies=frozenset(names)) if names else None
 
     # Keeping it small -----------------------------------------------------------------------------
 
-    def _bound(self) -> None:
-        if len(self._evictions) + len(self._preemptions) > MOST_ENTRIES:
-            self._merge_oldest(hard=False)
-            if len(self._evictions) + len(self._preemptions) > MOST_ENTRIES // 4 * 3:
-                self._merge_oldest(hard=True)
+    def _bound(self, now: Seconds | None) -> None:
+        if not self._are_many(1.0):
+            return
+        if now is not None:
+            self.prune(now)
+        for hard in (False, True):
+            if self._are_many(0.75):
+                self._merge_older_half(hard=hard)
 
-    def _merge_oldest(self, *, hard: bool) -> None:
-        """Merge the older half of the entries.
+    def _are_many(self, share: float) -> bool:
+        """Tell whether there are more entries than a share of what is kept at most."""
+        entries = len(self._evictions) + len(self._preemptions)
+        return entries > MOST_ENTRIES * share or self._counts > MOST_COUNTS * share
 
-        Args:
-            hard: Whether to forget also where they happened, and count them everywhere.
-        """
-        evictions = sorted(self._evictions.values(), key=_moment)
-        preemptions = sorted(self._preemptions.values(), key=_moment)
-        half, other = (len(evictions) + 1) // 2, (len(preemptions) + 1) // 2
-        self._rebuild(
-            [*_merged(evictions[:half], hard=hard), *evictions[half:]],
-            [*_merged_owners(preemptions[:other], hard=hard), *preemptions[other:]],
-        )
-
-    def _rebuild(self, evictions: Iterable[Eviction], preemptions: Iterable[Preempted]) -> None:
-        chosen = list(evictions), list(preemptions)
-        self._evictions, self._preemptions = {}, {}
-        self._victims, self._by_owner = {}, {}
-        for eviction in chosen[0]:
+    def _merge_older_half(self, *, hard: bool) -> None:
+        evictions, preemptions = self._in_order()
+        older = evictions[: (len(evictions) + 1) // 2]
+        for eviction in older:
+            self._drop_eviction(eviction.uid or eviction)
+        for eviction in merged(older, hard=hard):
             self._add_eviction(eviction)
-        for preemption in chosen[1]:
+        begun = preemptions[: (len(preemptions) + 1) // 2]
+        for preemption in begun:
+            self._drop_preemption(_key(preemption))
+        for preemption in merged_owners(begun, hard=hard):
             self._add_preemption(preemption)
 
-    def _add_eviction(self, eviction: Eviction) -> None:
-        self._evictions[eviction.uid or next(self._numbers)] = eviction
-        for place in _places(eviction):
-            _insert(self._victims.setdefault(place, []), eviction.at, eviction.count)
+    def _in_order(self) -> tuple[list[Eviction], list[Preempted]]:
+        """Return all entries, oldest first."""
+        evictions = sorted(self._evictions.values(), key=lambda each: each.at)
+        return evictions, sorted(self._preemptions.values(), key=lambda each: each.at)
 
-    def _drop_eviction(self, uid: str) -> None:
-        eviction = self._evictions.pop(uid)
-        for place in _places(eviction):
+    def _add_eviction(self, eviction: Eviction) -> None:
+        self._evictions[eviction.uid or eviction] = eviction
+        self._counts += len(eviction.policies)
+        for place in places(eviction):
+            self._victims.setdefault(place, Moments()).add(eviction.at, eviction.count)
+
+    def _drop_eviction(self, key: object) -> Eviction:
+        eviction = self._evictions.pop(key)
+        self._counts -= len(eviction.policies)
+        for place in places(eviction):
             moments = self._victims[place]
-            first = bisect.bisect_left(moments, eviction.at)
-            del moments[first : first + eviction.count]
+            moments.drop(eviction.at, eviction.count)
             if not moments:
                 del self._victims[place]
+        return eviction
 
     def _add_preemption(self, preemption: Preempted) -> None:
-        uid = preemption.uid
-        self._preemptions[(uid, preemption.at) if uid else next(self._numbers)] = preemption
+        self._preemptions[_key(preemption)] = preemption
+        self._counts += len(preemption.policies)
         for policy in preemption.policies:
-            moments = self._by_owner.setdefault((policy, preemption.owner), [])
-            _insert(moments, preemption.at, preemption.count)
+            moments = self._by_owner.setdefault((policy, preemption.owner), Moments())
+            moments.add(preemption.at, preemption.count)
+
+    def _drop_preemption(self, key: object) -> None:
+        preemption = self._preemptions.pop(key)
+        self._counts -= len(preemption.policies)
+        for policy in preemption.policies:
+            moments = self._by_owner[policy, preemption.owner]
+            moments.drop(preemption.at, preemption.count)
+            if not moments:
+                del self._by_owner[policy, preemption.owner]
 
 
-def _places(eviction: Eviction) -> Iterator[tuple[str, BudgetScope, str]]:
-    """Yield where a victim counts: policy, scope and key."""
-    for policy in eviction.policies:
-        yield policy, BudgetScope.CLUSTER, ANY
-        yield policy, BudgetScope.NAMESPACE, eviction.namespace
-        yield policy, BudgetScope.OWNER, eviction.owner
-        yield policy, BudgetScope.NODE, eviction.node
+def _key(preemption: Preempted) -> object:
+    return (preemption.uid, preemption.at) if preemption.uid else preemption
 
 
-def _moment(entry: Eviction | Preempted) -> Seconds:
-    return entry.at
-
-
-def _insert(moments: list[Seconds], at: Seconds, count: int) -> None:
-    place = bisect.bisect_right(moments, at)
-    moments[place:place] = [at] * count
-
-
-def _since(lists: Iterable[list[Seconds] | None], since: Seconds) -> list[Seconds]:
-    found = [each[bisect.bisect_right(each, since) :] for each in lists if each]
-    return found[0] if len(found) == 1 else sorted(moment for each in found for moment in each)
-
-
-def _merged(entries: Iterable[Eviction], *, hard: bool) -> list[Eviction]:
-    """Merge evictions of the same place; with `hard` those that one policy counts."""
-    merged: dict[object, Eviction] = {}
-    for each in entries:
-        for policies in [frozenset({name}) for name in each.policies] if hard else [each.policies]:
-            place = (ANY, ANY, ANY) if hard else (each.namespace, each.owner, each.node)
-            known = merged.get((policies, place))
-            count = each.count + (known.count if known is not None else 0)
-            # Entries come oldest first, so the last one's time is the latest.
-            merged[policies, place] = Eviction(each.at, "", *place, policies, count)
-    return list(merged.values())
-
-
-def _merged_owners(entries: Iterable[Preempted], *, hard: bool) -> list[Preempted]:
-    """Merge preemptions of the same owner; with `hard` those that one policy counts."""
-    merged: dict[object, Preempted] = {}
-    for each in entries:
-        for policies in [frozenset({name}) for name in each.policies] if hard else [each.policies]:
-            of = ANY if hard else each.owner
-            known = merged.get((policies, of))
-            count = each.count + (known.count if known is not None else 0)
-            merged[policies, of] = Preempted(each.at, "", of, policies, count)
-    return list(merged.values())
-
-
-class _Names:
-    """A table of names, so that each is written once."""
-
-    def __init__(self) -> None:
-        self.places: dict[str, int] = {}
-
-    def place(self, name: str) -> int:
-        return self.places.setdefault(name, len(self.places))
-
-    def all(self, names: Iterable[str]) -> list[int]:
-        return [self.place(each) for each in sorted(names)]
-
-
-class _Written(msgspec.Struct):
-    """The form in which a ledger is written down; numbers stand for names of the table."""
-
-    version: int
-    names: list[str] = []
-    #: Time, uid, namespace, owner, node, policies, count.
-    evictions: list[tuple[float, str, int, int, int, list[int], int]] = []
-    #: Time, uid, owner, policies, count.
-    preemptions: list[tuple[float, str, int, list[int], int]] = []
-    #: Preemptor's owner, node, victims' owner, times, lost, last.
-    fruitless: list[tuple[int, int, int, int, int, float]] = []
-
-    @classmethod
-    def of(
-        cls, evictions: Iterable[Eviction], preemptions: Iterable[Preempted], fruitless: Fruitless
-    ) -> "_Written":
-        names = _Names()
-        name = names.place
-        return cls(
-            version=VERSION,
-            evictions=[
-                (e.at, e.uid, name(e.namespace), name(e.owner), name(e.node),
-                 names.all(e.policies), e.count)
-                for e in evictions
-            ],
-            preemptions=[
-                (e.at, e.uid, name(e.owner), names.all(e.policies), e.count) for e in preemptions
-            ],
-            fruitless=[
-                (name(e.preemptor), name(e.node), name(e.victim), e.times, e.lost, e.last)
-                for e in fruitless
-            ],
-            names=list(names.places),
-        )  # fmt: skip
-
-    def entries(self) -> tuple[list[Eviction], list[Preempted], list[Memory]]:
-        """Return what is written.
-
-        Raises:
-            IndexError: The table of names is too short.
-        """
-        names = self.names
-        return (
-            [
-                Eviction(at, uid, names[space], names[owner], names[node],
-                         frozenset(names[each] for each in policies), count)
-                for at, uid, space, owner, node, policies, count in self.evictions
-            ],
-            [
-                Preempted(at, uid, names[owner], frozenset(names[each] for each in policies), count)
-                for at, uid, owner, policies, count in self.preemptions
-            ],
-            [
-                Memory(names[preemptor], names[node], names[victim], times, lost, last)
-                for preemptor, node, victim, times, lost, last in self.fruitless
-            ],
-        )  # fmt: skip
+def _since(found: Iterable[Moments | None], since: Seconds) -> list[Seconds]:
+    lists = [each.since(since) for each in found if each]
+    return lists[0] if len(lists) == 1 else sorted(at for each in lists for at in each)

@@ -43,9 +43,12 @@ class Policies:
         self.version += 1
         return True
 
-    def longest_window(self) -> Seconds:
-        """Return how far back any policy looks, 0 when none does."""
-        windows = [budget.window for each in self for budget in each.budgets]
-        limits = (each.max_preemptions_per_owner for each in self)
-        windows += [limit.window for limit in limits if limit is not None]
-        return max(windows, default=0.0)
+    def windows(self) -> dict[str, Seconds]:
+        """Return how far back each policy looks, in seconds, by name; 0 for not at all."""
+        return {each.name: _window(each) for each in self}
+
+
+def _window(policy: PreemptionPolicy) -> Seconds:
+    limit = policy.max_preemptions_per_owner
+    begun = 0.0 if limit is None else limit.window
+    return max([begun, *(each.window for each in policy.budgets)])

@@ -1,6 +1,13 @@
 """Who a pod belongs to."""
 
-from scheduler.model.owners import owner
+import re
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.model.owners import LONGEST, bounded, namespace_of, owner
 from tests.support.builders import pod
 
 
@@ -29,3 +36,62 @@ def test_an_owner_that_controls_nothing_does_not_count():
     other = pod("a").meta(owner_references=[type(reference)(kind="Job", name="j")]).build()
 
     assert (owner(made), owner(other)) == ("Job/default/j", "Pod/default/a")
+
+
+ODD = [
+    ("Job", "x" * 254),
+    ("Job", "x" * 500_000),
+    ("J" * 64, "x"),
+    ("", "x"),
+    ("Job", ""),
+    ("Job", "a/b"),
+    ("Job/other", "x"),
+    ("Job", "two words"),
+    ("Job", 'quo"te'),
+    ("Job", "\ud800"),
+    ("Job", "é"),
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), ODD)
+def test_names_that_no_object_can_have_become_a_digest(kind: str, name: str):
+    found = owner(pod("a").owner(kind, name).build())
+
+    assert re.fullmatch(r"Unknown/default/sha256:[0-9a-f]{32}", found)
+    assert found == owner(pod("b").owner(kind, name).build())
+
+
+def test_different_odd_names_are_different_owners():
+    assert len({owner(pod("a").owner(*each).build()) for each in ODD}) == len(ODD)
+
+
+def test_the_longest_legal_owner_is_kept_as_it_is():
+    kind, name, space = "K" * 63, "n" * 253, "s" * 63
+
+    found = owner(pod("a").meta(namespace=space).owner(kind, name).build())
+
+    assert found == f"{kind}/{space}/{name}"
+    assert len(found) <= LONGEST
+
+
+@given(st.text(), st.text(max_size=80), st.text())
+def test_an_owner_is_a_short_text_and_tells_its_namespace(kind: str, space: str, name: str):
+    found = owner(pod("a").meta(namespace=space).owner(kind, name).build())
+
+    assert len(found) <= LONGEST
+    assert found.isascii()
+    assert found == bounded(found)
+    assert len(namespace_of(found)) <= 63
+
+
+@pytest.mark.parametrize(("text", "want"), [("Job/a/j", "a"), ("Job", ""), ("", "")])
+def test_the_namespace_of_an_owner(text: str, want: str):
+    assert namespace_of(text) == want
+
+
+@given(st.text(max_size=600))
+def test_a_bounded_text_takes_one_byte_a_character(text: str):
+    found = bounded(text)
+
+    assert len(found) <= LONGEST
+    assert len(msgspec.json.encode(found)) == len(found) + 2

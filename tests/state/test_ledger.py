@@ -1,11 +1,21 @@
 """What preemption remembers: counted once, within windows, and beyond a restart."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.model.policies import BudgetScope
-from scheduler.state.ledger import MOST_BYTES, MOST_ENTRIES, Eviction, Ledger, LedgerError
+from scheduler.state.entries import merged, places
+from scheduler.state.ledger import (
+    MOST_BYTES,
+    MOST_COUNTS,
+    MOST_ENTRIES,
+    Eviction,
+    Ledger,
+    LedgerError,
+)
 from scheduler.state.ledger import Preempted as PreemptedOnce
 
 GOLD = frozenset({"gold"})
@@ -175,7 +185,10 @@ def test_what_was_written_down_is_known_again_and_counts_once(before, after):
         ("", "truncated"),
         ("[]", "Expected `object`"),
         ('{"version":2}', "version 2 is not known, only 1"),
-        ('{"version":1,"evictions":[[1.0,"u",0,0,0,[],1]]}', "a name is missing"),
+        ('{"version":true}', "version True is not known"),
+        ('{"names":["a"]}', "version None is not known"),
+        ('{"a":' + "[" * 100_000, "recursion"),
+        (" " * 2_000_001, "2000001 characters are too many"),
     ],
 )
 def test_a_text_that_is_no_ledger_changes_nothing(text, want):
@@ -202,16 +215,81 @@ def test_too_many_are_merged_and_count_no_earlier():
     assert all(moment >= number for number, moment in enumerate(moments))
 
 
-def test_too_many_places_are_merged_into_all_places():
+def test_too_many_places_are_merged_and_each_counts_as_many_as_any_of_them():
     made = Ledger()
     for number in range(MOST_ENTRIES + 1):
-        made.count_victim(victim(f"u{number}", float(number), node=f"n{number}"))
+        made.count_victim(victim(f"u{number}", float(number), node=f"n{number // 2}"))
 
     assert len(made) < MOST_ENTRIES
-    moments = made.victims("gold", BudgetScope.NODE, "n0", -1.0)
-    assert len(moments) >= MOST_ENTRIES // 2
+    assert len(made.victims("gold", BudgetScope.NODE, "n0", -1.0)) == 2
+    assert len(made.victims("gold", BudgetScope.NODE, "never", -1.0)) == 2
     assert made.victims("gold", BudgetScope.CLUSTER, "", -1.0)[-1] == float(MOST_ENTRIES)
     assert len(made.victims("gold", BudgetScope.CLUSTER, "", -1.0)) == MOST_ENTRIES + 1
+
+
+MERGED = st.lists(
+    st.builds(
+        Eviction,
+        at=st.integers(0, 20).map(float),
+        uid=st.just(""),
+        namespace=st.sampled_from(["a", "b", "*"]),
+        owner=st.sampled_from(["c", "d", "*"]),
+        node=st.sampled_from(["e", "f", "*"]),
+        policies=st.frozensets(st.sampled_from(["gold", "silver"]), min_size=1),
+        count=st.integers(1, 5),
+    ),
+    max_size=12,
+)
+
+
+@given(MERGED, st.booleans())
+def test_merging_never_lets_more_through(entries, hard):
+    entries = sorted(entries, key=lambda each: each.at)
+
+    fewer = merged(entries, hard=hard)
+
+    for policy in ("gold", "silver"):
+        for scope, keys in ((BudgetScope.CLUSTER, "*"), (BudgetScope.NAMESPACE, "abx"),
+                            (BudgetScope.OWNER, "cdx"), (BudgetScope.NODE, "efx")):  # fmt: skip
+            for key, since in itertools.product(keys, (-1, 5, 19)):
+                counting = {(policy, scope, key), (policy, scope, "*")}
+                before, after = (
+                    sum(
+                        each.count
+                        for each in listed if each.at > since
+                        for place in places(each) if place in counting
+                    )
+                    for listed in (entries, fewer)
+                )  # fmt: skip
+                assert after >= before
+                if scope is BudgetScope.CLUSTER and since < 0:
+                    assert after == before
+
+
+def test_what_no_window_of_its_own_policy_reaches_is_dropped():
+    made = ledger(
+        victim("a", 50.0, policies=frozenset({"short", "long"})),
+        victim("b", 50.0, policies=frozenset({"short"})),
+        victim("c", 50.0, policies=frozenset({"unknown"})),
+    )
+    made.reach({"short": 10.0, "long": 100.0, "changed": 0.0})
+
+    made.prune(100.0)
+
+    assert len(made) == 2
+    assert made.victims("short", BudgetScope.CLUSTER, "", 0.0) == []
+    assert made.victims("long", BudgetScope.CLUSTER, "", 0.0) == [50.0]
+    assert made.victims("unknown", BudgetScope.CLUSTER, "", 0.0) == [50.0]
+
+
+def test_many_policies_are_merged_sooner():
+    names = frozenset(f"p{number}" for number in range(64))
+    made = Ledger()
+    for number in range(MOST_COUNTS // 64 + 1):
+        made.count_victim(victim(f"u{number}", float(number), policies=names))
+
+    assert len(made) < MOST_COUNTS // 64
+    assert len(made.victims("p0", BudgetScope.CLUSTER, "", -1.0)) == MOST_COUNTS // 64 + 1
 
 
 def test_the_longest_names_fit_into_a_config_map():
