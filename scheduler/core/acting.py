@@ -35,7 +35,8 @@ class Acting:
         pod = queued.pod
         self._take_note(queued, outcome)
         if error:
-            clear = self._give_back(queued, now)
+            # An error says nothing of the plan that an earlier leader has made.
+            clear = not self._executor.inherits(pod.uid) and self._give_back(queued, now)
             self._queue.retry(queued, now)
             self._tell_failure(queued, telling.SCHEDULER_ERROR, error, clear_nomination=clear)
             return Failed(error)

@@ -87,6 +87,11 @@ class Executor:
         """Tell whether a pod's nomination is ours and newer than what its status may say."""
         return self._plans.held(uid) is not None
 
+    def inherits(self, uid: str) -> bool:
+        """Tell whether the plan of an earlier leader for a pod was not checked yet."""
+        plan = self._plans.get(uid)
+        return plan is not None and plan.phase is Phase.INHERITED
+
     def still_wanted(self, effect: Evict) -> bool:
         """Tell whether an eviction that was not sent yet is still part of a plan."""
         plan = self._plans.get(effect.preemptor.uid)
@@ -147,6 +152,7 @@ class Executor:
         for each in plan.there(cluster):
             if cluster.leaves(each):
                 cluster.note_leaving(each.uid)
+        self._ledger_writer.inherit(plan)
         self._plans.add(plan)
         self.tracking.watch(plan, now)
 
@@ -175,7 +181,7 @@ class Executor:
             return Resumed.CANCELLED, plan
         plan.move(Move.RESUME, now)
         plan.charge = context.bounds.charge(pod, plan.node, to_evict, now)
-        self._ledger_writer.count(plan, resumed=True)
+        self._ledger_writer.count(plan)
         return Resumed.GOES_ON, plan
 
     def _may_resume(
@@ -191,9 +197,17 @@ class Executor:
             and context.may_preempt(pod)
             and context.cluster.nominations.node(pod.uid) == plan.node
             and all(each.priority < pod.priority for each in to_evict)
-            and not context.bounds.refuses(pod, plan.node, to_evict, now)
+            and not self._refused(plan, pod, to_evict, now)
             and self._revalidation.needed(plan, queued) is not None
         )
+
+    def _refused(self, plan: Plan, pod: Pod, to_evict: tuple[Pod, ...], now: Seconds) -> str:
+        """Return why policies refuse to evict the pods now; those that count them have allowed it.
+
+        Victims that the ledger does not count for the plan are weighed as in a new decision.
+        """
+        counted = all(each.uid in plan.counted for each in to_evict)
+        return self._context.bounds.refuses(pod, plan.node, to_evict, now, counted=counted)
 
     # Answers --------------------------------------------------------------------------------------
 
@@ -414,15 +428,11 @@ class Executor:
         for uid in plan.outstanding:
             plan.asked.setdefault(uid, now)
         plan.outstanding.clear()
-        self._close_account(plan, now)
-
-    def _close_account(self, plan: Plan, now: Seconds) -> None:
-        self._ledger_writer.take_back(plan, self._plans.on_node(plan.node), now)
 
     def _end(self, plan: Plan, now: Seconds, *, told_api_server: bool = True) -> None:
         """Let the preemptor go on: wait for its victims, try again, or back off."""
         context, uid, phase = self._context, plan.uid, plan.phase
-        self._close_account(plan, now)
+        self._ledger_writer.take_back(plan, self._plans.on_node(plan.node), now)
         queued = context.queue.get(uid)
         if phase is Phase.AWAITING:
             self.tracking.watch(plan, now)

@@ -31,23 +31,17 @@ class LedgerWriter:
         #: The revision of the last one that was.
         self._written = 0
 
-    def count(self, plan: Plan, *, resumed: bool = False) -> None:
-        """Let the ledger count a plan, once.
-
-        Args:
-            plan: The plan.
-            resumed: Whether an earlier leader may have counted it: victims that stay in the end
-                are taken back then, too.
-        """
+    def count(self, plan: Plan) -> None:
+        """Let the ledger count a plan, once."""
         ledger, charge = self._context.ledger, plan.charge
         for each in plan.victims:
             policies = charge.victims.get(each.uid, frozenset())
             if policies and each.uid not in plan.asked and not each.leaving:
                 namespace = each.ref.namespace
-                counted = ledger.count_victim(
-                    Eviction(plan.begun, each.uid, namespace, each.owner, plan.node, policies)
+                eviction = Eviction(
+                    plan.begun, each.uid, namespace, each.owner, plan.node, policies
                 )
-                if counted or resumed:
+                if ledger.count_victim(eviction):
                     plan.counted.add(each.uid)
         if charge.limits:
             preemptor = plan.preemptor
@@ -55,6 +49,11 @@ class LedgerWriter:
                 Preempted(plan.begun, preemptor.uid, owner(preemptor), charge.limits)
             )
         plan.revision = ledger.revision
+
+    def inherit(self, plan: Plan) -> None:
+        """Take over what an earlier leader has counted for a plan and may not have evicted."""
+        staying = plan.staying(self._context.cluster)
+        plan.counted = {each.uid for each in staying if self._context.ledger.counted(each.uid)}
 
     def take_back(self, plan: Plan, others: Iterable[Plan], now: Seconds) -> None:
         """Let the ledger forget the victims of a plan that were not evicted after all.
@@ -78,7 +77,7 @@ class LedgerWriter:
             else:
                 ledger.take_back(uid)
         plan.counted &= plan.asked.keys()
-        if plan.charge.limits and not plan.asked:
+        if not plan.asked:
             ledger.take_back_preemption(plan.uid, plan.begun)
         if ledger.revision != before:
             for rule in (Rule.BUDGETS, Rule.MAX_PREEMPTIONS):

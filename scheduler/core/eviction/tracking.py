@@ -112,7 +112,7 @@ class Tracking:
             self.lose(before, now)
         elif before.phase is Phase.RELEASED or plan.uids <= before.uids or self._has_room(before):
             # What was vacated there is still meant for it.
-            self._plans.close(before, Move.END, now)
+            self._close(before, Move.END, now)
             plan.asked |= before.asked
             plan.known = before.known | plan.known
             staying = {each.uid for each in before.staying(self._context.cluster)}
@@ -134,7 +134,7 @@ class Tracking:
         self.assumed(uid, node, now)
         plan = self._plans.get(uid)
         if plan is not None:
-            self._plans.close(plan, Move.END, now)
+            self._close(plan, Move.END, now)
             self._context.ledger.note_success(owner(plan.preemptor), plan.owners(plan.asked))
 
     def preemptor_gone(self, plan: Plan, now: Seconds) -> None:
@@ -143,7 +143,7 @@ class Tracking:
 
     def node_gone(self, plan: Plan, now: Seconds) -> None:
         """Close a plan for a node that is gone."""
-        self._plans.close(plan, Move.END, now)
+        self._close(plan, Move.END, now)
         self._account(plan, Waste.NODE_GONE, plan.asked, now)
 
     def settle_lost(self, uid: str, now: Seconds) -> None:
@@ -166,13 +166,13 @@ class Tracking:
             self._vacate(plan, Waste.ROOM_LOST, now)
             return
         wasted = self._rooms.wasted(plan)
-        self._plans.close(plan, Move.END, now)
+        self._close(plan, Move.END, now)
         self._account(plan, Waste.ROOM_LOST, wasted, now)
 
     def released(self, plan: Plan, now: Seconds) -> None:
         """Keep a plan that has failed, as long as its victims may still serve its preemptor."""
         if not plan.asked:
-            self._plans.close(plan, Move.END, now)
+            self._close(plan, Move.END, now)
         elif self._context.cluster.columns.node(plan.node) is None:
             self.node_gone(plan, now)
 
@@ -194,7 +194,7 @@ class Tracking:
             for each in hanging:
                 cluster.note_overdue(each.uid)
             self._give_back(plan, now)
-            self._plans.close(plan, Move.END, now)
+            self._close(plan, Move.END, now)
             self._account(plan, Waste.VICTIM_HANGS, plan.asked, now)
 
     def next_wakeup(self) -> Seconds | None:
@@ -227,10 +227,15 @@ class Tracking:
         if queued is not None:
             context.queue.wake_one(queued, now, "ForceActivate")
 
+    def _close(self, plan: Plan, move: Move, now: Seconds) -> None:
+        """Take a plan out of the table; what was counted for it and not evicted is taken back."""
+        self._plans.close(plan, move, now)
+        self._ledger_writer.take_back(plan, self._plans.on_node(plan.node), now)
+
     def _vacate(self, plan: Plan, why: Waste, now: Seconds) -> None:
         """Leave the room of a plan to preemptors that come soon."""
         failed = plan.phase is Phase.RELEASED
-        self._plans.close(plan, Move.VACATE if plan.asked else Move.END, now)
+        self._close(plan, Move.VACATE if plan.asked else Move.END, now)
         if plan.asked:
             self._rooms.add(plan, Waste.PLAN_FAILED if failed else why, now)
 

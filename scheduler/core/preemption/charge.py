@@ -40,7 +40,9 @@ class Bounds(Protocol):
     def charge(self, preemptor: Pod, node: str, victims: Sequence[Pod], now: Seconds) -> Charge:
         """Return what a preemption counts for that begins now."""
 
-    def refuses(self, preemptor: Pod, node: str, victims: Sequence[Pod], now: Seconds) -> str:
+    def refuses(
+        self, preemptor: Pod, node: str, victims: Sequence[Pod], now: Seconds, *, counted: bool
+    ) -> str:
         """Return why a preemption that was planned before must not go on; empty when it may."""
 
     def count(self, refusals: Sequence[Refusal]) -> None:
@@ -61,9 +63,11 @@ class Unbounded:
         del preemptor, node, victims, now
         return Charge()
 
-    def refuses(self, preemptor: Pod, node: str, victims: Sequence[Pod], now: Seconds) -> str:
+    def refuses(
+        self, preemptor: Pod, node: str, victims: Sequence[Pod], now: Seconds, *, counted: bool
+    ) -> str:
         """Refuse nothing."""
-        del preemptor, node, victims, now
+        del preemptor, node, victims, now, counted
         return ""
 
     def count(self, refusals: Sequence[Refusal]) -> None:

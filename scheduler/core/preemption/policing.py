@@ -26,7 +26,9 @@ OTHER: Final = "<other>"
 #: More victims than these are looked through for those that are gone.
 MOST_AWAITED: Final = 4096
 
-#: Rules about what a preemption has counted for already when it is taken up again.
+#: Rules that have nothing to say of a preemption that is taken up again, and those about what it
+#: was counted for.
+_WAITED: Final = frozenset({Rule.DELAY})
 _SETTLED: Final = frozenset({Rule.BUDGETS, Rule.MAX_PREEMPTIONS, Rule.DELAY})
 
 
@@ -92,17 +94,20 @@ class Policing:
             frozenset(strict),
         )
 
-    def refuses(self, preemptor: Pod, node: str, victims: Sequence[Pod], now: Seconds) -> str:
+    def refuses(
+        self, preemptor: Pod, node: str, victims: Sequence[Pod], now: Seconds, *, counted: bool
+    ) -> str:
         """Return why a preemption that was planned before must not go on; empty when it may.
 
-        What it counts for has been counted, and the preemptor has waited: only rules that depend on
-        neither can refuse it now.
+        The preemptor has waited. Where the ledger counts the victims for this preemption already,
+        the rules about what they count for have allowed it.
         """
         bounds = self.bounds(preemptor, now, now)
         if bounds is None:
             return ""
+        settled = _SETTLED if counted else _WAITED
         found = bounds.objections(node, victims)
-        return "; ".join(str(each) for each in found if each.rule not in _SETTLED)
+        return "; ".join(str(each) for each in found if each.rule not in settled)
 
     def count(self, refusals: Sequence[Refusal]) -> None:
         """Take note of what was refused in an attempt."""

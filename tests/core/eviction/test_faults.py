@@ -1,0 +1,294 @@
+"""Preemptions on a bad day: clocks differ, the API server refuses, the preemptor goes."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from scheduler.core.eviction.tracking import MARGIN
+from scheduler.core.eviction.waste import VACANT_FOR
+from scheduler.model import times
+from scheduler.model.decisions import Failed, Placed, Preempting
+from scheduler.model.effects import Announce, Effect, Evict, Nominate
+from scheduler.model.events import EffectFailed, Failure, FailureKind
+from scheduler.model.objects import Condition
+from scheduler.model.policies import (
+    Budget,
+    DisruptionBudgets,
+    PodSelection,
+    PreemptionLimit,
+    PreemptionPolicy,
+)
+from scheduler.state.transitions import Phase
+from tests.support.builders import OURS, PodBuilder, node, pod
+from tests.support.cluster import Cluster, profiles
+
+HIGH = pod("high").cpu("4").priority(100)
+GRACE = 30
+
+
+class Refusing(Cluster):
+    """A cluster whose API server refuses effects, and has a clock of its own."""
+
+    refuses: Callable[[Effect], FailureKind | None] = staticmethod(lambda _: None)
+    #: How far the clock of the scheduler is ahead, in seconds.
+    ahead = 0.0
+
+    def _carry_out(self, effects):
+        for effect in effects:
+            kind = self.refuses(effect)
+            if kind is None or isinstance(effect, self._holding):
+                super()._carry_out((effect,))
+            else:
+                self.effects.append(effect)
+                self.observe(EffectFailed(effect, Failure(kind, "refused by the API server")))
+
+    def _evicted(self, victim: PodBuilder) -> PodBuilder:
+        stamp = times.stamp(self.now - self.ahead + GRACE)
+        marked = victim.meta(deletion_timestamp=stamp, deletion_grace_period_seconds=GRACE)
+        target = Condition("DisruptionTarget", "True", "PreemptionByScheduler")
+        return marked.status(conditions=[*victim.object.status.conditions, target])
+
+
+def low(name: str, on: str = "n1", cpu: str = "4", priority: int = 0) -> PodBuilder:
+    return pod(name).on(on).cpu(cpu).priority(priority)
+
+
+def full(count: int) -> Refusing:
+    """Return nodes that one pod each fills."""
+    names = [f"n{each}" for each in range(count)]
+    return Refusing(
+        *(node(each).cpu("4") for each in names), *(low(f"low-{each}", each) for each in names)
+    )
+
+
+# Clocks
+
+
+@pytest.mark.parametrize("ahead", [0, 45, 90, 3600, -3600])
+def test_a_clock_that_differs_costs_no_further_victim(ahead):
+    cluster = full(6)
+    cluster.ahead = ahead
+    cluster.add(HIGH)
+    cluster.drain()
+
+    for _ in range(GRACE - 1):
+        cluster.wait(1)
+        cluster.drain()
+
+    assert len(cluster.evicted()) == 1
+
+
+def test_a_victim_hangs_when_it_was_seen_to_leave_for_longer_than_its_grace():
+    cluster = full(2)
+    cluster.ahead = 3600
+    cluster.add(HIGH)
+    cluster.drain()
+
+    cluster.wait(GRACE + MARGIN - 1)
+    cluster.drain()
+    assert len(cluster.evicted()) == 1
+    cluster.wait(2)
+    cluster.drain()
+
+    assert len(cluster.evicted()) == 2
+
+
+def test_after_a_change_of_leader_the_time_of_a_victim_begins_again():
+    cluster = full(2)
+    cluster.add(HIGH)
+    cluster.drain()
+    cluster.now += 3600
+    cluster.restart()
+    cluster.drain()
+
+    cluster.wait(GRACE + MARGIN - 1)
+    cluster.drain()
+    assert len(cluster.evicted()) == 1
+    cluster.wait(2)
+    cluster.drain()
+
+    assert len(cluster.evicted()) == 2
+
+
+# Refusals
+
+
+def test_pauses_grow_while_the_api_server_refuses_an_eviction():
+    cluster = Refusing(node("n1").cpu("4"), low("guarded"))
+    cluster.refuses = lambda each: FailureKind.FORBIDDEN if isinstance(each, Evict) else None
+    cluster.add(HIGH)
+
+    for _ in range(3600):
+        cluster.drain()
+        cluster.wait(1)
+
+    assert len(cluster.evicted()) < 30
+
+
+def test_a_victim_that_a_disruption_budget_may_protect_is_evicted_first():
+    strict = PreemptionPolicy(
+        "strict",
+        generation=1,
+        disruption_budgets=DisruptionBudgets.STRICT,
+        victims=PodSelection(max_priority=0),
+    )
+    guarded, web = low("guarded", cpu="2"), low("web", cpu="2", priority=1)
+    cluster = Refusing(node("n1").cpu("4"), guarded, web, strict)
+    cluster.refuses = lambda each: FailureKind.REFUSED if isinstance(each, Evict) else None
+
+    cluster.schedule(HIGH)
+
+    assert cluster.evicted() == ["guarded"]
+
+
+def test_the_other_victims_are_evicted_when_the_api_server_has_evicted_those():
+    strict = PreemptionPolicy(
+        "strict",
+        generation=1,
+        disruption_budgets=DisruptionBudgets.STRICT,
+        victims=PodSelection(max_priority=0),
+    )
+    cluster = Refusing(
+        node("n1").cpu("4"), low("guarded", cpu="2"), low("web", cpu="2", priority=1), strict
+    )
+
+    cluster.schedule(HIGH)
+
+    assert cluster.evicted() == ["guarded", "web"]
+    cluster.finish_terminating()
+    cluster.wait(15)
+    assert [each.decision for each in cluster.drain()] == [Placed("n1")]
+
+
+# The preemptor goes
+
+
+def test_evictions_that_wait_to_be_sent_are_not_wanted_when_the_preemptor_is_gone():
+    cluster = Cluster(node("n1").cpu("4"), low("a", cpu="2"), low("b", cpu="2"))
+    cluster.hold(Evict)
+    cluster.schedule(HIGH)
+    first, second = cluster.held
+    assert isinstance(first, Evict)
+    assert isinstance(second, Evict)
+    assert cluster.machine.still_wanted(second)
+    cluster.done(first)
+    assert not cluster.machine.still_wanted(first)
+
+    cluster.delete("high")
+
+    assert not cluster.machine.still_wanted(second)
+    cluster.fail(second, FailureKind.ABANDONED)
+    assert cluster.machine.cluster.leaving == 1
+
+
+def test_the_room_of_a_preemptor_that_was_deleted_is_used():
+    cluster = Cluster(
+        node("n1").cpu("4"), node("n2").cpu("4"), low("v"), low("u", "n2", priority=5)
+    )
+    cluster.schedule(pod("x").cpu("4").priority(100))
+    cluster.delete("x")
+
+    decision = cluster.schedule(pod("b").cpu("4").priority(100))
+
+    assert decision == Preempting("n1", cluster.refs("v"), 0, decision.message)
+    assert cluster.evicted() == ["v"]
+    cluster.finish_terminating()
+    cluster.wait(15)
+    cluster.drain()
+    cluster.wait(VACANT_FOR)
+    assert cluster.machine.tracking.wasted == {}
+
+
+@pytest.mark.parametrize(
+    ("config", "evicted"),
+    [
+        pytest.param("", ["v"], id="no extender"),
+        pytest.param(
+            "extenders: [{urlPrefix: http://e, filterVerb: filter}]\n", ["v", "u"], id="an extender"
+        ),
+    ],
+)
+def test_room_that_is_being_vacated_is_no_offer_where_extenders_decide_on_nodes(config, evicted):
+    cluster = Cluster(node("n1").cpu("4"), low("v", priority=5), config=config)
+    cluster.schedule(pod("x").cpu("4").priority(100))
+    cluster.delete("x")
+    cluster.add(node("n2").cpu("4"), low("u", "n2"))
+
+    cluster.schedule(pod("b").cpu("4").priority(100))
+
+    assert cluster.evicted() == evicted
+
+
+# Waking
+
+
+def test_a_preemptor_whose_victims_are_gone_is_tried_whatever_the_hints_say():
+    victim = low("low", cpu="1").apart("h", app="web").apart("h", app="db")
+    cluster = Cluster(node("n1").cpu("4").label("h", "n1"), victim)
+    cluster.schedule(pod("high").cpu("1").priority(10).label("app", "web"))
+
+    cluster.finish_terminating()
+    cluster.wait(3)
+
+    assert [each.decision for each in cluster.drain()] == [Placed("n1")]
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        pytest.param(
+            PreemptionPolicy("p", generation=1, budgets=(Budget(1, 3600.0),)), id="a budget"
+        ),
+        pytest.param(
+            PreemptionPolicy(
+                "p", generation=1, max_preemptions_per_owner=PreemptionLimit(1, 3600.0)
+            ),
+            id="a limit for the owner",
+        ),
+    ],
+)
+def test_what_is_given_back_helps_a_preemptor_that_it_holds(policy):
+    cluster = Cluster(node("n1").cpu("4"), node("n2").cpu("4"), low("l1"), low("l2", "n2"), policy)
+    cluster.hold(Nominate)
+    cluster.schedule(pod("a").cpu("4").priority(10).owner("Job", "j"))
+    cluster.schedule(pod("b").cpu("4").priority(20).owner("Job", "j"))
+    assert cluster.phase("b") is Phase.UNSCHEDULABLE
+
+    cluster.hold()
+    cluster.fail(cluster.held[0])
+    cluster.delete("a")
+    cluster.wait(3)
+    cluster.drain()
+
+    assert "b" in cluster.claims()
+
+
+# Plugins of others
+
+
+class OutOfOrder:
+    """A plugin of another package, as the guard around it lets it through."""
+
+    name = "OutOfOrder"
+
+    def predicate(self, *_: object) -> None:
+        return None
+
+    def reserve(self, *_: object) -> None:
+        raise RuntimeError("out of order")
+
+
+def test_a_plugin_that_cannot_reserve_takes_the_pod_off_its_node():
+    ours = profiles()[OURS]
+    using = {OURS: replace(ours, filters=(*ours.filters, OutOfOrder()))}
+    cluster = Cluster(node("n1").cpu("4"), using=using)
+
+    decision = cluster.schedule(pod("p").cpu("1"))
+
+    assert decision == Failed('running Reserve plugin "OutOfOrder": out of order')
+    assert cluster.machine.numbers().assumed == 0
+    assert cluster.phase("p") is Phase.BACKOFF
+    (event,) = cluster.asked(Announce)
+    assert isinstance(event, Announce)
+    assert event.note == decision.message
