@@ -19,7 +19,7 @@ from scheduler.model.effects import Effect, PodRef
 from scheduler.model.objects import Node, Pod
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
-from scheduler.state.groups import Audience, Group, Judge
+from scheduler.state.groups import Group, Judge, WakeUp
 from scheduler.state.ledger import Ledger
 from scheduler.state.nominations import Claim
 from scheduler.state.queue import QueuedPod, SchedulingQueue
@@ -92,9 +92,14 @@ class Context:
         """Wake the waiting pods that an event can help."""
         if self._is_heard(event):
             by_name = event.resource is Resource.PERSISTENT_VOLUME_CLAIM
-            judge = self.judge(event, old, new)
-            audience = Audience(self._waker.hears(event), by_name)
-            self.queue.wake(judge, now, event.label, self._apart, audience=audience)
+            wake_up = WakeUp(
+                event.label,
+                self.judge(event, old, new),
+                hears=self._waker.hears(event),
+                by_name=by_name,
+                apart=self._apart,
+            )
+            self.queue.wake(wake_up, now)
 
     def wake_by_room(
         self,
@@ -121,11 +126,12 @@ class Context:
             return
         helped_by = self.judge(event, gone, None)
 
-        def spared(group: Group, pods: Mapping[str, QueuedPod]) -> bool:
+        def spares(group: Group, pods: Mapping[str, QueuedPod]) -> bool:
             about_room = group.promised and group.rejectors <= _ABOUT_ROOM
             return about_room and not fits(pods.values())
 
-        self.queue.wake(helped_by, now, event.label, self._apart, spared)
+        wake_up = WakeUp(event.label, helped_by, spares=spares, apart=self._apart)
+        self.queue.wake(wake_up, now)
         for queued in filter(None, map(self.queue.get, served)):
             # Its plan knows better than the hints: the room that it was made for is there.
             plugin = helped_by(queued.pod, queued.rejectors)
@@ -141,7 +147,8 @@ class Context:
         def lower_helped_by(other: Pod, rejectors: frozenset[str]) -> str:
             return helped_by(other, rejectors) if other.priority <= priority else ""
 
-        self.queue.wake(lower_helped_by, now, changes.POD_DELETED.label, self._apart)
+        wake_up = WakeUp(changes.POD_DELETED.label, lower_helped_by, apart=self._apart)
+        self.queue.wake(wake_up, now)
 
     def _is_heard(self, event: ClusterEvent) -> bool:
         """Tell whether an event may help somebody at all."""

@@ -4,12 +4,13 @@ An event that helps one pod of a group helps each, so a group is judged once.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from scheduler.model.objects import Pod
 from scheduler.state.queued_pod import QueuedPod
 
-__all__ = ["EVERYBODY", "Apart", "Audience", "Group", "Groups", "Hears", "Judge", "Spared"]
+__all__ = ["Group", "Groups", "Hears", "Judge", "WakeUp"]
 
 
 class Group(NamedTuple):
@@ -27,22 +28,35 @@ class Group(NamedTuple):
 Judge = Callable[[Pod, frozenset[str]], str]
 #: Tells of rejecting plugins whether any of them hears of an event.
 Hears = Callable[[frozenset[str]], bool]
-#: Tells of pods of a group, by uid, whether an event that could help them certainly does not.
-Spared = Callable[[Group, Mapping[str, QueuedPod]], bool]
-#: Tells of pods of a group, by uid, whether they are not judged alike after all.
-Apart = Callable[[Mapping[str, QueuedPod]], bool]
 
 
-class Audience(NamedTuple):
-    """Which waiting pods are judged at an event."""
+def _every(_rejectors: frozenset[str]) -> bool:
+    return True
 
-    #: Says whose rejectors hear of it; `None` for everybody's.
-    hears: Hears | None = None
-    #: Whether it may help one pod and not another of its kin, so that each is judged for itself.
+
+def _certain(_group: Group, _pods: Mapping[str, QueuedPod]) -> bool:
+    return False
+
+
+def _alike(_pods: Mapping[str, QueuedPod]) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class WakeUp:
+    """An event that may help waiting pods, and all that decides which of them it moves."""
+
+    #: What it is called in metrics.
+    event: str
+    helped_by: Judge
+    #: Groups whose rejectors do not hear of it are not judged at all.
+    hears: Hears = _every
+    #: Whether it may help one pod and not another of its group, so that each is judged by itself.
     by_name: bool = False
-
-
-EVERYBODY: Final = Audience()
+    #: Tells of pods of a group, by uid, whether the event certainly does not help them.
+    spares: Callable[[Group, Mapping[str, QueuedPod]], bool] = _certain
+    #: Tells of pods of a group, by uid, whether one attempt does not speak for all of them.
+    apart: Callable[[Mapping[str, QueuedPod]], bool] = _alike
 
 
 class Groups:
@@ -63,13 +77,13 @@ class Groups:
             for each in pods.values()
         )
 
-    def groups(self, audience: Audience) -> list[tuple[Group, Mapping[str, QueuedPod]]]:
-        """Return the groups in an audience; none is empty."""
+    def hearing(self, wake_up: WakeUp) -> list[tuple[Group, Mapping[str, QueuedPod]]]:
+        """Return the groups that hear of an event; none is empty."""
         found: list[tuple[Group, Mapping[str, QueuedPod]]] = []
         for rejectors, groups in self._groups.items():
-            if audience.hears is None or audience.hears(rejectors):
+            if wake_up.hears(rejectors):
                 found += groups.items()
-        if not audience.by_name:
+        if not wake_up.by_name:
             return found
         return [each for group, pods in found for each in _parts(group, pods)]
 

@@ -15,14 +15,14 @@ once per event; of each class one pod is tried after the other (`scheduler.state
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final
 
 from scheduler.model.objects import Pod
 from scheduler.model.times import Seconds
 from scheduler.state.backoff import Backoff
 from scheduler.state.classified_pod import ClassifiedPod
-from scheduler.state.groups import EVERYBODY, Apart, Audience, Groups, Judge, Spared
+from scheduler.state.groups import Group, Groups, Judge, WakeUp
 from scheduler.state.queued_pod import QueuedPod
 from scheduler.state.transitions import Move, Phase
 from scheduler.state.trials import Strangers, Trials
@@ -241,41 +241,32 @@ class SchedulingQueue:
         queued.unschedulable_since = None
         self._trials.tried(queued, queued.kin, now)
 
-    def wake(
-        self,
-        judge: Judge,
-        now: Seconds,
-        event: str,
-        apart: Apart | None = None,
-        spared: Spared | None = None,
-        audience: Audience = EVERYBODY,
-    ) -> int:
-        """Wake every waiting pod that an event can help; return how many.
-
-        Args:
-            judge: Says whom it can help.
-            now: The time.
-            event: What moves them.
-            apart: Says whose attempts say nothing about others of their kin.
-            spared: Says whom it certainly does not help.
-            audience: Who is judged at all.
-        """
+    def wake(self, wake_up: WakeUp, now: Seconds) -> int:
+        """Wake every waiting pod that an event can help; return how many."""
         woken = 0
-        for place in (self._parked, self._held):
-            for group, pods in place.groups(audience):
-                plugin = judge(next(iter(pods.values())).pod, group.rejectors)
-                if not plugin or (spared is not None and spared(group, pods)):
-                    continue
-                woken += len(pods) if place is self._parked else 0
-                together = place is self._parked and len(pods) > 1 and not group.promised
-                if together and not (apart is not None and apart(pods)):
-                    self._trials.call(group, plugin, event, now)
-                    continue
-                for queued in list(pods.values()):
-                    self.wake_one(queued, now, event, plugin)
+        for group, pods in self._parked.hearing(wake_up):
+            plugin = self._helped_by(wake_up, group, pods)
+            if not plugin:
+                continue
+            woken += len(pods)
+            if len(pods) > 1 and not group.promised and not wake_up.apart(pods):
+                self._trials.call(group, plugin, wake_up.event, now)
+                continue
+            for queued in list(pods.values()):
+                self.wake_one(queued, now, wake_up.event, plugin)
+        for group, pods in self._held.hearing(wake_up):
+            plugin = self._helped_by(wake_up, group, pods)
+            for queued in list(pods.values()) if plugin else ():
+                self.wake_one(queued, now, wake_up.event, plugin)
         for queued in self._asking.values():
-            queued.woken = queued.woken or bool(judge(queued.pod, _BY_EXTENDERS))
+            queued.woken = queued.woken or bool(wake_up.helped_by(queued.pod, _BY_EXTENDERS))
         return woken
+
+    @staticmethod
+    def _helped_by(wake_up: WakeUp, group: Group, pods: Mapping[str, QueuedPod]) -> str:
+        """Return the plugin that says an event can help a group; empty where none does."""
+        plugin = wake_up.helped_by(next(iter(pods.values())).pod, group.rejectors)
+        return "" if plugin and wake_up.spares(group, pods) else plugin
 
     def wake_one(self, queued: QueuedPod, now: Seconds, event: str, plugin: str = "") -> None:
         """Wake one pod, if it is waiting for something; `plugin` is the one that saw hope."""

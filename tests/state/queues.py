@@ -1,11 +1,12 @@
 """A scheduling queue for tests: pods by name, and no class or plugin that matters."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from scheduler.model.objects import Pod
 from scheduler.state.backoff import Backoff
 from scheduler.state.classified_pod import ClassifiedPod
-from scheduler.state.groups import Judge
+from scheduler.state.groups import Judge, WakeUp
 from scheduler.state.queue import QueuedPod, SchedulingQueue
 from scheduler.state.transitions import Phase
 from scheduler.state.trials import Strangers
@@ -63,6 +64,10 @@ class Queue:
 
     def update(self, builder: PodBuilder, judge: Judge = nobody, now: float = T0) -> None:
         self.real.update(_in_class(builder), now, judge, "UnschedulablePodUpdate")
+
+    def wake(self, judge: Judge, now: float, event: str, **options: Any) -> int:
+        """Let an event happen that helps the pods a judge names."""
+        return self.real.wake(WakeUp(event, judge, **options), now)
 
     def pop(self, now: float = T0) -> QueuedPod:
         queued = self.real.pop(now)

@@ -44,7 +44,7 @@ def test_a_pod_that_failed_stands_behind_equal_ones_that_waited_longer(queue):
     queue.add("second", now=T0 + 1)
     queue.real.reject(queue.pop(T0 + 2), FIT, T0 + 2)
 
-    queue.real.wake(everybody, T0 + 60, "NodeAdd")
+    queue.wake(everybody, T0 + 60, "NodeAdd")
 
     assert queue.order(T0 + 60) == ["second", "first"]
 
@@ -52,8 +52,8 @@ def test_a_pod_that_failed_stands_behind_equal_ones_that_waited_longer(queue):
 def test_the_time_of_a_wake_up_does_not_matter_the_time_of_the_failure_does(queue):
     queue.rejected("old", now=T0)
     queue.rejected("new", now=T0 + 1)
-    queue.real.wake(lambda each, _: each.metadata.name == "new", T0 + 60, "NodeAdd")
-    queue.real.wake(everybody, T0 + 61, "NodeAdd")
+    queue.wake(lambda each, _: each.metadata.name == "new", T0 + 60, "NodeAdd")
+    queue.wake(everybody, T0 + 61, "NodeAdd")
 
     assert queue.order(T0 + 61) == ["old", "new"]
 
@@ -93,7 +93,7 @@ def test_attempts_are_counted(queue):
         queued = queue.pop(T0 + 20 * attempt)
         assert queued.attempts == attempt
         queue.real.reject(queued, FIT, T0 + 20 * attempt)
-        queue.real.wake(everybody, T0 + 20 * attempt, "NodeAdd")
+        queue.wake(everybody, T0 + 20 * attempt, "NodeAdd")
 
 
 def test_the_first_time_in_the_active_queue_is_remembered(queue):
@@ -101,7 +101,7 @@ def test_the_first_time_in_the_active_queue_is_remembered(queue):
     queued = queue.pop(5.0)
     queue.real.reject(queued, FIT, 5.0)
 
-    queue.real.wake(everybody, 60.0, "NodeAdd")
+    queue.wake(everybody, 60.0, "NodeAdd")
 
     assert queued.first_active == 0.0
 
@@ -125,7 +125,7 @@ def test_lengths_are_by_place(queue):
 def test_a_woken_pod_waits_until_its_back_off_is_over(queue):
     queue.rejected("p", now=T0 + 0.5)
 
-    queue.real.wake(everybody, T0 + 0.6, "NodeAdd")
+    queue.wake(everybody, T0 + 0.6, "NodeAdd")
     assert queue.phase("p") is Phase.BACKOFF
 
     queue.real.flush(T0 + 1.9)
@@ -138,7 +138,7 @@ def test_a_woken_pod_waits_until_its_back_off_is_over(queue):
 def test_a_pod_whose_back_off_is_over_is_active_at_once(queue):
     queue.rejected("p", now=T0)
 
-    queue.real.wake(everybody, T0 + 2, "NodeAdd")
+    queue.wake(everybody, T0 + 2, "NodeAdd")
 
     assert queue.phase("p") is Phase.ACTIVE
 
@@ -151,7 +151,7 @@ def backed_off(queue: Queue, rejectors: list[frozenset[str]]) -> float:
         queued = queue.pop(now)
         if each:
             queue.real.reject(queued, each, now)
-            queue.real.wake(everybody, now, "NodeAdd")
+            queue.wake(everybody, now, "NodeAdd")
         else:
             queue.real.retry(queued, now)
         waited = queued.expiry - now
@@ -190,7 +190,7 @@ def test_verdicts_in_all_and_errors_in_a_row_decide_the_back_off(queue, ends, se
 def test_back_offs_end_in_the_order_of_their_ends(queue):
     queue.rejected("later", now=T0 + 1)
     queue.rejected("sooner", now=T0)
-    queue.real.wake(everybody, T0 + 1, "NodeAdd")
+    queue.wake(everybody, T0 + 1, "NodeAdd")
 
     queue.real.flush(T0 + 2)
 
@@ -199,7 +199,7 @@ def test_back_offs_end_in_the_order_of_their_ends(queue):
 
 def test_without_an_active_pod_the_next_one_in_back_off_is_taken_early(queue):
     queue.rejected("p")
-    queue.real.wake(everybody, T0, "NodeAdd")
+    queue.wake(everybody, T0, "NodeAdd")
 
     assert queue.real.ready()
     assert not queue.real.active()
@@ -209,7 +209,7 @@ def test_without_an_active_pod_the_next_one_in_back_off_is_taken_early(queue):
 
 def test_with_an_active_pod_nobody_is_taken_early(queue):
     queue.rejected("waiting")
-    queue.real.wake(everybody, T0, "NodeAdd")
+    queue.wake(everybody, T0, "NodeAdd")
     queue.add("active")
 
     assert queue.pop(T0).pod.metadata.name == "active"
@@ -219,7 +219,7 @@ def test_of_pods_in_back_off_the_more_important_of_equal_ends_is_taken_first(que
     for name, priority in (("low", 1), ("high", 5)):
         queue.add(pod(name).priority(priority))
         queue.real.reject(queue.pop(), FIT, T0)
-    queue.real.wake(everybody, T0, "NodeAdd")
+    queue.wake(everybody, T0, "NodeAdd")
 
     assert queue.order() == ["high", "low"]
 
@@ -284,7 +284,7 @@ def test_the_next_time_for_parked_pods_is_the_next_look_at_them(queue):
 def test_who_moved_a_pod_is_counted(queue):
     queue.add("a", pod("gated").gated("x"))
     queue.rejected("b")
-    queue.real.wake(everybody, T0, "NodeAdd")
+    queue.wake(everybody, T0, "NodeAdd")
     queue.real.flush(T0 + 5)
 
     assert dict(queue.real.incoming) == {

@@ -34,7 +34,7 @@ def test_an_event_wakes_the_pods_that_it_helps(queue):
     for name in ("a", "b", "c"):
         queue.rejected(name)
 
-    assert queue.real.wake(only("a", "c"), LATER, "NodeAdd") == 2
+    assert queue.wake(only("a", "c"), LATER, "NodeAdd") == 2
 
     assert queue.phases("abc") == [Phase.ACTIVE, Phase.UNSCHEDULABLE, Phase.ACTIVE]
 
@@ -43,7 +43,7 @@ def test_an_event_is_judged_by_the_plugins_that_rejected(queue):
     queue.rejected("fit", FIT)
     queue.rejected("ports", PORTS)
 
-    queue.real.wake(
+    queue.wake(
         lambda _, rejectors: "NodePorts" if rejectors == PORTS else "", LATER, "AssignedPodDelete"
     )
 
@@ -59,7 +59,7 @@ def test_pods_of_one_class_and_one_verdict_are_judged_once(queue):
         asked.append(waiting.metadata.name)
         return "NodeResourcesFit"
 
-    assert queue.real.wake(judge, LATER, "NodeAdd") == 3
+    assert queue.wake(judge, LATER, "NodeAdd") == 3
     assert len(asked) == 1
     assert queue.order() == ["a"]
 
@@ -68,7 +68,7 @@ def test_pods_of_one_class_and_different_verdicts_are_judged_apart(queue):
     queue.rejected("a", FIT, group="class")
     queue.rejected("b", PORTS, group="class")
 
-    helped = queue.real.wake(
+    helped = queue.wake(
         lambda _, rejectors: "NodeResourcesFit" if rejectors == FIT else "", LATER, "NodeAdd"
     )
 
@@ -80,7 +80,7 @@ def test_a_dropped_pod_is_not_judged(queue):
     queue.rejected("p")
     queue.real.drop("uid:default/p", T0)
 
-    assert queue.real.wake(everybody, LATER, "NodeAdd") == 0
+    assert queue.wake(everybody, LATER, "NodeAdd") == 0
 
 
 def test_waking_a_pod_that_does_not_wait_does_nothing(queue):
@@ -112,7 +112,7 @@ def test_an_own_change_that_does_not_help_is_taken_over(queue):
     queue.update(pod("p").label("a", "b"), nobody, LATER)
     assert queue.phase("p") is Phase.UNSCHEDULABLE
 
-    queue.real.wake(
+    queue.wake(
         lambda waiting, _: "Any" if waiting.metadata.labels.get("a") == "b" else "",
         LATER,
         "NodeAdd",
@@ -158,7 +158,7 @@ def test_a_gated_pod_is_not_tried(queue):
 def test_no_event_wakes_a_gated_pod(queue):
     queue.add(pod("p").gated("a"))
 
-    queue.real.wake(everybody, LATER, "NodeAdd")
+    queue.wake(everybody, LATER, "NodeAdd")
     queue.real.flush(T0)
     queue.real.flush(T0 + 1000)
 
@@ -237,7 +237,7 @@ def test_only_pods_that_waited_long_enough_are_flushed(queue):
 
 def test_a_held_preemptor_is_not_tried(queue):
     queue.held("p")
-    queue.real.wake(everybody, LATER, "AssignedPodDelete")
+    queue.wake(everybody, LATER, "AssignedPodDelete")
     queue.real.flush(T0)
     queue.real.flush(T0 + 1000)
 
@@ -251,13 +251,13 @@ def test_a_released_preemptor_waits_for_its_victims(queue):
     queue.real.release(queued, LATER, retry=False)
     assert queue.phase("p") is Phase.UNSCHEDULABLE
 
-    queue.real.wake(everybody, LATER, "AssignedPodDelete")
+    queue.wake(everybody, LATER, "AssignedPodDelete")
     assert queue.phase("p") is Phase.ACTIVE
 
 
 def test_an_event_during_the_hold_is_not_lost(queue):
     queued = queue.held("p")
-    queue.real.wake(only("p"), T0, "AssignedPodDelete")
+    queue.wake(only("p"), T0, "AssignedPodDelete")
 
     queue.real.release(queued, LATER, retry=False)
 
@@ -266,7 +266,7 @@ def test_an_event_during_the_hold_is_not_lost(queue):
 
 def test_an_event_during_the_hold_that_does_not_help_changes_nothing(queue):
     queued = queue.held("p")
-    queue.real.wake(nobody, T0, "AssignedPodDelete")
+    queue.wake(nobody, T0, "AssignedPodDelete")
 
     queue.real.release(queued, LATER, retry=False)
 
@@ -284,7 +284,7 @@ def test_an_own_change_during_the_hold_is_not_lost(queue):
 
 def test_a_preemptor_that_is_woken_early_still_backs_off(queue):
     queued = queue.held("p")
-    queue.real.wake(everybody, T0, "AssignedPodDelete")
+    queue.wake(everybody, T0, "AssignedPodDelete")
 
     queue.real.release(queued, T0, retry=False)
 
@@ -335,7 +335,7 @@ def test_a_held_preemptor_can_be_dropped(queue):
 def test_a_pod_that_is_being_bound_is_not_tried(queue):
     queue.add("p")
     queue.real.assumed(queue.pop(), T0)
-    queue.real.wake(everybody, LATER, "NodeAdd")
+    queue.wake(everybody, LATER, "NodeAdd")
 
     assert queue.phase("p") is Phase.BINDING
     assert not queue.real.ready()
@@ -357,7 +357,7 @@ def test_a_pod_whose_binding_failed_backs_off(queue):
 
 def test_a_pod_that_the_same_plugins_reject_again_was_woken_for_nothing(queue):
     queue.rejected("p", FIT)
-    queue.real.wake(everybody, LATER, "NodeAdd")
+    queue.wake(everybody, LATER, "NodeAdd")
 
     queue.real.reject(queue.pop(LATER), FIT, LATER)
 
@@ -367,7 +367,7 @@ def test_a_pod_that_the_same_plugins_reject_again_was_woken_for_nothing(queue):
 def test_a_pod_is_counted_each_time_that_it_was_woken_for_nothing(queue):
     queue.rejected("p", FIT)
     for now in (LATER, LATER + 60):
-        queue.real.wake(everybody, now, "NodeAdd")
+        queue.wake(everybody, now, "NodeAdd")
         queue.real.reject(queue.pop(now), FIT, now)
 
     assert queue.real.wasted.total() == 2
@@ -375,8 +375,8 @@ def test_a_pod_is_counted_each_time_that_it_was_woken_for_nothing(queue):
 
 def test_the_event_that_woke_a_pod_first_is_counted(queue):
     queue.rejected("p", FIT)
-    queue.real.wake(everybody, T0, "NodeAdd")
-    queue.real.wake(everybody, T0, "AssignedPodDelete")
+    queue.wake(everybody, T0, "NodeAdd")
+    queue.wake(everybody, T0, "AssignedPodDelete")
 
     queue.real.reject(queue.pop(LATER), FIT, LATER)
 
@@ -395,7 +395,7 @@ def test_its_own_change_may_wake_a_pod_for_nothing(queue):
 @pytest.mark.parametrize("ending", ["other plugins", "an error", "a preemption", "a node"])
 def test_a_wake_up_that_changed_something_was_not_for_nothing(queue, ending):
     queue.rejected("p", FIT)
-    queue.real.wake(everybody, LATER, "NodeAdd")
+    queue.wake(everybody, LATER, "NodeAdd")
     woken = queue.pop(LATER)
 
     match ending:

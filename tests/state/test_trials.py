@@ -6,7 +6,6 @@ import pytest
 
 from scheduler.state.backoff import Backoff
 from scheduler.state.classified_pod import ClassifiedPod
-from scheduler.state.groups import Audience
 from scheduler.state.transitions import Phase
 from tests.state.queues import FIT, T0, Queue, class_of, everybody, nobody, only
 from tests.support.builders import pod
@@ -29,7 +28,7 @@ def called(queue) -> Queue:
     """A queue in which the first of three pods of a class has its turn."""
     for name in "abc":
         queue.rejected(name, group=GROUP)
-    queue.real.wake(everybody, LATER, "NodeAdd")
+    queue.wake(everybody, LATER, "NodeAdd")
     return queue
 
 
@@ -55,13 +54,13 @@ def test_all_are_rejected_by_what_rejected_the_one(called):
     def about_ports(_, rejectors):
         return "NodePorts" if rejectors == BOTH else ""
 
-    assert called.real.wake(about_ports, LATER, "AssignedPodDelete") == 3
+    assert called.wake(about_ports, LATER, "AssignedPodDelete") == 3
 
 
 def test_the_next_event_begins_anew(called):
     called.real.reject(called.pop(LATER), FIT, LATER, kin=KEY)
 
-    called.real.wake(everybody, LATER + 60, "NodeAdd")
+    called.wake(everybody, LATER + 60, "NodeAdd")
 
     assert called.order(LATER + 60) == ["b"]
 
@@ -102,7 +101,7 @@ def test_who_went_its_own_way_has_no_second_turn(called):
 
 
 def test_an_event_meanwhile_is_covered_by_the_attempt_that_is_to_come(called):
-    called.real.wake(everybody, LATER, "NodeAdd")
+    called.wake(everybody, LATER, "NodeAdd")
     assert parked(called) == ["b", "c"]
 
     called.real.reject(called.pop(LATER), FIT, LATER, kin=KEY)
@@ -114,7 +113,7 @@ def test_pods_that_are_judged_apart_are_tried_one_by_one(queue):
     for name in "abc":
         queue.rejected(name, group=GROUP)
 
-    queue.real.wake(everybody, LATER, "NodeAdd", lambda pods: "uid:default/b" in pods)
+    queue.wake(everybody, LATER, "NodeAdd", apart=lambda pods: "uid:default/b" in pods)
 
     assert queue.order(LATER) == ["a", "b", "c"]
 
@@ -123,7 +122,7 @@ def test_each_class_has_a_trial_of_its_own(queue):
     for name, group in zip("abcde", (GROUP, GROUP, "other", "other", GROUP), strict=True):
         queue.rejected(name, group=group)
 
-    queue.real.wake(everybody, LATER, "NodeAdd")
+    queue.wake(everybody, LATER, "NodeAdd")
 
     assert queue.order(LATER) == ["a", "c"]
 
@@ -140,7 +139,7 @@ def test_the_next_one_is_the_one_whose_back_off(now, want):
     queue.rejected("late", now=T0 + 9, group=GROUP)
     queue.rejected("early", now=T0, group=GROUP)
 
-    queue.real.wake(everybody, now, "NodeAdd")
+    queue.wake(everybody, now, "NodeAdd")
 
     assert queue.phases(["late", "early"]) == [Phase.UNSCHEDULABLE, want]
 
@@ -155,7 +154,7 @@ def kindred(queue) -> Queue:
     """A queue in which the first of three pods of three classes has its turn."""
     for name in "abc":
         queue.rejected(name, kin=KIN)
-    queue.real.wake(everybody, LATER, "NodeAdd")
+    queue.wake(everybody, LATER, "NodeAdd")
     return queue
 
 
@@ -193,7 +192,7 @@ def test_who_changes_later_is_of_its_class_alone(kindred):
     changed = ClassifiedPod(pod("b").label("new").build())
     kindred.real.update(changed, LATER, nobody, "UnschedulablePodUpdate")
 
-    kindred.real.wake(everybody, LATER + 60, "NodeAdd")
+    kindred.wake(everybody, LATER + 60, "NodeAdd")
 
     assert parked(kindred) == ["a"]
     assert kindred.order(LATER + 60) == ["b", "c"]
@@ -202,9 +201,7 @@ def test_who_changes_later_is_of_its_class_alone(kindred):
 def test_an_event_about_a_name_is_judged_for_each(kindred):
     kindred.real.reject(kindred.pop(LATER), FIT, LATER, kin=KIN)
 
-    woken = kindred.real.wake(
-        only("b"), LATER + 60, "PersistentVolumeClaimAdd", audience=Audience(by_name=True)
-    )
+    woken = kindred.wake(only("b"), LATER + 60, "PersistentVolumeClaimAdd", by_name=True)
 
     assert woken == 1
     assert parked(kindred) == ["a", "c"]
@@ -217,7 +214,7 @@ def test_who_is_not_of_its_kin_any_more_is_tried_for_itself():
     )
     for name in "abc":
         queue.rejected(name, kin=KIN)
-    queue.real.wake(everybody, LATER, "NodeAdd")
+    queue.wake(everybody, LATER, "NodeAdd")
     strange.add("c")
 
     queue.real.reject(queue.pop(LATER), FIT, LATER, kin=KIN)
