@@ -84,7 +84,8 @@ class Filtering:
                 only = predicate.only if only is None else only & predicate.only
                 if not only:
                     reason = _conflict(narrowed_by)
-                    verdict = Verdict("", (reason,), resolvable=False)
+                    shown = ", ".join(narrowed_by)
+                    verdict = Verdict("", (reason,), resolvable=False, shown_as=shown)
                     return Preparation(verdict, frozenset(narrowed_by), tuple(kept), None, ())
         blamed.update(narrowed_by)
         return Preparation(rejected, frozenset(blamed), tuple(kept), only, tuple(narrowed_by))

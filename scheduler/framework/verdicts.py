@@ -35,9 +35,11 @@ class Verdict:
     #: Whether the removal of pods could change it: *Unschedulable* rather than
     #: *UnschedulableAndUnresolvable*.
     resolvable: bool
+    #: The plugins to show where the framework says what several plugins lead to.
+    shown_as: str = ""
 
     def __str__(self) -> str:
-        return f"{self.plugin}: {', '.join(self.reasons)}"
+        return f"{self.plugin or self.shown_as}: {', '.join(self.reasons)}"
 
 
 class Verdicts:

@@ -1,7 +1,8 @@
 """What a pod asks for: effective requests over all its containers.
 
 Requests are mappings from resource name to integers in column units: milli-units for cpu, whole
-units for the rest.
+units for the rest. Sums and maxima are exact, in billionths: two containers with `memory: 500m`
+need one byte together. What a pod needs is rounded up to column units once, at the end.
 
 Source: component-helpers v0.36.3 resource.PodRequests, AggregateContainerRequests.
 """
@@ -44,6 +45,10 @@ _DEVICE_CLASS_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 
 Requests = dict[str, int]
 
+#: Billionths in one column unit.
+_MILLI: Final = 10**6
+_WHOLE: Final = 10**9
+
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
@@ -53,7 +58,7 @@ class _Rule:
     status_aware: bool = False
     #: Let `spec.resources` replace the sum of the containers.
     pod_level: bool = True
-    #: Apply defaults to containers that name no request for these resources.
+    #: Apply defaults, in column units, to containers that name no request for these resources.
     defaults: Mapping[str, int] | None = None
 
 
@@ -148,7 +153,11 @@ def scored_requests(pod: Pod) -> Requests:
 
 
 def _aggregate(pod: Pod, rule: _Rule) -> Requests:
-    """Sum containers and sidecars, cover init containers, apply pod level and overhead."""
+    """Sum containers and sidecars, cover init containers, apply pod level and overhead.
+
+    Returns:
+        Column units, rounded up; all below is in billionths.
+    """
     spec, status = pod.spec, pod.status
     infeasible = rule.status_aware and _resize_infeasible(pod)
     granted = _granted(status.container_statuses) if rule.status_aware else {}
@@ -172,8 +181,13 @@ def _aggregate(pod: Pod, rule: _Rule) -> Requests:
         _raise_to(total, peak)
     if rule.pod_level and spec.resources is not None:
         total |= _pod_requests_at_pod_level(pod, rule, infeasible=infeasible)
-    _add(total, _counted_amounts(spec.overhead))
-    return {name: min(each, quantity.MAX_QUANTITY) for name, each in total.items()}
+    _add(total, _exact_amounts(spec.overhead))
+    return {name: quantity.ceil_capped(each, _unit(name)) for name, each in total.items()}
+
+
+def _unit(name: str) -> int:
+    """Return how many billionths the column unit of a resource has."""
+    return _MILLI if name == CPU else _WHOLE
 
 
 def _pod_requests_at_pod_level(pod: Pod, rule: _Rule, *, infeasible: bool) -> Requests:
@@ -189,16 +203,16 @@ def _pod_requests_at_pod_level(pod: Pod, rule: _Rule, *, infeasible: bool) -> Re
 def _container(
     container: Container, granted: Mapping[str, ContainerStatus], rule: _Rule, *, infeasible: bool
 ) -> Requests:
-    need = _counted_amounts(container.resources.requests)
+    need = _exact_amounts(container.resources.requests)
     status = granted.get(container.name)
     if status is not None and status.resources is not None:
         have = [
-            _counted_amounts(status.resources.requests),
-            _counted_amounts(status.allocated_resources),
+            _exact_amounts(status.resources.requests),
+            _exact_amounts(status.allocated_resources),
         ]
         need = _largest(have if infeasible else [need, *have])
     for name, default in (rule.defaults or {}).items():
-        need.setdefault(name, default)
+        need.setdefault(name, default * _unit(name))
     return need
 
 
@@ -211,19 +225,15 @@ def _resize_infeasible(pod: Pod) -> bool:
     return pending is not None and pending.reason == "Infeasible"
 
 
-def _counted_amounts(quantities: Quantities) -> Requests:
-    return {
-        name: quantity.milli_value(text) if name == CPU else quantity.value(text)
-        for name, text in quantities.items()
-        if counted(name)
-    }
+def _exact_amounts(quantities: Quantities) -> Requests:
+    return {name: quantity.exact(text) for name, text in quantities.items() if counted(name)}
 
 
 def _pod_level(quantities: Quantities) -> Requests:
     """Return those that can be set for a whole pod."""
     return {
         name: each
-        for name, each in _counted_amounts(quantities).items()
+        for name, each in _exact_amounts(quantities).items()
         if name in (CPU, MEMORY) or name.startswith("hugepages-")
     }
 

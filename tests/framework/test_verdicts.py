@@ -46,6 +46,12 @@ def test_a_verdict_reads_as_plugin_and_reasons():
     assert str(FULL) == "NodeResourcesFit: Too many pods, Insufficient cpu"
 
 
+def test_a_verdict_of_the_framework_shows_the_plugins_that_lead_to_it():
+    left_out = Verdict("", ("left out",), resolvable=False, shown_as="NodeAffinity, VolumeBinding")
+
+    assert str(left_out) == "NodeAffinity, VolumeBinding: left out"
+
+
 def test_codes_stay_within_16_bits_however_many_verdicts_are_met():
     table = Verdicts()
     for number in range(module._MOST + 100):
