@@ -98,6 +98,12 @@ class IntColumn:
 
     def add(self, row: int, number: int) -> None:
         """Add to one row."""
+        dense = self._dense
+        if dense is not None and row < dense.shape[0] and not self._beyond:
+            total = int(dense[row]) + number
+            if -MOST <= total <= MOST:
+                dense[row] = total
+                return
         self[row] += number
 
     def all(self, size: int) -> Int:

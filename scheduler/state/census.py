@@ -68,12 +68,12 @@ class CarriedTerms(Pool[Terms]):
         #: In required affinity and in preferred terms.
         self.other_keys: Counter[str] = Counter()
 
-    def met(self, value: Terms) -> None:
+    def met(self, _code: int, value: Terms) -> None:
         """Count the keys of terms that someone carries now."""
         self.anti_keys.update(term.topology_key for term in value.anti_affinity)
         self.other_keys.update(_other_keys(value))
 
-    def left(self, value: Terms) -> None:
+    def left(self, _code: int, value: Terms) -> None:
         """Count the keys of terms out that no one carries any more."""
         _count_out(self.anti_keys, [term.topology_key for term in value.anti_affinity])
         _count_out(self.other_keys, _other_keys(value))

@@ -21,7 +21,8 @@ from scheduler.state.nodes import Hypothesis, Nodes
 from scheduler.state.nominations import Claim, Nominations
 from scheduler.state.pods import NOWHERE, PodTable
 from scheduler.state.policies import Policies
-from scheduler.state.shapes import ResourceAxis, Shapes
+from scheduler.state.resource_axis import ResourceAxis
+from scheduler.state.shapes import Shapes
 from scheduler.state.volumes import Volumes
 from scheduler.state.workloads import Workloads
 
@@ -95,9 +96,10 @@ class Cluster:
         Raises:
             QuantityError: A request of the pod is no quantity; nothing is changed then.
         """
-        shape, uid = self.shapes.code(pod), pod.uid
+        shape, uid = self.shapes.take(pod), pod.uid
         before = self.placed(uid)
         if before is not None and self._unmoved(pod, node, shape):
+            self.shapes.give_back(shape)
             self._assumed.discard(uid)
             return before
         leaving, overdue = uid in self._leaving, uid in self._overdue
@@ -166,7 +168,7 @@ class Cluster:
         Raises:
             QuantityError: A request of the pod is no quantity; nothing is changed then.
         """
-        shape = self.shapes.code(pod)
+        shape = self.shapes.take(pod)
         self.remove(pod.uid)
         slot = self.pods.add(pod, NOWHERE, shape)
         self.volumes.enter(slot, pod, "")
@@ -222,13 +224,26 @@ class Cluster:
         """
         before = self.columns.node(node.metadata.name)
         self.columns.write(node)
+        self._settle_axis()
         return before
 
     def erase_node(self, name: str) -> Node | None:
         """Forget a node; return its last state."""
         before = self.columns.node(name)
         self.columns.erase(name)
+        self._settle_axis()
         return before
+
+    def _settle_axis(self) -> None:
+        """Follow names of resources that came with the first node or went with the last one."""
+        retired, fresh = self.axis.settle()
+        for resource in retired:
+            self.shapes.withdraw(resource)
+            self.columns.clear(resource)
+        for resource in fresh:
+            self.shapes.offer(resource)
+            requesting = self.pods.requesting(self.shapes.amounts(resource))
+            self.columns.count_requested(resource, requesting)
 
     def write_budget(self, budget: PodDisruptionBudget) -> None:
         """Take over the state of a budget."""

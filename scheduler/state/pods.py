@@ -92,7 +92,10 @@ class PodTable:
         return self._shapes[int(self._shape[slot])]
 
     def add(self, pod: Pod, row: int, shape: int) -> int:
-        """Give a pod a slot, on a row or `NOWHERE`; return the slot."""
+        """Give a pod a slot, on a row or `NOWHERE`; return the slot.
+
+        The table takes over the reference to the shape.
+        """
         slot = self._free.pop() if self._free else len(self._pods)
         if slot == len(self._pods):
             self._pods.append(None)
@@ -140,6 +143,8 @@ class PodTable:
                 del self._on_row[row]
             self._stale.add(row)
         self.census.leave(slot)
+        self._shapes.give_back(int(self._shape[slot]))
+        self._shape[slot] = _NO_SHAPE
         self._forget_priority(self.pod(slot))
         self._pods[slot] = None
         self._rows[slot] = NOWHERE
@@ -177,6 +182,16 @@ class PodTable:
     def shape_codes(self, slots: Int) -> Int:
         """Return the shape codes of the pods in some slots."""
         return self._shape[slots]
+
+    def requesting(self, amounts: Int) -> Iterator[tuple[int, int]]:
+        """Yield row and amount for each pod on a row whose shape requests some.
+
+        Args:
+            amounts: (S + 1,) by shape, 0 at -1; see `Shapes.amounts`.
+        """
+        found = amounts[self._shape]
+        slots = np.flatnonzero((found != 0) & (self._rows != NOWHERE))
+        yield from zip(self._rows[slots].tolist(), found[slots].tolist(), strict=True)
 
     def protection(self, slots: Int) -> Int:
         """Return the codes of the sets of budgets that protect the pods in some slots."""
