@@ -19,7 +19,7 @@ import numpy as np
 
 from scheduler.model.objects import Pod, PodAffinity
 from scheduler.state import terms
-from scheduler.state.arrays import Int, grown
+from scheduler.state.arrays import Bool, Int, grown
 from scheduler.state.pool import Pool
 from scheduler.state.terms import NO_TERMS, Terms
 
@@ -143,6 +143,12 @@ class Census:
     def codes_of(self, column: int, slots: Int) -> Int:
         """Return the codes of some slots; any code for slots below 0."""
         return self._codes[column][slots]
+
+    def having(self, wanted: Callable[[LabelSet], bool]) -> Bool:
+        """Return, (S,), which pods have labels of which something holds."""
+        values = self.label_sets.values
+        table = np.fromiter(map(wanted, values), dtype=np.bool_, count=len(values))
+        return table[self.codes(LABELS)]
 
     def since(self, position: int) -> Int | None:
         """Return what was noted since a position.

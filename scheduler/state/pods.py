@@ -8,7 +8,7 @@ Axes: N rows, S slots, V pods on a row, most important first.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from scheduler.model import times
 from scheduler.model.objects import Pod
-from scheduler.state.arrays import Float, Int, Rows, grown
+from scheduler.state.arrays import Bool, Float, Int, Rows, grown
 from scheduler.state.census import Census
 from scheduler.state.changes import ChangeLog
 from scheduler.state.shapes import Shape, Shapes
@@ -103,7 +103,6 @@ class PodTable:
         self._slots[pod.uid] = slot
         self._rows[slot] = row
         self._shape[slot] = shape
-        self._protection[slot] = 0
         if row != NOWHERE:
             self._on_row.setdefault(row, []).append(slot)
         self.census.enter(slot, pod, row)
@@ -145,6 +144,7 @@ class PodTable:
         self.census.leave(slot)
         self._shapes.give_back(int(self._shape[slot]))
         self._shape[slot] = _NO_SHAPE
+        self._protection[slot] = 0
         self._forget_priority(self.pod(slot))
         self._pods[slot] = None
         self._rows[slot] = NOWHERE
@@ -203,6 +203,30 @@ class PodTable:
             self._protection[slot] = code
             if self._rows[slot] != NOWHERE:
                 self.changes.note(int(self._rows[slot]))
+
+    def protected_by(self, codes: Collection[int]) -> Bool:
+        """Return, (S,), which slots have one of some codes."""
+        return np.isin(self._protection[: len(self._pods)], list(codes))
+
+    def protect_all(self, slots: Int, codes: Int) -> None:
+        """Note which sets of budgets protect the pods in some slots."""
+        changed = self._protection[slots] != codes
+        self._protection[slots] = codes
+        self._note_rows(slots[changed])
+
+    def note_protected(self, codes: Collection[int]) -> None:
+        """Note that budgets in some sets allow something else than before."""
+        self._note_rows(np.flatnonzero(self.protected_by(codes)))
+
+    def rename_protection(self, rename: Callable[[list[int]], Int]) -> None:
+        """Let the sets of budgets have other codes; `rename` is handed those in use."""
+        now = self._protection[: len(self._pods)]
+        now[:] = rename(np.unique(now).tolist())[now]
+
+    def _note_rows(self, slots: Int) -> None:
+        for row in np.unique(self._rows[slots]).tolist():
+            if row != NOWHERE:
+                self.changes.note(row)
 
     def occupied(self) -> Iterator[tuple[int, Pod]]:
         """Yield each slot in use with its pod."""
