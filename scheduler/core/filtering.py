@@ -58,6 +58,11 @@ class Filtering:
         kinds = [each.reads is Reads.CLUSTER for _, each in self._predicates]
         self._in_order = kinds == sorted(kinds)
 
+    @property
+    def size_bytes(self) -> int:
+        """How much memory the kept verdicts take."""
+        return self._rows.size_bytes
+
     def prepare(self) -> Preparation:
         """Ask the predicates about the pod as a whole.
 
@@ -166,6 +171,12 @@ class _RowVerdicts:
         self._fitting: Rows | None = None
         self._seen_nodes = -1
         self._seen_pods = -1
+
+    @property
+    def size_bytes(self) -> int:
+        """How much memory the arrays take."""
+        fitting = 0 if self._fitting is None else self._fitting.nbytes
+        return self.combined.nbytes * (1 + len(self._codes)) + fitting
 
     def refreshed(self) -> Codes:
         """Return, (N,), the first rejection of each row; not to be written to."""

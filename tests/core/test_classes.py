@@ -24,10 +24,8 @@ def test_pods_that_differ_in_spec_labels_or_namespace_are_of_different_classes()
     assert len({class_key(each.build()) for each in different}) == len(different)
 
 
-def made(rows: int = 0) -> Classes:
-    cluster = Cluster()
-    cluster.columns.size = rows
-    return Classes(profiles(), cluster, Verdicts())
+def made(most_bytes: int = module.MOST_BYTES) -> Classes:
+    return Classes(profiles(), Cluster(), Verdicts(), most_bytes)
 
 
 def get(classes: Classes, builder):
@@ -44,12 +42,14 @@ def test_a_class_is_compiled_once():
 
 
 @pytest.mark.parametrize(
-    ("rows", "labels"),
-    [(module._BUDGET_BYTES // module._BYTES_PER_ROW // 4, ""), (1, "x" * 2_000_000)],
-    ids=["for the number of nodes", "for the size of their specs"],
+    ("budget", "labels"),
+    [(5 * module._BYTES_PER_CLASS, ""), (module.MOST_BYTES, "x" * 2_000_000)],
+    ids=["for their number", "for the size of their specs"],
 )
-def test_the_class_that_was_not_used_for_longest_goes_when_they_take_too_much_memory(rows, labels):
-    classes = made(rows=rows)
+def test_the_class_that_was_not_used_for_longest_goes_when_they_take_too_much_memory(
+    budget, labels
+):
+    classes = made(budget)
     pods = [P.label("number", f"{number}{labels}") for number in range(6)]
     found = [get(classes, each) for each in pods[:3]]
     assert get(classes, pods[0]) is found[0]
@@ -63,7 +63,7 @@ def test_the_class_that_was_not_used_for_longest_goes_when_they_take_too_much_me
 
 
 def test_the_class_in_use_stays_whatever_it_takes():
-    classes = made(rows=10**9)
+    classes = made(1)
 
     assert get(classes, P) is get(classes, P)
     assert len(classes) == 1

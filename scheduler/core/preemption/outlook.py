@@ -66,6 +66,12 @@ class Outlook:
         self._until: Float = np.zeros(0)
         self._sparing: tuple[object, ...] | None = None
 
+    @property
+    def size_bytes(self) -> int:
+        """How much memory the arrays take."""
+        arrays = (self._known, self._codes, self._until, *self._criteria)
+        return sum(each.nbytes for each in arrays)
+
     def look(
         self,
         pod: Pod,
