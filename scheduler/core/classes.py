@@ -124,6 +124,8 @@ class Classes:
 
     def get(self, pod: Pod, key: bytes) -> PodClass:
         """Return the class of a pod, compiled when it is the first of it."""
+        if self._verdicts.crowded:
+            self._forget_all()
         found = self._classes.get(key)
         if found is not None and found is self._last:
             return found
@@ -140,6 +142,13 @@ class Classes:
             _, oldest = self._classes.popitem(last=False)
             self.size_bytes -= oldest.counted_bytes
         return found
+
+    def _forget_all(self) -> None:
+        """Forget all classes, since they keep codes of verdicts."""
+        self._verdicts.turn()
+        self._classes.clear()
+        self._last = None
+        self.size_bytes = 0
 
     def _count(self, pod_class: PodClass) -> None:
         size = pod_class.size_bytes

@@ -4,10 +4,12 @@ import pytest
 
 from scheduler.core import classes as module
 from scheduler.core.classes import Classes, class_key
-from scheduler.framework.verdicts import Verdicts
+from scheduler.framework.verdicts import Verdict, Verdicts
+from scheduler.model.events import EffectDone, NodeObserved, PodGone, PodObserved
 from scheduler.state.cluster import Cluster
-from tests.support.builders import pod
+from tests.support.builders import node, pod
 from tests.support.cluster import profiles
+from tests.support.storage import using
 
 P = pod("p").cpu("1").label("app", "web")
 
@@ -67,3 +69,22 @@ def test_the_class_in_use_stays_whatever_it_takes():
 
     assert get(classes, P) is get(classes, P)
     assert len(classes) == 1
+
+
+def test_messages_stay_right_after_more_different_ones_than_there_are_codes(machine):
+    machine.observe(NodeObserved(node("n1").build()), 0.0)
+
+    def told(name: str) -> str:
+        waiting = using(pod(name).cpu("1"), name).build()
+        machine.observe(PodObserved(waiting), 0.0)
+        attempt = machine.step(0.0)
+        for effect in attempt.effects:
+            machine.observe(EffectDone(effect), 0.0)
+        machine.observe(PodGone(waiting.key, waiting.uid), 0.0)
+        return attempt.decision.message
+
+    verdicts = machine._attempts._verdicts
+    for number in range(70_000):
+        if number % 10_000 == 0:
+            assert f'persistentvolumeclaim "p{number}" not found' in told(f"p{number}")
+        verdicts.code(Verdict("A", (f"reason {number}",), resolvable=False))
