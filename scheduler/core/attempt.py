@@ -239,8 +239,9 @@ class Attempts:
 
     def _left_out(self, prepared: Preparation, looked_at: int) -> Verdict:
         """Return the verdict on the nodes that some plugins left out, and the nominated one's."""
-        plugins = " ".join(sorted({*prepared.narrowed_by, *self._plugin(looked_at)}))
-        return Verdict("", (f"node(s) didn't satisfy plugin(s) [{plugins}]",), resolvable=False)
+        plugins = sorted({*prepared.narrowed_by, *self._plugin(looked_at)})
+        reason = f"node(s) didn't satisfy plugin(s) [{' '.join(plugins)}]"
+        return Verdict("", (reason,), resolvable=False, shown_as=", ".join(plugins))
 
     def _plugin(self, code: int) -> tuple[str, ...]:
         """Return the plugin of a verdict, if it is one."""

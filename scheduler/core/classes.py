@@ -20,19 +20,21 @@ from scheduler.model.objects import Pod
 from scheduler.state.classified_pod import ClassifiedPod
 from scheduler.state.cluster import Cluster
 
-__all__ = ["Classes", "PodClass"]
+__all__ = ["MOST_BYTES", "Classes", "PodClass"]
 
-#: Bytes that all classes together may take; what a row costs in one, and a byte of its key: what
-#: is compiled from a spec is larger than its text.
-_BUDGET_BYTES: Final = 192 * 1024 * 1024
-_BYTES_PER_ROW: Final = 64
+#: Bytes that all classes together may take.
+MOST_BYTES: Final = 192 * 1024 * 1024
+#: What a class takes beside its arrays, measured with `tracemalloc`: the objects of its rules, and
+#: what is compiled from a byte of its key.
+_BYTES_PER_CLASS: Final = 17 * 1024
 _BYTES_PER_BYTE: Final = 24
 
 
 class PodClass:
     """One class of equal pods, compiled."""
 
-    __slots__ = ("_shape", "extenders", "filtering", "key", "outlook", "pod", "profile", "scoring")
+    __slots__ = ("_shape", "counted_bytes", "extenders", "filtering", "key", "outlook", "pod",
+                 "profile", "scoring")  # fmt: skip
 
     def __init__(
         self, classified: ClassifiedPod, profile: Profile, cluster: Cluster, verdicts: Verdicts
@@ -50,6 +52,14 @@ class PodClass:
             (place, each) for place, each in enumerate(profile.extenders) if interested(each, pod)
         )
         self._shape: bytes | None = None
+        #: What it was found to take when it was looked at last.
+        self.counted_bytes = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much memory it takes now: arrays come when they are first needed."""
+        arrays = self.filtering.size_bytes + self.scoring.size_bytes + self.outlook.size_bytes
+        return _BYTES_PER_CLASS + _BYTES_PER_BYTE * len(self.key) + arrays
 
     @property
     def shape(self) -> bytes:
@@ -80,35 +90,57 @@ class Classes:
     """The classes in use."""
 
     def __init__(
-        self, profiles: Mapping[str, Profile], cluster: Cluster, verdicts: Verdicts
+        self,
+        profiles: Mapping[str, Profile],
+        cluster: Cluster,
+        verdicts: Verdicts,
+        most_bytes: int = MOST_BYTES,
     ) -> None:
+        """Start without classes; those beyond `most_bytes` go, but for the one in use."""
+        self._most_bytes = most_bytes
         self._profiles = profiles
         self._cluster = cluster
         self._verdicts = verdicts
         self._classes: OrderedDict[bytes, PodClass] = OrderedDict()
-        #: Of all keys together.
-        self._key_bytes = 0
+        #: The class that was used last: its arrays may have grown since it was looked at.
+        self._last: PodClass | None = None
+        #: About how much memory all classes take.
+        self.size_bytes = 0
 
     def __len__(self) -> int:
         return len(self._classes)
 
     def get(self, classified: ClassifiedPod) -> PodClass:
         """Return the class of a pod, compiled when it is the first of it."""
+        if self._verdicts.crowded:
+            self._forget_all()
         key = classified.key
         found = self._classes.get(key)
-        if found is not None:
-            self._classes.move_to_end(key)
+        if found is not None and found is self._last:
             return found
-        profile = self._profiles[classified.pod.spec.scheduler_name]
-        found = PodClass(classified, profile, self._cluster, self._verdicts)
-        self._classes[key] = found
-        self._key_bytes += len(key)
-        while len(self._classes) > 1 and self._bytes() > _BUDGET_BYTES:
-            oldest, _ = self._classes.popitem(last=False)
-            self._key_bytes -= len(oldest)
+        if self._last is not None:
+            self._count(self._last)
+        if found is None:
+            profile = self._profiles[classified.pod.spec.scheduler_name]
+            found = PodClass(classified, profile, self._cluster, self._verdicts)
+            self._classes[key] = found
+            self._count(found)
+        else:
+            self._classes.move_to_end(key)
+        self._last = found
+        while len(self._classes) > 1 and self.size_bytes > self._most_bytes:
+            _, oldest = self._classes.popitem(last=False)
+            self.size_bytes -= oldest.counted_bytes
         return found
 
-    def _bytes(self) -> int:
-        """Return about how much room the classes take."""
-        rows = _BYTES_PER_ROW * self._cluster.columns.size * len(self._classes)
-        return rows + _BYTES_PER_BYTE * self._key_bytes
+    def _forget_all(self) -> None:
+        """Forget all classes, since they keep codes of verdicts."""
+        self._verdicts.turn()
+        self._classes.clear()
+        self._last = None
+        self.size_bytes = 0
+
+    def _count(self, pod_class: PodClass) -> None:
+        size = pod_class.size_bytes
+        self.size_bytes += size - pod_class.counted_bytes
+        pod_class.counted_bytes = size

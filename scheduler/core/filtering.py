@@ -58,6 +58,11 @@ class Filtering:
         kinds = [each.reads is Reads.CLUSTER for _, each in self._predicates]
         self._in_order = kinds == sorted(kinds)
 
+    @property
+    def size_bytes(self) -> int:
+        """How much memory the kept verdicts take."""
+        return self._rows.size_bytes
+
     def prepare(self) -> Preparation:
         """Ask the predicates about the pod as a whole.
 
@@ -84,7 +89,8 @@ class Filtering:
                 only = predicate.only if only is None else only & predicate.only
                 if not only:
                     reason = _conflict(narrowed_by)
-                    verdict = Verdict("", (reason,), resolvable=False)
+                    shown = ", ".join(narrowed_by)
+                    verdict = Verdict("", (reason,), resolvable=False, shown_as=shown)
                     return Preparation(verdict, frozenset(narrowed_by), tuple(kept), None, ())
         blamed.update(narrowed_by)
         return Preparation(rejected, frozenset(blamed), tuple(kept), only, tuple(narrowed_by))
@@ -165,6 +171,12 @@ class _RowVerdicts:
         self._fitting: Rows | None = None
         self._seen_nodes = -1
         self._seen_pods = -1
+
+    @property
+    def size_bytes(self) -> int:
+        """How much memory the arrays take."""
+        fitting = 0 if self._fitting is None else self._fitting.nbytes
+        return self.combined.nbytes * (1 + len(self._codes)) + fitting
 
     def refreshed(self) -> Codes:
         """Return, (N,), the first rejection of each row; not to be written to."""

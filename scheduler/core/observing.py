@@ -197,7 +197,7 @@ class Observing:
             # It will never run: it is neither bound nor nominated any more.
             self.pod_gone(pod.uid, now)
             return
-        context.cluster.shapes.code(pod)
+        context.cluster.shapes.validate(pod)
         queued = context.queue.get(pod.uid)
         if queued is None:
             self._sync_claim(pod, None, now)

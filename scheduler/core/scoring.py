@@ -62,6 +62,12 @@ class Scoring:
         self._best: Rows = _NONE
         self._most = 0
 
+    @property
+    def size_bytes(self) -> int:
+        """How much memory the kept scores take."""
+        kept = 1 + len(self._plain) + len(self._scaled)
+        return self._sum.nbytes * kept + self._rows.nbytes + self._best.nbytes
+
     def best(self, rows: Rows) -> Rows:
         """Return, in row order, the best of the feasible rows, at least one.
 

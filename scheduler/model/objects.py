@@ -80,7 +80,6 @@ __all__ = [
     "PodResourceClaim",
     "PodSpec",
     "PodStatus",
-    "PriorityClass",
     "Quantities",
     "ReplicaSet",
     "ReplicationController",
@@ -256,13 +255,6 @@ class PodDisruptionBudget(Value, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: BudgetSpec = BudgetSpec()
     status: BudgetStatus = BudgetStatus()
-
-
-class PriorityClass(Value, frozen=True):
-    """A named priority."""
-
-    metadata: ObjectMeta = ObjectMeta()
-    value: Int32 = 0
 
 
 class DeviceClassSpec(Value, frozen=True):

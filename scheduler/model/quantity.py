@@ -13,7 +13,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["MAX_QUANTITY", "QuantityError", "milli_value", "value"]
+__all__ = ["MAX_QUANTITY", "QuantityError", "ceil_capped", "exact", "milli_value", "value"]
 
 #: Largest magnitude a column ever holds (9 PB of memory, 9 * 10^12 cores).
 MAX_QUANTITY: Final = 2**53 - 1
@@ -46,7 +46,7 @@ def value(text: str | float) -> int:
     Raises:
         QuantityError: The text is no quantity.
     """
-    return _capped(_ceil(_nano(str(text)), _NANO))
+    return ceil_capped(_nano(str(text)), _NANO)
 
 
 def milli_value(text: str | float) -> int:
@@ -55,7 +55,7 @@ def milli_value(text: str | float) -> int:
     Raises:
         QuantityError: The text is no quantity.
     """
-    return _capped(_ceil(_nano(str(text)), _NANO // 1000))
+    return ceil_capped(_nano(str(text)), _NANO // 1000)
 
 
 def exact(text: str | float) -> int:
@@ -65,6 +65,16 @@ def exact(text: str | float) -> int:
         QuantityError: The text is no quantity.
     """
     return _nano(str(text))
+
+
+def ceil_capped(number: int, unit: int) -> int:
+    """Return billionths in a larger unit, rounded away from zero, at most `MAX_QUANTITY`.
+
+    Args:
+        number: Billionths.
+        unit: How many billionths the larger unit has.
+    """
+    return _capped(_ceil(number, unit))
 
 
 def _capped(number: int) -> int:

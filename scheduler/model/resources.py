@@ -1,13 +1,14 @@
 """What a pod asks for: effective requests over all its containers.
 
 Requests are mappings from resource name to integers in column units: milli-units for cpu, whole
-units for the rest.
+units for the rest. Sums and maxima are exact, in billionths: two containers with `memory: 500m`
+need one byte together. What a pod needs is rounded up to column units once, at the end.
 
 Source: component-helpers v0.36.3 resource.PodRequests, AggregateContainerRequests.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from scheduler.model import quantity
@@ -17,6 +18,7 @@ __all__ = [
     "CPU",
     "EPHEMERAL_STORAGE",
     "MEMORY",
+    "MOST_RESOURCES",
     "PODS",
     "Requests",
     "amounts",
@@ -25,8 +27,11 @@ __all__ = [
     "is_extended",
     "may_be_devices",
     "non_zero_requests",
+    "number_of_names",
     "pod_requests",
+    "resize_infeasible",
     "scored_requests",
+    "too_many",
 ]
 
 CPU: Final = "cpu"
@@ -42,7 +47,15 @@ _NATIVE: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
 
 _DEVICE_CLASS_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 
+#: Pods that name more resources are not scheduled: each name costs every attempt, and the API
+#: server takes tens of thousands in one pod.
+MOST_RESOURCES: Final = 128
+
 Requests = dict[str, int]
+
+#: Billionths in one column unit.
+_MILLI: Final = 10**6
+_WHOLE: Final = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +66,25 @@ class _Rule:
     status_aware: bool = False
     #: Let `spec.resources` replace the sum of the containers.
     pod_level: bool = True
-    #: Apply defaults to containers that name no request for these resources.
+    #: Apply defaults, in column units, to containers that name no request for these resources.
     defaults: Mapping[str, int] | None = None
+    #: Whether only resources with a default in `DEFAULTS` are wanted.
+    defaulted_only: bool = False
+
+    def amounts(self, quantities: Quantities) -> Requests:
+        """Return the quantities that count, in billionths."""
+        if self.defaulted_only:
+            few = [(name, quantities[name]) for name in DEFAULTS if name in quantities]
+            return {name: quantity.exact(text) for name, text in few}
+        return {name: quantity.exact(text) for name, text in quantities.items() if counted(name)}
+
+    def pod_level_amounts(self, quantities: Quantities) -> Requests:
+        """Return those that can be set for a whole pod."""
+        return {
+            name: each
+            for name, each in self.amounts(quantities).items()
+            if name in (CPU, MEMORY) or name.startswith("hugepages-")
+        }
 
 
 def counted(name: str) -> bool:
@@ -110,6 +140,26 @@ def amounts(quantities: Quantities) -> Requests:
     }
 
 
+def too_many(pod: Pod) -> bool:
+    """Tell whether a pod names more than `MOST_RESOURCES` resources."""
+    counts = [len(each) for each in _requests(pod)]
+    if sum(counts) <= MOST_RESOURCES:
+        return False
+    return max(counts) > MOST_RESOURCES or number_of_names(pod) > MOST_RESOURCES
+
+
+def number_of_names(pod: Pod) -> int:
+    """Return how many resources a pod names."""
+    return len(frozenset[str]().union(*_requests(pod)))
+
+
+def _requests(pod: Pod) -> list[Quantities]:
+    spec = pod.spec
+    requests = [each.resources.requests for each in (*spec.containers, *spec.init_containers)]
+    requests.append(spec.overhead)
+    return requests
+
+
 def pod_requests(pod: Pod, *, status_aware: bool = False) -> Requests:
     """Return the effective requests of a pod.
 
@@ -129,10 +179,11 @@ def non_zero_requests(pod: Pod) -> Requests:
     """
     defaults = DEFAULTS
     spec = pod.spec
-    if spec.resources is not None and _pod_level(spec.resources.requests):
-        named = _aggregate(pod, _Rule(status_aware=True))
+    rule = _Rule(status_aware=True, defaulted_only=True)
+    if spec.resources is not None and _Rule().pod_level_amounts(spec.resources.requests):
+        named = _aggregate(pod, rule)
         defaults = {name: each for name, each in DEFAULTS.items() if name not in named}
-    found = _aggregate(pod, _Rule(status_aware=True, defaults=defaults))
+    found = _aggregate(pod, replace(rule, defaults=defaults))
     return {name: found.get(name, 0) for name in DEFAULTS}
 
 
@@ -148,9 +199,13 @@ def scored_requests(pod: Pod) -> Requests:
 
 
 def _aggregate(pod: Pod, rule: _Rule) -> Requests:
-    """Sum containers and sidecars, cover init containers, apply pod level and overhead."""
+    """Sum containers and sidecars, cover init containers, apply pod level and overhead.
+
+    Returns:
+        Column units, rounded up; all below is in billionths.
+    """
     spec, status = pod.spec, pod.status
-    infeasible = rule.status_aware and _resize_infeasible(pod)
+    infeasible = rule.status_aware and resize_infeasible(pod)
     granted = _granted(status.container_statuses) if rule.status_aware else {}
     total: Requests = {}
     for container in spec.containers:
@@ -172,16 +227,24 @@ def _aggregate(pod: Pod, rule: _Rule) -> Requests:
         _raise_to(total, peak)
     if rule.pod_level and spec.resources is not None:
         total |= _pod_requests_at_pod_level(pod, rule, infeasible=infeasible)
-    _add(total, _counted_amounts(spec.overhead))
-    return {name: min(each, quantity.MAX_QUANTITY) for name, each in total.items()}
+    _add(total, rule.amounts(spec.overhead))
+    return {name: quantity.ceil_capped(each, _unit(name)) for name, each in total.items()}
+
+
+def _unit(name: str) -> int:
+    """Return how many billionths the column unit of a resource has."""
+    return _MILLI if name == CPU else _WHOLE
 
 
 def _pod_requests_at_pod_level(pod: Pod, rule: _Rule, *, infeasible: bool) -> Requests:
     resources = pod.spec.resources
-    found = _pod_level(resources.requests) if resources else {}
+    found = rule.pod_level_amounts(resources.requests) if resources else {}
     status = pod.status
     if rule.status_aware and status.resources is not None:
-        have = [_pod_level(status.resources.requests), _pod_level(status.allocated_resources)]
+        have = [
+            rule.pod_level_amounts(status.resources.requests),
+            rule.pod_level_amounts(status.allocated_resources),
+        ]
         found = _largest(have if infeasible else [found, *have])
     return found
 
@@ -189,16 +252,16 @@ def _pod_requests_at_pod_level(pod: Pod, rule: _Rule, *, infeasible: bool) -> Re
 def _container(
     container: Container, granted: Mapping[str, ContainerStatus], rule: _Rule, *, infeasible: bool
 ) -> Requests:
-    need = _counted_amounts(container.resources.requests)
+    need = rule.amounts(container.resources.requests)
     status = granted.get(container.name)
     if status is not None and status.resources is not None:
         have = [
-            _counted_amounts(status.resources.requests),
-            _counted_amounts(status.allocated_resources),
+            rule.amounts(status.resources.requests),
+            rule.amounts(status.allocated_resources),
         ]
         need = _largest(have if infeasible else [need, *have])
     for name, default in (rule.defaults or {}).items():
-        need.setdefault(name, default)
+        need.setdefault(name, default * _unit(name))
     return need
 
 
@@ -206,26 +269,10 @@ def _granted(statuses: Iterable[ContainerStatus]) -> dict[str, ContainerStatus]:
     return {status.name: status for status in statuses if status.resources is not None}
 
 
-def _resize_infeasible(pod: Pod) -> bool:
+def resize_infeasible(pod: Pod) -> bool:
+    """Tell whether the kubelet will not grant the resize that a pod waits for."""
     pending = pod.condition("PodResizePending")
     return pending is not None and pending.reason == "Infeasible"
-
-
-def _counted_amounts(quantities: Quantities) -> Requests:
-    return {
-        name: quantity.milli_value(text) if name == CPU else quantity.value(text)
-        for name, text in quantities.items()
-        if counted(name)
-    }
-
-
-def _pod_level(quantities: Quantities) -> Requests:
-    """Return those that can be set for a whole pod."""
-    return {
-        name: each
-        for name, each in _counted_amounts(quantities).items()
-        if name in (CPU, MEMORY) or name.startswith("hugepages-")
-    }
 
 
 def _add(total: Requests, more: Requests) -> None:

@@ -22,6 +22,7 @@ from scheduler.model.objects import Pod
 from scheduler.state.arrays import Codes
 from scheduler.state.cluster import Cluster
 from scheduler.state.nodes import Nodes
+from scheduler.state.resource_axis import Coded
 
 __all__ = ["DynamicResources"]
 
@@ -37,6 +38,8 @@ class DynamicResources:
     def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> Predicate | None:
         if pod.spec.resource_claims:
             return _Unsupported(Verdict(self.name, (REASON,), resolvable=False))
+        if resources.too_many(pod):
+            return None  # NodeResourcesFit rejects it
         requests = resources.pod_requests(pod)
         wanted = sorted(name for name in requests if resources.may_be_devices(name))
         wanted = [name for name in wanted if requests[name]]
@@ -67,22 +70,21 @@ class _FromDevicePlugins(Predicate):
     reads = Reads.CLUSTER
 
     def __init__(self, names: Sequence[str], cluster: Cluster, verdicts: Verdicts) -> None:
-        self._wanted = [
-            (name, cluster.axis.code(name), verdicts.code(_needs_devices(name))) for name in names
-        ]
+        coded = [(name, (name, verdicts.code(_needs_devices(name)))) for name in names]
+        self._wanted = Coded(cluster.axis, coded)
         self._device_classes = cluster.device_classes
-        self._provided = self._wanted
+        self._provided = self._wanted.now()
 
     def prepare(self) -> Prepared:
         """Find the resources that a class provides; where none is, no node is rejected."""
         provided = self._device_classes.resources
-        self._provided = [each for each in self._wanted if each[0] in provided]
+        self._provided = [each for each in self._wanted.now() if each[1][0] in provided]
         self.reads = Reads.CLUSTER if self._provided else Reads.NODE
         return PASS
 
     def codes(self, nodes: Nodes) -> Codes:
         codes = np.zeros(len(nodes), dtype=np.uint16)
-        for _, resource, code in self._provided:
+        for resource, (_, code) in self._provided:
             codes[(codes == 0) & (nodes.allocatable(resource) == 0)] = code
         return codes
 

@@ -15,8 +15,8 @@ from scheduler.model.objects import Pod
 from scheduler.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 from scheduler.state.arrays import Float, Scores
 from scheduler.state.cluster import Cluster
-from scheduler.state.columns import Columns
 from scheduler.state.nodes import Nodes
+from scheduler.state.resource_axis import Coded
 
 __all__ = ["NodeResourcesBalancedAllocation"]
 
@@ -35,17 +35,19 @@ class NodeResourcesBalancedAllocation:
         self._balanced = tuple(balanced)
 
     def priority(self, pod: Pod, cluster: Cluster) -> Priority | None:
+        if resources.too_many(pod):
+            return None  # NodeResourcesFit rejects it
         found = resources.pod_requests(pod, status_aware=True)
         requests = [(name, found.get(name, 0)) for name in self._balanced]
         if not any(amount for _, amount in requests):
             return None
         return _Balance(
             [
-                (cluster.axis.code(name), amount)
+                (name, amount)
                 for name, amount in requests
                 if amount or name in (CPU, MEMORY, EPHEMERAL_STORAGE)
             ],
-            cluster.columns,
+            cluster,
         )
 
     def wakes(self) -> Sequence[Wake]:
@@ -57,15 +59,16 @@ class _Balance(Priority):
 
     reads = Reads.PODS
 
-    def __init__(self, requests: list[tuple[int, int]], columns: Columns) -> None:
-        self._requests = requests
-        self._columns = columns
+    def __init__(self, requests: list[tuple[str, int]], cluster: Cluster) -> None:
+        self._requests = Coded(cluster.axis, requests)
+        self._columns = cluster.columns
 
     def score_row(self, row: int) -> int | None:
-        if len(self._requests) != 2:
+        requests = self._requests.now()
+        if len(requests) != 2:
             return None
         before, after = [], []
-        for resource, amount in self._requests:
+        for resource, amount in requests:
             capacity = self._columns.allocatable(resource)[row]
             if not capacity:
                 return None
@@ -77,7 +80,7 @@ class _Balance(Priority):
 
     def scores(self, nodes: Nodes) -> Scores:
         before, after = [], []
-        for resource, amount in self._requests:
+        for resource, amount in self._requests.now():
             capacity = nodes.allocatable(resource)
             used = nodes.requested(resource)
             before.append(_fraction(used, capacity))

@@ -3,6 +3,8 @@
 Source: kube-scheduler v1.36.3 plugins/noderesources.Fit. Differs: the reasons for extended
 resources come in name order; upstream's order is that of a map.
 
+Differs, too: a pod that names more than `MOST_RESOURCES` resources is rejected as a whole.
+
 A resource that a device class provides is left to DynamicResources on nodes that have none of it.
 """
 
@@ -12,16 +14,22 @@ from typing import ClassVar, Final
 import numpy as np
 
 from scheduler.framework.cluster_events import Action, Resource, Wake
-from scheduler.framework.plugin import Predicate, Priority, Reads
+from scheduler.framework.plugin import Predicate, Prepared, Priority, Reads, Rejected
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model import resources
 from scheduler.model.objects import DeviceClass, Node, Pod
-from scheduler.model.resources import CPU, MEMORY, PODS, device_class_resource
+from scheduler.model.resources import (
+    CPU,
+    MEMORY,
+    MOST_RESOURCES,
+    PODS,
+    device_class_resource,
+)
 from scheduler.plugins.resource_scoring import LEAST_ALLOCATED, Strategy
 from scheduler.state.arrays import Bool, Codes, Int, Scores
 from scheduler.state.cluster import Cluster
-from scheduler.state.columns import Columns
 from scheduler.state.nodes import Nodes
+from scheduler.state.resource_axis import Coded
 
 __all__ = ["NodeResourcesFit"]
 
@@ -59,18 +67,20 @@ class NodeResourcesFit:
         self._ignored_groups = ignored_groups
 
     def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> Predicate | None:
-        requests = self._checked(pod)
-        wanted = [(name, cluster.axis.code(name), amount) for name, amount in requests]
-        return _Room(wanted, cluster, self.name, verdicts)
+        if resources.too_many(pod):
+            return _TooManyResources(_refused(pod))
+        return _Room(self._checked(pod), cluster, self.name, verdicts)
 
     def priority(self, pod: Pod, cluster: Cluster) -> Priority | None:
+        if resources.too_many(pod):
+            return _Nothing()
         requests = resources.scored_requests(pod)
         parts = [
-            (cluster.axis.code(name), requests.get(name, 0), weight)
+            (name, (requests.get(name, 0), weight))
             for name, weight in self._scored
             if requests.get(name, 0) or name in _FIRST
         ]
-        return _Fullness(self._strategy, parts, cluster.columns) if parts else _Nothing()
+        return _Fullness(self._strategy, parts, cluster) if parts else _Nothing()
 
     def wakes(self) -> Sequence[Wake]:
         return (
@@ -96,6 +106,8 @@ class NodeResourcesFit:
         )
 
     def _has_more_room(self, pod: Pod, old: Node | None, new: Node) -> bool:
+        if resources.too_many(pod):
+            return False
         have = resources.amounts(new.status.allocatable)
         requests = self._checked(pod)
         if have.get(PODS, 0) < 1 or any(have.get(name, 0) < need for name, need in requests):
@@ -107,6 +119,21 @@ class NodeResourcesFit:
         return any(have.get(name, 0) > had.get(name, 0) for name in names)
 
 
+class _TooManyResources(Predicate):
+    """Rejects a pod that names more resources than are looked at."""
+
+    by_spec = True
+
+    def __init__(self, verdict: Verdict) -> None:
+        self._verdict = verdict
+
+    def prepare(self) -> Prepared:
+        return Rejected(self._verdict)
+
+    def codes(self, nodes: Nodes) -> Codes:
+        return np.zeros(len(nodes), dtype=np.uint16)
+
+
 class _Room(Predicate):
     """Compares what is free with what is requested."""
 
@@ -114,25 +141,29 @@ class _Room(Predicate):
     by_spec = True
 
     def __init__(
-        self, wanted: list[tuple[str, int, int]], cluster: Cluster, plugin: str, verdicts: Verdicts
+        self, wanted: list[tuple[str, int]], cluster: Cluster, plugin: str, verdicts: Verdicts
     ) -> None:
         self._wanted = wanted
+        #: Name and amount by code, as the codes are now.
+        self._coded = Coded(cluster.axis, [(name, (name, amount)) for name, amount in wanted])
         self._columns = cluster.columns
         self._device_classes = cluster.device_classes
         self._plugin = plugin
         self._verdicts = verdicts
         self._by_pattern: dict[int, int] = {}
         #: Which bit of a pattern stands for a resource.
-        self._places = {resource: place for place, (_, resource, _) in enumerate(wanted)}
+        self._places = {name: place for place, (name, _) in enumerate(wanted)}
 
-    def _real(self) -> list[tuple[str, int, int]]:
+    def _real(self) -> list[tuple[int, tuple[str, int]]]:
         """Return what is wanted of resources that some node has, or that devices stand for.
 
-        All others are lacking on every node, and there may be thousands.
+        All others are lacking on every node.
         """
         columns, provided = self._columns, self._device_classes.resources
         return [
-            each for each in self._wanted if each[0] in provided or columns.allocatable(each[1]).any
+            each
+            for each in self._coded.now()
+            if each[1][0] in provided or columns.allocatable(each[0]).any
         ]
 
     def fits_row(self, row: int) -> bool:
@@ -140,7 +171,7 @@ class _Room(Predicate):
         return bool(columns.pods()[row] < columns.allowed_pods()[row]) and all(
             columns.allocatable(resource)[row] - columns.requested(resource)[row] >= amount
             or (name in self._device_classes.resources and columns.allocatable(resource)[row] <= 0)
-            for name, resource, amount in self._wanted
+            for resource, (name, amount) in self._coded.now()
         )
 
     def fits(self, nodes: Nodes) -> Bool:
@@ -148,7 +179,7 @@ class _Room(Predicate):
         real = self._real()
         if len(real) < len(self._wanted):
             return np.zeros_like(fits)
-        for name, resource, amount in real:
+        for resource, (name, amount) in real:
             capacity = nodes.allocatable(resource)
             enough = capacity - nodes.requested(resource) >= amount
             if name in self._device_classes.resources:
@@ -177,8 +208,8 @@ class _Room(Predicate):
         patterns |= (nodes.pods() >= nodes.allowed_pods())[lacking] * 2
         if len(real) < len(self._wanted):
             patterns |= self._lacking_everywhere(real)
-        for name, resource, amount in real:
-            place = self._places[resource]
+        for resource, (name, amount) in real:
+            place = self._places[name]
             capacity = nodes.allocatable(resource)[lacking]
             missing = capacity - nodes.requested(resource)[lacking] < amount
             if name in self._device_classes.resources:
@@ -187,9 +218,9 @@ class _Room(Predicate):
             patterns |= missing & (capacity < amount)
         return patterns
 
-    def _lacking_everywhere(self, real: list[tuple[str, int, int]]) -> int:
+    def _lacking_everywhere(self, real: list[tuple[int, tuple[str, int]]]) -> int:
         """Return the pattern of what no node has."""
-        bits = set(self._places.values()) - {self._places[resource] for _, resource, _ in real}
+        bits = set(self._places.values()) - {self._places[name] for _, (name, _) in real}
         text = bytearray(b"0" * len(self._wanted))
         for place in bits:
             text[-1 - place] = ord("1")
@@ -202,7 +233,7 @@ class _Room(Predicate):
             reasons = [TOO_MANY_PODS] if pattern & 2 else []
             reasons += [
                 f"Insufficient {name}"
-                for (name, _, _), lacking in zip(self._wanted, bits, strict=False)
+                for (name, _), lacking in zip(self._wanted, bits, strict=False)
                 if lacking == "1"
             ]
             verdict = Verdict(self._plugin, tuple(reasons), resolvable=not pattern & 1)
@@ -216,11 +247,12 @@ class _Fullness(Priority):
     reads = Reads.PODS
 
     def __init__(
-        self, strategy: Strategy, parts: list[tuple[int, int, int]], columns: Columns
+        self, strategy: Strategy, parts: list[tuple[str, tuple[int, int]]], cluster: Cluster
     ) -> None:
         self._strategy = strategy
-        self._parts = parts
-        self._columns = columns
+        #: Amount and weight by code.
+        self._parts = Coded(cluster.axis, parts)
+        self._columns = cluster.columns
 
     def score_row(self, row: int) -> int | None:
         if self._strategy.one is None:
@@ -234,7 +266,7 @@ class _Fullness(Priority):
                     columns.allocatable(resource)[row],
                     weight,
                 )
-                for resource, amount, weight in self._parts
+                for resource, (amount, weight) in self._parts.now()
             ]
         )
 
@@ -242,7 +274,7 @@ class _Fullness(Priority):
         return self._strategy.all(
             [
                 (_used(nodes, resource) + amount, nodes.allocatable(resource), weight)
-                for resource, amount, weight in self._parts
+                for resource, (amount, weight) in self._parts.now()
             ]
         )
 
@@ -252,6 +284,12 @@ class _Nothing(Priority):
 
     def scores(self, nodes: Nodes) -> Scores:
         return np.zeros(len(nodes), dtype=np.int64)
+
+
+def _refused(pod: Pod) -> Verdict:
+    count = resources.number_of_names(pod)
+    reason = f"Pod names {count} resources, more than the {MOST_RESOURCES} that are supported"
+    return Verdict(NodeResourcesFit.name, (reason,), resolvable=False)
 
 
 def _used(nodes: Nodes, resource: int) -> Int:
@@ -264,6 +302,8 @@ def _was_placed(_pod: Pod, old: Pod | None, _new: Pod | None) -> bool:
 
 
 def _provides_more(pod: Pod, old: DeviceClass | None, new: DeviceClass) -> bool:
+    if resources.too_many(pod):
+        return False
     named = new.spec.extended_resource_name
     if old is not None and old.spec.extended_resource_name == named:
         return False
@@ -277,7 +317,7 @@ def _scaled_down(pod: Pod, old: Pod | None, new: Pod | None) -> bool:
         return False
     if new.uid == pod.uid:
         return True
-    if not new.spec.node_name:
+    if not new.spec.node_name or resources.too_many(pod):
         return False
     before = resources.pod_requests(old, status_aware=True)
     after = resources.pod_requests(new, status_aware=True)

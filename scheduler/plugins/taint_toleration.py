@@ -16,10 +16,10 @@ from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model import selectors
 from scheduler.model.objects import Node, Pod, Taint, Toleration
 from scheduler.model.selectors import Tolerations
-from scheduler.state.arrays import Codes, Int, Scores
+from scheduler.state.arrays import Codes, Int, Scores, grown
 from scheduler.state.cluster import Cluster
-from scheduler.state.interning import Interner
 from scheduler.state.nodes import Nodes
+from scheduler.state.pool import Pool
 
 __all__ = ["TaintToleration"]
 
@@ -52,18 +52,21 @@ class TaintToleration:
 class _PerTaintSet:
     """A number for each distinct taint set, found out when the set is first met."""
 
-    def __init__(self, taint_sets: Interner[TaintSet], judge: Callable[[list[Taint]], int]) -> None:
+    def __init__(self, taint_sets: Pool[TaintSet], judge: Callable[[list[Taint]], int]) -> None:
         self._taint_sets = taint_sets
         self._judge = judge
-        self._table: Int = np.zeros(0, dtype=np.int64)
+        self._table: Int = np.zeros(1, dtype=np.int64)
+        self._seen = 0
 
     def of(self, nodes: Nodes) -> Int:
         """Return, (n,), the number of each node's taint set."""
-        known = self._table.shape[0]
-        fresh = self._taint_sets.values[known:]
-        if fresh:
-            judged = [self._judge([Taint(*each) for each in taints]) for taints in fresh]
-            self._table = np.append(self._table, np.array(judged, dtype=np.int64))
+        pool = self._taint_sets
+        if self._seen != pool.serial:
+            fresh = pool.born_since(self._seen)
+            self._seen = pool.serial
+            self._table = grown(self._table, len(pool))
+            sets = [pool.values[code] for code in fresh.tolist()]
+            self._table[fresh] = [self._judge([Taint(*each) for each in taints]) for taints in sets]
         return self._table[nodes.taints()]
 
 
@@ -73,7 +76,7 @@ class _Untolerated(Predicate):
     by_spec = True
 
     def __init__(
-        self, tolerations: list[Toleration], taint_sets: Interner[TaintSet], code: int
+        self, tolerations: list[Toleration], taint_sets: Pool[TaintSet], code: int
     ) -> None:
         tolerated = Tolerations(tolerations)
 
@@ -91,7 +94,7 @@ class _SoftTaints(Priority):
 
     normalised = True
 
-    def __init__(self, tolerations: list[Toleration], taint_sets: Interner[TaintSet]) -> None:
+    def __init__(self, tolerations: list[Toleration], taint_sets: Pool[TaintSet]) -> None:
         soft = Tolerations(each for each in tolerations if each.effect in ("", _SOFT))
 
         def judge(taints: list[Taint]) -> int:

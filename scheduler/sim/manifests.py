@@ -43,7 +43,7 @@ from scheduler.model.storage import (
     amounts,
 )
 
-__all__ = ["ManifestError", "Manifests", "Whole", "read", "typed"]
+__all__ = ["ManifestError", "Manifests", "Whole", "collected", "read"]
 
 NamespacedT = TypeVar(
     "NamespacedT",
@@ -118,21 +118,19 @@ def read(paths: Iterable[str], *, whole: bool = False) -> Manifests:
         ManifestError: A file cannot be read, or is not what it should be.
     """
     found = Manifests(whole=Whole() if whole else None)
-    return _collected((each for path in paths for each in _documents(path)), found)
+    return collected((each for path in paths for each in _documents(path)), found)
 
 
-def typed(documents: Iterable[Any]) -> Manifests:
-    """Return objects that are in memory already, as JSON or YAML was read: dicts, lists, scalars.
+def collected(documents: Iterable[tuple[str, Any]], found: Manifests) -> Manifests:
+    """Add the objects of documents and return them all.
+
+    Args:
+        documents: Each with its place, which errors name.
+        found: Where the objects are added.
 
     Raises:
-        ManifestError: One of them is not what it should be; named by its place, `objects[0]`.
+        ManifestError: A document is not what it should be.
     """
-    named = ((f"objects[{place}]", each) for place, each in enumerate(documents))
-    return _collected(named, Manifests())
-
-
-def _collected(documents: Iterable[tuple[str, Any]], found: Manifests) -> Manifests:
-    """Add the objects of documents, each of which comes with its place."""
     for where, document in documents:
         try:
             for place, each in _flattened(document, where):

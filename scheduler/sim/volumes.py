@@ -1,6 +1,7 @@
 """The controller of volumes, as far as `plan` has to imagine it: at once and without failure.
 
-A volume that was reserved for a claim is bound to it. Nobody makes volumes: a claim that needs one
+A volume that was reserved for a claim is bound to it, where several are, the one that the scheduler
+chose. No volume is created: a claim that needs one
 keeps the node that was selected for it, and other pods with the claim have to go there.
 """
 
@@ -45,7 +46,9 @@ class ImaginedStorage:
         self, effect: BindVolumes, pod: Pod
     ) -> Iterator[PersistentVolume | PersistentVolumeClaim]:
         """Bind the claims of a pod, as far as there are volumes; yield all new states."""
+        chosen: dict[str, str] = {}
         for part in effect.volumes:
+            chosen[part.claim_uid] = part.volume
             volume = self._volumes[part.volume]
             claim = ClaimReference(part.claim_namespace, part.claim_name, part.claim_uid)
             reserved = replace(volume, spec=replace(volume.spec, claim_ref=claim))
@@ -56,24 +59,29 @@ class ImaginedStorage:
         for name in claims_of(pod):
             wanted = self._claims.get(f"{pod.metadata.namespace}/{name}")
             if wanted is not None and not wanted.bound:
-                yield from self._bind(wanted)
+                uid = wanted.metadata.uid
+                volume_name = chosen.get(uid) or self._reserved_for(uid)
+                if volume_name is not None:
+                    yield from self._bind(wanted, volume_name)
+
+    def _reserved_for(self, claim_uid: str) -> str | None:
+        """Return the first volume that was reserved for a claim before."""
+        references = ((name, each.spec.claim_ref) for name, each in self._volumes.items())
+        found = (name for name, each in references if each is not None and each.uid == claim_uid)
+        return next(found, None)
 
     def _bind(
-        self, claim: PersistentVolumeClaim
+        self, claim: PersistentVolumeClaim, volume_name: str
     ) -> Iterator[PersistentVolume | PersistentVolumeClaim]:
-        for name, volume in self._volumes.items():
-            reference = volume.spec.claim_ref
-            if reference is not None and reference.uid == claim.metadata.uid:
-                metadata = self._changed(volume.metadata)
-                self._volumes[name] = replace(volume, metadata=metadata, status=_BOUND)
-                yield self._volumes[name]
-                marked = self._annotate(
-                    claim.key, {BIND_COMPLETED: "yes", BOUND_BY_CONTROLLER: "yes"}
-                )
-                spec = replace(marked.spec, volume_name=name)
-                self._claims[claim.key] = replace(marked, spec=spec, status=_BOUND)
-                yield self._claims[claim.key]
-                return
+        """Bind a claim to a volume; yield the new states of both."""
+        volume = self._volumes[volume_name]
+        metadata = self._changed(volume.metadata)
+        self._volumes[volume_name] = replace(volume, metadata=metadata, status=_BOUND)
+        yield self._volumes[volume_name]
+        marked = self._annotate(claim.key, {BIND_COMPLETED: "yes", BOUND_BY_CONTROLLER: "yes"})
+        spec = replace(marked.spec, volume_name=volume_name)
+        self._claims[claim.key] = replace(marked, spec=spec, status=_BOUND)
+        yield self._claims[claim.key]
 
     def _annotate(self, key: str, more: dict[str, str]) -> PersistentVolumeClaim:
         claim = self._claims[key]

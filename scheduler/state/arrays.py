@@ -8,7 +8,17 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bool", "Codes", "Float", "Int", "IntColumn", "Rows", "Scores", "grown"]
+__all__ = [
+    "MOST",
+    "Bool",
+    "Codes",
+    "Float",
+    "Int",
+    "IntColumn",
+    "Rows",
+    "Scores",
+    "grown",
+]
 
 Bool: TypeAlias = NDArray[np.bool_]
 Int: TypeAlias = NDArray[np.int64]
@@ -25,6 +35,10 @@ Scores: TypeAlias = NDArray[np.int64]
 _SPARSE_LIMIT: Final = 64
 
 
+#: The largest number that arrays of sums hold; a hundred times as much is within int64.
+MOST: Final = 2**56
+
+
 def grown(array: NDArray[Any], size: int, fill: float = 0) -> NDArray[Any]:
     """Return the array with room for `size` entries at least; growth is geometric."""
     have = array.shape[0]
@@ -36,17 +50,26 @@ def grown(array: NDArray[Any], size: int, fill: float = 0) -> NDArray[Any]:
 
 
 class IntColumn:
-    """One int64 a row, 0 where nothing was set; sparse while few are set."""
+    """One exact integer a row, 0 where nothing was set; sparse while few are set.
 
-    __slots__ = ("_dense", "_sparse")
+    Arrays hold numbers up to `MOST` and that one for all beyond, so that arithmetic on them stays
+    within int64: no capacity is near it, and a hundred times as much still fits. Reading one row
+    gives the exact number, and so does `exact`.
+    """
+
+    __slots__ = ("_beyond", "_dense", "_sparse")
 
     def __init__(self) -> None:
         self._sparse: dict[int, int] = {}
         self._dense: Int | None = None
+        #: The exact numbers of rows that arrays cannot hold; only where there is an array.
+        self._beyond: dict[int, int] = {}
 
     def __getitem__(self, row: int) -> int:
         if self._dense is None:
             return self._sparse.get(row, 0)
+        if self._beyond and row in self._beyond:
+            return self._beyond[row]
         return int(self._dense[row]) if row < self._dense.shape[0] else 0
 
     def __setitem__(self, row: int, number: int) -> None:
@@ -60,7 +83,13 @@ class IntColumn:
             return
         if row >= self._dense.shape[0]:
             self._dense = grown(self._dense, row + 1)
-        self._dense[row] = number
+        if -MOST <= number <= MOST:
+            if self._beyond:
+                self._beyond.pop(row, None)
+            self._dense[row] = number
+        else:
+            self._beyond[row] = number
+            self._dense[row] = _clipped(number)
 
     @property
     def any(self) -> bool:
@@ -70,32 +99,45 @@ class IntColumn:
     def add(self, row: int, number: int) -> None:
         """Add to one row."""
         dense = self._dense
-        if dense is not None and row < dense.shape[0]:
-            dense[row] += number
-        else:
-            self[row] += number
+        if dense is not None and row < dense.shape[0] and not self._beyond:
+            total = int(dense[row]) + number
+            if -MOST <= total <= MOST:
+                dense[row] = total
+                return
+        self[row] += number
 
     def all(self, size: int) -> Int:
-        """Return rows 0 to `size`; the caller must not write to it."""
+        """Return rows 0 to `size`, none beyond `MOST`; the caller must not write to it."""
         if self._dense is None:
             dense = np.zeros(size, dtype=np.int64)
             for row, number in self._sparse.items():
                 if row < size:
-                    dense[row] = number
+                    dense[row] = _clipped(number)
             return dense
         if self._dense.shape[0] < size:
             self._dense = grown(self._dense, size)
         return self._dense[:size]
 
     def take(self, rows: Rows, size: int) -> Int:
-        """Return a copy of some rows, all below `size`."""
+        """Return a copy of some rows, all below `size`, none beyond `MOST`."""
         if self._dense is None and rows.shape[0] <= _SPARSE_LIMIT:
             get = self._sparse.get
-            return np.array([get(row, 0) for row in rows.tolist()], dtype=np.int64)
+            return np.array([_clipped(get(row, 0)) for row in rows.tolist()], dtype=np.int64)
         return self.all(size)[rows]
+
+    def exact(self, rows: Rows, size: int) -> Int:
+        """Return a copy of some rows as they are: Python integers where int64 may not hold them."""
+        beyond = self._beyond if self._dense is not None else self._sparse
+        if not any(abs(number) > MOST for number in beyond.values()):
+            return self.take(rows, size)
+        return np.array([self[row] for row in rows.tolist()], dtype=object)
 
     def _densify(self) -> None:
         self._dense = np.zeros(max(self._sparse) + 1, dtype=np.int64)
-        for row, number in self._sparse.items():
-            self._dense[row] = number
-        self._sparse = {}
+        sparse, self._sparse = self._sparse, {}
+        for row, number in sparse.items():
+            self[row] = number
+
+
+def _clipped(number: int) -> int:
+    return max(-MOST, min(MOST, number))

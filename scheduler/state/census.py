@@ -19,7 +19,7 @@ import numpy as np
 
 from scheduler.model.objects import Pod, PodAffinity
 from scheduler.state import terms
-from scheduler.state.arrays import Int, grown
+from scheduler.state.arrays import Bool, Int, grown
 from scheduler.state.pool import Pool
 from scheduler.state.terms import NO_TERMS, Terms
 
@@ -68,12 +68,12 @@ class CarriedTerms(Pool[Terms]):
         #: In required affinity and in preferred terms.
         self.other_keys: Counter[str] = Counter()
 
-    def met(self, value: Terms) -> None:
+    def met(self, _code: int, value: Terms) -> None:
         """Count the keys of terms that someone carries now."""
         self.anti_keys.update(term.topology_key for term in value.anti_affinity)
         self.other_keys.update(_other_keys(value))
 
-    def left(self, value: Terms) -> None:
+    def left(self, _code: int, value: Terms) -> None:
         """Count the keys of terms out that no one carries any more."""
         _count_out(self.anti_keys, [term.topology_key for term in value.anti_affinity])
         _count_out(self.other_keys, _other_keys(value))
@@ -143,6 +143,12 @@ class Census:
     def codes_of(self, column: int, slots: Int) -> Int:
         """Return the codes of some slots; any code for slots below 0."""
         return self._codes[column][slots]
+
+    def having(self, wanted: Callable[[LabelSet], bool]) -> Bool:
+        """Return, (S,), which pods have labels of which something holds."""
+        values = self.label_sets.values
+        table = np.fromiter(map(wanted, values), dtype=np.bool_, count=len(values))
+        return table[self.codes(LABELS)]
 
     def since(self, position: int) -> Int | None:
         """Return what was noted since a position.

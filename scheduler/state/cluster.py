@@ -7,21 +7,24 @@ ever freed by a timer. Observations carry full states, so repeats and re-orderin
 Axes: N rows.
 """
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from typing import Final
 
+import numpy as np
 from msgspec.structs import replace
 
 from scheduler.model.objects import DeviceClass, LocalObject, Node, Pod, PodDisruptionBudget
 from scheduler.state.arrays import Rows
 from scheduler.state.budgets import Budgets
+from scheduler.state.census import LabelSet
 from scheduler.state.columns import Columns
 from scheduler.state.device_classes import DeviceClasses
 from scheduler.state.nodes import Hypothesis, Nodes
 from scheduler.state.nominations import Claim, Nominations
 from scheduler.state.pods import NOWHERE, PodTable
 from scheduler.state.policies import Policies
-from scheduler.state.shapes import ResourceAxis, Shapes
+from scheduler.state.resource_axis import ResourceAxis
+from scheduler.state.shapes import Shapes
 from scheduler.state.volumes import Volumes
 from scheduler.state.workloads import Workloads
 
@@ -95,9 +98,10 @@ class Cluster:
         Raises:
             QuantityError: A request of the pod is no quantity; nothing is changed then.
         """
-        shape, uid = self.shapes.code(pod), pod.uid
+        shape, uid = self.shapes.take(pod), pod.uid
         before = self.placed(uid)
         if before is not None and self._unmoved(pod, node, shape):
+            self.shapes.give_back(shape)
             self._assumed.discard(uid)
             return before
         leaving, overdue = uid in self._leaving, uid in self._overdue
@@ -166,7 +170,7 @@ class Cluster:
         Raises:
             QuantityError: A request of the pod is no quantity; nothing is changed then.
         """
-        shape = self.shapes.code(pod)
+        shape = self.shapes.take(pod)
         self.remove(pod.uid)
         slot = self.pods.add(pod, NOWHERE, shape)
         self.volumes.enter(slot, pod, "")
@@ -222,23 +226,40 @@ class Cluster:
         """
         before = self.columns.node(node.metadata.name)
         self.columns.write(node)
+        self._settle_axis()
         return before
 
     def erase_node(self, name: str) -> Node | None:
         """Forget a node; return its last state."""
         before = self.columns.node(name)
         self.columns.erase(name)
+        self._settle_axis()
         return before
+
+    def _settle_axis(self) -> None:
+        """Follow names of resources that came with the first node or went with the last one."""
+        retired, fresh = self.axis.settle()
+        for resource in retired:
+            self.shapes.withdraw(resource)
+            self.columns.clear(resource)
+        for resource in fresh:
+            self.shapes.offer(resource)
+            requesting = self.pods.requesting(self.shapes.amounts(resource))
+            self.columns.count_requested(resource, requesting)
 
     def write_budget(self, budget: PodDisruptionBudget) -> None:
         """Take over the state of a budget."""
+        key = f"{budget.metadata.namespace}/{budget.metadata.name}"
+        before = self.budgets.find(key)
         if self.budgets.write(budget):
-            self._protect(budget.metadata.namespace)
+            self._protect(key)
+        if before is not None and _charging(before) != _charging(budget):
+            self.pods.note_protected(self.budgets.codes_with(key))
 
     def erase_budget(self, key: str) -> None:
         """Forget a budget."""
         if self.budgets.erase(key):
-            self._protect(key.partition("/")[0])
+            self._protect(key)
 
     def write_namespace(self, namespace: LocalObject) -> None:
         """Take over the labels of a namespace."""
@@ -272,11 +293,21 @@ class Cluster:
             for row in range(self.columns.size):
                 self.columns.node_changes.note(row)
 
-    def _protect(self, namespace: str) -> None:
-        """Find out anew which budgets protect the pods of a namespace."""
-        for slot, pod in self.pods.occupied():
-            if pod.metadata.namespace == namespace:
-                self.pods.protect(slot, self.budgets.code(pod))
+    def _protect(self, key: str) -> None:
+        """Find out which pods a budget protects that came, went or got another selector."""
+        namespace, budgets = key.partition("/")[0], self.budgets
+
+        def protected(looks: LabelSet) -> bool:
+            return looks.namespace == namespace and budgets.protects(key, looks.labels)
+
+        selected = self.pods.census.having(protected)
+        slots = np.flatnonzero(selected | self.pods.protected_by(budgets.codes_with(key)))
+        codes, which = np.unique(self.pods.protection(slots), return_inverse=True)
+        more = np.array([budgets.with_key(code, key) for code in codes.tolist()], dtype=np.int64)
+        less = np.array([budgets.without_key(code, key) for code in codes.tolist()], dtype=np.int64)
+        self.pods.protect_all(slots, np.where(selected[slots], more[which], less[which]))
+        if budgets.crowded:
+            self.pods.rename_protection(budgets.compact)
 
     def check(self) -> None:
         """Assert the invariants: what is counted on each row is the sum over its pods."""
@@ -296,3 +327,8 @@ class Cluster:
         for claim in self.nominations:
             assert self.pods.row(claim.slot) == NOWHERE
         assert all(self.placed(uid) is not None for uid in self._assumed)
+
+
+def _charging(budget: PodDisruptionBudget) -> tuple[int, Mapping[str, str]]:
+    """Return what evictions are charged by."""
+    return budget.status.disruptions_allowed, budget.status.disrupted_pods

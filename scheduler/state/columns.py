@@ -8,8 +8,10 @@ Axes: N rows, R resources.
 """
 
 import hashlib
+from collections.abc import Iterable
 from typing import Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,16 +21,22 @@ from scheduler.model.resources import PODS
 from scheduler.state.arrays import Bool, Int, IntColumn, Rows, grown
 from scheduler.state.changes import ChangeLog
 from scheduler.state.images import Images
-from scheduler.state.interning import Interner
 from scheduler.state.labels import LabelColumns
+from scheduler.state.pool import Pool
 from scheduler.state.ports import PortUse
-from scheduler.state.shapes import ResourceAxis, Shape
+from scheduler.state.resource_axis import ResourceAxis
+from scheduler.state.shapes import Shape
 
 __all__ = ["Columns"]
 
 TaintSet = tuple[tuple[str, str, str], ...]
 
 _NOTHING: Final = IntColumn()
+
+#: Every class of pods judges the idle codes as well.
+_FEW_IDLE: Final = 64
+
+_encode = msgspec.msgpack.Encoder().encode
 
 
 class Columns:
@@ -45,7 +53,8 @@ class Columns:
         self.labels: Final = LabelColumns()
         self.images: Final = Images()
         self.ports: Final = PortUse()
-        self.taint_sets: Final[Interner[TaintSet]] = Interner(())
+        #: The distinct taints of nodes; code 0 is for none.
+        self.taint_sets: Final[Pool[TaintSet]] = Pool((), _FEW_IDLE)
         self.node_changes: Final = ChangeLog()
         self.pod_changes: Final = ChangeLog()
         #: Grows whenever a node appears or goes.
@@ -55,6 +64,8 @@ class Columns:
         self._rows: dict[str, int] = {}
         self._free: list[int] = []
         self._allocatable: list[IntColumn] = []
+        #: What each node offers, by name.
+        self._offers: dict[int, dict[str, int]] = {}
         self._requested: list[IntColumn] = []
         self._non_zero = (IntColumn(), IntColumn())
         self._pods: Int = np.zeros(16, dtype=np.int64)
@@ -134,7 +145,7 @@ class Columns:
         self.nodes[row] = node
         self._exists[row] = True
         self._unschedulable[row] = node.spec.unschedulable
-        self._taints[row] = self.taint_sets.code(_taint_set(node.spec.taints))
+        self._write_taints(row, _taint_set(node.spec.taints))
         self._allowed_pods[row] = allocatable.pop(PODS, 0)
         self._write_allocatable(row, allocatable)
         self.labels.write(row, node.metadata.labels)
@@ -152,6 +163,7 @@ class Columns:
         self.node_count -= 1
         self._exists[row] = False
         self._allowed_pods[row] = 0
+        self._write_taints(row, ())
         self._write_allocatable(row, {})
         self.labels.write(row, {})
         self.images.write(row, None)
@@ -180,14 +192,38 @@ class Columns:
             column.add(row, sign * amount)
         self.pod_changes.note(row)
 
+    def _write_taints(self, row: int, taints: TaintSet) -> None:
+        before = int(self._taints[row])
+        self._taints[row] = self.taint_sets.take(_encode(taints), lambda: taints) if taints else 0
+        self.taint_sets.give_back(before)
+
     def _write_allocatable(self, row: int, allocatable: dict[str, int]) -> None:
-        found = {self.axis.code(name): amount for name, amount in allocatable.items()}
-        for resource, column in enumerate(self._allocatable):
-            amount = found.pop(resource, 0)
-            if column[row] != amount:
-                column[row] = amount
-        for resource, amount in found.items():
+        before = self._offers.get(row, {})
+        if allocatable == before:
+            return
+        axis = self.axis
+        for name, amount in allocatable.items():
+            resource = axis.code(name) if name in before else axis.offer(name)
             self._column(self._allocatable, resource)[row] = amount
+        for name in before.keys() - allocatable.keys():
+            self._column(self._allocatable, axis.code(name))[row] = 0
+            axis.withdraw(name)
+        if allocatable:
+            self._offers[row] = allocatable
+        else:
+            del self._offers[row]
+
+    def clear(self, resource: int) -> None:
+        """Forget a resource that has lost its code."""
+        for columns in (self._allocatable, self._requested):
+            if resource < len(columns):
+                columns[resource] = IntColumn()
+
+    def count_requested(self, resource: int, rows: Iterable[tuple[int, int]]) -> None:
+        """Count what pods on some rows request of a resource that has just got its code."""
+        column = self._column(self._requested, resource)
+        for row, amount in rows:
+            column.add(row, amount)
 
     @staticmethod
     def _column(columns: list[IntColumn], resource: int) -> IntColumn:

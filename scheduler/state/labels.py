@@ -3,7 +3,7 @@
 Axes: N rows, L distinct values of one key.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -12,44 +12,65 @@ import numpy as np
 from scheduler.model import selectors
 from scheduler.model.objects import Requirement
 from scheduler.state.arrays import Bool, Int, grown
-from scheduler.state.interning import Interner
+from scheduler.state.pool import Pool
 
 __all__ = ["ABSENT", "LabelColumn", "LabelColumns", "LabelTest"]
 
 #: The code of a node that lacks the key.
 ABSENT = 0
 
+#: Counters have an entry for each code, the idle ones included.
+_FEW_IDLE: Final = 64
+
 _NO_LABELS: Final[Mapping[str, str]] = {}
 
 
 class LabelColumn:
-    """The values of one label key, coded; code 0 stands for *absent*."""
+    """The values of one label key, coded; code 0 stands for *absent*.
 
-    __slots__ = ("__weakref__", "_codes", "_interner")
+    The code of a value that no node has any more may be given to another value.
+    """
+
+    __slots__ = ("__weakref__", "_codes", "_pool")
 
     def __init__(self) -> None:
-        self._interner: Interner[str | None] = Interner(None)
+        self._pool: Pool[str | None] = Pool(None, _FEW_IDLE)
         self._codes: Int = np.zeros(16, dtype=np.int64)
 
     @property
     def values(self) -> Sequence[str | None]:
-        """The value of each code; `None` for code 0."""
-        return self._interner.values
+        """The value of each code; `None` for code 0 and for codes that are free."""
+        return self._pool.values
+
+    @property
+    def serial(self) -> int:
+        """How often a code was given to a value."""
+        return self._pool.serial
+
+    def born_since(self, serial: int) -> Int:
+        """Return the codes that were given to a value since `serial` was that."""
+        return self._pool.born_since(serial)
 
     def code(self, value: str) -> int | None:
-        """Return the code of a value that some node has or had."""
-        return self._interner.find(value)
+        """Return the code of a value; `None` where no node has it, or lost it long ago."""
+        return self._pool.find(value.encode(errors="surrogatepass"))
 
     def write(self, row: int, labels: Mapping[str, str], key: str) -> None:
         """Set one row from a node's labels."""
-        value = labels.get(key)
         if row >= self._codes.shape[0]:
             self._codes = grown(self._codes, row + 1)
-        self._codes[row] = ABSENT if value is None else self._interner.code(value)
+        before = int(self._codes[row])
+        self._codes[row] = self._take(labels.get(key))
+        self._pool.give_back(before)
 
     def fill(self, values: Sequence[str | None]) -> None:
         """Set all rows of a new column."""
-        self._codes = np.array([*map(self._interner.code, values), ABSENT], dtype=np.int64)
+        self._codes = np.array([*map(self._take, values), ABSENT], dtype=np.int64)
+
+    def _take(self, value: str | None) -> int:
+        if value is None:
+            return ABSENT
+        return self._pool.take(value.encode(errors="surrogatepass"), lambda: value)
 
     def codes(self, size: int) -> Int:
         """Return the codes of rows 0 to `size`; not to be written to."""
@@ -61,8 +82,8 @@ class LabelColumn:
 class LabelColumns:
     """The label columns that some rule has asked for, kept up to date by row.
 
-    A column is kept for good where some node has the key, or had it. Keys that no node has are up
-    to whoever writes pod specs: their columns last as long as somebody holds them.
+    A column is kept as long as some node has the key. Keys that no node has are up to the writers
+    of pod specs: their columns last as long as a rule holds them.
     """
 
     __slots__ = ("_columns", "_counts", "_empty", "_labels", "version")
@@ -109,20 +130,16 @@ class LabelColumns:
         if before == labels:
             return
         self._labels[row] = labels
-        self._count(before, labels)
+        self._count_in(labels.keys() - before.keys())
         for key in before.keys() | labels.keys():
             column = self._columns.get(key)
             if column is not None:
                 column.write(row, labels, key)
+        self._count_out(before.keys() - labels.keys())
 
-    def _count(self, before: Mapping[str, str], labels: Mapping[str, str]) -> None:
-        """Count the keys that a row has lost and got."""
-        for key in before.keys() - labels.keys():
-            self._counts[key] -= 1
-            if not self._counts[key]:
-                del self._counts[key]
-                self.version += 1
-        for key in labels.keys() - before.keys():
+    def _count_in(self, keys: Iterable[str]) -> None:
+        """Count the keys that a row has got."""
+        for key in keys:
             if key not in self._counts:
                 self._counts[key] = 0
                 self.version += 1
@@ -130,16 +147,27 @@ class LabelColumns:
                     self._columns[key] = column
             self._counts[key] += 1
 
+    def _count_out(self, keys: Iterable[str]) -> None:
+        """Count the keys that a row has lost."""
+        for key in keys:
+            self._counts[key] -= 1
+            if not self._counts[key]:
+                del self._counts[key]
+                self.version += 1
+                if (column := self._columns.pop(key, None)) is not None:
+                    self._empty[key] = column
+
 
 class LabelTest:
     """One valid node selector expression, decided once per distinct value of its key."""
 
-    __slots__ = ("_column", "_holds", "_table")
+    __slots__ = ("_column", "_holds", "_seen", "_table")
 
     def __init__(self, requirement: Requirement, column: LabelColumn) -> None:
         self._column = column
         self._holds = _test(requirement)
-        self._table: Bool = np.zeros(0, dtype=np.bool_)
+        self._table: Bool = np.array([self._holds(None)], dtype=np.bool_)
+        self._seen = 0
 
     @property
     def column(self) -> LabelColumn:
@@ -148,12 +176,14 @@ class LabelTest:
 
     def table(self) -> Bool:
         """Return, (L,), for each code whether the expression holds."""
-        values = self._column.values
-        known = self._table.shape[0]
-        if known < len(values):
-            fresh = np.fromiter(map(self._holds, values[known:]), dtype=np.bool_)
-            self._table = np.concatenate((self._table, fresh))
-        return self._table
+        column = self._column
+        if self._seen != column.serial:
+            fresh = column.born_since(self._seen)
+            self._seen = column.serial
+            values = column.values
+            self._table = grown(self._table, len(values))
+            self._table[fresh] = [self._holds(values[code]) for code in fresh.tolist()]
+        return self._table[: len(column.values)]
 
 
 def _test(requirement: Requirement) -> Callable[[str | None], bool]:

@@ -6,17 +6,21 @@ what-if copies of preemption are three kinds of it, so a rule cannot tell them a
 Axes: n rows of the view.
 """
 
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
-from scheduler.state.arrays import Bool, Int, Rows
+from scheduler.model.quantity import MAX_QUANTITY
+from scheduler.state.arrays import MOST, Bool, Int, Rows
 from scheduler.state.columns import Columns
 from scheduler.state.labels import LabelColumn
 from scheduler.state.pods import PodTable
 from scheduler.state.shapes import HostPort, Shapes, WantedPorts
 
 __all__ = ["Hypothesis", "Nodes", "PerPod"]
+
+#: What may be added to a number that is not beyond `MOST`.
+_ROOM: Final = 2**62 - MOST
 
 
 class PerPod(Protocol):
@@ -166,9 +170,11 @@ class Hypothesis(Nodes):
 
     def requested(self, resource: int) -> Int:
         """Return, (n,), what pods would request of a resource; valid until the next change."""
-        requested, seen = self._requested.get(resource) or (super().requested(resource), 0)
+        requested, seen = self._requested.get(resource) or (self._exact_requested(resource), 0)
         if seen < len(self.log):
             amounts = self._shapes.amounts(resource)
+            if requested.dtype != np.object_ and self._may_overflow(amounts):
+                requested = requested.astype(object)
             for (_, sign), shapes in zip(self.log[seen:], self._shape_log[seen:], strict=True):
                 if sign > 0:
                     requested += amounts[shapes]
@@ -176,6 +182,19 @@ class Hypothesis(Nodes):
                     requested -= amounts[shapes]
         self._requested[resource] = (requested, len(self.log))
         return requested
+
+    def _exact_requested(self, resource: int) -> Int:
+        """Return, (n,), what is requested now; Python integers where sums are beyond int64."""
+        columns = self._columns
+        return columns.requested(resource).exact(self.rows, columns.size)
+
+    def _may_overflow(self, amounts: Int) -> bool:
+        """Tell whether so many changes of the largest amount may lead beyond int64.
+
+        Before the changes no number is beyond `MOST`.
+        """
+        few = MOST // MAX_QUANTITY
+        return len(self.log) > few and len(self.log) * int(amounts.max()) > _ROOM
 
     def pods(self) -> Int:
         """Return, (n,), how many pods they would have; valid until the next change."""

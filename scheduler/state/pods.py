@@ -8,7 +8,7 @@ Axes: N rows, S slots, V pods on a row, most important first.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from scheduler.model import times
 from scheduler.model.objects import Pod
-from scheduler.state.arrays import Float, Int, Rows, grown
+from scheduler.state.arrays import Bool, Float, Int, Rows, grown
 from scheduler.state.census import Census
 from scheduler.state.changes import ChangeLog
 from scheduler.state.shapes import Shape, Shapes
@@ -92,7 +92,10 @@ class PodTable:
         return self._shapes[int(self._shape[slot])]
 
     def add(self, pod: Pod, row: int, shape: int) -> int:
-        """Give a pod a slot, on a row or `NOWHERE`; return the slot."""
+        """Give a pod a slot, on a row or `NOWHERE`; return the slot.
+
+        The table takes over the reference to the shape.
+        """
         slot = self._free.pop() if self._free else len(self._pods)
         if slot == len(self._pods):
             self._pods.append(None)
@@ -100,7 +103,6 @@ class PodTable:
         self._slots[pod.uid] = slot
         self._rows[slot] = row
         self._shape[slot] = shape
-        self._protection[slot] = 0
         if row != NOWHERE:
             self._on_row.setdefault(row, []).append(slot)
         self.census.enter(slot, pod, row)
@@ -140,6 +142,9 @@ class PodTable:
                 del self._on_row[row]
             self._stale.add(row)
         self.census.leave(slot)
+        self._shapes.give_back(int(self._shape[slot]))
+        self._shape[slot] = _NO_SHAPE
+        self._protection[slot] = 0
         self._forget_priority(self.pod(slot))
         self._pods[slot] = None
         self._rows[slot] = NOWHERE
@@ -178,6 +183,16 @@ class PodTable:
         """Return the shape codes of the pods in some slots."""
         return self._shape[slots]
 
+    def requesting(self, amounts: Int) -> Iterator[tuple[int, int]]:
+        """Yield row and amount for each pod on a row whose shape requests some.
+
+        Args:
+            amounts: (S + 1,) by shape, 0 at -1; see `Shapes.amounts`.
+        """
+        found = amounts[self._shape]
+        slots = np.flatnonzero((found != 0) & (self._rows != NOWHERE))
+        yield from zip(self._rows[slots].tolist(), found[slots].tolist(), strict=True)
+
     def protection(self, slots: Int) -> Int:
         """Return the codes of the sets of budgets that protect the pods in some slots."""
         return self._protection[slots]
@@ -188,6 +203,30 @@ class PodTable:
             self._protection[slot] = code
             if self._rows[slot] != NOWHERE:
                 self.changes.note(int(self._rows[slot]))
+
+    def protected_by(self, codes: Collection[int]) -> Bool:
+        """Return, (S,), which slots have one of some codes."""
+        return np.isin(self._protection[: len(self._pods)], list(codes))
+
+    def protect_all(self, slots: Int, codes: Int) -> None:
+        """Note which sets of budgets protect the pods in some slots."""
+        changed = self._protection[slots] != codes
+        self._protection[slots] = codes
+        self._note_rows(slots[changed])
+
+    def note_protected(self, codes: Collection[int]) -> None:
+        """Note that budgets in some sets allow something else than before."""
+        self._note_rows(np.flatnonzero(self.protected_by(codes)))
+
+    def rename_protection(self, rename: Callable[[list[int]], Int]) -> None:
+        """Let the sets of budgets have other codes; `rename` is handed those in use."""
+        now = self._protection[: len(self._pods)]
+        now[:] = rename(np.unique(now).tolist())[now]
+
+    def _note_rows(self, slots: Int) -> None:
+        for row in np.unique(self._rows[slots]).tolist():
+            if row != NOWHERE:
+                self.changes.note(row)
 
     def occupied(self) -> Iterator[tuple[int, Pod]]:
         """Yield each slot in use with its pod."""

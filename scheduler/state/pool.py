@@ -8,7 +8,7 @@ new *epoch*. So whoever has followed an epoch may rely on the value of every cod
 Axes: A codes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, Generic, TypeVar
 
 import numpy as np
@@ -19,7 +19,8 @@ __all__ = ["Pool"]
 
 T = TypeVar("T")
 
-#: Fewer idle codes than this are never given free: a new epoch makes every reader start afresh.
+#: Fewer idle codes than this are not given free, unless a pool says otherwise: a new epoch makes
+#: readers start afresh that follow epochs.
 _FEWEST: Final = 1024
 #: So many bytes of keys of idle codes are, however few the codes: pods can be large.
 _MOST_IDLE_BYTES: Final = 8 * 1024 * 1024
@@ -28,11 +29,17 @@ _MOST_IDLE_BYTES: Final = 8 * 1024 * 1024
 class Pool(Generic[T]):
     """Gives equal values the same code while anyone refers to them; code 0 is for nothing."""
 
-    __slots__ = ("_born", "_codes", "_free", "_idle", "_idle_bytes", "_keys", "_references",
-                 "epoch", "serial", "values")  # fmt: skip
+    __slots__ = ("_born", "_codes", "_fewest", "_free", "_idle", "_idle_bytes", "_keys",
+                 "_references", "epoch", "serial", "values")  # fmt: skip
 
-    def __init__(self, nothing: T) -> None:
-        """Make a pool whose code 0 stands for a value that no one counts."""
+    def __init__(self, nothing: T, fewest: int = _FEWEST) -> None:
+        """Make a pool whose code 0 stands for a value that is not counted.
+
+        Args:
+            nothing: The value of code 0.
+            fewest: Fewer idle codes than this are not given free.
+        """
+        self._fewest = fewest
         #: The value of each code.
         self.values: list[T] = [nothing]
         #: How many codes were born.
@@ -89,14 +96,26 @@ class Pool(Generic[T]):
         """Return the codes that got their value after so many others."""
         return np.flatnonzero(self._born[: len(self.values)] > serial)
 
-    def met(self, value: T) -> None:
+    def find(self, key: bytes) -> int | None:
+        """Return the code of a key; it may be idle."""
+        return self._codes.get(key)
+
+    def key(self, code: int) -> bytes:
+        """Return the key of a code that stands for a value."""
+        return self._keys[code]
+
+    def codes(self) -> Iterable[int]:
+        """Return the codes that stand for a value, idle ones included."""
+        return self._codes.values()
+
+    def met(self, code: int, value: T) -> None:
         """Note that a value has a code now; for those who keep more about values."""
 
-    def left(self, value: T) -> None:
+    def left(self, code: int, value: T) -> None:
         """Note that a value has no code any more."""
 
     def _bear(self, key: bytes, value: T) -> int:
-        crowded = not self._free and len(self._idle) >= max(_FEWEST, self.live)
+        crowded = not self._free and len(self._idle) >= max(self._fewest, self.live)
         if crowded or self._idle_bytes > _MOST_IDLE_BYTES:
             self._reclaim()
         if self._free:
@@ -112,7 +131,7 @@ class Pool(Generic[T]):
         self.values[code] = value
         self._keys[code] = key
         self._codes[key] = code
-        self.met(value)
+        self.met(code, value)
         return code
 
     def _reclaim(self) -> None:
@@ -120,7 +139,7 @@ class Pool(Generic[T]):
         self.epoch += 1
         for code in self._idle:
             del self._codes[self._keys[code]]
-            self.left(self.values[code])
+            self.left(code, self.values[code])
             self.values[code] = self.values[0]
             self._keys[code] = b""
         self._free.extend(self._idle)

@@ -3,23 +3,26 @@
 Axes: S shapes.
 """
 
-from collections.abc import Iterable, Set
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
 
 from scheduler.model import resources
-from scheduler.model.objects import Container, Pod
+from scheduler.model.objects import Container, ContainerStatus, Pod
 from scheduler.model.recent import Recent
-from scheduler.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, Requests
+from scheduler.model.resources import CPU, MEMORY
 from scheduler.state.arrays import Bool, Int, IntColumn
-from scheduler.state.interning import Interner
+from scheduler.state.pool import Pool
+from scheduler.state.resource_axis import ResourceAxis
 
-__all__ = ["HostPort", "ResourceAxis", "Shape", "Shapes", "WantedPorts", "host_ports"]
+__all__ = ["HostPort", "Shape", "Shapes", "WantedPorts", "host_ports"]
 
-#: Bytes of texts whose shapes are remembered; the shapes themselves stay.
+_encode = msgspec.msgpack.Encoder().encode
+
+#: Bytes of specs whose measures are remembered.
 _MEMORY_BYTES: Final = 4 * 1024 * 1024
 
 ANY_ADDRESS: Final = "0.0.0.0"
@@ -58,25 +61,22 @@ class WantedPorts:
         return bool(wide) and any((each.protocol, each.port) in wide for each in used)
 
 
+_Measure: TypeAlias = tuple[dict[str, int], tuple[int, int], tuple[HostPort, ...]]
+_decode = msgspec.msgpack.Decoder(_Measure).decode
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """What a pod takes from a node."""
 
-    #: Resource index and amount, in index order, zero amounts left out.
+    #: Resource code and amount of what nodes offer, in order of codes, zero amounts left out.
     requests: tuple[tuple[int, int], ...]
     #: Milli-cpu and bytes with defaults for containers that name none; for scores.
     non_zero: tuple[int, int]
     #: Host ports, in spec order.
     ports: tuple[HostPort, ...]
-
-
-class ResourceAxis(Interner[str]):
-    """The order of resources in all columns: cpu, memory, ephemeral storage, then as met."""
-
-    __slots__ = ()
-
-    def __init__(self) -> None:
-        super().__init__(CPU, MEMORY, EPHEMERAL_STORAGE)
+    #: Whether it requests something beside that, of which no node has anything.
+    beyond: bool = False
 
 
 def host_ports(pod: Pod) -> tuple[HostPort, ...]:
@@ -94,61 +94,134 @@ def host_ports(pod: Pod) -> tuple[HostPort, ...]:
 
 
 class Shapes:
-    """All shapes met, by code."""
+    """The shapes of all pods that have a slot, by code; a code is used again when none has it.
 
-    __slots__ = ("_amounts", "_axis", "_has_ports", "_interner", "_seen")
+    A shape is known by what is requested by name. The codes of resources in it are those of the
+    moment: they follow what nodes offer.
+    """
+
+    __slots__ = ("_amounts", "_axis", "_has_ports", "_pool", "_seen")
 
     def __init__(self, axis: ResourceAxis) -> None:
         self._axis = axis
-        self._interner: Interner[Shape] = Interner()
-        self._seen: Recent[int] = Recent(_MEMORY_BYTES)
         self._amounts: dict[int, IntColumn] = {}
         self._has_ports = IntColumn()
+        self._pool = _ShapePool(self._note)
+        #: What was measured of a spec, by what was read of it.
+        self._seen: Recent[bytes] = Recent(_MEMORY_BYTES)
 
     def __getitem__(self, code: int) -> Shape:
-        return self._interner.values[code]
+        return self._pool.values[code]
 
-    def code(self, pod: Pod) -> int:
-        """Return the code of a pod's shape.
+    def __len__(self) -> int:
+        return self._pool.live
+
+    def take(self, pod: Pod) -> int:
+        """Return the code of a pod's shape and count one more reference to it.
 
         Raises:
             QuantityError: A request of the pod is no quantity.
         """
-        key = _fingerprint(pod)
-        code = self._seen.get(key)
-        if code is None:
-            code = self._add(self._measure(pod))
-            self._seen.put(key, code)
-        return code
+        key = self._key(pod)
+        return self._pool.take(key, lambda: self._shape(key))
+
+    def give_back(self, code: int) -> None:
+        """Count one reference less."""
+        self._pool.give_back(code)
+
+    def of(self, pod: Pod) -> Shape:
+        """Return a pod's shape without keeping it.
+
+        Raises:
+            QuantityError: A request of the pod is no quantity.
+        """
+        return self._shape(self._key(pod))
+
+    def validate(self, pod: Pod) -> None:
+        """Make sure that a pod which waits can be measured.
+
+        One that names too many resources is not: no node will get it.
+
+        Raises:
+            QuantityError: A request of the pod is no quantity.
+        """
+        if not resources.too_many(pod):
+            self._key(pod)
 
     def amounts(self, resource: int) -> Int:
         """Return, (S + 1,), how much of a resource each shape requests; 0 at -1, for no pod."""
         column = self._amounts.get(resource)
-        return (column or IntColumn()).all(len(self._interner) + 1)
+        return (column or IntColumn()).all(len(self._pool) + 1)
 
     def have_ports(self) -> Bool:
         """Return, (S + 1,), which shapes take host ports; False at -1, for no pod."""
-        return self._has_ports.all(len(self._interner) + 1).astype(np.bool_)
+        return self._has_ports.all(len(self._pool) + 1).astype(np.bool_)
 
-    def requests(self, requests: Requests) -> tuple[tuple[int, int], ...]:
-        """Return requests by resource index, in index order, zero amounts left out."""
-        code = self._axis.code
-        return tuple(sorted((code(name), each) for name, each in requests.items() if each))
+    def offer(self, resource: int) -> None:
+        """Take up a resource that has got a code: find the shapes that request it."""
+        named = self._axis.values[resource].encode(errors="surrogatepass")
+        for code in self._pool.codes():
+            if named in self._pool.key(code):
+                self._replace(code, self._shape(self._pool.key(code)))
 
-    def _measure(self, pod: Pod) -> Shape:
-        non_zero = resources.non_zero_requests(pod)
-        return Shape(
-            requests=self.requests(resources.pod_requests(pod, status_aware=True)),
-            non_zero=(non_zero[CPU], non_zero[MEMORY]),
-            ports=host_ports(pod),
-        )
+    def withdraw(self, resource: int) -> None:
+        """Forget a resource that has lost its code."""
+        requested = self._amounts.pop(resource, None)
+        if requested is None:
+            return
+        for code in np.flatnonzero(requested.all(len(self._pool))).tolist():
+            self._replace(code, self._shape(self._pool.key(code)))
 
-    def _add(self, shape: Shape) -> int:
-        code = self._interner.code(shape)
+    def _replace(self, code: int, shape: Shape) -> None:
+        self._note(code, self._pool.values[code], 0)
+        self._pool.values[code] = shape
+        self._note(code, shape, 1)
+
+    def _note(self, code: int, shape: Shape, sign: int) -> None:
+        """Note what a code stands for (1), or that it does no longer (0)."""
         for resource, amount in shape.requests:
-            self._amounts.setdefault(resource, IntColumn())[code] = amount
-        self._has_ports[code] = int(bool(shape.ports))
-        return code
+            if sign:
+                self._amounts.setdefault(resource, IntColumn())[code] = amount
+            elif resource in self._amounts:
+                self._amounts[resource][code] = 0
+        if shape.ports:
+            self._has_ports[code] = sign
+
+    def _key(self, pod: Pod) -> bytes:
+        """Return what a pod takes, by name, as bytes that are equal for equal shapes."""
+        fingerprint = _fingerprint(pod)
+        key = self._seen.get(fingerprint)
+        if key is None:
+            non_zero = resources.non_zero_requests(pod)
+            requests = resources.pod_requests(pod, status_aware=True)
+            wanted = {name: requests[name] for name in sorted(requests) if requests[name]}
+            key = _encode((wanted, (non_zero[CPU], non_zero[MEMORY]), host_ports(pod)))
+            self._seen.put(fingerprint, key)
+        return key
+
+    def _shape(self, key: bytes) -> Shape:
+        wanted, non_zero, ports = _decode(key)
+        axis = self._axis
+        coded = sorted((axis.code(name), wanted[name]) for name in axis.offered() & wanted.keys())
+        return Shape(tuple(coded), non_zero, ports, beyond=len(coded) < len(wanted))
+
+
+class _ShapePool(Pool[Shape]):
+    """Tells which shape a code stands for, and when it does no longer."""
+
+    __slots__ = ("_tell",)
+
+    def __init__(self, tell: Callable[[int, Shape, int], None]) -> None:
+        super().__init__(Shape((), (0, 0), ()))
+        self._tell = tell
+
+    def met(self, code: int, value: Shape) -> None:
+        """Note what a code stands for now."""
+        self._tell(code, value, 1)
+
+    def left(self, code: int, value: Shape) -> None:
+        """Note what a code stands for no longer."""
+        self._tell(code, value, 0)
 
 
 def _fingerprint(pod: Pod) -> bytes:
@@ -158,16 +231,24 @@ def _fingerprint(pod: Pod) -> bytes:
         [_container_key(each) for each in spec.containers],
         [_container_key(each) for each in spec.init_containers],
         spec.overhead,
-        spec.resources,
+        None if spec.resources is None else spec.resources.requests,
     ]
     if _resizing(pod):
-        parts += [status.container_statuses, status.init_container_statuses]
-        parts += [status.resources, status.allocated_resources, status.conditions]
-    return msgspec.msgpack.encode(parts)
+        parts += [[_granted_key(each) for each in status.container_statuses]]
+        parts += [[_granted_key(each) for each in status.init_container_statuses]]
+        parts += [None if status.resources is None else status.resources.requests]
+        parts += [status.allocated_resources, resources.resize_infeasible(pod)]
+    return _encode(parts)
 
 
 def _container_key(container: Container) -> tuple[object, ...]:
-    return (container.name, container.resources, container.ports, container.restart_policy)
+    requests = container.resources.requests
+    return (container.name, requests, container.ports, container.restart_policy)
+
+
+def _granted_key(status: ContainerStatus) -> tuple[object, ...]:
+    granted = None if status.resources is None else status.resources.requests
+    return (status.name, granted, status.allocated_resources)
 
 
 def _resizing(pod: Pod) -> bool:

@@ -27,7 +27,7 @@ from scheduler.state.volume_attachments import Attachments
 from scheduler.state.volume_beliefs import Believed
 from scheduler.state.volume_counts import CsiNodes, VolumeCounts
 from scheduler.state.volume_migration import CsiVolume, TranslationError
-from scheduler.state.volume_use import Mounts, VolumeUse, mounts_of
+from scheduler.state.volume_use import VolumeUse, mounts_of
 
 __all__ = ["Volumes"]
 
@@ -194,10 +194,6 @@ class Volumes:
         mounts = self.use.leave(slot)
         if mounts is not None and mounts.node:
             self.counts.leave(mounts.node, mounts.claims, mounts.inline)
-
-    def mounts(self, slot: int) -> Mounts | None:
-        """Return what the pod in a slot mounts; `None` for nothing."""
-        return self.use.get(slot)
 
     def _write_volume(self, item: PersistentVolume) -> PersistentVolume | None:
         name = item.metadata.name

@@ -189,6 +189,10 @@ def test_nodes_that_are_not_named_are_counted_with_the_name_of_the_plugin():
         "0/3 nodes are available: 1 Insufficient cpu, "
         "2 node(s) didn't satisfy plugin(s) [NodeAffinity]."
     )
+    assert [each.rejection for each in attempt.trace] == [
+        "NodeResourcesFit: Insufficient cpu",
+        *2 * ["NodeAffinity: node(s) didn't satisfy plugin(s) [NodeAffinity]"],
+    ]
 
 
 def test_a_named_node_that_does_not_exist_rejects_all_others():

@@ -6,7 +6,7 @@ import numpy as np
 
 from scheduler.core import select
 from scheduler.state.columns import Columns
-from scheduler.state.shapes import ResourceAxis
+from scheduler.state.resource_axis import ResourceAxis
 from tests.support.builders import node
 
 

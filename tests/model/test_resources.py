@@ -69,6 +69,47 @@ def test_containers_are_added_up():
     assert requests(builder) == {"cpu": 300, "memory": MI}
 
 
+FRACTIONS = {
+    "containers": (pod("p").containers(*2 * [container(memory="500m")]), "memory", 1),
+    "milli-cpu": (pod("p").containers(*4 * [container(cpu="250u")]), "cpu", 1),
+    "a fraction that is left": (pod("p").containers(*3 * [container(memory="500m")]), "memory", 2),
+    "a container and a sidecar": (
+        pod("p").containers(container(memory="500m")).init(sidecar(memory="500m")),
+        "memory",
+        1,
+    ),
+    "an init container beside a sidecar": (
+        pod("p").init(sidecar(memory="1500m"), container(memory="1500m")),
+        "memory",
+        3,
+    ),
+    "overhead": (
+        pod("p").containers(container(memory="500m")).spec(overhead={"memory": "500m"}),
+        "memory",
+        1,
+    ),
+    "pod level and overhead": (
+        at_pod_level(pod("p").containers(container()), memory="500m").spec(
+            overhead={"memory": "500m"}
+        ),
+        "memory",
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize(("builder", "name", "want"), FRACTIONS.values(), ids=FRACTIONS)
+def test_fractions_of_a_unit_are_summed_before_the_sum_is_rounded_up(builder, name, want):
+    assert requests(builder)[name] == want
+
+
+def test_the_score_rounds_sums_of_fractions_as_well():
+    builder = pod("p").containers(*2 * [container(cpu="1", memory="500m")])
+
+    assert resources.scored_requests(builder.build()) == {"cpu": 2000, "memory": 1}
+    assert resources.non_zero_requests(builder.build()) == {"cpu": 2000, "memory": 1}
+
+
 def test_resources_that_nobody_counts_are_left_out():
     assert requests(pod("p").requests({"odd": "1", "pods": "3"}).cpu("1")) == {"cpu": 1000}
 

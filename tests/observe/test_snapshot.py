@@ -30,6 +30,7 @@ from tests.support.storage import (
     using,
     volume,
 )
+from tests.support.typed import typed
 
 NOW = 1_767_226_600.0
 #: Decisions of a random cluster that are compared.
@@ -145,13 +146,13 @@ async def test_workloads_keep_their_selectors(kind, tmp_path):
         "metadata": {"name": "w", "namespace": "shop"},
         "spec": {"selector": selector},
     }
-    live = planner(manifests.typed([document]))
+    live = planner(typed([document]))
 
     (found,) = (await read(live._machine, tmp_path)).workloads
 
     assert type(found) is kind
     assert (found.metadata.namespace, found.metadata.name) == ("shop", "w")
-    assert found.spec == manifests.typed([document]).workloads[0].spec
+    assert found.spec == typed([document]).workloads[0].spec
 
 
 async def test_an_assumed_pod_is_on_its_node():
@@ -218,6 +219,6 @@ async def test_what_changes_while_it_is_told_is_not_in_it():
     cluster.drain()
     told += b"".join([part async for part in parts])
 
-    pods: list[Pod] = manifests.typed(json.loads(told)["items"]).pods
+    pods: list[Pod] = typed(json.loads(told)["items"]).pods
     assert len(pods) == 250
     assert {each.spec.node_name for each in pods} == {""}

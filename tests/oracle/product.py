@@ -9,12 +9,12 @@ from scheduler.config.settings import Settings
 from scheduler.model import decisions
 from scheduler.model.decisions import Failed, Gated, Placed, Preempting, Unschedulable
 from scheduler.plugins import registry
-from scheduler.sim import manifests
 from scheduler.sim.plan import Options, Planner
 from scheduler.state.backoff import Backoff
 from tests.oracle.generate import Cluster
 from tests.oracle.generating.dice import Object
 from tests.oracle.verdicts import Answer, Attempt, Found
+from tests.support.typed import typed
 
 __all__ = ["decide"]
 
@@ -32,7 +32,7 @@ def decide(cluster: Cluster) -> Answer:
 def _decide(cluster: Cluster) -> Answer:
     settings = _settings(cluster.config)
     backoff = Backoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds)
-    objects = manifests.typed(cluster.objects)
+    objects = typed(cluster.objects)
     planner = Planner(objects, registry.profiles(settings), backoff, Options(explain=True))
     attempts = list(planner.attempts())
     if cluster.settle:

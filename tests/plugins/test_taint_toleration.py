@@ -90,3 +90,18 @@ def test_hope_lies_in_nodes_that_are_tolerable_now():
 def test_hope_lies_in_any_own_toleration():
     assert hint(PLUGIN, OWN, pod("p"), pod("p"), pod("p").tolerates("x"))
     assert not hint(PLUGIN, OWN, pod("q"), pod("p"), pod("p").tolerates("x"))
+
+
+def test_taints_that_no_node_has_any_more_are_forgotten():
+    state = state_of(node("n1"), node("n2").taint("kept"))
+    tolerant = pod("p").tolerates("kept", operator="Exists").build()
+    predicate = PLUGIN.predicate(tolerant, state, Verdicts())
+    score = PLUGIN.priority(tolerant, state)
+
+    for number in range(5_000):
+        effect = "NoSchedule" if number % 2 else "PreferNoSchedule"
+        state.write_node(node("n1").taint("t", str(number), effect).build())
+        assert (predicate.codes(state.nodes()) > 0).tolist() == [number % 2 == 1, False]
+        assert score.scores(state.nodes()).tolist() == [number % 2 == 0, 0]
+
+    assert len(state.columns.taint_sets) < 200

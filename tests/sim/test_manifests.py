@@ -7,6 +7,7 @@ import pytest
 
 from scheduler.sim import manifests
 from scheduler.sim.manifests import ManifestError, Manifests
+from tests.support.typed import typed
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
 NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n"
@@ -135,14 +136,14 @@ def test_objects_in_memory_are_read_as_those_in_files():
     pods = [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}} for name in "ab"]
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": None}}
 
-    found = manifests.typed([{"kind": "PodList", "items": pods}, node])
+    found = typed([{"kind": "PodList", "items": pods}, node])
 
     assert names(found) == {"pods": ["a", "b"], "nodes": ["n"], "namespaces": [], "budgets": []}
 
 
 def test_a_problem_in_memory_is_told_with_its_place():
     with pytest.raises(ManifestError, match=r"^objects\[1\]: not a Kubernetes object"):
-        manifests.typed([{"kind": "Service", "metadata": {"name": "s"}}, {}])
+        typed([{"kind": "Service", "metadata": {"name": "s"}}, {}])
 
 
 def test_a_pod_gets_the_namespace_and_the_uid_that_it_lacks(written):

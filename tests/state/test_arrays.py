@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scheduler.state.arrays import IntColumn, grown
+from scheduler.state.arrays import MOST, IntColumn, grown
 
 
 def test_an_array_with_room_enough_is_returned_as_it_is():
@@ -104,3 +104,48 @@ def test_a_large_number_stays_exact(rows):
     column[0] = 2**53 - 1
 
     assert int(column.all(1)[0]) == 2**53 - 1
+
+
+BEYOND = 2**70
+
+
+def test_a_sum_beyond_what_arrays_hold_stays_exact(rows):
+    column = filled(rows)
+
+    for _ in range(3):
+        column.add(3, BEYOND)
+    column.add(3, -BEYOND)
+
+    assert column[3] == 2 * BEYOND + 4
+    assert column.exact(np.array([2, 3]), rows).tolist() == [3, 2 * BEYOND + 4]
+
+
+def test_arrays_hold_the_most_for_sums_beyond_it(rows):
+    column = filled(rows)
+
+    column[3], column[4] = BEYOND, -BEYOND
+
+    assert column.all(5).tolist() == [1, 2, 3, MOST, -MOST]
+    assert column.take(np.array([4, 3]), rows).tolist() == [-MOST, MOST]
+
+
+def test_a_sum_that_comes_back_is_held_by_arrays_again(rows):
+    column = filled(rows)
+    column[3] = BEYOND
+
+    column.add(3, 7 - BEYOND)
+
+    assert column[3] == 7
+    assert column.all(4).tolist() == [1, 2, 3, 7]
+    assert column.exact(np.array([3]), rows).dtype == np.int64
+
+
+def test_sums_stay_exact_when_a_column_becomes_dense():
+    column = IntColumn()
+    column[0] = BEYOND
+
+    for row in range(1, 100):
+        column[row] = row
+
+    assert (column[0], column[99]) == (BEYOND, 99)
+    assert column.all(2).tolist() == [MOST, 1]

@@ -4,7 +4,8 @@ import pytest
 
 from scheduler.model.quantity import QuantityError
 from scheduler.state.columns import Columns
-from scheduler.state.shapes import HostPort, ResourceAxis, Shape
+from scheduler.state.resource_axis import ResourceAxis
+from scheduler.state.shapes import HostPort, Shape
 from tests.support.builders import node
 
 CPU, MEMORY = 0, 1
@@ -90,7 +91,7 @@ def test_a_free_row_is_used_again_and_clean(columns):
 
     assert (row, columns.size) == (0, 1)
     assert columns.allocatable(CPU)[row] == 0
-    assert columns.taints()[row] == columns.taint_sets.code(())
+    assert columns.taints()[row] == 0
 
 
 def test_a_row_stays_as_long_as_it_has_pods(columns):

@@ -128,3 +128,30 @@ def test_values_that_are_met_later_are_judged_too():
 
     assert test.table().tolist() == [False, False, True]
     assert test.column is column
+
+
+def test_values_that_no_node_has_any_more_are_forgotten():
+    column = column_of(["kept"])
+    test = LabelTest(requirement("k", "In", "kept", "7"), column)
+
+    for number in range(10_000):
+        column.write(1, {"k": str(number)}, "k")
+        assert test.table()[column.codes(2)].tolist() == [True, number == 7]
+
+    assert len(column.values) < 200
+
+
+def test_a_column_whose_key_no_node_has_lasts_as_long_as_a_rule_holds_it():
+    labels = LabelColumns()
+    labels.write(0, {"k": "a"})
+    column = labels.column("k")
+    labels.write(0, {})
+
+    assert labels.column("k") is column
+    labels.write(1, {"k": "b"})
+    assert [column.values[code] for code in column.codes(2).tolist()] == [None, "b"]
+
+    labels.write(1, {})
+    gone = ref(column)
+    del column
+    assert gone() is None

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from scheduler.state.pods import NOWHERE, PodTable
-from scheduler.state.shapes import ResourceAxis, Shapes
+from scheduler.state.resource_axis import ResourceAxis
+from scheduler.state.shapes import Shapes
 from tests.support.builders import PodBuilder, pod
 
 

@@ -210,3 +210,21 @@ def test_equal_questions_share_one_counter(cluster: Cluster) -> None:
     del first
 
     assert alive() is None
+
+
+def test_domains_stay_right_when_codes_are_given_to_other_values(cluster: Cluster) -> None:
+    tally = by_zone(cluster)
+    for number in range(6):
+        cluster.place(web(f"w{number}").build(), f"n{number}")
+
+    for turn in range(1_000):
+        cluster.write_node(node(f"n{turn % 6}").label("zone", f"zone-{turn // 2}").build())
+        if turn % 3 == 0:
+            want: dict[str, int] = {}
+            for each in filter(None, cluster.columns.nodes):
+                zone = each.metadata.labels.get("zone")
+                if zone:
+                    want[zone] = want.get(zone, 0) + 2
+            assert sums(tally) == want
+
+    assert len(tally.domains.column.values) < 200

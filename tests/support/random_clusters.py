@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 
-from scheduler.sim import manifests
 from scheduler.sim.manifests import Manifests
 from tests.oracle import generate
+from tests.support.typed import typed
 
 __all__ = ["clusters"]
 
@@ -12,4 +12,4 @@ __all__ = ["clusters"]
 def clusters(family: str, seeds: Iterable[int]) -> Iterator[Manifests]:
     """Yield the cluster of each seed, the same each time."""
     for seed in seeds:
-        yield manifests.typed(generate.cluster(family, seed).objects)
+        yield typed(generate.cluster(family, seed).objects)

@@ -18,6 +18,7 @@ from scheduler.model.objects import Node, Pod
 from scheduler.state.arrays import Codes, Int, Scores
 from scheduler.state.cluster import Cluster
 from scheduler.state.nodes import Nodes
+from scheduler.state.resource_axis import Coded
 
 
 class Headroom:
@@ -40,12 +41,12 @@ class Headroom:
         reason = f"node(s) would keep less than {self._percent}% of {self._resource} free"
         # Evicting pods makes room, so preemption may look at these nodes.
         code = verdicts.code(Verdict(self.name, (reason,), resolvable=True))
-        return _KeepsFree(_Share(cluster.axis.code(self._resource), asked), self._percent, code)
+        return _KeepsFree(_Share(cluster, self._resource, asked), self._percent, code)
 
     def priority(self, pod: Pod, cluster: Cluster) -> Priority | None:
         """Compile the score for pods like this one."""
         asked = resources.pod_requests(pod).get(self._resource, 0)
-        return _MostFree(_Share(cluster.axis.code(self._resource), asked))
+        return _MostFree(_Share(cluster, self._resource, asked))
 
     def wakes(self) -> Sequence[Wake]:
         """Say what may lift a rejection: pods that go, and nodes that come or grow."""
@@ -58,14 +59,15 @@ class Headroom:
 class _Share:
     """How much of a resource would stay free, in percent."""
 
-    def __init__(self, resource: int, asked: int) -> None:
-        self._resource = resource
-        self._asked = asked
+    def __init__(self, cluster: Cluster, resource: str, asked: int) -> None:
+        # The codes of resources follow what nodes offer.
+        self._asked = Coded(cluster.axis, [(resource, asked)])
 
     def free(self, nodes: Nodes) -> Int:
         """Return, (n,), the share on each node, 0 to 100."""
-        have = nodes.allocatable(self._resource)
-        left = have - nodes.requested(self._resource) - self._asked
+        ((resource, asked),) = self._asked.now()
+        have = nodes.allocatable(resource)
+        left = have - nodes.requested(resource) - asked
         return np.clip(left * 100 // np.maximum(have, 1), 0, 100)
 
 

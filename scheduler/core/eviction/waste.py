@@ -161,7 +161,7 @@ class _Room:
     def take(self, pod: Pod) -> bool:
         """Let a pod take room if it fits; tell whether it does."""
         wanted = self._shape(pod)
-        if len(self._there) >= int(self._columns.allowed_pods()[self._row]):
+        if wanted.beyond or len(self._there) >= int(self._columns.allowed_pods()[self._row]):
             return False
         taken = [dict(shape.requests) for shape in self._there]
         for resource, amount in wanted.requests:
@@ -175,4 +175,4 @@ class _Room:
         return True
 
     def _shape(self, pod: Pod) -> Shape:
-        return self._cluster.shapes[self._cluster.shapes.code(pod)]
+        return self._cluster.shapes.of(pod)

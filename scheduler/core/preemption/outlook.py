@@ -62,10 +62,15 @@ class Outlook:
         self._codes: Codes = np.zeros(0, dtype=np.uint16)
         self._criteria = Criteria.empty()
         self._seen: list[int] = [-1] * 4
-        self._budgets = -1
         #: When policies spare other pods of a row, and what else that depends on.
         self._until: Float = np.zeros(0)
         self._sparing: tuple[object, ...] | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """How much memory the arrays take."""
+        arrays = (self._known, self._codes, self._until, *self._criteria)
+        return sum(each.nbytes for each in arrays)
 
     def look(
         self,
@@ -128,9 +133,6 @@ class Outlook:
                 self._known[changed] = False
                 self.objections.forget(changed)
             self._seen[place] = log.position
-        if cluster.budgets.version != self._budgets:
-            self._forget_all()
-            self._budgets = cluster.budgets.version
 
     def _forget_spared(self, bounds: Bounds | None) -> None:
         """Mark as unknown where policies may spare other pods now."""

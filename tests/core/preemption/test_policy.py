@@ -293,11 +293,13 @@ def test_a_plan_that_is_taken_up_again_is_refused_by_rules_that_still_hold():
     )
     policing, preemptor = cluster.machine.policing, wants().build()
 
-    said = policing.refuses(preemptor, "n1", [cluster.pod("theirs")], cluster.now)
+    said = policing.refuses(preemptor, "n1", [cluster.pod("theirs")], cluster.now, counted=True)
     cluster.add(policy("a", budgets=at_most(0)))
 
     assert said.startswith('PreemptionPolicy "a" refuses: victims are of other schedulers')
-    assert policing.refuses(preemptor, "n1", [cluster.pod("theirs")], cluster.now) == ""
+    assert (
+        policing.refuses(preemptor, "n1", [cluster.pod("theirs")], cluster.now, counted=True) == ""
+    )
 
 
 def test_the_oldest_windows_of_all_policies_are_remembered():
