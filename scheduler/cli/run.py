@@ -80,6 +80,15 @@ def _add_serving(group: Any) -> None:
     group.add_argument("--tls-cert-file", default="", metavar="FILE")
     group.add_argument("--tls-private-key-file", default="", metavar="FILE")
     group.add_argument(
+        "--tls-min-version", type=_tls_version, default="", metavar="VERSION",
+        help="the oldest protocol that is spoken: VersionTLS12 or VersionTLS13"
+        " (default: VersionTLS12)",
+    )  # fmt: skip
+    group.add_argument(
+        "--tls-cipher-suites", type=_cipher_suites, default=(), metavar="NAMES",
+        help="cipher suites up to TLS 1.2, joined by commas (default: those of OpenSSL)",
+    )  # fmt: skip
+    group.add_argument(
         "--authorization-always-allow-paths", type=_paths, metavar="PATHS",
         default=("/healthz", "/readyz", "/livez"),
         help="pages that anybody may read, the others whom the API server allows to; may end in *"
@@ -121,6 +130,27 @@ def _paths(text: str) -> tuple[str, ...]:
     return paths
 
 
+def _tls_version(name: str) -> str:
+    from scheduler.observe import tls_options
+
+    try:
+        tls_options.version(name)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return name
+
+
+def _cipher_suites(text: str) -> tuple[str, ...]:
+    from scheduler.observe import tls_options
+
+    names = tuple(name for name in text.split(",") if name)
+    try:
+        tls_options.ciphers(names)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return names
+
+
 def _duration(text: str) -> float:
     try:
         return durations.parse(text)
@@ -158,6 +188,9 @@ def run(arguments: argparse.Namespace) -> int:
             secure_port=arguments.secure_port,
             tls_cert_file=arguments.tls_cert_file,
             tls_private_key_file=arguments.tls_private_key_file,
+            tls_min_version=arguments.tls_min_version,
+            tls_cipher_suites=arguments.tls_cipher_suites,
+            flags=_flags(arguments, settings),
             capture=arguments.capture,
             open_paths=arguments.authorization_always_allow_paths,
             token_cache_seconds=arguments.authentication_token_webhook_cache_ttl,
@@ -167,6 +200,34 @@ def run(arguments: argparse.Namespace) -> int:
             compare_seconds=arguments.compare_cache_period,
         )
     )
+
+
+def _flags(arguments: argparse.Namespace, settings: Settings) -> dict[str, str]:
+    """Return all flags with the values in force, by name, as Go writes them."""
+    election = settings.leader_election
+    given = {name: value for name, value in vars(arguments).items() if name != "func"}
+    given |= {
+        "v": given.pop("verbosity"),
+        "leader_elect": election.leader_elect,
+        "leader_elect_lease_duration": election.lease_duration_seconds,
+        "leader_elect_renew_deadline": election.renew_deadline_seconds,
+        "leader_elect_retry_period": election.retry_period_seconds,
+        "leader_elect_resource_lock": election.resource_lock,
+        "leader_elect_resource_name": election.resource_name,
+        "leader_elect_resource_namespace": election.resource_namespace,
+    }
+    return {name.replace("_", "-"): _written(value) for name, value in given.items()}
+
+
+def _written(value: object) -> str:
+    """Return the value of a flag as Go writes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return durations.text(value)
+    if isinstance(value, tuple):
+        return f"[{','.join(value)}]"
+    return "" if value is None else str(value)
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:
