@@ -6,9 +6,9 @@ requests a minute; a failure is never remembered. What is remembered is bounded,
 remembered as keyed hashes only: nothing here keeps, logs or returns a token.
 
 Only a few reviews are under way at a time, so that strangers who knock keep no connection from the
-writer; who comes while they last waits. A token that was accepted within the last hour has places
-of its own: a scrape never waits behind made-up tokens. How often strangers may ask is for the
-caller to say (`service/access`), who learns here whether an answer needs a review.
+writer; a caller that comes while they last waits. A token that was accepted within the last hour
+has places of its own: a scrape never waits behind made-up tokens. The rate of reviews is set by
+`service/access`, which learns here whether an answer needs one.
 
 Source: apiserver v0.36.3 plugin/pkg/authenticator/token/webhook, plugin/pkg/authorizer/webhook,
 pkg/authentication/token/cache.
@@ -47,7 +47,7 @@ ValueT = TypeVar("ValueT")
 class ReviewSettings:
     """For how long answers hold, and how much is asked at a time."""
 
-    #: Who is behind a token.
+    #: The user of a token.
     token_seconds: float = 10.0
     #: That a token is not accepted.
     refused_seconds: float = 60.0

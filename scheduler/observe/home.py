@@ -23,7 +23,7 @@ class Home:
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do something in the scheduler's loop, and wait for its result.
 
-        Who stops waiting, stops it.
+        It is cancelled when the caller stops waiting.
 
         Raises:
             ConnectionError: The scheduler's loop has ended.

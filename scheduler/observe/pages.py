@@ -59,8 +59,8 @@ class Pages:
 
 
 _ACCEPTS: Final = Allowance(per_second=1000, burst=1000)
-_HANDSHAKES: Final = Allowance(per_second=100, burst=300)
-_PEER_HANDSHAKES: Final = Allowance(per_second=50, burst=200)
+_HANDSHAKES: Final = Allowance(per_second=50, burst=300)
+_PEER_HANDSHAKES: Final = Allowance(per_second=30, burst=150)
 _PEER_REQUESTS: Final = Allowance(per_second=100, burst=200)
 
 
@@ -72,7 +72,7 @@ class Limits:
     connections: int = 512
     #: Connections that are accepted; each costs some 50 µs, and the others wait in the kernel.
     accepts: Allowance = _ACCEPTS
-    #: Handshakes, each some 0.6 ms of CPU: in all, and of one peer.
+    #: Handshakes, each some 1 ms of CPU, half of it outside of Python: in all, and of one peer.
     handshakes: Allowance = _HANDSHAKES
     peer_handshakes: Allowance = _PEER_HANDSHAKES
     #: Requests of one peer; each costs some 0.2 ms of CPU. Those that are too many wait.

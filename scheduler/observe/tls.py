@@ -2,7 +2,7 @@
 
 From files, when they are given; they are read again when they change, because certificates in a
 cluster are short-lived. Else a self-signed one, made at each start and again long before it ends,
-and kept in memory only: it keeps listeners out, but proves nothing about who answers.
+and kept in memory only: it keeps listeners out, but does not prove which process answers.
 """
 
 import ipaddress

@@ -144,7 +144,7 @@ class _Thread:
         if self._loop is not None and self._stop is not None:
             with contextlib.suppress(RuntimeError):  # it is closed by now
                 self._loop.call_soon_threadsafe(self._stop)
-        with contextlib.suppress(Exception):  # who waits for the end is told
+        with contextlib.suppress(Exception):  # `ended` raises it
             async with asyncio.timeout(_END_SECONDS):
                 await self.wait()
 
@@ -194,7 +194,7 @@ class _Thread:
                 self._home.soon(_LOG.warning, "serving certificate not reloaded: %s", error)
 
     def _defect(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Tell of an error that nobody waited for; the next request is served all the same."""
+        """Tell of an error that no task has caught; the next request is served all the same."""
         told = functools.partial(_LOG.error, exc_info=context.get("exception"))
         self._home.soon(told, "serving: %s", context.get("message"))
 

@@ -1,6 +1,6 @@
 """What answers requests, in the thread that serves.
 
-Health is answered here, whatever the scheduler's loop does. Who may read any other page is asked
+Health is answered here, whatever the scheduler's loop does. Callers of any other page are judged
 in that loop, and there the page is made; here it is written out.
 """
 
@@ -42,7 +42,7 @@ class Site:
 
     Args:
         pages: What is served.
-        authorize: Says who may read what; asked in the scheduler's loop.
+        authorize: Judges callers; called in the scheduler's loop.
         listen: For how long clients are waited for, and how much they may take.
         home: The scheduler's loop.
         log: Hears of defects, in the scheduler's loop.

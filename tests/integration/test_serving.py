@@ -70,7 +70,7 @@ def until_status(scheduler, path, token, status):
 
 def test_pages_are_shown_to_whom_the_api_server_allows(schedulers, token, grant):
     reader, stranger = token("reader"), token("stranger")
-    grant("reader", "/metrics", "/configz", "/statusz", "/debug/*")
+    grant("reader", "/metrics", "/configz", "/flagz", "/statusz", "/debug/*")
     scheduler = schedulers.start(
         *EVERYWHERE, "--authorization-webhook-cache-unauthorized-ttl", "0s"
     )

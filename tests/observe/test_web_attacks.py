@@ -1,4 +1,4 @@
-"""Clients that mean no good, against a server in a process of its own. Nobody needs a right for it.
+"""Attacks by clients without any right, against a server in a process of its own.
 
 A probe is what a kubelet sends: a new connection, TLS, one request, an answer within a second.
 """

@@ -1,7 +1,7 @@
 """A web server in a process of its own, for tests that attack it.
 
-Run it as a module. It prints its port, and serves until its standard input ends. Its pages, open to
-everybody, let a test hold up the loop that the scheduler would run in, and take descriptors as
+Run it as a module. It prints its port, and serves until its standard input ends. Its pages, which need no
+token, let a test hold up the loop that the scheduler would run in, and take descriptors as
 requests to an API server would:
 
 * `/debug/hold?seconds=3` keeps the loop busy with Python code;
@@ -54,7 +54,7 @@ async def main() -> None:
     )
     web = Web(pages, access.anybody)
     await web.start(Listen(), Clock().wall, socket.create_server(("127.0.0.1", 0), backlog=1024))
-    print(web.port, flush=True)  # noqa: T201 - whoever started it reads this
+    print(web.port, flush=True)  # noqa: T201 - the test reads this
     await asyncio.to_thread(sys.stdin.read)
     await web.close()
 
