@@ -6,8 +6,8 @@ asked nobody is let in, unless an answer of some seconds ago still holds.
 
 Strangers cause few requests to the API server: an address may have a token reviewed that was not
 accepted lately once a second, and all of them together ten times; more is answered with 429. A
-token that was accepted within the last hour is not held up by these bounds, nor by callers that reach
-them. A right that has to be asked about is bounded by address as well.
+token that was accepted within the last hour is not held up by these bounds, nor by callers that
+reach them. A right that has to be asked about is bounded by address as well.
 
 Run on somebody's own machine, bound to its loopback interface, there is nobody to protect the
 pages from but users of that machine, and callers need no token.

@@ -142,6 +142,7 @@ async def test_more_silent_connections_than_may_be_kept_leave_another_address_it
             await reader.read()
         finally:
             writer.transport.abort()
+        await asyncio.sleep(0.5)  # the probes run in this process, too, and need some of its time
 
     async for _ in again_and_again(silent, 400):
         await asyncio.sleep(1.0)

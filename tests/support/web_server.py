@@ -1,7 +1,7 @@
 """A web server in a process of its own, for tests that attack it.
 
-Run it as a module. It prints its port, and serves until its standard input ends. Its pages, which need no
-token, let a test hold up the loop that the scheduler would run in, and take descriptors as
+Run it as a module. It prints its port, and serves until its standard input ends. Its pages, which
+need no token, let a test hold up the loop that the scheduler would run in, and take descriptors as
 requests to an API server would:
 
 * `/debug/hold?seconds=3` keeps the loop busy with Python code;
