@@ -12,8 +12,8 @@ from scheduler.model.times import Seconds
 __all__ = ["STUCK_SECONDS", "Pulse"]
 
 #: How long the loop may stand still before the process counts as dead. A restart costs a whole
-#: start, and a leader that stands still has lost its lease long before; so this is generous. It is
-#: some ten times what a start with 150,000 pods takes without a pause.
+#: start, also with 150,000 pods, and a leader that stands still has lost its lease long before; so
+#: this is generous.
 STUCK_SECONDS: Final = 300.0
 #: Between two beats.
 _BEAT_SECONDS: Final = 0.25
