@@ -3,7 +3,7 @@
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scheduler.cli import configuration, importing
 from scheduler.config import durations, load
@@ -11,7 +11,10 @@ from scheduler.config.load import DeprecatedFlags, LeaderElectionFlags
 from scheduler.config.problems import ConfigError
 from scheduler.config.settings import Settings
 
-__all__ = ["add_parser", "run"]
+if TYPE_CHECKING:
+    from scheduler.service.options import Options
+
+__all__ = ["add_parser", "options", "run", "settings"]
 
 DESCRIPTION = """\
 Schedule the pods whose spec.schedulerName is one of the configured profiles; without a
@@ -80,6 +83,15 @@ def _add_serving(group: Any) -> None:
     group.add_argument("--tls-cert-file", default="", metavar="FILE")
     group.add_argument("--tls-private-key-file", default="", metavar="FILE")
     group.add_argument(
+        "--tls-min-version", type=_tls_version, default="", metavar="VERSION",
+        help="the oldest protocol that is spoken: VersionTLS12 or VersionTLS13"
+        " (default: VersionTLS12)",
+    )  # fmt: skip
+    group.add_argument(
+        "--tls-cipher-suites", type=_cipher_suites, default=(), metavar="NAMES",
+        help="cipher suites up to TLS 1.2, joined by commas (default: those of OpenSSL)",
+    )  # fmt: skip
+    group.add_argument(
         "--authorization-always-allow-paths", type=_paths, metavar="PATHS",
         default=("/healthz", "/readyz", "/livez"),
         help="pages that anybody may read, the others whom the API server allows to; may end in *"
@@ -121,6 +133,27 @@ def _paths(text: str) -> tuple[str, ...]:
     return paths
 
 
+def _tls_version(name: str) -> str:
+    from scheduler.observe import tls_options
+
+    try:
+        tls_options.version(name)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return name
+
+
+def _cipher_suites(text: str) -> tuple[str, ...]:
+    from scheduler.observe import tls_options
+
+    names = tuple(name for name in text.split(",") if name)
+    try:
+        tls_options.ciphers(names)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return names
+
+
 def _duration(text: str) -> float:
     try:
         return durations.parse(text)
@@ -131,7 +164,7 @@ def _duration(text: str) -> float:
 def run(arguments: argparse.Namespace) -> int:
     """Run the scheduler until it is stopped; return the exit code."""
     try:
-        settings = _settings(arguments)
+        told = settings(arguments)
     except OSError as error:
         print(f"{arguments.config}: {error.strerror or error}", file=sys.stderr)
         return 2
@@ -139,37 +172,72 @@ def run(arguments: argparse.Namespace) -> int:
         print(error, file=sys.stderr)
         return 2
     if arguments.write_config_to:
-        return _write(settings, arguments.write_config_to)
+        return _write(told, arguments.write_config_to)
     if bool(arguments.tls_cert_file) != bool(arguments.tls_private_key_file):
         print("--tls-cert-file and --tls-private-key-file go together", file=sys.stderr)
         return 2
     with importing.lean():
-        from scheduler.observe.logs import Format
-        from scheduler.service.options import Options
         from scheduler.service.run import serve
 
-    return serve(
-        Options(
-            settings=settings,
-            kubeconfig=arguments.kubeconfig,
-            logging_format=Format(arguments.logging_format),
-            verbosity=arguments.verbosity,
-            bind_address=arguments.bind_address,
-            secure_port=arguments.secure_port,
-            tls_cert_file=arguments.tls_cert_file,
-            tls_private_key_file=arguments.tls_private_key_file,
-            capture=arguments.capture,
-            open_paths=arguments.authorization_always_allow_paths,
-            token_cache_seconds=arguments.authentication_token_webhook_cache_ttl,
-            allowed_cache_seconds=arguments.authorization_webhook_cache_authorized_ttl,
-            denied_cache_seconds=arguments.authorization_webhook_cache_unauthorized_ttl,
-            evict_only=arguments.evict_only,
-            compare_seconds=arguments.compare_cache_period,
-        )
+    return serve(options(arguments, told))
+
+
+def options(arguments: argparse.Namespace, told: Settings) -> "Options":
+    """Return what the live scheduler is told, beside its configuration, by flags."""
+    from scheduler.observe.logs import Format
+    from scheduler.service.options import Options
+
+    return Options(
+        settings=told,
+        kubeconfig=arguments.kubeconfig,
+        logging_format=Format(arguments.logging_format),
+        verbosity=arguments.verbosity,
+        bind_address=arguments.bind_address,
+        secure_port=arguments.secure_port,
+        tls_cert_file=arguments.tls_cert_file,
+        tls_private_key_file=arguments.tls_private_key_file,
+        tls_min_version=arguments.tls_min_version,
+        tls_cipher_suites=arguments.tls_cipher_suites,
+        flags=_flags(arguments, told),
+        capture=arguments.capture,
+        open_paths=arguments.authorization_always_allow_paths,
+        token_cache_seconds=arguments.authentication_token_webhook_cache_ttl,
+        allowed_cache_seconds=arguments.authorization_webhook_cache_authorized_ttl,
+        denied_cache_seconds=arguments.authorization_webhook_cache_unauthorized_ttl,
+        evict_only=arguments.evict_only,
+        compare_seconds=arguments.compare_cache_period,
     )
 
 
-def _settings(arguments: argparse.Namespace) -> Settings:
+def _flags(arguments: argparse.Namespace, told: Settings) -> dict[str, str]:
+    """Return all flags with the values in force, by name, as Go writes them."""
+    election = told.leader_election
+    given = {name: value for name, value in vars(arguments).items() if name != "func"}
+    given |= {
+        "v": given.pop("verbosity"),
+        "leader_elect": election.leader_elect,
+        "leader_elect_lease_duration": election.lease_duration_seconds,
+        "leader_elect_renew_deadline": election.renew_deadline_seconds,
+        "leader_elect_retry_period": election.retry_period_seconds,
+        "leader_elect_resource_lock": election.resource_lock,
+        "leader_elect_resource_name": election.resource_name,
+        "leader_elect_resource_namespace": election.resource_namespace,
+    }
+    return {name.replace("_", "-"): _written(value) for name, value in given.items()}
+
+
+def _written(value: object) -> str:
+    """Return the value of a flag as Go writes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return durations.text(value)
+    if isinstance(value, tuple):
+        return f"[{','.join(value)}]"
+    return "" if value is None else str(value)
+
+
+def settings(arguments: argparse.Namespace) -> Settings:
     """Return the configuration with the flags applied.
 
     Raises:

@@ -6,11 +6,14 @@ requests a minute; a failure is never remembered. What is remembered is bounded,
 remembered as keyed hashes only: nothing here keeps, logs or returns a token.
 
 Only a few reviews are under way at a time, so that strangers who knock keep no connection from the
-writer; who comes while they last waits.
+writer; a caller that comes while they last waits. A token that was accepted within the last hour
+has places of its own: a scrape never waits behind made-up tokens. The rate of reviews is set by
+`service/access`, which learns here whether an answer needs one.
 
 Source: apiserver v0.36.3 plugin/pkg/authenticator/token/webhook, plugin/pkg/authorizer/webhook,
 pkg/authentication/token/cache.
-Differs: a review that failed is not tried again: the caller comes again.
+Differs: a review that failed is not tried again: the caller comes again. That a token is not
+accepted is remembered for longer.
 """
 
 import asyncio
@@ -44,14 +47,19 @@ ValueT = TypeVar("ValueT")
 class ReviewSettings:
     """For how long answers hold, and how much is asked at a time."""
 
-    #: Who is behind a token, or that nobody is.
+    #: The user of a token.
     token_seconds: float = 10.0
+    #: That a token is not accepted.
+    refused_seconds: float = 60.0
+    #: That a token was accepted, so that it is no stranger's.
+    accepted_seconds: float = 3600.0
     allowed_seconds: float = 10.0
     denied_seconds: float = 10.0
     #: Answers that are remembered of each kind; the one that was used longest ago goes first.
     entries: int = 1024
-    #: Reviews under way.
+    #: Reviews under way, of tokens that were never accepted, and of all others.
     at_once: int = 4
+    reserved_at_once: int = 2
     #: How long the API server may take for one.
     answer_seconds: float = 4.0
 
@@ -95,6 +103,21 @@ class Remembered(Generic[KeyT, ValueT]):
         while len(self._kept) > self._entries:
             self._kept.popitem(last=False)
 
+    def forget(self, key: KeyT) -> None:
+        """Remember nothing of a key."""
+        self._kept.pop(key, None)
+
+
+def _spec(user: User, verb: str, path: str) -> dict[str, Any]:
+    """Return what is asked about a user and a path that is no API resource."""
+    return {
+        "user": user.username,
+        "uid": user.uid,
+        "groups": user.groups,
+        "extra": user.extra,
+        "nonResourceAttributes": {"verb": verb, "path": path},
+    }
+
 
 class Reviewer:
     """Asks, and remembers the answers. Use it inside the running event loop.
@@ -107,10 +130,19 @@ class Reviewer:
     def __init__(self, client: Client, settings: ReviewSettings | None = None) -> None:
         self._client = client
         self._settings = settings = settings or ReviewSettings()
-        self._users: Remembered[bytes, User | None] = Remembered(settings.entries)
+        #: Apart, so that made-up tokens push no others out.
+        self._users: Remembered[bytes, User] = Remembered(settings.entries)
+        self._refused: Remembered[bytes, None] = Remembered(settings.entries)
+        self._accepted: Remembered[bytes, None] = Remembered(settings.entries)
         self._rights: Remembered[bytes, bool] = Remembered(settings.entries)
         self._secret = secrets.token_bytes(32)
         self._places = asyncio.Semaphore(settings.at_once)
+        self._reserved = asyncio.Semaphore(settings.reserved_at_once)
+
+    def is_strange(self, token: str) -> bool:
+        """Tell whether a token needs a review that no earlier one speaks for."""
+        key = self._hash(token.encode())
+        return self._accepted.get(key) is None and self._known(key) is None
 
     async def user(self, token: str) -> User | None:
         """Return who is behind a token; `None` when the API server does not accept it.
@@ -119,16 +151,32 @@ class Reviewer:
             KubeError: It could not be asked, or refused to say.
         """
         key = self._hash(token.encode())
-        known = self._users.get(key)
+        known = self._known(key)
         if known is not None:
             return known[0]
-        async with self._places:
-            known = self._users.get(key)  # perhaps whoever was before us has asked the same
+        async with self._places if self._accepted.get(key) is None else self._reserved:
+            known = self._known(key)  # perhaps the same was asked meanwhile
             if known is None:
-                user = await self._review_token(token)
-                self._users.put(key, user, self._settings.token_seconds)
-                known = (user,)
+                known = (await self._review_token(token),)
+                self._learn(key, known[0])
         return known[0]
+
+    def _known(self, key: bytes) -> tuple[User | None] | None:
+        """Return the answer that is remembered, in a tuple."""
+        return self._users.get(key) or self._refused.get(key)
+
+    def _learn(self, key: bytes, user: User | None) -> None:
+        settings = self._settings
+        if user is None:
+            self._refused.put(key, None, settings.refused_seconds)
+            self._accepted.forget(key)
+        else:
+            self._users.put(key, user, settings.token_seconds)
+            self._accepted.put(key, None, settings.accepted_seconds)
+
+    def is_known(self, user: User, verb: str, path: str) -> bool:
+        """Tell whether it is remembered what `allows` answers."""
+        return self._rights.get(self._right(_spec(user, verb, path))) is not None
 
     async def allows(self, user: User, verb: str, path: str) -> bool:
         """Tell whether a user may use a verb on a path that is no API resource.
@@ -136,18 +184,12 @@ class Reviewer:
         Raises:
             KubeError: The API server could not be asked, or refused to say.
         """
-        spec = {
-            "user": user.username,
-            "uid": user.uid,
-            "groups": user.groups,
-            "extra": user.extra,
-            "nonResourceAttributes": {"verb": verb, "path": path},
-        }
-        key = self._hash(msgspec.json.encode(spec, order="sorted"))
+        spec = _spec(user, verb, path)
+        key = self._right(spec)
         known = self._rights.get(key)
         if known is not None:
             return known[0]
-        async with self._places:
+        async with self._reserved:
             known = self._rights.get(key)
             if known is None:
                 allowed = await self._review_access(spec)
@@ -184,6 +226,9 @@ class Reviewer:
             return decoder.decode(answer)
         except UNREADABLE as error:
             raise Unreachable(f"cannot {request}: the answer is no review") from error
+
+    def _right(self, spec: dict[str, Any]) -> bytes:
+        return self._hash(msgspec.json.encode(spec, order="sorted"))
 
     def _hash(self, data: bytes) -> bytes:
         return hmac.digest(self._secret, data, hashlib.sha256)

@@ -34,6 +34,8 @@ class Verdict(Enum):
     UNAUTHENTICATED = 401
     #: The caller is known and may not.
     FORBIDDEN = 403
+    #: The caller, or its address, asks too often for what needs a review.
+    THROTTLED = 429
     #: There is nobody to ask at the moment.
     UNAVAILABLE = 503
 

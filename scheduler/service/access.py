@@ -4,6 +4,11 @@ Pages that are always allowed need nothing. For all others a caller shows a bear
 API server accepts, and the API server says whether its user may `get` the path. While it cannot be
 asked nobody is let in, unless an answer of some seconds ago still holds.
 
+Strangers cause few requests to the API server: an address may have a token reviewed that was not
+accepted lately once a second, and all of them together ten times; more is answered with 429. A
+token that was accepted within the last hour is not held up by these bounds, nor by callers that
+reach them. A right that has to be asked about is bounded by address as well.
+
 Run on somebody's own machine, bound to its loopback interface, there is nobody to protect the
 pages from but users of that machine, and callers need no token.
 
@@ -12,6 +17,7 @@ Differs: who shows no token is refused with 401, and not asked about as `system:
 certificates are not looked at; while the API server is away the answer is 503.
 """
 
+import asyncio
 import ipaddress
 import logging
 from collections.abc import Sequence
@@ -20,6 +26,7 @@ from typing import Final, Protocol
 from scheduler.kube.client import Client
 from scheduler.kube.errors import KubeError
 from scheduler.kube.review import Reviewer, ReviewSettings, User
+from scheduler.model.times import Seconds
 from scheduler.observe.access import (
     ALLOWED,
     UNAUTHENTICATED,
@@ -29,6 +36,8 @@ from scheduler.observe.access import (
     loopback,
     unavailable,
 )
+from scheduler.observe.connections import peer
+from scheduler.observe.rates import Allowance, ByPeer, Rate
 from scheduler.service.options import Options
 
 __all__ = ["Gate", "OpenPaths", "Reviews", "gate"]
@@ -38,8 +47,26 @@ _LOG: Final = logging.getLogger(__name__)
 _SCHEME: Final = "bearer"
 
 
+#: How often one address, and all, may have tokens reviewed that were not accepted lately.
+_STRANGERS_OF_ONE: Final = Allowance(per_second=1, burst=20)
+_STRANGERS: Final = Allowance(per_second=10, burst=50)
+#: How often one address may have it asked whether a user may read a page.
+_RIGHTS_OF_ONE: Final = Allowance(per_second=10, burst=100)
+
+#: For how long it holds that a token is not accepted.
+_REFUSED_SECONDS: Final = 60.0
+
+_TOO_OFTEN: Final = Judgement(Verdict.THROTTLED, "too many reviews are asked for; come again later")
+
+
 class Reviews(Protocol):
     """Knows users and their rights; `kube.review.Reviewer` is one."""
+
+    def is_strange(self, token: str) -> bool:
+        """Tell whether a token needs a review that no earlier one speaks for."""
+
+    def is_known(self, user: User, verb: str, path: str) -> bool:
+        """Tell whether it is remembered what `allows` answers."""
 
     async def user(self, token: str) -> User | None:
         """Return who is behind a token; `None` for nobody."""
@@ -77,6 +104,9 @@ class Gate:
         self._open = open_paths
         self._reviews = reviews
         self._is_failing = False
+        self._tokens = ByPeer(_STRANGERS_OF_ONE)
+        self._rights = ByPeer(_RIGHTS_OF_ONE)
+        self._all_tokens: Rate | None = None
 
     async def __call__(self, caller: Caller, /) -> Judgement:
         """Say whether this caller may read this path."""
@@ -98,13 +128,27 @@ class Gate:
         return judgement
 
     async def _reviewed(self, reviews: Reviews, token: str, caller: Caller) -> Judgement:
+        address = peer(caller.peer)
+        now = asyncio.get_running_loop().time()
+        if reviews.is_strange(token) and not self._may_ask(address, now):
+            return _TOO_OFTEN
         user = await reviews.user(token)
         if user is None:
             return UNAUTHENTICATED
+        is_known = reviews.is_known(user, caller.verb, caller.path)
+        if not is_known and not self._rights.of(address, now).take(now):
+            return _TOO_OFTEN
         if await reviews.allows(user, caller.verb, caller.path):
             return ALLOWED
         text = f'forbidden: User "{user.username}" cannot {caller.verb} path "{caller.path}"'
         return Judgement(Verdict.FORBIDDEN, text)
+
+    def _may_ask(self, address: str, now: Seconds) -> bool:
+        """Tell whether a stranger's token may be reviewed now; if so it counts."""
+        if self._all_tokens is None:
+            self._all_tokens = Rate(_STRANGERS, now)
+        own = self._tokens.of(address, now)
+        return own.wait(now) <= 0.0 and self._all_tokens.take(now) and own.take(now)
 
 
 def gate(options: Options, client: Client) -> Gate:
@@ -120,6 +164,8 @@ def gate(options: Options, client: Client) -> Gate:
         token_seconds=options.token_cache_seconds,
         allowed_seconds=options.allowed_cache_seconds,
         denied_seconds=options.denied_cache_seconds,
+        # No answer is remembered where that is wished for.
+        refused_seconds=_REFUSED_SECONDS if options.token_cache_seconds > 0 else 0.0,
     )
     return Gate(OpenPaths(options.open_paths), Reviewer(client, settings))
 

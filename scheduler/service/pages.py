@@ -1,4 +1,4 @@
-"""What the configuration and status pages say."""
+"""What the configuration, flag and status pages say."""
 
 import platform
 from collections.abc import Iterable, Mapping
@@ -11,16 +11,17 @@ from scheduler.core.machine import Machine
 from scheduler.kube.lease import Lease
 from scheduler.model import times
 from scheduler.model.times import Seconds
+from scheduler.observe.pages import Document
 
-__all__ = ["configz", "statusz"]
+__all__ = ["configz", "flagz", "statusz"]
 
-#: Source: apiserver v0.36.3 pkg/server/statusz, headerFmt.
+#: What both pages are about, and how the text of each begins.
+NAME: Final = "preemptive-scheduler"
 HEADER: Final = """\
 
-preemptive-scheduler statusz
+{name} {page}
 Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility \
 guarantees and is for debugging purposes only.
-
 """
 
 #: Fields of the configuration whose content nobody may read.
@@ -35,10 +36,23 @@ def configz(settings: Settings) -> dict[str, Any]:
     return {"componentconfig": _redacted(load.dump(settings))}
 
 
+def flagz(flags: Mapping[str, str]) -> Document:
+    """Return the flags of the command line with the values in force.
+
+    Args:
+        flags: The values by name, without dashes, as Go writes them.
+
+    Source: apiserver v0.36.3 pkg/server/flagz.
+    """
+    lines = (f"{name}={value}\n" for name, value in sorted(flags.items()))
+    text = HEADER.format(name=NAME, page="flagz") + "".join(lines)
+    return Document("Flagz", NAME, text, {"flags": dict(flags)})
+
+
 def statusz(
     machine: Machine, lease: Lease | None, started: Seconds, now: Seconds, paths: Iterable[str]
-) -> str:
-    """Return what runs since when, and how much it has to do, as text.
+) -> Document:
+    """Return what runs since when, and how much it has to do.
 
     Args:
         machine: Whose numbers are told.
@@ -46,22 +60,42 @@ def statusz(
         started: Seconds since the epoch.
         now: The same line.
         paths: The pages that there are.
+
+    Source: apiserver v0.36.3 pkg/server/statusz.
+    Differs: the text also has the scheduler's numbers. `goVersion` of the object names the version
+    of Python: the field is required, and there is no Go.
     """
-    numbers = machine.numbers()
+    folders = sorted({f"/{path.split('/')[1]}" for path in paths} - {"/statusz"})
     rows = {
         "Started": times.stamp(started),
         "Up": _duration(now - started),
         "Python version": platform.python_version(),
         "Binary version": __version__,
+        **_numbers(machine, lease),
+        "Paths": " ".join(folders),
+    }
+    lines = (f"{name}: {value}\n" for name, value in rows.items())
+    fields = {
+        "startTime": times.stamp(started),
+        "uptimeSeconds": max(0, int(now - started)),
+        "goVersion": f"python{platform.python_version()}",
+        "binaryVersion": __version__,
+        "paths": folders,
+    }
+    text = HEADER.format(name=NAME, page="statusz") + "\n" + "".join(lines)
+    return Document("Statusz", NAME, text, fields)
+
+
+def _numbers(machine: Machine, lease: Lease | None) -> dict[str, object]:
+    numbers = machine.numbers()
+    return {
         "Leader": _leader(lease),
         "Nodes": numbers.nodes,
         "Pods on nodes": f"{numbers.pods} ({numbers.assumed} assumed)",
         "Pods waiting": ", ".join(f"{queue} {count}" for queue, count in numbers.queue.items()),
         "Nominations": numbers.nominations,
         "Preemptions under way": numbers.preempting,
-        "Paths": " ".join(sorted(paths)),
     }
-    return HEADER + "".join(f"{name}: {value}\n" for name, value in rows.items())
 
 
 def _leader(lease: Lease | None) -> str:

@@ -9,14 +9,13 @@ process at once with exit code 1: whoever leads now must not be disturbed.
 import asyncio
 import contextlib
 import gc
-import importlib
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import uvloop
@@ -29,7 +28,7 @@ from scheduler.kube.client import Client
 from scheduler.kube.comparer import METADATA_ONLY, Comparer, ComparerSettings
 from scheduler.kube.errors import ConnectionSettingsError
 from scheduler.kube.extenders import Extenders
-from scheduler.kube.informer import Health, Informer
+from scheduler.kube.informer import Informer
 from scheduler.kube.lease import Lease, LeaseSettings, unique_identity
 from scheduler.kube.ledger import LedgerStore
 from scheduler.kube.limiter import Limiter
@@ -40,23 +39,18 @@ from scheduler.kube.transport import HttpTransport
 from scheduler.kube.whole import WholeNodes, WholePods
 from scheduler.kube.writer import Writer, WriterSettings
 from scheduler.model.events import Event, Recalled
-from scheduler.observe.access import Authorize
 from scheduler.observe.capture import Capture
-from scheduler.observe.debug import Debug
 from scheduler.observe.logs import Logs
 from scheduler.observe.metrics import Metrics
-from scheduler.observe.pages import Pages
 from scheduler.plugins import registry
-from scheduler.service import access, pages
+from scheduler.service import access, serving
 from scheduler.service.clock import Clock
 from scheduler.service.loop import Loop
 from scheduler.service.memory import Memory
 from scheduler.service.options import Options
+from scheduler.service.serving import Parts, Serving
 from scheduler.service.telemetry import ApiTelemetry, Telemetry, provide, provide_leadership
 from scheduler.state.backoff import Backoff
-
-if TYPE_CHECKING:
-    from scheduler.observe.web import Web
 
 __all__ = ["serve"]
 
@@ -136,7 +130,6 @@ class _Scheduler:
         clock, logs = around.clock, around.logs
         self._options = options
         self._clock = clock
-        self._started = clock.now()
         self._log = logs.logger
         self._metrics = Metrics(CollectorRegistry())
         self._stopping = asyncio.Event()
@@ -201,7 +194,18 @@ class _Scheduler:
             self._informers.append(Informer(nodes.resource, client, nodes.take, pauses))
         # Reviews are not limited either: who asks for metrics has seconds, not minutes.
         self._gate = access.gate(options, Client(around.transport, heard))
-        self._pages = self._all_pages()
+        self._serving = Serving(
+            Parts(
+                options=options,
+                clock=clock,
+                machine=self._machine,
+                metrics=self._metrics,
+                lease=self._lease,
+                informers=self._informers,
+                policies=self._policies,
+                stopping=self._stopping,
+            )
+        )
         provide(self._metrics, self._machine, self._informers, self._writer, logs)
         provide_leadership(self._metrics, self._lease, settings.leader_election.resource_name)
 
@@ -218,14 +222,17 @@ class _Scheduler:
             if self._options.compare_seconds > 0:
                 tasks.append(asyncio.create_task(self._comparer.run()))
             stack.push_async_callback(_cancel, tasks)
-            web = await _web(self._pages, self._gate)
+            tasks.append(asyncio.create_task(self._serving.pulse.keep()))
+            web = await serving.web(self._serving.pages, self._gate)
             stack.push_async_callback(web.close)
             try:
-                await web.start(self._options.listen, self._clock.wall())
+                await web.start(self._options.listen, self._clock.wall)
             except OSError as error:
                 self._log.error("cannot_serve", problem=str(error))
                 return UNUSABLE
             self._log.info("serving", port=web.port)
+            if web.port:
+                tasks.append(asyncio.create_task(web.ended()))
             leading = asyncio.create_task(self._lead())
             stack.push_async_callback(_cancel, [leading])
             return await self._until_stopped(tasks, leading)
@@ -270,6 +277,7 @@ class _Scheduler:
             await self._decide(asyncio.create_task(asyncio.Event().wait()))
             return
         await self._lease.acquire()
+        self._serving.leads = True
         self._log.info("became_leader", lease=self._options.settings.leader_election.resource_name)
         await self._decide(asyncio.create_task(self._lease.hold()))
 
@@ -294,58 +302,6 @@ class _Scheduler:
 
     def _may_write(self) -> bool:
         return self._lease is None or self._lease.is_leader
-
-    def _all_pages(self) -> Pages:
-        return Pages(
-            metrics=self._metrics.exposition,
-            configz=lambda: pages.configz(self._options.settings),
-            statusz=lambda: pages.statusz(
-                self._machine, self._lease, self._started, self._clock.now(), self._pages.paths
-            ),
-            debug=Debug(self._machine, self._clock.now).pages(),
-            healthz={"ping": _fine},
-            livez={"ping": _fine},
-            readyz={
-                "ping": _fine,
-                "informer-sync": self._unsynced,
-                "api-server": self._api_problem,
-                "shutdown": self._shutdown,
-            },
-        )
-
-    def _health(self) -> list[Health]:
-        return [*(informer.health() for informer in self._informers), self._policies.health()]
-
-    def _unsynced(self) -> str | None:
-        waiting = [
-            f"{health.resource}{f' ({health.problem})' if health.problem else ''}"
-            for health in self._health()
-            if not health.synced
-        ]
-        return f"not synced: {', '.join(waiting)}" if waiting else None
-
-    def _api_problem(self) -> str | None:
-        problems = [health.problem for health in self._health() if health.synced and health.problem]
-        return "; ".join(problems) or None
-
-    def _shutdown(self) -> str | None:
-        return "shutting down" if self._stopping.is_set() else None
-
-
-async def _web(pages: Pages, authorize: Authorize) -> "Web":
-    """Return what serves; it takes longer to import than all the rest.
-
-    First every task begins its first request, then a thread imports while those are answered.
-    """
-    await asyncio.sleep(0)
-    await asyncio.to_thread(importlib.import_module, "scheduler.observe.web")
-    from scheduler.observe.web import Web  # noqa: PLC0415 - it is there by now
-
-    return Web(pages, authorize)
-
-
-def _fine() -> str | None:
-    return None
 
 
 def vars_of(machine: Machine) -> dict[str, int]:

@@ -2,10 +2,13 @@
 
 import json
 from pathlib import Path
+from ssl import TLSVersion
 
 import pytest
 
-from scheduler.cli.main import main
+from scheduler.cli import run
+from scheduler.cli.main import main, parser
+from scheduler.service.options import Options
 
 CLUSTER = """\
 apiVersion: v1
@@ -181,6 +184,9 @@ def test_a_kubeconfig_that_is_not_there_is_one_line(capfd: pytest.CaptureFixture
         (["--tls-private-key-file", "k"], "--tls-cert-file and --tls-private-key-file go together"),
         (["--authorization-always-allow-paths", "/a*b"], "only a * at the end is allowed"),
         (["--authorization-webhook-cache-authorized-ttl", "soon"], "soon"),
+        (["--tls-min-version", "VersionTLS10"], "nothing older than VersionTLS12 is"),
+        (["--tls-min-version", "1.2"], "unknown tls version '1.2'"),
+        (["--tls-cipher-suites", "TLS_AES_128_GCM_SHA256,RC4"], "cipher suite RC4 not supported"),
     ],
 )
 def test_run_refuses_serving_flags_that_mean_nothing(flags, want, capsys):
@@ -191,3 +197,71 @@ def test_run_refuses_serving_flags_that_mean_nothing(flags, want, capsys):
 
     assert code == 2
     assert want in capsys.readouterr().err
+
+
+def told(arguments: list[str]) -> Options:
+    """Return what the live scheduler would be told."""
+    parsed = parser().parse_args(arguments)
+    return run.options(parsed, run.settings(parsed))
+
+
+def test_run_tells_its_flags_with_the_values_in_force(tmp_path: Path):
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "leaderElection: {leaderElect: true, leaseDuration: 30s}\n"
+    )
+
+    options = told(
+        [
+            "run", "--config", str(config), "--leader-elect=false", "-v", "4",
+            "--tls-cipher-suites", "TLS_AES_128_GCM_SHA256", "--compare-cache-period", "90s",
+        ]
+    )  # fmt: skip
+
+    assert options.flags == {
+        "authentication-token-webhook-cache-ttl": "10s",
+        "authorization-always-allow-paths": "[/healthz,/readyz,/livez]",
+        "authorization-webhook-cache-authorized-ttl": "10s",
+        "authorization-webhook-cache-unauthorized-ttl": "10s",
+        "bind-address": "0.0.0.0",
+        "capture": "",
+        "compare-cache-period": "1m30s",
+        "config": str(config),
+        "evict-only": "false",
+        "kubeconfig": "",
+        "leader-elect": "false",
+        "leader-elect-lease-duration": "30s",
+        "leader-elect-renew-deadline": "10s",
+        "leader-elect-resource-lock": "leases",
+        "leader-elect-resource-name": "preemptive-scheduler",
+        "leader-elect-resource-namespace": "",
+        "leader-elect-retry-period": "2s",
+        "logging-format": "json",
+        "secure-port": "10259",
+        "tls-cert-file": "",
+        "tls-cipher-suites": "[TLS_AES_128_GCM_SHA256]",
+        "tls-min-version": "",
+        "tls-private-key-file": "",
+        "v": "4",
+        "write-config-to": "",
+    }
+    assert options.listen.min_version is TLSVersion.TLSv1_3
+
+
+@pytest.mark.parametrize(
+    ("flags", "oldest", "ciphers"),
+    [
+        ([], TLSVersion.TLSv1_2, ""),
+        (["--tls-min-version", "VersionTLS13"], TLSVersion.TLSv1_3, ""),
+        (
+            ["--tls-cipher-suites", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_AES_128_GCM_SHA256"],
+            TLSVersion.TLSv1_2,
+            "ECDHE-RSA-AES128-GCM-SHA256",
+        ),
+    ],
+)
+def test_run_serves_the_protocols_that_flags_name(flags, oldest, ciphers):
+    listen = told(["run", *flags]).listen
+
+    assert (listen.min_version, listen.ciphers) == (oldest, ciphers)

@@ -10,7 +10,11 @@ from tests.integration.objects import pod
 
 pytestmark = pytest.mark.cluster
 
-PAGES = ("/metrics", "/configz", "/statusz", "/debug/queue", "/debug/nodes", "/debug/snapshot")
+PAGES = (
+    "/metrics", "/configz", "/flagz", "/statusz", "/debug/queue", "/debug/nodes", "/debug/snapshot",
+)  # fmt: skip
+#: Kube-scheduler has these checks of readiness as well.
+CHECKS = ("ping", "leaderElection", "shutdown", "sched-handler-sync")
 #: Bound like this, a scheduler lets nobody in without a token, not even this host.
 EVERYWHERE = ("--bind-address", "0.0.0.0")
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -66,7 +70,7 @@ def until_status(scheduler, path, token, status):
 
 def test_pages_are_shown_to_whom_the_api_server_allows(schedulers, token, grant):
     reader, stranger = token("reader"), token("stranger")
-    grant("reader", "/metrics", "/configz", "/statusz", "/debug/*")
+    grant("reader", "/metrics", "/configz", "/flagz", "/statusz", "/debug/*")
     scheduler = schedulers.start(
         *EVERYWHERE, "--authorization-webhook-cache-unauthorized-ttl", "0s"
     )
@@ -124,6 +128,20 @@ def test_nobody_is_let_in_while_the_api_server_is_away(schedulers, token, grant,
 
     assert (status, json.loads(text)["reason"]) == (503, "ServiceUnavailable")
     assert scheduler.get("/healthz") == (200, "ok")
+
+
+def test_the_checks_of_kube_scheduler_answer(schedulers):
+    election = {
+        "leaderElect": True,
+        "resourceName": "preemptive-scheduler",
+        "resourceNamespace": "preemptive-scheduler",
+    }
+    scheduler = schedulers.start(config={"leaderElection": election})
+
+    for check in CHECKS:
+        assert scheduler.get(f"/readyz/{check}") == (200, "ok"), check
+    for check in ("ping", "leaderElection", "loop"):
+        assert scheduler.get(f"/healthz/{check}") == (200, "ok"), check
 
 
 def test_on_ones_own_machine_no_token_is_needed(scheduler):

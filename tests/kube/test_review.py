@@ -131,7 +131,8 @@ async def test_answers_are_remembered_for_a_while(server):
     ("setting", "token", "path", "times"),
     [
         ("token_seconds", "good", "/metrics", 3),
-        ("token_seconds", "bad", "/metrics", 3),
+        ("refused_seconds", "bad", "/metrics", 2),
+        ("token_seconds", "bad", "/metrics", 1),
         ("allowed_seconds", "good", "/metrics", 3),
         ("denied_seconds", "good", "/configz", 3),
         ("denied_seconds", "good", "/metrics", 2),
@@ -145,7 +146,7 @@ async def test_each_kind_of_answer_has_its_own_time(server, setting, token, path
         if user is not None:
             await asking.allows(user, "get", path)
 
-    assert len(server.asked) == (2 if token == "bad" else times)
+    assert len(server.asked) == times
 
 
 async def test_what_another_may_says_nothing_about_me(server):
@@ -241,7 +242,7 @@ async def test_what_is_remembered_is_bounded(server):
         await asking.user(f"stranger-{i}")
         await asking.allows(ADA, "get", f"/debug/{i}")
 
-    assert len(asking._users) == 10
+    assert len(asking._refused) == 10
     assert len(asking._rights) == 10
 
 
@@ -276,3 +277,57 @@ async def test_what_is_over_is_forgotten():
 
     assert (kept.get("a"), kept.get("b")) == (None, None)
     assert len(kept) == 0
+
+
+async def test_a_token_that_was_accepted_lately_does_not_wait_behind_made_up_ones(server):
+    asking = reviewer(server, token_seconds=0.0, at_once=4)
+    assert await asking.user("good") == ADA
+    server.goes_on = asyncio.Event()
+    strangers = [asyncio.create_task(asking.user(f"made-up-{i}")) for i in range(50)]
+    for _ in range(10):
+        await asyncio.sleep(0)
+    before = len(server.asked)
+
+    scrape = asyncio.create_task(asking.user("good"))
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+    assert [sent["spec"]["token"] for _, sent in server.asked[before:]] == ["good"]
+    server.goes_on.set()
+    assert await scrape == ADA
+    assert await asyncio.gather(*strangers) == [None] * 50
+
+
+async def test_made_up_tokens_push_no_accepted_one_out(server):
+    asking = reviewer(server, entries=3)
+    await asking.user("good")
+    for i in range(10):
+        await asking.user(f"made-up-{i}")
+
+    before = len(server.asked)
+    assert await asking.user("good") == ADA
+    assert len(server.asked) == before
+
+
+async def test_a_token_is_strange_until_it_is_accepted_and_when_it_is_no_longer(server):
+    asking = reviewer(server, token_seconds=0.0, refused_seconds=0.0)
+
+    strange = [asking.is_strange("good")]
+    await asking.user("good")
+    strange.append(asking.is_strange("good"))
+    server.users.clear()
+    await asking.user("good")
+    strange.append(asking.is_strange("good"))
+
+    assert strange == [True, False, True]
+
+
+async def test_an_answer_that_is_remembered_needs_no_review(server):
+    asking = reviewer(server)
+
+    before = asking.is_strange("bad"), asking.is_known(ADA, "get", "/configz")
+    await asking.user("bad")
+    await asking.allows(ADA, "get", "/configz")
+
+    assert before == (True, False)
+    assert (asking.is_strange("bad"), asking.is_known(ADA, "get", "/configz")) == (False, True)

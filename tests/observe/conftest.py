@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry
 from scheduler.observe import access
 from scheduler.observe.access import Authorize
 from scheduler.observe.metrics import Metrics
-from scheduler.observe.pages import Listen, Pages
+from scheduler.observe.pages import Document, Listen, Pages
 from scheduler.observe.web import Web
 from scheduler.service.clock import Clock
 
@@ -84,7 +84,8 @@ def pages() -> Pages:
     return Pages(
         metrics=Metrics(CollectorRegistry()).exposition,
         configz=lambda: {"componentconfig": {"parallelism": 16}},
-        statusz=lambda: "what runs\n",
+        flagz=lambda: Document("Flagz", "it", "its flags\n", {"flags": {"v": "2"}}),
+        statusz=lambda: Document("Statusz", "it", "what runs\n", {"uptimeSeconds": 7}),
         readyz={"informer-sync": lambda: "pods not listed"},
         debug={
             "/debug/pod": pod_page,
@@ -163,7 +164,7 @@ class Serve:
         web = Web(pages or self.pages, authorize)
         self._webs.append(web)
         bound = socket.create_server(("127.0.0.1", 0))
-        await web.start(listen, Clock().wall(), bound)
+        await web.start(listen, Clock().wall, bound)
         return Served(web, self._session, "http" if listen.plain else "https")
 
     async def close(self) -> None:

@@ -6,7 +6,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from scheduler.observe.tls import CertificateFiles, self_signed_context
+from scheduler.observe.tls import CertificateFiles, SelfSigned
 from scheduler.service.clock import Clock
 
 NOW = Clock().wall()
@@ -48,7 +48,7 @@ def common_name(certificate: x509.Certificate) -> object:
 
 
 def test_a_self_signed_certificate_names_the_host_and_is_valid_for_a_year():
-    certificate = served(self_signed_context(("scheduler-0", "localhost", "10.0.0.7"), NOW))
+    certificate = served(SelfSigned(("scheduler-0", "localhost", "10.0.0.7"), NOW).context)
 
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["scheduler-0", "localhost"]
@@ -58,7 +58,7 @@ def test_a_self_signed_certificate_names_the_host_and_is_valid_for_a_year():
 
 
 def test_each_start_makes_another_key():
-    first, second = (served(self_signed_context(("localhost",), NOW)) for _ in range(2))
+    first, second = (served(SelfSigned(("localhost",), NOW).context) for _ in range(2))
 
     assert first.public_key() != second.public_key()
 
@@ -69,21 +69,61 @@ def test_old_protocols_are_not_spoken():
         client.maximum_version = ssl.TLSVersion.TLSv1_1
 
     with pytest.raises(ssl.SSLError):
-        handshake(self_signed_context(("localhost",), NOW), client)
+        handshake(SelfSigned(("localhost",), NOW).context, client)
+
+
+def test_a_self_signed_certificate_is_replaced_long_before_it_ends():
+    certificate = SelfSigned(("localhost",), NOW)
+    first = served(certificate.context)
+    day = timedelta(days=1).total_seconds()
+
+    early = certificate.refresh(NOW + 200 * day)
+    late = certificate.refresh(NOW + 300 * day)
+    second = served(certificate.context)
+
+    assert (early, late) == (False, True)
+    assert second.public_key() != first.public_key()
+    assert second.not_valid_after_utc - TODAY > timedelta(days=660)
+    assert not certificate.refresh(NOW + 400 * day)
+
+
+def test_the_oldest_version_can_be_chosen():
+    context = SelfSigned(("localhost",), NOW, ssl.TLSVersion.TLSv1_3).context
+    client = trusting_anybody()
+    client.maximum_version = ssl.TLSVersion.TLSv1_2
+
+    with pytest.raises(ssl.SSLError):
+        handshake(context, client)
+    assert handshake(context, trusting_anybody()).version() == "TLSv1.3"
+
+
+def test_cipher_suites_can_be_chosen():
+    suite = "ECDHE-ECDSA-AES256-GCM-SHA384"
+    context = SelfSigned(("localhost",), NOW, ciphers=suite).context
+    client = trusting_anybody()
+    client.maximum_version = ssl.TLSVersion.TLSv1_2
+
+    used = handshake(context, client).cipher()
+    client.set_ciphers("ECDHE-ECDSA-AES128-GCM-SHA256")
+
+    assert used is not None
+    assert used[0] == suite
+    with pytest.raises(ssl.SSLError):
+        handshake(context, client)
 
 
 def test_certificates_come_from_files(tmp_path, write_pair):
     files = CertificateFiles(*write_pair(tmp_path, "first"))
 
     assert common_name(served(files.context)) == "first"
-    assert not files.refresh()
+    assert not files.refresh(NOW)
 
 
 def test_a_new_certificate_is_served_after_a_refresh(tmp_path, write_pair):
     files = CertificateFiles(*write_pair(tmp_path, "first"))
     write_pair(tmp_path, "second")
 
-    refreshed = files.refresh()
+    refreshed = files.refresh(NOW)
 
     assert refreshed
     assert common_name(served(files.context)) == "second"
@@ -95,7 +135,7 @@ def test_an_unreadable_certificate_leaves_the_old_one(tmp_path, write_pair):
     Path(cert_file).write_text("half")
 
     with pytest.raises(OSError, match="PEM"):
-        files.refresh()
+        files.refresh(NOW)
 
     assert common_name(served(files.context)) == "first"
 
@@ -108,7 +148,7 @@ def test_a_certificate_whose_key_is_not_there_yet_leaves_the_old_pair(tmp_path, 
     Path(key_file).write_bytes(old_key)
 
     with pytest.raises(OSError, match="MISMATCH"):
-        files.refresh()
+        files.refresh(NOW)
 
     assert common_name(served(files.context)) == "first"
 

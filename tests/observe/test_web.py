@@ -1,4 +1,5 @@
 import asyncio
+import dataclasses
 import gzip
 import json
 
@@ -86,10 +87,59 @@ async def test_the_configuration_is_json(serve):
     assert await served.get("/configz") == (200, '{"componentconfig":{"parallelism":16}}')
 
 
-async def test_what_runs_is_told_as_text(serve):
+@pytest.mark.parametrize(("path", "text"), [("/statusz", "what runs\n"), ("/flagz", "its flags\n")])
+async def test_what_runs_and_its_flags_are_told_as_text(serve, path, text):
     served = await serve()
 
-    assert await served.get("/statusz") == (200, "what runs\n")
+    assert await served.get(path) == (200, text)
+    assert (await served.headers(path))["Content-Type"] == "text/plain; charset=utf-8"
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "more"),
+    [("/statusz", "Statusz", {"uptimeSeconds": 7}), ("/flagz", "Flagz", {"flags": {"v": "2"}})],
+)
+async def test_what_runs_and_its_flags_are_told_as_objects(serve, path, kind, more):
+    served = await serve()
+    accept = {"Accept": f"application/json;g=config.k8s.io;v=v1beta1;as={kind}"}
+
+    status, text = await served.get(path, headers=accept)
+    headers = await served.headers(path, headers=accept)
+    refused, _ = await served.get(path, headers={"Accept": "application/xml"})
+    old = {"Accept": accept["Accept"].replace("v1beta1", "v1alpha1")}
+
+    assert status == 200
+    assert json.loads(text) == {
+        "kind": kind,
+        "apiVersion": "config.k8s.io/v1beta1",
+        "metadata": {"name": "it"},
+        **more,
+    }
+    assert headers["Content-Type"] == "application/json"
+    assert "Warning" not in headers
+    assert "deprecated" in (await served.headers(path, headers=old))["Warning"]
+    assert refused == 406
+
+
+async def test_a_process_whose_loop_stands_still_is_not_alive_and_says_so(serve):
+    pages = dataclasses.replace(serve.pages, livez={"loop": lambda: "it has not run for 312 s"})
+    served = await serve(access.nobody, pages=pages)
+
+    assert await served.get("/livez") == (
+        500,
+        "[+]ping ok\n[-]loop failed: it has not run for 312 s\nlivez check failed\n",
+    )
+
+
+async def test_who_asks_too_often_is_told_when_to_come_again(serve):
+    async def authorize(caller: Caller) -> Judgement:
+        return Judgement(Verdict.THROTTLED, "too many")
+
+    served = await serve(authorize)
+    status, text = await served.get("/metrics")
+
+    assert (status, json.loads(text)["reason"]) == (429, "TooManyRequests")
+    assert (await served.headers("/metrics"))["Retry-After"] == "1"
 
 
 @pytest.mark.parametrize(
@@ -111,7 +161,8 @@ async def test_debug_pages_answer_to_their_query(serve, path, want):
 
 
 guarded = pytest.mark.parametrize(
-    "path", ["/metrics", "/configz", "/statusz", "/debug/pod?pod=shop/web", "/debug/parts"]
+    "path",
+    ["/metrics", "/configz", "/flagz", "/statusz", "/debug/pod?pod=shop/web", "/debug/parts"],
 )
 
 

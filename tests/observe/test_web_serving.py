@@ -1,13 +1,16 @@
 import asyncio
 import dataclasses
+import http.client
 import socket
 import ssl
+import threading
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
 
-from scheduler.observe.pages import Listen
+from scheduler.observe.pages import Limits, Listen
+from scheduler.observe.rates import Allowance
 from scheduler.observe.web import Web
 from scheduler.service.clock import Clock
 
@@ -52,20 +55,170 @@ async def test_who_never_ends_a_request_is_hung_up_on(serve, begun):
     assert await served.raw(begun) == b""
 
 
-async def test_too_many_connections_are_refused_until_some_end(serve):
-    served = await serve()
-    held = [await asyncio.open_connection("127.0.0.1", served.web.port) for _ in range(100)]
+async def test_a_newcomer_is_served_and_the_connection_that_was_idle_longest_ends(serve):
+    served = await serve(listen=Listen(plain=True, limits=Limits(connections=20)))
+    held = [await asyncio.open_connection("127.0.0.1", served.web.port) for _ in range(15)]
 
-    refused = await served.raw(b"")
-    for _, writer in held:
+    newcomer = await served.get("/livez")
+    first = await held[0][0].read()
+    for _, writer in held[1:]:
         writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-    answers = [await reader.read() for reader, _ in held]
+    others = [await reader.read() for reader, _ in held[1:]]
     for _, writer in held:
         writer.close()
 
-    assert refused == b""
-    assert all(answer.endswith(b"ok") for answer in answers)
+    assert newcomer == (200, "ok")
+    assert first == b""
+    assert all(answer.endswith(b"ok") for answer in others)
+
+
+async def test_connections_without_a_handshake_are_counted_and_end_soon(serve):
+    limits = Limits(connections=20, handshake_seconds=0.3)
+    served = await serve(listen=Listen(limits=limits))
+    silent, most = [], 0
+    for _ in range(40):
+        silent.append(await asyncio.open_connection("127.0.0.1", served.web.port))
+        most = max(most, served.web.connections)
+
+    async with asyncio.timeout(5):
+        ended = [await reader.read() for reader, _ in silent]
+    for _, writer in silent:
+        writer.close()
+
+    assert ended == [b""] * 40
+    assert most <= 20
+    assert served.web.connections == 0
+
+
+async def test_a_reader_that_was_let_in_keeps_its_connection(serve):
+    goes_on = asyncio.Event()
+
+    async def slow(query: Mapping[str, str]) -> AsyncIterator[bytes]:
+        yield b"[1,"
+        await goes_on.wait()
+        yield b"2]"
+
+    served = await serve(
+        listen=Listen(plain=True, limits=Limits(connections=20)),
+        pages=dataclasses.replace(serve.pages, debug={"/debug/x": slow}),
+    )
+    reader, writer = await asyncio.open_connection("127.0.0.1", served.web.port)
+    writer.write(b"GET /debug/x HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    await reader.readuntil(b"[1,")
+
+    others = [await asyncio.open_connection("127.0.0.1", served.web.port) for _ in range(40)]
     assert await served.get("/livez") == (200, "ok")
+    goes_on.set()
+    rest = await reader.read()
+    for _, each in [(reader, writer), *others]:
+        each.close()
+
+    assert b"2]" in rest
+
+
+async def test_more_pages_than_may_be_read_at_a_time_are_refused_and_health_is_not(serve):
+    goes_on = asyncio.Event()
+
+    async def slow(query: Mapping[str, str]) -> AsyncIterator[bytes]:
+        yield b"[1,"
+        await goes_on.wait()
+        yield b"2]"
+
+    served = await serve(
+        listen=Listen(plain=True, limits=Limits(pages=1)),
+        pages=dataclasses.replace(serve.pages, debug={"/debug/x": slow}),
+    )
+    reader, writer = await asyncio.open_connection("127.0.0.1", served.web.port)
+    writer.write(b"GET /debug/x HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    await reader.readuntil(b"[1,")
+
+    crowded, _ = await served.get("/configz")
+    health = await served.get("/livez")
+    goes_on.set()
+    await reader.read()
+    writer.close()
+    afterwards, _ = await served.get("/configz")
+
+    assert (crowded, health, afterwards) == (503, (200, "ok"), 200)
+
+
+async def test_requests_of_one_peer_that_are_too_many_wait(serve):
+    limits = Limits(peer_requests=Allowance(per_second=0.001, burst=3))
+    served = await serve(listen=Listen(plain=True, limits=limits))
+
+    answers = [await served.get("/livez") for _ in range(3)]
+
+    assert answers == [(200, "ok")] * 3
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.5):
+            await served.get("/livez")
+
+
+async def test_handshakes_of_one_peer_that_are_too_many_wait(serve):
+    limits = Limits(peer_handshakes=Allowance(per_second=0.001, burst=3), handshake_seconds=1.0)
+    served = await serve(listen=Listen(limits=limits))
+
+    certificates = {await served.certificate() for _ in range(3)}
+
+    assert len(certificates) == 1
+    with pytest.raises(ConnectionError):
+        await served.certificate()
+
+
+async def test_health_answers_while_the_schedulers_loop_is_busy(serve):
+    served = await serve(listen=Listen())
+    answered: list[float] = []
+    stop = threading.Event()
+    probing = threading.Thread(target=probe, args=(served.web.port, stop, answered))
+    probing.start()
+
+    hold_up(3.0)  # as a decision that takes seconds would
+    stop.set()
+    await asyncio.to_thread(probing.join)
+
+    assert len(answered) >= 3
+    assert max(answered) < 1.0
+
+
+async def test_a_page_waits_for_the_schedulers_loop_and_is_refused_where_that_takes_too_long(serve):
+    served = await serve(listen=Listen(plain=True, review_seconds=0.2))
+    answers: list[bytes] = []
+
+    def ask() -> None:
+        with socket.create_connection(("127.0.0.1", served.web.port)) as sock:
+            sock.sendall(b"GET /configz HTTP/1.0\r\n\r\n")
+            while part := sock.recv(10_000):
+                answers.append(part)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    hold_up(1.0)
+    await asyncio.to_thread(asking.join)
+
+    assert b"".join(answers).startswith(b"HTTP/1.0 503")
+
+
+def hold_up(seconds: float) -> None:
+    """Keep the loop that calls from everything else, in Python code that never waits."""
+    clock = Clock()
+    end = clock.perf() + seconds
+    while clock.perf() < end:
+        sum(range(1000))
+
+
+def probe(port: int, stop: threading.Event, answered: list[float]) -> None:
+    """Ask whether the process lives, as a kubelet does, until told to stop."""
+    clock = Clock()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    while not stop.wait(0.1):
+        begun = clock.perf()
+        client = http.client.HTTPSConnection("127.0.0.1", port, timeout=5, context=context)
+        client.request("GET", "/livez")
+        assert client.getresponse().read() == b"ok"
+        client.close()
+        answered.append(clock.perf() - begun)
 
 
 async def test_a_renewed_certificate_is_served_without_a_restart(serve, tmp_path, write_pair):
@@ -126,7 +279,7 @@ async def test_a_page_that_breaks_is_an_error_and_the_next_is_served(serve, capl
 async def test_port_zero_serves_nothing(pages):
     web = Web(pages)
 
-    await web.start(Listen(port=0), Clock().wall())
+    await web.start(Listen(port=0), Clock().wall)
 
     assert web.port == 0
     await web.close()
@@ -137,7 +290,7 @@ async def test_a_port_that_is_taken_is_told(pages):
         web = Web(pages)
 
         with pytest.raises(OSError, match="in use"):
-            await web.start(Listen("127.0.0.1", taken.getsockname()[1], plain=True), Clock().wall())
+            await web.start(Listen("127.0.0.1", taken.getsockname()[1], plain=True), Clock().wall)
         await web.close()
 
 
@@ -147,7 +300,7 @@ async def test_it_listens_where_it_is_told_to(pages, address):
         port = free.getsockname()[1]
     web = Web(pages)
 
-    await web.start(Listen(address, port, plain=True), Clock().wall())
+    await web.start(Listen(address, port, plain=True), Clock().wall)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(b"GET /livez HTTP/1.0\r\n\r\n")
     answer = await reader.read()

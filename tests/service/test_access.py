@@ -23,6 +23,12 @@ class Reviews:
         self.problem: Exception | None = None
         self.asked: list[str] = []
 
+    def is_strange(self, token: str) -> bool:
+        return token != "good"
+
+    def is_known(self, user: User, verb: str, path: str) -> bool:
+        return path == "/metrics"
+
     async def user(self, token: str) -> User | None:
         self.asked.append(token)
         if self.problem is not None:
@@ -106,6 +112,36 @@ async def test_an_outage_is_logged_once_and_again_after_it_was_over(judge, revie
     assert [record.getMessage() for record in caplog.records] == [
         "nobody can be let in: no answer"
     ] * 2
+
+
+async def test_made_up_tokens_of_one_address_are_reviewed_at_a_rate(judge, reviews):
+    answers = [await judge(caller(authorization=f"Bearer made-up-{i}")) for i in range(200)]
+
+    assert answers[0] == UNAUTHENTICATED
+    assert answers[-1].verdict is Verdict.THROTTLED
+    assert 20 <= len(reviews.asked) <= 22
+
+
+async def test_made_up_tokens_of_many_addresses_are_reviewed_at_a_rate(judge, reviews):
+    for i in range(200):
+        await judge(caller(authorization=f"Bearer made-up-{i}", peer=f"10.0.1.{i}"))
+
+    assert 50 <= len(reviews.asked) <= 55
+
+
+async def test_a_token_that_was_accepted_is_not_held_up_by_made_up_ones(judge):
+    for i in range(200):
+        await judge(caller(authorization=f"Bearer made-up-{i}"))
+
+    assert await judge(caller(authorization="Bearer good")) == ALLOWED
+
+
+async def test_rights_that_have_to_be_asked_about_are_asked_at_a_rate(judge):
+    answers = [await judge(caller(f"/debug/{i}", "Bearer good")) for i in range(300)]
+
+    assert answers[0].verdict is Verdict.FORBIDDEN
+    assert answers[-1].verdict is Verdict.THROTTLED
+    assert await judge(caller("/metrics", "Bearer good")) == ALLOWED
 
 
 @pytest.mark.parametrize("path", HEALTH)

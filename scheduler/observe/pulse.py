@@ -1,0 +1,51 @@
+"""Whether the scheduler's loop still runs, seen from the thread that serves.
+
+The loop sets a time, the other thread reads it: one number, which needs no lock.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from scheduler.model.times import Seconds
+
+__all__ = ["STUCK_SECONDS", "Pulse"]
+
+#: How long the loop may stand still before the process counts as dead. A restart costs a whole
+#: start, also with 150,000 pods, and a leader that stands still has lost its lease long before; so
+#: this is generous.
+STUCK_SECONDS: Final = 300.0
+#: Between two beats.
+_BEAT_SECONDS: Final = 0.25
+
+
+class Pulse:
+    """Tells how long ago the loop ran.
+
+    Args:
+        now: Returns seconds on a monotonic line; called from both threads.
+    """
+
+    def __init__(self, now: Callable[[], Seconds]) -> None:
+        self._now = now
+        self._beat_at = now()
+
+    @property
+    def age(self) -> Seconds:
+        """How long the loop has not run."""
+        return max(0.0, self._now() - self._beat_at)
+
+    def beat(self) -> None:
+        """Say that the loop runs."""
+        self._beat_at = self._now()
+
+    async def keep(self) -> None:
+        """Beat in the loop that awaits this, until cancelled."""
+        while True:
+            self.beat()
+            await asyncio.sleep(_BEAT_SECONDS)
+
+    def stuck(self) -> str | None:
+        """Return what is wrong when the loop has stood still for too long."""
+        age = self.age
+        return f"the scheduling loop has not run for {age:.0f} s" if age > STUCK_SECONDS else None

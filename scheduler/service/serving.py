@@ -1,0 +1,133 @@
+"""What a process serves: its pages, and the checks of its health.
+
+Checks run in the thread that serves, while the scheduler's loop may be busy: they read single
+values, and change nothing.
+"""
+
+import asyncio
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from scheduler.core.machine import Machine
+from scheduler.kube.informer import Health, Informer
+from scheduler.kube.lease import Lease
+from scheduler.kube.policies import Policies
+from scheduler.observe.access import Authorize
+from scheduler.observe.debug import Debug
+from scheduler.observe.health import Check
+from scheduler.observe.metrics import Metrics
+from scheduler.observe.pages import Pages
+from scheduler.observe.pulse import Pulse
+from scheduler.service import pages
+from scheduler.service.clock import Clock
+from scheduler.service.options import Options
+
+if TYPE_CHECKING:
+    from scheduler.observe.web import Web
+
+__all__ = ["Parts", "Serving", "web"]
+
+#: How long beyond its duration a lease may go without a renewal before health says so.
+#: Source: kube-scheduler v1.36.3 cmd/kube-scheduler/app/options, NewLeaderHealthzAdaptor.
+_TOLERATED_SECONDS: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What pages and checks are about."""
+
+    options: Options
+    clock: Clock
+    machine: Machine
+    metrics: Metrics
+    #: By which the process leads; `None` where every instance does.
+    lease: Lease | None
+    informers: Sequence[Informer[Any]]
+    policies: Policies
+    #: Set when the process is asked to stop.
+    stopping: asyncio.Event
+
+
+class Serving:
+    """Pages and checks of one process."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._started = parts.clock.now()
+        #: Kept by the scheduler's loop.
+        self.pulse = Pulse(parts.clock.now)
+        #: Whether the process leads, or thinks that it does.
+        self.leads = False
+        self.pages = self._all_pages()
+
+    def _all_pages(self) -> Pages:
+        parts = self._parts
+        election: dict[str, Check] = (
+            {} if parts.lease is None else {"leaderElection": self._not_renewed}
+        )
+        return Pages(
+            metrics=parts.metrics.exposition,
+            configz=lambda: pages.configz(parts.options.settings),
+            flagz=lambda: pages.flagz(parts.options.flags),
+            statusz=lambda: pages.statusz(
+                parts.machine, parts.lease, self._started, parts.clock.now(), self.pages.paths
+            ),
+            debug=Debug(parts.machine, parts.clock.now).pages(),
+            healthz={**election, "loop": self.pulse.stuck},
+            livez={"loop": self.pulse.stuck},
+            readyz={
+                **election,
+                "shutdown": self._shutdown,
+                "sched-handler-sync": self._not_handled,
+                "informer-sync": self._unsynced,
+                "api-server": self._api_problem,
+            },
+        )
+
+    def _health(self) -> list[Health]:
+        parts = self._parts
+        return [*(informer.health() for informer in parts.informers), parts.policies.health()]
+
+    def _unsynced(self) -> str | None:
+        waiting = [
+            f"{health.resource}{f' ({health.problem})' if health.problem else ''}"
+            for health in self._health()
+            if not health.synced
+        ]
+        return f"not synced: {', '.join(waiting)}" if waiting else None
+
+    def _not_handled(self) -> str | None:
+        """Return the same under the name, and in the words, that kube-scheduler has for it."""
+        return "handlers are not fully synchronized" if self._unsynced() else None
+
+    def _api_problem(self) -> str | None:
+        problems = [health.problem for health in self._health() if health.synced and health.problem]
+        return "; ".join(problems) or None
+
+    def _shutdown(self) -> str | None:
+        return "shutting down" if self._parts.stopping.is_set() else None
+
+    def _not_renewed(self) -> str | None:
+        """Return what is wrong where the lease could not be renewed for very long.
+
+        While its loop runs, a process that loses the lease ends. So it is about that loop.
+        """
+        election = self._parts.options.settings.leader_election
+        patience = election.lease_duration_seconds + _TOLERATED_SECONDS
+        if not self.leads or self.pulse.age <= patience:
+            return None
+        return f"failed election to renew leadership on lease {election.resource_name}"
+
+
+async def web(pages: Pages, authorize: Authorize) -> "Web":
+    """Return what serves; it takes longer to import than all the rest.
+
+    First every task begins its first request, then a thread imports while those are answered.
+    """
+    await asyncio.sleep(0)
+    await asyncio.to_thread(importlib.import_module, "scheduler.observe.web")
+    from scheduler.observe.web import Web  # noqa: PLC0415 - it is there by now
+
+    return Web(pages, authorize)

@@ -1,0 +1,118 @@
+"""How often something may happen, and whose turn it is."""
+
+import pytest
+
+from scheduler.observe.rates import Allowance, ByPeer, Rate, Turns
+
+
+def test_a_rate_allows_a_burst_and_then_so_many_a_second():
+    rate = Rate(Allowance(per_second=10, burst=3), 0.0)
+
+    assert [rate.take(0.0) for _ in range(4)] == [True, True, True, False]
+    assert rate.wait(0.0) == pytest.approx(0.1)
+    assert not rate.take(0.05)
+    assert rate.take(0.11)
+    assert [rate.take(100.0) for _ in range(4)] == [True, True, True, False]
+
+
+def test_a_place_in_the_future_can_be_reserved():
+    rate = Rate(Allowance(per_second=10, burst=1), 0.0)
+
+    assert [rate.reserve(0.0) for _ in range(3)] == pytest.approx([0.0, 0.1, 0.2])
+
+
+def test_a_clock_that_stands_still_gives_nothing():
+    rate = Rate(Allowance(per_second=10, burst=1), 5.0)
+    rate.take(5.0)
+
+    assert not rate.take(4.0)
+    assert not rate.take(4.05)
+
+
+def test_peers_have_rates_of_their_own_and_the_oldest_is_forgotten():
+    rates = ByPeer(Allowance(per_second=1, burst=1), peers=2)
+    assert rates.of("a", 0.0).take(0.0)
+    assert not rates.of("a", 0.0).take(0.0)
+    assert rates.of("b", 0.0).take(0.0)
+
+    rates.of("c", 0.0)
+
+    assert len(rates) == 2
+    assert rates.of("a", 0.0).take(0.0), "it was forgotten, so it is new"
+
+
+def turns(whole: float = 10, burst: float = 1, each: float = 100) -> Turns[str]:
+    return Turns(Allowance(whole, burst), Allowance(each, each), 0.0)
+
+
+def drawn(line: Turns[str], now: float) -> list[str]:
+    return list(iter(lambda: line.draw(now) or "", ""))
+
+
+def test_tickets_of_one_peer_are_drawn_in_the_order_in_which_they_came():
+    line = turns(burst=5)
+    for ticket in ("one", "two", "three"):
+        line.add("a", ticket, 0.0)
+
+    assert drawn(line, 0.0) == ["one", "two", "three"]
+    assert line.pause(0.0) is None
+
+
+def test_it_is_said_how_long_to_wait_for_the_next_turn():
+    line = turns(whole=10)
+    line.add("a", "one", 0.0)
+    line.add("a", "two", 0.0)
+
+    assert drawn(line, 0.0) == ["one"]
+    assert line.pause(0.0) == pytest.approx(0.1)
+    assert drawn(line, 0.1001) == ["two"]
+
+
+def test_a_peer_has_a_rate_of_its_own():
+    line = turns(whole=100, burst=100, each=1)
+    for i in range(3):
+        line.add("greedy", f"greedy-{i}", 0.0)
+    line.add("other", "other-0", 0.0)
+
+    assert drawn(line, 0.0) == ["greedy-0", "other-0"]
+    assert line.pause(0.0) == pytest.approx(1.0)
+
+
+def test_who_had_no_turn_for_long_is_before_a_flood_of_newcomers():
+    line = turns(whole=10, burst=1)
+    line.add("kubelet", "probe-0", 0.0)
+    assert drawn(line, 0.0) == ["probe-0"]
+    for i in range(300):
+        line.add(f"stranger-{i}", f"stranger-{i}", 9.0)
+
+    line.add("kubelet", "probe-1", 10.0)
+
+    assert drawn(line, 10.0) == ["probe-1"]
+
+
+def test_one_who_floods_is_behind_one_who_comes_now_and_then():
+    line = turns(whole=10, burst=1)
+    for i in range(50):
+        line.add("greedy", f"greedy-{i}", 0.0)
+    assert drawn(line, 0.0) == ["greedy-0"]
+
+    line.add("other", "other-0", 0.05)
+
+    assert [drawn(line, now) for now in (0.101, 0.202, 0.303)] == [
+        ["greedy-1"],
+        ["other-0"],
+        ["greedy-2"],
+    ]
+
+
+def test_a_ticket_that_was_given_up_is_not_drawn():
+    line = turns(burst=5)
+    line.add("a", "one", 0.0)
+    line.add("a", "two", 0.0)
+
+    line.drop("a", "one")
+    line.drop("a", "never there")
+    line.drop("b", "one")
+
+    assert drawn(line, 0.0) == ["two"]
+    assert line.pause(0.0) is None

@@ -1,0 +1,65 @@
+"""A web server in a process of its own, for tests that attack it.
+
+Run it as a module. It prints its port, and serves until its standard input ends. Its pages, which
+need no token, let a test hold up the loop that the scheduler would run in, and take descriptors as
+requests to an API server would:
+
+* `/debug/hold?seconds=3` keeps the loop busy with Python code;
+* `/debug/open?count=50` opens that many descriptors at once, and says how many there were.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import resource
+import socket
+import sys
+from collections.abc import Mapping
+
+import uvloop
+
+from scheduler.observe import access
+from scheduler.observe.pages import Document, Listen, Pages
+from scheduler.observe.web import Web
+from scheduler.service.clock import Clock
+
+
+def hold(query: Mapping[str, str]) -> str:
+    clock = Clock()
+    end = clock.perf() + float(query["seconds"])
+    while clock.perf() < end:
+        sum(range(1000))
+    return "held up\n"
+
+
+def take(query: Mapping[str, str]) -> str:
+    opened: list[int] = []
+    with contextlib.suppress(OSError):
+        opened.extend(os.open(os.devnull, os.O_RDONLY) for _ in range(int(query["count"])))
+    for each in opened:
+        os.close(each)
+    return f"{len(opened)}\n"
+
+
+async def main() -> None:
+    logging.basicConfig(level=logging.WARNING)
+    nothing = Document("Statusz", "it", "", {})
+    pages = Pages(
+        metrics=lambda accept: (b"", "text/plain"),
+        configz=dict,
+        flagz=lambda: nothing,
+        statusz=lambda: nothing,
+        debug={"/debug/hold": hold, "/debug/open": take},
+    )
+    web = Web(pages, access.anybody)
+    await web.start(Listen(), Clock().wall, socket.create_server(("127.0.0.1", 0), backlog=1024))
+    print(web.port, flush=True)  # noqa: T201 - the test reads this
+    await asyncio.to_thread(sys.stdin.read)
+    await web.close()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]),) * 2)
+    uvloop.run(main())
