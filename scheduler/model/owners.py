@@ -18,8 +18,7 @@ TEMPLATE_HASH: Final = "pod-template-hash"
 LONGEST: Final = 400
 
 #: The API server checks neither kind nor name of an owner reference, so a pod may claim anything.
-_KIND: Final = re.compile(r"[A-Za-z0-9]{1,63}")
-_NAME: Final = re.compile(r"[A-Za-z0-9._:-]{1,253}")
+_SOUND: Final = re.compile(r"[A-Za-z0-9]{1,63}/[!#-.0-\[\]-~]{0,63}/[A-Za-z0-9._:-]{1,253}")
 _PLAIN: Final = re.compile(r"[!#-\[\]-~]*")
 
 
@@ -63,9 +62,12 @@ def bounded(text: str) -> str:
 
 
 def _joined(kind: str, namespace: str, name: str) -> str:
-    if not _KIND.fullmatch(kind) or not _NAME.fullmatch(name):
+    text = f"{kind}/{namespace}/{name}"
+    if _SOUND.fullmatch(text):
+        return text
+    if not _SOUND.fullmatch(f"{kind}//{name}"):
         kind, name = "Unknown", _digest(f"{kind}/{name}")
-    if len(namespace) > 63 or not _PLAIN.fullmatch(namespace):
+    if not _SOUND.fullmatch(f"{kind}/{namespace}/{name}"):
         namespace = _digest(namespace)
     return f"{kind}/{namespace}/{name}"
 
