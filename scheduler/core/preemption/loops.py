@@ -86,6 +86,8 @@ class Past:
         self._pairs = ledger.fruitless.pairs(self.owner)
         self._stops: dict[str, LoopPause | None] = {}
         self._pauses: dict[str, dict[str, LoopPause]] = {}
+        #: What is said of pauses, found out once.
+        self._said: dict[tuple[str, LoopPause], Objection] = {}
 
     @property
     def state(self) -> object:
@@ -126,11 +128,9 @@ class Past:
             pause = self.pause(node, name)
             if pause is None or (worst is not None and (worst.until or 0.0) >= pause.until):
                 continue
-            theirs, until = name.replace("/", " ", 1), times.stamp(pause.until)
-            where = "" if pause.stopped else "node(s) where "
-            text = f"{LOOP}: {where}evicting pods of {theirs} came to nothing {pause.times} times"
-            end = "stopped" if pause.stopped else "paused"
-            worst = Objection(f"{text}, {end} until {until}", pause.until, pause.stopped)
+            worst = self._said.get((name, pause))
+            if worst is None:
+                worst = self._said[name, pause] = _looping(name, pause)
         return worst
 
     def of_waste(self, node: str, victims: int) -> Objection | None:
@@ -140,3 +140,11 @@ class Past:
         found = (self.view.anywhere(victims), self.view.on(node, victims))
         longest = max((each for each in found if each is not None), default=None)
         return None if longest is None else wasteful(longest)
+
+
+def _looping(victim: str, pause: LoopPause) -> Objection:
+    theirs, until = victim.replace("/", " ", 1), times.stamp(pause.until)
+    where = "" if pause.stopped else "node(s) where "
+    text = f"{LOOP}: {where}evicting pods of {theirs} came to nothing {pause.times} times"
+    end = "stopped" if pause.stopped else "paused"
+    return Objection(f"{text}, {end} until {until}", pause.until, pause.stopped)
