@@ -104,7 +104,7 @@ def in_flight(made: Machine) -> None:
     """Let a policy be strict, and 400 evictions be in flight."""
     strict = DisruptionBudgets.STRICT
     made.observe(PolicyObserved(PreemptionPolicy("p", disruption_budgets=strict)), NOW)
-    leaving = [made.cluster.placed(f"low-{index}") for index in range(0, 400)]
+    leaving = [made.cluster.placed(f"low-{index}") for index in range(400)]
     preemptor = wanting(-1)
     made.cluster.nominate(preemptor, "node-0")
     made.policing.disruptions.promise(preemptor, filter(None, leaving), NOW)

@@ -76,6 +76,8 @@ class Pairs:
     codes: Int
     #: (M,) the pair of each victim.
     of_victims: Int
+    #: The codes that there are, each once.
+    distinct: Sequence[int]
 
     def count(self, counted: Bool) -> Int:
         """Return, (P,), how many victims that are counted belong to each pair; (M,) given."""
@@ -143,9 +145,9 @@ class Crowd:
         every = np.arange(len(self), dtype=np.int64)
         match scope:
             case BudgetScope.CLUSTER:
-                return Pairs(every, np.zeros_like(every), self.columns)
+                return Pairs(every, np.zeros_like(every), self.columns, (0,))
             case BudgetScope.NODE:
-                return Pairs(every, every, self.columns)
+                return Pairs(every, every, self.columns, range(len(self)))
             case BudgetScope.NAMESPACE:
                 return paired(self.columns, self._of_families()[1])
             case BudgetScope.OWNER:
@@ -156,4 +158,7 @@ def paired(columns: Int, codes: Int) -> Pairs:
     """Return the pairs of candidates and codes; (M,) both."""
     width = int(codes.max(initial=0)) + 1
     pairs, of_victims = np.unique(columns * width + codes, return_inverse=True)
-    return Pairs(pairs // width, pairs % width, of_victims)
+    shared = pairs % width
+    present = np.zeros(width, dtype=np.bool_)
+    present[shared] = True
+    return Pairs(pairs // width, shared, of_victims, np.flatnonzero(present).tolist())

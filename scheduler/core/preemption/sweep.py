@@ -18,7 +18,7 @@ from scheduler.core.preemption.loops import HANGS, Past, wasteful
 from scheduler.core.preemption.loops import Objection as Loop
 from scheduler.core.preemption.policy import Bounds, room_at
 from scheduler.model.policies import Budget, BudgetScope
-from scheduler.model.refusals import Refusal
+from scheduler.model.refusals import Refusal, earliest
 from scheduler.model.times import Seconds
 from scheduler.state.arrays import Bool, Float, Int
 from scheduler.state.budgets import UNPROTECTED
@@ -35,12 +35,25 @@ Said: TypeAlias = tuple[Refusal | Loop, ...]
 class Sweep(NamedTuple):
     """What one rule says against some candidates."""
 
-    #: What it says, without when that ends.
-    said: Refusal
-    #: (C,) True for those that are refused.
-    refused: Bool
-    #: (C,) when that ends, infinity where time does not end it.
-    ends: Float
+    #: All that it says, each once.
+    said: list[Refusal]
+    #: (C,) which of it is said against each candidate, counted from 1; 0 where nothing is.
+    which: Int
+
+    @classmethod
+    def ending(cls, text: Refusal, refused: Bool, ends: Float) -> "Sweep":
+        """Return a sweep that says the same everywhere, but for when it ends.
+
+        Args:
+            text: What it says.
+            refused: (C,) True for those that are refused.
+            ends: (C,) when that ends, infinity where time does not end it.
+        """
+        moments, places = np.unique(ends[refused], return_inverse=True)
+        which = np.zeros(refused.shape[0], dtype=np.int64)
+        which[refused] = places + 1
+        said = [text if end == _NEVER else replace(text, until=end) for end in moments.tolist()]
+        return cls(said, which)
 
 
 def told(bounds: Bounds | None, past: Past, crowd: Crowd) -> dict[int, Said]:
@@ -61,18 +74,14 @@ def _shared(sweeps: Iterable[Sweep], size: int) -> dict[int, Said]:
     #: (C,) which of these is said so far.
     known: list[Said] = [()]
     codes = np.zeros(size, dtype=np.int64)
-    for text, refused, ends in sweeps:
-        if not refused.any():
+    for said, which in sweeps:
+        if not said:
             continue
-        moments, which = np.unique(ends[refused], return_inverse=True)
-        added = np.zeros(size, dtype=np.int64)
-        added[refused] = which + 1
-        said = [text if end == _NEVER else replace(text, until=end) for end in moments.tolist()]
-        both, codes = np.unique(codes * (len(said) + 1) + added, return_inverse=True)
-        known = [
-            (*known[code // (len(said) + 1)], *said[place - 1 : place])
-            for code, place in ((each, each % (len(said) + 1)) for each in both.tolist())
-        ]
+        many = len(said) + 1
+        both, codes = np.unique(codes * many + which, return_inverse=True)
+        pairs = [divmod(each, many) for each in both.tolist()]
+        known = [(*known[code], *said[place - 1 : place]) if place else known[code]
+                 for code, place in pairs]  # fmt: skip
     return {column: known[code] for column, code in enumerate(codes.tolist()) if known[code]}
 
 
@@ -89,7 +98,7 @@ def by_policies(bounds: Bounds, crowd: Crowd) -> Iterator[Sweep]:
         whose = "" if binding.victims.every else policy.name
         if most is not None:
             many = np.bincount(crowd.columns[counted], minlength=len(crowd)) > most
-            yield Sweep(binding.too_many(most), many, _never(crowd))
+            yield Sweep.ending(binding.too_many(most), many, _never(crowd))
         for budget in policy.budgets:
             pairs = crowd.pairs(budget.scope)
             key = (budget.scope, whose)
@@ -99,7 +108,7 @@ def by_policies(bounds: Bounds, crowd: Crowd) -> Iterator[Sweep]:
         if binding.strict:
             if overdrawn is None:
                 overdrawn = [*_overdrawn(bounds, crowd)]
-            yield from _strict(binding, crowd, counted, overdrawn)
+            yield _strict(binding, crowd, counted, overdrawn)
 
 
 def _never(crowd: Crowd) -> Float:
@@ -116,7 +125,7 @@ def _overspent(
     pairs, names = crowd.pairs(budget.scope), crowd.names(budget.scope)
     spending = bounds.facts.ledger.places(binding.policy.name, budget.scope)
     spent = np.zeros(len(names), dtype=np.int64)
-    for code in np.unique(pairs.codes).tolist() if spending else ():
+    for code in pairs.distinct if spending else ():
         if ANY in spending or names[code] in spending:
             spent[code] = len(bounds.spent(binding, budget, names[code]))
     over = (counts > 0) & (counts + spent[pairs.codes] > budget.max_victims)
@@ -127,6 +136,8 @@ def _overspent(
         refused[columns] = True
         # Where nothing was counted yet, more than the whole budget is asked for: time ends nothing.
         timed = spent[codes] > 0
+        if not timed.any():
+            return Sweep.ending(binding.overspent(budget), refused, ends)
         columns, codes, more = columns[timed], codes[timed], more[timed]
         alike = paired(codes, more)
         until = np.array(
@@ -137,7 +148,7 @@ def _overspent(
             dtype=np.float64,
         )
         np.minimum.at(ends, columns, until[alike.of_victims])
-    return Sweep(binding.overspent(budget), refused, ends)
+    return Sweep.ending(binding.overspent(budget), refused, ends)
 
 
 def _end(spent: list[Seconds], more: int, budget: Budget) -> float:
@@ -172,7 +183,8 @@ def _overdrawn(bounds: Bounds, crowd: Crowd) -> Iterator[_Overdrawn]:
             yield _Overdrawn(column, (place,), frozenset(keys), None)
         for key in keys:
             of_column.setdefault(column, {}).setdefault(key, []).append(place)
-    quotas = {key: disruptions.quota(key) for known in of_column.values() for key in known}
+    keys_of = {key for known in of_column.values() for key in known}
+    quotas = {key: disruptions.quota(key) for key in keys_of}
     for column, known in of_column.items():
         for key, places in known.items():
             quota = quotas[key]
@@ -191,7 +203,7 @@ def _suspicious(bounds: Bounds, crowd: Crowd) -> Int:
     codes = cluster.pods.protection(crowd.slots)
     pairs = paired(crowd.columns, codes)
     few = np.zeros(int(codes.max(initial=0)) + 1, dtype=np.int64)
-    for code in np.unique(codes).tolist():
+    for code in pairs.distinct:
         few[code] = _room(bounds, code)
     sizes = np.bincount(pairs.of_victims, minlength=pairs.codes.shape[0])
     suspects: Bool = (sizes > few[pairs.codes])[pairs.of_victims]
@@ -221,23 +233,21 @@ def _broad(bounds: Bounds, crowd: Crowd) -> Bool:
     return found
 
 
-def _strict(
-    binding: Binding, crowd: Crowd, counted: Bool, overdrawn: list[_Overdrawn]
-) -> Iterator[Sweep]:
-    """Yield the candidates that are refused for disruption budgets of counted victims."""
-    said = binding.overdrawn()
-    by_budgets: dict[frozenset[str], Sweep] = {}
+def _strict(binding: Binding, crowd: Crowd, counted: Bool, overdrawn: list[_Overdrawn]) -> Sweep:
+    """Return the candidates that are refused for disruption budgets of counted victims."""
+    found: dict[int, tuple[frozenset[str], Seconds | None]] = {}
+    nothing: tuple[frozenset[str], Seconds | None] = (frozenset(), None)
+    counts = counted.tolist()
     for column, victims, budgets, until in overdrawn:
-        if not counted[list(victims)].any():
-            continue
-        sweep = by_budgets.get(budgets)
-        if sweep is None:
-            nothing = np.zeros(len(crowd), dtype=np.bool_)
-            sweep = Sweep(replace(said, budgets=budgets), nothing, _never(crowd))
-            by_budgets[budgets] = sweep
-        sweep.refused[column] = True
-        sweep.ends[column] = min(sweep.ends[column], _NEVER if until is None else until)
-    yield from by_budgets.values()
+        if any(counts[each] for each in victims):
+            before, end = found.get(column, nothing)
+            found[column] = (before | budgets, earliest((end, until)))
+    which = np.zeros(len(crowd), dtype=np.int64)
+    places: dict[tuple[frozenset[str], Seconds | None], int] = {}
+    for column, why in found.items():
+        which[column] = places.setdefault(why, len(places) + 1)
+    text = binding.overdrawn()
+    return Sweep([replace(text, budgets=why, until=until) for why, until in places], which)
 
 
 # What is remembered -------------------------------------------------------------------------------
@@ -264,7 +274,7 @@ def _of_loops(past: Past, crowd: Crowd) -> Iterator[tuple[int, Loop]]:
     if not past.pairs:
         return
     pairs, names = crowd.pairs(BudgetScope.OWNER), crowd.names(BudgetScope.OWNER)
-    remembered = [code for code in np.unique(pairs.codes).tolist() if names[code] in past.pairs]
+    remembered = [code for code in pairs.distinct if names[code] in past.pairs]
     owners: dict[int, list[str]] = {}
     about = np.flatnonzero(np.isin(pairs.codes, remembered))
     for column, code in zip(
