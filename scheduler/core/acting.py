@@ -97,7 +97,8 @@ class Acting:
             self._queue.retry(queued, now)
         if outcome.held:
             rules = frozenset(each.rule for each in outcome.refusals)
-            self._context.held.hold(queued.uid, rules, outcome.until)
+            budgets = frozenset[str]().union(*(each.budgets for each in outcome.refusals))
+            self._context.held.hold(queued.uid, rules, outcome.until, budgets)
         text = outcome.message
         self._tell_failure(queued, telling.UNSCHEDULABLE, text, clear_nomination=clear)
         return Unschedulable(text)

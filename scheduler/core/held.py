@@ -1,12 +1,14 @@
 """Pods whose preemption somebody objected to, and what ends that beside a change of the cluster.
 
-A pod that is refused room by a policy, or because the like of it came to nothing, waits in the
-queue like any pod that fits nowhere. Three things more can help it: time, a change of a policy,
-and a disruption budget that allows more. Who is held says so once, when it is parked.
+A pod that is refused room by a policy, or because too much was in vain, waits in the queue like any
+pod that fits nowhere. Four things more can help it: time, a change of a policy, a disruption budget
+that allows more, and a preemption that is given back, so that what it counted for is free again.
+What holds a pod is noted once, when it is parked; a pod that leaves the queue is not held any more.
 """
 
 import heapq
-from typing import Final
+from collections.abc import Iterable
+from typing import Final, NamedTuple
 
 from scheduler.model.refusals import Rule
 from scheduler.model.times import Seconds
@@ -16,6 +18,26 @@ __all__ = ["Held"]
 
 #: What moves pods, in the words of the queue's metric.
 _TIME: Final = "PreemptionPolicyTimeout"
+_BUDGET: Final = "PodDisruptionBudgetChange"
+_GIVEN_BACK: Final = "PreemptionGivenBack"
+
+#: So many ends in time that are not meant any more are kept beside as many as there are pods.
+_FEW: Final = 64
+
+
+#: Rules that count preemptions and victims.
+_COUNTING: Final = frozenset({Rule.BUDGETS, Rule.MAX_PREEMPTIONS})
+
+
+class _Hold(NamedTuple):
+    """What holds a pod."""
+
+    #: The rules of policies; none for what is remembered of preemptions in vain.
+    rules: frozenset[Rule]
+    #: When the first of it ends; `None` where time ends nothing.
+    until: Seconds | None
+    #: The disruption budgets that are in the way, by namespace and name.
+    budgets: frozenset[str]
 
 
 class Held:
@@ -23,28 +45,69 @@ class Held:
 
     def __init__(self, queue: SchedulingQueue) -> None:
         self._queue = queue
-        #: The rules that hold a pod, and when the first of them ends, by uid.
-        self._pods: dict[str, tuple[frozenset[Rule], Seconds | None]] = {}
+        #: By uid.
+        self._pods: dict[str, _Hold] = {}
+        #: Uids of the pods that each disruption budget holds, by its key.
+        self._by_budget: dict[str, set[str]] = {}
         self._ends: list[tuple[Seconds, str]] = []
 
     def __len__(self) -> int:
         return len(self._pods)
 
-    def hold(self, uid: str, rules: frozenset[Rule], until: Seconds | None) -> None:
-        """Note that a pod is held, until then at the earliest; `None` where time ends nothing."""
-        self._pods[uid] = (rules, until)
+    def hold(
+        self,
+        uid: str,
+        rules: frozenset[Rule],
+        until: Seconds | None,
+        budgets: frozenset[str] = frozenset(),
+    ) -> None:
+        """Note that a pod is held.
+
+        Args:
+            uid: The pod's.
+            rules: The rules of policies that hold it; none for preemptions in vain.
+            until: When that ends at the earliest; `None` where time ends nothing.
+            budgets: The disruption budgets that are in the way, by namespace and name.
+        """
+        self.let_go(uid)
+        self._pods[uid] = _Hold(rules, until, budgets)
+        for key in budgets:
+            self._by_budget.setdefault(key, set()).add(uid)
         if until is not None:
             heapq.heappush(self._ends, (until, uid))
 
     def let_go(self, uid: str) -> None:
-        """Note that a pod is not held any more."""
-        self._pods.pop(uid, None)
+        """Note that a pod is not held any more; also when it leaves the queue."""
+        hold = self._pods.pop(uid, None)
+        for key in () if hold is None else hold.budgets:
+            self._by_budget[key].discard(uid)
+            if not self._by_budget[key]:
+                del self._by_budget[key]
+        if len(self._ends) > 2 * len(self._pods) + _FEW:
+            self._ends = [each for each in self._ends if self._is_meant(each)]
+            heapq.heapify(self._ends)
 
     def wake(self, now: Seconds, event: str, rule: Rule | None = None) -> None:
         """Wake the pods that are held by a rule, or all."""
-        for uid, (rules, _) in list(self._pods.items()):
-            if rule is None or rule in rules:
+        for uid, hold in list(self._pods.items()):
+            if rule is None or rule in hold.rules:
                 self._wake(uid, now, event)
+
+    def wake_counted(self, now: Seconds) -> None:
+        """Wake the pods that are held by what preemptions count for, or by what was in vain.
+
+        To be called when a preemption is given back, so that it does not count any more, and when
+        one succeeds, so that what was in vain is forgotten.
+        """
+        for uid, hold in list(self._pods.items()):
+            if not hold.rules or not hold.rules.isdisjoint(_COUNTING):
+                self._wake(uid, now, _GIVEN_BACK)
+
+    def wake_budgets(self, now: Seconds, budgets: Iterable[str]) -> None:
+        """Wake the pods that are held by some disruption budgets, by namespace and name."""
+        for key in budgets:
+            for uid in sorted(self._by_budget.get(key, ())):
+                self._wake(uid, now, _BUDGET)
 
     def flush(self, now: Seconds) -> None:
         """Wake the pods for whom it was long enough."""
@@ -58,20 +121,29 @@ class Held:
     def _next(self) -> Seconds | None:
         """Return the first end that is still meant; drop void ones."""
         while self._ends:
-            end, uid = self._ends[0]
-            if uid in self._pods and self._pods[uid][1] == end:
-                return end
+            if self._is_meant(self._ends[0]):
+                return self._ends[0][0]
             heapq.heappop(self._ends)
         return None
 
+    def _is_meant(self, end: tuple[Seconds, str]) -> bool:
+        """Tell whether a pod is still held until then."""
+        hold = self._pods.get(end[1])
+        return hold is not None and hold.until == end[0]
+
     def _wake(self, uid: str, now: Seconds, event: str) -> None:
-        del self._pods[uid]
+        self.let_go(uid)
         queued = self._queue.get(uid)
         if queued is not None:
             self._queue.wake_one(queued, now, event)
 
     def check(self) -> None:
-        """Assert the invariants: each end in time is known."""
+        """Assert the invariants: each end in time and each budget is known, and each pod waits."""
         ends = set(self._ends)
-        for uid, (_, until) in self._pods.items():
-            assert until is None or (until, uid) in ends
+        for uid, hold in self._pods.items():
+            assert hold.until is None or (hold.until, uid) in ends
+            assert all(uid in self._by_budget[key] for key in hold.budgets)
+            assert self._queue.get(uid) is not None, uid
+        assert sum(map(len, self._by_budget.values())) == sum(
+            len(each.budgets) for each in self._pods.values()
+        )

@@ -26,7 +26,6 @@ from scheduler.model.events import (
     StorageObserved,
 )
 from scheduler.model.objects import Node, Pod
-from scheduler.model.refusals import Rule
 from scheduler.model.times import Seconds
 from scheduler.state.classified_pod import ClassifiedPod
 
@@ -64,6 +63,7 @@ class Observing:
         """Forget a pod that is gone or has finished."""
         context = self._context
         context.queue.drop(uid, now)
+        context.held.let_go(uid)
         self._executor.preemptor_gone(uid, now)
         claim = context.cluster.nominations.get(uid)
         removed = context.cluster.remove(uid)
@@ -129,17 +129,20 @@ class Observing:
     def budget(self, event: BudgetObserved | BudgetGone, now: Seconds) -> None:
         """Take over the state of a disruption budget, or forget it.
 
-        As in kube-scheduler this wakes nobody, but who is held by a policy because budgets did not
-        allow its preemption.
+        As in kube-scheduler this wakes no pod, but those that this very budget holds.
         """
         context = self._context
         if isinstance(event, BudgetObserved):
             context.cluster.write_budget(event.budget)
             context.bounds.accounted(event.budget)
+            metadata = event.budget.metadata
+            key = f"{metadata.namespace}/{metadata.name}"
         else:
             context.cluster.erase_budget(event.key)
+            context.bounds.budget_gone(event.key)
+            key = event.key
         if len(context.held):
-            context.held.wake(now, "PodDisruptionBudgetChange", Rule.DISRUPTION_BUDGETS)
+            context.held.wake_budgets(now, {key, *context.bounds.freed(now)})
 
     def namespace(self, event: NamespaceObserved | NamespaceGone, now: Seconds) -> None:
         """Take over the labels of a namespace, or forget it; policies may select others then."""
@@ -172,6 +175,7 @@ class Observing:
         claim = context.cluster.nominations.get(uid)
         before = context.cluster.place(pod, node)
         context.queue.drop(uid, now)
+        context.held.let_go(uid)
         self._executor.bound(uid, node, now)
         if before is not None and left != node:
             # Somebody else bound it, and not to the node on which it was assumed.

@@ -4,7 +4,6 @@ The text has a bound, whatever a pod claims: names that no API object can have b
 """
 
 import hashlib
-import re
 from typing import Final
 
 from scheduler.model.objects import Pod
@@ -17,10 +16,8 @@ TEMPLATE_HASH: Final = "pod-template-hash"
 #: No text of an owner, a namespace or a node is longer, in characters; all of them are ASCII.
 LONGEST: Final = 400
 
-#: The API server checks neither kind nor name of an owner reference, so a pod may claim anything.
-_KIND: Final = re.compile(r"[A-Za-z0-9]{1,63}")
-_NAME: Final = re.compile(r"[A-Za-z0-9._:-]{1,253}")
-_PLAIN: Final = re.compile(r"[!#-\[\]-~]*")
+#: Longest kind, namespace and name of an object.
+_KIND, _SPACE, _NAME = 63, 63, 253
 
 
 def owner(pod: Pod) -> str:
@@ -57,19 +54,33 @@ def bounded(text: str) -> str:
 
     Plain characters take one byte each in JSON.
     """
-    if len(text) <= LONGEST and _PLAIN.fullmatch(text):
-        return text
-    return _digest(text)
+    return text if len(text) <= LONGEST and _is_plain(text) else _digest(text)
 
 
 def _joined(kind: str, namespace: str, name: str) -> str:
-    if not _KIND.fullmatch(kind) or not _NAME.fullmatch(name):
+    # The API server checks neither kind nor name of a reference, so a pod may claim anything.
+    text = f"{kind}/{namespace}/{name}"
+    sound = len(namespace) <= _SPACE and 0 < len(kind) <= _KIND and 0 < len(name) <= _NAME
+    if sound and text.count("/") == 2 and _is_plain(text):
+        return text
+    if not (0 < len(kind) <= _KIND and 0 < len(name) <= _NAME and _is_part(kind + name)):
         kind, name = "Unknown", _digest(f"{kind}/{name}")
-    if len(namespace) > 63 or not _PLAIN.fullmatch(namespace):
+    if len(namespace) > _SPACE or not _is_part(namespace):
         namespace = _digest(namespace)
     return f"{kind}/{namespace}/{name}"
 
 
+def _is_part(text: str) -> bool:
+    return "/" not in text and _is_plain(text)
+
+
+def _is_plain(text: str) -> bool:
+    """Tell whether a text takes one byte a character in JSON, and has no space."""
+    odd = " " in text or '"' in text or "\\" in text
+    return text.isascii() and text.isprintable() and not odd
+
+
 def _digest(text: str) -> str:
+    # Not for secrecy: equal texts must stay equal, and others different.
     found = hashlib.sha256(text.encode(errors="surrogatepass"))
     return f"sha256:{found.hexdigest()[:32]}"

@@ -2,13 +2,18 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import Final
 
 from scheduler.model import times
 from scheduler.model.base import Record
 from scheduler.model.policies import PolicyMode
 from scheduler.model.times import Seconds
 
-__all__ = ["Refusal", "Rule", "earliest", "ending"]
+__all__ = ["EVICT_ONLY", "Refusal", "Rule", "earliest", "ending"]
+
+#: Stands for the policy where the option refuses that has every pod evicted within its disruption
+#: budgets. No policy has this name: names of objects are in lower case.
+EVICT_ONLY: Final = "evictOnly"
 
 
 class Rule(StrEnum):
@@ -36,10 +41,14 @@ class Refusal(Record, frozen=True):
     detail: str = ""
     #: When it ends at the earliest; `None` where time does not end it.
     until: Seconds | None = None
+    #: Namespaces and names of the disruption budgets that are in the way.
+    budgets: frozenset[str] = frozenset()
 
     @property
     def text(self) -> str:
         """What the pod is told, without the time."""
+        if self.policy == EVICT_ONLY:
+            return f"{EVICT_ONLY} refuses: {self.reason}"
         return f'PreemptionPolicy "{self.policy}" refuses: {self.reason}'
 
     def __str__(self) -> str:

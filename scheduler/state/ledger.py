@@ -9,7 +9,7 @@ whether there is anything that was not. More is kept here than fits into the tex
 for the text alone still counts one by one as long as this process lives.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 from typing import Final, TypeVar
 
@@ -53,8 +53,8 @@ class Ledger:
         self._evictions: dict[object, Eviction] = {}
         #: By uid and moment, or by itself where several were merged.
         self._preemptions: dict[object, Preempted] = {}
-        #: By policy, scope and key.
-        self._victims: dict[tuple[str, BudgetScope, str], Moments] = {}
+        #: By policy and scope, and by key.
+        self._victims: dict[tuple[str, BudgetScope], dict[str, Moments]] = {}
         self._by_owner: dict[tuple[str, str], Moments] = {}
         #: How often entries are counted by policies.
         self._counts = 0
@@ -162,8 +162,13 @@ class Ledger:
         Returns:
             Seconds since 1970; the last `MOST_TOLD` at most.
         """
+        found = self._victims.get((policy, scope), {})
         keys = (ANY,) if scope is BudgetScope.CLUSTER else (key, ANY)
-        return _since([self._victims.get((policy, scope, each)) for each in keys], since)
+        return _since([found.get(each) for each in keys], since)
+
+    def places(self, policy: str, scope: BudgetScope) -> Set[str]:
+        """Return the keys with victims of a scope that a policy counts; `ANY` for every key."""
+        return self._victims.get((policy, scope), {}).keys()
 
     def preemptions(self, policy: str, owner: str, since: Seconds) -> list[Seconds]:
         """Return when preemptions for the pods of an owner were counted, oldest first."""
@@ -306,17 +311,20 @@ class Ledger:
     def _add_eviction(self, eviction: Eviction) -> None:
         self._evictions[eviction.uid or eviction] = eviction
         self._counts += len(eviction.policies)
-        for place in places(eviction):
-            self._victims.setdefault(place, Moments()).add(eviction.at, eviction.count)
+        for policy, scope, key in places(eviction):
+            by_key = self._victims.setdefault((policy, scope), {})
+            by_key.setdefault(key, Moments()).add(eviction.at, eviction.count)
 
     def _drop_eviction(self, key: object) -> Eviction:
         eviction = self._evictions.pop(key)
         self._counts -= len(eviction.policies)
-        for place in places(eviction):
-            moments = self._victims[place]
-            moments.drop(eviction.at, eviction.count)
-            if not moments:
-                del self._victims[place]
+        for policy, scope, place in places(eviction):
+            by_key = self._victims[policy, scope]
+            by_key[place].drop(eviction.at, eviction.count)
+            if not by_key[place]:
+                del by_key[place]
+            if not by_key:
+                del self._victims[policy, scope]
         return eviction
 
     def _add_preemption(self, preemption: Preempted) -> None:

@@ -33,7 +33,6 @@ _MOST_VICTIMS: Final = 10_000
 _MOST_TIMES: Final = 1_000_000
 
 _EMPTY: Final = msgspec.Raw(b"[]")
-_NOTHING: Final = msgspec.Raw(b"null")
 
 _T = TypeVar("_T")
 
@@ -153,7 +152,9 @@ def decoded(text: str, now: Seconds | None) -> tuple[Written, int]:
         found = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
     except (ValueError, RecursionError) as error:
         raise LedgerError(str(error)[:200]) from error
-    version = _read(found.get("version", _NOTHING), object)
+    if "version" not in found:
+        raise LedgerError("Object missing required field `version`")
+    version = _read(found["version"], object)
     if version != VERSION or isinstance(version, bool):
         raise LedgerError(f"version {str(version)[:20]} is not known, only {VERSION}")
     names = _read(found.get("names", _EMPTY), list[msgspec.Raw])

@@ -145,8 +145,14 @@ class View:
     """What was in vain, as one preemptor is concerned by it at one moment."""
 
     def __init__(
-        self, bounds: Iterable[_Bound], nodes: Iterable[_Bound], pauses: Iterable[NodePause]
+        self,
+        bounds: Iterable[_Bound],
+        nodes: Iterable[_Bound],
+        pauses: Iterable[NodePause],
+        whose: str,
     ) -> None:
+        #: The preemptor's uid where anything was in vain for this very pod, else empty.
+        self.whose: Final = whose
         self._bounds = tuple(bounds)
         self._nodes = {each.entries[0].node: each for each in nodes}
         self._pauses = {each.node: each for each in pauses}
@@ -261,6 +267,7 @@ class Wasted:
             (_Bound(scope, entries) for scope, entries in scopes.items() if entries),
             (_Bound(Scope.NODE, tuple(each)) for each in nodes.values()),
             (each for each in self._pauses.values() if each.owner == owner and each.until > now),
+            uid if scopes[Scope.POD] else "",
         )
 
     def prune(self, now: Seconds) -> None:

@@ -186,7 +186,7 @@ def test_what_was_written_down_is_known_again_and_counts_once(before, after):
         ("[]", "Expected `object`"),
         ('{"version":2}', "version 2 is not known, only 1"),
         ('{"version":true}', "version True is not known"),
-        ('{"names":["a"]}', "version None is not known"),
+        ('{"names":["a"]}', "missing required field"),
         ('{"a":' + "[" * 100_000, "recursion"),
         (" " * 2_000_001, "2000001 characters are too many"),
     ],

@@ -3,7 +3,7 @@
 Whoever evaluates policies is a `Bounds`; without any policy it is `Unbounded`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -52,7 +52,19 @@ class Bounds(Protocol):
         """Take note that a victim was evicted."""
 
     def accounted(self, budget: PodDisruptionBudget) -> None:
-        """Take note of a new state of a disruption budget."""
+        """Note a new state of a disruption budget; the cluster knows it already."""
+
+    def budget_gone(self, key: str) -> None:
+        """Note that a disruption budget is gone, by namespace and name."""
+
+    def ended(self, preemptor: str) -> None:
+        """Note that a plan has ended, by uid of its preemptor: its promises end with it."""
+
+    def spared(self, victims: Iterable[str]) -> None:
+        """Note that victims are not asked to leave after all, by uid."""
+
+    def freed(self, now: Seconds) -> frozenset[str]:
+        """Return the disruption budgets that allow more since this was last asked, by key."""
 
 
 class Unbounded:
@@ -78,3 +90,17 @@ class Unbounded:
 
     def accounted(self, budget: PodDisruptionBudget) -> None:
         """Nobody asks for it."""
+
+    def budget_gone(self, key: str) -> None:
+        """No promise depends on it."""
+
+    def ended(self, preemptor: str) -> None:
+        """Nothing was promised."""
+
+    def spared(self, victims: Iterable[str]) -> None:
+        """Nothing was promised."""
+
+    def freed(self, now: Seconds) -> frozenset[str]:
+        """Nothing was promised, so nothing is freed."""
+        del now
+        return frozenset()

@@ -4,7 +4,7 @@ The disruption controller counts a pod that leaves when it has seen it leave, wh
 than our decision. Until then the pod is *in flight*: promised by a plan, or asked to leave. What
 budgets allow is less by all that is in flight, over all plans. A pod is accounted for when its
 budget names it among the disrupted ones (the API server does so on `pods/eviction`), or some time
-after it was seen to leave.
+after it was seen to leave. A promise ends with the plan, when its victim stays.
 
 What a budget protects is decided here as the API server does for `pods/eviction`, not as
 kube-scheduler does for its best effort: an empty selector selects all pods of the namespace.
@@ -14,13 +14,15 @@ Source: kubernetes v1.36.3 pkg/registry/core/pod/storage/eviction.go EvictionRES
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
-from scheduler.model.objects import Pod, PodDisruptionBudget
+import numpy as np
+
+from scheduler.model.objects import LabelSelector, ObjectMeta, Pod, PodDisruptionBudget
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
 
-__all__ = ["SETTLED_AFTER", "Disruptions", "Overdraft"]
+__all__ = ["SETTLED_AFTER", "Disruptions", "Overdraft", "Quota"]
 
 #: How long the disruption controller may take to count a pod that leaves.
 SETTLED_AFTER: Final[Seconds] = 30.0
@@ -34,8 +36,22 @@ class _Promise:
     preemptor: str
     #: When it was first noticed to be leaving or gone; `None` while it stays.
     left: Seconds | None = None
+    #: Budgets that it uses up and that have not accounted for it.
+    charged: frozenset[str] = frozenset()
     #: Budgets that have accounted for it.
     accounted: set[str] = field(default_factory=set)
+
+
+class Quota(NamedTuple):
+    """What a disruption budget allows now."""
+
+    allowed: int
+    #: How many evictions in flight use it up.
+    taken: int
+    #: Whether its status is of another spec.
+    outdated: bool
+    #: When the first eviction in flight counts no more twice; `None` where time ends nothing.
+    until: Seconds | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +64,8 @@ class Overdraft:
     pods: frozenset[str]
     #: When an eviction in flight counts no more twice; `None` where time ends nothing.
     until: Seconds | None = None
+    #: The budgets that are in the way, by namespace and name.
+    budgets: frozenset[str] = frozenset()
 
 
 class Disruptions:
@@ -55,102 +73,131 @@ class Disruptions:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
+        #: By uid of the victim.
         self._promises: dict[str, _Promise] = {}
+        #: Those that a budget has not accounted for, by its key and by uid of the victim.
+        self._charged: dict[str, dict[str, _Promise]] = {}
+        #: Uids of victims, by namespace and by preemptor.
+        self._by_namespace: dict[str, set[str]] = {}
+        self._by_preemptor: dict[str, set[str]] = {}
+        #: What budgets of namespaces with promises select, by key.
+        self._selectors: dict[str, LabelSelector | None] = {}
+        #: Budgets that select pods without labels, by namespace.
+        self._broad: dict[str, set[str]] = {}
+        #: Budgets with fewer evictions in flight since `freed` was last asked.
+        self._freed: set[str] = set()
         #: Grows with every change of what is in flight.
         self.version = 0
 
     def __len__(self) -> int:
         return len(self._promises)
 
+    # What is in flight ----------------------------------------------------------------------------
+
     def promise(self, preemptor: Pod, victims: Iterable[Pod], now: Seconds) -> None:
         """Note that a plan is about to evict pods."""
         self.settle(now)
         for victim in victims:
             if not victim.terminating:
+                self._drop(victim.uid)
                 self._promises[victim.uid] = _Promise(victim, preemptor.uid)
+                self._by_namespace.setdefault(victim.metadata.namespace, set()).add(victim.uid)
+                self._by_preemptor.setdefault(preemptor.uid, set()).add(victim.uid)
+                self._charge(victim.uid)
                 self.version += 1
 
     def accounted(self, budget: PodDisruptionBudget) -> None:
         """Note a new state of a budget: the pods that it names are accounted for."""
-        named = budget.status.disrupted_pods
-        metadata = budget.metadata
+        metadata, named = budget.metadata, budget.status.disrupted_pods
         key = f"{metadata.namespace}/{metadata.name}"
-        for promise in self._promises.values() if named else ():
-            pod = promise.victim.metadata
-            if pod.namespace == metadata.namespace and pod.name in named:
+        if self._selectors.get(key) != budget.spec.selector or key not in self._selectors:
+            self._selectors[key] = budget.spec.selector
+            self._note_broad(budget, key)
+            for uid in self._by_namespace.get(metadata.namespace, ()):
+                self._charge(uid)
+        for uid, promise in [*self._charged.get(key, {}).items()] if named else ():
+            if promise.victim.metadata.name in named:
                 promise.accounted.add(key)
-                self.version += 1
+                self._charge(uid)
+
+    def budget_gone(self, key: str) -> None:
+        """Note that a budget is gone, by namespace and name."""
+        self._selectors.pop(key, None)
+        self._broad.get(key.partition("/")[0], set()).discard(key)
+        for uid in [*self._charged.get(key, ())]:
+            self._charge(uid)
+
+    def _note_broad(self, budget: PodDisruptionBudget, key: str) -> None:
+        bare = Pod(metadata=ObjectMeta(namespace=budget.metadata.namespace))
+        known = self._broad.setdefault(budget.metadata.namespace, set())
+        if key in self._cluster.budgets.protecting(bare):
+            known.add(key)
+        else:
+            known.discard(key)
 
     def settle(self, now: Seconds) -> None:
         """Drop what is in flight no more: what has settled, and what will not happen."""
-        over = [uid for uid, each in self._promises.items() if self._is_over(each, now)]
-        for uid in over:
-            del self._promises[uid]
-            self.version += 1
+        for uid in [uid for uid, each in self._promises.items() if self._is_over(each, now)]:
+            self._drop(uid)
 
-    def overdrafts(self, victims: Sequence[Pod], now: Seconds) -> Iterator[Overdraft]:
-        """Yield what keeps pods from being evicted together, the evictions in flight included.
+    def end(self, preemptor: str) -> None:
+        """Note that the plan of a preemptor has ended, by uid: promised victims that stay, stay.
 
-        Args:
-            victims: Who would leave; those that leave already need no budget.
-            now: The time.
+        Those that were asked to leave are in flight until that has settled.
         """
-        self.settle(now)
-        charged: dict[str, list[Pod]] = {}
-        for pod in victims:
-            keys = self._protecting(pod)
-            if len(keys) > 1:
-                yield Overdraft(
-                    f"{pod.key} is under {len(keys)} budgets ({', '.join(keys)}), "
-                    "and the API server evicts no such pod",
-                    frozenset({pod.uid}),
-                )
-            for key in keys:
-                charged.setdefault(key, []).append(pod)
-        for key, pods in charged.items():
-            overdraft = self._overdraft(key, pods)
-            if overdraft is not None:
-                yield overdraft
+        self.spare([*self._by_preemptor.get(preemptor, ())])
 
-    def _overdraft(self, key: str, pods: Sequence[Pod]) -> Overdraft | None:
-        budget = self._cluster.budgets.get(key)
-        status, uids = budget.status, frozenset(pod.uid for pod in pods)
-        named = ", ".join(pod.key for pod in pods)
-        if status.observed_generation < budget.metadata.generation:
-            return Overdraft(f"{named}: budget {key} has changed and is not counted yet", uids)
-        taken = [each for each in self._promises.values() if self._counts(each, key, uids)]
-        allowed = max(0, status.disruptions_allowed)
-        if len(pods) + len(taken) <= allowed:
-            return None
-        text = f"{named}: budget {key} allows {allowed}"
-        if taken:
-            text += f", of which {len(taken)} are in flight"
-        ends = [each.left + SETTLED_AFTER for each in taken if each.left is not None]
-        return Overdraft(text, uids, min(ends, default=None))
+    def spare(self, victims: Iterable[str]) -> None:
+        """Note that victims are not asked to leave after all, by uid."""
+        for uid in victims:
+            there = self._cluster.placed(uid)
+            if there is not None and not self._cluster.leaves(there):
+                self._drop(uid)
 
-    def _counts(self, promise: _Promise, key: str, victims: frozenset[str]) -> bool:
-        """Tell whether an eviction in flight uses a budget up beside those in question."""
-        pod = promise.victim
-        if pod.uid in victims or key in promise.accounted:
-            return False
-        return key in self._cluster.budgets.protecting(pod)
+    def freed(self) -> frozenset[str]:
+        """Return the budgets that allow more than when this was last asked, by key.
 
-    def _protecting(self, pod: Pod) -> tuple[str, ...]:
-        """Return the budgets that evicting a pod would use up."""
-        if self._cluster.leaves(pod) or pod.terminal or pod.status.phase == "Pending":
-            return ()
-        keys = self._cluster.budgets.protecting(pod)
-        if len(keys) == 1 and not _is_ready(pod) and self._spares_unready(keys[0]):
-            return ()
-        return keys
+        Evictions in flight that have ended free them. What is held by them is to be tried again.
+        """
+        freed = frozenset(self._freed)
+        self._freed.clear()
+        return freed
 
-    def _spares_unready(self, key: str) -> bool:
-        """Tell whether a budget lets pods go that are not ready, without being used up."""
-        budget = self._cluster.budgets.get(key)
-        if budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow":
-            return True
-        status = budget.status
-        return 0 < status.desired_healthy <= status.current_healthy
+    def _charge(self, uid: str) -> None:
+        """Find out which budgets a promise uses up."""
+        promise = self._promises[uid]
+        keys = self._cluster.budgets.protecting(promise.victim)
+        charged = frozenset(keys) - promise.accounted
+        if charged == promise.charged:
+            return
+        for key in promise.charged - charged:
+            self._discharge(key, uid)
+        for key in charged - promise.charged:
+            self._charged.setdefault(key, {})[uid] = promise
+        promise.charged = charged
+        self.version += 1
+
+    def _discharge(self, key: str, uid: str) -> None:
+        del self._charged[key][uid]
+        if not self._charged[key]:
+            del self._charged[key]
+        self._freed.add(key)
+
+    def _drop(self, uid: str) -> None:
+        promise = self._promises.pop(uid, None)
+        if promise is None:
+            return
+        for key in promise.charged:
+            self._discharge(key, uid)
+        namespace = promise.victim.metadata.namespace
+        for index, key in (
+            (self._by_namespace, namespace),
+            (self._by_preemptor, promise.preemptor),
+        ):
+            index[key].discard(uid)
+            if not index[key]:
+                del index[key]
+        self.version += 1
 
     def _is_over(self, promise: _Promise, now: Seconds) -> bool:
         cluster, uid = self._cluster, promise.victim.uid
@@ -162,6 +209,96 @@ class Disruptions:
             return now - promise.left >= SETTLED_AFTER
         # It stays unless it was asked to leave: a plan that was given up has no claim any more.
         return not cluster.leaves(there) and cluster.nominations.get(promise.preemptor) is None
+
+    # What budgets allow ---------------------------------------------------------------------------
+
+    def quota(self, key: str) -> Quota:
+        """Return what a budget allows now; `settle` comes before."""
+        budget = self._cluster.budgets.get(key)
+        taken = self._charged.get(key, {})
+        ends = [each.left + SETTLED_AFTER for each in taken.values() if each.left is not None]
+        return Quota(
+            max(0, budget.status.disruptions_allowed),
+            len(taken),
+            budget.status.observed_generation < budget.metadata.generation,
+            min(ends, default=None),
+        )
+
+    def in_flight(self, key: str, uids: Iterable[str]) -> int:
+        """Return how many of some pods use up a budget as evictions in flight."""
+        charged = self._charged.get(key, {})
+        return sum(uid in charged for uid in uids)
+
+    def overdrafts(self, victims: Sequence[Pod]) -> Iterator[Overdraft]:
+        """Yield what keeps pods from being evicted together, the evictions in flight included.
+
+        `settle` comes before.
+
+        Args:
+            victims: The pods that would leave; those that leave already need no budget.
+        """
+        charged: dict[str, list[Pod]] = {}
+        for pod in victims:
+            keys = self.protecting(pod)
+            if len(keys) > 1:
+                yield Overdraft(
+                    f"{pod.key} is under {len(keys)} budgets ({', '.join(keys)}), "
+                    "and the API server evicts no such pod",
+                    frozenset({pod.uid}),
+                    budgets=frozenset(keys),
+                )
+            for key in keys:
+                charged.setdefault(key, []).append(pod)
+        for key, pods in charged.items():
+            overdraft = self._overdraft(key, pods)
+            if overdraft is not None:
+                yield overdraft
+
+    def _overdraft(self, key: str, pods: Sequence[Pod]) -> Overdraft | None:
+        quota, uids = self.quota(key), frozenset(pod.uid for pod in pods)
+        named, budgets = ", ".join(pod.key for pod in pods), frozenset({key})
+        if quota.outdated:
+            detail = f"{named}: budget {key} has changed and is not counted yet"
+            return Overdraft(detail, uids, budgets=budgets)
+        taken = quota.taken - self.in_flight(key, uids)
+        if len(pods) + taken <= quota.allowed:
+            return None
+        text = f"{named}: budget {key} allows {quota.allowed}"
+        if taken:
+            text += f", of which {taken} are in flight"
+        return Overdraft(text, uids, quota.until if taken else None, budgets)
+
+    def protecting(self, pod: Pod) -> tuple[str, ...]:
+        """Return the budgets that evicting a pod would use up, in name order."""
+        if self._cluster.leaves(pod) or pod.terminal or pod.status.phase == "Pending":
+            return ()
+        keys = self._keys(pod)
+        if len(keys) == 1 and not _is_ready(pod) and self._spares_unready(keys[0]):
+            return ()
+        return keys
+
+    def is_broad(self, namespace: str) -> bool:
+        """Tell whether a budget of a namespace selects pods without labels.
+
+        Else the codes of the cluster say all about which budgets the API server asks for its pods.
+        """
+        return bool(self._broad.get(namespace))
+
+    def _keys(self, pod: Pod) -> tuple[str, ...]:
+        """Return the budgets that select a pod on a node, in name order."""
+        cluster = self._cluster
+        slot = cluster.pods.slot(pod.uid)
+        if slot is None or self.is_broad(pod.metadata.namespace):
+            return cluster.budgets.protecting(pod)
+        return cluster.budgets.sets.values[int(cluster.pods.protection(np.array(slot)))]
+
+    def _spares_unready(self, key: str) -> bool:
+        """Tell whether a budget lets pods go that are not ready, without being used up."""
+        budget = self._cluster.budgets.get(key)
+        if budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow":
+            return True
+        status = budget.status
+        return 0 < status.desired_healthy <= status.current_healthy
 
 
 def _is_ready(pod: Pod) -> bool:

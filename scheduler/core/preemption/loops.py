@@ -1,11 +1,12 @@
-"""The loop breaker: which preemption must not be tried now, because the like of it was in vain.
+"""What is remembered against preemptions of one pod, because the like of it was in vain.
 
-Two things are remembered. Preemptions whose room went to others, by owners (`state/fruitless`):
-there the answer is a pause. And victims that were asked to leave and hang: as long as one is there,
-the room that it takes cannot be counted on.
+Three things are remembered. Preemptions whose room went to others, by owners (`state/fruitless`);
+all evictions in vain, by preemptor, node and wider scopes (`state/waste`): there the answer is a
+pause. And victims that were asked to leave and hang: as long as one is there, the room that it
+takes cannot be counted on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from scheduler.model import times
@@ -13,12 +14,24 @@ from scheduler.model.objects import Pod
 from scheduler.model.owners import owner
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
+from scheduler.state.fruitless import Pause as LoopPause
 from scheduler.state.ledger import Ledger
+from scheduler.state.waste import Pause, Scope, View
 
-__all__ = ["LOOP", "Objection", "objection"]
+__all__ = ["HANGS", "LOOP", "STOPPED", "Objection", "Past", "wasteful"]
 
-#: What the event about a preemption that is stopped is called, and how its text begins.
+#: What the event about a loop of preemptions that is stopped is called, and how its text begins.
 LOOP: Final = "PreemptionLoop"
+#: The same where too many evictions were in vain, whatever the reason.
+STOPPED: Final = "PreemptionStopped"
+
+#: The pods for which evictions were in vain, by what shares the bound.
+_WHOSE: Final[Mapping[Scope, str]] = {
+    Scope.POD: "this pod",
+    Scope.OWNER: "pods of its owner",
+    Scope.NAMESPACE: "pods of its namespace",
+    Scope.CLUSTER: "pods of this and other namespaces",
+}
 
 
 class Objection(NamedTuple):
@@ -27,36 +40,111 @@ class Objection(NamedTuple):
     text: str
     #: When that ends; `None` where only an event can end it.
     until: Seconds | None
-    #: Whether it holds on every node, until somebody does something about it.
+    #: Whether it holds on every node, until an operator does something about it.
     stopped: bool = False
+    #: Whether the text leaves out when it ends, so that it is the same for all nodes.
+    timed: bool = False
 
 
-def objection(
-    pod: Pod, node: str, victims: Sequence[Pod], cluster: Cluster, ledger: Ledger, now: Seconds
-) -> Objection | None:
-    """Return why pods must not be evicted from a node for a pod; `None` when they may.
+HANGS: Final = Objection("node(s) where a victim hangs in termination", None)
 
-    Args:
-        pod: The preemptor.
-        node: The node's name.
-        victims: Who would have to leave.
-        cluster: As it is.
-        ledger: What is remembered.
-        now: The time.
-    """
-    if cluster.overdue and any(each.uid in cluster.overdue for each in victims):
-        return Objection("node(s) where a victim hangs in termination", None)
-    if not len(ledger.fruitless):
-        return None
-    preemptor = owner(pod)
-    worst: Objection | None = None
-    for name in sorted({owner(each) for each in victims}):
-        pause = ledger.fruitless.pause(preemptor, node, name, now)
-        if pause is None or (worst is not None and (worst.until or now) >= pause.until):
-            continue
-        theirs, until = name.replace("/", " ", 1), times.stamp(pause.until)
-        where = "" if pause.stopped else "node(s) where "
-        text = f"{LOOP}: {where}evicting pods of {theirs} came to nothing {pause.times} times"
-        end = "stopped" if pause.stopped else "paused"
-        worst = Objection(f"{text}, {end} until {until}", pause.until, pause.stopped)
-    return worst
+
+def wasteful(pause: Pause) -> Objection:
+    """Return what is said where evictions were in vain."""
+    if pause.backed_off:
+        text = "node(s) where preemption has failed for pods of its owner"
+    elif pause.scope is Scope.NODE:
+        text = "node(s) where too many evictions were in vain within the last hour"
+    else:
+        pods = "1 pod" if pause.times == 1 else f"{pause.times} pods"
+        text = f"{STOPPED}: {pods} evicted in vain for {_WHOSE[pause.scope]} within the last hour"
+    return Objection(text, pause.until, pause.scope is not Scope.NODE, timed=True)
+
+
+class Past:
+    """What is remembered against preemptions of one pod, in one attempt."""
+
+    def __init__(self, pod: Pod, cluster: Cluster, ledger: Ledger, now: Seconds) -> None:
+        """Look it up.
+
+        Args:
+            pod: The preemptor.
+            cluster: As it is.
+            ledger: What is remembered.
+            now: The time.
+        """
+        self.owner: Final = owner(pod) if len(ledger.fruitless) or len(ledger.wasted) else ""
+        #: Uids of the victims that hang.
+        self.overdue: Final = cluster.overdue
+        #: What was in vain, where anything was.
+        self.view: Final[View | None] = (
+            ledger.wasted.view(pod.uid, self.owner, now) if len(ledger.wasted) else None
+        )
+        self.ledger: Final = ledger
+        self._now = now
+        self._fruitless = ledger.fruitless
+        self._pairs = ledger.fruitless.pairs(self.owner)
+        self._stops: dict[str, LoopPause | None] = {}
+        self._pauses: dict[str, dict[str, LoopPause]] = {}
+        #: What is said of pauses, found out once.
+        self._said: dict[tuple[str, LoopPause], Objection] = {}
+
+    @property
+    def state(self) -> object:
+        """What the objections depend on, beside the ledger, pods, nodes and time."""
+        whose = self.view.whose if self.view is not None else ""
+        return frozenset(self.overdue), self.owner, whose
+
+    def to_preemptor(self) -> tuple[Objection, ...]:
+        """Return why the pod must not evict any pod now."""
+        pause = None if self.view is None else self.view.anywhere(1)
+        return () if pause is None else (wasteful(pause),)
+
+    def to(self, node: str, victims: Sequence[Pod]) -> tuple[Objection, ...]:
+        """Return why pods must not be evicted from a node; nothing if they may."""
+        found = (self.of_loops(node, map(owner, victims)), self.of_waste(node, len(victims)))
+        if self.overdue and any(each.uid in self.overdue for each in victims):
+            found = (HANGS, found[1])
+        return tuple(each for each in found if each is not None)
+
+    @property
+    def pairs(self) -> frozenset[str]:
+        """The owners of victims of which something is remembered."""
+        return self._pairs
+
+    def pause(self, node: str, victim: str) -> LoopPause | None:
+        """Return until when pods of an owner must not be evicted from a node."""
+        if victim not in self._stops:
+            stop = self._fruitless.stop(self.owner, victim, self._now)
+            self._stops[victim] = stop
+            self._pauses[victim] = self._fruitless.pauses(self.owner, victim, self._now)
+        stop = self._stops[victim]
+        return stop if stop is not None else self._pauses[victim].get(node)
+
+    def of_loops(self, node: str, owners: Iterable[str]) -> Objection | None:
+        """Return until when pods of some owners must not be evicted from a node; the longest."""
+        worst: Objection | None = None
+        for name in sorted(self._pairs.intersection(owners)) if self._pairs else ():
+            pause = self.pause(node, name)
+            if pause is None or (worst is not None and (worst.until or 0.0) >= pause.until):
+                continue
+            worst = self._said.get((name, pause))
+            if worst is None:
+                worst = self._said[name, pause] = _looping(name, pause)
+        return worst
+
+    def of_waste(self, node: str, victims: int) -> Objection | None:
+        """Return until when so many pods must not be evicted from a node."""
+        if self.view is None:
+            return None
+        found = (self.view.anywhere(victims), self.view.on(node, victims))
+        longest = max((each for each in found if each is not None), default=None)
+        return None if longest is None else wasteful(longest)
+
+
+def _looping(victim: str, pause: LoopPause) -> Objection:
+    theirs, until = victim.replace("/", " ", 1), times.stamp(pause.until)
+    where = "" if pause.stopped else "node(s) where "
+    text = f"{LOOP}: {where}evicting pods of {theirs} came to nothing {pause.times} times"
+    end = "stopped" if pause.stopped else "paused"
+    return Objection(f"{text}, {end} until {until}", pause.until, pause.stopped)

@@ -10,15 +10,17 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
+from msgspec.structs import replace
 
-from scheduler.core.preemption import loops
+from scheduler.core.preemption import loops, sweep
+from scheduler.core.preemption.crowd import Crowd, Families
+from scheduler.core.preemption.loops import Past
 from scheduler.core.preemption.policy import Bounds
+from scheduler.core.preemption.victims import DryRun
 from scheduler.model.objects import Pod
-from scheduler.model.owners import owner
 from scheduler.model.refusals import Refusal, earliest, ending
 from scheduler.model.times import Seconds
 from scheduler.state.arrays import Int, Rows
-from scheduler.state.cluster import Cluster
 from scheduler.state.ledger import Ledger
 
 __all__ = ["Objection", "Objections", "Remembered", "Tally"]
@@ -54,6 +56,14 @@ class Remembered:
             self._by_row[row] = said
             self._until = earliest((self._until, *(each.until for each in said)))
 
+    def note_many(self, said: Mapping[int, tuple[Objection, ...]]) -> None:
+        """Remember the objections to candidates by row; equal ones are better one object."""
+        if not self.paused:
+            self._by_row.update(said)
+            each_once = {id(each): each for each in said.values()}.values()
+            ends = {earliest(one.until for one in each) for each in each_once}
+            self._until = earliest((self._until, *ends))
+
     def forget(self, rows: Rows) -> None:
         """Forget what was said of some rows."""
         if self._by_row:
@@ -72,6 +82,8 @@ class Tally:
     def __init__(self) -> None:
         self._nodes: dict[str, int] = {}
         self._ends: dict[str, Seconds] = {}
+        #: Texts by identity of the objection, which is kept for that.
+        self._texts: dict[int, tuple[Objection, str]] = {}
         #: When the first of the reasons ends; `None` where time ends none.
         self.until: Seconds | None = None
         #: The refusals by policies, one for each rule.
@@ -82,19 +94,39 @@ class Tally:
 
     def add_nodes(self, said: Sequence[Objection], nodes: int = 1) -> None:
         """Add nodes that are refused for the same reasons."""
-        for text in {each.text: None for each in said}:
-            same = [each for each in said if each.text == text]
+        by_text: dict[str, list[Objection]] = {}
+        for each in said:
+            by_text.setdefault(self._text(each), []).append(each)
+        for same in by_text.values():
             self.add(same[0], earliest(each.until for each in same), nodes)
+            for each in same[1:]:
+                if isinstance(each, Refusal):
+                    self._refuse(each)
+
+    def _text(self, said: Objection) -> str:
+        """Return the text of an objection, made once: replicas and rows share the objects."""
+        found = self._texts.get(id(said))
+        if found is None:
+            found = self._texts[id(said)] = (said, said.text)
+        return found[1]
 
     def add(self, said: Objection, until: Seconds | None, nodes: int = 1) -> None:
         """Add nodes that are refused for a reason, until then at the earliest."""
-        text = said.text
+        text = self._text(said)
         self._nodes[text] = self._nodes.get(text, 0) + nodes
         self.until = earliest((self.until, until))
+        timed = said.timed if isinstance(said, loops.Objection) else True
+        if until is not None and timed:
+            self._ends[text] = min(until, self._ends.get(text, until))
         if isinstance(said, Refusal):
-            self.refusals.setdefault((said.policy, said.rule), said)
-            if until is not None:
-                self._ends[text] = min(until, self._ends.get(text, until))
+            self._refuse(said)
+
+    def _refuse(self, said: Refusal) -> None:
+        """Keep one refusal for each rule, with all disruption budgets that are in the way."""
+        rule = (said.policy, said.rule)
+        known = self.refusals.setdefault(rule, said)
+        if not said.budgets <= known.budgets:
+            self.refusals[rule] = replace(known, budgets=known.budgets | said.budgets)
 
     def reasons(self) -> list[tuple[str, int]]:
         """Return the reasons, with when they end, and the number of nodes; in text order."""
@@ -106,7 +138,7 @@ class Objections:
     """Who objects to preemptions for one pod, in one attempt."""
 
     def __init__(
-        self, pod: Pod, bounds: Bounds | None, cluster: Cluster, ledger: Ledger, now: Seconds
+        self, pod: Pod, bounds: Bounds | None, families: Families, past: Past, now: Seconds
     ) -> None:
         self.bounds: Final = bounds
         self.now: Final = now
@@ -116,32 +148,39 @@ class Objections:
         #: What was said of each row, in full.
         self.told: Final[dict[int, tuple[str, ...]]] = {}
         self._pod = pod
-        self._cluster = cluster
-        self._ledger = ledger
+        self._cluster = families.cluster
+        self._families = families
+        self._ledger = past.ledger
+        self._past = past
 
     @classmethod
     def of(
-        cls, pod: Pod, bounds: Bounds | None, cluster: Cluster, ledger: Ledger, now: Seconds
+        cls, pod: Pod, bounds: Bounds | None, families: Families, ledger: Ledger, now: Seconds
     ) -> "Objections | None":
-        """Return who may object; `None` where nobody can."""
-        if bounds is None and not cluster.overdue and not len(ledger.fruitless):
+        """Return who may object; `None` where nothing can be said against any preemption.
+
+        Args:
+            pod: The preemptor.
+            bounds: The policies that bind it.
+            families: Knows the owners of the pods of the cluster.
+            ledger: What is remembered.
+            now: The time.
+        """
+        remembered = len(ledger.fruitless) or len(ledger.wasted) or families.cluster.overdue
+        if bounds is None and not remembered:
             return None
-        return cls(pod, bounds, cluster, ledger, now)
+        return cls(pod, bounds, families, Past(pod, families.cluster, ledger, now), now)
 
     @property
     def state(self) -> object:
         """What objections depend on, beside pods, nodes and time."""
         bounded = None if self.bounds is None else self.bounds.state
-        overdue = frozenset(self._cluster.overdue)
-        # Only what came to nothing is a matter of the preemptor's owner.
-        whose = owner(self._pod) if len(self._ledger.fruitless) else ""
-        return (bounded, self._ledger.revision, overdue, whose)
+        return (bounded, self._ledger.version, self._past.state)
 
-    @property
-    def only_count(self) -> bool:
-        """Whether nothing but the number of victims can be said against a candidate."""
-        remembered = len(self._ledger.fruitless) or self._cluster.overdue
-        return self.bounds is not None and self.bounds.only_count and not remembered
+    def to_preemptor(self) -> tuple[Objection, ...]:
+        """Return why the pod must not preempt at all now; nothing when it may."""
+        said = () if self.bounds is None else self.bounds.refusals()
+        return (*said, *self._past.to_preemptor())
 
     def refusals(self, node: str = "", victims: Sequence[Pod] = ()) -> tuple[Refusal, ...]:
         """Return what policies refused, one of each rule.
@@ -158,8 +197,19 @@ class Objections:
     def to(self, node: str, victims: Sequence[Pod]) -> tuple[Objection, ...]:
         """Return what is to be said against evicting pods from a node."""
         said = () if self.bounds is None else self.bounds.objections(node, victims)
-        loop = loops.objection(self._pod, node, victims, self._cluster, self._ledger, self.now)
-        return said if loop is None else (*said, loop)
+        return (*said, *self._past.to(node, victims))
+
+    def to_many(self, run: DryRun) -> dict[int, tuple[Objection, ...]]:
+        """Return what is to be said against the candidates of a dry run, by row, all at once.
+
+        Without the details of which pods it is about; else the same as `to`.
+        """
+        names = self._cluster.columns.names
+        rows = run.rows.tolist()
+        nodes = [names[row] for row in rows]
+        crowd = Crowd(run.slots, run.chosen, nodes, self._families)
+        said = sweep.told(self.bounds, self._past, crowd)
+        return {rows[column]: each for column, each in said.items()}
 
     def to_all(self, row: int) -> tuple[Objection, ...]:
         """Return why too few pods of a row may go for the preemptor to fit there."""

@@ -176,13 +176,16 @@ class _Search:
             only: Rows = np.array([row], dtype=np.int64)
             everybody = asked == _FEW or self._objections.explain
             asked += 1
-            if everybody and self._count():
+            if everybody and not self._objections.explain:
+                self._judge()
                 continue
             for candidate in self._ask(self._left() if everybody else only):
                 allowed[candidate.row] = candidate
 
     def all(self) -> list[Candidate]:
         """Return all candidates that are allowed."""
+        if not self._objections.explain:
+            self._judge()
         allowed = self._ask(self._left())
         if allowed:
             self._tell()
@@ -226,21 +229,15 @@ class _Search:
         self._mark()
         return allowed
 
-    def _count(self) -> bool:
-        """Refuse what has too many victims on all rows that are left, if that is all there is."""
+    def _judge(self) -> None:
+        """Refuse all candidates at once that are not allowed."""
         pod, cluster, predicates, *_ = self._preemptor
-        bounds, objections = self._preemptor.bounds, self._objections
-        if bounds is None or objections.explain or not objections.only_count:
-            return False
-        found: dict[int, tuple[Objection, ...]] = {}
+        bounds = self._preemptor.bounds
         for run in dry_run(pod, cluster, predicates, self._left(), no_victims=0, bounds=bounds):
-            for refusal, refused in bounds.too_many(run.slots, run.chosen):
-                for row in run.rows[refused].tolist():
-                    found[row] = (*found.get(row, ()), refusal)
-        for row, said in found.items():
-            self._refuse(row, said)
+            said = self._objections.to_many(run)
+            self._refused.update(said)
+            self._memory.note_many(said)
         self._mark()
-        return True
 
     def _refuse(self, row: int, said: tuple[Objection, ...]) -> None:
         said = self._shared.setdefault(said, said)
@@ -261,8 +258,8 @@ def _look(
     if refusal is not None:
         return Refused(refusal, keeps_nomination=True)
     bounds = preemptor.bounds
-    if objections is not None and bounds is not None:
-        objections.tally.add_nodes(bounds.refusals())
+    if objections is not None:
+        objections.tally.add_nodes(objections.to_preemptor())
         if objections.tally:
             return refused(objections.tally)
     rows = np.flatnonzero(resolvable)

@@ -1,19 +1,26 @@
 """The policies in force, for one machine: which of them bind whom, and what they have refused."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from scheduler.core.preemption.bindings import Binding
 from scheduler.core.preemption.charge import Charge
+from scheduler.core.preemption.crowd import Families
 from scheduler.core.preemption.disruptions import Disruptions
 from scheduler.core.preemption.objections import Objections
 from scheduler.core.preemption.policy import Bounds, Facts
 from scheduler.core.preemption.selecting import Selected, selects
 from scheduler.model.effects import Evict
 from scheduler.model.objects import Pod, PodDisruptionBudget
-from scheduler.model.policies import BudgetScope, LastVictim, PolicyFigures, PreemptionPolicy
-from scheduler.model.refusals import Refusal, Rule
+from scheduler.model.policies import (
+    EVERY_POD,
+    BudgetScope,
+    LastVictim,
+    PolicyFigures,
+    PreemptionPolicy,
+)
+from scheduler.model.refusals import EVICT_ONLY, Refusal, Rule
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
 from scheduler.state.ledger import Ledger
@@ -35,7 +42,24 @@ _SETTLED: Final = frozenset({Rule.BUDGETS, Rule.MAX_PREEMPTIONS, Rule.DELAY})
 class Policing:
     """Finds out which policies bind a preemption, and evaluates them."""
 
-    def __init__(self, cluster: Cluster, ledger: Ledger, is_ours: Callable[[Pod], bool]) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        ledger: Ledger,
+        is_ours: Callable[[Pod], bool],
+        *,
+        evict_only: bool = False,
+    ) -> None:
+        """Make it.
+
+        Args:
+            cluster: As it is.
+            ledger: What is remembered.
+            is_ours: Tells whether a pod names one of our profiles.
+            evict_only: Whether every victim is evicted through `pods/eviction`, so that the API
+                server refuses each one that a disruption budget protects. Then every preemptor is
+                bound as by a policy with `podDisruptionBudgets: Strict`.
+        """
         self.disruptions: Final = Disruptions(cluster)
         #: Attempts in which a rule refused something, by policy, rule and mode; only counted up.
         self.refused: Final[Counter[tuple[str, str, str]]] = Counter()
@@ -49,6 +73,12 @@ class Policing:
         self._awaited: dict[str, list[PreemptionPolicy]] = {}
         self._cluster = cluster
         self._ledger = ledger
+        self._families = Families(cluster)
+        self._everywhere = (
+            Binding(PreemptionPolicy(EVICT_ONLY), Selected(EVERY_POD, cluster), strict=True)
+            if evict_only
+            else None
+        )
         self._facts = Facts(cluster, ledger, self.disruptions, is_ours)
         self._compiled: dict[str, Selected] = {}
         self._seen = (0, 0)
@@ -61,17 +91,19 @@ class Policing:
             now: The time.
             since: When it was first found unschedulable.
         """
-        return Objections.of(pod, self.bounds(pod, now, since), self._cluster, self._ledger, now)
+        self.disruptions.settle(now)
+        bounds = self.bounds(pod, now, since)
+        return Objections.of(pod, bounds, self._families, self._ledger, now)
 
     def bounds(self, pod: Pod, now: Seconds, since: Seconds) -> Bounds | None:
         """Return what binds the preemptions of a pod now; `None` when nothing does."""
-        bindings = self._bindings(pod) if len(self._cluster.policies) else ()
+        bindings = self._bindings(pod)
         return Bounds(pod, bindings, self._facts, now, since) if bindings else None
 
     def charge(self, preemptor: Pod, node: str, victims: Sequence[Pod], now: Seconds) -> Charge:
         """Return what a preemption counts for that begins now; it is in flight from now on."""
         del node
-        if not len(self._cluster.policies):
+        if not len(self._cluster.policies) and self._everywhere is None:
             return Charge()
         self.disruptions.promise(preemptor, victims, now)
         self._drop_unawaited()
@@ -80,13 +112,15 @@ class Policing:
         strict: set[str] = set()
         for victim in victims:
             theirs = [each for each in bindings if each.victims.selects(victim)]
-            self._awaited[victim.uid] = [each.policy for each in theirs]
+            self._awaited[victim.uid] = [
+                each.policy for each in theirs if each is not self._everywhere
+            ]
             names = frozenset(each.policy.name for each in theirs if each.policy.budgets)
             if names:
                 counted[victim.uid] = names
             if any(each.strict and each.enforced for each in theirs):
                 strict.add(victim.uid)
-        policies = [each.policy for each in bindings]
+        policies = [each.policy for each in bindings if each is not self._everywhere]
         return Charge(
             counted,
             frozenset(each.name for each in policies if each.max_preemptions_per_owner is not None),
@@ -154,20 +188,47 @@ class Policing:
                 del self._awaited[uid]
 
     def accounted(self, budget: PodDisruptionBudget) -> None:
-        """Take note of a new state of a disruption budget."""
+        """Note a new state of a disruption budget; the cluster knows it already."""
         self.disruptions.accounted(budget)
+
+    def budget_gone(self, key: str) -> None:
+        """Note that a disruption budget is gone, by namespace and name."""
+        self.disruptions.budget_gone(key)
+
+    def ended(self, preemptor: str) -> None:
+        """Note that a plan has ended, by uid of its preemptor: victims that stay are not in flight.
+
+        `freed` tells what that means for others.
+        """
+        self.disruptions.end(preemptor)
+
+    def spared(self, victims: Iterable[str]) -> None:
+        """Note that victims are not asked to leave after all, by uid."""
+        self.disruptions.spare(victims)
+
+    def freed(self, now: Seconds) -> frozenset[str]:
+        """Return the disruption budgets that allow more since this was last asked, by key.
+
+        What they hold is to be woken: `Held.wake_budgets`.
+        """
+        self.disruptions.settle(now)
+        return self.disruptions.freed()
 
     def _bindings(self, pod: Pod) -> tuple[Binding, ...]:
         """Return the policies that bind a preemptor, in name order."""
         cluster = self._cluster
+        everywhere = () if self._everywhere is None else (self._everywhere,)
+        if not len(cluster.policies):
+            return everywhere
         seen = (cluster.policies.version, cluster.namespaces_version)
         if seen != self._seen:
             self._compiled = {
                 each.name: Selected(each.victims, cluster) for each in cluster.policies
             }
             self._seen = seen
-        return tuple(
+        bindings = (
             Binding.of(each, self._compiled[each.name], pod)
             for each in cluster.policies
             if selects(each.preemptors, pod, cluster.namespaces)
         )
+        return (*everywhere, *bindings)

@@ -37,7 +37,7 @@ from scheduler.state.arrays import Bool, Float, Int
 from scheduler.state.cluster import Cluster
 from scheduler.state.ledger import Ledger
 
-__all__ = ["Bounds", "Facts"]
+__all__ = ["Bounds", "Facts", "room_at"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Facts:
             cluster.policies.version,
             cluster.namespaces_version,
             cluster.budgets.version,
-            self.ledger.revision,
+            self.ledger.version,
             self.disruptions.version,
         )
 
@@ -86,9 +86,10 @@ class Bounds:
         self.now: Final = now
         self._pod = pod
         self._owner = owner(pod)
-        self._enforced = tuple(each for each in bindings if each.enforced)
+        #: The policies that refuse, and do not only count what they would refuse.
+        self.enforced: Final = tuple(each for each in bindings if each.enforced)
         self._audited = tuple(each for each in bindings if not each.enforced)
-        self._facts = facts
+        self.facts: Final = facts
         self._cluster = facts.cluster
         self._since = since
         #: What was found in the ledger.
@@ -101,25 +102,25 @@ class Bounds:
     @property
     def state(self) -> tuple[int, ...]:
         """What the objections to victims depend on, beside pods, nodes and time."""
-        return self._facts.state
+        return self.facts.state
 
     def _sparing(self) -> tuple[object, ...] | None:
-        rules = [each.policy for each in self._enforced if each.spares]
+        rules = [each.policy for each in self.enforced if each.spares]
         if not rules:
             return None
         cluster = self._cluster
         versions = cluster.policies.version, cluster.namespaces_version
         if all(each.foreign_victims is not ForeignVictims.NON_LOOPING for each in rules):
             return versions
-        return (*versions, self._facts.ledger.revision, self._owner)
+        return (*versions, self.facts.ledger.version, self._owner)
 
     def refusals(self) -> tuple[Refusal, ...]:
         """Return why the pod must not preempt at all now; nothing when it may."""
-        return tuple(self._of_preemptor(self._enforced))
+        return tuple(self._of_preemptor(self.enforced))
 
     def objections(self, node: str, victims: Sequence[Pod]) -> tuple[Refusal, ...]:
         """Return why some pods must not be evicted from a node together; nothing if they may."""
-        return tuple(self._of_victims(self._enforced, node, victims))
+        return tuple(self._of_victims(self.enforced, node, victims))
 
     def audited(self, node: str, victims: Sequence[Pod]) -> tuple[Refusal, ...]:
         """Return what policies that only audit would refuse about a preemption."""
@@ -147,7 +148,7 @@ class Bounds:
 
     def spared_by_rule(self, slots: Int) -> Iterator[tuple[Refusal, Bool, Float]]:
         """Yield each rule with (V, C) the pods that it spares, and (C,) when it spares others."""
-        for each in self._enforced:
+        for each in self.enforced:
             if not each.spares:
                 continue
             staying = each.victims.staying(slots)
@@ -163,38 +164,9 @@ class Bounds:
                 staying[staying] = [self._is_foreign(each, pod) for pod in pods]
                 yield each.foreign(), staying, never
 
-    @property
-    def only_count(self) -> bool:
-        """Whether `too_many` says all that `objections` say of victims that need not stay."""
-        policies = [each.policy for each in self._enforced if not each.strict]
-        budgets = [budget.scope for each in policies for budget in each.budgets]
-        return len(policies) == len(self._enforced) and set(budgets) <= {BudgetScope.CLUSTER}
-
-    def too_many(self, slots: Int, chosen: Bool) -> Iterator[tuple[Refusal, Bool]]:
-        """Yield each rule with (C,) the rows that it refuses for the number of victims alone.
-
-        Args:
-            slots: (V, C) pods, -1 pads.
-            chosen: (V, C) True for the victims.
-        """
-        for each in self._enforced:
-            policy = each.policy
-            budgets = [each for each in policy.budgets if each.scope is BudgetScope.CLUSTER]
-            most = policy.max_victims_per_preemption
-            if most is None and not budgets:
-                continue
-            counts = np.count_nonzero(chosen & each.victims.staying(slots), axis=0)
-            if most is not None:
-                yield each.too_many(most), counts > most
-            for budget in budgets:
-                spent = self._spent(each, budget, "")
-                for count in np.unique(counts[counts + len(spent) > budget.max_victims]).tolist():
-                    until = _room_at(spent, count, budget.max_victims, budget.window)
-                    yield replace(each.overspent(budget), until=until), counts == count
-
     def objections_to_each(self, pods: Sequence[Pod]) -> tuple[Refusal, ...]:
         """Return why pods of a node must stay whatever else happens."""
-        return tuple(refusal for each in self._enforced for refusal in self._of_each(each, pods))
+        return tuple(refusal for each in self.enforced for refusal in self._of_each(each, pods))
 
     # Per preemptor --------------------------------------------------------------------------------
 
@@ -206,9 +178,9 @@ class Bounds:
                 yield replace(each.waiting(), until=mature)
             limit = policy.max_preemptions_per_owner
             if limit is not None:
-                begun = self._facts.ledger.preemptions(policy.name, self._owner, now - limit.window)
+                begun = self.facts.ledger.preemptions(policy.name, self._owner, now - limit.window)
                 if len(begun) >= limit.max_preemptions:
-                    until = _room_at(begun, 1, limit.max_preemptions, limit.window)
+                    until = room_at(begun, 1, limit.max_preemptions, limit.window)
                     yield replace(each.too_often(limit), detail=self._owner, until=until)
             if each.victims.every:
                 for budget in policy.budgets:
@@ -240,9 +212,9 @@ class Bounds:
     def _is_foreign(self, binding: Binding, pod: Pod) -> bool:
         """Tell whether a pod must stay because another scheduler would put it back."""
         wanted = binding.policy.foreign_victims
-        if wanted is ForeignVictims.ALWAYS or self._facts.is_ours(pod):
+        if wanted is ForeignVictims.ALWAYS or self.facts.is_ours(pod):
             return False
-        fruitless = self._facts.ledger.fruitless
+        fruitless = self.facts.ledger.fruitless
         return wanted is ForeignVictims.NEVER or fruitless.loops(self._owner, owner(pod))
 
     # Per candidate --------------------------------------------------------------------------------
@@ -278,20 +250,20 @@ class Bounds:
     def _overspent(
         self, binding: Binding, budget: Budget, key: str, count: int
     ) -> Iterator[Refusal]:
-        spent = self._spent(binding, budget, key)
+        spent = self.spent(binding, budget, key)
         if len(spent) + count > budget.max_victims:
             detail = f"{key or 'the cluster'} has had {len(spent)}, and {count} would come"
-            until = _room_at(spent, count, budget.max_victims, budget.window)
+            until = room_at(spent, count, budget.max_victims, budget.window)
             yield replace(binding.overspent(budget), detail=detail, until=until)
 
-    def _spent(self, binding: Binding, budget: Budget, key: str) -> list[Seconds]:
+    def spent(self, binding: Binding, budget: Budget, key: str) -> list[Seconds]:
         """Return when victims that share a budget were counted, within its window."""
         place = (binding.policy.name, budget, key)
         spent = self._known.get(place)
         if spent is None:
             since = self.now - budget.window
             name = binding.policy.name
-            spent = self._facts.ledger.victims(name, budget.scope, key, since)
+            spent = self.facts.ledger.victims(name, budget.scope, key, since)
             self._known[place] = spent
         return spent
 
@@ -300,9 +272,11 @@ class Bounds:
     ) -> Iterator[Refusal]:
         """Yield why disruption budgets of the counted victims do not allow all victims."""
         uids = {pod.uid for pod in counted}
-        for each in self._facts.disruptions.overdrafts(victims, self.now):
+        self.facts.disruptions.settle(self.now)
+        for each in self.facts.disruptions.overdrafts(victims):
             if uids & each.pods:
-                yield replace(binding.overdrawn(), detail=each.detail, until=each.until)
+                said = binding.overdrawn()
+                yield replace(said, detail=each.detail, until=each.until, budgets=each.budgets)
 
     def _counted(self, binding: Binding, victims: Iterable[Pod]) -> list[Pod]:
         """Return the victims that a policy is about: those that would stay otherwise."""
@@ -330,7 +304,7 @@ def _key(scope: BudgetScope, victim: Pod, node: str) -> str:
             return node
 
 
-def _room_at(moments: Sequence[Seconds], more: int, most: int, window: Seconds) -> Seconds | None:
+def room_at(moments: Sequence[Seconds], more: int, most: int, window: Seconds) -> Seconds | None:
     """Return when a window has room for some more; `None` when it never will.
 
     Args:
