@@ -166,6 +166,17 @@ class Context:
             return any(claim.pod.uid in pods for claim in claims)
         return any(claims.get(uid) is not None for uid in pods)
 
+    def promises_ended(self, uid: str, now: Seconds) -> None:
+        """Note that a plan has ended, by uid of its preemptor, and with it what it promised."""
+        self.bounds.ended(uid)
+        self.wake_freed(now)
+
+    def wake_freed(self, now: Seconds) -> None:
+        """Wake the pods that wait for disruption budgets which allow more than before."""
+        freed = self.bounds.freed(now)
+        if freed:
+            self.held.wake_budgets(now, freed)
+
     def withdraw(self, uid: str, now: Seconds) -> None:
         """Drop the claim of a pod and let others use the room."""
         claim = self.cluster.nominations.get(uid)

@@ -2,8 +2,10 @@
 
 from scheduler.core.context import Context
 from scheduler.core.message import truncated
+from scheduler.model import times
 from scheduler.model.effects import Announce, Evict, SetCondition
 from scheduler.model.objects import Pod
+from scheduler.model.times import Seconds
 from scheduler.state.queue import QueuedPod
 
 __all__ = [
@@ -14,6 +16,7 @@ __all__ = [
     "announce_preempted",
     "announce_released",
     "announce_scheduled",
+    "announce_stop",
     "condition_not_set",
     "forget_condition",
     "remember_condition",
@@ -104,6 +107,22 @@ def announce_loop(context: Context, pod: Pod, victims: str) -> None:
                 f"Evicting pods of {theirs} came to nothing again and again: their room was taken "
                 "by others. Preemption of such pods is stopped for a while."
             ),
+            scheduler_name=pod.spec.scheduler_name,
+            resource_version=pod.metadata.resource_version,
+        )
+    )
+
+
+def announce_stop(context: Context, pod: Pod, why: str, until: Seconds) -> None:
+    """Announce that no pod is evicted for a pod any more, because too much was in vain."""
+    reason, _, text = why.partition(": ")
+    context.outbox.append(
+        Announce(
+            regarding=pod.ref,
+            type="Warning",
+            reason=reason,
+            action="Preempting",
+            note=truncated(f"{text}. Preemption is stopped until {times.stamp(until)}."),
             scheduler_name=pod.spec.scheduler_name,
             resource_version=pod.metadata.resource_version,
         )

@@ -20,7 +20,7 @@ from scheduler.state.entries import ANY, Eviction, Preempted, merged, merged_own
 from scheduler.state.fruitless import Fruitless
 from scheduler.state.ledger_text import LedgerError, Written
 from scheduler.state.moments import Moments
-from scheduler.state.waste import Pause, Wasted
+from scheduler.state.waste import Pause, Waste, Wasted
 
 __all__ = ["ANY", "MOST_BYTES", "MOST_ENTRIES", "Eviction", "Ledger", "LedgerError", "Preempted"]
 
@@ -138,6 +138,18 @@ class Ledger:
         """Note that a preemption was in vain; for arguments and result see `Wasted.record`."""
         self._note_change()
         return self.wasted.record(preemptor_uid, owner, node, victims, now)
+
+    def suspect(
+        self, preemptor_uid: str, owner: str, node: str, victims: int, now: Seconds
+    ) -> Waste:
+        """Note that a preemption may be in vain; see `Wasted.suspect`."""
+        self._note_change()
+        return self.wasted.suspect(preemptor_uid, owner, node, victims, now)
+
+    def settle_waste(self, entry: Waste, victims: int, now: Seconds) -> Pause | None:
+        """Note what has become of a suspected waste; see `Wasted.settle`."""
+        self._note_change()
+        return self.wasted.settle(entry, victims, now)
 
     def credit(self, owner: str, node: str) -> None:
         """Note that a preemption led to a binding; see `Wasted.credited`."""

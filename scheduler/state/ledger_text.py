@@ -123,7 +123,8 @@ def encoded(written: Written) -> bytes:
         ],
         # Time, uid, owner, node, victims.
         "wasted": [
-            (e.at, e.uid, name(e.owner), name(e.node), e.victims) for e in written.wasted
+            (e.at, e.uid, name(e.owner), name(e.node), e.victims, e.settled)
+            for e in written.wasted
         ],
         # Preemptor's owner, node, times, last.
         "pauses": [(name(e.owner), name(e.node), e.times, e.last) for e in written.pauses],
@@ -221,10 +222,12 @@ class _Reader:
         pair = self.name(preemptor), self.name(node), self.name(victim)
         return Memory(*pair, often, _whole(lost, 0, often), self.moment(last))
 
-    def waste(self, at: object, uid: object, owner: object, node: object, victims: object) -> Waste:
-        """Return a preemption in vain."""
+    def waste(self, at: object, uid: object, owner: object, node: object, *more: object) -> Waste:
+        """Return a preemption in vain; where it is not said to be suspected only, it is certain."""
+        victims, *settled = more
         where = self.name(owner), self.name(node)
-        return Waste(self.moment(at), _uid(uid), *where, _whole(victims, 1, _MOST_VICTIMS))
+        count = _whole(victims, 1, _MOST_VICTIMS)
+        return Waste(self.moment(at), _uid(uid), *where, count, settled != [False])
 
     def pause(self, owner: object, node: object, times: object, last: object) -> NodePause:
         """Return how often preemption failed on a node."""

@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 from scheduler.model.owners import LONGEST, bounded, namespace_of
 from scheduler.model.times import Seconds
 
-__all__ = ["MOST", "WINDOW", "NodePause", "Pause", "Scope", "View", "Waste", "Wasted"]
+__all__ = ["MOST", "MOST_PREEMPTIONS", "WINDOW", "NodePause", "Pause", "Scope", "View", "Waste", "Wasted"]
 
 #: How long a victim in vain counts.
 WINDOW: Final[Seconds] = 3600.0
@@ -94,6 +94,9 @@ class Waste:
     node: str
     #: How many were evicted.
     victims: int
+    #: Whether it is certain that no other pod of ours uses the room. Until then it counts against
+    #: the preemptor alone, which needs another preemption.
+    settled: bool = True
 
     @property
     def namespace(self) -> str:
@@ -226,6 +229,44 @@ class Wasted:
         self._bound()
         return None if stopped is not None else self.view(uid, owner, now).anywhere(1)
 
+    def suspect(
+        self, preemptor_uid: str, owner: str, node: str, victims: int, now: Seconds
+    ) -> Waste:
+        """Note that a preemptor has lost its room, though another pod of ours may use it.
+
+        Args:
+            preemptor_uid: The preemptor's.
+            owner: The preemptor's, as `scheduler.model.owners` names it.
+            node: Where the room is.
+            victims: How many were evicted; at least one.
+            now: The time.
+
+        Returns:
+            What `settle` ends.
+        """
+        uid, owner, node = bounded(preemptor_uid), bounded(owner), bounded(node)
+        entry = Waste(now, uid, owner, node, victims, settled=False)
+        self._add(entry)
+        self.version += 1
+        self._bound()
+        return entry
+
+    def settle(self, entry: Waste, victims: int, now: Seconds) -> Pause | None:
+        """Note what has become of a suspected waste.
+
+        Args:
+            entry: What `suspect` has returned.
+            victims: How many were in vain after all; 0 where the room is used.
+            now: The time.
+
+        Returns:
+            As `record`.
+        """
+        self.version += self._entries.pop(entry, False) is None
+        if victims <= 0:
+            return None
+        return self.record(entry.uid, entry.owner, entry.node, victims, now)
+
     def credited(self, owner: str, node: str) -> bool:
         """Note that a preemption led to a binding: its node is not backed off any more.
 
@@ -253,9 +294,11 @@ class Wasted:
         uid, owner = bounded(preemptor_uid), bounded(owner)
         namespace = namespace_of(owner)
         recent = tuple(each for each in self._entries if each.at > now - WINDOW)
+        own = tuple(each for each in recent if each.uid == uid)
+        recent = tuple(each for each in recent if each.settled)
         theirs = tuple(each for each in recent if each.namespace == namespace)
         scopes = {
-            Scope.POD: tuple(each for each in theirs if each.uid == uid),
+            Scope.POD: own,
             Scope.OWNER: tuple(each for each in theirs if each.owner == owner),
             Scope.NAMESPACE: theirs,
             Scope.CLUSTER: recent if theirs else (),

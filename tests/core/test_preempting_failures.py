@@ -46,7 +46,7 @@ def test_a_preemptor_whose_nomination_failed_tries_again_after_a_back_off():
     cluster.hold()
 
     assert cluster.drain() == []
-    cluster.wait(3)
+    cluster.wait(12)
     (attempt,) = cluster.drain()
 
     assert isinstance(attempt.decision, Preempting)
@@ -100,7 +100,7 @@ def test_a_victim_that_stays_may_be_asked_again_one_that_leaves_is_not():
     cluster.done(first)
     cluster.fail(second)
     cluster.hold()
-    cluster.wait(3)
+    cluster.wait(12)
 
     (attempt,) = cluster.drain()
 

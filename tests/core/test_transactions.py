@@ -545,6 +545,8 @@ def test_victims_whose_room_others_take_are_wasted():
     cluster.delete("b")
     cluster.wait(3)
     cluster.drain()
+    cluster.wait(12)
+    cluster.drain()
 
     assert asked(cluster) == ["a", "b", "foreign"]
     assert wasted(cluster) == {"room_lost": 2}

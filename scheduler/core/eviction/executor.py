@@ -177,7 +177,7 @@ class Executor:
             return Resumed.NOTHING_TO_DO, plan
         if not self._may_resume(plan, queued, to_evict, now):
             plan.move(Move.RELEASE, now)
-            self.tracking.released(plan, now)
+            self.tracking.released(plan, now, failed=False)
             return Resumed.CANCELLED, plan
         plan.move(Move.RESUME, now)
         plan.charge = context.bounds.charge(pod, plan.node, to_evict, now)
@@ -354,6 +354,7 @@ class Executor:
                 self._stop(plan, now)
                 self._end(plan, now)
                 return
+            context.bounds.spared({each.uid for each in staying} - {each.uid for each in kept})
             staying = kept
         if staying:
             # Upstream leaves nominations alone where no pod has to be evicted.
@@ -433,6 +434,7 @@ class Executor:
         """Let the preemptor go on: wait for its victims, try again, or back off."""
         context, uid, phase = self._context, plan.uid, plan.phase
         self._ledger_writer.take_back(plan, self._plans.on_node(plan.node), now)
+        context.promises_ended(uid, now)
         queued = context.queue.get(uid)
         if phase is Phase.AWAITING:
             self.tracking.watch(plan, now)
@@ -444,7 +446,7 @@ class Executor:
         if told_api_server:
             context.outbox.append(ClearNomination(plan.preemptor.ref))
         plan.move(Move.RELEASE, now)
-        self.tracking.released(plan, now)
+        self.tracking.released(plan, now, failed=phase is Phase.FAILING)
         if queued is None:
             return
         if not told_api_server:

@@ -10,7 +10,6 @@ from scheduler.core.eviction.phases import OPEN
 from scheduler.core.eviction.plan import Plan
 from scheduler.model.effects import Remember
 from scheduler.model.owners import owner
-from scheduler.model.refusals import Rule
 from scheduler.model.times import Seconds
 from scheduler.state.ledger import Eviction, Preempted
 
@@ -80,8 +79,7 @@ class LedgerWriter:
         if not plan.asked:
             ledger.take_back_preemption(plan.uid, plan.begun)
         if ledger.revision != before:
-            for rule in (Rule.BUDGETS, Rule.MAX_PREEMPTIONS):
-                self._context.held.wake(now, "PreemptionTakenBack", rule)
+            self._context.held.wake_counted(now)
 
     def waits(self, plan: Plan, now: Seconds) -> bool:
         """Tell whether a plan has to wait until the ledger is written."""

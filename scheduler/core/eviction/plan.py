@@ -17,6 +17,7 @@ from scheduler.model.owners import owner
 from scheduler.model.plan_record import CONDITION, VERSION, PlanRecord, decode, encode, fingerprint
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
+from scheduler.state.waste import Waste
 
 __all__ = ["ASK_WITHIN", "Plan", "PlanTable", "Victim"]
 
@@ -75,6 +76,9 @@ class Plan:
     outstanding: dict[str, Seconds] = field(default_factory=dict)
     #: When a victim was first known here to leave because of it, by uid.
     asked: dict[str, Seconds] = field(default_factory=dict)
+    #: Victims that were counted as evicted in vain, by uid, and what is not certain yet.
+    charged: set[str] = field(default_factory=set)
+    suspected: Waste | None = None
     #: Victims that the ledger counts because of it, by uid.
     counted: set[str] = field(default_factory=set)
     #: Victims as they were when they were last seen to stay, by uid, as far as that is known.

@@ -22,11 +22,13 @@ from scheduler.core.eviction.phases import WAITING, Move, Phase
 from scheduler.core.eviction.plan import ASK_WITHIN, Plan, PlanTable
 from scheduler.core.eviction.revalidation import Revalidation
 from scheduler.core.eviction.waste import VacatedRooms, Waste
+from scheduler.core.preemption.loops import wasteful
 from scheduler.model.effects import ClearNomination
 from scheduler.model.objects import Pod
 from scheduler.model.owners import owner
 from scheduler.model.times import Seconds
 from scheduler.state.deadlines import Deadlines
+from scheduler.state.waste import Pause
 
 __all__ = ["MARGIN", "Tracking"]
 
@@ -114,6 +116,8 @@ class Tracking:
             # What was vacated there is still meant for it.
             self._close(before, Move.END, now)
             plan.asked |= before.asked
+            plan.charged |= before.charged
+            plan.suspected = before.suspected
             plan.known = before.known | plan.known
             staying = {each.uid for each in before.staying(self._context.cluster)}
             plan.victims += tuple(
@@ -135,7 +139,19 @@ class Tracking:
         plan = self._plans.get(uid)
         if plan is not None:
             self._close(plan, Move.END, now)
-            self._context.ledger.note_success(owner(plan.preemptor), plan.owners(plan.asked))
+            self._succeeded(plan, now)
+
+    def _succeeded(self, plan: Plan, now: Seconds) -> None:
+        """Note that a preemptor is bound to the room that was made for it."""
+        ledger, preemptor = self._context.ledger, owner(plan.preemptor)
+        before = ledger.revision
+        ledger.note_success(preemptor, plan.owners(plan.asked))
+        if plan.suspected is not None:
+            ledger.settle_waste(plan.suspected, 0, now)
+        if plan.asked:
+            ledger.credit(preemptor, plan.node)
+        if ledger.revision != before:
+            self._context.held.wake_counted(now)
 
     def preemptor_gone(self, plan: Plan, now: Seconds) -> None:
         """Leave the room of a preemptor that is gone to others."""
@@ -163,14 +179,26 @@ class Tracking:
         Where pods have come that could not have evicted the victims, it is certain what was wasted.
         """
         if plan.phase is Phase.RELEASED or not self._rooms.is_taken(plan):
+            self._suspect(plan, now)
             self._vacate(plan, Waste.ROOM_LOST, now)
             return
         wasted = self._rooms.wasted(plan)
         self._close(plan, Move.END, now)
         self._account(plan, Waste.ROOM_LOST, wasted, now)
 
-    def released(self, plan: Plan, now: Seconds) -> None:
-        """Keep a plan that has failed, as long as its victims may still serve its preemptor."""
+    def released(self, plan: Plan, now: Seconds, *, failed: bool) -> None:
+        """Keep a plan that was given up, as long as its victims may still serve its preemptor.
+
+        Args:
+            plan: The plan.
+            now: The time.
+            failed: Whether a step was refused; else it is tried again at once.
+        """
+        if failed:
+            # Also where no victim was evicted: other nodes come first then.
+            self._charge(plan, plan.asked, now)
+        else:
+            self._suspect(plan, now)
         if not plan.asked:
             self._close(plan, Move.END, now)
         elif self._context.cluster.columns.node(plan.node) is None:
@@ -179,6 +207,7 @@ class Tracking:
     def flush(self, now: Seconds) -> None:
         """Give up nodes on which a victim hangs, and rooms that no preemptor has come to take."""
         cluster = self._context.cluster
+        self._context.wake_freed(now)
         for plan, why, uids in self._rooms.due(now):
             self._account(plan, why, uids, now)
         for plan in self._due.pop_until(now):
@@ -231,6 +260,7 @@ class Tracking:
         """Take a plan out of the table; what was counted for it and not evicted is taken back."""
         self._plans.close(plan, move, now)
         self._ledger_writer.take_back(plan, self._plans.on_node(plan.node), now)
+        self._context.promises_ended(plan.uid, now)
 
     def _vacate(self, plan: Plan, why: Waste, now: Seconds) -> None:
         """Leave the room of a plan to preemptors that come soon."""
@@ -241,22 +271,59 @@ class Tracking:
 
     def _account(self, plan: Plan, why: Waste, uids: Collection[str], now: Seconds) -> None:
         """Count what was wasted, and remember what may happen again."""
+        if plan.suspected is not None:
+            certain = frozenset(uids) - plan.charged
+            pause = self._context.ledger.settle_waste(plan.suspected, len(certain), now)
+            self._paused(plan, pause)
+        elif uids:
+            self._charge(plan, uids, now)
         if not uids:
             return
         self.wasted[why] += len(uids)
-        if why not in _LOOPS:
-            return
+        if why in _LOOPS:
+            self._remember_loop(plan, why, uids, now)
+        self._ledger_writer.write_soon(now)
+
+    def _remember_loop(self, plan: Plan, why: Waste, uids: Collection[str], now: Seconds) -> None:
+        """Remember between which owners a preemption was in vain, since that may go on and on."""
         self.fruitless[why] += 1
         ledger, preemptor = self._context.ledger, owner(plan.preemptor)
         owners = plan.owners(uids)
         before = {each: self._stopped(plan, each, now) for each in owners}
         lost = why is Waste.ROOM_LOST
         ledger.note_fruitless(preemptor, plan.node, owners, now, lost=lost)
-        self._ledger_writer.write_soon(now)
         for each in owners:
             if not before[each] and self._stopped(plan, each, now):
                 self.stopped += 1
                 telling.announce_loop(self._context, plan.preemptor, each)
+
+    def _charge(self, plan: Plan, uids: Collection[str], now: Seconds) -> None:
+        """Count victims as evicted in vain, each once, and back the node off."""
+        fresh = frozenset(uids) - plan.charged
+        plan.charged |= fresh
+        ledger, preemptor = self._context.ledger, plan.preemptor
+        pause = ledger.waste(preemptor.uid, owner(preemptor), plan.node, len(fresh), now)
+        self._paused(plan, pause)
+        self._ledger_writer.write_soon(now)
+
+    def _suspect(self, plan: Plan, now: Seconds) -> None:
+        """Count victims against the preemptor alone, until it is certain what became of the room.
+
+        Another preemptor of ours may use it; this one needs another preemption all the same.
+        """
+        fresh = plan.asked.keys() - plan.charged
+        if fresh and plan.suspected is None:
+            ledger, preemptor = self._context.ledger, plan.preemptor
+            plan.suspected = ledger.suspect(
+                preemptor.uid, owner(preemptor), plan.node, len(fresh), now
+            )
+            self._ledger_writer.write_soon(now)
+
+    def _paused(self, plan: Plan, pause: Pause | None) -> None:
+        """Announce that preemption for a pod is stopped from now on."""
+        if pause is not None:
+            self.stopped += 1
+            telling.announce_stop(self._context, plan.preemptor, wasteful(pause).text, pause.until)
 
     def _stopped(self, plan: Plan, victim: str, now: Seconds) -> bool:
         pause = self._context.ledger.fruitless.pause(owner(plan.preemptor), plan.node, victim, now)
