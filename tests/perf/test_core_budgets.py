@@ -6,7 +6,8 @@ from typing import Final
 import msgspec
 import pytest
 
-from tests.perf.core_cases import CASES, figure
+from tests.perf import core_cases, policy_cases
+from tests.perf.core_cases import Case, figure
 
 
 class Budget(msgspec.Struct, forbid_unknown_fields=True):
@@ -27,6 +28,7 @@ class File(msgspec.Struct, forbid_unknown_fields=True):
 
 FILE: Final = msgspec.yaml.decode(Path(__file__).with_name("budgets.yaml").read_bytes(), type=File)
 BUDGETS: Final = FILE.budgets
+CASES: Final[dict[str, Case]] = {**core_cases.CASES, **policy_cases.CASES}
 
 
 def test_every_case_has_a_budget_that_was_measured():

@@ -125,9 +125,11 @@ def _overspent(
     pairs, names = crowd.pairs(budget.scope), crowd.names(budget.scope)
     spending = bounds.facts.ledger.places(binding.policy.name, budget.scope)
     spent = np.zeros(len(names), dtype=np.int64)
+    moments: dict[int, list[Seconds]] = {}
     for code in pairs.distinct if spending else ():
         if ANY in spending or names[code] in spending:
-            spent[code] = len(bounds.spent(binding, budget, names[code]))
+            moments[code] = bounds.spent(binding, budget, names[code])
+            spent[code] = len(moments[code])
     over = (counts > 0) & (counts + spent[pairs.codes] > budget.max_victims)
     refused = np.zeros(len(crowd), dtype=np.bool_)
     ends = _never(crowd)
@@ -142,7 +144,7 @@ def _overspent(
         alike = paired(codes, more)
         until = np.array(
             [
-                _end(bounds.spent(binding, budget, names[code]), count, budget)
+                _end(moments[code], count, budget)
                 for code, count in zip(alike.columns.tolist(), alike.codes.tolist(), strict=True)
             ],
             dtype=np.float64,
