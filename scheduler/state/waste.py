@@ -27,7 +27,17 @@ from typing import Final, NamedTuple
 from scheduler.model.owners import LONGEST, bounded, namespace_of
 from scheduler.model.times import Seconds
 
-__all__ = ["MOST", "MOST_PREEMPTIONS", "WINDOW", "NodePause", "Pause", "Scope", "View", "Waste", "Wasted"]
+__all__ = [
+    "MOST",
+    "MOST_PREEMPTIONS",
+    "WINDOW",
+    "NodePause",
+    "Pause",
+    "Scope",
+    "View",
+    "Waste",
+    "Wasted",
+]
 
 #: How long a victim in vain counts.
 WINDOW: Final[Seconds] = 3600.0

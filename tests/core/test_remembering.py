@@ -2,7 +2,6 @@
 
 import pytest
 
-from scheduler.model import times
 from scheduler.model.effects import Announce, ClearNomination, Evict, Nominate, Remember
 from scheduler.model.events import FailureKind, PolicyObserved, Recalled
 from scheduler.model.policies import Budget, BudgetScope, PreemptionLimit, PreemptionPolicy

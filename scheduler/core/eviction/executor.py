@@ -48,6 +48,8 @@ __all__ = ["Executor", "Resumed"]
 
 #: An eviction without an answer is asked for again, but not more often than this.
 ASK_AGAIN_AFTER: Final[Seconds] = 1.0
+#: Failures that say nothing of the plan.
+_PASSING: Final = frozenset({FailureKind.UNAVAILABLE, FailureKind.ABANDONED})
 #: How many nodes with vacated room are looked at before other pods are evicted.
 MOST_LOOKED_AT: Final = 16
 
@@ -177,7 +179,7 @@ class Executor:
             return Resumed.NOTHING_TO_DO, plan
         if not self._may_resume(plan, queued, to_evict, now):
             plan.move(Move.RELEASE, now)
-            self.tracking.released(plan, now, failed=False)
+            self.tracking.released(plan, now)
             return Resumed.CANCELLED, plan
         plan.move(Move.RESUME, now)
         plan.charge = context.bounds.charge(pod, plan.node, to_evict, now)
@@ -233,7 +235,7 @@ class Executor:
         """Give up a plan whose nomination the API server did not take."""
         plan = self._plans.held(effect.pod.uid)
         if plan is not None and plan.node == effect.node:
-            self._fail(plan, f"nominating node {effect.node}: {failure.message}", now)
+            self._fail(plan, f"nominating node {effect.node}", failure, now)
             self._end(plan, now, told_api_server=False)
 
     def go_on(self, plan: Plan, now: Seconds) -> None:
@@ -257,7 +259,7 @@ class Executor:
         """
         for plan in self._ledger_writer.failed(effect):
             if plan.phase in OPEN and (plan.charge.counts or failure.kind is FailureKind.ABANDONED):
-                self._fail(plan, f"remembering the preemption: {failure.message}", now)
+                self._fail(plan, "remembering the preemption", failure, now)
                 self._end(plan, now)
             elif plan.phase in OPEN:
                 plan.move(Move.RECORDED, now)
@@ -276,7 +278,7 @@ class Executor:
             if plan is not None and effect.victim.uid in plan.outstanding:
                 plan.asked.setdefault(effect.victim.uid, now)
                 self._context.ledger.restamp(effect.victim.uid, now)
-        self._answered(effect, "", now)
+        self._answered(effect, None, now)
 
     def _not_evicted(self, effect: Evict, failure: Failure, now: Seconds) -> None:
         """Note that a victim stays, or ask for it once more where there was no answer."""
@@ -290,15 +292,15 @@ class Executor:
                 self._context.outbox.append(effect)
                 return
         self._context.cluster.note_staying(uid)
-        self._answered(effect, f"evicting pod {effect.victim}: {failure.message}", now)
+        self._answered(effect, failure, now)
 
-    def _answered(self, effect: Evict, problem: str, now: Seconds) -> None:
+    def _answered(self, effect: Evict, failure: Failure | None, now: Seconds) -> None:
         plan = self._plans.held(effect.preemptor.uid)
         if plan is None or effect.victim.uid not in plan.outstanding:
             return
         del plan.outstanding[effect.victim.uid]
-        if problem:
-            self._fail(plan, problem, now)
+        if failure is not None:
+            self._fail(plan, f"evicting pod {effect.victim}", failure, now)
         if not plan.outstanding:
             if plan.phase is Phase.EVICTING:
                 self._evict(plan, now)
@@ -417,9 +419,10 @@ class Executor:
             plan.move(Move.STOP, now)
 
     @staticmethod
-    def _fail(plan: Plan, problem: str, now: Seconds) -> None:
+    def _fail(plan: Plan, step: str, failure: Failure, now: Seconds) -> None:
         """Give a plan up that was refused; its preemptor backs off when every answer has come."""
-        plan.problem = plan.problem or problem
+        plan.problem = plan.problem or f"{step}: {failure.message}"
+        plan.refused = plan.refused or failure.kind not in _PASSING
         if plan.phase is not Phase.FAILING:
             plan.move(Move.FAIL, now)
 

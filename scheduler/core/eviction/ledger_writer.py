@@ -4,6 +4,7 @@ One write is under way at a time; plans that come meanwhile wait for the next on
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from scheduler.core.context import Context
 from scheduler.core.eviction.phases import OPEN
@@ -15,6 +16,9 @@ from scheduler.state.ledger import Eviction, Preempted
 
 __all__ = ["LedgerWriter"]
 
+#: What no plan waits for is written once in this time: the whole ledger is written each time.
+REST: Final[Seconds] = 1.0
+
 
 class LedgerWriter:
     """Counts plans, and has the ledger written."""
@@ -25,8 +29,9 @@ class LedgerWriter:
         self._waiting: dict[str, Plan] = {}
         #: The state of the ledger that is being written.
         self._writing: Remember | None = None
-        #: Whether to write as soon as possible, even if no plan waits.
+        #: Whether to write as soon as possible, even if no plan waits, and from when on again.
         self._wanted = False
+        self._rested_at: Seconds = 0.0
         #: The revision of the last one that was.
         self._written = 0
 
@@ -100,11 +105,17 @@ class LedgerWriter:
 
     def write(self, now: Seconds) -> None:
         """Have the ledger written if that is wanted and no write is under way."""
-        if (self._waiting or self._wanted) and self._writing is None:
+        wanted = self._wanted and now >= self._rested_at
+        if (self._waiting or wanted) and self._writing is None:
             self._wanted = False
+            self._rested_at = now + REST
             ledger = self._context.ledger
             self._writing = Remember(ledger.text(now), ledger.revision)
             self._context.outbox.append(self._writing)
+
+    def next_wakeup(self) -> Seconds | None:
+        """Return when `write` next has something to do by itself; `None` when never."""
+        return self._rested_at if self._wanted and self._writing is None else None
 
     def done(self, effect: Remember) -> list[Plan]:
         """Return the plans that need not wait any longer."""

@@ -83,8 +83,9 @@ class Plan:
     counted: set[str] = field(default_factory=set)
     #: Victims as they were when they were last seen to stay, by uid, as far as that is known.
     known: dict[str, Pod] = field(default_factory=dict)
-    #: Why it failed; empty where it did not.
+    #: Why it failed, empty where it did not; and whether another try would fail like it.
     problem: str = ""
+    refused: bool = False
     story: deque[tuple[Seconds, Phase]] = field(default_factory=lambda: deque(maxlen=_STORY))
 
     def __str__(self) -> str:

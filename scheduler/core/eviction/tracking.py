@@ -181,24 +181,27 @@ class Tracking:
         if plan.phase is Phase.RELEASED or not self._rooms.is_taken(plan):
             self._suspect(plan, now)
             self._vacate(plan, Waste.ROOM_LOST, now)
+            self._ledger_writer.write_soon(now)
             return
         wasted = self._rooms.wasted(plan)
         self._close(plan, Move.END, now)
         self._account(plan, Waste.ROOM_LOST, wasted, now)
 
-    def released(self, plan: Plan, now: Seconds, *, failed: bool) -> None:
+    def released(self, plan: Plan, now: Seconds, *, failed: bool = False) -> None:
         """Keep a plan that was given up, as long as its victims may still serve its preemptor.
 
         Args:
             plan: The plan.
             now: The time.
-            failed: Whether a step was refused; else it is tried again at once.
+            failed: Whether a step was refused; else the preemptor is tried again at once.
         """
-        if failed:
+        if failed and (plan.asked or plan.refused):
             # Also where no victim was evicted: other nodes come first then.
             self._charge(plan, plan.asked, now)
-        else:
+            self._ledger_writer.write_soon(now)
+        elif plan.asked:
             self._suspect(plan, now)
+            self._ledger_writer.write_soon(now)
         if not plan.asked:
             self._close(plan, Move.END, now)
         elif self._context.cluster.columns.node(plan.node) is None:
@@ -208,6 +211,7 @@ class Tracking:
         """Give up nodes on which a victim hangs, and rooms that no preemptor has come to take."""
         cluster = self._context.cluster
         self._context.wake_freed(now)
+        self._ledger_writer.write(now)
         for plan, why, uids in self._rooms.due(now):
             self._account(plan, why, uids, now)
         for plan in self._due.pop_until(now):
@@ -228,7 +232,11 @@ class Tracking:
 
     def next_wakeup(self) -> Seconds | None:
         """Return when `flush` next has something to do; `None` when never."""
-        moments = (self._rooms.next_wakeup(), self._due.first())
+        moments = (
+            self._rooms.next_wakeup(),
+            self._due.first(),
+            self._ledger_writer.next_wakeup(),
+        )
         return min((each for each in moments if each is not None), default=None)
 
     # How ------------------------------------------------------------------------------------------
@@ -271,17 +279,18 @@ class Tracking:
 
     def _account(self, plan: Plan, why: Waste, uids: Collection[str], now: Seconds) -> None:
         """Count what was wasted, and remember what may happen again."""
+        if uids and why in _LOOPS:
+            self._remember_loop(plan, why, uids, now)
         if plan.suspected is not None:
             certain = frozenset(uids) - plan.charged
             pause = self._context.ledger.settle_waste(plan.suspected, len(certain), now)
             self._paused(plan, pause)
         elif uids:
             self._charge(plan, uids, now)
-        if not uids:
+        else:
             return
-        self.wasted[why] += len(uids)
-        if why in _LOOPS:
-            self._remember_loop(plan, why, uids, now)
+        if uids:
+            self.wasted[why] += len(uids)
         self._ledger_writer.write_soon(now)
 
     def _remember_loop(self, plan: Plan, why: Waste, uids: Collection[str], now: Seconds) -> None:
@@ -304,7 +313,6 @@ class Tracking:
         ledger, preemptor = self._context.ledger, plan.preemptor
         pause = ledger.waste(preemptor.uid, owner(preemptor), plan.node, len(fresh), now)
         self._paused(plan, pause)
-        self._ledger_writer.write_soon(now)
 
     def _suspect(self, plan: Plan, now: Seconds) -> None:
         """Count victims against the preemptor alone, until it is certain what became of the room.
@@ -317,7 +325,6 @@ class Tracking:
             plan.suspected = ledger.suspect(
                 preemptor.uid, owner(preemptor), plan.node, len(fresh), now
             )
-            self._ledger_writer.write_soon(now)
 
     def _paused(self, plan: Plan, pause: Pause | None) -> None:
         """Announce that preemption for a pod is stopped from now on."""
