@@ -103,7 +103,7 @@ async def write(writing_client: Client, outcomes: Outcomes, waits: Waits) -> Asy
             leads,
             lambda: NOW,
             waits.pauses,
-            WriterSettings(patience=Patience(seconds=patience)),
+            WriterSettings(patience=Patience(seconds=patience, unsettled_seconds=0.05)),
         )
         writers.append(writer)
         told = len(outcomes)

@@ -98,7 +98,7 @@ async def test_there_is_an_end_to_waiting(
 ):
     monkeypatch.setattr(dialing, "CONNECT_SECONDS", 0.05)
 
-    with pytest.raises(Unreachable, match="no connection to api.example"):
+    with pytest.raises(Unreachable, match=r"no connection to api\.example"):
         await Named(port_of(second), FIRST, FIRST).connect()
 
 
