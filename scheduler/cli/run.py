@@ -3,13 +3,17 @@
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scheduler.cli import configuration, importing
 from scheduler.config import durations, load
 from scheduler.config.load import DeprecatedFlags, LeaderElectionFlags
 from scheduler.config.problems import ConfigError
 from scheduler.config.settings import Settings
+from scheduler.service import signals
+
+if TYPE_CHECKING:
+    from scheduler.service.clock import Clock
 
 __all__ = ["add_parser", "run"]
 
@@ -26,7 +30,8 @@ examples:
   preemptive-scheduler run --config config.yaml --logging-format text -v 4
       with a KubeSchedulerConfiguration, telling every effect
 
-exit codes: 0 stopped by SIGTERM or SIGINT; 1 the lease was lost; 2 it cannot start
+exit codes: 0 stopped by SIGTERM or SIGINT; 1 the lease was lost, a defect, or a second signal;
+2 it cannot start
 """
 
 _TRUE, _FALSE = ("true", "1", "t"), ("false", "0", "f")
@@ -128,8 +133,13 @@ def _duration(text: str) -> float:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Run the scheduler until it is stopped; return the exit code."""
+def run(arguments: argparse.Namespace, clock: "Clock | None" = None) -> int:
+    """Run the scheduler until it is stopped; return the exit code.
+
+    Args:
+        arguments: Of the command line.
+        clock: Where the time comes from; `None` for the clock of this machine.
+    """
     try:
         settings = _settings(arguments)
     except OSError as error:
@@ -143,6 +153,7 @@ def run(arguments: argparse.Namespace) -> int:
     if bool(arguments.tls_cert_file) != bool(arguments.tls_private_key_file):
         print("--tls-cert-file and --tls-private-key-file go together", file=sys.stderr)
         return 2
+    signals.end_at_once()  # before the imports, which take most of a second
     with importing.lean():
         from scheduler.observe.logs import Format
         from scheduler.service.options import Options
@@ -165,7 +176,8 @@ def run(arguments: argparse.Namespace) -> int:
             denied_cache_seconds=arguments.authorization_webhook_cache_unauthorized_ttl,
             evict_only=arguments.evict_only,
             compare_seconds=arguments.compare_cache_period,
-        )
+        ),
+        clock,
     )
 
 

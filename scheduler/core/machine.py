@@ -217,6 +217,11 @@ class Machine:
         """Return the effects of what `flush` has found; to be asked after it."""
         return self._reaction("").effects if self._context.outbox else ()
 
+    @property
+    def binding(self) -> Mapping[str, object]:
+        """The pods that were placed and whose binding is not answered yet, by uid."""
+        return self._context.binding
+
     def numbers(self) -> Numbers:
         """Return how much of everything there is."""
         return Numbers(
