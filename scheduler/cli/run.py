@@ -153,7 +153,11 @@ def run(arguments: argparse.Namespace, clock: "Clock | None" = None) -> int:
     if bool(arguments.tls_cert_file) != bool(arguments.tls_private_key_file):
         print("--tls-cert-file and --tls-private-key-file go together", file=sys.stderr)
         return 2
-    signals.end_at_once()  # before the imports, which take most of a second
+    with signals.ending_at_once():  # the imports take most of a second
+        return _serve(arguments, settings, clock)
+
+
+def _serve(arguments: argparse.Namespace, settings: Settings, clock: "Clock | None") -> int:
     with importing.lean():
         from scheduler.observe.logs import Format
         from scheduler.service.options import Options
