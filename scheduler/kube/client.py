@@ -155,12 +155,18 @@ class Client:
             Unreachable: The server does not begin to answer.
             ConnectionSettingsError: The credentials cannot be obtained.
         """
-        async with self._transport.stream(request.path, silence_seconds) as stream:
-            self.observer.request_ended(request.verb, request.resource, str(stream.status), 0.0)
-            self._hear(stream)
-            if stream.status >= 300:
-                body = b""
-                while len(body) <= BUFFER_BYTES and (chunk := await stream.read()):
-                    body += chunk
-                raise refusal(stream.status, stream.headers, body, request.verb, request.resource)
-            yield stream
+        try:
+            async with self._transport.stream(request.path, silence_seconds) as stream:
+                self.observer.request_ended(request.verb, request.resource, str(stream.status), 0.0)
+                self._hear(stream)
+                if stream.status >= 300:
+                    body = b""
+                    while len(body) <= BUFFER_BYTES and (chunk := await stream.read()):
+                        body += chunk
+                    raise refusal(
+                        stream.status, stream.headers, body, request.verb, request.resource
+                    )
+                yield stream
+        except Unreachable:
+            self._recovery.failed()
+            raise

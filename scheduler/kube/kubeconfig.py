@@ -184,9 +184,11 @@ def _port(url: SplitResult, server: str) -> int:
 def _check_host(name: str, field: str) -> None:
     """Refuse what cannot be the name of a host, as it would be at each connection."""
     try:
-        name.encode("idna")
+        plain = name.encode("idna").decode()
     except UnicodeError as error:
         raise ValueError(f"{field} {name!r} is not the name of a host") from error
+    if not name.isascii():
+        raise ValueError(f"{field} {name!r} must be written in ASCII: {plain}")
 
 
 def _login(cluster: Cluster, user: User, path: Path, wall: Callable[[], float]) -> Login:

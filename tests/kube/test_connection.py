@@ -205,6 +205,7 @@ async def test_nobody(tmp_path: Path):
         pytest.param({"server": "https://a..b"}, {}, "not the name of a host", id="empty label"),
         pytest.param({"server": f"https://{'a' * 70}.com"}, {}, "of a host", id="long label"),
         pytest.param({"server": "https://h/k8s/\u0142"}, {}, "must be escaped", id="letters"),
+        pytest.param({"server": "https://b\u00fccher"}, {}, "ASCII: xn--bcher-kva", id="script"),
         pytest.param({"server": "https://h/a b"}, {}, "must be escaped", id="space"),
         pytest.param({"server": "https://h/?x=y"}, {}, "only host, port and path", id="query"),
         pytest.param({"server": "https://u:p@h"}, {}, "only host, port and path", id="password"),

@@ -125,3 +125,16 @@ async def test_an_informer_lists_again_when_anything_else_works(api: FakeApi, vi
 
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_stream_that_breaks_tells_of_an_outage(api: FakeApi):
+    server = Recovery()
+    async with HttpTransport(Connection(api.url, FixedHeaders()), "test") as transport:
+        client = Client(transport, recovery=server)
+        api.inject(Fault("GET", "/nodes", cut=True))
+
+        with pytest.raises(KubeError):
+            async with client.stream(LIST, 5):
+                pass
+
+    assert server.failing_since is not None
