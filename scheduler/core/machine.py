@@ -122,6 +122,7 @@ class Machine:
         self._profiles = profiles
         self._context = Context(profiles, self.cluster, self.queue)
         self.ledger: Final = self._context.ledger
+        self.binding: Final = self._context.binding
         self.policing: Final = Policing(self.cluster, self.ledger, self._context.is_ours)
         self._context.bounds = self.policing
         self._attempts = Attempts(profiles, self.cluster, Verdicts(), self.policing)
@@ -216,11 +217,6 @@ class Machine:
     def due(self) -> tuple[Effect, ...]:
         """Return the effects of what `flush` has found; to be asked after it."""
         return self._reaction("").effects if self._context.outbox else ()
-
-    @property
-    def binding(self) -> Mapping[str, object]:
-        """The pods that were placed and whose binding is not answered yet, by uid."""
-        return self._context.binding
 
     def numbers(self) -> Numbers:
         """Return how much of everything there is."""
