@@ -129,7 +129,7 @@ class Client:
         return sent
 
     def _hear(self, answer: Reply | Unreachable | Stream) -> None:
-        """Take note of whether the server works."""
+        """Record whether the server works."""
         if isinstance(answer, Unreachable) or answer.status >= 500:
             self._recovery.failed()
         elif self._recovery.failing_since is not None:

@@ -24,8 +24,8 @@ __all__ = ["AuthProvider", "Issued", "LoginCommand"]
 
 #: A login is refreshed when so much of its life is left; at most, a fifth of its whole life.
 EARLY_SECONDS: Final = 300.0
-#: How long an auth provider's token is used before the official client is asked again; it knows
-#: when it expires, and tells nobody.
+#: How long an auth provider's token is used before the official client is asked again, which does
+#: not tell when a token expires.
 ASK_AGAIN_SECONDS: Final = 60.0
 
 
@@ -42,7 +42,7 @@ class Issued:
 
 
 class LoginCommand:
-    """Credentials that are issued anew whenever they expire or are refused.
+    """Credentials that are issued again when they expire or are refused.
 
     May be used by several threads, each with an event loop of its own.
     """
@@ -115,7 +115,7 @@ class LoginCommand:
         with self._lock:
             if self._refresh is None or self._refresh.done():
                 self._refresh = Future()
-                self._refresh.set_running_or_notify_cancel()  # nobody can cancel it for others
+                self._refresh.set_running_or_notify_cancel()  # no waiter can cancel it
                 # A daemon: a command that hangs does not keep the process from ending.
                 threading.Thread(
                     target=self._run, args=(self._refresh,), name="login", daemon=True
@@ -131,7 +131,7 @@ class LoginCommand:
                 self.on_certificate()
         except ConnectionSettingsError as error:
             refresh.set_exception(error)
-        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must hear of it
+        except Exception as error:  # noqa: BLE001 - the waiting requests must hear of it
             problem = f"{self._source}: {type(error).__name__}: {error}"
             refresh.set_exception(ConnectionSettingsError(problem))
         else:

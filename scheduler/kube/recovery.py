@@ -1,7 +1,7 @@
-"""Notice when the API server answers again after an outage, and end pauses that are moot by then.
+"""Notice when the API server answers again after an outage, and end the pauses of retries.
 
-Who lists or watches waits longer after each failure. When the server is back, any request that
-succeeds says so, and nobody need wait any longer.
+Lists and watches wait longer after each failure. When the server is back, any request that succeeds
+says so, and their pauses have no reason any more.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ class Recovery:
         since, self.failing_since = self.failing_since, None
         if since is None or asyncio.get_running_loop().time() - since < OUTAGE_SECONDS:
             return
-        # Those who pause wait for this event; those who pause later wait for another one.
+        # Pauses of this moment wait for this event; later ones wait for another one.
         self._back.set()
         self._back = asyncio.Event()
 

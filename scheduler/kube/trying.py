@@ -113,7 +113,7 @@ class Trying:
         return asyncio.get_running_loop().time() < self._quiet.get(type(effect), 0.0)
 
     def unsettle(self, effort: Effort) -> None:
-        """Note that a request was sent, and nobody knows whether it is carried out."""
+        """Note that a request was sent, and that it is unknown whether it is carried out."""
         now = asyncio.get_running_loop().time()
         effort.unsettled_until = now + self._patience.unsettled_seconds
 

@@ -1,4 +1,4 @@
-"""How much is written at a time, how patiently, and who is asked."""
+"""Settings of the writer: how much at a time, how patiently, and its callbacks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

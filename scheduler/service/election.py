@@ -18,7 +18,7 @@ def limiter(options: Options) -> Limiter | None:
 
 
 def lease(options: Options, client: Client, clock: Clock, pauses: Pauses) -> Lease | None:
-    """Return our candidacy; `None` where nobody is elected."""
+    """Return our candidacy for the lease; `None` without leader election."""
     election = options.settings.leader_election
     if not election.leader_elect:
         return None

@@ -153,7 +153,7 @@ class _Scheduler:
             Backoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds),
         )
         pauses = Pauses(jitter=np.random.default_rng().random)
-        # Those who list and watch wait no longer than until the server is back from an outage.
+        # Lists and watches wait no longer than until the server is back from an outage.
         recovery = Recovery()
         watching = Pauses(pauses.jitter, recovery.sleep)
         heard = ApiTelemetry(self._metrics, logs, around.where.host)

@@ -1,4 +1,4 @@
-"""Logins that are issued for a while: once for all who wait, early, and never by half."""
+"""Logins that are issued for a while: once for all requests that wait, early, and never by half."""
 
 import asyncio
 import json
@@ -100,7 +100,7 @@ async def test_who_gives_up_waiting_does_not_end_a_refresh():
     assert issuer.runs == 2
 
 
-async def test_a_login_is_refreshed_before_it_expires_and_nobody_waits():
+async def test_a_login_is_refreshed_before_it_expires_and_no_request_waits():
     issuer = Issuer(seconds=1000.0)
     login = LoginCommand(issuer, "here")
     assert token(await login.headers()) == "t1"

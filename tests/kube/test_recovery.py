@@ -1,4 +1,4 @@
-"""Who pauses because the API server is away does not wait after it is back."""
+"""Pauses that an outage of the API server has caused end with it."""
 
 import asyncio
 

@@ -242,6 +242,7 @@ async def test_what_a_sink_raises_is_told_when_the_outcome_needs_no_request(
     writer.submit(condition)
     await until(lambda: api.requests)
     writer.submit(SetCondition(ref(api), "Unschedulable", "newer", 1))
+    writer.submit(SetCondition(ref(api), "Unschedulable", "newest", 1))
     await asyncio.sleep(0)
 
     (replaced,) = failing.heard
