@@ -109,17 +109,23 @@ class HttpTransport:
         """
         who = await self._credentials.headers()
         reply = await self._send(who, method, path, body, content_type)
-        if reply.status == 401 and self._renewed(who):
-            who = await self._credentials.headers()
-            reply = await self._send(who, method, path, body, content_type)
+        if reply.status == 401 and (fresh := await self._renewed(who)) is not None:
+            reply = await self._send(fresh, method, path, body, content_type)
         return reply
 
-    def _renewed(self, who: Mapping[str, str]) -> bool:
-        """Look for other credentials than those that were refused; whether there may be some.
+    async def _renewed(self, who: Mapping[str, str]) -> Mapping[str, str] | None:
+        """Return what to try instead of credentials that were refused; `None` for nothing.
 
-        A certificate that has expired is refused with 401, too.
+        A certificate that has expired is refused with 401, too; another one may come from its file,
+        or with the credentials. Connections that were made with the old one are not used again.
+
+        Raises:
+            ConnectionSettingsError: The credentials cannot be obtained.
         """
-        return self._credentials.refused(who) or self._http.renew()
+        may_help = self._credentials.refused(who)
+        fresh = await self._credentials.headers()
+        may_help |= self._http.renew()
+        return fresh if may_help else None
 
     def post(
         self,
@@ -157,10 +163,15 @@ class HttpTransport:
         """
         who = await self._credentials.headers()
         stream = await self._http.stream(path, who, silence_seconds)
-        if stream.status == 401 and self._renewed(who):
-            stream.close()
-            who = await self._credentials.headers()
-            stream = await self._http.stream(path, who, silence_seconds)
+        if stream.status == 401:
+            try:
+                fresh = await self._renewed(who)
+            except BaseException:
+                stream.close()
+                raise
+            if fresh is not None:
+                stream.close()
+                stream = await self._http.stream(path, fresh, silence_seconds)
         try:
             yield stream
         finally:

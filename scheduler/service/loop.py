@@ -64,6 +64,11 @@ class Loop:
         """Take no further pod."""
         self._going = False
 
+    @property
+    def failed(self) -> bool:
+        """Whether a defect was found; then nothing may be written any more."""
+        return self._defect is not None
+
     def fail(self, defect: Exception) -> None:
         """Take no further pod nor event, and have `run` raise this."""
         self._defect = self._defect or defect

@@ -326,7 +326,7 @@ class _Scheduler:
         self._loop.fail(defect)
 
     def _may_write(self) -> bool:
-        return self._lease is None or self._lease.is_leader
+        return not self._loop.failed and (self._lease is None or self._lease.is_leader)
 
     def _all_pages(self) -> Pages:
         return Pages(

@@ -16,6 +16,7 @@ from scheduler.kube.client import Client, Request
 from scheduler.kube.connection import Connection
 from scheduler.kube.errors import ConnectionSettingsError
 from scheduler.kube.login_command import Issued, LoginCommand
+from scheduler.kube.tls import Tls, client_context
 from scheduler.kube.transport import HttpTransport
 from tests.kube.certificates import Authority
 from tests.support.fake_api import FakeApi
@@ -270,6 +271,36 @@ async def test_a_certificate_that_a_command_issues_is_shown_and_renewed(tmp_path
     assert await found.credentials.headers() == {}
 
     assert found.tls is not before
+
+
+async def test_after_a_401_another_certificate_is_shown_at_once(tmp_path: Path):
+    pairs = [Authority(tmp_path / name) for name in ("a", "b")]
+    api = FakeApi()
+    await api.start(serving(pairs[0]))
+    api.tokens = set()  # whatever is shown, the answer is 401
+
+    def issue(_refused: bool) -> Issued:
+        pair = pairs.pop(0)
+        return Issued("", pair.client_certificate.read_bytes(), pair.client_key.read_bytes())
+
+    authority = pairs[0].certificate
+    login = LoginCommand(issue, "here")
+    tls = Tls(lambda: client_context(authority))
+    login.on_certificate = tls.remake
+    where = Connection(api.url, login, tls, "kubernetes")
+    async with HttpTransport(where, "test") as transport:
+        await transport.send("GET", "/api/v1/pods", None, "")
+
+        assert len(api.requests) == 2
+        assert tls.generation == 1
+        assert transport._http._connections == 2
+    await api.stop()
+
+
+def serving(authority: Authority) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(authority.folder / "server.crt", authority.folder / "server.key")
+    return context
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,9 @@ async def test_what_hears_of_outcomes_may_not_fail_either(running: Running):
 
 
 async def test_the_first_defect_is_the_one_that_is_told(running: Running):
+    assert not running.loop.failed
     running.loop.fail(ArithmeticError("first"))
+    assert running.loop.failed
     running.loop.fail(KeyError("second"))
 
     with pytest.raises(ArithmeticError, match="first"):
