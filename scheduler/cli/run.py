@@ -10,8 +10,10 @@ from scheduler.config import durations, load
 from scheduler.config.load import DeprecatedFlags, LeaderElectionFlags
 from scheduler.config.problems import ConfigError
 from scheduler.config.settings import Settings
+from scheduler.service import signals
 
 if TYPE_CHECKING:
+    from scheduler.service.clock import Clock
     from scheduler.service.options import Options
 
 __all__ = ["add_parser", "options", "run", "settings"]
@@ -29,7 +31,8 @@ examples:
   preemptive-scheduler run --config config.yaml --logging-format text -v 4
       with a KubeSchedulerConfiguration, telling every effect
 
-exit codes: 0 stopped by SIGTERM or SIGINT; 1 the lease was lost; 2 it cannot start
+exit codes: 0 stopped by SIGTERM or SIGINT; 1 the lease was lost, a defect, or a second signal;
+2 it cannot start
 """
 
 _TRUE, _FALSE = ("true", "1", "t"), ("false", "0", "f")
@@ -161,8 +164,13 @@ def _duration(text: str) -> float:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Run the scheduler until it is stopped; return the exit code."""
+def run(arguments: argparse.Namespace, clock: "Clock | None" = None) -> int:
+    """Run the scheduler until it is stopped; return the exit code.
+
+    Args:
+        arguments: Of the command line.
+        clock: Where the time comes from; `None` for the clock of this machine.
+    """
     try:
         told = settings(arguments)
     except OSError as error:
@@ -176,10 +184,15 @@ def run(arguments: argparse.Namespace) -> int:
     if bool(arguments.tls_cert_file) != bool(arguments.tls_private_key_file):
         print("--tls-cert-file and --tls-private-key-file go together", file=sys.stderr)
         return 2
+    with signals.ending_at_once():  # the imports take most of a second
+        return _serve(arguments, told, clock)
+
+
+def _serve(arguments: argparse.Namespace, told: Settings, clock: "Clock | None") -> int:
     with importing.lean():
         from scheduler.service.run import serve
 
-    return serve(options(arguments, told))
+    return serve(options(arguments, told), clock)
 
 
 def options(arguments: argparse.Namespace, told: Settings) -> "Options":

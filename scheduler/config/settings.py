@@ -87,8 +87,9 @@ class LeaderElection:
     #: Whether a replica must hold the lease before it schedules. On, since two that schedule the
     #: same pods would fight.
     leader_elect: bool = wire("leaderElect", BOOLEAN, True)
-    #: How long a lease is respected without renewal, in seconds; longer than `renew_deadline`.
-    #: Bounds the gap after a crash. Zero in the file means the default, here and below.
+    #: How long a lease is respected without renewal, in whole seconds; longer than
+    #: `renew_deadline`. Bounds the gap after a crash. Zero in the file means the default, here and
+    #: below.
     lease_duration_seconds: float = wire(
         "leaseDuration", PLAIN_DURATION, 15.0, zero_is_default=True
     )

@@ -124,6 +124,7 @@ class Machine:
         self._profiles = profiles
         self._context = Context(profiles, self.cluster, self.queue)
         self.ledger: Final = self._context.ledger
+        self.binding: Final = self._context.binding
         self.policing: Final = Policing(self.cluster, self.ledger, self._context.is_ours)
         self._context.bounds = self.policing
         self._attempts = Attempts(profiles, self.cluster, Verdicts(), self.policing)

@@ -9,10 +9,14 @@ import httptools
 
 from scheduler.kube.errors import Unreachable
 
-__all__ = ["Answer", "Channel", "Headers"]
+__all__ = ["BUFFER_BYTES", "Answer", "Channel", "Headers"]
 
-#: Of a stream that is read more slowly than it comes, no more than that waits here.
+#: Of a stream that is read more slowly than it comes, no more than that waits here. A refusal may
+#: be so large, too: a Status has some hundred bytes, a proxy's page some thousand.
 BUFFER_BYTES: Final = 2**21
+#: An answer that is read as a whole may be so large: more than a page of 500 objects can be, of
+#: which etcd holds none above 1.5 MiB.
+ANSWER_BYTES: Final = 2**30
 
 
 class Headers(Mapping[str, str]):
@@ -104,7 +108,7 @@ class Answer:
         """Take note that nothing more comes; an answer without a length ends so."""
         if self.begun and not problem and self._unsized():
             self.complete = True
-        elif not self.complete:
+        elif not self.complete and self.failure is None:  # what ended it first is the reason
             self.failure = Unreachable(problem or "the server closed the connection")
         self._tell()
 
@@ -163,11 +167,16 @@ class Channel(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._answer: Answer | None = None
         self._held = False
-        #: When it was last used, by the loop's clock.
+        #: When it was last heard of, by the loop's clock.
         self.used_at = 0.0
+        #: When the last request was sent.
+        self.asked_at = 0.0
+        #: From when on it takes no further request.
+        self.old_at = 0.0
 
-    def ask(self, request: bytes) -> Answer:
+    def ask(self, request: bytes, now: float) -> Answer:
         """Send a request; its answer is still to come."""
+        self.asked_at = now
         self._answer = answer = Answer()
         if self.open and self._transport is not None:
             self._transport.write(request)
@@ -195,7 +204,7 @@ class Channel(asyncio.Protocol):
         kept = self._answer is not None and self._answer.complete and self._answer.kept
         self._answer = None
         self.used_at = now
-        return kept and self.open
+        return kept and now < self.old_at and self.open
 
     def give_up(self, problem: str) -> None:
         """Close it, and tell whoever waits for the answer why."""
@@ -222,11 +231,23 @@ class Channel(asyncio.Protocol):
             return
         try:
             answer.feed(data)
+        except httptools.HttpParserUpgrade:
+            self.give_up("the server changed to another protocol")
+            return
         except httptools.HttpParserError as error:
             answer.end(f"the answer is not HTTP: {error}")
             self.abort()
             return
-        if answer.streamed and answer.buffered > BUFFER_BYTES and not self._held:
+        if answer.buffered > BUFFER_BYTES:
+            self._hold_back(answer)
+
+    def _hold_back(self, answer: Answer) -> None:
+        """Let no more of a stream come than is read, and give up an answer that is too large."""
+        limit = ANSWER_BYTES if answer.status < 300 else BUFFER_BYTES
+        if not answer.streamed:
+            if answer.buffered > limit and not answer.complete:
+                self.give_up("the answer is too large")
+        elif not self._held:
             self._held = True
             if self._transport is not None:
                 self._transport.pause_reading()

@@ -11,7 +11,15 @@ from typing import Final, Protocol
 
 from scheduler.kube.errors import ConnectionSettingsError
 
-__all__ = ["REREAD_SECONDS", "Credentials", "FixedHeaders", "TokenFile", "bearer", "reason"]
+__all__ = [
+    "REREAD_SECONDS",
+    "Credentials",
+    "FixedHeaders",
+    "TokenFile",
+    "bearer",
+    "is_token",
+    "reason",
+]
 
 #: The kubelet replaces a token at 80 % of its life, so a minute is early enough by far.
 REREAD_SECONDS: Final = 60.0
@@ -30,8 +38,12 @@ class Credentials(Protocol):
     def at_hand(self) -> Mapping[str, str] | None:
         """Return the headers if they are there without waiting; the same object while they last."""
 
-    def refused(self) -> bool:
-        """Note that the server did not accept the headers; whether asking again may help."""
+    def refused(self, headers: Mapping[str, str] | None = None) -> bool:
+        """Note that the server did not accept some headers; whether asking again may help.
+
+        Args:
+            headers: Those that were sent; `None` for those of this moment.
+        """
 
 
 class FixedHeaders:
@@ -48,21 +60,34 @@ class FixedHeaders:
         """Return the headers."""
         return self._headers
 
-    def refused(self) -> bool:
+    def refused(self, headers: Mapping[str, str] | None = None) -> bool:  # noqa: ARG002 - protocol
         """Return false: there is nothing to renew."""
         return False
 
 
 class TokenFile:
-    """A bearer token in a file that somebody else replaces.
+    """A bearer token in a file that is replaced from time to time.
 
     While the file cannot be read the last token stays in use.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, fallback: str = "") -> None:
+        """Read the file.
+
+        Args:
+            path: The file.
+            fallback: The token to use until the file can be read; empty where there is none.
+
+        Raises:
+            ConnectionSettingsError: It cannot be read, and there is no other token.
+        """
         self._path = path
-        self._headers = bearer(_read_token(path))
+        self._headers = bearer(fallback)
         self._read_at: float | None = None
+        if not fallback:
+            self._headers = bearer(_read_token(path))
+        else:
+            self._reread()
 
     async def headers(self) -> Mapping[str, str]:
         """Return the headers, from a token read within the last minute."""
@@ -76,9 +101,9 @@ class TokenFile:
             self._reread()
         return self._headers
 
-    def refused(self) -> bool:
-        """Read the file again; true when the token is a new one."""
-        before = self._headers
+    def refused(self, headers: Mapping[str, str] | None = None) -> bool:
+        """Read the file again; true when the token is another one than was sent."""
+        before = self._headers if headers is None else headers
         self._reread()
         return self._headers != before
 
@@ -99,9 +124,14 @@ def _read_token(path: Path) -> str:
         token = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConnectionSettingsError(f"token file {path}: {reason(error)}") from error
-    if not token or not token.isascii() or not token.isprintable():
+    if not is_token(token):
         raise ConnectionSettingsError(f"token file {path}: holds no token")
     return token
+
+
+def is_token(text: str) -> bool:
+    """Tell whether a text can be sent as a bearer token."""
+    return bool(text) and text.isascii() and text.isprintable()
 
 
 def reason(error: Exception) -> str:

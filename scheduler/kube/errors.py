@@ -120,11 +120,16 @@ KINDS: Mapping[int, type[ApiError]] = {
 }
 
 
+class _Details(msgspec.Struct, rename="camel"):
+    retry_after_seconds: int = 0
+
+
 class _Status(msgspec.Struct):
     """The body of a refusal."""
 
     reason: str = ""
     message: str = ""
+    details: _Details | None = None
 
 
 _STATUS = msgspec.json.Decoder(_Status)
@@ -147,13 +152,17 @@ def refusal(
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         said = _Status(message=body[:QUOTED_BYTES].decode(errors="replace").strip())
     message = f"cannot {verb} {resource}: {said.message or f'HTTP status {status}'}"
-    return classified(status, said.reason, message, _retry_after(headers))
+    wished = said.details.retry_after_seconds if said.details is not None else 0
+    return classified(status, said.reason, message, _retry_after(headers, wished))
 
 
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds of `Retry-After`; a date, which API servers do not send, is ignored."""
+def _retry_after(headers: Mapping[str, str], wished: int) -> float | None:
+    """Return the seconds of `Retry-After`, or where it is missing those of the Status.
+
+    A date, which API servers do not send, is ignored.
+    """
     try:
-        seconds = float(headers.get("retry-after", ""))
+        seconds = float(headers.get("retry-after", wished or ""))
     except ValueError:
         return None
     return min(seconds, LONGEST_RETRY_AFTER_SECONDS) if seconds >= 0 else None

@@ -15,12 +15,11 @@
 it is asked before; what it leaves undone is ours.
 
 An answer that may come out differently next time (401, 429, 500 and above, none at all) is asked
-for again after growing pauses, until the patience for the effect ends. When it is unknown whether
-a binding happened, the pod is looked up *until the answer is known*, however long that takes: the
-reservation that hangs on it must not be given up by a clock.
+for again after growing pauses, until the patience for the effect ends. What becomes of a binding
+whose answer is unknown is said in `scheduler.kube.bindings`. Before an eviction is sent, or sent
+again, the machine is asked whether it is still wanted.
 """
 
-import asyncio
 import contextlib
 from collections import OrderedDict
 from collections.abc import Callable
@@ -28,6 +27,7 @@ from typing import Final
 
 from scheduler.kube import calls
 from scheduler.kube.announcements import Announcements, Series
+from scheduler.kube.bindings import Bindings
 from scheduler.kube.client import Client, Request, body_of
 from scheduler.kube.decoding import UNREADABLE
 from scheduler.kube.errors import (
@@ -39,12 +39,9 @@ from scheduler.kube.errors import (
 )
 from scheduler.kube.extenders import ExtenderError
 from scheduler.kube.meaning import (
-    PLACEMENT,
     TRANSIENT,
-    Placement,
     Replaced,
     kind_of,
-    perhaps_executed,
     raise_for_good,
 )
 from scheduler.kube.outbox import LANES, Job, Lane
@@ -94,7 +91,9 @@ class Execution:
         self._evict_only = settings.evict_only
         self._announcements = Announcements(settings.host)
         self._told: OrderedDict[str, None] = OrderedDict()
-        self._trying = Trying(client, gate, pauses, settings.patience)
+        self._trying = Trying(client, gate, pauses, settings)
+        self._bindings = Bindings(client, self._trying, settings.extenders)
+        self._defect = settings.defect
 
     def stop(self) -> None:
         """Begin no write any more, but those that finish what was begun."""
@@ -115,10 +114,10 @@ class Execution:
         """
         effect = job.effect
         if isinstance(effect, Bind):
-            if effect.extender is not None or self._trying.stopping or not self._trying.gate():
+            if effect.extender is not None or not self._trying.may_begin(effect):
                 return False
             return self._post(calls.bind(effect), None, then)
-        if not isinstance(effect, Announce) or self._trying.stopping or not self._trying.gate():
+        if not isinstance(effect, Announce) or not self._trying.may_begin(effect):
             return False
         series = self._series(effect, job)
         if series is None or series.written:
@@ -131,31 +130,25 @@ class Execution:
     ) -> bool:
         def answered(answer: Reply | Unreachable) -> None:
             try:
-                body_of(request, answer)
-            except KubeError:
-                then(Begun(request, answer))
-                return
-            if series is not None:
-                self._announcements.written(series, self._clock())
-            then(None)
+                try:
+                    body_of(request, answer)
+                except KubeError:
+                    then(Begun(request, answer))
+                    return
+                if series is not None:
+                    self._announcements.written(series, self._clock())
+                then(None)
+            except Exception as error:  # noqa: BLE001 - the connection is not to blame for it
+                self._defect(error)
 
         return self._client.post(request, answered)
 
-    async def _call(self, request: Request, effort: Effort) -> bytes:
-        """Send a request, or take the answer that it has got already."""
-        begun, effort.begun = effort.begun, None
-        if begun is not None:
-            return body_of(begun.request, begun.answer)
-        return await self._client.call(request)
-
     async def execute(self, job: Job, begun: Begun | None = None) -> Failure | None:
         """Carry out an effect, or go on with it; return why it did not happen, if so."""
-        now = asyncio.get_running_loop().time()
-        effort = Effort(
-            job, self._trying.backoff(), now + self._trying.patience.seconds, begun=begun
-        )
         try:
-            await self._carry_out(effort)
+            if begun is None:
+                await self._trying.turn(job.effect)
+            await self._carry_out(self._trying.effort(job, begun))
         except KubeError as error:
             return Failure(kind_of(error), str(error))
         return None
@@ -163,7 +156,7 @@ class Execution:
     async def _carry_out(self, effort: Effort) -> None:
         match effort.job.effect:
             case Bind() as effect:
-                await self._bind(effect, effort)
+                await self._bindings.bind(effect, effort)
             case BindVolumes() as effect:
                 await self._bind_volumes(effect, effort)
             case Nominate() | Remember() | Evict() | ClearNomination() as effect:
@@ -188,44 +181,6 @@ class Execution:
                 await self._evict(effect, effort)
             case ClearNomination():
                 await self._write(calls.clear_nomination(effect), effort)
-
-    async def _bind(self, effect: Bind, effort: Effort) -> None:
-        if effect.extender is not None and await self._bound_by_extender(effect, effort):
-            return
-        request = calls.bind(effect)
-        while True:
-            self._trying.check(effort)
-            try:
-                await self._call(request, effort)
-            except Conflict:
-                if not await self._is_bound(effect, effort.job):
-                    raise
-            except TRANSIENT as error:
-                if perhaps_executed(error) and await self._is_bound(effect, effort.job):
-                    return
-                await self._trying.pause(request, error, effort)
-                continue
-            return
-
-    async def _bound_by_extender(self, effect: Bind, effort: Effort) -> bool:
-        """Have an extender bind a pod; false when we must do it, because it may be ignored.
-
-        Differs from kube-scheduler v1.36.3: when it fails, the pod is looked up. Perhaps it was
-        bound, and only the answer was lost.
-        """
-        extenders = self._extenders
-        if extenders is None or effect.extender is None:
-            return False
-        self._trying.check(effort)
-        try:
-            await extenders.bind(effect)
-        except ExtenderError:
-            if await self._is_bound(effect, effort.job):
-                return True
-            if not extenders.may_ignore(effect.extender):
-                raise
-            return False
-        return True
 
     async def _ask(self, effect: Ask, effort: Effort) -> None:
         """Ask extenders; it changes nothing, so whoever stops us need not wait for it."""
@@ -263,37 +218,6 @@ class Execution:
             return part.has_happened(await self._client.call(part.look_up))
         except UNREADABLE as error:
             raise Unreachable(f"cannot {part.look_up}: {error}") from error
-
-    async def _is_bound(self, effect: Bind, job: Job) -> bool:
-        """Look up whether the pod has our node; false while it has none.
-
-        Raises:
-            NotFound: It is gone.
-            Replaced: It is another one.
-            Conflict: It has another node.
-        """
-        placement = await self._placement(
-            calls.look_up(effect.pod), Effort(job, self._trying.backoff(), None, finishing=True)
-        )
-        if placement.metadata.uid != effect.pod.uid:
-            raise Replaced(f"pod {effect.pod} is another one than was placed")
-        node = placement.spec.node_name
-        if node and node != effect.node:
-            message = f'pod {effect.pod} is already assigned to node "{node}"'
-            raise Conflict(409, "Conflict", message)
-        return bool(node)
-
-    async def _placement(self, request: Request, effort: Effort) -> Placement:
-        while True:
-            try:
-                return PLACEMENT.decode(await self._client.call(request))
-            except NotFound:
-                raise
-            except (ApiError, *TRANSIENT) as error:
-                # A refusal (a right that was taken away for a while) says nothing of the pod.
-                await self._trying.pause(request, error, effort)
-            except UNREADABLE as error:
-                await self._trying.pause(request, Unreachable(str(error)), effort)
 
     async def _explain(self, effect: Nominate | SetCondition, effort: Effort) -> None:
         """Write the condition, and the nomination with it.
@@ -377,7 +301,7 @@ class Execution:
         while not effort.job.moot:
             self._trying.check(effort)
             try:
-                await self._call(request, effort)
+                await self._trying.call(request, effort)
             except ApiError as error:
                 if error.reason == "AlreadyExists":
                     return  # made by an earlier attempt whose answer was lost

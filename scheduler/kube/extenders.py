@@ -10,21 +10,20 @@ not used, as on the way to the API server.
 import asyncio
 import contextlib
 import ssl
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Protocol
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from scheduler.config.settings import Extender, ExtenderTLS
 from scheduler.framework import extenders as protocol
 from scheduler.framework.extenders import ProtocolError
-from scheduler.kube import kubeconfig
 from scheduler.kube.credentials import reason
 from scheduler.kube.errors import ConnectionSettingsError, KubeError, NotFound, Unreachable
 from scheduler.kube.http1 import Http1
 from scheduler.kube.observer import Observer
+from scheduler.kube.tls import Tls, add_certificate, client_context, unverified
 from scheduler.model.answers import Answer, NoAnswer
 from scheduler.model.effects import Ask, Bind, PodRef, Question, Verb
 
@@ -184,53 +183,41 @@ def _http(extender: Extender, path: str) -> Http1:
         ConnectionSettingsError: The settings are unusable.
     """
     name = extender.tls.server_name if extender.tls else ""
-    return Http1(extender.url_prefix, _tls(extender, path), name or None, {})
+    try:
+        return Http1(extender.url_prefix, _tls(extender), name or None, {})
+    except (OSError, ValueError) as error:
+        raise ConnectionSettingsError(f"{path}.tlsConfig: {reason(error)}") from error
 
 
-def _tls(extender: Extender, path: str) -> ssl.SSLContext | None:
-    """Return how to talk TLS to an extender; `None` for the usual way.
+def _tls(extender: Extender) -> Tls | None:
+    """Return how to talk TLS to an extender; `None` where neither its URL nor its settings ask.
 
     Raises:
-        ConnectionSettingsError: The settings are unusable.
+        OSError, ValueError: The settings are unusable.
 
     Source: kube-scheduler v1.36.3 extender.go makeTransport.
     """
     if extender.tls is None and not extender.enable_https:
-        return None
+        secure = urlsplit(extender.url_prefix).scheme == "https"
+        return Tls(lambda: client_context(None)) if secure else None
     wanted = extender.tls or ExtenderTLS()
-    try:
-        if wanted.ca_data:
-            tls = ssl.create_default_context(cadata=wanted.ca_data.decode("ascii"))
-        else:
-            tls = ssl.create_default_context(cafile=wanted.ca_file or None)
+    authority = _content(wanted.ca_data, wanted.ca_file)
+    certificate = _content(wanted.cert_data, wanted.cert_file)
+    key = _content(wanted.key_data, wanted.key_file)
+
+    def make() -> ssl.SSLContext:
+        context = client_context(authority)
         if wanted.insecure or (extender.enable_https and not wanted.has_ca):
-            tls.check_hostname = False
-            tls.verify_mode = ssl.CERT_NONE
-        _add_certificate(tls, wanted)
-    except (OSError, ssl.SSLError, ValueError) as error:
-        raise ConnectionSettingsError(f"{path}.tlsConfig: {reason(error)}") from error
-    return kubeconfig.lenient(tls)
+            unverified(context)
+        add_certificate(context, certificate, key)
+        return context
+
+    parts = (authority, certificate, key)
+    return Tls(make, [each for each in parts if isinstance(each, Path)])
 
 
-def _add_certificate(tls: ssl.SSLContext, wanted: ExtenderTLS) -> None:
-    with (
-        _as_file(wanted.cert_data, wanted.cert_file) as certificate,
-        _as_file(wanted.key_data, wanted.key_file) as key,
-    ):
-        if certificate is None and key is None:
-            return
-        if certificate is None or key is None:
-            raise ValueError("a client certificate and its key are needed together")
-        tls.load_cert_chain(certificate, key)
-
-
-@contextlib.contextmanager
-def _as_file(inline: bytes, name: str) -> Iterator[Path | None]:
-    """Give a file for inline bytes, because OpenSSL reads client certificates from files only."""
-    if not inline:
-        yield Path(name) if name else None
-        return
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(inline)
-        file.flush()
-        yield Path(file.name)
+def _content(inline: bytes, name: str) -> bytes | Path | None:
+    """Return what is given inline, else the file that is named, else nothing."""
+    if inline:
+        return inline
+    return Path(name) if name else None

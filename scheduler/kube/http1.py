@@ -3,26 +3,38 @@
 Requests are the scheduler's hot path, and this does no more than they need: no redirects, cookies,
 compression, proxies or pipelining. Answers are parsed by llhttp (httptools).
 
-Connections are made by the loop itself, from host and port. Clients that make the socket and hand
-it to uvloop can leave a dead connection under a file descriptor that every later one gets; then
-nothing can be reached any more.
+Connections are made by the loop itself (`scheduler.kube.dialing`), from address and port. Clients
+that make the socket and hand it to uvloop can leave a dead connection under a file descriptor that
+every later one gets; then nothing can be reached any more.
+
+A kept connection may be dead without a sign, after a load balancer failed over or a server lost
+power. So when one does not answer, all idle ones that were last heard of before that request are
+closed with it. None is kept for longer than ten minutes: HTTP/1.1 has no way to ask clients to
+spread over API servers that came back.
 """
 
 import asyncio
 import functools
-import ssl
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from scheduler.kube.channel import Answer, Channel
+from scheduler.kube.dialing import Dialer, Server
 from scheduler.kube.errors import Unreachable
+from scheduler.kube.tls import Tls
 
 __all__ = ["Http1", "Incoming", "Reply"]
 
-CONNECT_SECONDS: Final = 5.0
 #: Longer than the pauses between two slices of work, shorter than the server's patience.
 KEEP_ALIVE_SECONDS: Final = 60.0
+#: A connection is used for half of that at least, and for all of it at most.
+LONGEST_AGE_SECONDS: Final = 600.0
+#: Spreads the ages of connections that were made at once: multiples of it, without their whole
+#: part, are as far from each other as can be. It is the golden ratio.
+_SPREAD: Final = 0.618034
+#: Between two looks at the files that TLS is made of.
+LOOK_SECONDS: Final = 60.0
 #: Between two looks for answers that are overdue.
 OVERDUE_SECONDS: Final = 1.0
 #: What changes nothing when it is sent a second time.
@@ -72,7 +84,7 @@ class Http1:
     def __init__(
         self,
         server: str,
-        tls: ssl.SSLContext | None,
+        tls: Tls | None,
         tls_server_name: str | None,
         headers: Mapping[str, str],
     ) -> None:
@@ -80,16 +92,27 @@ class Http1:
 
         Args:
             server: The base URL.
-            tls: For `https`; the system's authorities count where there is none.
+            tls: For `https`; not looked at for `http`.
             tls_server_name: The name to expect in the certificate where it is not the host.
             headers: Sent with each request.
+
+        Raises:
+            ValueError: The URL cannot be used, or is https and `tls` is missing.
         """
         url = urlsplit(server)
         secure = url.scheme == "https"
-        self._host = url.hostname or ""
-        self._port = url.port or (443 if secure else 80)
-        self._tls = (tls or ssl.create_default_context()) if secure else None
-        self._server_hostname = (tls_server_name or self._host) if secure else None
+        if secure and tls is None:
+            raise ValueError(f"{server}: https needs TLS settings")
+        host = url.hostname or ""
+        port = (443 if secure else 80) if url.port is None else url.port
+        self._tls = tls if secure else None
+        #: Of the TLS context that the kept connections were made with.
+        self._generation = 0 if tls is None else tls.generation
+        #: When to look at the files of `_tls` again.
+        self._look_at = 0.0
+        name = (tls_server_name or host) if secure else None
+        self._dialer = Dialer(Server(host, port, self._tls, name))
+        self._connections = 0
         self._base = url.path.rstrip("/")
         self._always = _lines({"Host": url.netloc.rpartition("@")[2], **headers})
         #: The further headers of the last request, and their lines.
@@ -163,14 +186,15 @@ class Http1:
         Returns:
             Whether it was sent; else nobody is called.
         """
-        connection = self._kept()
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        connection = self._kept(now)
         if connection is None:
             return False
         self._busy.add(connection)
-        answer = connection.ask(self._request("POST", path, headers, body))
+        answer = connection.ask(self._request("POST", path, headers, body), now)
         answer.then = functools.partial(self._ended, connection, then)
-        loop = asyncio.get_running_loop()
-        self._due[connection] = loop.time() + seconds
+        self._due[connection] = now + seconds
         if self._overdue is None:
             self._overdue = loop.call_later(OVERDUE_SECONDS, self._cut_overdue)
         return True
@@ -192,6 +216,7 @@ class Http1:
         loop = asyncio.get_running_loop()
         now = loop.time()
         for connection in [each for each, due in self._due.items() if due <= now]:
+            self._distrust(connection.asked_at)
             connection.give_up("no answer in time")
         self._overdue = loop.call_later(OVERDUE_SECONDS, self._cut_overdue) if self._due else None
 
@@ -230,11 +255,12 @@ class Http1:
     ) -> tuple[Channel, Answer]:
         """Send a request and wait until its answer begins."""
         request = self._request(method, path, headers, body)
+        loop = asyncio.get_running_loop()
         while True:
-            kept = self._kept()
+            kept = self._kept(loop.time())
             connection = kept or await self._connect()
             self._busy.add(connection)
-            answer = connection.ask(request)
+            answer = connection.ask(request, loop.time())
             try:
                 await answer.head()
             except Unreachable:
@@ -244,6 +270,8 @@ class Http1:
                     raise
             except BaseException:
                 self.drop(connection)
+                if kept is not None and not answer.heard:
+                    self._distrust(connection.asked_at)
                 raise
             else:
                 return connection, answer
@@ -257,33 +285,58 @@ class Http1:
             self._further = (headers, _lines(headers))
         return b"".join((line, self._always, self._further[1], size, b"\r\n", body or b""))
 
-    def _kept(self) -> Channel | None:
-        """Return a connection that is open and was used lately, if there is one."""
-        now = asyncio.get_running_loop().time()
+    def _kept(self, now: float) -> Channel | None:
+        """Return a connection that is open, was used lately and is not too old, if there is one."""
+        if now >= self._look_at:
+            self.renew()
         while self._idle:
             connection = self._idle.pop()
-            if connection.open and now - connection.used_at < KEEP_ALIVE_SECONDS:
+            idle = now - connection.used_at
+            if idle < KEEP_ALIVE_SECONDS and now < connection.old_at and connection.open:
                 return connection
             connection.abort()
         return None
 
+    def _distrust(self, moment: float) -> None:
+        """Close the idle connections that were not heard of since a moment."""
+        kept = [each for each in self._idle if each.used_at > moment]
+        for connection in self._idle:
+            if connection.used_at <= moment:
+                connection.abort()
+        self._idle = kept
+
+    def renew(self) -> bool:
+        """Look at the files that TLS is made of; whether new connections are made differently.
+
+        Connections of before are not used for further requests.
+        """
+        self._look_at = asyncio.get_running_loop().time() + LOOK_SECONDS
+        if self._tls is None:
+            return False
+        self._tls.refresh()
+        if self._tls.generation == self._generation:
+            return False
+        self._generation = self._tls.generation
+        for connection in self._busy:
+            connection.old_at = 0.0
+        self._distrust(self._look_at)
+        return True
+
     async def _connect(self) -> Channel:
-        loop = asyncio.get_running_loop()
+        """Return a new connection.
+
+        Raises:
+            Unreachable: There is none, even with what the files of TLS hold at this moment.
+        """
         try:
-            async with asyncio.timeout(CONNECT_SECONDS):
-                _, connection = await loop.create_connection(
-                    Channel,
-                    self._host,
-                    self._port,
-                    ssl=self._tls,
-                    server_hostname=self._server_hostname,
-                )
-        except TimeoutError as error:
-            problem = f"no connection to {self._host}:{self._port} within {CONNECT_SECONDS:g} s"
-            raise Unreachable(problem, sent=False) from error
-        except OSError as error:
-            problem = f"cannot connect to {self._host}:{self._port}: {error}"
-            raise Unreachable(problem, sent=False) from error
+            connection = await self._dialer.connect()
+        except Unreachable:
+            if not self.renew():
+                raise
+            connection = await self._dialer.connect()
+        self._connections += 1
+        part = (1 + self._connections * _SPREAD % 1) / 2
+        connection.old_at = asyncio.get_running_loop().time() + LONGEST_AGE_SECONDS * part
         return connection
 
     def drop(self, connection: Channel) -> None:

@@ -7,7 +7,8 @@ renew deadline after it *sent* the last successful renewal, and others wait for 
 duration after they *saw* it.
 
 There is no fencing: a write that is on its way when the lease expires cannot be called back.
-Therefore `is_leader` is asked before each write, where it sees a pause of the whole process, too.
+Therefore `is_leader` is asked before each write, where it sees a pause of the whole process, too,
+and with the clock of `scheduler.service.clock` a suspension of the host.
 
 Source: client-go v0.36.3 tools/leaderelection, LeaderElector.
 Differs: the renew deadline counts from the last success, not from the attempt after it; another
@@ -43,6 +44,10 @@ def unique_identity() -> str:
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
+def _loop_time() -> Seconds:
+    return asyncio.get_running_loop().time()
+
+
 @dataclass(frozen=True, slots=True)
 class LeaseSettings:
     """Which lease, for whom, and the periods of `leaderElection`."""
@@ -67,23 +72,35 @@ class Lease:
         settings: LeaseSettings,
         clock: Callable[[], Seconds],
         pauses: Pauses,
+        elapsed: Callable[[], Seconds] = _loop_time,
     ) -> None:
+        """Hold nothing yet.
+
+        Args:
+            client: How requests travel; of its own, so that nothing else delays a renewal.
+            settings: Which lease, for whom, and its periods.
+            clock: Seconds since the epoch, for the time stamps that are written.
+            pauses: Where waiting comes from.
+            elapsed: Seconds on a line that never stands still nor goes back; only differences mean
+                something.
+        """
         #: Why the last attempt failed; empty after a success.
         self.problem = ""
         self._client = client
         self._settings = settings
         self._clock = clock
         self._pauses = pauses
+        self._elapsed = elapsed
         #: The lease as we saw it last, and when its content last changed for us.
         self._lease: dict[str, Any] = {}
         self._changed_at = 0.0
-        #: On the loop's clock; `None` while we do not hold the lease.
+        #: On the line of `elapsed`; `None` while we do not hold the lease.
         self._held_until: float | None = None
 
     @property
     def is_leader(self) -> bool:
         """Whether we may write at this moment."""
-        return self._held_until is not None and _now() < self._held_until
+        return self._held_until is not None and self._elapsed() < self._held_until
 
     @property
     def holder(self) -> str:
@@ -101,7 +118,7 @@ class Lease:
         try:
             while self._held_until is not None:
                 await self._pauses.sleep(self._settings.retry_seconds)
-                async with asyncio.timeout_at(self._held_until):
+                async with asyncio.timeout(self._held_until - self._elapsed()):
                     await self._renew()
         except TimeoutError:
             self.problem = self.problem or "the lease could not be renewed in time"
@@ -145,7 +162,7 @@ class Lease:
         Args:
             known: Spare the reading, and write on top of what we saw last.
         """
-        sent_at = _now()
+        sent_at = self._elapsed()
         try:
             if not known:
                 await self._read()
@@ -156,7 +173,7 @@ class Lease:
         except KubeError as error:
             self.problem = str(error)
             return False
-        if self._held_until is not None and _now() >= self._held_until:
+        if self._held_until is not None and self._elapsed() >= self._held_until:
             return False  # too late: we have already refused writes, and may have been replaced
         self._held_until = sent_at + self._settings.renew_deadline_seconds
         self.problem = ""
@@ -167,7 +184,7 @@ class Lease:
         if self.holder in {"", self._settings.identity}:
             return False
         seconds = self._spec().get("leaseDurationSeconds") or 0
-        return _now() < self._changed_at + seconds
+        return self._elapsed() < self._changed_at + seconds
 
     def _ours(self) -> dict[str, Any]:
         """Return the content of the lease with us as its holder."""
@@ -228,7 +245,7 @@ class Lease:
 
     def _see(self, lease: dict[str, Any]) -> None:
         if lease.get("spec") != self._lease.get("spec"):
-            self._changed_at = _now()
+            self._changed_at = self._elapsed()
         self._lease = lease
 
     def _spec(self) -> dict[str, Any]:
@@ -238,7 +255,3 @@ class Lease:
     def _path(self, name: str = "") -> str:
         folder = f"/apis/coordination.k8s.io/v1/namespaces/{self._settings.namespace}/leases"
         return f"{folder}/{name}" if name else folder
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from scheduler.kube.connection import Connection
 from scheduler.kube.errors import Unreachable
-from scheduler.kube.http1 import Http1, Incoming, Reply
+from scheduler.kube.http1 import Http1, Reply
 
 __all__ = ["HttpTransport", "Reply", "Stream", "StreamingTransport", "Transport"]
 
@@ -81,7 +81,9 @@ class HttpTransport:
         headers = {"User-Agent": user_agent, "Accept-Encoding": "identity"}
         if accept:
             headers["Accept"] = accept
-        self._http = Http1(connection.server, connection.tls, connection.tls_server_name, headers)
+        self._http = Http1(
+            connection.server, connection.secured, connection.tls_server_name, headers
+        )
 
     async def __aenter__(self) -> "HttpTransport":
         return self
@@ -105,10 +107,25 @@ class HttpTransport:
             Unreachable: No complete answer came.
             ConnectionSettingsError: The credentials cannot be obtained.
         """
-        reply = await self._send(method, path, body, content_type)
-        if reply.status == 401 and self._credentials.refused():
-            reply = await self._send(method, path, body, content_type)
+        who = await self._credentials.headers()
+        reply = await self._send(who, method, path, body, content_type)
+        if reply.status == 401 and (fresh := await self._renewed(who)) is not None:
+            reply = await self._send(fresh, method, path, body, content_type)
         return reply
+
+    async def _renewed(self, who: Mapping[str, str]) -> Mapping[str, str] | None:
+        """Return what to try instead of credentials that were refused; `None` for nothing.
+
+        A certificate that has expired is refused with 401, too; another one may come from its file,
+        or with the credentials. Connections that were made with the old one are not used again.
+
+        Raises:
+            ConnectionSettingsError: The credentials cannot be obtained.
+        """
+        may_help = self._credentials.refused(who)
+        fresh = await self._credentials.headers()
+        may_help |= self._http.renew()
+        return fresh if may_help else None
 
     def post(
         self,
@@ -130,10 +147,10 @@ class HttpTransport:
             self._typed = (who, content_type, {**who, "Content-Type": content_type})
         return self._typed[2]
 
-    async def _send(self, method: str, path: str, body: bytes | None, content_type: str) -> Reply:
-        headers = await self._credentials.headers()
-        if body is not None:
-            headers = self._with_type(headers, content_type)
+    async def _send(
+        self, who: Mapping[str, str], method: str, path: str, body: bytes | None, content_type: str
+    ) -> Reply:
+        headers = who if body is None else self._with_type(who, content_type)
         return await self._http.send(method, path, headers, body)
 
     @contextlib.asynccontextmanager
@@ -144,14 +161,18 @@ class HttpTransport:
             Unreachable: The server does not begin to answer.
             ConnectionSettingsError: The credentials cannot be obtained.
         """
-        stream = await self._open(path, silence_seconds)
-        if stream.status == 401 and self._credentials.refused():
-            stream.close()
-            stream = await self._open(path, silence_seconds)
+        who = await self._credentials.headers()
+        stream = await self._http.stream(path, who, silence_seconds)
+        if stream.status == 401:
+            try:
+                fresh = await self._renewed(who)
+            except BaseException:
+                stream.close()
+                raise
+            if fresh is not None:
+                stream.close()
+                stream = await self._http.stream(path, fresh, silence_seconds)
         try:
             yield stream
         finally:
             stream.close()
-
-    async def _open(self, path: str, silence_seconds: float) -> Incoming:
-        return await self._http.stream(path, await self._credentials.headers(), silence_seconds)

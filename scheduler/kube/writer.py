@@ -3,7 +3,8 @@
 Before it stands the machine, behind it the API server. Each effect that is submitted comes back
 as exactly one outcome, never before `submit` has returned: `EffectDone` or `EffectFailed`, and for
 an `Ask` that is done `Answered`. Order and priority are those of `scheduler.kube.outbox`, the calls
-those of `scheduler.kube.execution`.
+those of `scheduler.kube.execution`. What the sink raises is handed to `WriterSettings.defect`, over
+whichever way the outcome came.
 """
 
 import asyncio
@@ -141,6 +142,12 @@ class Writer:
 
     def _ended(self, job: Job, task: asyncio.Task[Failure | None]) -> None:
         """Tell the outcome of a job, whichever way its task ended."""
+        try:
+            self._finish_task(job, task)
+        except Exception as error:  # noqa: BLE001 - the loop would write it down and go on
+            self._settings.defect(error)
+
+    def _finish_task(self, job: Job, task: asyncio.Task[Failure | None]) -> None:
         self._tasks.discard(task)
         if task.cancelled():
             failure: Failure | None = STOPPING
@@ -162,7 +169,13 @@ class Writer:
             self._tell(job.effect, failure, changed=not job.unchanged)
 
     def _tell_soon(self, effect: Effect, failure: Failure | None) -> None:
-        asyncio.get_running_loop().call_soon(self._tell, effect, failure)
+        asyncio.get_running_loop().call_soon(self._tell_now, effect, failure)
+
+    def _tell_now(self, effect: Effect, failure: Failure | None) -> None:
+        try:
+            self._tell(effect, failure)
+        except Exception as error:  # noqa: BLE001 - the loop would write it down and go on
+            self._settings.defect(error)
 
     def _tell(self, effect: Effect, failure: Failure | None, *, changed: bool = True) -> None:
         if failure is None:

@@ -1,9 +1,11 @@
-"""How much is written at a time, and how patiently."""
+"""Settings of the writer: how much at a time, how patiently, and its callbacks."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from scheduler.kube.extenders import Extenders
 from scheduler.kube.ledger import LedgerStore
+from scheduler.model.effects import Evict
 
 __all__ = ["Patience", "WriterSettings"]
 
@@ -17,6 +19,17 @@ class Patience:
     #: Pauses between attempts, doubling from the first to the last.
     first_pause_seconds: float = 0.05
     longest_pause_seconds: float = 5.0
+    #: For how long a request may still be carried out whose connection was cut. API servers give up
+    #: a request after a minute (`--request-timeout`); five seconds more are for etcd.
+    unsettled_seconds: float = 65.0
+
+
+def _wanted(_: Evict) -> bool:
+    return True
+
+
+def _raise(defect: Exception) -> None:
+    raise defect
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +51,9 @@ class WriterSettings:
     ledger: LedgerStore | None = None
     #: Have the API server evict all victims, so that no right to delete pods is needed.
     evict_only: bool = False
+    #: Asked right before an eviction is sent or sent again; where it says no, the effect fails as
+    #: abandoned. It is not asked between the mark of a victim and its deletion.
+    still_wanted: Callable[[Evict], bool] = _wanted
+    #: Told what the sink, or the writer itself, raised when an effect had ended. What we know is
+    #: whole no longer then, so the process must not go on with it.
+    defect: Callable[[Exception], None] = _raise

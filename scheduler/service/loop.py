@@ -3,6 +3,10 @@
 One event loop owns everything. Informers and the writer hand events over by calling `observe`;
 deciding runs in slices of two milliseconds and then lets I/O breathe. Nothing is decided before
 `go` was called, so a standby keeps its caches warm and does nothing else.
+
+What the machine raises is a defect: from then on it knows half of something. It is asked nothing
+any more, and `run` raises the defect, over whichever way it came; that ends the process, and the
+next one begins with what the API server knows.
 """
 
 import asyncio
@@ -46,8 +50,10 @@ class Loop:
         self._news = asyncio.Event()
         #: What rouses the loop when something is due, and when that is.
         self._alarm: tuple[asyncio.TimerHandle, Seconds] | None = None
-        #: Attempts that placed a pod, with the time they began, until their binding is answered.
+        #: Attempts that placed a pod, with the time they began, while the machine waits for the
+        #: binding.
         self._placed: dict[str, tuple[Attempt, float]] = {}
+        self._defect: Exception | None = None
 
     def go(self) -> None:
         """Begin to decide."""
@@ -58,8 +64,27 @@ class Loop:
         """Take no further pod."""
         self._going = False
 
+    @property
+    def failed(self) -> bool:
+        """Whether a defect was found; then nothing may be written any more."""
+        return self._defect is not None
+
+    def fail(self, defect: Exception) -> None:
+        """Take no further pod nor event, and have `run` raise this."""
+        self._defect = self._defect or defect
+        self.stop()
+        self._news.set()
+
     def observe(self, events: Iterable[Event]) -> None:
         """Take note of what informers and the writer report."""
+        if self._defect is not None:
+            return
+        try:
+            self._take(events)
+        except Exception as defect:  # noqa: BLE001 - `run` raises it
+            self.fail(defect)
+
+    def _take(self, events: Iterable[Event]) -> None:
         now = self._clock.now()
         for event in events:
             if self._capture is not None:
@@ -74,10 +99,31 @@ class Loop:
                 if placed is not None:
                     seconds = self._clock.perf() - placed[1]
                     self._telemetry.bound(placed[0], bound, seconds)
+        if len(self._placed) > len(self._machine.binding):
+            self._forget_placed()
         self._news.set()
+
+    def _forget_placed(self) -> None:
+        """Forget attempts whose pod is gone, or was taken off its node before it was bound."""
+        binding = self._machine.binding
+        self._placed = {uid: each for uid, each in self._placed.items() if uid in binding}
+
+    def check(self) -> None:
+        """Assert the invariants: an attempt is kept for each pod that waits for its binding."""
+        assert self._placed.keys() == self._machine.binding.keys()
 
     def outcome(self, event: Event) -> None:
         """Take note of how an effect ended."""
+        if self._defect is not None:
+            return
+        try:
+            self._tell(event)
+        except Exception as defect:  # noqa: BLE001 - `run` raises it
+            self.fail(defect)
+            return
+        self.observe((event,))
+
+    def _tell(self, event: Event) -> None:
         if isinstance(event, EffectDone | EffectFailed | Answered):
             self._telemetry.outcome(event)
             if isinstance(event, EffectFailed) and isinstance(event.effect, Bind):
@@ -85,17 +131,24 @@ class Loop:
                 if placed is not None:
                     seconds = self._clock.perf() - placed[1]
                     self._telemetry.not_bound(placed[0], event.effect, event.failure, seconds)
-        self.observe((event,))
 
     async def run(self) -> None:
-        """Decide whenever a pod waits for its turn, until cancelled."""
+        """Decide whenever a pod waits for its turn, until cancelled.
+
+        Raises:
+            Exception: The machine failed, or what hears of it; nothing is known for sure any more.
+        """
         heartbeat = asyncio.create_task(self._heartbeat())
         try:
             while True:
                 self._news.clear()
+                if self._defect is not None:
+                    raise self._defect
                 self._machine.flush(self._clock.now())
                 for effect in self._machine.due():
                     self._submit(effect)
+                if len(self._placed) > len(self._machine.binding):
+                    self._forget_placed()
                 while self._going and self._machine.ready():
                     self._slice()
                     await asyncio.sleep(0)
@@ -150,4 +203,15 @@ class Loop:
         while True:
             before = self._clock.perf()
             await asyncio.sleep(HEARTBEAT_SECONDS)
+            self._keep_time()
             self._telemetry.lag(max(0.0, self._clock.perf() - before - HEARTBEAT_SECONDS))
+
+    def _keep_time(self) -> None:
+        """Follow the system clock, and rouse the loop where its alarm is late.
+
+        The clock goes on while the host is suspended, timers of the event loop do not.
+        """
+        self._clock.follow()
+        if self._alarm is not None and self._alarm[1] <= self._clock.now():
+            self._silence()
+            self._news.set()

@@ -10,9 +10,8 @@ import asyncio
 import contextlib
 import gc
 import os
-import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -29,11 +28,10 @@ from scheduler.kube.comparer import METADATA_ONLY, Comparer, ComparerSettings
 from scheduler.kube.errors import ConnectionSettingsError
 from scheduler.kube.extenders import Extenders
 from scheduler.kube.informer import Informer
-from scheduler.kube.lease import Lease, LeaseSettings, unique_identity
 from scheduler.kube.ledger import LedgerStore
-from scheduler.kube.limiter import Limiter
 from scheduler.kube.pauses import Pauses
 from scheduler.kube.policies import Policies, PolicySettings
+from scheduler.kube.recovery import Recovery
 from scheduler.kube.resources import RESOURCES
 from scheduler.kube.transport import HttpTransport
 from scheduler.kube.whole import WholeNodes, WholePods
@@ -43,7 +41,7 @@ from scheduler.observe.capture import Capture
 from scheduler.observe.logs import Logs
 from scheduler.observe.metrics import Metrics
 from scheduler.plugins import registry
-from scheduler.service import access, serving
+from scheduler.service import access, election, serving, signals
 from scheduler.service.clock import Clock
 from scheduler.service.loop import Loop
 from scheduler.service.memory import Memory
@@ -62,31 +60,40 @@ DRAIN_SECONDS: Final = 8.0
 GOOD, LOST_LEASE, UNUSABLE = 0, 1, 2
 
 
-def serve(options: Options) -> int:
-    """Run until stopped; return the exit code."""
+def serve(options: Options, clock: Clock | None = None) -> int:
+    """Run until stopped; return the exit code.
+
+    Args:
+        options: What to run.
+        clock: Where the time comes from; `None` for the clock of this machine.
+    """
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_serve(options))
+        return runner.run(_serve(options, clock or Clock()))
 
 
-async def _serve(options: Options) -> int:
-    clock = Clock()
+async def _serve(options: Options, clock: Clock) -> int:
     logs = Logs(sys.stderr.buffer, clock.wall, options.logging_format, options.verbosity)
     logs.install()
     try:
         where = connection.load(
-            options.kubeconfig or options.settings.client_connection.kubeconfig or None, os.environ
+            options.kubeconfig or options.settings.client_connection.kubeconfig or None,
+            os.environ,
+            wall=clock.wall,
         )
     except ConnectionSettingsError as error:
         logs.logger.error("cannot_connect", problem=str(error))  # noqa: TRY400 - no defect
         logs.close()
         return UNUSABLE
+    for name in connection.unused_proxies(where, os.environ):
+        logs.logger.warning("proxy_not_used", variable=name)
     try:
         async with (
             HttpTransport(where, USER_AGENT) as transport,
+            HttpTransport(where, USER_AGENT) as renewals,
             HttpTransport(where, USER_AGENT, METADATA_ONLY) as metadata,
         ):
             with _capture(options) as capture:
-                parts = _Surroundings(clock, logs, transport, metadata, where, capture)
+                parts = _Surroundings(clock, logs, transport, renewals, metadata, where, capture)
                 return await _Scheduler(options, parts).run()
     except (OSError, ConnectionSettingsError) as error:
         logs.logger.error("cannot_start", problem=str(error))  # noqa: TRY400 - no defect
@@ -116,6 +123,8 @@ class _Surroundings:
     clock: Clock
     logs: Logs
     transport: HttpTransport
+    #: For the lease alone.
+    renewals: HttpTransport
     #: For the comparer: it must not stand in the way of anything else.
     metadata: HttpTransport
     where: connection.Connection
@@ -126,11 +135,10 @@ class _Scheduler:
     """All parts of one process, put together."""
 
     def __init__(self, options: Options, around: _Surroundings) -> None:
-        settings = options.settings
-        clock, logs = around.clock, around.logs
+        settings, clock, logs = options.settings, around.clock, around.logs
         self._options = options
         self._clock = clock
-        self._log = logs.logger
+        self._log, self._flush = logs.logger, logs.flush
         self._metrics = Metrics(CollectorRegistry())
         self._stopping = asyncio.Event()
         self._machine = Machine(
@@ -138,14 +146,21 @@ class _Scheduler:
             Backoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds),
         )
         pauses = Pauses(jitter=np.random.default_rng().random)
-        heard = ApiTelemetry(self._metrics, logs, around.where.server)
-        client = Client(around.transport, heard, _limiter(options))
-        # The lease must not stand in line behind bindings: its requests are never limited.
-        self._lease = _lease(options, Client(around.transport, heard), clock.wall, pauses)
+        # Lists and watches wait no longer than until the server is back from an outage.
+        recovery = Recovery()
+        watching = Pauses(pauses.jitter, recovery.sleep)
+        heard = ApiTelemetry(self._metrics, logs, around.where.host)
+        client = Client(around.transport, heard, election.limiter(options), recovery)
+        # The lease must not stand in line behind bindings: its requests are never limited, and go
+        # over a connection of their own.
+        self._lease = election.lease(
+            options, Client(around.renewals, heard, recovery=recovery), clock, pauses
+        )
         nodes = WholeNodes()
         self._extenders = Extenders(settings.extenders, WholePods(client), nodes, heard)
-        ledger = LedgerStore(*_ledger_place(options), self._recalled)
-        self._memory = Memory(ledger, Client(around.transport, heard), pauses, self._log)
+        ledger = LedgerStore(*election.ledger_place(options), self._recalled)
+        unlimited = Client(around.transport, heard, recovery=recovery)
+        self._memory = Memory(ledger, unlimited, pauses, self._log)
         self._writer = Writer(
             client,
             self._outcome,
@@ -157,6 +172,8 @@ class _Scheduler:
                 extenders=self._extenders,
                 ledger=ledger,
                 evict_only=options.evict_only,
+                defect=self._defect,
+                still_wanted=self._machine.still_wanted,
             ),
         )
         self._loop = Loop(
@@ -167,10 +184,10 @@ class _Scheduler:
             around.capture,
         )
         self._informers: list[Informer[Any]] = [
-            Informer(resource, client, self._loop.observe, pauses) for resource in RESOURCES
+            Informer(resource, client, self._loop.observe, watching) for resource in RESOURCES
         ]
         self._policies = Policies(
-            Client(around.transport, heard),
+            unlimited,
             self._loop.observe,
             pauses,
             PolicySettings(
@@ -191,9 +208,9 @@ class _Scheduler:
         )
         # The nodes that extenders read stand beside those that rules read, under the same name.
         if any(map(whole_nodes, settings.extenders)):
-            self._informers.append(Informer(nodes.resource, client, nodes.take, pauses))
+            self._informers.append(Informer(nodes.resource, client, nodes.take, watching))
         # Reviews are not limited either: who asks for metrics has seconds, not minutes.
-        self._gate = access.gate(options, Client(around.transport, heard))
+        self._gate = access.gate(options, unlimited)
         self._serving = Serving(
             Parts(
                 options=options,
@@ -212,8 +229,8 @@ class _Scheduler:
     async def run(self) -> int:
         """Run until stopped; return the exit code."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stopping.set)
+        for number in signals.STOPPING:
+            loop.add_signal_handler(number, self._signalled)
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(self._extenders)
             tasks = [asyncio.create_task(informer.run()) for informer in self._informers]
@@ -248,7 +265,10 @@ class _Scheduler:
         stopping.cancel()
         self._loop.stop()
         for task in ended - {stopping, leading}:
-            # None of these ends by itself: whatever stopped it is a defect worth a trace.
+            # None of these ends by itself: whatever stopped it is a defect worth a trace. What we
+            # know may be wrong by now, so nothing more is written.
+            self._log.error("defect", problem=repr(task.exception()))
+            await self._writer.drain(0.0)
             task.result()
         if leading in ended:
             leading.result()
@@ -262,6 +282,17 @@ class _Scheduler:
             await self._lease.release()
         self._log.info("stopped")
         return GOOD
+
+    def _signalled(self) -> None:
+        """Stop in order; at the second signal, at once.
+
+        Source: apiserver v1.36.3 pkg/server/signal.go SetupSignalContext.
+        """
+        if self._stopping.is_set():
+            self._log.warning("stopped_at_once")
+            self._flush()
+            os._exit(LOST_LEASE)
+        self._stopping.set()
 
     async def _lead(self) -> None:
         """Decide as long as we lead; return when the lease is lost."""
@@ -300,8 +331,11 @@ class _Scheduler:
     def _outcome(self, event: Event) -> None:
         self._loop.outcome(event)
 
+    def _defect(self, defect: Exception) -> None:
+        self._loop.fail(defect)
+
     def _may_write(self) -> bool:
-        return self._lease is None or self._lease.is_leader
+        return not self._loop.failed and (self._lease is None or self._lease.is_leader)
 
 
 def vars_of(machine: Machine) -> dict[str, int]:
@@ -314,39 +348,3 @@ async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _limiter(options: Options) -> Limiter | None:
-    wanted = options.settings.client_connection
-    return None if wanted.qps is None else Limiter(wanted.qps, wanted.burst or 100)
-
-
-def _lease(
-    options: Options, client: Client, wall: Callable[[], float], pauses: Pauses
-) -> Lease | None:
-    election = options.settings.leader_election
-    if not election.leader_elect:
-        return None
-    settings = LeaseSettings(
-        namespace=election.resource_namespace or _own_namespace(),
-        name=election.resource_name,
-        identity=unique_identity(),
-        duration_seconds=election.lease_duration_seconds,
-        renew_deadline_seconds=election.renew_deadline_seconds,
-        retry_seconds=election.retry_period_seconds,
-    )
-    return Lease(client, settings, wall, pauses)
-
-
-def _ledger_place(options: Options) -> tuple[str, str]:
-    """Return namespace and name of the ConfigMap beside the lease."""
-    election = options.settings.leader_election
-    return election.resource_namespace or _own_namespace(), f"{election.resource_name}-ledger"
-
-
-def _own_namespace() -> str:
-    """Return the namespace that this process runs in, `kube-system` outside of a cluster."""
-    try:
-        return (connection.SERVICE_ACCOUNT / "namespace").read_text(encoding="utf-8").strip()
-    except OSError:
-        return "kube-system"

@@ -20,7 +20,7 @@ _LONG_DOMAIN = "a" * 245
             id="an old lock without election",
         ),
         pytest.param(
-            "leaderElection: {leaseDuration: 10001ms}", id="a lease a little longer than renewal"
+            "leaderElection: {leaseDuration: 11000ms}", id="a lease a little longer than renewal"
         ),
         pytest.param(
             "leaderElection: {renewDeadline: 2401ms}", id="a deadline a little over 1.2 retries"
@@ -87,6 +87,14 @@ def test_accepts(parse: Callable[..., Settings], body: str):
                 'leaderElection.retryPeriod: Invalid value: "-3s": must be greater than zero',
             ],
             id="negative times",
+        ),
+        pytest.param(
+            "leaderElection: {leaseDuration: 15900ms, renewDeadline: 15500ms}",
+            [
+                'leaderElection.leaseDuration: Invalid value: "15.9s": '
+                "must be whole seconds: a Lease holds no fractions"
+            ],
+            id="a lease that others would see end before its holder does",
         ),
         pytest.param(
             "leaderElection: {leaseDuration: 10s}",

@@ -21,6 +21,7 @@ class Authority:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _name("authority")
         self._write("ca.crt", self._sign(self._name, self._key, authority=True))

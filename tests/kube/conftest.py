@@ -10,12 +10,14 @@ from scheduler.kube.client import Client, Request
 from scheduler.kube.connection import Connection
 from scheduler.kube.credentials import FixedHeaders
 from scheduler.kube.execution import Patience
+from scheduler.kube.http1 import Http1
 from scheduler.kube.informer import Informer, InformerSettings
 from scheduler.kube.resources import PODS, Resource
 from scheduler.kube.transport import HttpTransport
 from scheduler.kube.writer import Writer, WriterSettings
 from scheduler.model.effects import Effect
 from tests.kube.fixtures import NOW, Heard, Outcomes, Start, View, Waits, Write, until
+from tests.kube.scripted import Server
 from tests.support.fake_api import FakeApi
 
 
@@ -101,7 +103,7 @@ async def write(writing_client: Client, outcomes: Outcomes, waits: Waits) -> Asy
             leads,
             lambda: NOW,
             waits.pauses,
-            WriterSettings(patience=Patience(seconds=patience)),
+            WriterSettings(patience=Patience(seconds=patience, unsettled_seconds=0.05)),
         )
         writers.append(writer)
         told = len(outcomes)
@@ -112,3 +114,18 @@ async def write(writing_client: Client, outcomes: Outcomes, waits: Waits) -> Asy
     yield execute
     for writer in writers:
         await writer.drain(0)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    made = Server()
+    await made.start()
+    yield made
+    await made.stop()
+
+
+@pytest.fixture
+async def http(server: Server) -> AsyncIterator[Http1]:
+    made = Http1(server.url, None, None, {"User-Agent": "test"})
+    yield made
+    await made.close()

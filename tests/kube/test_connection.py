@@ -2,14 +2,17 @@
 
 import base64
 import ssl
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from cryptography.hazmat.primitives import serialization
 
 from scheduler.kube import connection
 from scheduler.kube.connection import Connection
+from scheduler.kube.credentials import FixedHeaders
 from scheduler.kube.errors import ConnectionSettingsError
 from tests.kube.certificates import Authority
 
@@ -106,6 +109,85 @@ async def test_a_token_file(tmp_path: Path):
     assert await authorization(found) == "Bearer first"
 
 
+async def test_a_token_file_comes_before_a_literal_token(tmp_path: Path):
+    (tmp_path / "token").write_text("fresh")
+
+    found = connection.load(kubeconfig(tmp_path, {}, {"tokenFile": "token", "token": "stale"}), {})
+    other = connection.load(kubeconfig(tmp_path, {}, {"tokenFile": "none", "token": "stale"}), {})
+
+    assert await authorization(found) == "Bearer fresh"
+    assert await authorization(other) == "Bearer stale"
+
+
+async def test_a_token_may_end_in_a_new_line(tmp_path: Path):
+    found = connection.load(kubeconfig(tmp_path, {}, {"token": "secret\n"}), {})
+
+    assert await authorization(found) == "Bearer secret"
+
+
+async def test_the_scheme_of_a_server_may_be_in_capitals(tmp_path: Path, authority: Authority):
+    authority.copy_to(tmp_path)
+    cluster = {"server": "HTTPS://localhost:6443", "certificate-authority": "ca.crt"}
+
+    found = connection.load(kubeconfig(tmp_path, cluster, {"token": "secret"}), {})
+
+    assert found.tls is not None
+    assert len(found.tls.get_ca_certs()) == 1
+
+
+def test_no_https_without_tls_settings():
+    with pytest.raises(ConnectionSettingsError, match="https needs TLS settings"):
+        Connection("HTTPS://localhost", FixedHeaders())
+
+
+def test_an_encrypted_key_is_refused_and_no_passphrase_is_asked_for(
+    tmp_path: Path, authority: Authority
+):
+    authority.copy_to(tmp_path)
+    encrypted = serialization.load_pem_private_key(
+        authority.client_key.read_bytes(), None
+    ).private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"secret"),
+    )
+    (tmp_path / "client.key").write_bytes(encrypted)
+    user = {"client-certificate": "client.crt", "client-key": "client.key"}
+
+    with pytest.raises(ConnectionSettingsError, match="the key is encrypted"):
+        connection.load(kubeconfig(tmp_path, {}, user), {})
+
+
+def test_inline_keys_are_never_written_to_a_disk(
+    tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "there is none"))
+    user = {
+        "client-certificate-data": inline(authority.client_certificate),
+        "client-key-data": inline(authority.client_key),
+    }
+
+    found = connection.load(kubeconfig(tmp_path, {}, user), {})
+
+    assert found.tls is not None
+
+
+@pytest.mark.parametrize(
+    ("server", "environment", "want"),
+    [
+        pytest.param("http://h", {"http_proxy": "p"}, ["http_proxy"], id="http"),
+        pytest.param("http://h", {"HTTPS_PROXY": "p"}, [], id="for another scheme"),
+        pytest.param("http://h", {"HTTP_PROXY": ""}, [], id="empty"),
+    ],
+)
+def test_proxies_that_are_not_used_are_named(
+    server: str, environment: dict[str, str], want: list[str]
+):
+    where = Connection(server, FixedHeaders())
+
+    assert connection.unused_proxies(where, environment) == want
+
+
 async def test_nobody(tmp_path: Path):
     found = connection.load(kubeconfig(tmp_path, {"server": "http://localhost:8001"}, None), {})
 
@@ -117,6 +199,18 @@ async def test_nobody(tmp_path: Path):
     ("cluster", "user", "want"),
     [
         pytest.param({"server": "localhost:6443"}, {}, "is not an http or https URL", id="no URL"),
+        pytest.param({"server": "https://h:99999"}, {}, "out of range", id="no port"),
+        pytest.param({"server": "https://h:https"}, {}, "Port could not", id="port is a word"),
+        pytest.param({"server": "http://h:0"}, {}, "port 0 cannot be", id="port 0"),
+        pytest.param({"server": "https://a..b"}, {}, "not the name of a host", id="empty label"),
+        pytest.param({"server": f"https://{'a' * 70}.com"}, {}, "of a host", id="long label"),
+        pytest.param({"server": "https://h/k8s/\u0142"}, {}, "must be escaped", id="letters"),
+        pytest.param({"server": "https://b\u00fccher"}, {}, "ASCII: xn--bcher-kva", id="script"),
+        pytest.param({"server": "https://h/a b"}, {}, "must be escaped", id="space"),
+        pytest.param({"server": "https://h/?x=y"}, {}, "only host, port and path", id="query"),
+        pytest.param({"server": "https://u:p@h"}, {}, "only host, port and path", id="password"),
+        pytest.param({"tls-server-name": ".x"}, {}, "tls-server-name '.x'", id="TLS name"),
+        pytest.param({}, {"token": "ab\u0142"}, "cannot be sent in a header", id="odd token"),
         pytest.param({"server": 7}, {}, "clusters[1].cluster.server", id="wrong type"),
         pytest.param({"proxy-url": "http://p"}, {}, "proxy-url is not supported", id="proxy"),
         pytest.param({}, {"username": "u"}, "username is not supported", id="password"),

@@ -1,18 +1,20 @@
 """Of several candidates one leads, and knows when it does not any more."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from scheduler.kube.client import Client
+from scheduler.kube.client import Client, Request
 from scheduler.kube.connection import Connection
 from scheduler.kube.credentials import FixedHeaders
 from scheduler.kube.lease import Lease, LeaseSettings, unique_identity
 from scheduler.kube.pauses import Pauses
 from scheduler.kube.transport import HttpTransport, Reply
 from tests.kube.fixtures import NOW, Waits, settle, until
+from tests.kube.scripted import Server
 from tests.support.fake_api import FakeApi, Fault
 
 KEY = "kube-system/preemptive-scheduler"
@@ -214,6 +216,42 @@ async def test_a_renewal_that_is_answered_during_a_pause_of_the_process_comes_to
         assert not lease.is_leader
         await asyncio.wait_for(task, 1)
         assert not lease.is_leader
+
+
+async def test_a_suspension_of_the_host_ends_the_leadership(client: Client, waits: Waits):
+    uptime = 100.0
+    settings = LeaseSettings("kube-system", "preemptive-scheduler", "a")
+    lease = Lease(client, settings, lambda: NOW, waits.pauses, lambda: uptime)
+    await lease.acquire()
+
+    uptime += 9.9
+    assert lease.is_leader
+    uptime += 0.2
+    assert not lease.is_leader
+
+
+async def test_a_lease_outlives_a_fail_over_that_leaves_open_connections_dead(server: Server):
+    body = json.dumps({"metadata": {"resourceVersion": "1"}, "spec": {"holderIdentity": "a"}})
+    answer = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+    dead = asyncio.Event()
+    # Five connections that are kept, each dead from some request on; new ones work.
+    server.script = [[answer] * 3 + [dead], *([answer, dead] for _ in range(4)), [answer] * 99]
+    async with HttpTransport(Connection(server.url, FixedHeaders()), "test") as transport:
+        client = Client(transport)
+        settings = LeaseSettings("kube-system", "preemptive-scheduler", "a", 2.0, 1.0, 0.05)
+        lease = Lease(client, settings, lambda: NOW, Pauses(jitter=lambda: 0.0))
+        others = Request("list", "pods", "GET", "/api/v1/pods")
+        await lease.acquire()
+        await asyncio.gather(*(client.call(others) for _ in range(5)))
+        held = asyncio.create_task(lease.hold())
+
+        await asyncio.sleep(1.2)
+
+        assert lease.is_leader
+        assert not held.done()
+        held.cancel()
+        await asyncio.gather(held, return_exceptions=True)
+    dead.set()
 
 
 async def test_a_holder_that_sees_another_one_stops_at_once(api: FakeApi, candidate: Candidate):

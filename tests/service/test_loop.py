@@ -16,6 +16,7 @@ class Waiting:
     """A machine without pods, that has something to do at some time; any event brings it near."""
 
     def __init__(self, seconds: float) -> None:
+        self.binding: dict[str, object] = {}
         self.moment: Seconds | None = CLOCK.now() + seconds
         self.reached = asyncio.Event()
         self.looks = 0

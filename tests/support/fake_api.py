@@ -151,13 +151,13 @@ class FakeApi:
 
     # Server
 
-    async def start(self, tls: ssl.SSLContext | None = None) -> None:
-        """Listen on a free port of the loopback interface."""
+    async def start(self, tls: ssl.SSLContext | None = None, port: int = 0) -> None:
+        """Listen on the loopback interface, where no port is given on a free one."""
         application = web.Application()
         application.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.05)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=tls).start()
+        await web.TCPSite(self._runner, "127.0.0.1", port, ssl_context=tls).start()
         port = self._runner.addresses[0][1]
         self.url = f"{'https' if tls else 'http'}://localhost:{port}"
 

@@ -1,0 +1,47 @@
+"""What leader election and `clientConnection` of the settings ask for."""
+
+from scheduler.kube import connection
+from scheduler.kube.client import Client
+from scheduler.kube.lease import Lease, LeaseSettings, unique_identity
+from scheduler.kube.limiter import Limiter
+from scheduler.kube.pauses import Pauses
+from scheduler.service.clock import Clock
+from scheduler.service.options import Options
+
+__all__ = ["lease", "ledger_place", "limiter"]
+
+
+def limiter(options: Options) -> Limiter | None:
+    """Return the limit of requests a second; `None` for none."""
+    wanted = options.settings.client_connection
+    return None if wanted.qps is None else Limiter(wanted.qps, wanted.burst or 100)
+
+
+def lease(options: Options, client: Client, clock: Clock, pauses: Pauses) -> Lease | None:
+    """Return our candidacy for the lease; `None` without leader election."""
+    election = options.settings.leader_election
+    if not election.leader_elect:
+        return None
+    settings = LeaseSettings(
+        namespace=election.resource_namespace or _own_namespace(),
+        name=election.resource_name,
+        identity=unique_identity(),
+        duration_seconds=election.lease_duration_seconds,
+        renew_deadline_seconds=election.renew_deadline_seconds,
+        retry_seconds=election.retry_period_seconds,
+    )
+    return Lease(client, settings, clock.wall, pauses, clock.elapsed)
+
+
+def ledger_place(options: Options) -> tuple[str, str]:
+    """Return namespace and name of the ConfigMap beside the lease."""
+    election = options.settings.leader_election
+    return election.resource_namespace or _own_namespace(), f"{election.resource_name}-ledger"
+
+
+def _own_namespace() -> str:
+    """Return the namespace that this process runs in, `kube-system` outside of a cluster."""
+    try:
+        return (connection.SERVICE_ACCOUNT / "namespace").read_text(encoding="utf-8").strip()
+    except OSError:
+        return "kube-system"

@@ -1,0 +1,102 @@
+"""The clock: what it does when the system's clock steps, and when the host sleeps."""
+
+import time
+
+from scheduler.service.clock import Clock
+
+
+class Host:
+    """A machine whose clocks are moved by hand."""
+
+    def __init__(self) -> None:
+        self.epoch = 1_000_000.0
+        self.uptime = 50.0
+
+    def clock(self) -> Clock:
+        return Clock(wall=lambda: self.epoch, elapsed=lambda: self.uptime)
+
+    def passes(self, seconds: float) -> None:
+        self.epoch += seconds
+        self.uptime += seconds
+
+
+def live(host: Host, clock: Clock, seconds: float) -> list[float]:
+    """Let time pass, looking at the system clock four times a second; return all readings."""
+    readings = []
+    for _ in range(int(seconds * 4)):
+        readings.append(clock.now())
+        clock.follow()
+        readings.append(clock.now())
+        host.passes(0.25)
+    return [*readings, clock.now()]
+
+
+def test_it_begins_with_the_time_of_the_system():
+    host = Host()
+    clock = host.clock()
+
+    host.passes(10)
+
+    assert clock.now() == clock.wall() == 1_000_010.0
+
+
+def test_a_step_of_the_system_clock_is_no_step_of_decisions():
+    host = Host()
+    clock = host.clock()
+
+    for step in (3600.0, -7200.0):
+        host.epoch += step
+        before = clock.now()
+        clock.follow()
+        assert clock.now() == before
+
+
+def test_decisions_approach_the_system_clock_by_a_twentieth_of_the_time():
+    host = Host()
+    clock = host.clock()
+    host.epoch += 3600
+
+    begun = clock.now()
+    live(host, clock, 100)
+
+    assert abs(clock.now() - begun - 105) < 0.1
+
+
+def test_a_process_that_began_before_its_clock_was_set_does_not_stay_wrong():
+    host = Host()
+    clock = host.clock()
+    host.epoch += 70
+
+    live(host, clock, 1800)
+
+    assert abs(clock.now() - clock.wall()) < 0.5
+
+
+def test_time_never_runs_backwards():
+    host = Host()
+    clock = host.clock()
+    host.epoch -= 3600
+
+    readings = live(host, clock, 200)
+
+    assert readings == sorted(readings)
+    assert abs(readings[-1] - readings[0] - 190) < 0.1
+
+
+def test_a_look_that_comes_late_does_not_overshoot_by_more_than_a_twentieth():
+    host = Host()
+    clock = host.clock()
+    host.epoch += 3600
+    clock.follow()
+
+    begun = clock.now()
+    host.passes(1000)
+
+    assert abs(clock.now() - begun - 1050) < 0.001
+
+
+def test_it_goes_on_while_the_host_is_suspended():
+    clock = Clock()
+
+    assert abs(clock.elapsed() - time.clock_gettime(time.CLOCK_BOOTTIME)) < 1
+    assert abs(clock.now() - clock.wall()) < 1
