@@ -111,6 +111,10 @@ class Policies:
             objects=len(self._book),
         )
 
+    def states(self) -> Mapping[str, int]:
+        """Return how many policies are in force, behind, or refused; see `Book.states`."""
+        return self._book.states()
+
     async def run(self) -> NoReturn:
         """List, watch and write statuses until cancelled. What the sink raises ends it."""
         try:

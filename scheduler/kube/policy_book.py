@@ -192,6 +192,18 @@ class Book:
         entries = self._entries.items()
         return {name: entry.seen.problem for name, entry in entries if entry.seen.problem}
 
+    def states(self) -> dict[str, int]:
+        """Return how many policies there are by state, each state included.
+
+        `in_force`: the newest generation; `behind`: an older one, as the newest is refused;
+        `refused`: none.
+        """
+        counts = {"in_force": 0, "behind": 0, "refused": 0}
+        for entry in self._entries.values():
+            refused = "refused" if entry.policy is None else "behind"
+            counts[refused if entry.seen.problem else "in_force"] += 1
+        return counts
+
     # What the status should say
 
     def due(self, figures: Mapping[str, PolicyFigures]) -> dict[str, tuple[str, Json]]:

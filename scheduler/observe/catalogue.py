@@ -138,8 +138,11 @@ CATALOGUE: Final[tuple[Row, ...]] = (
     ),
     Row(
         "scheduler_event_handling_duration_seconds", _HISTOGRAM, _ALPHA, _KUBE,
-        "Time to take in one event of a watch.",
+        "Time to take in one event.",
         ("event",), _exponential(0.0001, 2, 12),
+        note="`event`: kind of object and what happened, for example `PodObserved` (it exists in "
+        "this state), `NodeGone`; kube-scheduler has `AssignedPodAdd` and the like. Outcomes of "
+        "effects are events as well: `EffectDone`, `EffectFailed`.",
     ),
     Row(
         "scheduler_wasted_wakeups_total", _COUNTER, _ALPHA, _OURS,
@@ -166,6 +169,19 @@ CATALOGUE: Final[tuple[Row, ...]] = (
     Row(
         "scheduler_preemption_victims_leaving", _GAUGE, _ALPHA, _OURS,
         "Victims that were asked to leave and are still there.",
+    ),
+    Row(
+        "scheduler_preemption_oldest_victim_leaving_seconds", _GAUGE, _ALPHA, _OURS,
+        "How long ago the victim was asked to leave that is there longest; 0 without any.",
+        note="From the first scrape that saw it in this process; a change of leader begins again. "
+        "Victims that hang beyond their grace period count until they are gone.",
+    ),
+    Row(
+        "scheduler_preemption_policies", _GAUGE, _ALPHA, _OURS,
+        "PreemptionPolicies by whether their newest generation is in force.",
+        ("state",),
+        note="`state`: `in_force`; `behind` (the newest generation is refused, an older one is in "
+        "force); `refused` (the only generation is refused, so no rule of it is in force).",
     ),
     Row(
         "scheduler_preemption_policy_refusals_total", _COUNTER, _ALPHA, _OURS,
@@ -206,6 +222,12 @@ CATALOGUE: Final[tuple[Row, ...]] = (
     Row(
         "scheduler_nominations", _GAUGE, _ALPHA, _OURS,
         "Pods that hold room on a node they are nominated to.",
+    ),
+    Row(
+        "scheduler_oldest_nomination_seconds", _GAUGE, _ALPHA, _OURS,
+        "How long the pod of this scheduler has been nominated that waits longest; 0 without any.",
+        note="From the first scrape that saw it in this process. Another node for the same pod is "
+        "no new nomination.",
     ),
     # Effects: what is written.
     Row(

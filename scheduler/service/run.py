@@ -202,7 +202,8 @@ class _Scheduler:
         # Reviews are not limited either: who asks for metrics has seconds, not minutes.
         self._gate = access.gate(options, Client(around.transport, heard))
         self._pages = self._all_pages()
-        provide(self._metrics, self._machine, self._informers, self._writer, logs)
+        provide(self._metrics, self._machine, self._informers, self._writer, logs, clock.now)
+        self._metrics.provide("scheduler_preemption_policies", self._policies.states)
         provide_leadership(self._metrics, self._lease, settings.leader_election.resource_name)
 
     async def run(self) -> int:

@@ -1,8 +1,9 @@
 """What the live scheduler tells about itself: everything goes to metrics and to the log."""
 
 import dataclasses
+import functools
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from scheduler.core.context import Bound
@@ -19,9 +20,11 @@ from scheduler.model.events import Answered, EffectDone, EffectFailed, Event, Fa
 from scheduler.model.times import Seconds
 from scheduler.observe.attempt_log import AttemptLog
 from scheduler.observe.logs import Logs
+from scheduler.observe.instruments import Histogram
 from scheduler.observe.metrics import Metrics
+from scheduler.service.ages import Oldest, held_nominations, victims
 
-__all__ = ["ApiTelemetry", "Telemetry", "provide"]
+__all__ = ["ApiTelemetry", "Telemetry", "provide", "provide_leadership"]
 
 _METHODS: Final[Mapping[str, str]] = {
     "get": "GET", "list": "GET", "watch": "GET", "create": "POST", "update": "PUT",
@@ -29,6 +32,16 @@ _METHODS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 #: The resource of each kind of object that can be observed.
 _NAMES: Final[Mapping[type[Any], str]] = {each.type: each.name for each in RESOURCES}
+
+#: Gauges that tell how old the oldest of some pods is.
+_AGES: Final[Mapping[str, Callable[[Machine], Iterable[str]]]] = {
+    "scheduler_preemption_oldest_victim_leaving_seconds": victims,
+    "scheduler_oldest_nomination_seconds": held_nominations,
+}
+#: Why victims can be wasted; each has a counter from the start, so that its first count is seen.
+_WASTED: Final = (
+    "room_lost", "placed_elsewhere", "preemptor_gone", "node_gone", "victim_hangs", "plan_failed",
+)  # fmt: skip
 
 #: Of objects that differ from the API server's no more are named in a line of the log.
 _NAMED: Final = 10
@@ -70,6 +83,10 @@ class Telemetry:
         kind = next((_NAMES[type(each)] for each in observed if type(each) in _NAMES), "other")
         self._metrics.record_undecodable(kind)
         self._logs.logger.warning("object_ignored", resource=kind, problem=problem)
+
+    def handling(self, kind: type[Event]) -> Histogram:
+        """Return what takes the seconds that each event of a kind costs; to be kept by kind."""
+        return self._metrics.handling(kind.__name__)
 
     def lag(self, seconds: Seconds) -> None:
         """Hear how late the loop was; a good moment to write the log out."""
@@ -138,8 +155,9 @@ def provide(
     informers: list[Informer[Any]],
     writer: Writer,
     logs: Logs,
+    now: Callable[[], Seconds],
 ) -> None:
-    """Let gauges be read from those who keep their values."""
+    """Let gauges be read from those who keep their values; `now` reads a monotonic clock."""
     metrics.provide("scheduler_pending_pods", machine.queue.lengths)
     metrics.provide("scheduler_queue_incoming_pods_total", lambda: machine.queue.incoming)
     metrics.provide("scheduler_wasted_wakeups_total", lambda: machine.queue.wasted)
@@ -147,11 +165,16 @@ def provide(
     metrics.provide("scheduler_cache_size", lambda: _cache_size(machine))
     metrics.provide("scheduler_nominations", lambda: {(): len(machine.cluster.nominations)})
     metrics.provide("scheduler_preemption_victims_leaving", lambda: {(): machine.cluster.leaving})
+    for name, keys in _AGES.items():
+        metrics.provide(name, Oldest(functools.partial(keys, machine), now).read)
     policing = machine.policing
     metrics.provide("scheduler_preemption_policy_refusals_total", lambda: policing.refused)
     metrics.provide("scheduler_preemption_policy_victims_total", lambda: policing.victims)
     settling = machine.settling
-    metrics.provide("scheduler_preemption_victims_wasted_total", lambda: settling.wasted)
+    metrics.provide(
+        "scheduler_preemption_victims_wasted_total",
+        lambda: dict.fromkeys(_WASTED, 0) | settling.wasted,
+    )
     metrics.provide("scheduler_preemption_fruitless_total", lambda: settling.fruitless)
     metrics.provide("scheduler_preemption_loops_total", lambda: {(): settling.stopped})
     metrics.provide("scheduler_effect_queue_length", writer.waiting)
