@@ -30,6 +30,7 @@ SERIES: Final[dict[str, set[str]]] = {
     **{name: set() for name in PROCESS},
 }
 VALUES_OF_LABELS: Final = {
+    "state": {"in_force", "behind", "refused"},
     "queue": {"active", "backoff", "unschedulable", "gated"},
     "result": {"scheduled", "unschedulable", "error"},
     "effect": {kind.__name__ for kind in get_args(Effect)},
@@ -193,6 +194,9 @@ def test_gauges_that_every_replica_has_are_those_of_the_leader():
         "scheduler_pending_pods",
         "scheduler_nominations",
         "scheduler_preemption_victims_leaving",
+        "scheduler_preemption_oldest_victim_leaving_seconds",
+        "scheduler_oldest_nomination_seconds",
+        "scheduler_preemption_policies",
         "scheduler_unschedulable_pods",
         "scheduler_cache_size",
     )
