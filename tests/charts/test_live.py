@@ -24,8 +24,8 @@ from tests.charts.rendering import (
 pytestmark = [pytest.mark.chart, pytest.mark.cluster]
 
 QUERY = {"dryRun": "All", "fieldManager": "chart", "fieldValidation": "Strict", "force": "true"}
-#: Kinds of the Prometheus operator, which no API server knows by itself.
-FOREIGN = ("ServiceMonitor", "PodMonitor", "PrometheusRule")
+#: Kinds of the Prometheus operator and cert-manager, which no API server knows by itself.
+FOREIGN = ("ServiceMonitor", "PodMonitor", "PrometheusRule", "Certificate")
 #: Of policies.
 DEFINITION = (
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"

@@ -120,7 +120,7 @@ def test_alerts_select_the_job_that_the_monitor_names(helm: Helm, case: str):
 
     (monitor,) = (each for each in objects if each["kind"].endswith("Monitor"))
     (endpoint,) = monitor["spec"].get("endpoints") or monitor["spec"]["podMetricsEndpoints"]
-    assert endpoint["relabelings"] == [{"targetLabel": "job", "replacement": "second"}]
+    assert endpoint["relabelings"][0] == {"targetLabel": "job", "replacement": "second"}
     for name, expression in expressions(objects):
         assert 'job="second",namespace="there"' in expression, name
 
