@@ -117,7 +117,6 @@ VALUES: Final[Mapping[str, Values]] = {
     },
     "surroundings of a pod": {
         "hostUsers": False,
-        "runtimeClassName": "gvisor",
         "dnsPolicy": "None",
         "dnsConfig": {"nameservers": ["10.0.0.10"]},
         "hostAliases": [{"ip": "10.1.1.1", "hostnames": ["extender.example"]}],

@@ -2,11 +2,13 @@
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from deploy.local.api import ApiError
 from deploy.local.cluster import ControlPlane
 from deploy.local.manifests import ResourcePaths
 from deploy.local.nodes import NodeShape
@@ -20,6 +22,7 @@ from tests.charts.rendering import (
     of_kind,
     one,
 )
+from tests.integration import test_policy_admission
 
 pytestmark = [pytest.mark.chart, pytest.mark.cluster]
 
@@ -166,3 +169,46 @@ def exists(cluster: ControlPlane, path: str) -> Json | None:
     """Return an object, `None` if there is none."""
     collection, name = path.rsplit("/", 1)
     return next(iter(cluster.api.items(collection, fieldSelector=f"metadata.name={name}")), None)
+
+
+@pytest.fixture
+def judged(helm: Helm, control_plane: ControlPlane, paths: ResourcePaths) -> Iterator[None]:
+    """The API server judges policies as the chart has it do."""
+    values = {"fullnameOverride": RELEASE, "policyAdmission": {"enabled": True}}
+    objects = [
+        each
+        for each in helm.template(values)
+        if each["kind"].startswith("ValidatingAdmissionPolicy")
+    ]
+    assert len(objects) == 2
+    for each in objects:
+        control_plane.api.apply(each)
+    wrong = next(iter(test_policy_admission.BEYOND))
+    deadline = time.monotonic() + 30
+    while not refusal(control_plane, wrong):
+        assert time.monotonic() < deadline, "the API server does not take the policy up"
+        time.sleep(0.2)
+    yield
+    for each in objects:
+        control_plane.api.delete(paths.of(each))
+
+
+def refusal(cluster: ControlPlane, spec: str) -> str:
+    """Return why the API server refuses a policy, empty if it does not."""
+    try:
+        test_policy_admission.submitted(cluster, spec)
+    except ApiError as error:
+        assert error.status == 422, error
+        return error.message
+    return ""
+
+
+def test_the_admission_policy_refuses_what_the_scheduler_would_refuse_and_nothing_else(
+    control_plane: ControlPlane, judged: None
+):
+    told = {spec: refusal(control_plane, spec) for spec in test_policy_admission.BEYOND}
+
+    assert [spec for spec, message in told.items() if "ValidatingAdmissionPolicy" not in message] == []
+    assert "spec has no such fields: maxVictimPerPreemption" in next(iter(told.values()))
+    right = {spec: refusal(control_plane, spec) for spec in test_policy_admission.VALID}
+    assert [message for message in right.values() if message] == []

@@ -359,3 +359,9 @@ def test_another_tag_is_another_version(helm: Helm):
 
     labels = one(objects, "Deployment")["metadata"]["labels"]
     assert labels["app.kubernetes.io/version"] == "v2"
+
+
+def test_replicas_may_run_in_another_runtime(helm: Helm):
+    # Not among VALUES: the API server admits no pod of a RuntimeClass that does not exist.
+    assert pod(helm.template({"runtimeClassName": "kata"}))["spec"]["runtimeClassName"] == "kata"
+    assert "runtimeClassName" not in pod(helm.template())["spec"]

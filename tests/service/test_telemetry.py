@@ -106,3 +106,21 @@ def test_what_a_comparison_finds_is_counted_and_the_objects_are_logged(registry,
         for result in ("same", "drift", "failed")
     }
     assert counts == {"same": 1, "drift": 1, "failed": 1}
+
+
+class Full(io.RawIOBase):
+    """A disk that takes nothing."""
+
+    def write(self, _):
+        raise OSError("no space")
+
+
+def test_lines_that_cannot_be_written_are_counted(registry, metrics):
+    logs = Logs(Full(), lambda: 0.0)
+    cluster = Cluster()
+    provide(metrics, cluster.machine, [], NoWriter(), logs, lambda: cluster.now)
+
+    logs.logger.warning("lost")
+    logs.flush()
+
+    assert registry.get_sample_value("scheduler_log_lines_lost_total") == 1
