@@ -76,10 +76,13 @@ def test_people_who_may_view_may_read_policies_and_only_those_with_the_role_may_
     assert [each["metadata"]["name"] for each in of_kind(without, "ClusterRole")] == [NAME]
 
 
-def test_the_definition_of_policies_is_the_same_file_in_both():
+def test_the_definition_of_policies_is_the_same_file_everywhere():
     name = "preemption-policies.yaml"
 
-    assert (CHART / "crds" / name).read_text() == (installation.BASE / name).read_text()
+    wanted = (installation.BASE / name).read_text()
+    assert (CHART / "crds" / name).read_text() == wanted
+    folder = CHART.with_name("preemptive-scheduler-crds") / "files"
+    assert (folder / name).read_text() == wanted
 
 
 def test_the_deployment_of_the_base_is_part_of_that_of_the_chart(helm: Helm):
