@@ -121,7 +121,7 @@ VALUES: Final[Mapping[str, Values]] = {
         "dnsConfig": {"nameservers": ["10.0.0.10"]},
         "hostAliases": [{"ip": "10.1.1.1", "hostnames": ["extender.example"]}],
         "deploymentAnnotations": {"reloader.example/auto": "true"},
-        "service": {"ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv6", "IPv4"]},
+        "service": {"ipFamilyPolicy": "SingleStack", "ipFamilies": ["IPv4"]},
         "extraContainers": [
             {
                 "name": "proxy",
