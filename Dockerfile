@@ -28,7 +28,7 @@ RUN --mount=type=secret,id=pipconf,target=/etc/pip.conf \
         /opt/app/lib/python*/site-packages \
         "$(/opt/app/bin/python -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')"
 # Only this is done anew when nothing but the sources has changed.
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY scheduler scheduler
 RUN /build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . && \
     /build/bin/pip --python /opt/app/bin/python install --no-compile --no-index --no-deps \

@@ -26,6 +26,7 @@ PAGES = [
     *sorted(ROOT.glob("*.md")),
     *sorted(DOCS.rglob("*.md")),
     ROOT / "scheduler" / "README.md",
+    *sorted(ROOT.glob("charts/*/README.md")),
 ]
 
 
