@@ -111,7 +111,10 @@ def debian(status: str, docs: Path) -> tuple[list[dict[str, Any]], list[dict[str
             needs[name] = re.findall(r"(?:^|[,|]) *([a-z0-9.+-]+)", fields.get("Depends", ""))
     refs = {name: made["bom-ref"] for name, made in components.items()}
     links = [
-        {"ref": refs[name], "dependsOn": sorted({refs[each] for each in needs[name] if each in refs})}
+        {
+            "ref": refs[name],
+            "dependsOn": sorted({refs[each] for each in needs[name] if each in refs}),
+        }
         for name in sorted(refs)
     ]
     return [components[name] for name in sorted(components)], links
@@ -151,7 +154,10 @@ def bill(
         },
         "components": [*components.values(), *system],
         "dependencies": [
-            *({"ref": _purl(each), "dependsOn": sorted(_required(each, refs))} for each in packages),
+            *(
+                {"ref": _purl(each), "dependsOn": sorted(_required(each, refs))}
+                for each in packages
+            ),
             *links,
         ],
     }
@@ -175,7 +181,8 @@ def main(argv: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     status = options.dpkg_status
-    system, links = [], []
+    system: list[dict[str, Any]] = []
+    links: list[dict[str, Any]] = []
     if status is not None and status.exists():
         system, links = debian(status.read_text(), options.dpkg_docs)
     at = float(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
@@ -205,31 +212,36 @@ def _supplier(package: metadata.Distribution) -> str:
     """Return who supplies a package, as far as its metadata tells; else the project's name."""
     if _normal(package.name) == OURS:
         return AUTHORS
-    fields = package.metadata
-    for key in ("Author", "Maintainer", "Author-email", "Maintainer-email"):
-        name, address = parseaddr((fields.get(key) or "").split(",")[0])
-        found = (fields.get(key) or "").strip() if "email" not in key else name or address
+    for key in ("Author", "Maintainer"):
+        found = _field(package, key)
         if found:
-            return str(found)
+            return found
+    for key in ("Author-email", "Maintainer-email"):
+        name, address = parseaddr(_field(package, key).split(",")[0])
+        if name or address:
+            return name or address
     return str(package.name)
+
+
+def _field(package: metadata.Distribution, key: str) -> str:
+    """Return a field of a package's metadata, empty where it has none."""
+    return str((package.metadata.get_all(key) or [""])[0] or "").strip()
 
 
 def _licences(package: metadata.Distribution) -> list[dict[str, Any]]:
     """Return the licences of a package as CycloneDX has them; empty if its metadata has none."""
-    fields = package.metadata
-    if fields.get("License-Expression"):
-        return [{"expression": fields["License-Expression"]}]
+    expression = _field(package, "License-Expression")
+    if expression:
+        return [{"expression": expression}]
     classified = [
         each.rpartition(" :: ")[2]
-        for each in fields.get_all("Classifier") or ()
+        for each in package.metadata.get_all("Classifier") or ()
         if each.startswith("License :: OSI Approved :: ")
     ]
-    lines = (fields.get("License") or "").strip().splitlines()
+    lines = _field(package, "License").splitlines()
     said = lines if len(lines) == 1 else classified
     found = [_SPDX.get(each, each) for each in said]
-    return [
-        {"license": {"id" if _IDENTIFIER.fullmatch(each) else "name": each}} for each in found
-    ]
+    return [{"license": {"id" if _IDENTIFIER.fullmatch(each) else "name": each}} for each in found]
 
 
 def _content(package: metadata.Distribution) -> str:

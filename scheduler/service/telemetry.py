@@ -19,8 +19,8 @@ from scheduler.model.effects import Bind
 from scheduler.model.events import Answered, EffectDone, EffectFailed, Event, Failure
 from scheduler.model.times import Seconds
 from scheduler.observe.attempt_log import AttemptLog
-from scheduler.observe.logs import Logs
 from scheduler.observe.instruments import Histogram
+from scheduler.observe.logs import Logs
 from scheduler.observe.metrics import Metrics
 from scheduler.service.ages import Oldest, held_nominations, victims
 

@@ -1,8 +1,8 @@
 """Each alert fires when its trouble comes, ends with it, and is silent in a busy healthy cluster.
 
-promtool evaluates the rules as the chart renders them. Every case is the healthy cluster of `HEALTH`
-with some series in trouble from minute 60 on, for an hour: so an alert that health hides, because
-other pods are bound and preempted meanwhile, fails its test.
+promtool evaluates the rules as the chart renders them. Every case is the healthy cluster of
+`HEALTH` with some series in trouble from minute 60 on, for an hour: so an alert that health hides,
+because other pods are bound and preempted meanwhile, fails its test.
 """
 
 import json
@@ -160,7 +160,8 @@ class Case:
 CASES: Final[Mapping[str, Case]] = {
     "Down": Case(
         {key: Gauge(1) for key in HEALTH if key.startswith("scheduler_build_info")},
-        11, 1, "Pods that name this scheduler stay pending. No replica was scraped for five minutes.",
+        11, 1, "Pods that name this scheduler stay pending. No replica was scraped for five"
+        " minutes.",
         "critical", {"job": NAME, "namespace": NAME},
     ),
     "NoLeader": Case(
@@ -169,7 +170,8 @@ CASES: Final[Mapping[str, Case]] = {
     ),
     "SeveralLeaders": Case(
         {'leader_election_master_status{pod="b"}': Gauge(0, 1)},
-        2, 1, "2 replicas believe that they lead, and may put more on a node than fits.", "critical",
+        2, 1, "2 replicas believe that they lead, and may put more on a node than fits.",
+        "critical",
     ),
     "Stalled": Case(
         {
@@ -213,7 +215,8 @@ CASES: Final[Mapping[str, Case]] = {
     ),
     "VictimsWasted": Case(
         {f'{WASTED}{{pod="a",reason="room_lost"}}': Counter(0, 3)},
-        59, 61, "50.83% of the victims of the last hour made room that their preemptors did not get.",
+        59, 61, "50.83% of the victims of the last hour made room that their preemptors did not"
+        " get.",
     ),
     "PreemptionLoop": Case(
         {'scheduler_preemption_loops_total{pod="a"}': Counter(0, 1)},
@@ -231,8 +234,8 @@ CASES: Final[Mapping[str, Case]] = {
     ),
     "LedgerNotWritten": Case(
         {effects("Remember", "done"): Counter(3, 0), effects("Remember", "refused"): Counter(0, 2)},
-        20, 5, "About 31.5 writes failed in 15 minutes and none succeeded. Preemptions that a budget"
-        " of a policy counts are given up.",
+        20, 5, "About 31.5 writes failed in 15 minutes and none succeeded. Preemptions that a"
+        " budget of a policy counts are given up.",
     ),
     "BudgetsViolated": Case(
         {

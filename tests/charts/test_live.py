@@ -2,7 +2,7 @@
 
 import os
 import sys
-import time
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -184,10 +184,11 @@ def judged(helm: Helm, control_plane: ControlPlane, paths: ResourcePaths) -> Ite
     for each in objects:
         control_plane.api.apply(each)
     wrong = next(iter(test_policy_admission.BEYOND))
-    deadline = time.monotonic() + 30
-    while not refusal(control_plane, wrong):
-        assert time.monotonic() < deadline, "the API server does not take the policy up"
-        time.sleep(0.2)
+    pause = threading.Event()
+    for _ in range(150):
+        if refusal(control_plane, wrong):
+            break
+        pause.wait(0.2)
     yield
     for each in objects:
         control_plane.api.delete(paths.of(each))
@@ -198,8 +199,7 @@ def refusal(cluster: ControlPlane, spec: str) -> str:
     try:
         test_policy_admission.submitted(cluster, spec)
     except ApiError as error:
-        assert error.status == 422, error
-        return error.message
+        return f"{error.status} {error.message}"
     return ""
 
 
@@ -208,7 +208,11 @@ def test_the_admission_policy_refuses_what_the_scheduler_would_refuse_and_nothin
 ):
     told = {spec: refusal(control_plane, spec) for spec in test_policy_admission.BEYOND}
 
-    assert [spec for spec, message in told.items() if "ValidatingAdmissionPolicy" not in message] == []
+    assert [
+        spec
+        for spec, message in told.items()
+        if not (message.startswith("422 ") and "ValidatingAdmissionPolicy" in message)
+    ] == []
     assert "spec has no such fields: maxVictimPerPreemption" in next(iter(told.values()))
     right = {spec: refusal(control_plane, spec) for spec in test_policy_admission.VALID}
     assert [message for message in right.values() if message] == []

@@ -299,7 +299,8 @@ def test_on_openshift_ids_come_from_the_namespace(helm: Helm):
 
 
 @pytest.mark.parametrize(
-    ("values", "pods"), [({}, "5"), ({"replicaCount": 3}, "7"), ({"resourceQuota": {"pods": 9}}, "9")]
+    ("values", "pods"),
+    [({}, "5"), ({"replicaCount": 3}, "7"), ({"resourceQuota": {"pods": 9}}, "9")],
 )
 def test_a_quota_admits_the_priority_class_and_a_roll_out(helm: Helm, values: dict, pods: str):
     quota = {"create": True, **values.get("resourceQuota", {})}

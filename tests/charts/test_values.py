@@ -102,7 +102,8 @@ WRONG = {
     ),
     "a lease that ends before its renewal": (
         {"leaderElection": {"leaseDuration": "5s"}},
-        "leaderElection.leaseDuration (5s) has to be longer than leaderElection.renewDeadline (10s)",
+        "leaderElection.leaseDuration (5s) has to be longer than "
+        "leaderElection.renewDeadline (10s)",
     ),
     "a lease that cannot be renewed twice": (
         {"leaderElection": {"renewDeadline": "2400ms"}},
