@@ -192,16 +192,16 @@ class Book:
         entries = self._entries.items()
         return {name: entry.seen.problem for name, entry in entries if entry.seen.problem}
 
-    def states(self) -> dict[str, int]:
-        """Return how many policies there are by state, each state included.
+    def standing(self) -> dict[str, int]:
+        """Return how many policies there are by what is in force of each.
 
-        `in_force`: the newest generation; `behind`: an older one, as the newest is refused;
-        `refused`: none.
+        `current`: its newest generation; `behind`: an older one, because the newest is refused;
+        `none`: no generation.
         """
-        counts = {"in_force": 0, "behind": 0, "refused": 0}
+        counts = {"current": 0, "behind": 0, "none": 0}
         for entry in self._entries.values():
-            refused = "refused" if entry.policy is None else "behind"
-            counts[refused if entry.seen.problem else "in_force"] += 1
+            refused = "none" if entry.policy is None else "behind"
+            counts[refused if entry.seen.problem else "current"] += 1
         return counts
 
     # What the status should say

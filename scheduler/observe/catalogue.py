@@ -177,13 +177,6 @@ CATALOGUE: Final[tuple[Row, ...]] = (
         "Victims that hang beyond their grace period count until they are gone.",
     ),
     Row(
-        "scheduler_preemption_policies", _GAUGE, _ALPHA, _OURS,
-        "PreemptionPolicies by whether their newest generation is in force.",
-        ("state",),
-        note="`state`: `in_force`; `behind` (the newest generation is refused, an older one is in "
-        "force); `refused` (the only generation is refused, so no rule of it is in force).",
-    ),
-    Row(
         "scheduler_preemption_policy_refusals_total", _COUNTER, _ALPHA, _OURS,
         "Attempts in which a rule of a PreemptionPolicy refused preemption, on some node or "
         "altogether.",
@@ -197,6 +190,14 @@ CATALOGUE: Final[tuple[Row, ...]] = (
         "Victims that were evicted under a PreemptionPolicy, which selects them and the preemptor.",
         ("policy", "mode"),
         note="With several policies a victim counts for each.",
+    ),
+    Row(
+        "scheduler_preemption_policies", _GAUGE, _ALPHA, _OURS,
+        "PreemptionPolicies, by what is in force of each.",
+        ("in_force",),
+        note="`in_force`: `current` (its newest generation), `behind` (an older one, because the "
+        "newest is refused), `none` (no generation of it, so that it protects nothing). Each "
+        "replica tells what it knows.",
     ),
     Row(
         "scheduler_preemption_victims_wasted_total", _COUNTER, _ALPHA, _OURS,

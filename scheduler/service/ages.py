@@ -5,12 +5,15 @@ The age of the oldest one does. Times are those at which this process has seen a
 on its own monotonic clock, so neither a server's time stamp nor a step of the system clock counts.
 """
 
-from collections.abc import Callable, Iterable
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from scheduler.core.machine import Machine
 from scheduler.model.times import Seconds
+from scheduler.observe.metrics import Metrics
 
-__all__ = ["Oldest", "held_nominations", "victims"]
+__all__ = ["Oldest", "provide"]
 
 
 class Oldest:
@@ -37,13 +40,26 @@ class Oldest:
         return {(): now - min(self._since.values(), default=now)}
 
 
-def victims(machine: Machine) -> Iterable[str]:
+def provide(metrics: Metrics, machine: Machine, now: Callable[[], Seconds]) -> None:
+    """Let the gauges of age be read; `now` reads a monotonic clock."""
+    for name, keys in _GAUGES.items():
+        metrics.provide(name, Oldest(functools.partial(keys, machine), now).read)
+
+
+def _victims(machine: Machine) -> Iterable[str]:
     """Return the uids of victims that were asked to leave and are still there, hanging or not."""
     cluster = machine.cluster
     return cluster.asked_to_leave() | cluster.overdue
 
 
-def held_nominations(machine: Machine) -> Iterable[str]:
+def _nominations(machine: Machine) -> Iterable[str]:
     """Return the uids of pods of our profiles that are nominated to a node and not bound."""
-    nominations, queue = machine.cluster.nominations, machine.queue
-    return [claim.pod.uid for claim in nominations if queue.get(claim.pod.uid) is not None]
+    queue = machine.queue
+    uids = (claim.pod.uid for claim in machine.cluster.nominations)
+    return [uid for uid in uids if queue.get(uid) is not None]
+
+
+_GAUGES: Final[Mapping[str, Callable[[Machine], Iterable[str]]]] = {
+    "scheduler_preemption_oldest_victim_leaving_seconds": _victims,
+    "scheduler_oldest_nomination_seconds": _nominations,
+}

@@ -47,7 +47,7 @@ from scheduler.observe.logs import Logs
 from scheduler.observe.metrics import Metrics
 from scheduler.observe.pages import Pages
 from scheduler.plugins import registry
-from scheduler.service import access, pages
+from scheduler.service import access, ages, pages
 from scheduler.service.clock import Clock
 from scheduler.service.loop import Loop
 from scheduler.service.memory import Memory
@@ -202,8 +202,9 @@ class _Scheduler:
         # Reviews are not limited either: who asks for metrics has seconds, not minutes.
         self._gate = access.gate(options, Client(around.transport, heard))
         self._pages = self._all_pages()
-        provide(self._metrics, self._machine, self._informers, self._writer, logs, clock.now)
-        self._metrics.provide("scheduler_preemption_policies", self._policies.states)
+        read = (self._informers, self._policies, self._writer, logs)
+        provide(self._metrics, self._machine, *read)
+        ages.provide(self._metrics, self._machine, clock.now)
         provide_leadership(self._metrics, self._lease, settings.leader_election.resource_name)
 
     async def run(self) -> int:

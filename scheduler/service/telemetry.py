@@ -1,9 +1,8 @@
 """What the live scheduler tells about itself: everything goes to metrics and to the log."""
 
 import dataclasses
-import functools
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from scheduler.core.context import Bound
@@ -12,6 +11,7 @@ from scheduler.kube.comparer import Drift
 from scheduler.kube.informer import Informer
 from scheduler.kube.lease import Lease
 from scheduler.kube.observer import Observer
+from scheduler.kube.policies import Policies
 from scheduler.kube.resources import RESOURCES
 from scheduler.kube.writer import Writer
 from scheduler.model.decisions import Attempt, Waiting
@@ -22,7 +22,6 @@ from scheduler.observe.attempt_log import AttemptLog
 from scheduler.observe.instruments import Histogram
 from scheduler.observe.logs import Logs
 from scheduler.observe.metrics import Metrics
-from scheduler.service.ages import Oldest, held_nominations, victims
 
 __all__ = ["ApiTelemetry", "Telemetry", "provide", "provide_leadership"]
 
@@ -33,11 +32,6 @@ _METHODS: Final[Mapping[str, str]] = {
 #: The resource of each kind of object that can be observed.
 _NAMES: Final[Mapping[type[Any], str]] = {each.type: each.name for each in RESOURCES}
 
-#: Gauges that tell how old the oldest of some pods is.
-_AGES: Final[Mapping[str, Callable[[Machine], Iterable[str]]]] = {
-    "scheduler_preemption_oldest_victim_leaving_seconds": victims,
-    "scheduler_oldest_nomination_seconds": held_nominations,
-}
 #: Why victims can be wasted; each has a counter from the start, so that its first count is seen.
 _WASTED: Final = (
     "room_lost", "placed_elsewhere", "preemptor_gone", "node_gone", "victim_hangs", "plan_failed",
@@ -153,11 +147,11 @@ def provide(
     metrics: Metrics,
     machine: Machine,
     informers: list[Informer[Any]],
+    policies: Policies,
     writer: Writer,
     logs: Logs,
-    now: Callable[[], Seconds],
 ) -> None:
-    """Let gauges be read from those who keep their values; `now` reads a monotonic clock."""
+    """Let gauges be read from those who keep their values."""
     metrics.provide("scheduler_pending_pods", machine.queue.lengths)
     metrics.provide("scheduler_queue_incoming_pods_total", lambda: machine.queue.incoming)
     metrics.provide("scheduler_wasted_wakeups_total", lambda: machine.queue.wasted)
@@ -165,11 +159,10 @@ def provide(
     metrics.provide("scheduler_cache_size", lambda: _cache_size(machine))
     metrics.provide("scheduler_nominations", lambda: {(): len(machine.cluster.nominations)})
     metrics.provide("scheduler_preemption_victims_leaving", lambda: {(): machine.cluster.leaving})
-    for name, keys in _AGES.items():
-        metrics.provide(name, Oldest(functools.partial(keys, machine), now).read)
     policing = machine.policing
     metrics.provide("scheduler_preemption_policy_refusals_total", lambda: policing.refused)
     metrics.provide("scheduler_preemption_policy_victims_total", lambda: policing.victims)
+    metrics.provide("scheduler_preemption_policies", policies.standing)
     settling = machine.settling
     metrics.provide(
         "scheduler_preemption_victims_wasted_total",

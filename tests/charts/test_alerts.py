@@ -88,8 +88,8 @@ def effects(effect: str, outcome: str) -> str:
     return f'scheduler_effects_total{{effect="{effect}",outcome="{outcome}",pod="a"}}'
 
 
-def policies(state: str) -> str:
-    return f'scheduler_preemption_policies{{pod="a",state="{state}"}}'
+def policies(standing: str) -> str:
+    return f'scheduler_preemption_policies{{in_force="{standing}",pod="a"}}'
 
 
 def requests(code: str) -> str:
@@ -127,9 +127,9 @@ HEALTH: Final[Cluster] = {
     f'{WASTED}{{pod="a",reason="room_lost"}}': growing(0),
     f'{WASTED}{{pod="a",reason="preemptor_gone"}}': growing(0.1),
     'scheduler_preemption_loops_total{pod="a"}': growing(0),
-    policies("in_force"): steady(2),
+    policies("current"): steady(2),
     policies("behind"): steady(0),
-    policies("refused"): steady(0),
+    policies("none"): steady(0),
     requests("200"): growing(600),
     requests("500"): growing(1),
     'scheduler_effect_queue_length{lane="bind",pod="a"}': steady(20),
@@ -224,7 +224,7 @@ CASES: Final[Mapping[str, Case]] = {
         " PreemptionLoop.",
     ),
     "PolicyRefused": Case(
-        {policies("refused"): Gauge(0, 1)},
+        {policies("none"): Gauge(0, 1)},
         1, 1, "1 policies were never accepted: what they should protect is not protected.",
         "critical",
     ),

@@ -30,7 +30,7 @@ SERIES: Final[dict[str, set[str]]] = {
     **{name: set() for name in PROCESS},
 }
 VALUES_OF_LABELS: Final = {
-    "state": {"in_force", "behind", "refused"},
+    "in_force": {"current", "behind", "none"},
     "queue": {"active", "backoff", "unschedulable", "gated"},
     "result": {"scheduled", "unschedulable", "error"},
     "effect": {kind.__name__ for kind in get_args(Effect)},

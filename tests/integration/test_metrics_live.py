@@ -121,7 +121,7 @@ def test_every_metric_moves(
         if (f"{row.name}_count" if row.kind is Kind.HISTOGRAM else row.name) not in moves.seen
     ]
     assert [name for name in still if name not in ELSEWHERE] == []
-    assert scheduler.metric("scheduler_preemption_policies", state="behind") == 1
+    assert scheduler.metric("scheduler_preemption_policies", in_force="behind") == 1
 
 
 @pytest.mark.parametrize("name", ELSEWHERE)

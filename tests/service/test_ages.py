@@ -1,27 +1,16 @@
 """The age of the oldest of what must not last long."""
 
-import io
-
 import pytest
 from prometheus_client import CollectorRegistry
 
 from scheduler.model import times
-from scheduler.observe.logs import Logs
 from scheduler.observe.metrics import Metrics
-from scheduler.service.ages import Oldest
-from scheduler.service.telemetry import provide
+from scheduler.service.ages import Oldest, provide
 from tests.support.builders import node, pod
 from tests.support.cluster import Cluster
 
 VICTIM = "scheduler_preemption_oldest_victim_leaving_seconds"
 NOMINATION = "scheduler_oldest_nomination_seconds"
-
-
-class NoWriter:
-    """A writer that has nothing to write."""
-
-    def waiting(self):
-        return {}
 
 
 class Scrapes:
@@ -30,9 +19,7 @@ class Scrapes:
     def __init__(self, cluster: Cluster) -> None:
         self.registry = CollectorRegistry()
         self.cluster = cluster
-        metrics = Metrics(self.registry)
-        logs = Logs(io.BytesIO(), lambda: 0.0)
-        provide(metrics, cluster.machine, [], NoWriter(), logs, lambda: cluster.now)
+        provide(Metrics(self.registry), cluster.machine, lambda: cluster.now)
 
     def read(self, name: str) -> float | None:
         return self.registry.get_sample_value(name)

@@ -23,6 +23,13 @@ from tests.support.builders import node, pod
 from tests.support.cluster import Cluster
 
 
+class NoPolicies:
+    """There are no policies."""
+
+    def standing(self):
+        return {}
+
+
 class NoWriter:
     """A writer that has nothing to write."""
 
@@ -68,7 +75,7 @@ def test_an_object_that_is_refused_is_counted_under_its_resource(
 def test_wake_ups_for_nothing_are_read_from_the_queue(registry, metrics, logs):
     taken = pod("there").on("n1").cpu("8").priority(9)
     cluster = Cluster(node("n1").cpu("1"), taken, pod("p").cpu("8"))
-    provide(metrics, cluster.machine, [], NoWriter(), logs, lambda: cluster.now)
+    provide(metrics, cluster.machine, [], NoPolicies(), NoWriter(), logs)
     cluster.drain()
 
     cluster.add(node("n1").cpu("9"))
@@ -117,8 +124,7 @@ class Full(io.RawIOBase):
 
 def test_lines_that_cannot_be_written_are_counted(registry, metrics):
     logs = Logs(Full(), lambda: 0.0)
-    cluster = Cluster()
-    provide(metrics, cluster.machine, [], NoWriter(), logs, lambda: cluster.now)
+    provide(metrics, Cluster().machine, [], NoPolicies(), NoWriter(), logs)
 
     logs.logger.warning("lost")
     logs.flush()
