@@ -130,3 +130,18 @@ def test_lines_that_cannot_be_written_are_counted(registry, metrics):
     logs.flush()
 
     assert registry.get_sample_value("scheduler_log_lines_lost_total") == 1
+
+
+class Busy:
+    """A writer with effects that wait."""
+
+    def waiting(self):
+        return {"bind": 3, "announce": 0}
+
+
+def test_effects_that_wait_are_counted_by_lane(registry, metrics, logs):
+    provide(metrics, Cluster().machine, [], NoPolicies(), Busy(), logs)
+
+    value = registry.get_sample_value
+    assert value("scheduler_effect_queue_length", {"lane": "bind"}) == 3
+    assert value("scheduler_effect_queue_length", {"lane": "announce"}) == 0
