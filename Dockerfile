@@ -1,4 +1,5 @@
-# The image of the scheduler: `make image`. Without secrets and arguments it builds anywhere.
+# The image of the scheduler: `make image`. Without secrets and arguments it builds anywhere. For a
+# release, give the base by digest: `make image BASE=python:3.13-slim@sha256:...`; a tag moves.
 
 ARG PYTHON_IMAGE=python:3.13-slim
 
@@ -27,7 +28,7 @@ RUN --mount=type=secret,id=pipconf,target=/etc/pip.conf \
         /opt/app/lib/python*/site-packages \
         "$(/opt/app/bin/python -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')"
 # Only this is done anew when nothing but the sources has changed.
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY scheduler scheduler
 RUN /build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . && \
     /build/bin/pip --python /opt/app/bin/python install --no-compile --no-index --no-deps \
@@ -35,6 +36,8 @@ RUN /build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . &&
     PYTHONPYCACHEPREFIX=/opt/app/bytecode /opt/app/bin/python -m compileall -q \
         --invalidation-mode unchecked-hash /opt/app/lib/python*/site-packages/scheduler
 COPY deploy/sbom.py deploy/
+# The time of the bill of materials, in seconds since the epoch; empty: now.
+ARG SOURCE_DATE_EPOCH
 RUN /opt/app/bin/python deploy/sbom.py --lock requirements/runtime.txt \
         --dpkg-status /var/lib/dpkg/status > /opt/app/sbom.cdx.json
 
@@ -48,11 +51,13 @@ EXPOSE 10259
 ENTRYPOINT ["/opt/app/bin/preemptive-scheduler"]
 CMD ["run"]
 # Last, so that another revision of the same content is a matter of labels.
+ARG PYTHON_IMAGE
 ARG VERSION=0.0.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="preemptive-scheduler" \
       org.opencontainers.image.description="A second scheduler for Kubernetes, with full preemption" \
       org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.base.name="${PYTHON_IMAGE}" \
       io.preemptive-scheduler.sbom="/opt/app/sbom.cdx.json" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"

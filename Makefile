@@ -84,7 +84,7 @@ imports: setup ## who may import whom
 .PHONY: control-plane
 control-plane: setup ## get etcd, kube-apiserver and so on; builds them once for each version
 	@$(BIN)/python -m deploy.local build > /dev/null
-	@$(BIN)/python -m deploy.local build scheduler-oracle helm > /dev/null
+	@$(BIN)/python -m deploy.local build scheduler-oracle helm promtool > /dev/null
 
 .PHONY: test
 test: control-plane ## all tests, those on a real control plane included
@@ -95,8 +95,8 @@ test-fast: setup ## the tests that need neither a control plane nor helm
 	$(PYTEST) $(PARALLEL) -m '$(FAST)'
 
 .PHONY: chart
-chart: setup ## the Helm chart: lint, schema, and what it renders; builds helm once
-	@$(BIN)/python -m deploy.local build helm > /dev/null
+chart: setup ## the Helm chart: lint, schema, what it renders, alerts; builds helm and promtool once
+	@$(BIN)/python -m deploy.local build helm promtool > /dev/null
 	$(PYTEST) -q tests/charts -m 'not cluster'
 
 .PHONY: e2e-packages

@@ -27,6 +27,9 @@ ENGINES: Final[Mapping[str, tuple[str, ...]]] = {
     "buildah": ("images", "--quiet"),
 }
 
+#: What goes into the image.
+CONTENT: Final = ("Dockerfile", "deploy/sbom.py", "pyproject.toml", "requirements", "scheduler")
+
 #: How long an engine may take to answer.
 ANSWER_SECONDS: Final = 20.0
 
@@ -48,6 +51,8 @@ class Request:
     ca_bundle: str = ""
     #: Configuration for pip; empty: none.
     pip_conf: str = ""
+    #: When the content was changed last, in seconds since the epoch; empty: unknown.
+    epoch: str = ""
     #: More flags for the engine.
     flags: tuple[str, ...] = ()
 
@@ -76,6 +81,8 @@ def command(engine: str, request: Request) -> list[str]:
     arguments = {"VERSION": request.version, "REVISION": request.revision}
     if request.base:
         arguments["PYTHON_IMAGE"] = request.base
+    if request.epoch:
+        arguments["SOURCE_DATE_EPOCH"] = request.epoch
     secrets = {"cabundle": request.ca_bundle, "pipconf": request.pip_conf}
     return [
         *head,
@@ -101,6 +108,7 @@ def main(argv: list[str] | None = None) -> int:
         tag=options.tag or f"preemptive-scheduler:{version}",
         version=version,
         revision=_revision(),
+        epoch=_epoch(),
         base=options.base,
         ca_bundle=options.ca_bundle,
         pip_conf=options.pip_conf,
@@ -151,16 +159,22 @@ def _version() -> str:
 
 def _revision() -> str:
     """Return the commit, marked where the tree differs from it; `unknown` without git."""
+    return _git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*") or "unknown"
+
+
+def _epoch() -> str:
+    """Return the time of the last commit that changed what goes into the image."""
+    return _git("log", "-1", "--format=%ct", "--", *CONTENT)
+
+
+def _git(*arguments: str) -> str:
+    """Return what git says; empty without git."""
     try:
         answer = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=True,
+            ["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True
         )
     except (OSError, subprocess.SubprocessError):
-        return "unknown"
+        return ""
     return answer.stdout.strip()
 
 

@@ -26,6 +26,7 @@ PAGES = [
     *sorted(ROOT.glob("*.md")),
     *sorted(DOCS.rglob("*.md")),
     ROOT / "scheduler" / "README.md",
+    *sorted(ROOT.glob("charts/*/README.md")),
 ]
 
 
@@ -135,6 +136,37 @@ def test_the_readme_names_targets_that_exist():
 
     assert set(named) <= set(targets)
     assert {"run", "test"} <= set(named)
+
+
+def threats() -> list[tuple[str, list[str]]]:
+    """Return the threats of the security page, with the tests that each row names."""
+    text = (DOCS / "security.md").read_text()
+    (table,) = re.findall(r"^## Threats\n(.*?)(?=^## )", text, re.MULTILINE | re.DOTALL)
+    rows = [line.strip("|").split(" | ") for line in table.splitlines() if line.startswith("| ")]
+    assert rows[0][-1].strip() == "test"
+    return [(row[0].strip(), re.findall(r"`([^`]+)`", row[-1])) for row in rows[1:]]
+
+
+@pytest.mark.parametrize(
+    ("threat", "tests"), threats(), ids=[threat[:60] for threat, _ in threats()]
+)
+def test_what_holds_against_a_threat_is_proved_by_tests_that_exist(threat: str, tests: list[str]):
+    """A test is named by its file, or by `file::function`."""
+    assert tests, f"nothing proves what is said about: {threat}"
+    for test in tests:
+        path, _, function = test.partition("::")
+        assert path.startswith("tests/")
+        assert (ROOT / path).is_file(), test
+        text = (ROOT / path).read_text()
+        name = f"{function}\\b" if function else "test_"
+        assert re.search(rf"^(async )?def {name}", text, re.MULTILINE), test
+
+
+def test_tests_in_parentheses_of_the_security_page_exist():
+    named = re.findall(r"`(tests/[\w/]+\.py)", (DOCS / "security.md").read_text())
+
+    assert len(named) > 20
+    assert [path for path in named if not (ROOT / path).is_file()] == []
 
 
 def test_the_changelog_begins_with_what_is_not_released():

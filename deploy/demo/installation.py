@@ -19,15 +19,20 @@ __all__ = ["NAME", "install", "manifests", "start"]
 
 ROOT: Final = Path(__file__).parents[2]
 BASE: Final = ROOT / "deploy" / "base"
+_NOT_HERE: Final = ("deployment.yaml", "pod-disruption-budget.yaml", "policy-roles.yaml")
 
 #: Of the scheduler, its namespace, its ServiceAccount, its lease, and of the process.
 NAME: Final = "preemptive-scheduler"
 
 
 def manifests(base: Path = BASE) -> Iterator[dict[str, Any]]:
-    """Yield the objects of the base in order; not the Deployment, as nothing here runs images."""
+    """Yield the objects of the base that the process needs, in order.
+
+    Nothing here runs images, so there is no Deployment; roles for people are not needed either.
+    """
     for name in yaml.safe_load((base / "kustomization.yaml").read_text())["resources"]:
-        yield from (each for each in documents(base / name) if each["kind"] != "Deployment")
+        if name not in _NOT_HERE:
+            yield from documents(base / name)
 
 
 def install(cluster: ControlPlane) -> None:

@@ -43,6 +43,8 @@ class Binary:
     exact: bool = True
     #: Whether the code is in the folder itself: then a change of it is another binary.
     own_code: bool = False
+    #: Build tags of Go.
+    tags: tuple[str, ...] = ()
 
 
 _COMPONENT_BASE = "k8s.io/component-base/version"
@@ -59,7 +61,8 @@ def _kubernetes(name: str, expected_seconds: int) -> Binary:
     return Binary(name, "kubernetes", pin, package, expected_seconds, _KUBERNETES_STAMP)
 
 
-#: Every binary by name. To add one: a line here, an import in its module's tools.go, `go mod tidy`.
+#: Every binary by name. To add one: a line here, an import in its module's tools.go, `go mod tidy`
+#: (with tags, `go build -mod=mod -tags ...` instead, so that what they leave out is not required).
 BINARIES: Mapping[str, Binary] = {
     binary.name: binary
     for binary in (
@@ -113,6 +116,17 @@ BINARIES: Mapping[str, Binary] = {
             {"helm.sh/helm/v3/internal/version.version": "{version}"},
             version_args=("version", "--short"),
             exact=False,
+        ),
+        Binary(
+            "promtool",
+            "promtool",
+            "github.com/prometheus/prometheus",
+            "github.com/prometheus/prometheus/cmd/promtool",
+            120,
+            {"github.com/prometheus/common/version.Version": "{version}"},
+            exact=False,
+            # Service discovery for clouds is most of the code, and no rule needs it.
+            tags=("remove_all_sd",),
         ),
     )
 }
@@ -223,6 +237,7 @@ def find(
                 for variable, value in binary.stamp.items()
             },
             expected_seconds=binary.expected_seconds,
+            tags=binary.tags,
         )
         build(
             recipe,

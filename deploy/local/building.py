@@ -49,6 +49,8 @@ class Recipe:
     #: Go variables to set at link time.
     stamp: Mapping[str, str]
     expected_seconds: int
+    #: Build tags of Go.
+    tags: tuple[str, ...] = ()
 
 
 def build(
@@ -139,7 +141,8 @@ def _go_version(go: Path) -> tuple[int, ...]:
 def _command(go: Path, recipe: Recipe, output: Path) -> list[str | Path]:
     stamp = [f"-X {variable}={value}" for variable, value in recipe.stamp.items()]
     ldflags = " ".join(["-s", "-w", *stamp])
-    return [go, "build", *GO_FLAGS, "-ldflags", ldflags, "-o", output, recipe.package]
+    tags = ["-tags", ",".join(recipe.tags)] if recipe.tags else []
+    return [go, "build", *GO_FLAGS, *tags, "-ldflags", ldflags, "-o", output, recipe.package]
 
 
 def _go_environ(environ: Mapping[str, str]) -> dict[str, str]:

@@ -111,6 +111,10 @@ class Policies:
             objects=len(self._book),
         )
 
+    def standing(self) -> dict[str, int]:
+        """Return how many policies there are by what is in force of each; see `Book.standing`."""
+        return self._book.standing()
+
     async def run(self) -> NoReturn:
         """List, watch and write statuses until cancelled. What the sink raises ends it."""
         try:

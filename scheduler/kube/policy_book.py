@@ -192,6 +192,18 @@ class Book:
         entries = self._entries.items()
         return {name: entry.seen.problem for name, entry in entries if entry.seen.problem}
 
+    def standing(self) -> dict[str, int]:
+        """Return how many policies there are by what is in force of each.
+
+        `current`: its newest generation; `behind`: an older one, because the newest is refused;
+        `none`: no generation.
+        """
+        counts = {"current": 0, "behind": 0, "none": 0}
+        for entry in self._entries.values():
+            refused = "none" if entry.policy is None else "behind"
+            counts[refused if entry.seen.problem else "current"] += 1
+        return counts
+
     # What the status should say
 
     def due(self, figures: Mapping[str, PolicyFigures]) -> dict[str, tuple[str, Json]]:

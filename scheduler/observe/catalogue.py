@@ -138,8 +138,11 @@ CATALOGUE: Final[tuple[Row, ...]] = (
     ),
     Row(
         "scheduler_event_handling_duration_seconds", _HISTOGRAM, _ALPHA, _KUBE,
-        "Time to take in one event of a watch.",
+        "Time to take in one event.",
         ("event",), _exponential(0.0001, 2, 12),
+        note="`event`: kind of object and what happened, for example `PodObserved` (it exists in "
+        "this state), `NodeGone`; kube-scheduler has `AssignedPodAdd` and the like. Outcomes of "
+        "effects are events as well: `EffectDone`, `EffectFailed`.",
     ),
     Row(
         "scheduler_wasted_wakeups_total", _COUNTER, _ALPHA, _OURS,
@@ -168,6 +171,12 @@ CATALOGUE: Final[tuple[Row, ...]] = (
         "Victims that were asked to leave and are still there.",
     ),
     Row(
+        "scheduler_preemption_oldest_victim_leaving_seconds", _GAUGE, _ALPHA, _OURS,
+        "How long ago the victim was asked to leave that is there longest; 0 without any.",
+        note="From the first scrape that saw it in this process; a change of leader begins again. "
+        "Victims that hang beyond their grace period count until they are gone.",
+    ),
+    Row(
         "scheduler_preemption_policy_refusals_total", _COUNTER, _ALPHA, _OURS,
         "Attempts in which a rule of a PreemptionPolicy refused preemption, on some node or "
         "altogether.",
@@ -181,6 +190,14 @@ CATALOGUE: Final[tuple[Row, ...]] = (
         "Victims that were evicted under a PreemptionPolicy, which selects them and the preemptor.",
         ("policy", "mode"),
         note="With several policies a victim counts for each.",
+    ),
+    Row(
+        "scheduler_preemption_policies", _GAUGE, _ALPHA, _OURS,
+        "PreemptionPolicies, by what is in force of each.",
+        ("in_force",),
+        note="`in_force`: `current` (its newest generation), `behind` (an older one, because the "
+        "newest is refused), `none` (no generation of it, so that it protects nothing). Each "
+        "replica tells what it knows.",
     ),
     Row(
         "scheduler_preemption_victims_wasted_total", _COUNTER, _ALPHA, _OURS,
@@ -206,6 +223,12 @@ CATALOGUE: Final[tuple[Row, ...]] = (
     Row(
         "scheduler_nominations", _GAUGE, _ALPHA, _OURS,
         "Pods that hold room on a node they are nominated to.",
+    ),
+    Row(
+        "scheduler_oldest_nomination_seconds", _GAUGE, _ALPHA, _OURS,
+        "How long the pod of this scheduler has been nominated that waits longest; 0 without any.",
+        note="From the first scrape that saw it in this process. Another node for the same pod is "
+        "no new nomination.",
     ),
     # Effects: what is written.
     Row(

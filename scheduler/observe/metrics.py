@@ -30,7 +30,7 @@ from scheduler.model.effects import Ask
 from scheduler.model.events import Answered, EffectDone, EffectFailed
 from scheduler.model.times import Seconds
 from scheduler.observe.catalogue import CATALOGUE, Kind
-from scheduler.observe.instruments import HistogramFamily, NumberFamily, Read
+from scheduler.observe.instruments import Histogram, HistogramFamily, NumberFamily, Read
 
 __all__ = ["Metrics"]
 
@@ -127,9 +127,12 @@ class Metrics:
         ended = "done" if isinstance(outcome, EffectDone) else outcome.failure.kind.value
         self._effects.child(type(outcome.effect).__name__, ended).inc()
 
-    def record_event(self, event: str, seconds: Seconds) -> None:
-        """Count an event that was taken in; `event` is its label, as `AssignedPodAdd`."""
-        self._event_seconds.child(event).observe(seconds)
+    def handling(self, event: str) -> Histogram:
+        """Return what takes the seconds that each event costs, by its label, as `PodObserved`.
+
+        The caller keeps it: events are many, and looking a label up costs as much as counting.
+        """
+        return self._event_seconds.child(event)
 
     def record_request(self, method: str, host: str, code: str, seconds: Seconds) -> None:
         """Count a request to the API server; `code` is `<error>` where no answer came."""

@@ -19,6 +19,7 @@ from scheduler.model.effects import Bind, Effect
 from scheduler.model.events import Answered, EffectDone, EffectFailed, Event
 from scheduler.model.times import Seconds
 from scheduler.observe.capture import Capture
+from scheduler.observe.instruments import Histogram
 from scheduler.service.clock import Clock
 from scheduler.service.telemetry import Telemetry
 
@@ -28,6 +29,18 @@ __all__ = ["Loop"]
 SLICE_SECONDS: Final = 0.002
 #: How often the loop looks at its own lag and writes the log out when it is idle.
 HEARTBEAT_SECONDS: Final = 0.25
+
+
+class _Handling(dict[type[Event], Histogram]):
+    """What takes the seconds that events cost, by kind: one look-up for each event."""
+
+    def __init__(self, of_kind: Callable[[type[Event]], Histogram]) -> None:
+        super().__init__()
+        self._of_kind = of_kind
+
+    def __missing__(self, kind: type[Event]) -> Histogram:
+        histogram = self[kind] = self._of_kind(kind)
+        return histogram
 
 
 class Loop:
@@ -54,6 +67,7 @@ class Loop:
         #: binding.
         self._placed: dict[str, tuple[Attempt, float]] = {}
         self._defect: Exception | None = None
+        self._handling = _Handling(telemetry.handling)
 
     def go(self) -> None:
         """Begin to decide."""
@@ -85,7 +99,8 @@ class Loop:
             self.fail(defect)
 
     def _take(self, events: Iterable[Event]) -> None:
-        now = self._clock.now()
+        now, perf = self._clock.now(), self._clock.perf
+        begun = perf()
         for event in events:
             if self._capture is not None:
                 self._capture.event(event, now)
@@ -99,6 +114,9 @@ class Loop:
                 if placed is not None:
                     seconds = self._clock.perf() - placed[1]
                     self._telemetry.bound(placed[0], bound, seconds)
+            ended = perf()
+            self._handling[type(event)].observe(ended - begun)
+            begun = ended
         if len(self._placed) > len(self._machine.binding):
             self._forget_placed()
         self._news.set()

@@ -41,7 +41,7 @@ from scheduler.observe.capture import Capture
 from scheduler.observe.logs import Logs
 from scheduler.observe.metrics import Metrics
 from scheduler.plugins import registry
-from scheduler.service import access, election, serving, signals
+from scheduler.service import access, ages, election, serving, signals
 from scheduler.service.clock import Clock
 from scheduler.service.loop import Loop
 from scheduler.service.memory import Memory
@@ -223,7 +223,9 @@ class _Scheduler:
                 stopping=self._stopping,
             )
         )
-        provide(self._metrics, self._machine, self._informers, self._writer, logs)
+        read = (self._informers, self._policies, self._writer, logs)
+        provide(self._metrics, self._machine, *read)
+        ages.provide(self._metrics, self._machine, clock.now)
         provide_leadership(self._metrics, self._lease, settings.leader_election.resource_name)
 
     async def run(self) -> int:

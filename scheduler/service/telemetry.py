@@ -11,6 +11,7 @@ from scheduler.kube.comparer import Drift
 from scheduler.kube.informer import Informer
 from scheduler.kube.lease import Lease
 from scheduler.kube.observer import Observer
+from scheduler.kube.policies import Policies
 from scheduler.kube.resources import RESOURCES
 from scheduler.kube.writer import Writer
 from scheduler.model.decisions import Attempt, Waiting
@@ -18,10 +19,11 @@ from scheduler.model.effects import Bind
 from scheduler.model.events import Answered, EffectDone, EffectFailed, Event, Failure
 from scheduler.model.times import Seconds
 from scheduler.observe.attempt_log import AttemptLog
+from scheduler.observe.instruments import Histogram
 from scheduler.observe.logs import Logs
 from scheduler.observe.metrics import Metrics
 
-__all__ = ["ApiTelemetry", "Telemetry", "provide"]
+__all__ = ["ApiTelemetry", "Telemetry", "provide", "provide_leadership"]
 
 _METHODS: Final[Mapping[str, str]] = {
     "get": "GET", "list": "GET", "watch": "GET", "create": "POST", "update": "PUT",
@@ -29,6 +31,11 @@ _METHODS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 #: The resource of each kind of object that can be observed.
 _NAMES: Final[Mapping[type[Any], str]] = {each.type: each.name for each in RESOURCES}
+
+#: Why victims can be wasted; each has a counter from the start, so that its first count is seen.
+_WASTED: Final = (
+    "room_lost", "placed_elsewhere", "preemptor_gone", "node_gone", "victim_hangs", "plan_failed",
+)  # fmt: skip
 
 #: Of objects that differ from the API server's no more are named in a line of the log.
 _NAMED: Final = 10
@@ -70,6 +77,10 @@ class Telemetry:
         kind = next((_NAMES[type(each)] for each in observed if type(each) in _NAMES), "other")
         self._metrics.record_undecodable(kind)
         self._logs.logger.warning("object_ignored", resource=kind, problem=problem)
+
+    def handling(self, kind: type[Event]) -> Histogram:
+        """Return what takes the seconds that each event of a kind costs; to be kept by kind."""
+        return self._metrics.handling(kind.__name__)
 
     def lag(self, seconds: Seconds) -> None:
         """Hear how late the loop was; a good moment to write the log out."""
@@ -136,6 +147,7 @@ def provide(
     metrics: Metrics,
     machine: Machine,
     informers: list[Informer[Any]],
+    policies: Policies,
     writer: Writer,
     logs: Logs,
 ) -> None:
@@ -150,8 +162,12 @@ def provide(
     policing = machine.policing
     metrics.provide("scheduler_preemption_policy_refusals_total", lambda: policing.refused)
     metrics.provide("scheduler_preemption_policy_victims_total", lambda: policing.victims)
+    metrics.provide("scheduler_preemption_policies", policies.standing)
     tracking = machine.tracking
-    metrics.provide("scheduler_preemption_victims_wasted_total", lambda: tracking.wasted)
+    metrics.provide(
+        "scheduler_preemption_victims_wasted_total",
+        lambda: dict.fromkeys(_WASTED, 0) | tracking.wasted,
+    )
     metrics.provide("scheduler_preemption_fruitless_total", lambda: tracking.fruitless)
     metrics.provide("scheduler_preemption_loops_total", lambda: {(): tracking.stopped})
     metrics.provide("scheduler_effect_queue_length", writer.waiting)

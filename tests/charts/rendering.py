@@ -21,7 +21,14 @@ Json: TypeAlias = dict[str, Any]
 PROMETHEUS: Final = {"kind": "ServiceAccount", "name": "prometheus", "namespace": "monitoring"}
 MONITORED: Final[Values] = {
     "metrics": {"readers": [PROMETHEUS]},
-    "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+    "serviceMonitor": {
+        "enabled": True,
+        "labels": {"release": "prometheus"},
+        "honorLabels": True,
+        "sampleLimit": 5000,
+        "relabelings": [{"targetLabel": "cluster", "replacement": "blue"}],
+    },
+    "tls": {"existingSecret": "serving"},
     "prometheusRule": {"enabled": True, "runbookUrl": "https://docs.example/operations"},
     "grafanaDashboard": {"enabled": True, "annotations": {"folder": "Kubernetes"}},
 }
@@ -35,6 +42,7 @@ VALUES: Final[Mapping[str, Values]] = {
             "enabled": True,
             "authorization": {"credentials": {"name": "prometheus", "key": "token"}},
             "scrapeTimeout": "10s",
+            "tlsConfig": {"insecureSkipVerify": True},
             "metricRelabelings": [{"action": "labeldrop", "regex": "host"}],
         },
         "prometheusRule": {
@@ -80,7 +88,52 @@ VALUES: Final[Mapping[str, Values]] = {
         },
         "tls": {"existingSecret": "serving"},
     },
-    "a network policy": {"networkPolicy": {"enabled": True}},
+    "a network policy": {
+        "networkPolicy": {"enabled": True, "apiServerCIDRs": ["10.0.0.1/32", "fd00::1/128"]}
+    },
+    "a certificate of cert-manager": {
+        "tls": {
+            "certManager": {
+                "enabled": True,
+                "issuerRef": {"name": "internal", "kind": "ClusterIssuer"},
+                "duration": "2160h",
+                "renewBefore": "720h",
+            }
+        },
+        "serviceMonitor": {"enabled": True},
+    },
+    "on OpenShift": {
+        "openshift": {"enabled": True},
+        "tls": {"existingSecret": "serving"},
+        "serviceMonitor": {
+            "enabled": True,
+            "authorization": {"credentials": {"name": "prometheus", "key": "token"}},
+        },
+    },
+    "on GKE": {"resourceQuota": {"create": True}},
+    "policies judged at admission": {
+        "policyAdmission": {"enabled": True, "failurePolicy": "Ignore"},
+        "rbac": {"policyRoles": False},
+    },
+    "surroundings of a pod": {
+        "hostUsers": False,
+        "dnsPolicy": "None",
+        "dnsConfig": {"nameservers": ["10.0.0.10"]},
+        "hostAliases": [{"ip": "10.1.1.1", "hostnames": ["extender.example"]}],
+        "deploymentAnnotations": {"reloader.example/auto": "true"},
+        "service": {"ipFamilyPolicy": "SingleStack", "ipFamilies": ["IPv4"]},
+        "extraContainers": [
+            {
+                "name": "proxy",
+                "image": "proxy.example/proxy:1",
+                "securityContext": {
+                    "allowPrivilegeEscalation": False,
+                    "readOnlyRootFilesystem": True,
+                    "capabilities": {"drop": ["ALL"]},
+                },
+            }
+        ],
+    },
     "on the control plane": {
         "nodeSelector": {"node-role.kubernetes.io/control-plane": ""},
         "tolerations": [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}],
@@ -233,7 +286,8 @@ def one(objects: list[Json], kind: str, name: str | None = None) -> Json:
 
 def container(objects: list[Json]) -> Json:
     """Return the container of the Deployment."""
-    (found,) = one(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
+    found, *_ = one(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert found["name"] == "scheduler"
     return dict(found)
 
 

@@ -1,12 +1,14 @@
 """The scheduler understands the configuration and the flags that the chart gives it."""
 
+import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from scheduler.cli import main
 from scheduler.config import load
-from tests.charts.rendering import VALUES, Helm, container, one
+from tests.charts.rendering import CHART, VALUES, Helm, container, one
 
 pytestmark = pytest.mark.chart
 
@@ -64,3 +66,14 @@ def test_the_configuration_is_mounted_where_the_flag_says(helm: Helm):
 
     (mount,) = (each for each in found["volumeMounts"] if each["name"] == "config")
     assert f"--config={mount['mountPath']}/config.yaml" in found["args"]
+
+
+def test_the_chart_knows_every_flag_of_the_scheduler():
+    text = (CHART / "templates" / "_validate.tpl").read_text()
+    (own,) = re.findall(r'ownFlags" -}}\n(.*?)\n{{- end', text, re.DOTALL)
+    (more,) = re.findall(r'moreFlags" -}}\n(.*?)\n{{- end', text, re.DOTALL)
+
+    known = [*yaml.safe_load(own), *yaml.safe_load(more)]
+    (commands,) = (each.choices for each in main.parser()._actions if each.choices)
+    flags = {flag for each in commands["run"]._actions for flag in each.option_strings}
+    assert sorted(known) == sorted(flag.lstrip("-") for flag in flags - {"-h", "--help"})

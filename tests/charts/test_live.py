@@ -2,11 +2,13 @@
 
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from deploy.local.api import ApiError
 from deploy.local.cluster import ControlPlane
 from deploy.local.manifests import ResourcePaths
 from deploy.local.nodes import NodeShape
@@ -20,12 +22,13 @@ from tests.charts.rendering import (
     of_kind,
     one,
 )
+from tests.integration import test_policy_admission
 
 pytestmark = [pytest.mark.chart, pytest.mark.cluster]
 
 QUERY = {"dryRun": "All", "fieldManager": "chart", "fieldValidation": "Strict", "force": "true"}
-#: Kinds of the Prometheus operator, which no API server knows by itself.
-FOREIGN = ("ServiceMonitor", "PodMonitor", "PrometheusRule")
+#: Kinds of the Prometheus operator and cert-manager, which no API server knows by itself.
+FOREIGN = ("ServiceMonitor", "PodMonitor", "PrometheusRule", "Certificate")
 #: Of policies.
 DEFINITION = (
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
@@ -166,3 +169,50 @@ def exists(cluster: ControlPlane, path: str) -> Json | None:
     """Return an object, `None` if there is none."""
     collection, name = path.rsplit("/", 1)
     return next(iter(cluster.api.items(collection, fieldSelector=f"metadata.name={name}")), None)
+
+
+@pytest.fixture
+def judged(helm: Helm, control_plane: ControlPlane, paths: ResourcePaths) -> Iterator[None]:
+    """The API server judges policies as the chart has it do."""
+    values = {"fullnameOverride": RELEASE, "policyAdmission": {"enabled": True}}
+    objects = [
+        each
+        for each in helm.template(values)
+        if each["kind"].startswith("ValidatingAdmissionPolicy")
+    ]
+    assert len(objects) == 2
+    for each in objects:
+        control_plane.api.apply(each)
+    wrong = next(iter(test_policy_admission.BEYOND))
+    pause = threading.Event()
+    for _ in range(150):
+        if refusal(control_plane, wrong):
+            break
+        pause.wait(0.2)
+    yield
+    for each in objects:
+        control_plane.api.delete(paths.of(each))
+
+
+def refusal(cluster: ControlPlane, spec: str) -> str:
+    """Return why the API server refuses a policy, empty if it does not."""
+    try:
+        test_policy_admission.submitted(cluster, spec)
+    except ApiError as error:
+        return f"{error.status} {error.message}"
+    return ""
+
+
+def test_the_admission_policy_refuses_what_the_scheduler_would_refuse_and_nothing_else(
+    control_plane: ControlPlane, judged: None
+):
+    told = {spec: refusal(control_plane, spec) for spec in test_policy_admission.BEYOND}
+
+    assert [
+        spec
+        for spec, message in told.items()
+        if not (message.startswith("422 ") and "ValidatingAdmissionPolicy" in message)
+    ] == []
+    assert "spec has no such fields: maxVictimPerPreemption" in next(iter(told.values()))
+    right = {spec: refusal(control_plane, spec) for spec in test_policy_admission.VALID}
+    assert [message for message in right.values() if message] == []

@@ -30,6 +30,7 @@ SERIES: Final[dict[str, set[str]]] = {
     **{name: set() for name in PROCESS},
 }
 VALUES_OF_LABELS: Final = {
+    "in_force": {"current", "behind", "none"},
     "queue": {"active", "backoff", "unschedulable", "gated"},
     "result": {"scheduled", "unschedulable", "error"},
     "effect": {kind.__name__ for kind in get_args(Effect)},
@@ -119,7 +120,7 @@ def test_alerts_select_the_job_that_the_monitor_names(helm: Helm, case: str):
 
     (monitor,) = (each for each in objects if each["kind"].endswith("Monitor"))
     (endpoint,) = monitor["spec"].get("endpoints") or monitor["spec"]["podMetricsEndpoints"]
-    assert endpoint["relabelings"] == [{"targetLabel": "job", "replacement": "second"}]
+    assert endpoint["relabelings"][0] == {"targetLabel": "job", "replacement": "second"}
     for name, expression in expressions(objects):
         assert 'job="second",namespace="there"' in expression, name
 
@@ -193,6 +194,9 @@ def test_gauges_that_every_replica_has_are_those_of_the_leader():
         "scheduler_pending_pods",
         "scheduler_nominations",
         "scheduler_preemption_victims_leaving",
+        "scheduler_preemption_oldest_victim_leaving_seconds",
+        "scheduler_oldest_nomination_seconds",
+        "scheduler_preemption_policies",
         "scheduler_unschedulable_pods",
         "scheduler_cache_size",
     )

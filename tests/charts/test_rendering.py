@@ -9,7 +9,7 @@ from tests.charts.rendering import CHART, NAME, VALUES, Helm, container, of_kind
 pytestmark = pytest.mark.chart
 
 DEFAULT_KINDS = {
-    "ClusterRole": 1,
+    "ClusterRole": 3,
     "ClusterRoleBinding": 1,
     "ConfigMap": 2,
     "Deployment": 1,
@@ -228,7 +228,7 @@ def test_where_victims_are_only_evicted_there_is_no_right_to_delete_pods(helm: H
 
     verbs = {
         resource: rule["verbs"]
-        for rule in one(objects, "ClusterRole")["rules"]
+        for rule in one(objects, "ClusterRole", NAME)["rules"]
         for resource in rule["resources"]
     }
     assert verbs["pods"] == ["get", "list", "watch"]
@@ -252,3 +252,117 @@ def test_the_notes_name_the_next_commands(helm: Helm):
 
     for wanted in ("rollout status", "get lease", "schedulerName", "logs", "port-forward"):
         assert wanted in notes
+
+
+def test_a_namespace_and_a_release_may_be_numbers(helm: Helm):
+    objects = helm.template(VALUES["locked up"], release="123", namespace="456")
+
+    for each in objects:
+        metadata = each["metadata"]
+        texts = [metadata["name"], *metadata["labels"].values(), metadata.get("namespace", "")]
+        assert [text for text in texts if not isinstance(text, str)] == []
+    (subject,) = one(objects, "RoleBinding")["subjects"]
+    assert subject["namespace"] == "456"
+    lease = of_kind(objects, "FlowSchema")[0]["spec"]["rules"][0]["resourceRules"][0]
+    assert lease["namespaces"] == ["456"]
+
+
+def test_probes_wait_as_long_as_those_of_kube_scheduler(helm: Helm):
+    found = container(helm.template())
+
+    times = {
+        name: {key: value for key, value in found[name].items() if key != "httpGet"}
+        for name in ("startupProbe", "livenessProbe")
+    }
+    # Source: kubeadm v1.36.3 staticpod.LivenessProbe, staticpod.StartupProbe.
+    usual = {"initialDelaySeconds": 10, "timeoutSeconds": 15, "periodSeconds": 10}
+    assert times == {
+        "startupProbe": {**usual, "failureThreshold": 24},
+        "livenessProbe": {**usual, "failureThreshold": 8},
+    }
+    assert {found[name]["httpGet"]["path"] for name in times} == {"/livez"}
+    assert found["readinessProbe"]["timeoutSeconds"] == 15
+
+
+def test_replicas_run_on_linux_and_see_no_variables_of_services(helm: Helm):
+    spec = pod(helm.template({"nodeSelector": {"fast": "yes"}}))["spec"]
+
+    assert spec["nodeSelector"] == {"kubernetes.io/os": "linux", "fast": "yes"}
+    assert spec["enableServiceLinks"] is False
+
+
+def test_on_openshift_ids_come_from_the_namespace(helm: Helm):
+    assert pod(helm.template(VALUES["on OpenShift"]))["spec"]["securityContext"] == {
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "pods"),
+    [({}, "5"), ({"replicaCount": 3}, "7"), ({"resourceQuota": {"pods": 9}}, "9")],
+)
+def test_a_quota_admits_the_priority_class_and_a_roll_out(helm: Helm, values: dict, pods: str):
+    quota = {"create": True, **values.get("resourceQuota", {})}
+
+    spec = one(helm.template({**values, "resourceQuota": quota}), "ResourceQuota")["spec"]
+
+    assert spec["hard"] == {"pods": pods}
+    (expression,) = spec["scopeSelector"]["matchExpressions"]
+    assert expression["values"] == ["system-cluster-critical"]
+
+
+def test_a_certificate_of_cert_manager_is_used_and_verified(helm: Helm):
+    objects = helm.template(VALUES["a certificate of cert-manager"], namespace="there")
+
+    made = one(objects, "Certificate")["spec"]
+    (volume,) = (each for each in pod(objects)["spec"]["volumes"] if each["name"] == "tls")
+    assert volume["secret"]["secretName"] == made["secretName"]
+    assert any(each.startswith("--tls-cert-file=") for each in container(objects)["args"])
+    (endpoint,) = one(objects, "ServiceMonitor")["spec"]["endpoints"]
+    assert endpoint["tlsConfig"] == {
+        "ca": {"secret": {"name": made["secretName"], "key": "ca.crt"}},
+        "serverName": "preemptive-scheduler.there.svc",
+    }
+    assert endpoint["tlsConfig"]["serverName"] in made["dnsNames"]
+
+
+def test_a_network_policy_lets_in_whom_it_names_and_out_to_the_api_server_alone(helm: Helm):
+    spec = one(helm.template(VALUES["a network policy"]), "NetworkPolicy")["spec"]
+
+    assert spec["policyTypes"] == ["Ingress", "Egress"]
+    assert spec["ingress"] == []
+    (rule,) = spec["egress"]
+    assert rule["to"] == [{"ipBlock": {"cidr": each}} for each in ("10.0.0.1/32", "fd00::1/128")]
+    assert [each["port"] for each in rule["ports"]] == [443, 6443]
+
+
+def test_names_are_resolved_where_extenders_need_it(helm: Helm):
+    policy = VALUES["a network policy"]
+    extenders = helm.template({**VALUES["profiles and extenders"], **policy})
+    asked = {"networkPolicy": {**policy["networkPolicy"], "dns": {"enabled": True}}}
+
+    for objects in (extenders, helm.template(asked)):
+        _, names = one(objects, "NetworkPolicy")["spec"]["egress"]
+        assert {each["port"] for each in names["ports"]} == {53}
+        (resolver,) = names["to"]
+        assert resolver["podSelector"] == {"matchLabels": {"k8s-app": "kube-dns"}}
+
+
+def test_more_objects_are_made_as_they_are(helm: Helm):
+    given = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mine"}}
+
+    assert one(helm.template({"extraObjects": [given]}), "Secret") == given
+
+
+def test_another_tag_is_another_version(helm: Helm):
+    objects = helm.template({"image": {"tag": "v2"}})
+
+    labels = one(objects, "Deployment")["metadata"]["labels"]
+    assert labels["app.kubernetes.io/version"] == "v2"
+
+
+def test_replicas_may_run_in_another_runtime(helm: Helm):
+    # Not among VALUES: the API server admits no pod of a RuntimeClass that does not exist.
+    assert pod(helm.template({"runtimeClassName": "kata"}))["spec"]["runtimeClassName"] == "kata"
+    assert "runtimeClassName" not in pod(helm.template())["spec"]

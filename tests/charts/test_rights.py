@@ -3,6 +3,7 @@
 import copy
 
 import pytest
+import yaml
 
 from deploy.demo import installation
 from deploy.local.manifests import documents
@@ -20,59 +21,94 @@ from tests.charts.rendering import (
 
 pytestmark = pytest.mark.chart
 
-SAME = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "FlowSchema")
+SAME = (
+    "ServiceAccount",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "Role",
+    "RoleBinding",
+    "FlowSchema",
+    "PodDisruptionBudget",
+)
+
+
+def base() -> list[Json]:
+    """Return all objects of deploy/base."""
+    names = yaml.safe_load((installation.BASE / "kustomization.yaml").read_text())["resources"]
+    return [each for name in names for each in documents(installation.BASE / name)]
 
 
 def bare(objects: list[Json]) -> list[Json]:
-    """Return objects without their labels, by name."""
+    """Return objects without their labels and what they select by, by name."""
     made = copy.deepcopy(objects)
     for each in made:
         del each["metadata"]["labels"]
+        each.get("spec", {}).pop("selector", None)
     return sorted(made, key=lambda each: str(each["metadata"]["name"]))
 
 
 @pytest.mark.parametrize("kind", SAME)
 def test_the_chart_has_the_objects_of_the_base(helm: Helm, kind: str):
-    base = of_kind(list(installation.manifests()), kind)
+    ours = helm.template()
 
-    assert base
-    assert bare(of_kind(helm.template(), kind)) == bare(base)
+    wanted = of_kind(base(), kind)
+    assert wanted
+    assert bare(of_kind(ours, kind)) == bare(wanted)
 
 
 def test_the_base_has_no_kind_that_is_not_compared():
-    kinds = {each["kind"] for each in installation.manifests()}
+    kinds = {each["kind"] for each in base()}
 
-    assert kinds == {"Namespace", "CustomResourceDefinition", *SAME}
+    assert kinds == {"Namespace", "CustomResourceDefinition", "Deployment", *SAME}
 
 
-def test_the_definition_of_policies_is_the_same_file_in_both():
+def test_people_who_may_view_may_read_policies_and_only_those_with_the_role_may_write_them(
+    helm: Helm,
+):
+    key = "rbac.authorization.k8s.io/aggregate-to-view"
+    for objects in (base(), helm.template()):
+        view = one(objects, "ClusterRole", f"{NAME}-policies-view")
+        edit = one(objects, "ClusterRole", f"{NAME}-policies-edit")
+        assert view["metadata"]["labels"][key] == "true"
+        assert [rule["verbs"] for rule in view["rules"]] == [["get", "list", "watch"]]
+        assert not any(name.startswith("rbac.") for name in edit["metadata"]["labels"])
+    without = helm.template({"rbac": {"policyRoles": False}})
+    assert [each["metadata"]["name"] for each in of_kind(without, "ClusterRole")] == [NAME]
+
+
+def test_the_definition_of_policies_is_the_same_file_everywhere():
     name = "preemption-policies.yaml"
 
-    assert (CHART / "crds" / name).read_text() == (installation.BASE / name).read_text()
+    wanted = (installation.BASE / name).read_text()
+    assert (CHART / "crds" / name).read_text() == wanted
+    folder = CHART.with_name("preemptive-scheduler-crds") / "files"
+    assert (folder / name).read_text() == wanted
 
 
 def test_the_deployment_of_the_base_is_part_of_that_of_the_chart(helm: Helm):
-    (base,) = documents(installation.BASE / "deployment.yaml")
     chart = helm.template()
 
-    spec, ours = base["spec"], one(chart, "Deployment")["spec"]
+    spec, ours = one(base(), "Deployment")["spec"], one(chart, "Deployment")["spec"]
     (wanted,) = spec["template"]["spec"].pop("containers")
     assert spec["replicas"] == ours["replicas"]
     for key, value in spec["template"]["spec"].items():
         found = ours["template"]["spec"][key]
+        if key == "topologySpreadConstraints":
+            # The chart has one more label, that of the release.
+            for constraint in (*found, *value):
+                constraint["labelSelector"] = {}
         assert found.items() >= value.items() if isinstance(value, dict) else found == value, key
     wanted_args, args = wanted.pop("args"), container(chart)["args"]
     assert args[: len(wanted_args)] == wanted_args
-    assert container(chart)["image"].startswith(wanted.pop("image"))
     assert {key: container(chart)[key] for key in wanted} == wanted
 
 
 def test_more_rights_are_only_those_that_were_asked_for(helm: Helm):
     rule = {"apiGroups": ["x.example"], "resources": ["ys"], "verbs": ["list"]}
 
-    more = one(helm.template({"rbac": {"extraRules": [rule]}}), "ClusterRole")["rules"]
+    more = one(helm.template({"rbac": {"extraRules": [rule]}}), "ClusterRole", NAME)["rules"]
 
-    assert more == [*one(helm.template(), "ClusterRole")["rules"], rule]
+    assert more == [*one(helm.template(), "ClusterRole", NAME)["rules"], rule]
 
 
 def test_readers_of_metrics_may_read_them_and_the_scheduler_has_no_more_rights_for_it(helm: Helm):
@@ -83,7 +119,7 @@ def test_readers_of_metrics_may_read_them_and_the_scheduler_has_no_more_rights_f
     assert role["rules"] == [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
     assert binding["subjects"] == [PROMETHEUS]
-    assert one(objects, "ClusterRole", NAME) == one(helm.template(), "ClusterRole")
+    assert one(objects, "ClusterRole", NAME) == one(helm.template(), "ClusterRole", NAME)
 
 
 def test_another_account_has_rights_and_fairness(helm: Helm):

@@ -100,6 +100,72 @@ WRONG = {
         {"podDisruptionBudget": {"minAvailable": 1, "maxUnavailable": 1}},
         "podDisruptionBudget takes minAvailable or maxUnavailable, not both",
     ),
+    "a lease that ends before its renewal": (
+        {"leaderElection": {"leaseDuration": "5s"}},
+        "leaderElection.leaseDuration (5s) has to be longer than "
+        "leaderElection.renewDeadline (10s)",
+    ),
+    "a lease that cannot be renewed twice": (
+        {"leaderElection": {"renewDeadline": "2400ms"}},
+        "leaderElection.renewDeadline (2400ms) has to be longer than 1.2 times "
+        "leaderElection.retryPeriod (2s)",
+    ),
+    "the name of kube-scheduler": (
+        {"config": {"profiles": [{"schedulerName": "default-scheduler"}]}},
+        "schedulerName default-scheduler is that of kube-scheduler",
+    ),
+    "a budget of more replicas than there are": (
+        {"podDisruptionBudget": {"minAvailable": 5}},
+        "podDisruptionBudget.minAvailable 5 of 2 replicas lets no replica be evicted",
+    ),
+    "a budget of all replicas": (
+        {"podDisruptionBudget": {"minAvailable": "100%"}},
+        "podDisruptionBudget.minAvailable 100% of 2 replicas lets no replica be evicted",
+    ),
+    "a flag for which there is a value": (
+        {"extraArgs": ["--leader-elect=false"]},
+        "extraArgs: --leader-elect is not for extraArgs; use leaderElection.enabled",
+    ),
+    "a flag that there is not": (
+        {"extraArgs": ["--compare-cache=5m"]},
+        "extraArgs: the scheduler has no flag --compare-cache",
+    ),
+    "a reader of no namespace": (
+        {"metrics": {"readers": [{"kind": "ServiceAccount", "name": "prometheus"}]}},
+        'metrics.readers: the ServiceAccount "prometheus" needs a namespace',
+    ),
+    "a token for a server that cannot be verified": (
+        {"serviceMonitor": {"enabled": True}},
+        "serviceMonitor would send the token of Prometheus to a server that it cannot verify",
+    ),
+    "a token from a pod for a server that cannot be verified": (
+        {"podMonitor": {"enabled": True, "authorization": {"credentials": {"name": "a"}}}},
+        "podMonitor would send the token of Prometheus to a server that it cannot verify",
+    ),
+    "a file with a token on OpenShift": (
+        {
+            "openshift": {"enabled": True},
+            "tls": {"existingSecret": "serving"},
+            "serviceMonitor": {"enabled": True},
+        },
+        "serviceMonitor needs serviceMonitor.authorization or metrics.anonymous",
+    ),
+    "two certificates": (
+        {"tls": {"existingSecret": "a", "certManager": {"enabled": True}}},
+        "tls takes existingSecret or certManager, not both",
+    ),
+    "a certificate without an issuer": (
+        {"tls": {"certManager": {"enabled": True}}},
+        "tls.certManager needs issuerRef.name",
+    ),
+    "a network policy without addresses": (
+        {"networkPolicy": {"enabled": True}},
+        "networkPolicy needs apiServerCIDRs",
+    ),
+    "a quota for no priority": (
+        {"resourceQuota": {"create": True}, "priorityClassName": ""},
+        "resourceQuota needs priorityClassName",
+    ),
     "no ServiceAccount": (
         {"serviceAccount": {"create": False}},
         "serviceAccount.name is needed, because serviceAccount.create is false",
@@ -138,7 +204,7 @@ def leaves(values, schema, path=""):
 
 DEFAULTS = dict(leaves(yaml.safe_load(TEXT), SCHEMA))
 #: Values that Kubernetes explains.
-FOREIGN = ("resources.", "livenessProbe.", "readinessProbe.", "config.profiles")
+FOREIGN = ("resources.", "startupProbe.", "livenessProbe.", "readinessProbe.", "config.profiles")
 
 
 @pytest.mark.parametrize("path", DEFAULTS)

@@ -11,13 +11,16 @@ from deploy.local.manifests import documents
 from scheduler.config import load
 
 
-def test_all_of_the_base_is_installed_but_the_deployment():
+def test_all_that_the_process_needs_of_the_base_is_installed():
     objects = list(installation.manifests())
 
     kinds = [each["kind"] for each in objects]
     assert kinds[:2] == ["Namespace", "ServiceAccount"]
     assert "Deployment" not in kinds
-    assert len(objects) == len(list(documents(installation.BASE))) - 2  # kustomization, Deployment
+    # The kustomization, the Deployment, its disruption budget, and two roles for people.
+    assert len(objects) == len(list(documents(installation.BASE))) - 5
+    assert not {"PodDisruptionBudget"} & set(kinds)
+    assert kinds.count("ClusterRole") == 1
 
 
 def test_the_kustomization_lists_every_manifest():

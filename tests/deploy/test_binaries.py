@@ -114,6 +114,16 @@ def test_what_is_missing_is_built_into_the_cache(machine):
     assert build.endswith("k8s.io/kubernetes/cmd/kube-apiserver")
 
 
+def test_build_tags_leave_out_what_is_not_needed(machine):
+    machine.with_go(binaries.pinned_version("promtool"))
+
+    machine.find("promtool")
+
+    (build,) = machine.builds()
+    assert " build -trimpath -tags remove_all_sd -ldflags " in build
+    assert build.endswith("github.com/prometheus/prometheus/cmd/promtool")
+
+
 def test_progress_names_the_binary_and_the_time_to_expect(machine):
     machine.with_go(VERSION)
 

@@ -146,7 +146,9 @@ def test_what_the_network_needs_is_handed_over_as_a_secret():
 
 
 def test_arguments_are_those_of_the_dockerfile():
-    asked = image.command("docker", Request(tag="a", version="1", revision="r", base="b"))
+    request = Request(tag="a", version="1", revision="r", base="b", epoch="1")
+
+    asked = image.command("docker", request)
 
     named = {each.split("=")[1] for each in asked if each.startswith("--build-arg")}
     assert named == set(re.findall(r"^ARG (\w+)", DOCKERFILE, re.MULTILINE))
@@ -255,3 +257,17 @@ def test_the_base_has_the_python_that_the_dockerfile_names(tmp_path: Path):
     assert f"localhost/python:{wanted}" == image_base.TAG
     assert f"python{wanted.removesuffix('-slim')}-venv" in ",".join(asked)
     assert asked[-3:] == ["trixie", str(tmp_path / "base.tar"), "-"]
+
+
+def test_the_content_of_the_image_has_the_time_of_its_last_change():
+    copied = " ".join(arguments for name, arguments in BUILD if name == "COPY")
+    missing = [each for each in image.CONTENT if each != "Dockerfile" and each not in copied]
+
+    assert missing == []
+    assert image._epoch().isdecimal()
+
+
+def test_the_image_names_its_base():
+    (labels,) = (arguments for name, arguments in FINAL if name == "LABEL")
+
+    assert 'org.opencontainers.image.base.name="${PYTHON_IMAGE}"' in labels

@@ -26,9 +26,12 @@ ALWAYS = {
     "Leaders",
     "Memory",
     "Objects in the cache",
+    "Oldest victim and nomination",
+    "Policies by what is in force",
     "Preemptions and victims",
     "Replicas",
     "Requests by method and code",
+    "Time per event, p99",
     "Version",
 }
 

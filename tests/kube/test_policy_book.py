@@ -93,6 +93,18 @@ def test_a_refused_generation_leaves_the_accepted_one_in_force(book: Book):
     assert book.refused() == {}
 
 
+def test_policies_are_counted_by_whether_they_are_in_force(book: Book):
+    assert book.standing() == {"current": 0, "behind": 0, "none": 0}
+    book.take(judge(policy(BAD, 1, 1)))
+    assert book.standing() == {"current": 0, "behind": 0, "none": 1}
+    book.take(judge(policy(ONE, 2, 2)))
+    assert book.standing() == {"current": 1, "behind": 0, "none": 0}
+
+    book.take(judge(policy(BAD, 3, 3)))
+
+    assert book.standing() == {"current": 0, "behind": 1, "none": 0}
+
+
 def test_after_a_restart_the_status_tells_what_was_accepted(book: Book):
     seen = policy(BAD, 2, 9, accepted={"generation": 1, "spec": ONE})
 

@@ -148,7 +148,7 @@ def test_answered_questions_count_as_done(registry, metrics):
 
 
 def test_the_shell_counts_what_it_reads_and_writes(registry, metrics):
-    metrics.record_event("NodeAdd", 0.0003)
+    metrics.handling("NodeObserved").observe(0.0003)
     metrics.record_request("POST", "10.0.0.1:6443", "201", 0.003)
     metrics.record_request("POST", "10.0.0.1:6443", "<error>", 30.0)
     metrics.record_watch_restart("pods", "expired")
@@ -157,7 +157,7 @@ def test_the_shell_counts_what_it_reads_and_writes(registry, metrics):
 
     value = registry.get_sample_value
     host = {"host": "10.0.0.1:6443"}
-    assert value("scheduler_event_handling_duration_seconds_count", {"event": "NodeAdd"}) == 1
+    assert value("scheduler_event_handling_duration_seconds_count", {"event": "NodeObserved"}) == 1
     assert value("rest_client_requests_total", {"code": "201", "method": "POST", **host}) == 1
     assert value("rest_client_requests_total", {"code": "<error>", "method": "POST", **host}) == 1
     assert value("rest_client_request_duration_seconds_count", {"verb": "POST", **host}) == 2

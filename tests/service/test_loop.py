@@ -5,6 +5,7 @@ import asyncio
 from scheduler.core.machine import Reaction
 from scheduler.model.events import Event, NodeGone
 from scheduler.model.times import Seconds
+from scheduler.observe.instruments import Histogram
 from scheduler.service.clock import Clock
 from scheduler.service.loop import Loop
 
@@ -45,6 +46,9 @@ class Silent:
     """Hears nothing."""
 
     def lag(self, _: Seconds) -> None: ...
+
+    def handling(self, _: type[Event]) -> Histogram:
+        return Histogram((1.0,))
 
 
 async def running(machine: Waiting, news: int = 0) -> None:

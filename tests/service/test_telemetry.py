@@ -23,6 +23,13 @@ from tests.support.builders import node, pod
 from tests.support.cluster import Cluster
 
 
+class NoPolicies:
+    """There are no policies."""
+
+    def standing(self):
+        return {}
+
+
 class NoWriter:
     """A writer that has nothing to write."""
 
@@ -68,7 +75,7 @@ def test_an_object_that_is_refused_is_counted_under_its_resource(
 def test_wake_ups_for_nothing_are_read_from_the_queue(registry, metrics, logs):
     taken = pod("there").on("n1").cpu("8").priority(9)
     cluster = Cluster(node("n1").cpu("1"), taken, pod("p").cpu("8"))
-    provide(metrics, cluster.machine, [], NoWriter(), logs)
+    provide(metrics, cluster.machine, [], NoPolicies(), NoWriter(), logs)
     cluster.drain()
 
     cluster.add(node("n1").cpu("9"))
@@ -106,3 +113,35 @@ def test_what_a_comparison_finds_is_counted_and_the_objects_are_logged(registry,
         for result in ("same", "drift", "failed")
     }
     assert counts == {"same": 1, "drift": 1, "failed": 1}
+
+
+class Full(io.RawIOBase):
+    """A disk that takes nothing."""
+
+    def write(self, _):
+        raise OSError("no space")
+
+
+def test_lines_that_cannot_be_written_are_counted(registry, metrics):
+    logs = Logs(Full(), lambda: 0.0)
+    provide(metrics, Cluster().machine, [], NoPolicies(), NoWriter(), logs)
+
+    logs.logger.warning("lost")
+    logs.flush()
+
+    assert registry.get_sample_value("scheduler_log_lines_lost_total") == 1
+
+
+class Busy:
+    """A writer with effects that wait."""
+
+    def waiting(self):
+        return {"bind": 3, "announce": 0}
+
+
+def test_effects_that_wait_are_counted_by_lane(registry, metrics, logs):
+    provide(metrics, Cluster().machine, [], NoPolicies(), Busy(), logs)
+
+    value = registry.get_sample_value
+    assert value("scheduler_effect_queue_length", {"lane": "bind"}) == 3
+    assert value("scheduler_effect_queue_length", {"lane": "announce"}) == 0

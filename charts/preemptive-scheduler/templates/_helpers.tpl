@@ -22,13 +22,13 @@
 {{- end -}}
 
 {{- define "preemptive-scheduler.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "preemptive-scheduler.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "preemptive-scheduler.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "preemptive-scheduler.labels" -}}
 {{- $own := include "preemptive-scheduler.selectorLabels" . | fromYaml -}}
-{{- $_ := set $own "app.kubernetes.io/version" .Chart.AppVersion -}}
+{{- $_ := set $own "app.kubernetes.io/version" (default .Chart.AppVersion .Values.image.tag | trunc 63 | trimAll "-_.") -}}
 {{- $_ := set $own "app.kubernetes.io/managed-by" .Release.Service -}}
 {{- $_ := set $own "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-") -}}
 {{- mergeOverwrite (deepCopy .Values.commonLabels) $own | toYaml -}}
@@ -37,7 +37,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{/* Name, labels and annotations of an object. Takes a list: root, name, labels, annotations. */}}
 {{- define "preemptive-scheduler.metadata" -}}
 {{- $root := index . 0 -}}
-name: {{ index . 1 }}
+name: {{ index . 1 | quote }}
 labels:
   {{- mergeOverwrite (deepCopy (index . 2)) (include "preemptive-scheduler.labels" $root | fromYaml) | toYaml | nindent 2 }}
 {{- with mergeOverwrite (deepCopy $root.Values.commonAnnotations) (index . 3) }}
@@ -71,24 +71,46 @@ annotations:
 {{- mergeOverwrite (deepCopy .Values.config) $head | toYaml -}}
 {{- end -}}
 
-{{/* Combinations that would be accepted, and would not do what was meant. */}}
-{{- define "preemptive-scheduler.validate" -}}
-{{- $values := .Values -}}
-{{- if and (not $values.leaderElection.enabled) (gt (int $values.replicaCount) 1) -}}
-{{- fail "replicaCount has to be 1 where leaderElection.enabled is false: several replicas would all schedule" -}}
-{{- end -}}
-{{- if and $values.podMonitor.enabled (not $values.podMonitor.authorization) (not $values.metrics.anonymous) -}}
-{{- fail "podMonitor needs podMonitor.authorization or metrics.anonymous: without a token nobody may read /metrics" -}}
-{{- end -}}
-{{- if and $values.serviceMonitor.enabled $values.podMonitor.enabled -}}
-{{- fail "serviceMonitor and podMonitor exclude each other: every number would be counted twice" -}}
-{{- end -}}
-{{- if and $values.serviceMonitor.enabled (not $values.service.create) -}}
-{{- fail "serviceMonitor needs service.create; podMonitor does without" -}}
-{{- end -}}
-{{- with $values.podDisruptionBudget -}}
-{{- if and (ne (toString .minAvailable) "") (ne (toString .maxUnavailable) "") -}}
-{{- fail "podDisruptionBudget takes minAvailable or maxUnavailable, not both" -}}
+{{/* Secret with the serving certificate; empty: the scheduler signs one of its own. */}}
+{{- define "preemptive-scheduler.tlsSecret" -}}
+{{- if .Values.tls.certManager.enabled -}}
+{{- include "preemptive-scheduler.fullname" . }}-tls
+{{- else -}}
+{{- .Values.tls.existingSecret -}}
 {{- end -}}
 {{- end -}}
+
+{{/* Security of the pod. On OpenShift the ids come from the range of the namespace. */}}
+{{- define "preemptive-scheduler.podSecurityContext" -}}
+{{- $context := .Values.podSecurityContext -}}
+{{- if .Values.openshift.enabled -}}
+{{- $context = omit $context "runAsUser" "runAsGroup" "fsGroup" -}}
+{{- end -}}
+{{- toYaml $context -}}
+{{- end -}}
+
+{{/* How Prometheus verifies the server. Takes a list: root, tlsConfig of the monitor. */}}
+{{- define "preemptive-scheduler.monitorTls" -}}
+{{- $root := index . 0 -}}
+{{- $config := index . 1 -}}
+{{- $secret := include "preemptive-scheduler.tlsSecret" $root -}}
+{{- if $config -}}
+{{- toYaml $config -}}
+{{- else if $secret -}}
+ca:
+  secret:
+    name: {{ $secret }}
+    key: ca.crt
+serverName: {{ include "preemptive-scheduler.fullname" $root }}.{{ $root.Release.Namespace }}.svc
+{{- else -}}
+insecureSkipVerify: true
+{{- end -}}
+{{- end -}}
+
+{{/* The milliseconds of a duration such as 1m30s: a fixed moment is moved by it. */}}
+{{- define "preemptive-scheduler.milliseconds" -}}
+{{- $start := toDate "2006-01-02" "2001-01-01" -}}
+{{- $end := dateModify . $start -}}
+{{- $seconds := sub (int64 (unixEpoch $end)) (int64 (unixEpoch $start)) -}}
+{{- add (mul $seconds 1000) (date ".000" $end | trimPrefix "." | trimPrefix "0" | trimPrefix "0" | int) -}}
 {{- end -}}
