@@ -12,7 +12,18 @@ import msgspec
 from scheduler.kube.errors import Unreachable
 from scheduler.kube.resources import ApiObject
 
-__all__ = ["Identity", "Known", "Lines", "Notice", "Odd", "Page", "PageDecoder", "WatchDecoder"]
+__all__ = [
+    "UNREADABLE",
+    "Identity",
+    "Known",
+    "Lines",
+    "Notice",
+    "Odd",
+    "Page",
+    "PageDecoder",
+    "WatchDecoder",
+    "check_list",
+]
 
 ObjectT = TypeVar("ObjectT", bound=ApiObject)
 
@@ -122,11 +133,13 @@ class _ListMeta(msgspec.Struct, rename="camel"):
 
 
 class _Page(msgspec.Struct, Generic[ObjectT]):
+    kind: str
     metadata: _ListMeta
     items: list[ObjectT] | None = None
 
 
 class _RawPage(msgspec.Struct):
+    kind: str
     metadata: _ListMeta
     items: list[msgspec.Raw] | None = None
 
@@ -143,9 +156,15 @@ class Page(Generic[ObjectT]):
 
 
 class PageDecoder(Generic[ObjectT]):
-    """Reads the pages of a list."""
+    """Reads the pages of a list.
 
-    def __init__(self, kind: type[ObjectT]) -> None:
+    Args:
+        kind: What the objects are made into.
+        name: The kind of the objects as the API names it, such as `Pod`.
+    """
+
+    def __init__(self, kind: type[ObjectT], name: str) -> None:
+        self._name = f"{name}List"
         self._page: msgspec.json.Decoder[_Page[ObjectT]] = _decoder(_Page, kind)
         self._object = msgspec.json.Decoder(kind)
 
@@ -153,12 +172,14 @@ class PageDecoder(Generic[ObjectT]):
         """Return what a page holds.
 
         Raises:
-            Unreachable: The body is not a list.
+            Unreachable: The body is not a list of this kind, with a version. An object of another
+                kind, as a proxy may send it, must not be taken for an empty list.
         """
         try:
             page = self._page.decode(body)
         except UNREADABLE:
             return self._one_by_one(body)
+        check_list(page.kind, self._name, page.metadata.resource_version)
         return Page(page.items or [], [], page.metadata.resource_version, page.metadata.continue_)
 
     def _one_by_one(self, body: bytes) -> Page[ObjectT]:
@@ -166,6 +187,7 @@ class PageDecoder(Generic[ObjectT]):
             page = _RAW_PAGE.decode(body)
         except UNREADABLE as error:
             raise Unreachable(f"the answer is not a list: {error}") from error
+        check_list(page.kind, self._name, page.metadata.resource_version)
         objects: list[ObjectT] = []
         odd: list[Odd] = []
         for item in page.items or ():
@@ -174,6 +196,18 @@ class PageDecoder(Generic[ObjectT]):
             except UNREADABLE as error:
                 odd.append(_odd_object(item, str(error)))
         return Page(objects, odd, page.metadata.resource_version, page.metadata.continue_)
+
+
+def check_list(kind: str, wanted: str, version: str) -> None:
+    """Make sure that an answer is the list that was asked for.
+
+    Raises:
+        Unreachable: It is another object, or a list that does not tell its version.
+    """
+    if kind != wanted:
+        raise Unreachable(f"the answer is {kind or 'an object without a kind'}, not {wanted}")
+    if not version:
+        raise Unreachable(f"the {kind} has no resource version")
 
 
 class Lines:
@@ -199,7 +233,7 @@ class Lines:
             self._begun_bytes += len(rest)
             if self._begun_bytes > LONGEST_LINE_BYTES:
                 raise Unreachable("the watch sent a line without an end")
-        return [line for line in complete if line]
+        return [line for line in complete if line and line != b"\r"]
 
 
 _RAW_NOTICE = msgspec.json.Decoder(_RawNotice)

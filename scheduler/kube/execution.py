@@ -11,8 +11,9 @@
 | Announce | POST or PATCH events | | |
 | Ask | GET pods, then POST to extenders | | no pod: gone |
 
-"No pod" includes another pod of the same name: every call names the uid. Where an extender binds,
-it is asked before; what it leaves undone is ours.
+"No pod" includes another pod of the same name: every call names the uid. For a binding it counts
+only when the pod was looked up. Where an extender binds, it is asked before; what it leaves undone
+is ours.
 
 An answer that may come out differently next time (401, 429, 500 and above, none at all) is asked
 for again after growing pauses, until the patience for the effect ends. When it is unknown whether
@@ -44,6 +45,7 @@ from scheduler.kube.meaning import (
     Placement,
     Replaced,
     kind_of,
+    of_a_pod_that_is_there,
     perhaps_executed,
     raise_for_good,
 )
@@ -200,10 +202,11 @@ class Execution:
             except Conflict:
                 if not await self._is_bound(effect, effort.job):
                     raise
-            except TRANSIENT as error:
+            except (NotFound, *TRANSIENT) as error:
+                # A pod leaves the queue for good when it is gone, so the pod itself is asked for.
                 if perhaps_executed(error) and await self._is_bound(effect, effort.job):
                     return
-                await self._trying.pause(request, error, effort)
+                await self._trying.pause(request, of_a_pod_that_is_there(error), effort)
                 continue
             return
 

@@ -183,6 +183,14 @@ CATALOGUE: Final[tuple[Row, ...]] = (
         note="With several policies a victim counts for each.",
     ),
     Row(
+        "scheduler_preemption_policies", _GAUGE, _ALPHA, _OURS,
+        "PreemptionPolicies, by what is in force of each.",
+        ("in_force",),
+        note="`in_force`: `current` (its newest generation), `behind` (an older one, because the "
+        "newest is refused), `none` (no generation of it, so that it protects nothing). Each "
+        "replica tells what it knows.",
+    ),
+    Row(
         "scheduler_preemption_victims_wasted_total", _COUNTER, _ALPHA, _OURS,
         "Victims whose preemptor did not get the room that they left, by reason.",
         ("reason",),
@@ -235,9 +243,10 @@ CATALOGUE: Final[tuple[Row, ...]] = (
     # Watches: what is read.
     Row(
         "scheduler_watch_age_seconds", _GAUGE, _ALPHA, _OURS,
-        "Time since a watch last said anything, bookmarks included.",
+        "Time since a watch last said anything, its orderly end included.",
         ("resource",),
-        note="Bookmarks come about once a minute: several minutes mean a dead connection.",
+        note="The API server is asked to end each watch after 45 to 90 seconds, so several minutes "
+        "mean that watches do not work. While they fail, an answer to a list does not count.",
     ),
     Row(
         "scheduler_watch_restarts_total", _COUNTER, _ALPHA, _OURS,
@@ -256,8 +265,9 @@ CATALOGUE: Final[tuple[Row, ...]] = (
         "something, by kind of difference.",
         ("resource", "difference"),
         note="`difference`: `missing` (there, and not known), `surplus` (known, and not there), "
-        "`stale` (known in another state). Each is logged. Not zero: decisions are made from "
-        "something that is not so; restart the instance, and tell us.",
+        "`stale` (known in another state). Each is logged. Not zero: decisions were made from "
+        "something that was not so; the resource was listed anew, and the next comparison tells "
+        "whether that helped.",
     ),
     Row(
         "scheduler_cache_comparisons_total", _COUNTER, _ALPHA, _OURS,

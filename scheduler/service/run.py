@@ -199,10 +199,11 @@ class _Scheduler:
         # The nodes that extenders read stand beside those that rules read, under the same name.
         if any(map(whole_nodes, settings.extenders)):
             self._informers.append(Informer(nodes.resource, client, nodes.take, pauses))
+        heard.informers = self._informers
         # Reviews are not limited either: who asks for metrics has seconds, not minutes.
         self._gate = access.gate(options, Client(around.transport, heard))
         self._pages = self._all_pages()
-        provide(self._metrics, self._machine, self._informers, self._writer, logs)
+        provide(self._metrics, self._machine, self._informers, self._policies, self._writer, logs)
         provide_leadership(self._metrics, self._lease, settings.leader_election.resource_name)
 
     async def run(self) -> int:

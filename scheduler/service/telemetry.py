@@ -11,6 +11,7 @@ from scheduler.kube.comparer import Drift
 from scheduler.kube.informer import Informer
 from scheduler.kube.lease import Lease
 from scheduler.kube.observer import Observer
+from scheduler.kube.policies import Policies
 from scheduler.kube.resources import RESOURCES
 from scheduler.kube.writer import Writer
 from scheduler.model.decisions import Attempt, Waiting
@@ -84,12 +85,21 @@ class ApiTelemetry(Observer):
         self._metrics = metrics
         self._log = logs.logger
         self._host = host
+        #: Their pauses end when a request succeeds after others had no answer.
+        self.informers: list[Informer[Any]] = []
+        self._away = False
 
     def request_ended(self, verb: str, _resource: str, code: str, seconds: float) -> None:
         """Count a request."""
         method = _METHODS.get(verb, verb.upper())
         answered = "<error>" if code == "unreachable" else code
         self._metrics.record_request(method, self._host, answered, seconds)
+        if code == "unreachable":
+            self._away = True
+        elif self._away and code.startswith("2"):
+            self._away = False
+            for informer in self.informers:
+                informer.resume()
 
     def retried(self, verb: str, resource: str, problem: str) -> None:
         """Log that a request is sent again."""
@@ -99,9 +109,12 @@ class ApiTelemetry(Observer):
         """Log that a resource was listed."""
         self._log.info("resource_listed", resource=resource, objects=objects)
 
-    def interrupted(self, resource: str, problem: str) -> None:
-        """Count and log that a watch starts again."""
+    def restarted(self, resource: str) -> None:
+        """Count a watch that starts again."""
         self._metrics.record_watch_restart(resource, "error")
+
+    def interrupted(self, resource: str, problem: str) -> None:
+        """Log why a watch does not work."""
         self._log.warning("watch_interrupted", resource=resource, problem=problem)
 
     def undecodable(self, resource: str, key: str, problem: str) -> None:
@@ -136,6 +149,7 @@ def provide(
     metrics: Metrics,
     machine: Machine,
     informers: list[Informer[Any]],
+    policies: Policies,
     writer: Writer,
     logs: Logs,
 ) -> None:
@@ -150,6 +164,7 @@ def provide(
     policing = machine.policing
     metrics.provide("scheduler_preemption_policy_refusals_total", lambda: policing.refused)
     metrics.provide("scheduler_preemption_policy_victims_total", lambda: policing.victims)
+    metrics.provide("scheduler_preemption_policies", policies.standing)
     settling = machine.settling
     metrics.provide("scheduler_preemption_victims_wasted_total", lambda: settling.wasted)
     metrics.provide("scheduler_preemption_fruitless_total", lambda: settling.fruitless)

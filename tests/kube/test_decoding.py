@@ -8,7 +8,7 @@ from scheduler.kube.decoding import Identity, Notice, Odd, PageDecoder, WatchDec
 from scheduler.kube.errors import Unreachable
 from scheduler.model.objects import Pod
 
-WATCH, PAGE = WatchDecoder(Pod), PageDecoder(Pod)
+WATCH, PAGE = WatchDecoder(Pod), PageDecoder(Pod, "Pod")
 
 
 def line(what: str, thing: object) -> bytes:
@@ -70,7 +70,8 @@ def test_what_is_no_event_breaks_the_stream(text: bytes):
 
 def test_an_odd_object_leaves_the_rest_of_a_page_readable():
     items = [{"metadata": {"name": 1}}, {"metadata": {"name": "b"}, "spec": []}, {"metadata": {}}]
-    body = json.dumps({"metadata": {"resourceVersion": "9", "continue": "c"}, "items": items})
+    metadata = {"resourceVersion": "9", "continue": "c"}
+    body = json.dumps({"kind": "PodList", "metadata": metadata, "items": items})
 
     page = PAGE.decode(body.encode())
 
