@@ -89,6 +89,10 @@ class Policies:
         self._backoff = Backoff(pauses, 0.5, settings.period_seconds)
         self._restarts = Backoff(pauses, 1.0, settings.period_seconds)
         self._changed = asyncio.Event()
+        #: Whether statuses are on their way; until then it is not known which are due.
+        self._writing = False
+        #: Whether others may have become due meanwhile.
+        self._overtaken = False
         #: Set when a list is wanted sooner.
         self._doubt = asyncio.Event()
         self._refused: dict[str, str] = {}
@@ -224,6 +228,7 @@ class Policies:
 
     async def _close(self) -> None:
         operator, self._operator = self._operator, None
+        self._writing = False
         if operator is not None:
             await operator.close(self._settings.patience_seconds)
 
@@ -252,6 +257,13 @@ class Policies:
         """Hear that a status could not be written."""
         self._problem("status", f"status of {name}: {problem}")
 
+    def settled(self, operator: "PolicyOperator") -> None:
+        """Hear that all statuses that were to be written have been, or cannot be."""
+        if operator is self._operator:
+            self._writing = False
+            if self._overtaken:
+                self._changed.set()
+
     def may_write(self) -> bool:
         """Tell whether this process leads at this moment."""
         return self._settings.may_write()
@@ -259,7 +271,7 @@ class Policies:
     def ended(self, operator: "PolicyOperator", problem: str) -> None:
         """Hear that nothing is watched any more; the next list, soon, starts it again."""
         if operator is self._operator:
-            self._operator = None
+            self._operator, self._writing = None, False
             self._problem("watch", f"cannot watch {RESOURCE}: {problem}")
             asyncio.get_running_loop().call_later(self._restarts.delay(), self._doubt.set)
 
@@ -301,10 +313,11 @@ class Policies:
                     await self._changed.wait()
             await self._pauses.sleep(SETTLE_SECONDS)
             self._changed.clear()
-            if self._operator is not None and self._settings.may_write():
-                due = self._book.due(self._settings.figures())
-                if due:
-                    self._operator.write(due)
+            if self._operator is None or not self._settings.may_write():
+                continue
+            self._overtaken = self._writing
+            if not self._writing and (due := self._book.due(self._settings.figures())):
+                self._writing = self._operator.write(due)
 
 
 class _Page(msgspec.Struct):

@@ -50,6 +50,9 @@ class Hearer(Protocol):
     def not_written(self, name: str, problem: str) -> None:
         """Hear that a status could not be written."""
 
+    def settled(self, operator: "PolicyOperator") -> None:
+        """Hear that all statuses that were to be written have been, or cannot be."""
+
     def may_write(self) -> bool:
         """Tell whether this process leads at this moment."""
 
@@ -84,9 +87,9 @@ class PolicyOperator:
         """Begin to watch."""
         self._thread.start()
 
-    def write(self, statuses: Mapping[str, Due]) -> None:
-        """Write the statuses of policies, by name."""
-        self._there(lambda: self._want(dict(statuses)))
+    def write(self, statuses: Mapping[str, Due]) -> bool:
+        """Write the statuses of policies, by name; false where the thread is not ready for it."""
+        return self._there(lambda: self._want(dict(statuses)))
 
     async def close(self, patience_seconds: float) -> None:
         """Stop watching, and wait a little for the end."""
@@ -94,11 +97,13 @@ class PolicyOperator:
         self._there(self._stop.set)
         await asyncio.to_thread(self._thread.join, patience_seconds)
 
-    def _there(self, call: Callable[[], object]) -> None:
-        """Have something called in the thread's loop, if that is running."""
+    def _there(self, call: Callable[[], object]) -> bool:
+        """Have something called in the thread's loop; whether that is running."""
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # it is closed by now
                 self._loop.call_soon_threadsafe(call)
+                return True
+        return False
 
     # From here on in the thread
 
@@ -193,6 +198,7 @@ class PolicyOperator:
             wanted, self._wanted = self._wanted, {}
             for name, due in wanted.items():
                 await writer.write(name, due)
+            self._here(self._hearer.settled, self)
 
     async def _may_write(self) -> bool:
         """Ask in the scheduler's loop, which owns the lease, whether this process leads."""

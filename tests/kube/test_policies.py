@@ -409,6 +409,28 @@ def events(api: FakeApi) -> list[dict[str, Any]]:
     ]
 
 
+async def test_a_status_is_not_written_again_while_it_is_on_its_way(
+    api, around, begin, monkeypatch
+):
+    real = PolicyWriter._patch
+
+    async def slow(self: PolicyWriter, name: str, due: Due) -> int:
+        await asyncio.sleep(0.5)
+        return await real(self, name, due)
+
+    monkeypatch.setattr(PolicyWriter, "_patch", slow)
+    put(api, ONE, 1)
+    await begin(figures_seconds=0.02)
+    await until(lambda: asked(api, "patch"))
+    await asyncio.sleep(0.7)
+    assert len(asked(api, "patch")) == 1
+
+    put(api, TWO, 2)
+    await until(lambda: said(api) == ("True", 2))
+    await asyncio.sleep(0.7)
+    assert len(asked(api, "patch")) == 2
+
+
 async def test_a_refused_policy_has_an_event_once(api, around, begin):
     put(api, ONE, 1)
     policies = await begin(figures_seconds=0.02)
