@@ -12,7 +12,7 @@ is drift. An object that the informer does not know may be gone again by then, s
 second list as well.
 
 Drift is told, because what is wrong has to be understood. It is also repaired: the informer lists
-the resource anew.
+the resource again.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class Knowing(Protocol):
         """Tell whether an object is left out because it cannot be read."""
 
     def relist(self) -> None:
-        """List everything anew."""
+        """List everything again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,7 +52,7 @@ class Contact:
         return None if self.at is None else _now() - self.at
 
     def answered(self) -> None:
-        """Take note that the server has answered a request.
+        """Record that the server has answered a request.
 
         It shows that the server lives, and not that watches work: while they fail, only what a
         watch says counts.
@@ -61,7 +61,7 @@ class Contact:
             self.at = _now()
 
     def spoke(self) -> None:
-        """Take note that a watch has said something, or was ended by the server in order."""
+        """Record that a watch has said something, or was ended by the server in order."""
         self.at = _now()
         self.fruitless = 0
         self._told = ""
@@ -69,7 +69,7 @@ class Contact:
         self._backoff.reset()
 
     async def recover(self, error: KubeError) -> None:
-        """Take note of a failure, tell of it once, and wait."""
+        """Record a failure, tell of it once, and wait."""
         if not _is_outage(error):
             self.fruitless += 1
         self.problem = str(error)

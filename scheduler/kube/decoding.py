@@ -4,6 +4,7 @@ Everything is decoded straight into its type. What does not fit, because it is a
 error or an object that no one expected, is read a second time for its identity only.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -13,6 +14,7 @@ from scheduler.kube.errors import Unreachable
 from scheduler.kube.resources import ApiObject
 
 __all__ = [
+    "DEEPEST",
     "UNREADABLE",
     "Identity",
     "Known",
@@ -23,6 +25,7 @@ __all__ = [
     "PageDecoder",
     "WatchDecoder",
     "check_list",
+    "without_depths",
 ]
 
 ObjectT = TypeVar("ObjectT", bound=ApiObject)
@@ -33,6 +36,12 @@ UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 #: No object of an API server comes near: etcd refuses more than 1.5 MiB.
 LONGEST_LINE_BYTES: Final = 2**24
+
+
+#: Of a policy that means something; the schema has ten levels.
+DEEPEST: Final = 64
+#: Brackets, and texts, which may hold some that are none.
+_BRACKETS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 
 
 class Identity(msgspec.Struct, frozen=True, rename="camel", gc=False):
@@ -208,6 +217,26 @@ def check_list(kind: str, wanted: str, version: str) -> None:
         raise Unreachable(f"the answer is {kind or 'an object without a kind'}, not {wanted}")
     if not version:
         raise Unreachable(f"the {kind} has no resource version")
+
+
+def without_depths(body: bytes) -> bytes:
+    """Return JSON with `null` for each object and array that is nested more than `DEEPEST` deep.
+
+    API servers take ten thousand levels, which neither msgspec nor Python's decoder reads.
+    """
+    parts: list[bytes] = []
+    depth = kept_to = 0
+    for token in _BRACKETS.finditer(body):
+        if token[0] in b"[{":
+            depth += 1
+            if depth == DEEPEST + 1:
+                parts += (body[kept_to : token.start()], b"null")
+        elif token[0] in b"]}":
+            if depth == DEEPEST + 1:
+                kept_to = token.end()
+            depth -= 1
+    parts.append(body[kept_to:])
+    return b"".join(parts)
 
 
 class Lines:

@@ -124,7 +124,7 @@ class Informer(Generic[ObjectT]):
         return self._known.unreadable(key)
 
     def relist(self) -> None:
-        """List everything anew, because something was missed."""
+        """List everything again, because something was missed."""
         self._version = ""
         if self._leash is not None and not self._leash.expired():
             self._leash.reschedule(_now())
@@ -165,7 +165,7 @@ class Informer(Generic[ObjectT]):
         return True
 
     def _be_without(self) -> float:
-        """Take note that the server does not have the resource; return when to ask again.
+        """Record that the server does not have the resource; return when to ask again.
 
         Where there were objects, it has to be found twice, apart: a server that starts does not
         have all of its resources yet.
@@ -340,7 +340,7 @@ class Informer(Generic[ObjectT]):
             self._known.skip(odd, events)
 
     def _move_to(self, version: str) -> None:
-        """Take note of the version that a line of the watch tells; a watch tells ascending ones.
+        """Record the version that a line of the watch tells; a watch tells ascending ones.
 
         Raises:
             HistoryReplaced: It is below the last one.

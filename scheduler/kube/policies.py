@@ -18,7 +18,7 @@ import msgspec
 from scheduler.config.policies import KIND
 from scheduler.kube.client import Client, Request
 from scheduler.kube.connection import Connection
-from scheduler.kube.decoding import UNREADABLE, check_list
+from scheduler.kube.decoding import UNREADABLE, check_list, without_depths
 from scheduler.kube.discovery import is_served
 from scheduler.kube.errors import Forbidden, KubeError, NotFound, NotServed, Unreachable
 from scheduler.kube.informer import Health
@@ -180,7 +180,7 @@ class Policies:
         self._open()
 
     async def _is_without(self) -> bool:
-        """Take note that there can be no policies; false where that has to be found once more.
+        """Record that there can be no policies; false where that has to be found once more.
 
         Where there are policies in force, they are given up only when the definition is missing
         twice, apart: preemption is unbounded without them.
@@ -208,7 +208,7 @@ class Policies:
                 raise
             return None
         try:
-            page = _PAGE.decode(body)
+            page = _decoded(body)
         except UNREADABLE as error:
             raise Unreachable(f"cannot {request}: {error}") from error
         at = version(page.metadata)
@@ -327,3 +327,11 @@ class _Page(msgspec.Struct):
 
 
 _PAGE: Final = msgspec.json.Decoder(_Page)
+
+
+def _decoded(body: bytes) -> _Page:
+    """Read a list, also where one policy in it is nested too deeply to be read."""
+    try:
+        return _PAGE.decode(body)
+    except RecursionError:
+        return _PAGE.decode(without_depths(body))

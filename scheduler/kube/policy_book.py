@@ -210,7 +210,7 @@ class Book:
         return self._news()
 
     def take_list(self, listed: Listed, asked_at: int) -> list[Event]:
-        """Take note of all policies at once.
+        """Record all policies at once.
 
         Args:
             listed: What the server answered.
@@ -296,9 +296,9 @@ class Book:
     def due(self, figures: Mapping[str, PolicyFigures]) -> dict[str, Due]:
         """Return the status of each policy that has to be written, by name.
 
-        A status is compared with what this process wrote itself, as long as nobody changed what
-        matters: where two installations tell of one policy, neither takes the other's figures for a
-        reason to write.
+        A status is compared with what this process wrote itself, as long as no other client changed
+        what matters: where two installations tell of one policy, neither takes the other's figures
+        for a reason to write.
         """
         found: dict[str, Due] = {}
         for name, entry in self._entries.items():

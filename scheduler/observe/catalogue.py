@@ -266,7 +266,7 @@ CATALOGUE: Final[tuple[Row, ...]] = (
         ("resource", "difference"),
         note="`difference`: `missing` (there, and not known), `surplus` (known, and not there), "
         "`stale` (known in another state). Each is logged. Not zero: decisions were made from "
-        "something that was not so; the resource was listed anew, and the next comparison tells "
+        "something that was not so; the resource was listed again, and the next comparison tells "
         "whether that helped.",
     ),
     Row(

@@ -4,7 +4,15 @@ import json
 
 import pytest
 
-from scheduler.kube.decoding import Identity, Notice, Odd, PageDecoder, WatchDecoder
+from scheduler.kube.decoding import (
+    DEEPEST,
+    Identity,
+    Notice,
+    Odd,
+    PageDecoder,
+    WatchDecoder,
+    without_depths,
+)
 from scheduler.kube.errors import Unreachable
 from scheduler.model.objects import Pod
 
@@ -77,3 +85,24 @@ def test_an_odd_object_leaves_the_rest_of_a_page_readable():
 
     assert [each.identity.name for each in page.odd] == ["", "b"]
     assert (len(page.objects), page.version, page.token) == (1, "9", "c")
+
+
+def nested(levels: int) -> object:
+    value: object = "x"
+    for number in range(levels):
+        value = [value, 1] if number % 2 else {"a": value, "b": '"}[{'}
+    return value
+
+
+def test_what_is_nested_too_deeply_is_left_out():
+    kept = nested(DEEPEST)
+    assert json.loads(without_depths(json.dumps(kept).encode())) == kept
+
+    body = b'{"deep":' + b'{"a":' * 9000 + b'"]}"' + b"}" * 9000 + b',"b":[{}, {"c": "\\"}"}]}'
+    cut = json.loads(without_depths(body))
+
+    assert cut["b"] == [{}, {"c": '"}'}]
+    depth = 0
+    while cut["deep"] is not None:
+        cut, depth = {"deep": cut["deep"]["a"]}, depth + 1
+    assert depth == DEEPEST - 1

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import ssl
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -23,6 +24,7 @@ from scheduler.model.policies import PolicyFigures
 from tests.kube.certificates import Authority
 from tests.kube.fixtures import NOW, Heard, Waits
 from tests.support.fake_api import FakeApi, Fault
+from tests.support.fake_store import Target
 
 KIND = "preemptionpolicies"
 ONE, TWO = {"maxVictimsPerPreemption": 1}, {"maxVictimsPerPreemption": 2}
@@ -364,6 +366,21 @@ async def test_what_something_on_the_way_answers_ends_no_policy(api, heard, arou
     assert around.in_force() == {"p": 1}
     api.proxied.clear()
     await until(lambda: policies.health().problem == "")
+
+
+async def test_a_policy_that_is_nested_too_deeply_is_refused_alone(api, around, begin, heard):
+    put(api, ONE, 1)
+    page = api.store.execute("list", Target(KIND, "", "", ""), {}, {})[1]
+    deep = b'{"a":' * 5000 + b"[]" + b"}" * 5000
+    named = b'{"metadata":{"name":"deep","uid":"u","generation":1,"resourceVersion":"1"},"spec":%s}'
+    items = b'"items": [' + named % deep + b","
+    api.proxied[f"{KIND}($|[?])"] = (200, json.dumps(page).encode().replace(b'"items": [', items))
+
+    policies = await begin()
+    await until(policies.synced.is_set)
+
+    assert around.in_force() == {"p": 1}
+    assert heard.policies == ["p accepted", "deep refused"]
 
 
 async def test_a_definition_that_is_missing_for_a_moment_ends_no_policy(api, around, begin):

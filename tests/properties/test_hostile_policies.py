@@ -1,7 +1,7 @@
 """No policy object, whatever it holds, stops the scheduler: it is refused, and its status says so.
 
-Each object begins as a whole one and is spoilt at random, its status included: whoever may write
-the status of a policy must not be able to end the process.
+Each object begins as a whole one and is spoilt at random, its status included: the right to write
+the status of a policy must not become one to end the process.
 """
 
 import json
