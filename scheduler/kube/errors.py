@@ -143,8 +143,17 @@ class _Status(msgspec.Struct):
     kind: str = ""
     reason: str = ""
     message: str = ""
+    #: Read only for what it says about waiting; a Status is one whatever it holds.
+    details: msgspec.Raw = msgspec.Raw(b"{}")
 
 
+class _Details(msgspec.Struct, rename="camel"):
+    """What a refusal is about."""
+
+    retry_after_seconds: float = 0.0
+
+
+_DETAILS = msgspec.json.Decoder(_Details)
 _STATUS = msgspec.json.Decoder(_Status)
 
 
@@ -168,7 +177,7 @@ def refusal(
     is_status = said.kind == "Status"
     message = f"cannot {verb} {resource}: {said.message or f'HTTP status {status}'}"
     if is_status or status == 429 or status >= 500:
-        return classified(status, said.reason, message, _retry_after(headers))
+        return classified(status, said.reason, message, _retry_after(headers, said))
     if status == 404:
         return NotServed(message)
     return Unreachable(f"{message} (HTTP status {status} without a Status object)")
@@ -183,10 +192,22 @@ def _status(body: bytes) -> _Status:
     return said
 
 
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds of `Retry-After`; a date, which API servers do not send, is ignored."""
+def _retry_after(headers: Mapping[str, str], said: _Status) -> float | None:
+    """Return how many seconds to wait: of the header, else of the Status.
+
+    A date in the header, which API servers do not send, is ignored.
+    Source: apimachinery v0.36.3 api/errors.SuggestsClientDelay.
+    """
     try:
         seconds = float(headers.get("retry-after", ""))
     except ValueError:
-        return None
+        seconds = _delay_of(said)
     return min(seconds, LONGEST_RETRY_AFTER_SECONDS) if seconds >= 0 else None
+
+
+def _delay_of(said: _Status) -> float:
+    """Return the seconds that a Status asks for; -1 where it does not."""
+    try:
+        return _DETAILS.decode(said.details).retry_after_seconds or -1.0
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return -1.0

@@ -64,6 +64,27 @@ def test_a_refusal_without_a_status_tells_nothing_of_the_object(
         assert error.sent
 
 
+@pytest.mark.parametrize(
+    ("headers", "details", "want"),
+    [
+        ({}, b'{"retryAfterSeconds":7}', 7.0),
+        ({"retry-after": "2"}, b'{"retryAfterSeconds":7}', 2.0),
+        ({}, b'{"retryAfterSeconds":7000}', 60.0),
+        ({}, b'{"retryAfterSeconds":-1}', None),
+        ({}, b'{"retryAfterSeconds":"soon"}', None),
+        ({}, b"null", None),
+        ({}, b"{}", None),
+    ],
+)
+def test_a_status_may_tell_how_long_to_wait(
+    headers: dict[str, str], details: bytes, want: float | None
+):
+    error = refusal(429, headers, b'{"kind":"Status","details":%s}' % details, "get", "pods")
+
+    assert isinstance(error, TooManyRequests)
+    assert error.retry_after == want
+
+
 # Writes
 
 
