@@ -24,7 +24,7 @@ IMPURE: Final = {
 }  # fmt: skip
 #: Who alone may import what: folders or modules under `scheduler`.
 RESERVED: Final = {
-    "aiohttp": ("kube/policy_operator.py", "observe/web_app.py"),
+    "aiohttp": ("kube/policy_operator.py", "kube/policy_writer.py", "observe/web_app.py"),
     "httptools": ("kube",),
     "kopf": ("kube/policy_operator.py",),
     "kubernetes": ("kube",),

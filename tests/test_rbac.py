@@ -104,13 +104,15 @@ class Recorder:
     """A transport that notes every request, and answers from a queue or with an empty object."""
 
     answers: list[Reply] = field(default_factory=list)
+    #: Of the lists; by default that of the objects.
+    kind: str = ""
     requests: list[tuple[str, str]] = field(default_factory=list)
 
     async def send(self, method: str, path: str, body: bytes | None, content_type: str) -> Reply:
         self.requests.append((method, path))
         if self.answers:
             return self.answers.pop(0)
-        return Reply(200, {}, body or b'{"metadata":{"resourceVersion":"1"},"items":[]}')
+        return Reply(200, {}, body or _empty_list(path, self.kind))
 
     def post(self, *_: object) -> bool:
         return False
@@ -123,6 +125,13 @@ class Recorder:
     @property
     def rights(self) -> set[Right]:
         return {_right(method, path) for method, path in self.requests}
+
+
+def _empty_list(path: str, kind: str) -> bytes:
+    name = urlsplit(path).path.rpartition("/")[2]
+    kinds = {each.name: f"{each.kind}List" for each in RESOURCES}
+    page = {"kind": kind or kinds.get(name, ""), "metadata": {"resourceVersion": "1"}, "items": []}
+    return json.dumps(page).encode()
 
 
 def _right(method: str, path: str) -> Right:
@@ -175,7 +184,7 @@ async def watched() -> set[Right]:
 
 async def compared() -> set[Right]:
     """Return what the comparer needs."""
-    recorder = Recorder()
+    recorder = Recorder(kind="PartialObjectMetadataList")
     client = Client(recorder)
     comparer = Comparer([], client, lambda *_: None, lambda *_: None, pauses())
     for resource in RESOURCES:
@@ -255,7 +264,7 @@ async def _twice(effect: Effect, answers: list[Reply]) -> Recorder:
 
 async def elected() -> set[Right]:
     """Return what the lease needs: making, renewing, and giving it back."""
-    missing = Reply(404, {}, b'{"reason":"NotFound"}')
+    missing = Reply(404, {}, b'{"kind":"Status","reason":"NotFound"}')
     recorder = Recorder(answers=[missing])
     settings = LeaseSettings(NAME, NAME, "me", retry_seconds=0.01)
     lease = Lease(Client(recorder), settings, lambda: 0.0, pauses())
@@ -271,7 +280,7 @@ async def elected() -> set[Right]:
 
 async def remembered() -> set[Right]:
     """Return what the ledger needs: reading it, making it, and writing it again."""
-    missing = Reply(404, {}, b'{"reason":"NotFound"}')
+    missing = Reply(404, {}, b'{"kind":"Status","reason":"NotFound"}')
     recorder = Recorder(answers=[missing])
     client = Client(recorder)
     ledger = LedgerStore(NAME, f"{NAME}-ledger", lambda _: None)

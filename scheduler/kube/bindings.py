@@ -21,6 +21,7 @@ from scheduler.kube.meaning import (
     Abandoned,
     Placement,
     Replaced,
+    of_a_pod_that_is_there,
     perhaps_executed,
 )
 from scheduler.kube.trying import Effort, Trying
@@ -62,12 +63,13 @@ class Bindings:
             except Conflict:
                 if not await self._is_bound(effect, effort):
                     raise
-            except TRANSIENT as error:
+            except (NotFound, *TRANSIENT) as error:
+                # A pod leaves the queue for good when it is gone, so the pod itself is asked for.
                 if perhaps_executed(error):
                     self._trying.unsettle(effort)
                     if await self._is_bound(effect, effort):
                         return
-                await self._trying.pause(request, error, effort)
+                await self._trying.pause(request, of_a_pod_that_is_there(error), effort)
                 continue
             return
 

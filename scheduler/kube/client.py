@@ -12,7 +12,6 @@ from scheduler.kube.channel import BUFFER_BYTES
 from scheduler.kube.errors import Unreachable, refusal
 from scheduler.kube.limiter import Limiter
 from scheduler.kube.observer import Observer
-from scheduler.kube.recovery import Recovery
 from scheduler.kube.transport import Reply, Stream, StreamingTransport
 from scheduler.model.base import Record
 
@@ -72,14 +71,11 @@ class Client:
         transport: StreamingTransport,
         observer: Observer | None = None,
         limiter: Limiter | None = None,
-        recovery: Recovery | None = None,
     ) -> None:
         #: Who hears of requests; informers and the writer tell it of their own work, too.
         self.observer = observer or Observer()
         self._transport = transport
         self._limiter = limiter
-        #: Hears of each answer; shared by the clients of one server.
-        self._recovery = recovery or Recovery()
 
     async def call(self, request: Request) -> bytes:
         """Send a request and return the body of the answer.
@@ -96,7 +92,6 @@ class Client:
         try:
             answer = await self._answer(request)
             code = _code(answer)
-            self._hear(answer)
         finally:
             seconds = asyncio.get_running_loop().time() - begun
             self.observer.request_ended(request.verb, request.resource, code, seconds)
@@ -119,7 +114,6 @@ class Client:
         def ended(answer: Reply | Unreachable) -> None:
             seconds = loop.time() - begun
             self.observer.request_ended(request.verb, request.resource, _code(answer), seconds)
-            self._hear(answer)
             then(answer)
 
         body, seconds = request.body or b"", request.answer_seconds
@@ -127,13 +121,6 @@ class Client:
         if not sent and self._limiter is not None:
             self._limiter.put_back()
         return sent
-
-    def _hear(self, answer: Reply | Unreachable | Stream) -> None:
-        """Record whether the server works."""
-        if isinstance(answer, Unreachable) or answer.status >= 500:
-            self._recovery.failed()
-        elif self._recovery.failing_since is not None:
-            self._recovery.answered()
 
     async def _answer(self, request: Request) -> Reply | Unreachable:
         try:
@@ -155,18 +142,11 @@ class Client:
             Unreachable: The server does not begin to answer.
             ConnectionSettingsError: The credentials cannot be obtained.
         """
-        try:
-            async with self._transport.stream(request.path, silence_seconds) as stream:
-                self.observer.request_ended(request.verb, request.resource, str(stream.status), 0.0)
-                self._hear(stream)
-                if stream.status >= 300:
-                    body = b""
-                    while len(body) <= BUFFER_BYTES and (chunk := await stream.read()):
-                        body += chunk
-                    raise refusal(
-                        stream.status, stream.headers, body, request.verb, request.resource
-                    )
-                yield stream
-        except Unreachable:
-            self._recovery.failed()
-            raise
+        async with self._transport.stream(request.path, silence_seconds) as stream:
+            self.observer.request_ended(request.verb, request.resource, str(stream.status), 0.0)
+            if stream.status >= 300:
+                body = b""
+                while len(body) <= BUFFER_BYTES and (chunk := await stream.read()):
+                    body += chunk
+                raise refusal(stream.status, stream.headers, body, request.verb, request.resource)
+            yield stream

@@ -11,7 +11,8 @@ informer has to hear of it. If it still knows the same a while later, it has mis
 is drift. An object that the informer does not know may be gone again by then, so it must be in a
 second list as well.
 
-Nothing is repaired: what is wrong has to be understood. A restart lists everything anew.
+Drift is told, because what is wrong has to be understood. It is also repaired: the informer lists
+the resource again.
 """
 
 import asyncio
@@ -23,8 +24,9 @@ from urllib.parse import urlencode
 import msgspec
 
 from scheduler.kube.client import Client, Request
-from scheduler.kube.decoding import UNREADABLE, Identity, Known
-from scheduler.kube.errors import KubeError, NotFound, Unreachable
+from scheduler.kube.decoding import UNREADABLE, Identity, Known, check_list
+from scheduler.kube.discovery import is_served
+from scheduler.kube.errors import KubeError, NotFound, NotServed, Unreachable
 from scheduler.kube.pauses import Pauses
 from scheduler.kube.resources import Resource
 
@@ -32,6 +34,7 @@ __all__ = ["METADATA_ONLY", "Comparer", "ComparerSettings", "Drift", "Knowing"]
 
 #: What the requests must accept, so that the server sends nothing else.
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+_METADATA_LIST: Final = "PartialObjectMetadataList"
 
 
 class Knowing(Protocol):
@@ -45,6 +48,9 @@ class Knowing(Protocol):
 
     def unreadable(self, key: str) -> bool:
         """Tell whether an object is left out because it cannot be read."""
+
+    def relist(self) -> None:
+        """List everything again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,9 +132,13 @@ class Comparer:
     async def _told(self, informer: Knowing) -> None:
         name = informer.resource.name
         try:
-            self._report(name, await self.compare(informer))
+            drift = await self.compare(informer)
         except KubeError as error:
             self._failed(name, str(error))
+            return
+        self._report(name, drift)
+        if drift:
+            informer.relist()
 
     async def compare(self, informer: Knowing) -> Drift:
         """Return what an informer has missed.
@@ -165,8 +175,8 @@ class Comparer:
         while True:
             try:
                 page = await self._page(resource, token)
-            except NotFound:
-                if not resource.optional:
+            except (NotFound, NotServed):
+                if not resource.optional or await is_served(self._client, resource.path):
                     raise
                 return {}
             found |= {each.key: Known(each.uid, each.resource_version) for each in page.objects}
@@ -185,20 +195,24 @@ class Comparer:
         seconds = self._settings.answer_seconds
         request = Request("list", resource.name, "GET", path, answer_seconds=seconds)
         try:
-            return _PAGE.decode(await self._client.call(request))
+            page = _PAGE.decode(await self._client.call(request))
         except UNREADABLE as error:
             raise Unreachable(f"cannot {request}: the answer is no list") from error
+        check_list(page.kind, _METADATA_LIST, page.metadata.resource_version)
+        return page
 
 
 class _Item(msgspec.Struct, gc=False):
     metadata: Identity
 
 
-class _ListMetadata(msgspec.Struct):
+class _ListMetadata(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
     continue_: str = msgspec.field(default="", name="continue")
 
 
 class _Page(msgspec.Struct):
+    kind: str
     metadata: _ListMetadata
     items: list[_Item] | None = None
 

@@ -4,6 +4,7 @@ Everything is decoded straight into its type. What does not fit, because it is a
 error or an object that no one expected, is read a second time for its identity only.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -12,7 +13,20 @@ import msgspec
 from scheduler.kube.errors import Unreachable
 from scheduler.kube.resources import ApiObject
 
-__all__ = ["Identity", "Known", "Lines", "Notice", "Odd", "Page", "PageDecoder", "WatchDecoder"]
+__all__ = [
+    "DEEPEST",
+    "UNREADABLE",
+    "Identity",
+    "Known",
+    "Lines",
+    "Notice",
+    "Odd",
+    "Page",
+    "PageDecoder",
+    "WatchDecoder",
+    "check_list",
+    "without_depths",
+]
 
 ObjectT = TypeVar("ObjectT", bound=ApiObject)
 
@@ -22,6 +36,12 @@ UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 #: No object of an API server comes near: etcd refuses more than 1.5 MiB.
 LONGEST_LINE_BYTES: Final = 2**24
+
+
+#: Of a policy that means something; the schema has ten levels.
+DEEPEST: Final = 64
+#: Brackets, and texts, which may hold some that are none.
+_BRACKETS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 
 
 class Identity(msgspec.Struct, frozen=True, rename="camel", gc=False):
@@ -122,11 +142,13 @@ class _ListMeta(msgspec.Struct, rename="camel"):
 
 
 class _Page(msgspec.Struct, Generic[ObjectT]):
+    kind: str
     metadata: _ListMeta
     items: list[ObjectT] | None = None
 
 
 class _RawPage(msgspec.Struct):
+    kind: str
     metadata: _ListMeta
     items: list[msgspec.Raw] | None = None
 
@@ -143,9 +165,15 @@ class Page(Generic[ObjectT]):
 
 
 class PageDecoder(Generic[ObjectT]):
-    """Reads the pages of a list."""
+    """Reads the pages of a list.
 
-    def __init__(self, kind: type[ObjectT]) -> None:
+    Args:
+        kind: What the objects are made into.
+        name: The kind of the objects as the API names it, such as `Pod`.
+    """
+
+    def __init__(self, kind: type[ObjectT], name: str) -> None:
+        self._name = f"{name}List"
         self._page: msgspec.json.Decoder[_Page[ObjectT]] = _decoder(_Page, kind)
         self._object = msgspec.json.Decoder(kind)
 
@@ -153,12 +181,14 @@ class PageDecoder(Generic[ObjectT]):
         """Return what a page holds.
 
         Raises:
-            Unreachable: The body is not a list.
+            Unreachable: The body is not a list of this kind, with a version. An object of another
+                kind, as a proxy may send it, must not be taken for an empty list.
         """
         try:
             page = self._page.decode(body)
         except UNREADABLE:
             return self._one_by_one(body)
+        check_list(page.kind, self._name, page.metadata.resource_version)
         return Page(page.items or [], [], page.metadata.resource_version, page.metadata.continue_)
 
     def _one_by_one(self, body: bytes) -> Page[ObjectT]:
@@ -166,6 +196,7 @@ class PageDecoder(Generic[ObjectT]):
             page = _RAW_PAGE.decode(body)
         except UNREADABLE as error:
             raise Unreachable(f"the answer is not a list: {error}") from error
+        check_list(page.kind, self._name, page.metadata.resource_version)
         objects: list[ObjectT] = []
         odd: list[Odd] = []
         for item in page.items or ():
@@ -174,6 +205,38 @@ class PageDecoder(Generic[ObjectT]):
             except UNREADABLE as error:
                 odd.append(_odd_object(item, str(error)))
         return Page(objects, odd, page.metadata.resource_version, page.metadata.continue_)
+
+
+def check_list(kind: str, wanted: str, version: str) -> None:
+    """Make sure that an answer is the list that was asked for.
+
+    Raises:
+        Unreachable: It is another object, or a list that does not tell its version.
+    """
+    if kind != wanted:
+        raise Unreachable(f"the answer is {kind or 'an object without a kind'}, not {wanted}")
+    if not version:
+        raise Unreachable(f"the {kind} has no resource version")
+
+
+def without_depths(body: bytes) -> bytes:
+    """Return JSON with `null` for each object and array that is nested more than `DEEPEST` deep.
+
+    API servers take ten thousand levels, which neither msgspec nor Python's decoder reads.
+    """
+    parts: list[bytes] = []
+    depth = kept_to = 0
+    for token in _BRACKETS.finditer(body):
+        if token[0] in b"[{":
+            depth += 1
+            if depth == DEEPEST + 1:
+                parts += (body[kept_to : token.start()], b"null")
+        elif token[0] in b"]}":
+            if depth == DEEPEST + 1:
+                kept_to = token.end()
+            depth -= 1
+    parts.append(body[kept_to:])
+    return b"".join(parts)
 
 
 class Lines:
@@ -199,7 +262,7 @@ class Lines:
             self._begun_bytes += len(rest)
             if self._begun_bytes > LONGEST_LINE_BYTES:
                 raise Unreachable("the watch sent a line without an end")
-        return [line for line in complete if line]
+        return [line for line in complete if line and line != b"\r"]
 
 
 _RAW_NOTICE = msgspec.json.Decoder(_RawNotice)

@@ -3,6 +3,8 @@
     KubeError
     ├── ConnectionSettingsError   where the server is, or who we are, cannot be told
     ├── Unreachable               no readable answer: refused, reset, timed out, garbled
+    │   └── NotServed             404 without a Status, as for a path that no API server has
+    ├── HistoryReplaced           the versions of a resource have gone backwards
     └── ApiError                  the server answered, and refused
         ├── Unauthorized          401
         ├── Forbidden             403
@@ -14,6 +16,11 @@
 
 An answer is classified once, by `refusal`. What a refusal means for an effect is said in
 `scheduler.kube.writer`.
+
+An API server refuses with a `Status` object. An answer without one comes from something on the way,
+such as a proxy, and tells nothing about the object: the request may have been executed. There are
+three exceptions, because API servers answer in plain text as well when they are busy (429), fail
+(500 and above) or do not know a path (404).
 """
 
 from collections.abc import Mapping
@@ -26,8 +33,10 @@ __all__ = [
     "ConnectionSettingsError",
     "Forbidden",
     "Gone",
+    "HistoryReplaced",
     "KubeError",
     "NotFound",
+    "NotServed",
     "ServerUnavailable",
     "TooManyRequests",
     "Unauthorized",
@@ -60,6 +69,14 @@ class Unreachable(KubeError):
     def __init__(self, message: str, *, sent: bool = True) -> None:
         super().__init__(message)
         self.sent = sent
+
+
+class NotServed(Unreachable):
+    """The path is not known: to an API server, or to something on the way to it."""
+
+
+class HistoryReplaced(KubeError):
+    """A resource version is below one that was seen before: etcd was restored from a backup."""
 
 
 class ApiError(KubeError):
@@ -120,18 +137,23 @@ KINDS: Mapping[int, type[ApiError]] = {
 }
 
 
-class _Details(msgspec.Struct, rename="camel"):
-    retry_after_seconds: int = 0
-
-
 class _Status(msgspec.Struct):
     """The body of a refusal."""
 
+    kind: str = ""
     reason: str = ""
     message: str = ""
-    details: _Details | None = None
+    #: Read only for what it says about waiting; a Status is one whatever it holds.
+    details: msgspec.Raw = msgspec.Raw(b"{}")
 
 
+class _Details(msgspec.Struct, rename="camel"):
+    """What a refusal is about."""
+
+    retry_after_seconds: float = 0.0
+
+
+_DETAILS = msgspec.json.Decoder(_Details)
 _STATUS = msgspec.json.Decoder(_Status)
 
 
@@ -145,24 +167,47 @@ def classified(
 
 def refusal(
     status: int, headers: Mapping[str, str], body: bytes, verb: str, resource: str
-) -> ApiError:
-    """Return the error for an answer that is not a success."""
+) -> KubeError:
+    """Return the error for an answer that is not a success.
+
+    Source: apiserver v0.36.3 endpoints/handlers/responsewriters.ErrorNegotiated writes a Status;
+    server/filters/maxinflight.go and the handler of unknown paths write plain text.
+    """
+    said = _status(body)
+    is_status = said.kind == "Status"
+    message = f"cannot {verb} {resource}: {said.message or f'HTTP status {status}'}"
+    if is_status or status == 429 or status >= 500:
+        return classified(status, said.reason, message, _retry_after(headers, said))
+    if status == 404:
+        return NotServed(message)
+    return Unreachable(f"{message} (HTTP status {status} without a Status object)")
+
+
+def _status(body: bytes) -> _Status:
+    """Return what the body of a refusal says; what is no Status is quoted as its message."""
     try:
         said = _STATUS.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        said = _Status(message=body[:QUOTED_BYTES].decode(errors="replace").strip())
-    message = f"cannot {verb} {resource}: {said.message or f'HTTP status {status}'}"
-    wished = said.details.retry_after_seconds if said.details is not None else 0
-    return classified(status, said.reason, message, _retry_after(headers, wished))
+        return _Status(message=body[:QUOTED_BYTES].decode(errors="replace").strip())
+    return said
 
 
-def _retry_after(headers: Mapping[str, str], wished: int) -> float | None:
-    """Return the seconds of `Retry-After`, or where it is missing those of the Status.
+def _retry_after(headers: Mapping[str, str], said: _Status) -> float | None:
+    """Return how many seconds to wait: of the header, else of the Status.
 
-    A date, which API servers do not send, is ignored.
+    A date in the header, which API servers do not send, is ignored.
+    Source: apimachinery v0.36.3 api/errors.SuggestsClientDelay.
     """
     try:
-        seconds = float(headers.get("retry-after", wished or ""))
+        seconds = float(headers.get("retry-after", ""))
     except ValueError:
-        return None
+        seconds = _delay_of(said)
     return min(seconds, LONGEST_RETRY_AFTER_SECONDS) if seconds >= 0 else None
+
+
+def _delay_of(said: _Status) -> float:
+    """Return the seconds that a Status asks for; -1 where it does not."""
+    try:
+        return _DETAILS.decode(said.details).retry_after_seconds or -1.0
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return -1.0

@@ -11,8 +11,9 @@
 | Announce | POST or PATCH events | | |
 | Ask | GET pods, then POST to extenders | | no pod: gone |
 
-"No pod" includes another pod of the same name: every call names the uid. Where an extender binds,
-it is asked before; what it leaves undone is ours.
+"No pod" includes another pod of the same name: every call names the uid. For a binding it counts
+only when the pod was looked up. Where an extender binds, it is asked before; what it leaves undone
+is ours.
 
 An answer that may come out differently next time (401, 429, 500 and above, none at all) is asked
 for again after growing pauses, until the patience for the effect ends. What becomes of a binding

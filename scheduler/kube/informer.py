@@ -9,20 +9,44 @@ events in batches, in the order in which the server told it. What the informer p
 * No object stops it: what cannot be read is reported once and left out. A known object whose new
   state cannot be read stays known in its last readable state, because room that is perhaps still
   in use must not be given away.
-* A connection that is silent for longer than the server lets pass between two bookmarks is dead.
+* Every watch says something or ends in time: the server is asked to end it sooner than silence is
+  taken for death. A bookmark is not to be counted on: where nothing happens to a kind, there is
+  none before etcd tells the API server of its progress, every ten minutes by default.
+* A watch that fails again and again is given up for a list.
+* Versions that go backwards are noticed: etcd was restored from a backup, and the API server would
+  keep silent until it has counted up to where the watch began. Then all is listed.
+
+Source: client-go v0.36.3 tools/cache/reflector.go lists again after each error of a watch that it
+does not try again; apiserver v0.36.3 storage/cacher/cache_watcher.go (`process` and
+`nextBookmarkTime`) tells when there are bookmarks. Differs: HTTP/1.1 has no ping, so the end of a
+watch after at most 90 seconds is the sign of life, where client-go lets a watch last for five to
+ten minutes; and a list comes after three failures, not after one.
 """
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 from urllib.parse import urlencode
 
 from scheduler.kube.client import Client, Request
+from scheduler.kube.contact import Contact
 from scheduler.kube.decoding import Known, Lines, Notice, Odd, Page, PageDecoder, WatchDecoder
-from scheduler.kube.errors import ApiError, Gone, KubeError, NotFound, classified
+from scheduler.kube.discovery import is_served
+from scheduler.kube.errors import (
+    Gone,
+    HistoryReplaced,
+    KubeError,
+    NotFound,
+    NotServed,
+    TooManyRequests,
+    Unreachable,
+    classified,
+)
+from scheduler.kube.informer_settings import Health, InformerSettings
+from scheduler.kube.known import KnownObjects
 from scheduler.kube.pauses import Backoff, Pauses
 from scheduler.kube.resources import ApiObject, Resource
+from scheduler.kube.versions import is_older
 from scheduler.model.events import Event
 
 __all__ = ["Health", "Informer", "InformerSettings"]
@@ -33,46 +57,17 @@ ObjectT = TypeVar("ObjectT", bound=ApiObject)
 LIST_SECONDS: Final = 60.0
 #: A stream that lived this long has worked, even if nothing happened in the cluster.
 HEALTHY_SECONDS: Final = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class InformerSettings:
-    """How patient an informer is."""
-
-    #: Objects in a page of a list; decoding one page blocks the loop for some 5 ms.
-    page_objects: int = 500
-    #: Without a byte for so long a watch is dead. The server sends a bookmark every 60 to 75 s.
-    silence_seconds: float = 100.0
-    #: The server is asked to end a watch after that long, or up to twice as long at random, so
-    #: that watches spread over the servers again after one was restarted.
-    watch_seconds: float = 300.0
-    #: Pauses after failures, doubling from the first to the last.
-    first_pause_seconds: float = 0.5
-    longest_pause_seconds: float = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """How an informer does."""
-
-    resource: str
-    #: Whether everything was listed once.
-    synced: bool
-    #: Seconds since the last byte from the server; `None` before the first.
-    silent_seconds: float | None
-    #: Why the list or watch does not work now; empty while it does.
-    problem: str
-    #: Objects that cannot be read.
-    undecodable: int
-    #: Objects that are known.
-    objects: int
+#: So many failures of a watch in a row, and all is listed. With the silence of each it takes five
+#: minutes, which is also when the age of the watch becomes an alert.
+FRUITLESS_WATCHES: Final = 3
+#: A server that does not have an optional resource is asked again so often. Where there were
+#: objects before, the first answer is not believed, and it is asked sooner.
+ABSENT_SECONDS: Final = 30.0
+ABSENT_AT_FIRST_SECONDS: Final = 5.0
 
 
 class Informer(Generic[ObjectT]):
-    """Tells a sink about all objects of one resource, for ever.
-
-    `_known` holds exactly the objects that were handed over as observed and not yet as gone.
-    """
+    """Tells a sink about all objects of one resource, for ever."""
 
     def __init__(
         self,
@@ -90,66 +85,103 @@ class Informer(Generic[ObjectT]):
         self._pauses = pauses
         self._observer = client.observer
         self._settings = settings or InformerSettings()
-        self._backoff = Backoff(
+        backoff = Backoff(
             pauses, self._settings.first_pause_seconds, self._settings.longest_pause_seconds
         )
-        self._page_decoder = PageDecoder(resource.type)
+        self._contact = Contact(resource.name, self._observer, pauses, backoff)
+        self._page_decoder = PageDecoder(resource.type, resource.kind)
         self._watch_decoder = WatchDecoder(resource.type)
-        self._known: dict[str, Known] = {}
-        self._undecodable: dict[str, str] = {}
+        self._known = KnownObjects(resource, self._observer)
         #: Where the next watch continues; empty when only a list helps.
         self._version = ""
-        self._contact_at: float | None = None
-        self._problem = ""
+        #: When that was last known to be of the server's present history.
+        self._certain_at = 0.0
+        #: Whether a failure may mean that the server's history was replaced.
+        self._doubt = False
+        #: Times in a row that the server was found not to have the resource.
+        self._absences = 0
         self._paged = True
+        #: Ends the watch that is open.
+        self._leash: asyncio.Timeout | None = None
 
     def health(self) -> Health:
         """Return how it does now."""
-        silent = None
-        if self._contact_at is not None:
-            silent = asyncio.get_running_loop().time() - self._contact_at
         return Health(
             resource=self.resource.name,
             synced=self.synced.is_set(),
-            silent_seconds=silent,
-            problem=self._problem,
-            undecodable=len(self._undecodable),
+            silent_seconds=self._contact.silent_seconds(),
+            problem=self._contact.problem,
+            undecodable=self._known.undecodable,
             objects=len(self._known),
         )
 
     def known(self) -> dict[str, Known]:
         """Return which state of each object was handed over last, by key."""
-        return self._known.copy()
+        return self._known.states()
 
     def unreadable(self, key: str) -> bool:
         """Tell whether an object is left out, or kept as it was, because it cannot be read."""
-        return key in self._undecodable
+        return self._known.unreadable(key)
+
+    def relist(self) -> None:
+        """List everything again, because something was missed."""
+        self._version = ""
+        if self._leash is not None and not self._leash.expired():
+            self._leash.reschedule(_now())
+
+    def resume(self) -> None:
+        """End a long pause that was made because there was no answer: others get answers again."""
+        self._contact.resume()
 
     async def run(self) -> None:
         """List and watch until cancelled. What the sink raises ends it."""
         while True:
             try:
-                if not self._version:
-                    await self._list()
-                await self._watch()
-            except NotFound as error:
-                if self.resource.optional and not self._version:
-                    self._settle(set())
-                self._version = ""
-                await self._recover(error)
-            except Gone as error:
-                self._version = ""
-                await self._recover(error)
+                if self._version or await self._list_if_served():
+                    await self._watch()
+                else:
+                    await self._pauses.sleep(self._be_without())
             except KubeError as error:
-                await self._recover(error)
-
-    async def _recover(self, error: KubeError) -> None:
-        self._problem = str(error)
-        self._observer.interrupted(self.resource.name, self._problem)
-        retry_after = error.retry_after if isinstance(error, ApiError) else None
-        await self._backoff.wait(retry_after)
+                # The server may have come back with another history.
+                self._doubt = not isinstance(error, TooManyRequests)
+                before = self._contact.fruitless
+                await self._contact.recover(error)
+                failed = self._contact.fruitless
+                again_and_again = failed > before and failed % FRUITLESS_WATCHES == 0
+                if again_and_again or isinstance(error, Gone | NotFound | HistoryReplaced):
+                    self._version = ""
 
     # List
+
+    async def _list_if_served(self) -> bool:
+        """List; whether the server has the resource. One that is not optional counts as served."""
+        try:
+            await self._list()
+        except (NotFound, NotServed):
+            if not self.resource.optional or await is_served(self._client, self.resource.path):
+                raise
+            return False
+        self._absences = 0
+        return True
+
+    def _be_without(self) -> float:
+        """Record that the server does not have the resource; return when to ask again.
+
+        Where there were objects, it has to be found twice, apart: a server that starts does not
+        have all of its resources yet.
+
+        Returns:
+            Seconds.
+        """
+        self._absences += 1
+        self._contact.spoke()
+        self._contact.problem = ""
+        had_objects = bool(len(self._known) or self._known.undecodable)
+        if had_objects and self._absences == 1:
+            return ABSENT_AT_FIRST_SECONDS
+        if had_objects or not self.synced.is_set():
+            self._settle(set())
+        return ABSENT_SECONDS
 
     async def _list(self) -> None:
         seen: set[str] = set()
@@ -167,6 +199,7 @@ class Informer(Generic[ObjectT]):
         self._paged = True
         self._settle(seen)
         self._version = page.version
+        self._be_certain()
 
     async def _page(self, token: str) -> Page[ObjectT]:
         try:
@@ -175,16 +208,17 @@ class Informer(Generic[ObjectT]):
             # The pages took so long that the list expired: ask for all at once.
             self._paged = False
             raise
-        self._touch()
-        return self._page_decoder.decode(body)
+        page = self._page_decoder.decode(body)
+        self._contact.answered()
+        return page
 
     def _take_over(self, page: Page[ObjectT], seen: set[str]) -> None:
         """Hand over the objects of a page; note their keys."""
         events: list[Event] = []
         for each in page.objects:
-            seen.add(self._observe(each, events))
+            seen.add(self._known.observe(each, events))
         for odd in page.odd:
-            seen.add(self._skip(odd, events))
+            seen.add(self._known.skip(odd, events))
         self._hand_over(events)
 
     def _list_request(self, token: str) -> Request:
@@ -198,10 +232,7 @@ class Informer(Generic[ObjectT]):
     def _settle(self, seen: set[str]) -> None:
         """Report as gone what is known and was not seen, after everything was listed."""
         events: list[Event] = []
-        for key in [key for key in self._known if key not in seen]:
-            self._forget(key, events)
-        for key in [key for key in self._undecodable if key not in seen]:
-            del self._undecodable[key]
+        self._known.keep_only(seen, events)
         self._hand_over(events)
         self._observer.listed(self.resource.name, len(seen))
         self.synced.set()
@@ -209,22 +240,60 @@ class Informer(Generic[ObjectT]):
     # Watch
 
     async def _watch(self) -> None:
-        opened_at = self._touch()
+        if self._doubt or _now() - self._certain_at > self._settings.quiet_seconds:
+            await self._check_history()
+            if not self._version:
+                return  # `relist` was called meanwhile
+        opened_at = _now()
+        worked = False
+        try:
+            async with asyncio.timeout(None) as self._leash:
+                worked = await self._follow()
+        except TimeoutError:
+            self._version = ""  # `relist` has ended it
+            return
+        finally:
+            self._leash = None
+        if not worked and _now() - opened_at < HEALTHY_SECONDS:
+            raise Unreachable("the server ended the watch at once")
+        self._contact.spoke()
+
+    async def _follow(self) -> bool:
+        """Watch until the server ends it; whether it said anything."""
         worked = False
         lines = Lines()
         async with self._client.stream(
             self._watch_request(), self._settings.silence_seconds
         ) as stream:
-            self._problem = ""
+            self._contact.problem = ""
+            self._contact.answered()
             while chunk := await stream.read():
-                self._touch()
                 if self._read(lines.feed(chunk)):
                     worked = True
-                    self._backoff.reset()
-        if worked or self._touch() - opened_at >= HEALTHY_SECONDS:
-            self._backoff.reset()
-        else:
-            await self._recover(KubeError("the server ended the watch at once"))
+                    self._contact.spoke()
+                    self._be_certain()
+        return worked
+
+    async def _check_history(self) -> None:
+        """Make sure that the version to continue from is one that the server has given out.
+
+        An API server answers a list with its newest version. Where that is below ours, its history
+        was replaced.
+
+        Raises:
+            HistoryReplaced: It was.
+        """
+        body = await self._client.call(self._request("list", {"limit": "1"}, LIST_SECONDS))
+        version = self._page_decoder.decode(body).version
+        if is_older(version, self._version):
+            raise HistoryReplaced(
+                f"the versions of {self.resource.name} went back from {self._version} to {version}"
+            )
+        self._be_certain()
+
+    def _be_certain(self) -> None:
+        self._doubt = False
+        self._certain_at = _now()
 
     def _watch_request(self) -> Request:
         spread = 1 + self._pauses.jitter()
@@ -253,55 +322,35 @@ class Informer(Generic[ObjectT]):
         return bool(lines)
 
     def _read_notice(self, notice: Notice[ObjectT], events: list[Event]) -> None:
+        metadata = notice.object.metadata
+        self._move_to(metadata.resource_version)
         if notice.type == "DELETED":
-            self._forget(_key(notice.object), events)
+            key = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+            self._known.forget(key, events)
         elif notice.type != "BOOKMARK":
-            self._observe(notice.object, events)
-        self._version = notice.object.metadata.resource_version or self._version
+            self._known.observe(notice.object, events)
 
     def _read_odd(self, odd: Odd, events: list[Event]) -> None:
         if odd.type == "ERROR":
             raise classified(odd.code, odd.reason, f"the watch ended: {odd.message}")
+        self._move_to(odd.identity.resource_version)
         if odd.type == "DELETED":
-            self._forget(odd.identity.key, events)
+            self._known.forget(odd.identity.key, events)
         elif odd.type != "BOOKMARK":
-            self._skip(odd, events)
-        self._version = odd.identity.resource_version or self._version
+            self._known.skip(odd, events)
 
-    # Objects
+    def _move_to(self, version: str) -> None:
+        """Record the version that a line of the watch tells; a watch tells ascending ones.
 
-    def _observe(self, each: ObjectT, events: list[Event]) -> str:
-        """Tell of the state of an object, unless it was told already; return its key."""
-        key = _key(each)
-        uid, version = each.metadata.uid, each.metadata.resource_version
-        known = self._known.get(key)
-        if known is not None:
-            if known.uid != uid:
-                self._forget(key, events)
-            elif known.version == version:
-                return key
-        self._known[key] = Known(uid, version)
-        if self._undecodable:
-            self._undecodable.pop(key, None)
-        events.append(self.resource.observed(each))
-        return key
-
-    def _skip(self, odd: Odd, events: list[Event]) -> str:
-        """Leave out an object that cannot be read; return its key."""
-        key = odd.identity.key
-        known = self._known.get(key)
-        if known is not None and known.uid != odd.identity.uid:
-            self._forget(key, events)
-        if key not in self._undecodable:
-            self._undecodable[key] = odd.problem
-            self._observer.undecodable(self.resource.name, key, odd.problem)
-        return key
-
-    def _forget(self, key: str, events: list[Event]) -> None:
-        self._undecodable.pop(key, None)
-        known = self._known.pop(key, None)
-        if known is not None:
-            events.append(self.resource.gone(key, known.uid))
+        Raises:
+            HistoryReplaced: It is below the last one.
+        """
+        if is_older(version, self._version):
+            raise HistoryReplaced(
+                f"the watch of {self.resource.name} went back from {self._version} to {version}"
+            )
+        if version:
+            self._version = version
 
     # Shared
 
@@ -309,11 +358,6 @@ class Informer(Generic[ObjectT]):
         if events:
             self._observer.watched(self.resource.name, len(events))
             self._sink(events)
-
-    def _touch(self) -> float:
-        """Note that the server spoke, and return when."""
-        self._contact_at = asyncio.get_running_loop().time()
-        return self._contact_at
 
     def _request(self, verb: str, query: dict[str, str], answer_seconds: float) -> Request:
         if self.resource.field_selector:
@@ -328,6 +372,5 @@ class Informer(Generic[ObjectT]):
         )
 
 
-def _key(each: ApiObject) -> str:
-    metadata = each.metadata
-    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+def _now() -> float:
+    return asyncio.get_running_loop().time()

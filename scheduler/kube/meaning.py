@@ -27,6 +27,7 @@ __all__ = [
     "Protected",
     "Replaced",
     "kind_of",
+    "of_a_pod_that_is_there",
     "perhaps_executed",
     "raise_for_good",
 ]
@@ -82,10 +83,18 @@ PLACEMENT: Final = msgspec.json.Decoder(Placement)
 
 
 def perhaps_executed(error: KubeError) -> bool:
-    """Whether the server may have done what was asked."""
+    """Whether the server may have done what was asked.
+
+    "Not found" does not tell: a binding that was executed, and whose pod is gone by now, ends so.
+    """
     if isinstance(error, Unreachable):
         return error.sent
-    return isinstance(error, ServerUnavailable)
+    return isinstance(error, ServerUnavailable | NotFound)
+
+
+def of_a_pod_that_is_there(error: KubeError) -> KubeError:
+    """Return what an error means where the pod was looked up: that it is gone is not so."""
+    return Unreachable(str(error)) if isinstance(error, NotFound) else error
 
 
 def raise_for_good(error: ApiError) -> None:

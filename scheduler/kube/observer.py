@@ -22,8 +22,11 @@ class Observer:
     def watched(self, resource: str, events: int) -> None:
         """Hear that a batch of watch events was handed over."""
 
-    def interrupted(self, resource: str, problem: str) -> None:
+    def restarted(self, resource: str) -> None:
         """Hear that a list or watch failed and will be started again."""
+
+    def interrupted(self, resource: str, problem: str) -> None:
+        """Hear why lists or watches fail; told once until it changes, or until they work."""
 
     def undecodable(self, resource: str, key: str, problem: str) -> None:
         """Hear that an object cannot be read; told once until it can be read again."""

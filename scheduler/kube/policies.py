@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import msgspec
 
+from scheduler.config.policies import KIND
 from scheduler.kube.client import Client, Request
 from scheduler.kube.connection import Connection
-from scheduler.kube.decoding import UNREADABLE
-from scheduler.kube.errors import Forbidden, KubeError, NotFound, Unreachable
+from scheduler.kube.decoding import UNREADABLE, check_list, without_depths
+from scheduler.kube.discovery import is_served
+from scheduler.kube.errors import Forbidden, KubeError, NotFound, NotServed, Unreachable
 from scheduler.kube.informer import Health
 from scheduler.kube.pauses import Backoff, Pauses
 from scheduler.kube.policy_book import (
-    GROUP,
     PATH,
     RESOURCE,
     Book,
@@ -88,9 +89,15 @@ class Policies:
         self._backoff = Backoff(pauses, 0.5, settings.period_seconds)
         self._restarts = Backoff(pauses, 1.0, settings.period_seconds)
         self._changed = asyncio.Event()
+        #: Whether statuses are on their way; until then it is not known which are due.
+        self._writing = False
+        #: Whether others may have become due meanwhile.
+        self._overtaken = False
         #: Set when a list is wanted sooner.
         self._doubt = asyncio.Event()
         self._refused: dict[str, str] = {}
+        #: Times in a row that the definition was found to be missing.
+        self._absences = 0
         #: Why policies cannot be listed, watched, or written to; by what failed.
         self._problems: dict[str, str] = {}
         self._contact_at: float | None = None
@@ -112,7 +119,7 @@ class Policies:
         )
 
     def standing(self) -> dict[str, int]:
-        """Return how many policies there are by what is in force of each; see `Book.standing`."""
+        """Return how many policies there are, by what is in force of each: see `Book.standing`."""
         return self._book.standing()
 
     async def run(self) -> NoReturn:
@@ -146,6 +153,7 @@ class Policies:
 
     async def _look(self) -> bool:
         """List once; whether it is known now which policies there are."""
+        asked_at = self._book.newest
         try:
             listed = await self._list()
         except KubeError as error:
@@ -153,14 +161,36 @@ class Policies:
             return False
         self._contact_at = asyncio.get_running_loop().time()
         self._problem("list", "")
-        if listed is None:
-            await self._close()
-            self._problem("watch", "")
-            self._hand_over(self._book.clear())
-        else:
-            self._hand_over(self._book.take_list(listed))
-            self._open()
+        if listed is not None:
+            self._absences = 0
+            await self._take_over(listed, asked_at)
+        elif not await self._is_without():
+            return True
         self.synced.set()
+        return True
+
+    async def _take_over(self, listed: Listed, asked_at: int) -> None:
+        if listed.version < asked_at:
+            # kopf's watch would keep silent until the server has counted up to where it began.
+            versions = f"from {asked_at} to {listed.version}"
+            self._observer.restarted(RESOURCE)
+            self._observer.interrupted(RESOURCE, f"the versions of {RESOURCE} went back {versions}")
+            await self._close()
+        self._hand_over(self._book.take_list(listed, asked_at))
+        self._open()
+
+    async def _is_without(self) -> bool:
+        """Record that there can be no policies; false where that has to be found once more.
+
+        Where there are policies in force, they are given up only when the definition is missing
+        twice, apart: preemption is unbounded without them.
+        """
+        self._absences += 1
+        if self._absences == 1 and len(self._book):
+            return False
+        await self._close()
+        self._problem("watch", "")
+        self._hand_over(self._book.clear())
         return True
 
     async def _list(self) -> Listed | None:
@@ -172,27 +202,18 @@ class Policies:
         request = Request("list", RESOURCE, "GET", PATH)
         try:
             body = await self._client.call(request)
-        except NotFound:
-            return None
-        except Forbidden:
+        except (NotFound, NotServed, Forbidden):
             # The server judges the right before it looks for the resource.
-            if await self._is_defined():
+            if await is_served(self._client, PATH):
                 raise
             return None
         try:
-            page = _PAGE.decode(body)
-            items = tuple(judge(each) for each in page.items or ())
+            page = _decoded(body)
         except UNREADABLE as error:
             raise Unreachable(f"cannot {request}: {error}") from error
-        return Listed(version(page.metadata), items)
-
-    async def _is_defined(self) -> bool:
-        path = PATH.removesuffix(f"/{RESOURCE}")
-        try:
-            body = await self._client.call(Request("get", GROUP, "GET", path))
-        except NotFound:
-            return False
-        return f'"{RESOURCE}"'.encode() in body
+        at = version(page.metadata)
+        check_list(page.kind, f"{KIND}List", str(at or ""))
+        return Listed(at, tuple(judge(each) for each in page.items or ()))
 
     def _open(self) -> None:
         # It brings aiohttp, which the first requests must not wait for.
@@ -200,11 +221,14 @@ class Policies:
 
         if self._operator is None:
             settings = self._settings
-            self._operator = PolicyOperator(settings.where, settings.user_agent, self)
+            self._operator = PolicyOperator(
+                settings.where, settings.user_agent, settings.wall, self
+            )
             self._operator.start()
 
     async def _close(self) -> None:
         operator, self._operator = self._operator, None
+        self._writing = False
         if operator is not None:
             await operator.close(self._settings.patience_seconds)
 
@@ -233,10 +257,21 @@ class Policies:
         """Hear that a status could not be written."""
         self._problem("status", f"status of {name}: {problem}")
 
+    def settled(self, operator: "PolicyOperator") -> None:
+        """Hear that all statuses that were to be written have been, or cannot be."""
+        if operator is self._operator:
+            self._writing = False
+            if self._overtaken:
+                self._changed.set()
+
+    def may_write(self) -> bool:
+        """Tell whether this process leads at this moment."""
+        return self._settings.may_write()
+
     def ended(self, operator: "PolicyOperator", problem: str) -> None:
         """Hear that nothing is watched any more; the next list, soon, starts it again."""
         if operator is self._operator:
-            self._operator = None
+            self._operator, self._writing = None, False
             self._problem("watch", f"cannot watch {RESOURCE}: {problem}")
             asyncio.get_running_loop().call_later(self._restarts.delay(), self._doubt.set)
 
@@ -265,6 +300,7 @@ class Policies:
     def _problem(self, what: str, problem: str) -> None:
         """Take note of what fails, and tell of it once."""
         if problem and problem != self._problems.get(what):
+            self._observer.restarted(RESOURCE)
             self._observer.interrupted(RESOURCE, problem)
         self._problems[what] = problem
 
@@ -277,15 +313,25 @@ class Policies:
                     await self._changed.wait()
             await self._pauses.sleep(SETTLE_SECONDS)
             self._changed.clear()
-            if self._operator is not None and self._settings.may_write():
-                due = self._book.due(self._settings.figures())
-                if due:
-                    self._operator.write(due)
+            if self._operator is None or not self._settings.may_write():
+                continue
+            self._overtaken = self._writing
+            if not self._writing and (due := self._book.due(self._settings.figures())):
+                self._writing = self._operator.write(due)
 
 
 class _Page(msgspec.Struct):
+    kind: str
     metadata: dict[str, Any] = {}
     items: list[dict[str, Any]] | None = None
 
 
 _PAGE: Final = msgspec.json.Decoder(_Page)
+
+
+def _decoded(body: bytes) -> _Page:
+    """Read a list, also where one policy in it is nested too deeply to be read."""
+    try:
+        return _PAGE.decode(body)
+    except RecursionError:
+        return _PAGE.decode(without_depths(body))

@@ -17,30 +17,19 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 import aiohttp
-import msgspec
 
 from scheduler.kube.connection import Connection
 from scheduler.kube.credentials import Credentials
-from scheduler.kube.errors import KubeError, NotFound, Unreachable, refusal
-from scheduler.kube.policy_book import (
-    GROUP,
-    PATH,
-    RESOURCE,
-    VERSION,
-    Json,
-    Judged,
-    judge,
-    version,
-)
+from scheduler.kube.policy_book import GROUP, RESOURCE, VERSION, Due, Json, Judged, judge, version
+from scheduler.kube.policy_writer import ANSWER_SECONDS, PolicyWriter, said
+from scheduler.model.times import Seconds
 
 __all__ = ["Hearer", "PolicyOperator"]
 
-JSON_PATCH: Final = "application/json-patch+json"
-#: As the informers: the server is asked to end a watch after that long, and sends a bookmark every
-#: 60 to 75 seconds; without a byte for longer than that the connection is dead.
-WATCH_SECONDS: Final = 600
+#: As the informers: the server is asked to end a watch after that long, because there may be no
+#: bookmark before; without a byte for longer than that the connection is dead.
+WATCH_SECONDS: Final = 60
 SILENCE_SECONDS: Final = 100.0
-ANSWER_SECONDS: Final = 10.0
 
 
 class Hearer(Protocol):
@@ -61,6 +50,12 @@ class Hearer(Protocol):
     def not_written(self, name: str, problem: str) -> None:
         """Hear that a status could not be written."""
 
+    def settled(self, operator: "PolicyOperator") -> None:
+        """Hear that all statuses that were to be written have been, or cannot be."""
+
+    def may_write(self) -> bool:
+        """Tell whether this process leads at this moment."""
+
     def ended(self, operator: "PolicyOperator", problem: str) -> None:
         """Hear that nothing is watched any more."""
 
@@ -68,8 +63,15 @@ class Hearer(Protocol):
 class PolicyOperator:
     """kopf in its thread; made and called in the scheduler's event loop."""
 
-    def __init__(self, where: Connection, user_agent: str, hearer: Hearer) -> None:
+    def __init__(
+        self,
+        where: Connection,
+        user_agent: str,
+        wall: Callable[[], Seconds],
+        hearer: Hearer,
+    ) -> None:
         self._where = where
+        self._wall = wall
         self._user_agent = user_agent
         self._hearer = hearer
         self._home = asyncio.get_running_loop()
@@ -78,16 +80,16 @@ class PolicyOperator:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop = asyncio.Event()
         self._asked = asyncio.Event()
-        self._wanted: dict[str, tuple[str, Json]] = {}
+        self._wanted: dict[str, Due] = {}
         self._stopped = False
 
     def start(self) -> None:
         """Begin to watch."""
         self._thread.start()
 
-    def write(self, statuses: Mapping[str, tuple[str, Json]]) -> None:
-        """Write the statuses of policies: by name, the uid of each and its whole status."""
-        self._there(lambda: self._want(dict(statuses)))
+    def write(self, statuses: Mapping[str, Due]) -> bool:
+        """Write the statuses of policies, by name; false where the thread is not ready for it."""
+        return self._there(lambda: self._want(dict(statuses)))
 
     async def close(self, patience_seconds: float) -> None:
         """Stop watching, and wait a little for the end."""
@@ -95,11 +97,13 @@ class PolicyOperator:
         self._there(self._stop.set)
         await asyncio.to_thread(self._thread.join, patience_seconds)
 
-    def _there(self, call: Callable[[], object]) -> None:
-        """Have something called in the thread's loop, if that is running."""
+    def _there(self, call: Callable[[], object]) -> bool:
+        """Have something called in the thread's loop; whether that is running."""
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # it is closed by now
                 self._loop.call_soon_threadsafe(call)
+                return True
+        return False
 
     # From here on in the thread
 
@@ -108,7 +112,7 @@ class PolicyOperator:
         with contextlib.suppress(RuntimeError):  # the process ends
             self._home.call_soon_threadsafe(call, *arguments)
 
-    def _want(self, statuses: dict[str, tuple[str, Json]]) -> None:
+    def _want(self, statuses: dict[str, Due]) -> None:
         self._wanted = statuses
         self._asked.set()
 
@@ -122,7 +126,7 @@ class PolicyOperator:
             with asyncio.Runner() as runner:
                 runner.run(self._serve())
         except Exception as error:  # noqa: BLE001 - whatever kopf ends with, it is started again
-            problem = _said(error)
+            problem = said(error)
         finally:
             logger.removeHandler(relay)
             self._here(self._hearer.ended, self, problem)
@@ -132,7 +136,10 @@ class PolicyOperator:
         if self._stopped:
             return
         async with aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=self._where.tls or False),
+            # True has the certificate checked against the system's authorities.
+            connector=aiohttp.TCPConnector(
+                ssl=True if self._where.tls is None else self._where.tls
+            ),
             headers={"User-Agent": self._user_agent},
             middlewares=(_Authenticated(self._where), self._listen),
         ) as session:
@@ -184,45 +191,30 @@ class PolicyOperator:
             self._here(self._hearer.observed, judge(event["object"]))
 
     async def _write(self, session: aiohttp.ClientSession) -> None:
+        writer = PolicyWriter(self._where, session, self._may_write, self._wall, self)
         while True:
             await self._asked.wait()
             self._asked.clear()
             wanted, self._wanted = self._wanted, {}
-            for name, (uid, status) in wanted.items():
-                try:
-                    at = await self._write_one(session, name, uid, status)
-                except NotFound:
-                    continue
-                except (KubeError, OSError, aiohttp.ClientError, TimeoutError) as error:
-                    self._here(self._hearer.not_written, name, _said(error))
-                else:
-                    self._here(self._hearer.wrote, name, uid, status, at)
+            for name, due in wanted.items():
+                await writer.write(name, due)
+            self._here(self._hearer.settled, self)
 
-    async def _write_one(
-        self, session: aiohttp.ClientSession, name: str, uid: str, status: Json
-    ) -> int:
-        """Replace the status of a policy; return the version that came of it.
+    async def _may_write(self) -> bool:
+        """Ask in the scheduler's loop, which owns the lease, whether this process leads."""
 
-        Raises:
-            KubeError: The server refused, as it does for another policy of the same name.
-        """
-        patch = [
-            {"op": "test", "path": "/metadata/uid", "value": uid},
-            {"op": "add", "path": "/status", "value": status},
-        ]
-        async with session.patch(
-            f"{self._where.server}{PATH}/{name}/status",
-            data=msgspec.json.encode(patch),
-            headers={"Content-Type": JSON_PATCH},
-            timeout=aiohttp.ClientTimeout(total=ANSWER_SECONDS),
-        ) as answer:
-            body = await answer.read()
-            if answer.status >= 300:
-                raise refusal(answer.status, {}, body, "patch", f"{RESOURCE}/status")
-        try:
-            return version(msgspec.json.decode(body, type=dict[str, Any])["metadata"])
-        except (msgspec.DecodeError, UnicodeDecodeError, KeyError, AttributeError) as error:
-            raise Unreachable(f"cannot patch {RESOURCE}/status: {error}") from error
+        async def ask() -> bool:
+            return self._hearer.may_write()
+
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(ask(), self._home))
+
+    def wrote(self, name: str, uid: str, status: Json, at: int) -> None:
+        """Hand over that a status was written."""
+        self._here(self._hearer.wrote, name, uid, status, at)
+
+    def not_written(self, name: str, problem: str) -> None:
+        """Hand over that a status could not be written."""
+        self._here(self._hearer.not_written, name, problem)
 
 
 class _Authenticated:
@@ -287,9 +279,3 @@ _RELAYED: Final = logging.getLogger("relayed.kopf")
 #: kopf would ask for the name of the user that we are, and in an image that user has none. It is
 #: for operators that know each other; this one stands alone.
 _IDENTITY: Final[Any] = "preemptive-scheduler"
-
-
-def _said(error: BaseException) -> str:
-    """Return what an error says; kopf's hold the server's answer in their first cause."""
-    message = getattr(error, "message", None)
-    return str(message) if message else str(error) or type(error).__name__

@@ -78,6 +78,13 @@ class Resource(Generic[ObjectT]):
     field_selector: str = ""
     #: Whether a server that does not know the resource is taken for one that has no objects.
     optional: bool = False
+    #: Of the objects, where that is not the name of the type.
+    named: str = ""
+
+    @property
+    def kind(self) -> str:
+        """The kind of the objects as the API names it, such as `Pod`."""
+        return self.named or self.type.__name__
 
 
 def _budget_gone(key: str, _: str) -> Event:
@@ -134,6 +141,7 @@ NAMESPACES: Final = Resource(
     type=LocalObject,
     observed=NamespaceObserved,
     gone=_namespace_gone,
+    named="Namespace",
 )
 
 

@@ -66,7 +66,7 @@ class WholeNodes(Mapping[str, bytes]):
     def __init__(self) -> None:
         self._nodes: dict[str, bytes] = {}
         self.resource: Final[Resource[Any]] = Resource(
-            NODES.name, NODES.path, _Whole, _itself, _its_key
+            NODES.name, NODES.path, _Whole, _itself, _its_key, named=NODES.kind
         )
 
     def __getitem__(self, name: str) -> bytes:

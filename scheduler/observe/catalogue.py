@@ -258,9 +258,10 @@ CATALOGUE: Final[tuple[Row, ...]] = (
     # Watches: what is read.
     Row(
         "scheduler_watch_age_seconds", _GAUGE, _ALPHA, _OURS,
-        "Time since a watch last said anything, bookmarks included.",
+        "Time since a watch last said anything, its orderly end included.",
         ("resource",),
-        note="Bookmarks come about once a minute: several minutes mean a dead connection.",
+        note="The API server is asked to end each watch after 45 to 90 seconds, so several minutes "
+        "mean that watches do not work. While they fail, an answer to a list does not count.",
     ),
     Row(
         "scheduler_watch_restarts_total", _COUNTER, _ALPHA, _OURS,
@@ -279,8 +280,9 @@ CATALOGUE: Final[tuple[Row, ...]] = (
         "something, by kind of difference.",
         ("resource", "difference"),
         note="`difference`: `missing` (there, and not known), `surplus` (known, and not there), "
-        "`stale` (known in another state). Each is logged. Not zero: decisions are made from "
-        "something that is not so; restart the instance, and tell us.",
+        "`stale` (known in another state). Each is logged. Not zero: decisions were made from "
+        "something that was not so; the resource was listed again, and the next comparison tells "
+        "whether that helped.",
     ),
     Row(
         "scheduler_cache_comparisons_total", _COUNTER, _ALPHA, _OURS,

@@ -31,7 +31,6 @@ from scheduler.kube.informer import Informer
 from scheduler.kube.ledger import LedgerStore
 from scheduler.kube.pauses import Pauses
 from scheduler.kube.policies import Policies, PolicySettings
-from scheduler.kube.recovery import Recovery
 from scheduler.kube.resources import RESOURCES
 from scheduler.kube.transport import HttpTransport
 from scheduler.kube.whole import WholeNodes, WholePods
@@ -146,20 +145,15 @@ class _Scheduler:
             Backoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds),
         )
         pauses = Pauses(jitter=np.random.default_rng().random)
-        # Lists and watches wait no longer than until the server is back from an outage.
-        recovery = Recovery()
-        watching = Pauses(pauses.jitter, recovery.sleep)
         heard = ApiTelemetry(self._metrics, logs, around.where.host)
-        client = Client(around.transport, heard, election.limiter(options), recovery)
+        client = Client(around.transport, heard, election.limiter(options))
         # The lease must not stand in line behind bindings: its requests are never limited, and go
         # over a connection of their own.
-        self._lease = election.lease(
-            options, Client(around.renewals, heard, recovery=recovery), clock, pauses
-        )
+        self._lease = election.lease(options, Client(around.renewals, heard), clock, pauses)
         nodes = WholeNodes()
         self._extenders = Extenders(settings.extenders, WholePods(client), nodes, heard)
         ledger = LedgerStore(*election.ledger_place(options), self._recalled)
-        unlimited = Client(around.transport, heard, recovery=recovery)
+        unlimited = Client(around.transport, heard)
         self._memory = Memory(ledger, unlimited, pauses, self._log)
         self._writer = Writer(
             client,
@@ -184,7 +178,7 @@ class _Scheduler:
             around.capture,
         )
         self._informers: list[Informer[Any]] = [
-            Informer(resource, client, self._loop.observe, watching) for resource in RESOURCES
+            Informer(resource, client, self._loop.observe, pauses) for resource in RESOURCES
         ]
         self._policies = Policies(
             unlimited,
@@ -208,7 +202,8 @@ class _Scheduler:
         )
         # The nodes that extenders read stand beside those that rules read, under the same name.
         if any(map(whole_nodes, settings.extenders)):
-            self._informers.append(Informer(nodes.resource, client, nodes.take, watching))
+            self._informers.append(Informer(nodes.resource, client, nodes.take, pauses))
+        heard.informers = self._informers
         # Reviews are not limited either: who asks for metrics has seconds, not minutes.
         self._gate = access.gate(options, unlimited)
         self._serving = Serving(

@@ -95,12 +95,21 @@ class ApiTelemetry(Observer):
         self._metrics = metrics
         self._log = logs.logger
         self._host = host
+        #: Their pauses end when a request succeeds after others had no answer.
+        self.informers: list[Informer[Any]] = []
+        self._away = False
 
     def request_ended(self, verb: str, _resource: str, code: str, seconds: float) -> None:
         """Count a request."""
         method = _METHODS.get(verb, verb.upper())
         answered = "<error>" if code == "unreachable" else code
         self._metrics.record_request(method, self._host, answered, seconds)
+        if code == "unreachable":
+            self._away = True
+        elif self._away and code.startswith("2"):
+            self._away = False
+            for informer in self.informers:
+                informer.resume()
 
     def retried(self, verb: str, resource: str, problem: str) -> None:
         """Log that a request is sent again."""
@@ -110,9 +119,12 @@ class ApiTelemetry(Observer):
         """Log that a resource was listed."""
         self._log.info("resource_listed", resource=resource, objects=objects)
 
-    def interrupted(self, resource: str, problem: str) -> None:
-        """Count and log that a watch starts again."""
+    def restarted(self, resource: str) -> None:
+        """Count a watch that starts again."""
         self._metrics.record_watch_restart(resource, "error")
+
+    def interrupted(self, resource: str, problem: str) -> None:
+        """Log why a watch does not work."""
         self._log.warning("watch_interrupted", resource=resource, problem=problem)
 
     def undecodable(self, resource: str, key: str, problem: str) -> None:

@@ -26,12 +26,16 @@ class Heard(Observer):
     interruptions: list[str] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
     dropped: int = 0
+    restarts: int = 0
 
     def request_ended(self, verb: str, resource: str, code: str, seconds: float) -> None:
         self.requests.append((verb, resource, code))
 
     def retried(self, verb: str, resource: str, problem: str) -> None:
         self.retries.append(f"{verb} {resource}")
+
+    def restarted(self, resource: str) -> None:
+        self.restarts += 1
 
     def interrupted(self, resource: str, problem: str) -> None:
         self.interruptions.append(problem)

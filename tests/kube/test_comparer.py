@@ -1,7 +1,7 @@
 """What a watch has missed is found; what it is about to hear of is not taken for that."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from scheduler.kube.errors import ServerUnavailable, Unreachable
 from scheduler.kube.informer import Informer
 from scheduler.kube.resources import BUDGETS, NODES, PODS
 from scheduler.kube.transport import HttpTransport
-from tests.kube.fixtures import Start, Waits, until
+from tests.kube.fixtures import Heard, Start, View, Waits, until
 from tests.support.fake_api import FakeApi, Fault, node, pod
 
 
@@ -29,12 +29,16 @@ class Knows:
             f"default/{name}": Known(f"uid-{name}", version) for name, version in versions.items()
         }
         self.odd: set[str] = set()
+        self.lists = 0
 
     def known(self) -> dict[str, Known]:
         return dict(self.objects)
 
     def unreadable(self, key: str) -> bool:
         return key in self.odd
+
+    def relist(self) -> None:
+        self.lists += 1
 
 
 class Reports:
@@ -60,18 +64,23 @@ Compare = Callable[..., Comparer]
 
 
 @pytest.fixture
-def comparer(client: Client, waits: Waits, reports: Reports) -> Compare:
+async def comparer(
+    api: FakeApi, heard: Heard, waits: Waits, reports: Reports
+) -> AsyncIterator[Compare]:
+    transport = HttpTransport(Connection(api.url, FixedHeaders()), "test", METADATA_ONLY)
+
     def make(*informers: Any, **settings: Any) -> Comparer:
         return Comparer(
             informers,
-            client,
+            Client(transport, heard),
             reports.drift,
             reports.failed,
             waits.pauses,
             ComparerSettings(**settings),
         )
 
-    return make
+    async with transport:
+        yield make
 
 
 def there(api: FakeApi, *names: str) -> Knows:
@@ -253,3 +262,51 @@ async def test_only_metadata_is_asked_for(api: FakeApi):
         await quiet.compare(Knows())
 
     assert api.requests[0].headers["Accept"] == METADATA_ONLY
+
+
+async def test_what_was_missed_is_listed_anew(api: FakeApi, comparer: Compare, waits: Waits):
+    knows, same = there(api, "changed"), there(api)
+    api.store.put("nodes", node("n1"))
+    api.store.put("pods", pod("changed", node="n1"))
+    same.resource = BUDGETS
+    for each in (knows, same):
+        each.synced.set()
+
+    running = asyncio.create_task(comparer(knows, same).run())
+    await until(lambda: knows.lists)
+    running.cancel()
+
+    assert same.lists == 0
+
+
+async def test_an_informer_hears_of_what_it_missed(
+    api: FakeApi, start: Start, comparer: Compare, view: View
+):
+    informer: Informer[Any] = await start(PODS)
+    await until(lambda: api.watches == 1)
+    api.store.listeners.remove(api._changed)
+    api.store.put("pods", pod("missed"))
+    api.store.changes.clear()
+
+    running = asyncio.create_task(comparer(informer).run())
+    await until(lambda: view.equals(api))
+    running.cancel()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"kind":"Status","metadata":{}}',
+        b'{"kind":"PodList","metadata":{"resourceVersion":"1"},"items":[]}',
+        b'{"kind":"PartialObjectMetadataList","metadata":{},"items":[]}',
+        b'{"metadata":{"resourceVersion":"1"},"items":[]}',
+    ],
+)
+async def test_another_answer_than_the_list_is_no_drift(
+    api: FakeApi, comparer: Compare, body: bytes
+):
+    knows = there(api, "a")
+    api.inject(Fault("GET", "/pods", status=200, body=body))
+
+    with pytest.raises(Unreachable):
+        await comparer().compare(knows)

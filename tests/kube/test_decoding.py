@@ -4,11 +4,19 @@ import json
 
 import pytest
 
-from scheduler.kube.decoding import Identity, Notice, Odd, PageDecoder, WatchDecoder
+from scheduler.kube.decoding import (
+    DEEPEST,
+    Identity,
+    Notice,
+    Odd,
+    PageDecoder,
+    WatchDecoder,
+    without_depths,
+)
 from scheduler.kube.errors import Unreachable
 from scheduler.model.objects import Pod
 
-WATCH, PAGE = WatchDecoder(Pod), PageDecoder(Pod)
+WATCH, PAGE = WatchDecoder(Pod), PageDecoder(Pod, "Pod")
 
 
 def line(what: str, thing: object) -> bytes:
@@ -70,9 +78,31 @@ def test_what_is_no_event_breaks_the_stream(text: bytes):
 
 def test_an_odd_object_leaves_the_rest_of_a_page_readable():
     items = [{"metadata": {"name": 1}}, {"metadata": {"name": "b"}, "spec": []}, {"metadata": {}}]
-    body = json.dumps({"metadata": {"resourceVersion": "9", "continue": "c"}, "items": items})
+    metadata = {"resourceVersion": "9", "continue": "c"}
+    body = json.dumps({"kind": "PodList", "metadata": metadata, "items": items})
 
     page = PAGE.decode(body.encode())
 
     assert [each.identity.name for each in page.odd] == ["", "b"]
     assert (len(page.objects), page.version, page.token) == (1, "9", "c")
+
+
+def nested(levels: int) -> object:
+    value: object = "x"
+    for number in range(levels):
+        value = [value, 1] if number % 2 else {"a": value, "b": '"}[{'}
+    return value
+
+
+def test_what_is_nested_too_deeply_is_left_out():
+    kept = nested(DEEPEST)
+    assert json.loads(without_depths(json.dumps(kept).encode())) == kept
+
+    body = b'{"deep":' + b'{"a":' * 9000 + b'"]}"' + b"}" * 9000 + b',"b":[{}, {"c": "\\"}"}]}'
+    cut = json.loads(without_depths(body))
+
+    assert cut["b"] == [{}, {"c": '"}'}]
+    depth = 0
+    while cut["deep"] is not None:
+        cut, depth = {"deep": cut["deep"]["a"]}, depth + 1
+    assert depth == DEEPEST - 1

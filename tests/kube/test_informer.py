@@ -147,7 +147,7 @@ async def test_a_page_that_expires_begins_the_list_again(
 ):
     for number in range(4):
         api.store.put("pods", pod(f"p{number}"))
-    api.inject(Fault("GET", "continue=", status=410, body=b'{"reason":"Expired"}'))
+    api.inject(Fault("GET", "continue=", status=410, body=b'{"kind":"Status","reason":"Expired"}'))
 
     await start(page_objects=2)
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import json
+import ssl
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, field
@@ -14,11 +16,15 @@ from scheduler.kube.connection import Connection
 from scheduler.kube.credentials import FixedHeaders
 from scheduler.kube.pauses import Pauses
 from scheduler.kube.policies import Policies, PolicySettings
+from scheduler.kube.policy_book import Due
+from scheduler.kube.policy_writer import PolicyWriter
 from scheduler.kube.transport import HttpTransport
 from scheduler.model.events import Event, PolicyGone, PolicyObserved
 from scheduler.model.policies import PolicyFigures
+from tests.kube.certificates import Authority
 from tests.kube.fixtures import NOW, Heard, Waits
 from tests.support.fake_api import FakeApi, Fault
+from tests.support.fake_store import Target
 
 KIND = "preemptionpolicies"
 ONE, TWO = {"maxVictimsPerPreemption": 1}, {"maxVictimsPerPreemption": 2}
@@ -251,7 +257,7 @@ async def test_kopf_is_started_again_when_it_gives_up(api, heard, around, begin)
     policies = await begin(period=60.0)
     await until(lambda: api.watches)
 
-    api.inject(Fault("GET", f"{KIND}.*watch", status=410, body=b"{}"))
+    api.inject(Fault("GET", f"{KIND}.*watch", status=410))
     api.close_watches()
     await until(lambda: heard.interruptions)
     await until(lambda: policies.health().problem == "")
@@ -279,7 +285,7 @@ async def test_a_missing_right_is_named_and_nothing_is_decided(api, heard, begin
 async def test_a_missing_right_is_none_where_there_is_nothing_to_read(api, begin):
     # A real server judges the right before it looks for the resource; so does this fault.
     api.absent.add(KIND)
-    api.inject(Fault("GET", KIND, status=403, body=b"{}", times=1000))
+    api.inject(Fault("GET", KIND, status=403, times=1000))
 
     policies = await begin(period=60.0)
     await until(policies.synced.is_set)
@@ -331,6 +337,178 @@ async def test_an_outage_changes_nothing_that_is_in_force(api, heard, around, be
     put(api, TWO, 2)
     await until(lambda: around.in_force() == {"p": 2})
     await until(lambda: policies.health().problem == "")
+
+
+PAGE_404 = (404, b"<html>404 Not Found</html>")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(PAGE_404, id="a page that says 404"),
+        pytest.param((404, b"404 page not found\n"), id="what an API server says, too"),
+        pytest.param((403, b"<html>Forbidden</html>"), id="a page that says 403"),
+        pytest.param((200, b"<html>Welcome</html>"), id="a page"),
+        pytest.param((200, b'{"kind":"Status","metadata":{}}'), id="a Status"),
+        pytest.param((200, b'{"kind":"PodList","metadata":{"resourceVersion":"900"}}'), id="pods"),
+        pytest.param((200, b'{"kind":"PreemptionPolicyList","metadata":{}}'), id="no version"),
+    ],
+)
+async def test_what_something_on_the_way_answers_ends_no_policy(api, heard, around, begin, answer):
+    put(api, ONE, 1)
+    policies = await begin(period=0.02)
+    await until(lambda: around.in_force() == {"p": 1})
+
+    api.proxied[f"{KIND}($|[?])"] = answer
+    await until(lambda: heard.interruptions and policies.health().problem)
+    await asyncio.sleep(0.1)
+
+    assert around.in_force() == {"p": 1}
+    api.proxied.clear()
+    await until(lambda: policies.health().problem == "")
+
+
+async def test_a_policy_that_is_nested_too_deeply_is_refused_alone(api, around, begin, heard):
+    put(api, ONE, 1)
+    page = api.store.execute("list", Target(KIND, "", "", ""), {}, {})[1]
+    deep = b'{"a":' * 5000 + b"[]" + b"}" * 5000
+    named = b'{"metadata":{"name":"deep","uid":"u","generation":1,"resourceVersion":"1"},"spec":%s}'
+    items = b'"items": [' + named % deep + b","
+    api.proxied[f"{KIND}($|[?])"] = (200, json.dumps(page).encode().replace(b'"items": [', items))
+
+    policies = await begin()
+    await until(policies.synced.is_set)
+
+    assert around.in_force() == {"p": 1}
+    assert heard.policies == ["p accepted", "deep refused"]
+
+
+async def test_a_definition_that_is_missing_for_a_moment_ends_no_policy(api, around, begin):
+    put(api, ONE, 1)
+    await begin(period=0.1)
+    await until(lambda: api.watches)
+    seen = len(asked(api, "list"))
+
+    api.absent.add(KIND)
+    await until(lambda: len(asked(api, "list")) > seen)
+    api.absent.discard(KIND)
+    await asyncio.sleep(0.3)
+
+    assert [type(event).__name__ for event in around.events] == ["PolicyObserved"]
+
+
+async def test_a_history_that_was_replaced_is_noticed_and_watched_from_its_end(
+    api, heard, around, begin
+):
+    api.store.version = 1_000_000
+    put(api, ONE, 1)
+    await begin(period=0.05)
+    await until(lambda: api.watches)
+
+    # etcd is restored from a backup in which the policy had not been made.
+    api.store.listeners.clear()
+    api.store.remove(KIND, "p")
+    api.store.changes.clear()
+    api.store.version = 500_000
+    put(api, TWO, 1, "later")
+    await until(lambda: around.in_force() == {"later": 2})
+
+    assert any("went back from 1000" in each for each in heard.interruptions)
+    api.store.listeners.append(api._changed)
+    await until(lambda: api.watches)
+    put(api, ONE, 2, "later")
+    await until(lambda: around.in_force() == {"later": 1})
+
+
+def events(api: FakeApi) -> list[dict[str, Any]]:
+    return [
+        each.body for each in api.requests if (each.verb, each.resource) == ("create", "events")
+    ]
+
+
+async def test_a_status_is_not_written_again_while_it_is_on_its_way(
+    api, around, begin, monkeypatch
+):
+    real = PolicyWriter._patch
+
+    async def slow(self: PolicyWriter, name: str, due: Due) -> int:
+        await asyncio.sleep(0.5)
+        return await real(self, name, due)
+
+    monkeypatch.setattr(PolicyWriter, "_patch", slow)
+    put(api, ONE, 1)
+    await begin(figures_seconds=0.02)
+    await until(lambda: asked(api, "patch"))
+    await asyncio.sleep(0.7)
+    assert len(asked(api, "patch")) == 1
+
+    put(api, TWO, 2)
+    await until(lambda: said(api) == ("True", 2))
+    await asyncio.sleep(0.7)
+    assert len(asked(api, "patch")) == 2
+
+
+async def test_a_refused_policy_has_an_event_once(api, around, begin):
+    put(api, ONE, 1)
+    policies = await begin(figures_seconds=0.02)
+    await until(lambda: said(api) == ("True", 1))
+    assert events(api) == []
+
+    put(api, BAD, 2)
+    await until(lambda: events(api))
+    around.figures = {"p": PolicyFigures(2, {"budgets": 5})}
+    await until(lambda: status(api).get("victims") == 2)
+
+    (event,) = events(api)
+    assert (event["type"], event["reason"]) == ("Warning", "PolicyRefused")
+    assert event["regarding"]["name"] == "p"
+    assert event["metadata"]["namespace"] == "default"
+    assert event["note"] == (
+        "generation 1 is in force: spec.maxVictimsPerPreemption: Invalid value: -1: not in valid "
+        "range [0, 10000]"
+    )
+    assert policies.standing() == {"current": 0, "behind": 1, "none": 0}
+
+
+async def test_no_status_is_written_after_the_lease_is_lost(api, around, begin, monkeypatch):
+    for name in "abc":
+        put(api, ONE, 1, name)
+    real = PolicyWriter._patch
+
+    async def lost_meanwhile(self: PolicyWriter, name: str, due: Due) -> int:
+        around.leads = False
+        return await real(self, name, due)
+
+    monkeypatch.setattr(PolicyWriter, "_patch", lost_meanwhile)
+    await begin(period=60.0, figures_seconds=0.02)
+    await until(lambda: asked(api, "patch"))
+    await asyncio.sleep(0.3)
+
+    assert len(asked(api, "patch")) == 1
+
+
+async def test_kopf_talks_to_no_server_that_is_not_verified(around, client, heard, tmp_path):
+    authority = Authority(tmp_path)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(authority.folder / "server.crt", authority.folder / "server.key")
+    secure = FakeApi()
+    await secure.start(tls)
+    settings = PolicySettings(
+        where=Connection(secure.url, FixedHeaders("very-secret")),
+        user_agent="test",
+        may_write=lambda: True,
+        figures=dict,
+        wall=lambda: NOW,
+        period_seconds=0.05,
+    )
+    policies = Policies(client, around.events.extend, Pauses(jitter=lambda: 0.0), settings)
+    running = asyncio.create_task(policies.run())
+    await until(lambda: any("certificate" in each.lower() for each in heard.interruptions))
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await secure.stop()
+
+    assert secure.requests == []
 
 
 async def test_a_defect_of_the_sink_ends_it(api, client):

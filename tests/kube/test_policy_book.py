@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from scheduler.config import policies
-from scheduler.kube.policy_book import Book, Listed, judge
+from scheduler.kube.policy_book import MOST_POLICIES, Book, Listed, judge, version
 from scheduler.model.events import PolicyGone, PolicyObserved
 from scheduler.model.policies import LastVictim, PolicyFigures, PreemptionPolicy
 from tests.kube.fixtures import NOW
@@ -143,21 +143,23 @@ def test_the_end_of_another_policy_of_that_name_is_not_meant(book: Book):
 
 
 def test_a_list_tells_what_is_there_and_what_is_not_any_more(book: Book):
-    assert book.take_list(Listed(5, (judge(policy(ONE, 1, 2)),))) == [PolicyObserved(most(1))]
-    assert book.take_list(Listed(6, ())) == [PolicyGone("p")]
+    assert book.take_list(Listed(5, (judge(policy(ONE, 1, 2)),)), book.newest) == [
+        PolicyObserved(most(1))
+    ]
+    assert book.take_list(Listed(6, ()), book.newest) == [PolicyGone("p")]
 
 
 def test_a_list_that_is_older_than_what_was_watched_says_nothing(book: Book):
     book.take(judge(policy(ONE, 1, 7)))
 
-    assert book.take_list(Listed(6, ())) == []
-    assert book.take_list(Listed(7, (judge(policy(ONE, 1, 7)),))) == []
+    assert book.take_list(Listed(6, ()), 0) == []
+    assert book.take_list(Listed(7, (judge(policy(ONE, 1, 7)),)), book.newest) == []
     book.take_gone("p", "u", 9)
-    assert book.take_list(Listed(8, (judge(policy(ONE, 1, 7)),))) == []
+    assert book.take_list(Listed(8, (judge(policy(ONE, 1, 7)),)), 7) == []
 
 
 def test_what_was_watched_before_a_list_does_not_bring_back_what_is_gone(book: Book):
-    book.take_list(Listed(8, ()))
+    book.take_list(Listed(8, ()), book.newest)
 
     assert book.take(judge(policy(ONE, 1, 7))) == []
     assert book.take(judge(policy(ONE, 1, 9))) == [PolicyObserved(most(1))]
@@ -301,3 +303,102 @@ def test_an_object_without_anything_is_refused_and_no_defect():
     judged = judge({})
 
     assert (judged.name, judged.policy, judged.problem) == ("", None, "spec: Required value")
+
+
+# Odd objects
+
+
+def test_a_status_that_calls_nothing_accepted_changes_nothing(book: Book):
+    seen = policy(ONE, 2, 9, accepted={"generation": 1})
+
+    assert book.take(judge(seen)) == [PolicyObserved(most(1, 2))]
+    assert due(book)["accepted"] == {"generation": 2, "spec": ONE}
+
+
+def test_a_version_that_no_server_counts_to_is_none():
+    assert version({"resourceVersion": "9" * 5000}) == 0
+    assert version({"resourceVersion": "18446744073709551615"}) == 2**64 - 1
+
+
+def test_what_reading_a_policy_raises_refuses_it(monkeypatch: pytest.MonkeyPatch):
+    def raises(_: object) -> PreemptionPolicy:
+        raise ZeroDivisionError("by nothing")
+
+    monkeypatch.setattr(policies, "read", raises)
+
+    judged = judge(policy(ONE))
+
+    assert judged.policy is None
+    assert judged.problem == "the policy cannot be read: ZeroDivisionError: by nothing"
+
+
+# Too many
+
+
+def numbered(name: str, created: int, version: int = 1) -> dict[str, Any]:
+    made = policy(ONE, 1, version)
+    made["metadata"] |= {"name": name, "creationTimestamp": f"2026-01-01T00:{created:02}:00Z"}
+    return made
+
+
+def test_the_oldest_policies_are_in_force_and_others_are_refused_by_name(book: Book):
+    all_of_them = [judge(numbered(f"p{i}", 59 - i % 60)) for i in range(MOST_POLICIES + 2)]
+    events = book.take_list(Listed(5, tuple(all_of_them)), 0)
+
+    assert len(events) == MOST_POLICIES
+    assert set(book.refused()) == {"p0", "p60"}
+    assert book.standing() == {"current": MOST_POLICIES, "behind": 0, "none": 2}
+    status = book.due({})["p0"][1]
+    assert "accepted" not in status
+    assert status["conditions"][0]["status"] == "False"
+    assert status["conditions"][0]["message"] == (
+        "nothing is in force: there are 66 policies, and at most the 64 oldest of them can be in"
+        " force"
+    )
+
+
+def test_a_policy_that_was_too_many_comes_into_force_when_another_goes(book: Book):
+    many = tuple(judge(numbered(f"p{i:02}", 0)) for i in range(MOST_POLICIES + 1))
+    book.take_list(Listed(5, many), 0)
+
+    events = book.take_gone("p07", "u", 6)
+
+    assert [type(each).__name__ for each in events] == ["PolicyGone", "PolicyObserved"]
+    assert isinstance(events[1], PolicyObserved)
+    assert events[1].policy.name == "p64"
+    assert book.refused() == {}
+
+
+def test_what_is_in_force_is_counted_by_how_new_it_is(book: Book):
+    book.take(judge(policy(ONE, 1, 1)))
+    assert book.standing() == {"current": 1, "behind": 0, "none": 0}
+
+    book.take(judge(policy(BAD, 2, 2)))
+    assert book.standing() == {"current": 0, "behind": 1, "none": 0}
+
+    book.take(judge(policy(BAD, 1, 3, uid="another")))
+    assert book.standing() == {"current": 0, "behind": 0, "none": 1}
+
+
+# A history that was replaced
+
+
+def test_a_list_that_is_older_than_what_was_known_before_it_was_asked_for_counts(book: Book):
+    book.take(judge(policy(ONE, 1, 1_000_000)))
+    book.wrote("p", "u", {"victims": 0}, 1_000_001)
+
+    restored = judge(policy(TWO, 1, 500_000, uid="another"))
+    events = book.take_list(Listed(500_010, (restored,)), book.newest)
+
+    assert events == [PolicyGone("p"), PolicyObserved(most(2, uid="another"))]
+    assert book.take(judge(policy(ONE, 2, 500_020, uid="another"))) == [
+        PolicyObserved(most(1, 2, "another"))
+    ]
+
+
+def test_a_list_that_was_overtaken_by_a_change_does_not_count(book: Book):
+    asked_at = book.newest
+    book.take(judge(policy(ONE, 1, 9)))
+
+    assert book.take_list(Listed(8, ()), asked_at) == []
+    assert len(book) == 1

@@ -165,7 +165,7 @@ async def test_what_another_may_says_nothing_about_me(server):
     ("reply", "error"),
     [
         (Reply(500, {}, b'{"message":"etcd"}'), ServerUnavailable),
-        (Reply(403, {}, b'{"message":"no right"}'), Forbidden),
+        (Reply(403, {}, b'{"kind":"Status","message":"no right"}'), Forbidden),
         (Reply(201, {}, b"<html>"), Unreachable),
         (Reply(201, {}, b"{}"), Unreachable),
         (Reply(201, {}, b'{"status":{"authenticated":"yes"}}'), Unreachable),

@@ -219,7 +219,9 @@ async def test_the_condition_of_a_pod_that_is_gone_is_not_written(
 
 async def test_a_conflicting_patch_is_tried_again(api: FakeApi, write: Write, outcomes: Outcomes):
     api.store.put("pods", pod("a", nominatedNodeName="n1"))
-    api.inject(Fault("PATCH", "/status", status=409, body=b'{"message":"object modified"}'))
+    api.inject(
+        Fault("PATCH", "/status", status=409, body=b'{"kind":"Status","message":"object modified"}')
+    )
 
     await write(ClearNomination(ref(api)))
 

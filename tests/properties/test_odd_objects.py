@@ -40,7 +40,7 @@ KINDS = {each.type.__name__: each for each in RESOURCES} | {
     "Namespace": next(each for each in RESOURCES if each.name == "namespaces")
 }
 DECODERS = {kind: WatchDecoder(each.type) for kind, each in KINDS.items()}
-PAGES = {kind: PageDecoder(each.type) for kind, each in KINDS.items()}
+PAGES = {kind: PageDecoder(each.type, kind) for kind, each in KINDS.items()}
 
 
 class Feed:
@@ -73,7 +73,10 @@ class Feed:
     def same_in_a_page(self, kind: str, text: bytes) -> None:
         """Make sure that one odd object leaves the others of a list readable."""
         whole = b'{"metadata":{"name":"whole","uid":"u"}}'
-        page = PAGES[kind].decode(b'{"metadata":{},"items":[%s,%s]}' % (text, whole))
+        page = PAGES[kind].decode(
+            b'{"kind":"%sList","metadata":{"resourceVersion":"1"},"items":[%s,%s]}'
+            % (kind.encode(), text, whole)
+        )
         assert ([each.metadata.name for each in page.objects], len(page.odd)) == (["whole"], 1)
 
     def observe(self, event: Event) -> None:

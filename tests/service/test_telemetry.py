@@ -23,18 +23,18 @@ from tests.support.builders import node, pod
 from tests.support.cluster import Cluster
 
 
-class NoPolicies:
-    """There are no policies."""
-
-    def standing(self):
-        return {}
-
-
 class NoWriter:
     """A writer that has nothing to write."""
 
     def waiting(self):
         return {}
+
+
+class NoPolicies:
+    """Policies of which there are none."""
+
+    def standing(self):
+        return {"current": 0, "behind": 0, "none": 1}
 
 
 @pytest.fixture
@@ -84,6 +84,32 @@ def test_wake_ups_for_nothing_are_read_from_the_queue(registry, metrics, logs):
 
     labels = {"plugin": "NodeResourcesFit", "event": "NodeUpdateNodeAllocatable"}
     assert registry.get_sample_value("scheduler_wasted_wakeups_total", labels) == 1
+
+
+def test_policies_are_counted_by_what_is_in_force(registry, metrics, logs):
+    provide(metrics, Cluster().machine, [], NoPolicies(), NoWriter(), logs)
+
+    found = registry.get_sample_value("scheduler_preemption_policies", {"in_force": "none"})
+    assert found == 1
+
+
+class Pausing:
+    """An informer that pauses."""
+
+    resumed = 0
+
+    def resume(self):
+        self.resumed += 1
+
+
+def test_pauses_end_once_when_an_outage_does(metrics, logs):
+    telemetry = ApiTelemetry(metrics, logs, "host")
+    telemetry.informers = [Pausing(), Pausing()]
+
+    for code in ("200", "unreachable", "503", "201", "200"):
+        telemetry.request_ended("get", "pods", code, 0.1)
+
+    assert [each.resumed for each in telemetry.informers] == [1, 1]
 
 
 def told(registry, resource, difference):

@@ -52,6 +52,14 @@ def node(name: str, **labels: str) -> Object:
     }
 
 
+class Unknown(Exception):
+    """Of a path that API servers answer in plain text: nothing of its group and version is there.
+
+    A server that has other resources of the group and version answers with a Status instead. This
+    one has no such resource.
+    """
+
+
 @dataclass
 class Fault:
     """What goes wrong with the next requests that match.
@@ -62,7 +70,7 @@ class Fault:
         times: How many requests it hits.
         status: Answer with this HTTP status, without executing.
         headers: Of that answer.
-        body: Of that answer.
+        body: Of that answer; a Status without a message where it is not given.
         lose: Execute, then cut the connection without an answer.
         cut: Cut the connection without executing.
         hang: Neither execute nor answer, until the server stops.
@@ -73,7 +81,7 @@ class Fault:
     times: int = 1
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
-    body: bytes = b""
+    body: bytes | None = None
     lose: bool = False
     cut: bool = False
     hang: bool = False
@@ -104,6 +112,9 @@ class FakeApi:
         self.forbidden: set[tuple[str, str]] = set()
         #: Kinds that this server does not know.
         self.absent: set[str] = set()
+        #: What stands between the clients and this server, and answers in its place: the
+        #: status and body of its answer, by a pattern of path and query.
+        self.proxied: dict[str, tuple[int, bytes]] = {}
         #: Tokens that are accepted; `None` accepts everybody.
         self.tokens: set[str] | None = None
         #: While set, watches stay open and say nothing.
@@ -169,9 +180,13 @@ class FakeApi:
             await self._runner.cleanup()
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
+        for pattern, (status, body) in self.proxied.items():
+            if re.search(pattern, request.path_qs):
+                return web.Response(status=status, body=body)
         page = discovery(request.path, self.absent)
-        if page is not None:
-            return web.json_response(page)
+        return await self._serve_objects(request) if page is None else web.json_response(page)
+
+    async def _serve_objects(self, request: web.Request) -> web.StreamResponse:
         target = _target(request.path)
         body = await request.read()
         verb = _verb(request, target)
@@ -194,6 +209,10 @@ class FakeApi:
                 return await self._watch(request, target)
             sent = json.loads(body) if body else {}
             status, answer = self.store.execute(verb, target, request.query, sent)
+            if "PartialObjectMetadataList" in request.headers.get("Accept", ""):
+                answer = metadata_only(answer)
+        except Unknown:
+            return web.Response(status=404, text="404 page not found\n")
         except Refusal as refusal:
             status, answer = refusal.code, refusal.body
         if fault is not None:
@@ -213,7 +232,8 @@ class FakeApi:
         if fault.hang:
             await self._stopped.wait()
         elif fault.status:
-            return web.Response(status=fault.status, headers=fault.headers, body=fault.body)
+            body = b'{"kind":"Status"}' if fault.body is None else fault.body
+            return web.Response(status=fault.status, headers=fault.headers, body=body)
         if request.transport is not None:
             request.transport.abort()
         return web.Response()
@@ -223,7 +243,7 @@ class FakeApi:
         if self.tokens is not None and token not in self.tokens:
             raise Refusal(401, "Unauthorized", "Unauthorized")
         if target.kind not in LISTS or target.kind in self.absent:
-            raise Refusal(404, "NotFound", "the server could not find the requested resource")
+            raise Unknown
         if (verb, resource) in self.forbidden:
             group = LISTS[target.kind][0].rpartition("/")[0]
             message = (
@@ -240,6 +260,8 @@ class FakeApi:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
         self._watches[queue] = (target.kind, selector)
+        if seconds := int(request.query.get("timeoutSeconds", "0")):
+            asyncio.get_running_loop().call_later(seconds, queue.put_nowait, None)
         try:
             while (line := await queue.get()) is not None:
                 if self.frozen:
@@ -281,6 +303,12 @@ class FakeApi:
         if kind == "pods":
             body |= {"spec": {"containers": None}, "status": {}}
         return json.dumps({"type": "BOOKMARK", "object": body}).encode() + b"\n"
+
+
+def metadata_only(page: Object) -> Object:
+    """Return a list with nothing but the metadata of its objects."""
+    kind = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}
+    return {**page, **kind, "items": [{"metadata": each["metadata"]} for each in page["items"]]}
 
 
 def _target(path: str) -> Target:

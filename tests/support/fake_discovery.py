@@ -1,6 +1,6 @@
 """What the API server in this process says about the resources that it has.
 
-Only what kopf asks for: the core group, custom resource definitions, and policies.
+What kopf asks for, and what tells whether an optional resource is there.
 """
 
 from collections.abc import Collection
@@ -9,16 +9,19 @@ from typing import Any, Final
 __all__ = ["discovery"]
 
 CORE: Final = "v1"
-GROUPS: Final = ("apiextensions.k8s.io/v1", "preemptive-scheduler.io/v1alpha1")
 #: By group and version: plural name, kind, and whether objects have a namespace.
 RESOURCES: Final = {
     CORE: [("namespaces", "Namespace", False), ("events", "Event", True)],
-    GROUPS[0]: [("customresourcedefinitions", "CustomResourceDefinition", False)],
-    GROUPS[1]: [
+    "apiextensions.k8s.io/v1": [("customresourcedefinitions", "CustomResourceDefinition", False)],
+    "preemptive-scheduler.io/v1alpha1": [
         ("preemptionpolicies", "PreemptionPolicy", False),
         ("preemptionpolicies/status", "PreemptionPolicy", False),
     ],
+    "policy/v1": [("poddisruptionbudgets", "PodDisruptionBudget", True)],
+    "apps/v1": [("replicasets", "ReplicaSet", True), ("statefulsets", "StatefulSet", True)],
+    "resource.k8s.io/v1": [("deviceclasses", "DeviceClass", False)],
 }
+GROUPS: Final = tuple(version for version in RESOURCES if version != CORE)
 
 
 def discovery(path: str, absent: Collection[str]) -> dict[str, Any] | None:

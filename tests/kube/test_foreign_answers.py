@@ -1,0 +1,277 @@
+"""Something on the way to the API server answers in its place; nothing is concluded from that."""
+
+import asyncio
+import json
+
+import pytest
+
+from scheduler.kube.client import Client
+from scheduler.kube.discovery import is_served
+from scheduler.kube.errors import (
+    Conflict,
+    Forbidden,
+    KubeError,
+    NotFound,
+    NotServed,
+    ServerUnavailable,
+    TooManyRequests,
+    Unreachable,
+    refusal,
+)
+from scheduler.kube.informer import Informer
+from scheduler.kube.resources import BUDGETS, DEVICE_CLASSES, PODS
+from tests.kube.fixtures import Heard, Outcomes, Start, View, Waits, Write, bind, settle, until
+from tests.support.fake_api import FakeApi, Fault, pod
+
+HTML = b"<html>404 Not Found</html>"
+PLAIN = b"404 page not found\n"
+STATUS = b'{"kind":"Status","reason":"NotFound","message":"gone"}'
+BUDGET = {"metadata": {"name": "b", "namespace": "ns"}}
+LIST = "poddisruptionbudgets($|[?]limit=500)"
+
+
+# What a refusal is
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "want"),
+    [
+        (404, STATUS, NotFound),
+        (404, HTML, NotServed),
+        (404, PLAIN, NotServed),
+        (404, b'{"reason":"NotFound"}', NotServed),
+        (403, b'{"kind":"Status"}', Forbidden),
+        (403, b"<html>", Unreachable),
+        (409, b'{"kind":"Status"}', Conflict),
+        (409, b"", Unreachable),
+        (301, b"", Unreachable),
+        (401, b"Log in", Unreachable),
+        (408, b"", Unreachable),
+        (413, b"<html>", Unreachable),
+        (421, b"", Unreachable),
+        (429, b"Too many requests, please try again later.\n", TooManyRequests),
+        (500, b"This request caused apiserver to panic", ServerUnavailable),
+        (502, b"<html>", ServerUnavailable),
+    ],
+)
+def test_a_refusal_without_a_status_tells_nothing_of_the_object(
+    status: int, body: bytes, want: type[KubeError]
+):
+    error = refusal(status, {}, body, "create", "pods/binding")
+
+    assert type(error) is want
+    if isinstance(error, Unreachable):
+        assert error.sent
+
+
+@pytest.mark.parametrize(
+    ("headers", "details", "want"),
+    [
+        ({}, b'{"retryAfterSeconds":7}', 7.0),
+        ({"retry-after": "2"}, b'{"retryAfterSeconds":7}', 2.0),
+        ({}, b'{"retryAfterSeconds":7000}', 60.0),
+        ({}, b'{"retryAfterSeconds":-1}', None),
+        ({}, b'{"retryAfterSeconds":"soon"}', None),
+        ({}, b"null", None),
+        ({}, b"{}", None),
+    ],
+)
+def test_a_status_may_tell_how_long_to_wait(
+    headers: dict[str, str], details: bytes, want: float | None
+):
+    error = refusal(429, headers, b'{"kind":"Status","details":%s}' % details, "get", "pods")
+
+    assert isinstance(error, TooManyRequests)
+    assert error.retry_after == want
+
+
+# Writes
+
+
+@pytest.mark.parametrize("status", [301, 307, 400, 404, 408, 413, 421, 425, 499])
+async def test_a_binding_that_was_executed_is_found_out(
+    api: FakeApi, write: Write, outcomes: Outcomes, status: int
+):
+    api.store.put("pods", pod("a"))
+    api.inject(Fault("POST", "/binding", status=status, body=HTML))
+    effect = bind(api)
+    bound = {**pod("a", node="n1")}
+    bound["metadata"]["uid"] = effect.pod.uid
+    api.store.put("pods", bound)
+
+    await write(effect)
+
+    assert outcomes.kinds() == ["done"]
+    assert [each.verb for each in api.requests] == ["create", "get"]
+
+
+@pytest.mark.parametrize("body", [HTML, STATUS, PLAIN], ids=["a page", "a Status", "plain text"])
+async def test_a_pod_that_is_said_to_be_gone_and_is_not_is_bound(
+    api: FakeApi, write: Write, outcomes: Outcomes, body: bytes
+):
+    api.store.put("pods", pod("a"))
+    api.inject(Fault("POST", "/binding", status=404, body=body))
+
+    await write(bind(api))
+
+    assert outcomes.kinds() == ["done"]
+    assert [each.verb for each in api.requests] == ["create", "get", "create"]
+
+
+async def test_a_pod_that_is_gone_is_gone(api: FakeApi, write: Write, outcomes: Outcomes):
+    api.store.put("pods", pod("a"))
+    effect = bind(api)
+    api.store.remove("pods", "default/a")
+
+    await write(effect)
+
+    assert outcomes.kinds() == ["gone"]
+
+
+# Lists and watches
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        pytest.param(404, HTML, id="404 page"),
+        pytest.param(404, PLAIN, id="404 in plain text"),
+        pytest.param(403, b"<html>", id="403 page"),
+        pytest.param(200, b"<html>", id="200 page"),
+        pytest.param(200, b'{"kind":"Status","metadata":{}}', id="Status"),
+        pytest.param(200, b'{"kind":"APIResourceList","metadata":{},"resources":[]}', id="other"),
+        pytest.param(
+            200, b'{"kind":"Table","metadata":{"resourceVersion":"900"},"rows":[]}', id="table"
+        ),
+        pytest.param(
+            200, b'{"kind":"PodList","metadata":{"resourceVersion":"9"},"items":[]}', id="list"
+        ),
+        pytest.param(
+            200, b'{"kind":"PodDisruptionBudgetList","metadata":{},"items":[]}', id="no version"
+        ),
+        pytest.param(200, b'{"metadata":{"resourceVersion":"9"},"items":[]}', id="no kind"),
+    ],
+)
+async def test_no_object_is_gone_because_of_it(
+    api: FakeApi, view: View, start: Start, waits: Waits, status: int, body: bytes
+):
+    api.store.put("poddisruptionbudgets", BUDGET)
+    informer = await start(BUDGETS)
+    await until(lambda: api.watches == 1)
+
+    api.proxied["poddisruptionbudgets"] = (status, body)
+    api.expire_watches()
+    await until(lambda: len(waits.slept) > 12)
+
+    assert informer.health().problem
+    assert informer.health().objects == 1
+    assert len(view.events) == 1
+    api.proxied.clear()
+    await until(lambda: informer.health().problem == "")
+
+
+async def test_a_first_list_is_not_believed_either(api: FakeApi, start: Start, waits: Waits):
+    api.proxied["poddisruptionbudgets"] = (404, HTML)
+
+    informer = await start(BUDGETS, synced=False)
+    await until(lambda: len(waits.slept) > 5)
+
+    assert not informer.synced.is_set()
+
+
+# A resource that the API server does not have
+
+
+async def test_a_resource_that_is_not_served_is_no_problem(
+    api: FakeApi, start: Start, waits: Waits, heard: Heard
+):
+    api.absent.add("deviceclasses")
+
+    informer = await start(DEVICE_CLASSES)
+    await until(lambda: len(waits.slept) > 5)
+
+    assert informer.health().problem == ""
+    assert heard.interruptions == []
+    assert heard.restarts == 0
+    assert set(waits.slept) == {30.0}
+    assert informer.health().silent_seconds < 1
+
+
+async def test_known_objects_are_gone_when_their_resource_is_missing_twice(
+    api: FakeApi, view: View, start: Start, waits: Waits
+):
+    api.store.put("poddisruptionbudgets", BUDGET)
+    informer = await start(BUDGETS)
+    await until(lambda: api.watches == 1)
+
+    api.absent.add("poddisruptionbudgets")
+    api.close_watches()
+    await until(lambda: informer.health().objects == 0)
+
+    assert 5.0 in waits.slept
+    assert len(view.events) == 2
+
+
+async def test_known_objects_stay_when_their_resource_is_missing_once(
+    api: FakeApi, view: View, client: Client, waits: Waits
+):
+    api.store.put("poddisruptionbudgets", BUDGET)
+    waited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        if seconds == 5.0:
+            api.absent.clear()
+        await asyncio.sleep(0.001)
+
+    pauses = waits.pauses
+    object.__setattr__(pauses, "sleep", sleep)
+    running = asyncio.create_task(Informer(BUDGETS, client, view.take, pauses).run())
+    await until(lambda: api.watches == 1)
+    api.absent.add("poddisruptionbudgets")
+    api.expire_watches()
+    await until(lambda: 5.0 in waited)
+    await until(lambda: api.watches == 1)
+    await settle()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+    assert len(view.events) == 1
+
+
+@pytest.mark.parametrize(
+    ("pages", "want"),
+    [
+        pytest.param({}, True, id="served"),
+        pytest.param({"/apis$": {"kind": "APIGroupList", "groups": []}}, False, id="no group"),
+        pytest.param(
+            {"/apis/policy/v1$": {"kind": "APIResourceList", "resources": []}}, False, id="no kind"
+        ),
+        pytest.param({"/apis/policy/v1$": None}, False, id="no version"),
+        pytest.param({"/apis$": None}, Unreachable, id="404 for all groups"),
+        pytest.param({"/apis$": {"kind": "Status"}}, Unreachable, id="foreign groups"),
+        pytest.param({"/apis$": {}}, Unreachable, id="groups without a kind"),
+        pytest.param({"/apis/policy/v1$": {"kind": "List"}}, Unreachable, id="foreign resources"),
+    ],
+)
+async def test_what_is_served_is_told_by_discovery(
+    api: FakeApi, client: Client, pages: dict[str, object], want: bool | type[KubeError]
+):
+    for pattern, page in pages.items():
+        body = PLAIN if page is None else json.dumps(page).encode()
+        api.proxied[pattern] = (404 if page is None else 200, body)
+
+    if isinstance(want, bool):
+        assert await is_served(client, BUDGETS.path) is want
+    else:
+        with pytest.raises(want):
+            await is_served(client, BUDGETS.path)
+
+
+async def test_what_is_needed_stays_a_problem(api: FakeApi, start: Start, waits: Waits):
+    api.absent.add("pods")
+
+    informer = await start(PODS, synced=False)
+    await until(lambda: len(waits.slept) > 2)
+
+    assert "cannot list pods" in informer.health().problem
