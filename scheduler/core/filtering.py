@@ -17,12 +17,11 @@ from scheduler.framework.verdicts import NO_NODE, Verdict
 from scheduler.model.base import Record
 from scheduler.state.arrays import Codes, Int, Rows
 from scheduler.state.cluster import Cluster
+from scheduler.state.cursor import RowCursor, few
 from scheduler.state.nodes import Nodes
 
 __all__ = ["Filtering", "Preparation", "fitting", "rejects"]
 
-#: With more changed rows than N over this, recomputing all rows is cheaper than picking some.
-_REFRESH_SHARE: Final = 8
 #: Up to that many rows are judged one by one, where the rules can.
 _FEW_ROWS: Final = 8
 
@@ -169,8 +168,8 @@ class _RowVerdicts:
         #: (N,) the first rejection of each row, as of the last refresh; not to be written to.
         self.combined: Codes = np.zeros(0, dtype=np.uint16)
         self._fitting: Rows | None = None
-        self._seen_nodes = -1
-        self._seen_pods = -1
+        self._nodes_seen = RowCursor(cluster.columns.node_changes)
+        self._pods_seen = RowCursor(cluster.columns.pod_changes)
 
     @property
     def size_bytes(self) -> int:
@@ -181,9 +180,8 @@ class _RowVerdicts:
     def refreshed(self) -> Codes:
         """Return, (N,), the first rejection of each row; not to be written to."""
         columns = self._cluster.columns
-        most = columns.size // _REFRESH_SHARE
-        node_rows = columns.node_changes.since(self._seen_nodes, most)
-        pod_rows = columns.pod_changes.since(self._seen_pods, most)
+        most = few(columns.size)
+        node_rows, pod_rows = self._nodes_seen.news(most), self._pods_seen.news(most)
         if node_rows is None or pod_rows is None or self.combined.shape[0] != columns.size:
             self._recompute()
         else:
@@ -191,8 +189,6 @@ class _RowVerdicts:
                 self._refresh(node_rows, Reads.NODE)
             if pod_rows.shape[0]:
                 self._refresh(pod_rows, Reads.PODS)
-        self._seen_nodes = columns.node_changes.position
-        self._seen_pods = columns.pod_changes.position
         return self.combined
 
     def fitting(self) -> Rows:

@@ -16,12 +16,11 @@ from scheduler.core.select import best
 from scheduler.framework.plugin import SKIP, Priority, Reads
 from scheduler.state.arrays import Rows, Scores, grown
 from scheduler.state.cluster import Cluster
+from scheduler.state.cursor import RowCursor, few
 from scheduler.state.nodes import Nodes
 
 __all__ = ["Scoring"]
 
-#: With more changed rows than N over this, recomputing all rows is cheaper than picking some.
-_REFRESH_SHARE: Final = 8
 _NONE: Final[Rows] = np.zeros(0, dtype=np.int64)
 
 
@@ -55,8 +54,8 @@ class Scoring:
         self._live = [each for each in self._order if each[2].reads is Reads.CLUSTER]
         self._sum: Scores = np.zeros(0, dtype=np.int64)
         self._tokens: list[Hashable] = []
-        self._seen_nodes = -1
-        self._seen_pods = -1
+        self._nodes_seen = RowCursor(cluster.columns.node_changes)
+        self._pods_seen = RowCursor(cluster.columns.pod_changes)
         #: The feasible rows that were asked about last, and the best of them while it is known.
         self._rows: Rows = _NONE
         self._best: Rows = _NONE
@@ -123,11 +122,9 @@ class Scoring:
 
     def _refresh(self) -> None:
         """Bring the raw scores up to date."""
-        columns = self._cluster.columns
         tokens = [each.priority.token() for each in (*self._plain, *self._scaled)]
-        most = columns.size // _REFRESH_SHARE
-        of_nodes = columns.node_changes.since(self._seen_nodes, most)
-        of_pods = columns.pod_changes.since(self._seen_pods, most)
+        most = few(self._cluster.columns.size)
+        of_nodes, of_pods = self._nodes_seen.news(most), self._pods_seen.news(most)
         if of_nodes is None or of_pods is None or tokens != self._tokens:
             self._recompute()
         else:
@@ -136,8 +133,6 @@ class Scoring:
             if of_pods.shape[0]:
                 self._recompute_rows(of_pods, Reads.PODS)
         self._tokens = tokens
-        self._seen_nodes = columns.node_changes.position
-        self._seen_pods = columns.pod_changes.position
 
     def _recompute(self) -> None:
         nodes = self._cluster.nodes()

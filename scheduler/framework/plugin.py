@@ -31,6 +31,7 @@ from scheduler.model.times import Seconds
 from scheduler.state.arrays import Bool, Codes, Scores
 from scheduler.state.cluster import Cluster
 from scheduler.state.nodes import Nodes
+from scheduler.state.shapes import Shape
 
 __all__ = [
     "MAX_SCORE",
@@ -51,6 +52,7 @@ __all__ = [
     "Reads",
     "Rejected",
     "Reserve",
+    "RoomFilter",
     "Score",
     "Signal",
     "Undone",
@@ -204,6 +206,30 @@ class Filter(Protocol):
 
     def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> Predicate | None:
         """Compile the rule for pods like this one; `None` when it never rejects them."""
+        ...
+
+
+@runtime_checkable
+class RoomFilter(Protocol):
+    """A filter that rejects a node for nothing that a pod which goes can change but its room.
+
+    Preemptors that it alone has rejected need not be tried again before there is enough room.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name, as in the configuration file."""
+        ...
+
+    def may_fit(self, shape: Shape, row: int, priority: int, cluster: Cluster) -> bool:
+        """Tell, without compiling the rule, whether a pod may fit on a row; False is certain.
+
+        Args:
+            shape: What the pod takes from a node.
+            row: Of the node, which the pod does not claim.
+            priority: Of the pod; claims of pods of this priority or higher count.
+            cluster: As it is.
+        """
         ...
 
 

@@ -1,7 +1,7 @@
 """A profile: which plugins judge the pods of one scheduler name, in which order."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from scheduler.config.settings import Extender
 from scheduler.framework.cluster_events import Action, Resource, Wake
@@ -13,6 +13,7 @@ from scheduler.framework.plugin import (
     PostFilter,
     Predicate,
     Priority,
+    RoomFilter,
     Score,
 )
 from scheduler.framework.verdicts import Verdicts
@@ -46,6 +47,12 @@ class Profile:
     extenders: tuple[Extender, ...] = ()
     #: Whether preemption prefers, among equally good candidates, victims that fit elsewhere.
     prefers_movable: bool = False
+    #: The filters that are about nothing but room, by name.
+    room_filters: Mapping[str, RoomFilter] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        found = {each.name: each for each in self.filters if isinstance(each, RoomFilter)}
+        object.__setattr__(self, "room_filters", found)
 
     def predicates(
         self, pod: Pod, cluster: Cluster, verdicts: Verdicts

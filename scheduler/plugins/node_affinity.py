@@ -35,6 +35,7 @@ from scheduler.plugins.node_terms import NodeTermFinder, NodeTerms
 from scheduler.state.arrays import Codes, Scores
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns import Columns
+from scheduler.state.cursor import RowCursor, few
 from scheduler.state.labels import LabelColumns
 from scheduler.state.nodes import Nodes
 
@@ -47,9 +48,6 @@ REASON_CONFLICT: Final = "pod affinity terms conflict"
 #: From so many terms on, each change of a node is held against an index of them.
 _MANY: Final = 16
 _finders: Final[Attached[Affinity, NodeTermFinder]] = Attached()
-
-#: With more changes of nodes than N over this, judging all rows is cheaper than picking some.
-_REFRESH_SHARE: Final = 8
 
 
 class NodeAffinity:
@@ -90,7 +88,7 @@ class NodeAffinity:
             rules.append((NodeTerms([NodeSelectorTerm(match_expressions=equal)], labels), code))
         if required is not None:
             rules.append((NodeTerms(required.node_selector_terms, labels), code))
-        return _Required(rules, _only(required), verdict(REASON_CONFLICT))
+        return _Required(rules, _only(required), verdict(REASON_CONFLICT), cluster.columns)
 
     def priority(self, pod: Pod, cluster: Cluster) -> Priority | None:
         own = _affinity(pod)
@@ -140,30 +138,31 @@ class _Required(Predicate):
         rules: list[tuple[NodeTerms, int]],
         only: frozenset[str] | None,
         conflict: Verdict,
+        columns: Columns,
     ) -> None:
         self._rules = rules
+        self._columns = columns
         self._conflict = conflict
         self.only = only
-        #: (N,) verdicts as of the position below.
+        #: (N,) verdicts as of the last look.
         self._kept: Codes = np.zeros(0, dtype=np.uint16)
-        self._seen = -1
+        self._seen = RowCursor(columns.node_changes)
 
     def prepare(self) -> Prepared:
         return Rejected(self._conflict) if self.only == frozenset() else PASS
 
     def codes(self, nodes: Nodes) -> Codes:
-        self._refresh(nodes.columns)
+        self._refresh()
         return self._kept.take(nodes.rows)
 
-    def _refresh(self, columns: Columns) -> None:
+    def _refresh(self) -> None:
         """Judge the rows that changed."""
-        log, known = columns.node_changes, self._kept.shape[0]
-        changed = log.since(self._seen, columns.size // _REFRESH_SHARE)
+        columns, known = self._columns, self._kept.shape[0]
+        changed = self._seen.news(few(columns.size))
         if changed is None or known < columns.size:
             self._kept = self._judged(Nodes(columns))
         elif changed.shape[0]:
             self._kept[changed] = self._judged(Nodes(columns, changed))
-        self._seen = log.position
 
     def _judged(self, nodes: Nodes) -> Codes:
         codes = np.zeros(len(nodes), dtype=np.uint16)

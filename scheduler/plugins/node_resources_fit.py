@@ -30,6 +30,7 @@ from scheduler.state.arrays import Bool, Codes, Int, Scores
 from scheduler.state.cluster import Cluster
 from scheduler.state.nodes import Nodes
 from scheduler.state.resource_axis import Coded
+from scheduler.state.shapes import Shape
 
 __all__ = ["NodeResourcesFit"]
 
@@ -70,6 +71,9 @@ class NodeResourcesFit:
         if resources.too_many(pod):
             return _TooManyResources(_refused(pod))
         return _Room(self._checked(pod), cluster, self.name, verdicts)
+
+    def may_fit(self, shape: Shape, row: int, priority: int, cluster: Cluster) -> bool:
+        return cluster.room_beside(shape, row, priority, self._ignores)
 
     def priority(self, pod: Pod, cluster: Cluster) -> Priority | None:
         if resources.too_many(pod):

@@ -7,7 +7,7 @@ ever freed by a timer. Observations carry full states, so repeats and re-orderin
 Axes: N rows.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from typing import Final
 
 import numpy as np
@@ -24,7 +24,7 @@ from scheduler.state.nominations import Claim, Nominations
 from scheduler.state.pods import NOWHERE, PodTable
 from scheduler.state.policies import Policies
 from scheduler.state.resource_axis import ResourceAxis
-from scheduler.state.shapes import Shapes
+from scheduler.state.shapes import Shape, Shapes
 from scheduler.state.volumes import Volumes
 from scheduler.state.workloads import Workloads
 
@@ -75,6 +75,44 @@ class Cluster:
     def hypothesis(self, rows: Rows) -> Hypothesis:
         """Return what-if copies of some rows."""
         return Hypothesis(self.columns, self.pods, self.shapes, rows)
+
+    def room_beside(
+        self,
+        shape: Shape,
+        row: int,
+        priority: int,
+        ignored: Callable[[str], bool] = lambda _: False,
+    ) -> bool:
+        """Tell whether a pod may have the room that it needs beside pods and claims on a row.
+
+        This is arithmetic alone, for callers that ask about many pods. False is certain: the
+        resources of the node, or the number of pods that it allows, are not enough. True means
+        that other rules have to be asked.
+
+        Args:
+            shape: Of the pod. What no node offers is not looked at.
+            row: Of the node.
+            priority: Of the pod; claims of pods of lower priority do not count. The pod itself
+                must not have a claim on the node.
+            ignored: Tells which resources are not checked.
+        """
+        columns = self.columns
+        if columns.nodes[row] is None:
+            return False
+        claims = self.nominations.on_node(columns.names[row])
+        coming = [self.pods.shape(each.slot) for each in claims if each.pod.priority >= priority]
+        if int(columns.pods()[row]) + len(coming) >= int(columns.allowed_pods()[row]):
+            return False
+        claimed = [dict(each.requests) for each in coming]
+        for resource, amount in shape.requests:
+            has, name = columns.allocatable(resource)[row], self.axis.values[resource]
+            taken = columns.requested(resource)[row] + sum(
+                each.get(resource, 0) for each in claimed
+            )
+            by_devices = has <= 0 and name in self.device_classes.resources
+            if has - taken < amount and not by_devices and not ignored(name):
+                return False
+        return True
 
     def node_of(self, uid: str) -> str | None:
         """Return the node that a pod takes room on."""

@@ -145,8 +145,9 @@ class Shapes:
         Raises:
             QuantityError: A request of the pod is no quantity.
         """
-        if not resources.too_many(pod):
-            self._key(pod)
+        fingerprint = _fingerprint(pod)
+        if self._seen.get(fingerprint) is None and not resources.too_many(pod):
+            self._measure(pod, fingerprint)
 
     def amounts(self, resource: int) -> Int:
         """Return, (S + 1,), how much of a resource each shape requests; 0 at -1, for no pod."""
@@ -191,12 +192,15 @@ class Shapes:
         """Return what a pod takes, by name, as bytes that are equal for equal shapes."""
         fingerprint = _fingerprint(pod)
         key = self._seen.get(fingerprint)
-        if key is None:
-            non_zero = resources.non_zero_requests(pod)
-            requests = resources.pod_requests(pod, status_aware=True)
-            wanted = {name: requests[name] for name in sorted(requests) if requests[name]}
-            key = _encode((wanted, (non_zero[CPU], non_zero[MEMORY]), host_ports(pod)))
-            self._seen.put(fingerprint, key)
+        return self._measure(pod, fingerprint) if key is None else key
+
+    def _measure(self, pod: Pod, fingerprint: bytes) -> bytes:
+        """Return what a pod takes that was not seen lately."""
+        non_zero = resources.non_zero_requests(pod)
+        requests = resources.pod_requests(pod, status_aware=True)
+        wanted = {name: requests[name] for name in sorted(requests) if requests[name]}
+        key = _encode((wanted, (non_zero[CPU], non_zero[MEMORY]), host_ports(pod)))
+        self._seen.put(fingerprint, key)
         return key
 
     def _shape(self, key: bytes) -> Shape:

@@ -17,6 +17,7 @@ import numpy as np
 from scheduler.state.arrays import Bool, Int, Rows, grown
 from scheduler.state.census import CARRIED, LABELS, ROW, SIGN, Census, LabelSet
 from scheduler.state.columns import Columns
+from scheduler.state.cursor import RowCursor, few
 from scheduler.state.labels import ABSENT, LabelColumn
 from scheduler.state.nodes import Nodes
 from scheduler.state.pool import Pool
@@ -43,9 +44,8 @@ Weigh: TypeAlias = Callable[[Sequence[T]], Sequence[int] | Int]
 #: The domain of rows that do not count.
 OUTSIDE: Final = -1
 
-#: With more changes of nodes than this and than N over that, all rows are looked at again.
+#: So few changes of nodes are always picked, however few nodes there are.
 _FEW_NODES: Final = 8
-_REFRESH_SHARE: Final = 8
 #: Fewer entries of the journal than this are added one by one.
 _FEW: Final = 8
 
@@ -174,7 +174,7 @@ class Domains:
 class DomainTally:
     """What the pods in each domain count for."""
 
-    __slots__ = ("__weakref__", "_columns", "_domain", "_nodes_read", "_read", "domains",
+    __slots__ = ("__weakref__", "_columns", "_domain", "_nodes_seen", "_read", "domains",
                  "members", "sums", "version", "weights")  # fmt: skip
 
     def __init__(self, weights: Weights[Any], domains: Domains, columns: Columns) -> None:
@@ -190,16 +190,15 @@ class DomainTally:
         #: (N,) the domain in which the pods of each row have been counted.
         self._domain: Int = np.zeros(0, dtype=np.int64)
         self._read = -1
-        self._nodes_read = -1
+        self._nodes_seen = RowCursor(columns.node_changes)
 
     def refresh(self) -> None:
         """Catch up with pods and nodes."""
-        census, log = self.weights.census, self._columns.node_changes
-        if self._read == census.position and self._nodes_read == log.position:
+        census = self.weights.census
+        if self._read == census.position and self._nodes_seen.up_to_date:
             return
         news = census.since(self._read)
-        most = _FEW_NODES + self._columns.size // _REFRESH_SHARE
-        rows = log.since(self._nodes_read, most)
+        rows = self._nodes_seen.news(_FEW_NODES + few(self._columns.size))
         if news is None or rows is None:
             self._count()
         else:
@@ -211,7 +210,6 @@ class DomainTally:
             if rows.shape[0]:
                 self._move(rows)
         self._read = census.position
-        self._nodes_read = log.position
 
     def at(self, nodes: Nodes) -> Int:
         """Return, (n,), the sum in the domain that each node is in; 0 for nodes in none."""

@@ -12,12 +12,19 @@ from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from scheduler.config import load
 from scheduler.core.machine import Machine
 from scheduler.model.decisions import Placed, Preempting, Unschedulable
-from scheduler.model.events import EffectDone, NodeObserved, PodObserved
-from scheduler.model.objects import Node, Pod
+from scheduler.model.events import (
+    BudgetObserved,
+    EffectDone,
+    NodeGone,
+    NodeObserved,
+    PodObserved,
+)
+from scheduler.model.objects import Node, Pod, PodDisruptionBudget, Taint
 from scheduler.plugins import registry
 from scheduler.state.backoff import Backoff
 
@@ -30,6 +37,12 @@ REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 #: Terms that fit into 1.5 MiB, which is what the API server takes for an object.
 MANY_TERMS: Final = 10_000
+#: Resource names that fit into as much.
+MANY_NAMES: Final = 25_000
+#: Disruption budgets of one namespace.
+BUDGETS: Final = 100
+#: Taints and nodes that came and went.
+CHURN: Final = 10_000
 
 
 class Figure(NamedTuple):
@@ -230,6 +243,112 @@ def _many_preferences(serial: int) -> dict[str, object]:
     return {"podAffinity": {PREFERRED: terms}}
 
 
+def _budget(index: int, allowed: int, **labels: str) -> PodDisruptionBudget:
+    body = {
+        "metadata": {"name": f"budget-{index}", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": labels}},
+        "status": {"disruptionsAllowed": allowed},
+    }
+    return msgspec.convert(body, PodDisruptionBudget)
+
+
+def _protected(nodes: int, per_node: int) -> Machine:
+    """Return a machine with full nodes whose pods have a label that one in a hundred shares."""
+    made = machine(nodes)
+    cpu = f"{31_000 // per_node}m"
+    for index in range(nodes * per_node):
+        low = pod(f"low-{index}", cpu, on=f"node-{index % nodes}")
+        low.metadata.labels["share"] = str(index % BUDGETS)
+        made.observe(PodObserved(low), 0.0)
+    return made
+
+
+def _new_budgets(nodes: int, per_node: int) -> Callable[[int], None]:
+    """Return what takes over budgets, each of which selects all pods."""
+    made = _protected(nodes, per_node)
+    serial = itertools.count()
+
+    def observe(count: int) -> None:
+        for _ in range(count):
+            made.observe(BudgetObserved(_budget(next(serial), 1, app="a")), 0.0)
+
+    return observe
+
+
+def _charging(nodes: int, per_node: int) -> Callable[[int], None]:
+    """Return what preempts among pods with budgets, after the status of one has changed."""
+    made = _protected(nodes, per_node)
+    for index in range(BUDGETS):
+        made.observe(BudgetObserved(_budget(index, 1, share=str(index))), 0.0)
+    serial = itertools.count()
+
+    def decide(count: int) -> None:
+        for _ in range(count):
+            number = next(serial)
+            changed = _budget(number % BUDGETS, 2 + number, share=str(number % BUDGETS))
+            made.observe(BudgetObserved(changed), 0.0)
+            made.observe(PodObserved(pod(f"high-{number}", "20", priority=10)), 0.0)
+            attempt = made.step(0.0)
+            assert attempt is not None
+            assert isinstance(attempt.decision, Preempting)
+            for effect in attempt.effects:
+                made.observe(EffectDone(effect), 0.0)
+
+    return decide
+
+
+def _after_churn(nodes: int) -> Callable[[int], None]:
+    """Return what places pods of new classes after many taints and host names came and went."""
+    made = machine(nodes)
+    _place(made, pod("first", "1m", affinity=_apart_by_host()))
+    for number in range(CHURN):
+        changed = node(0)
+        taint = Taint("candidate", str(number), "PreferNoSchedule")
+        tainted = replace(changed, spec=replace(changed.spec, taints=[taint]))
+        made.observe(NodeObserved(tainted), 0.0)
+        made.observe(NodeObserved(node(nodes + number)), 0.0)
+        made.observe(NodeGone(f"node-{nodes + number}"), 0.0)
+    serial = itertools.count()
+
+    def decide(count: int) -> None:
+        for _ in range(count):
+            number = next(serial)
+            fresh = pod(f"pod-{number}", "1m", affinity=_apart_by_host())
+            fresh.metadata.labels["index"] = str(number)
+            fresh.metadata.labels["app"] = f"app-{number}"
+            _place(made, fresh)
+
+    return decide
+
+
+def _apart_by_host() -> dict[str, object]:
+    return {"podAntiAffinity": {REQUIRED: [_selecting(HOSTNAME)]}}
+
+
+def _many_names(nodes: int, *, placed: bool) -> Callable[[int], None]:
+    """Return what takes over pods that name many resources, no two the same, and refuses them."""
+    made = machine(nodes)
+    pods = [_naming(serial, placed=placed) for serial in range(ROUNDS + 1)]
+    coming = iter(pods)
+
+    def take(count: int) -> None:
+        for each in itertools.islice(coming, count):
+            made.observe(PodObserved(each), 0.0)
+            attempt = made.step(0.0)
+            if not placed:
+                assert attempt is not None
+                assert isinstance(attempt.decision, Unschedulable)
+
+    return take
+
+
+def _naming(serial: int, *, placed: bool) -> Pod:
+    requests = {f"example.com/r{serial}-{each}": "1" for each in range(MANY_NAMES)}
+    containers = [{"name": "c", "resources": {"requests": requests, "limits": requests}}]
+    on = "node-0" if placed else ""
+    return pod(f"pod-{serial}", "1m", on=on, containers=containers)
+
+
 CASES: Final[Mapping[str, Case]] = {
     "plain, 100 nodes": Case(lambda: _placing(100), 200),
     "plain, 5000 nodes": Case(lambda: _placing(5000), 200),
@@ -240,6 +359,13 @@ CASES: Final[Mapping[str, Case]] = {
     "unschedulable, 5000 nodes": Case(lambda: _refusing(5000), 200),
     "preemption, 1000 nodes with 4 pods": Case(lambda: _preempting(1000, 4), 8),
     "preemption, 1000 nodes with 30 pods": Case(lambda: _preempting(1000, 30), 8),
+    "a budget for 30000 pods": Case(lambda: _new_budgets(1000, 30), 8),
+    "preemption, 1000 nodes with 30 pods and 100 budgets": Case(lambda: _charging(1000, 30), 8),
+    "a new class, 1000 nodes after 10000 taints and host names": Case(
+        lambda: _after_churn(1000), 8
+    ),
+    "25000 resource names, 1000 nodes": Case(lambda: _many_names(1000, placed=False), 1),
+    "25000 resource names on a node": Case(lambda: _many_names(1000, placed=True), 1),
     "10000 node terms, 1000 nodes": Case(lambda: _hostile(1000, _many_node_terms), 1),
     "10000 anti-affinity terms, 1000 nodes": Case(lambda: _hostile(1000, _many_pod_terms), 1),
     "10000 preferred terms, 1000 nodes": Case(lambda: _hostile(1000, _many_preferences), 1),

@@ -20,6 +20,7 @@ from scheduler.framework.plugin import Predicate, Reads
 from scheduler.model.objects import Pod
 from scheduler.state.arrays import Bool, Codes, Float, Int, Rows, grown
 from scheduler.state.cluster import Cluster
+from scheduler.state.cursor import RowCursor
 
 __all__ = ["SHIFT", "Criteria", "Outlook"]
 
@@ -61,7 +62,12 @@ class Outlook:
         self._known: Bool = np.zeros(0, dtype=np.bool_)
         self._codes: Codes = np.zeros(0, dtype=np.uint16)
         self._criteria = Criteria.empty()
-        self._seen: list[int] = [-1] * 4
+        self._seen = [
+            RowCursor(cluster.columns.node_changes),
+            RowCursor(cluster.columns.pod_changes),
+            RowCursor(cluster.pods.changes),
+            RowCursor(cluster.nominations.changes),
+        ]
         #: When policies spare other pods of a row, and what else that depends on.
         self._until: Float = np.zeros(0)
         self._sparing: tuple[object, ...] | None = None
@@ -113,26 +119,18 @@ class Outlook:
 
     def _forget_changes(self) -> None:
         """Mark as unknown whatever changed since the last look."""
-        cluster = self._cluster
-        size = cluster.columns.size
+        size = self._cluster.columns.size
         if self._known.shape[0] < size:
             self._known = grown(self._known, size)
             self._codes = grown(self._codes, size)
             self._criteria = self._criteria.each(lambda key: grown(key, size))
-        logs = (
-            cluster.columns.node_changes,
-            cluster.columns.pod_changes,
-            cluster.pods.changes,
-            cluster.nominations.changes,
-        )
-        for place, log in enumerate(logs):
-            changed = log.since(self._seen[place], size)
+        for cursor in self._seen:
+            changed = cursor.news(size)
             if changed is None:
                 self._forget_all()
             else:
                 self._known[changed] = False
                 self.objections.forget(changed)
-            self._seen[place] = log.position
 
     def _forget_spared(self, bounds: Bounds | None) -> None:
         """Mark as unknown where policies may spare other pods now."""
