@@ -26,9 +26,6 @@ from scheduler.state.queue import QueuedPod, SchedulingQueue
 
 __all__ = ["Bound", "Context"]
 
-#: Plugins that judge a node by the room on it, and by nothing else that a deleted pod can change.
-_ABOUT_ROOM: Final = frozenset({"NodeResourcesFit"})
-
 
 class Bound(Record, frozen=True):
     """A pod whose binding the API server has accepted."""
@@ -105,7 +102,7 @@ class Context:
         self,
         gone: Pod,
         served: Iterable[str],
-        fits: Callable[[Iterable[QueuedPod]], bool],
+        fits: Callable[[Mapping[str, QueuedPod]], bool],
         now: Seconds,
     ) -> None:
         """Wake the waiting pods that can use the room of a pod that is gone.
@@ -127,8 +124,7 @@ class Context:
         helped_by = self.judge(event, gone, None)
 
         def spares(group: Group, pods: Mapping[str, QueuedPod]) -> bool:
-            about_room = group.promised and group.rejectors <= _ABOUT_ROOM
-            return about_room and not fits(pods.values())
+            return group.promised and self.about_room(pods) and not fits(pods)
 
         wake_up = WakeUp(event.label, helped_by, spares=spares, apart=self._apart)
         self.queue.wake(wake_up, now)
@@ -136,6 +132,11 @@ class Context:
             # Its plan knows better than the hints: the room that it was made for is there.
             plugin = helped_by(queued.pod, queued.rejectors)
             self.queue.wake_one(queued, now, event.label, plugin)
+
+    def about_room(self, pods: Mapping[str, QueuedPod]) -> bool:
+        """Tell whether nothing but room, as far as pods that go can change it, rejected a group."""
+        first = next(iter(pods.values()))
+        return first.rejectors <= self.profiles[first.pod.spec.scheduler_name].room_filters.keys()
 
     def wake_below(self, claim: Claim, now: Seconds) -> None:
         """Wake the waiting pods that may use room which a nominated pod no longer claims."""

@@ -23,7 +23,7 @@ before the first eviction, and evictions name the victim's uid.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Mapping
 from enum import Enum
 from itertools import islice
 from typing import Final
@@ -103,14 +103,28 @@ class Executor:
             and effect.victim.uid in plan.outstanding
         )
 
-    def fit_beside(self, pods: Iterable[QueuedPod], node: str) -> bool:
-        """Tell whether pods of one class fit on a node that is not the one they are nominated to.
+    def fit_beside(self, pods: Mapping[str, QueuedPod], node: str) -> bool:
+        """Tell whether pods of one class, which lack room alone, fit on a node they do not claim.
 
-        Claims count, and a pod that has one on the node is left to `Tracking.served`.
+        Claims count, and a pod that has one on the node is left to `Tracking.served`. Most groups
+        are answered by arithmetic: each end of a victim asks this of every group that waits.
+
+        Args:
+            pods: By uid.
+            node: The node's name.
         """
-        claims = self._context.cluster.nominations
-        other = next((each for each in pods if claims.node(each.uid) != node), None)
-        return other is not None and self._revalidation.fits(other, node)
+        cluster = self._context.cluster
+        claims, row = cluster.nominations, cluster.columns.row(node)
+        other = next((each for each in pods.values() if claims.node(each.uid) != node), None)
+        if other is None or row is None:
+            return False
+        claim, pod = claims.get(other.uid), other.pod
+        shape = cluster.shapes.of(pod) if claim is None else cluster.pods.shape(claim.slot)
+        filters = self._context.profiles[pod.spec.scheduler_name].room_filters
+        for name in other.rejectors:
+            if not filters[name].may_fit(shape, row, pod.priority, cluster):
+                return False
+        return self._revalidation.fits(other, node)
 
     # Beginning ------------------------------------------------------------------------------------
 
