@@ -117,7 +117,16 @@ class Numbers:
 class Machine:
     """The scheduler without its surroundings."""
 
-    def __init__(self, profiles: Mapping[str, Profile], backoff: Backoff) -> None:
+    def __init__(
+        self, profiles: Mapping[str, Profile], backoff: Backoff, *, evict_only: bool = False
+    ) -> None:
+        """Make it.
+
+        Args:
+            profiles: The plugins, by scheduler name.
+            backoff: How long pods wait after a failure.
+            evict_only: Whether the API server may refuse each eviction for a disruption budget.
+        """
         self.cluster: Final = Cluster()
         strangers = functools.partial(kin.strangers, volumes=self.cluster.volumes)
         self.queue: Final = SchedulingQueue(backoff, self._gate, strangers)
@@ -125,7 +134,9 @@ class Machine:
         self._context = Context(profiles, self.cluster, self.queue)
         self.ledger: Final = self._context.ledger
         self.binding: Final = self._context.binding
-        self.policing: Final = Policing(self.cluster, self.ledger, self._context.is_ours)
+        self.policing: Final = Policing(
+            self.cluster, self.ledger, self._context.is_ours, evict_only=evict_only
+        )
         self._context.bounds = self.policing
         self._attempts = Attempts(profiles, self.cluster, Verdicts(), self.policing)
         self._binding = BindingCycle(self._context, profiles)

@@ -143,6 +143,7 @@ class _Scheduler:
         self._machine = Machine(
             registry.profiles(settings),
             Backoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds),
+            evict_only=options.evict_only,
         )
         pauses = Pauses(jitter=np.random.default_rng().random)
         heard = ApiTelemetry(self._metrics, logs, around.where.host)

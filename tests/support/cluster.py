@@ -100,9 +100,10 @@ class Cluster:
         config: str = "",
         using: Mapping[str, Profile] | None = None,
         backoff: Backoff | None = None,
+        evict_only: bool = False,
     ) -> None:
-        self._settings = (using or profiles(config), backoff or Backoff())
-        self.machine = Machine(*self._settings)
+        self._settings = (using or profiles(config), backoff or Backoff(), evict_only)
+        self.machine = self._made()
         self.now: float = EPOCH + 1000.0
         #: The pods that there are, by uid, as the API server has them.
         self.pods: dict[str, Pod] = {}
@@ -123,6 +124,10 @@ class Cluster:
         self._news: list[Event] | None = None
         self._version = 0
         self.add(*objects)
+
+    def _made(self) -> Machine:
+        using, backoff, evict_only = self._settings
+        return Machine(using, backoff, evict_only=evict_only)
 
     # What happens outside -----------------------------------------------------------------------
 
@@ -197,7 +202,7 @@ class Cluster:
 
     def restart(self) -> None:
         """Let the process end at once, and another one begin; what was not done is lost."""
-        self.machine = Machine(*self._settings)
+        self.machine = self._made()
         self.held.clear()
         self._holding, self._news = (), None
         for node in self.nodes.values():

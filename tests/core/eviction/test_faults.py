@@ -1,17 +1,14 @@
 """Preemptions on a bad day: clocks differ, the API server refuses, the preemptor goes."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from scheduler.core.eviction.tracking import MARGIN
 from scheduler.core.eviction.waste import VACANT_FOR
-from scheduler.model import times
 from scheduler.model.decisions import Failed, Placed, Preempting
-from scheduler.model.effects import Announce, Effect, Evict, Nominate
-from scheduler.model.events import EffectFailed, Failure, FailureKind
-from scheduler.model.objects import Condition
+from scheduler.model.effects import Announce, Evict, Nominate
+from scheduler.model.events import FailureKind
 from scheduler.model.policies import (
     Budget,
     DisruptionBudgets,
@@ -20,34 +17,11 @@ from scheduler.model.policies import (
     PreemptionPolicy,
 )
 from scheduler.state.transitions import Phase
+from tests.core.eviction.refusing import GRACE, Refusing
 from tests.support.builders import OURS, PodBuilder, node, pod
 from tests.support.cluster import Cluster, profiles
 
 HIGH = pod("high").cpu("4").priority(100)
-GRACE = 30
-
-
-class Refusing(Cluster):
-    """A cluster whose API server refuses effects, and has a clock of its own."""
-
-    refuses: Callable[[Effect], FailureKind | None] = staticmethod(lambda _: None)
-    #: How far the clock of the scheduler is ahead, in seconds.
-    ahead = 0.0
-
-    def _carry_out(self, effects):
-        for effect in effects:
-            kind = self.refuses(effect)
-            if kind is None or isinstance(effect, self._holding):
-                super()._carry_out((effect,))
-            else:
-                self.effects.append(effect)
-                self.observe(EffectFailed(effect, Failure(kind, "refused by the API server")))
-
-    def _evicted(self, victim: PodBuilder) -> PodBuilder:
-        stamp = times.stamp(self.now - self.ahead + GRACE)
-        marked = victim.meta(deletion_timestamp=stamp, deletion_grace_period_seconds=GRACE)
-        target = Condition("DisruptionTarget", "True", "PreemptionByScheduler")
-        return marked.status(conditions=[*victim.object.status.conditions, target])
 
 
 def low(name: str, on: str = "n1", cpu: str = "4", priority: int = 0) -> PodBuilder:

@@ -1,0 +1,35 @@
+"""A cluster for tests whose API server refuses effects, and has a clock of its own."""
+
+from collections.abc import Callable
+
+from scheduler.model import times
+from scheduler.model.effects import Effect
+from scheduler.model.events import EffectFailed, Failure, FailureKind
+from scheduler.model.objects import Condition
+from tests.support.builders import PodBuilder
+from tests.support.cluster import Cluster
+
+GRACE = 30
+
+
+class Refusing(Cluster):
+    """A cluster whose API server refuses effects, and has a clock of its own."""
+
+    refuses: Callable[[Effect], FailureKind | None] = staticmethod(lambda _: None)
+    #: How far the clock of the scheduler is ahead, in seconds.
+    ahead = 0.0
+
+    def _carry_out(self, effects):
+        for effect in effects:
+            kind = self.refuses(effect)
+            if kind is None or isinstance(effect, self._holding):
+                super()._carry_out((effect,))
+            else:
+                self.effects.append(effect)
+                self.observe(EffectFailed(effect, Failure(kind, "refused by the API server")))
+
+    def _evicted(self, victim: PodBuilder) -> PodBuilder:
+        stamp = times.stamp(self.now - self.ahead + GRACE)
+        marked = victim.meta(deletion_timestamp=stamp, deletion_grace_period_seconds=GRACE)
+        target = Condition("DisruptionTarget", "True", "PreemptionByScheduler")
+        return marked.status(conditions=[*victim.object.status.conditions, target])
