@@ -20,6 +20,7 @@ from scheduler.model.effects import Bind, BindVolumes, Evict
 from scheduler.model.events import Failure, StorageGone, StorageObserved
 from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim, key
 from scheduler.model.times import Seconds
+from scheduler.state.deadlines import Deadlines
 from scheduler.state.queue import QueuedPod
 
 __all__ = ["BindingCycle"]
@@ -56,6 +57,8 @@ class BindingCycle:
             for name, profile in profiles.items()
         }
         self._waiting: dict[str, _Waiting] = {}
+        #: When a hold runs out of patience.
+        self._due: Final[Deadlines[_Waiting]] = Deadlines(self._waits)
         self._concerned: dict[tuple[str, str], dict[str, None]] = {}
 
     def __len__(self) -> int:
@@ -89,9 +92,12 @@ class BindingCycle:
     def done(self, effect: BindVolumes, now: Seconds) -> None:
         """Go on when an effect of a hold is done."""
         waiting = self._waiting.get(effect.pod.uid)
-        for each in waiting.held if waiting is not None else ():
+        if waiting is None:
+            return
+        for each in waiting.held:
             if each.hold.effect == effect and each.deadline is None:
                 each.deadline = now + each.hold.patience_seconds
+                self._due.put(waiting, each.deadline)
         self._look(effect.pod.uid, now)
 
     def failed(self, effect: BindVolumes, failure: Failure, now: Seconds) -> None:
@@ -130,17 +136,12 @@ class BindingCycle:
 
     def flush(self, now: Seconds) -> None:
         """Give up what was waited for too long."""
-        if self._waiting:
-            for waiting in list(self._waiting.values()):
-                if self._deadline(waiting) <= now:
-                    self._look(waiting.queued.uid, now)
+        for waiting in self._due.pop_until(now):
+            self._look(waiting.queued.uid, now)
 
     def next_wakeup(self) -> Seconds | None:
         """Return when `flush` next has something to do; `None` when never."""
-        if not self._waiting:
-            return None
-        moment = min(map(self._deadline, self._waiting.values()))
-        return None if moment == float("inf") else moment
+        return self._due.first()
 
     def release(self, eviction: Evict, now: Seconds) -> bool:
         """Take a victim off its node if it is not bound yet: it need not be deleted.
@@ -174,11 +175,8 @@ class BindingCycle:
             for uid in uids:
                 self._look(uid, now)
 
-    @staticmethod
-    def _deadline(waiting: _Waiting) -> Seconds:
-        """Return when the first of the holds runs out of patience."""
-        deadlines = [each.deadline for each in waiting.held if each.deadline is not None]
-        return min(deadlines, default=float("inf"))
+    def _waits(self, waiting: _Waiting, _moment: Seconds) -> bool:
+        return self._waiting.get(waiting.queued.uid) is waiting
 
     def _look(self, uid: str, now: Seconds) -> None:
         """Find out whether a pod can be bound now, or never on this node."""

@@ -6,12 +6,12 @@ that allows more, and a preemption that is given back, so that what it counted f
 What holds a pod is noted once, when it is parked; a pod that leaves the queue is not held any more.
 """
 
-import heapq
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from scheduler.model.refusals import Rule
 from scheduler.model.times import Seconds
+from scheduler.state.deadlines import Deadlines
 from scheduler.state.queue import SchedulingQueue
 
 __all__ = ["Held"]
@@ -20,9 +20,6 @@ __all__ = ["Held"]
 _TIME: Final = "PreemptionPolicyTimeout"
 _BUDGET: Final = "PodDisruptionBudgetChange"
 _GIVEN_BACK: Final = "PreemptionGivenBack"
-
-#: So many ends in time that are not meant any more are kept beside as many as there are pods.
-_FEW: Final = 64
 
 
 #: Rules that count preemptions and victims.
@@ -49,7 +46,7 @@ class Held:
         self._pods: dict[str, _Hold] = {}
         #: Uids of the pods that each disruption budget holds, by its key.
         self._by_budget: dict[str, set[str]] = {}
-        self._ends: list[tuple[Seconds, str]] = []
+        self._ends: Final[Deadlines[str]] = Deadlines(self._is_held_until)
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -74,7 +71,7 @@ class Held:
         for key in budgets:
             self._by_budget.setdefault(key, set()).add(uid)
         if until is not None:
-            heapq.heappush(self._ends, (until, uid))
+            self._ends.put(uid, until)
 
     def let_go(self, uid: str) -> None:
         """Note that a pod is not held any more; also when it leaves the queue."""
@@ -83,9 +80,6 @@ class Held:
             self._by_budget[key].discard(uid)
             if not self._by_budget[key]:
                 del self._by_budget[key]
-        if len(self._ends) > 2 * len(self._pods) + _FEW:
-            self._ends = [each for each in self._ends if self._is_meant(each)]
-            heapq.heapify(self._ends)
 
     def wake(self, now: Seconds, event: str, rule: Rule | None = None) -> None:
         """Wake the pods that are held by a rule, or all."""
@@ -111,25 +105,16 @@ class Held:
 
     def flush(self, now: Seconds) -> None:
         """Wake the pods for whom it was long enough."""
-        while (end := self._next()) is not None and end <= now:
-            self._wake(heapq.heappop(self._ends)[1], now, _TIME)
+        for uid in self._ends.pop_until(now):
+            self._wake(uid, now, _TIME)
 
     def next_wakeup(self) -> Seconds | None:
         """Return when `flush` next has something to do; `None` when never."""
-        return self._next()
+        return self._ends.first()
 
-    def _next(self) -> Seconds | None:
-        """Return the first end that is still meant; drop void ones."""
-        while self._ends:
-            if self._is_meant(self._ends[0]):
-                return self._ends[0][0]
-            heapq.heappop(self._ends)
-        return None
-
-    def _is_meant(self, end: tuple[Seconds, str]) -> bool:
-        """Tell whether a pod is still held until then."""
-        hold = self._pods.get(end[1])
-        return hold is not None and hold.until == end[0]
+    def _is_held_until(self, uid: str, end: Seconds) -> bool:
+        hold = self._pods.get(uid)
+        return hold is not None and hold.until == end
 
     def _wake(self, uid: str, now: Seconds, event: str) -> None:
         self.let_go(uid)
@@ -139,9 +124,9 @@ class Held:
 
     def check(self) -> None:
         """Assert the invariants: each end in time and each budget is known, and each pod waits."""
-        ends = set(self._ends)
+        timed = [hold.until for hold in self._pods.values() if hold.until is not None]
+        assert self._ends.first() == min(timed, default=None)
         for uid, hold in self._pods.items():
-            assert hold.until is None or (hold.until, uid) in ends
             assert all(uid in self._by_budget[key] for key in hold.budgets)
             assert self._queue.get(uid) is not None, uid
         assert sum(map(len, self._by_budget.values())) == sum(

@@ -1,9 +1,9 @@
 """When to look at something next: a heap of moments."""
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from scheduler.model.times import Seconds
 
@@ -11,32 +11,55 @@ __all__ = ["Deadlines"]
 
 Item = TypeVar("Item")
 
+#: How many entries may be void before all are looked through.
+_FEW: Final = 64
+
 
 class Deadlines(Generic[Item]):
     """Items in the order of their moments; of one moment, the one that was put first.
 
-    An item may be put more than once, and is taken out once for each time: whether it is still
-    meant is for the caller to say.
+    An item may be put more than once. Entries that are not meant any more are void: they are left
+    out, and there are never many more of them than of others.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_meant: Callable[[Item, Seconds], bool]) -> None:
+        """Make it.
+
+        Args:
+            is_meant: Tells of an item and a moment whether it is still to be looked at then.
+        """
+        self._is_meant = is_meant
         self._entries: list[tuple[Seconds, int, Item]] = []
         self._numbers = count()
+        #: How many entries there may be before the void ones are dropped.
+        self._most = _FEW
 
     def __len__(self) -> int:
+        """Return how many entries are kept, void ones included."""
         return len(self._entries)
 
     def put(self, item: Item, moment: Seconds) -> None:
         """Take in an item."""
         heapq.heappush(self._entries, (moment, next(self._numbers), item))
+        if len(self._entries) > self._most:
+            self._entries = [each for each in self._entries if self._is_meant(each[2], each[0])]
+            heapq.heapify(self._entries)
+            self._most = 2 * len(self._entries) + _FEW
 
     def first(self) -> Seconds | None:
         """Return the first moment; `None` when there is none."""
-        return self._entries[0][0] if self._entries else None
+        while self._entries:
+            moment, _, item = self._entries[0]
+            if self._is_meant(item, moment):
+                return moment
+            heapq.heappop(self._entries)
+        return None
 
     def pop_until(self, now: Seconds) -> Iterator[Item]:
-        """Take out the items whose moment has come, and yield them."""
-        due = []
-        while self._entries and self._entries[0][0] <= now:
-            due.append(heapq.heappop(self._entries)[2])
-        return iter(due)
+        """Take out the items whose moment has come, and yield them.
+
+        Whether one is meant is asked when it is its turn, so what is done about one counts for the
+        next. What is put meanwhile for a moment that has come is yielded, too.
+        """
+        while (moment := self.first()) is not None and moment <= now:
+            yield heapq.heappop(self._entries)[2]

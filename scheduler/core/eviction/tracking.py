@@ -57,7 +57,7 @@ class Tracking:
         self._revalidation = revalidation
         self._ledger_writer = ledger_writer
         #: When to look next whether a victim of a plan hangs.
-        self._due: Final[Deadlines[Plan]] = Deadlines()
+        self._due: Final[Deadlines[Plan]] = Deadlines(self._is_watched)
         self._rooms: Final = VacatedRooms(context)
         #: Victims whose preemptor did not get the room, by reason.
         self.wasted: Final[Counter[str]] = Counter()
@@ -215,8 +215,6 @@ class Tracking:
         for plan, why, uids in self._rooms.due(now):
             self._account(plan, why, uids, now)
         for plan in self._due.pop_until(now):
-            if self._plans.get(plan.uid) is not plan or plan.phase not in WAITING:
-                continue
             hanging = [
                 each for each in plan.there(cluster)
                 if (end := self._hangs_at(plan, each)) is not None and end <= now
@@ -251,6 +249,9 @@ class Tracking:
         # A pod that leaves for another reason was leaving when the preemption was decided.
         since = plan.asked.get(victim.uid, plan.deadline - ASK_WITHIN)
         return since + (victim.metadata.deletion_grace_period_seconds or 0) + MARGIN
+
+    def _is_watched(self, plan: Plan, _moment: Seconds) -> bool:
+        return self._plans.get(plan.uid) is plan and plan.phase in WAITING
 
     def _has_room(self, plan: Plan) -> bool:
         return self._revalidation.has_room(plan)
