@@ -39,6 +39,7 @@ from scheduler.model.base import Record
 from scheduler.model.decisions import NodeTrace
 from scheduler.model.effects import Verb
 from scheduler.model.objects import Pod
+from scheduler.model.pod_size import MOST_PARTS, is_too_large
 from scheduler.model.refusals import Refusal
 from scheduler.model.times import Seconds
 from scheduler.state.arrays import Codes, Rows
@@ -52,6 +53,13 @@ __all__ = ["MOST_ROUNDS", "Attempts", "Outcome"]
 MOST_ROUNDS: Final = 5
 OVERTAKEN: Final = f"{MOST_ROUNDS} times the cluster changed too much while extenders were asked"
 
+#: Why a pod is rejected before any rule looks at it.
+TOO_LARGE: Final = (
+    f"pod has more than {MOST_PARTS} containers, volumes and ports, "
+    "which preemptive-scheduler does not schedule"
+)
+#: No plugin: no event but a change of the pod can help it.
+_BY_SIZE: Final = frozenset({"PodSize"})
 NO_NODES: Final = "no nodes available to schedule pods"
 
 
@@ -117,10 +125,14 @@ class Attempts:
         Raises:
             PluginError: It cannot be decided, or not in so many rounds.
         """
+        pod = classified.pod
         for _ in range(MOST_ROUNDS):
-            if self._cluster.columns.node_count == 0:
+            nodes = self._cluster.columns.node_count
+            if nodes == 0:
                 return Outcome(message=NO_NODES)
-            pod = classified.pod
+            if is_too_large(pod):
+                text = message.fit_error(nodes, (), prefilter=TOO_LARGE)
+                return Outcome(message=text, rejectors=_BY_SIZE, nodes=nodes)
             objections = self._policing.objections(pod, now, since)
             if objections is not None:
                 objections.explain = explain

@@ -12,6 +12,7 @@ import numpy as np
 
 from scheduler.model import resources
 from scheduler.model.objects import Container, ContainerStatus, Pod
+from scheduler.model.pod_size import is_too_large
 from scheduler.model.recent import Recent
 from scheduler.model.resources import CPU, MEMORY
 from scheduler.state.arrays import Bool, Int, IntColumn
@@ -140,11 +141,13 @@ class Shapes:
     def validate(self, pod: Pod) -> None:
         """Make sure that a pod which waits can be measured.
 
-        One that names too many resources is not: no node will get it.
+        One that is too large, or names too many resources, is not: it is put on no node.
 
         Raises:
             QuantityError: A request of the pod is no quantity.
         """
+        if is_too_large(pod):
+            return
         fingerprint = _fingerprint(pod)
         if self._seen.get(fingerprint) is None and not resources.too_many(pod):
             self._measure(pod, fingerprint)
