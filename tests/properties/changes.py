@@ -95,8 +95,12 @@ def run_foreign_pod(world: Changing, a: int, b: int, c: int) -> None:
     world.put(built.build())
 
 
-def fill(world: Changing) -> None:
-    """Pods of ours that are not important run on every node."""
+def begin(world: Changing) -> None:
+    """Nodes and claims are there, and pods of ours that are not important run on every node."""
+    for number in range(4):
+        write_node(world, number, number, number + 2)
+    for number in range(CLAIMS):
+        change_claim(world, number, 1, number)
     for name, each in world.nodes.items():
         for number in range(int(each.status.allocatable["cpu"]) - 1):
             low = pod(world.new_name("low")).cpu("1").priority(number % 3 - 1).on(name)
@@ -242,11 +246,7 @@ def act(world: Changing, action: Action) -> None:
 def lived(seed: int, length: int = 200) -> Changing:
     """Return a world that has gone through the history of a seed."""
     world = Changing(foreign=seed % 3 > 0, policed=seed % 4 > 1, restarts=seed % 5 > 2)
-    for number in range(4):
-        write_node(world, number, number, number + 2)
-    for number in range(CLAIMS):
-        change_claim(world, number, 1, number)
-    fill(world)
+    begin(world)
     dice = np.random.default_rng(seed)
     numbers = dice.integers(0, 2**16, size=(length, 4)).tolist()
     for what, a, b, c in numbers:

@@ -9,6 +9,7 @@ attempts that have kept nothing (`comparing`).
 from collections import Counter, deque
 from collections.abc import Sequence
 
+from scheduler.core.machine import Machine
 from scheduler.model import times
 from scheduler.model.decisions import Attempt, Failed, Preempting
 from scheduler.model.effects import (
@@ -36,7 +37,7 @@ from scheduler.model.policies import ForeignVictims, PreemptionPolicy
 from scheduler.model.storage import Storage
 from scheduler.state.classified_pod import ClassifiedPod
 from scheduler.state.transitions import Phase
-from tests.properties.comparing import comparing_machine, found_afresh
+from tests.properties.comparing import ComparingMachine, found_afresh
 from tests.properties.world import PROFILES, World
 from tests.support import oracle_policies
 from tests.support.builders import PodBuilder
@@ -70,12 +71,16 @@ class Changing(World):
 
     def begin(self) -> None:
         """Begin with another process: what was asked for and not done is lost."""
-        self.machine = comparing_machine(PROFILES)
+        self.machine = self.new_machine()
         self.waiting, self.late = [], []
         self.streams = [deque() for _ in range(5)]
         self.known_budgets, self.known_policies = {}, {}
         for event in self.everything():
             self.hear(event)
+
+    def new_machine(self) -> Machine:
+        """Return the machine of another process."""
+        return ComparingMachine(PROFILES)
 
     def everything(self) -> list[Event]:
         """Return all that a new process is told."""

@@ -5,39 +5,27 @@ the one that attempts find which begin now with the same cluster.
 """
 
 from collections.abc import Mapping
-from unittest import mock
 
 from scheduler.core.attempt import Attempts, Outcome
 from scheduler.core.extending import Talk
 from scheduler.core.machine import Machine
-from scheduler.core.preemption.policing import Policing
 from scheduler.framework.profile import Profile
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model.times import Seconds
 from scheduler.state.backoff import Backoff
 from scheduler.state.classified_pod import ClassifiedPod
-from scheduler.state.cluster import Cluster
 
-__all__ = ["Compared", "comparing_machine", "found_afresh", "told"]
+__all__ = ["ComparingMachine", "found_afresh", "told"]
 
 
 class Compared(Attempts):
     """Attempts that are compared with fresh ones, answer by answer."""
 
-    def __init__(
-        self,
-        profiles: Mapping[str, Profile],
-        cluster: Cluster,
-        verdicts: Verdicts,
-        policing: Policing,
-    ) -> None:
-        super().__init__(profiles, cluster, verdicts, policing)
-        self._given = (profiles, cluster, policing)
+    profiles: Mapping[str, Profile]
 
     def fresh(self) -> Attempts:
         """Return attempts that have kept nothing."""
-        profiles, cluster, policing = self._given
-        return Attempts(profiles, cluster, Verdicts(), policing)
+        return Attempts(self.profiles, self._cluster, Verdicts(), self._policing)
 
     def decide(
         self, classified: ClassifiedPod, *, now: Seconds, since: Seconds, explain: bool
@@ -73,10 +61,16 @@ class Compared(Attempts):
         return mine
 
 
-def comparing_machine(profiles: Mapping[str, Profile]) -> Machine:
-    """Return a machine whose attempts are compared."""
-    with mock.patch("scheduler.core.machine.Attempts", Compared):
-        return Machine(profiles, Backoff())
+class ComparingMachine(Machine):
+    """A machine whose attempts are compared."""
+
+    def __init__(self, profiles: Mapping[str, Profile]) -> None:
+        super().__init__(profiles, Backoff())
+        # In place: preemptions that are carried out ask the same object.
+        self._attempts.__class__ = Compared
+        compared = self._attempts
+        assert isinstance(compared, Compared)
+        compared.profiles = profiles
 
 
 def same_key(classified: ClassifiedPod) -> None:

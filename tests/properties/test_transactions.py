@@ -103,7 +103,7 @@ FAULTS = (
 @pytest.mark.parametrize("faults", FAULTS, ids=str)
 def test_disturbed_sequences_end_as_well_as_they_can(faults):
     evicted = 0
-    for seed in range(max(20, SEQUENCES // 40)):
+    for seed in range(max(20, SEQUENCES // 100)):
         world = disturbed(faults, seed)
         try:
             for action in drawn_actions(seed):
