@@ -1,12 +1,14 @@
-"""How many evictions may be in vain, as every property asserts it."""
+"""Bounds that every property asserts, and which of them the scheduler keeps by now."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from scheduler.state.waste import MOST, MOST_PREEMPTIONS, WINDOW, Scope
 
-__all__ = ["WASTE_IS_BOUNDED", "Gone", "in_vain", "too_many"]
+__all__ = ["NAMES_ARE_FORGOTTEN", "WASTE_IS_BOUNDED", "Gone", "in_vain", "too_many"]
 
+#: Whether names of resources are forgotten that no pod and no node has any more.
+NAMES_ARE_FORGOTTEN: Final = False
 #: Whether decisions heed what was in vain (`scheduler/state/waste`).
 WASTE_IS_BOUNDED: Final = False
 

@@ -19,7 +19,7 @@ from scheduler.model.storage import PersistentVolumeClaim
 from scheduler.state.backoff import Backoff
 from scheduler.state.transitions import Phase
 from tests.properties import changes, happenings
-from tests.properties.bounds import Gone, in_vain, too_many
+from tests.properties.bounds import NAMES_ARE_FORGOTTEN, Gone, in_vain, too_many
 from tests.properties.changing import Changing
 from tests.properties.comparing import found_afresh
 from tests.properties.happenings import NODES
@@ -160,7 +160,10 @@ class Besieged(Changing):
         """Return the sizes of what the machine keeps for pods."""
         machine = self.machine
         cluster = machine.cluster
+        named = {"resources": len(cluster.axis)} if NAMES_ARE_FORGOTTEN else {}
         return {
+            **named,
+            "label sets": cluster.pods.census.label_sets.live,
             "queue": len(machine.queue),
             "pods": len(cluster.pods),
             "claims": len(cluster.nominations),
@@ -169,14 +172,6 @@ class Besieged(Changing):
             "overdue": len(cluster.overdue),
             "untold": len(machine.queue.untold),
             "preempting": sum(machine.preemptions.values()),
-        }
-
-    def high_water(self) -> dict[str, int]:
-        """Return how large tables are whose places are used again."""
-        cluster = self.machine.cluster
-        return {
-            "rows": cluster.columns.size,
-            "label sets": len(cluster.pods.census.label_sets),
         }
 
 
