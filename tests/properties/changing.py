@@ -67,6 +67,8 @@ class Changing(World):
         #: Pods that were resized: their nodes may hold more than they have.
         self.resized: set[str] = set()
         self.met: Counter[str] = Counter()
+        #: How many victims one preemption had at most.
+        self.largest = 0
         self.begin()
 
     def begin(self) -> None:
@@ -176,6 +178,7 @@ class Changing(World):
         assert not wanted.terminating
         self.met[type(decision).__name__] += 1
         if isinstance(decision, Preempting):
+            self.largest = max(self.largest, len(decision.victims))
             for ref in decision.victims:
                 victim = self.machine.cluster.placed(ref.uid)
                 if victim is not None and not victim.terminating and ref.uid not in leaving:

@@ -16,6 +16,7 @@ from scheduler.model.events import EffectFailed, Failure, FailureKind
 from scheduler.model.objects import Pod
 from tests.properties.bounds import WASTE_IS_BOUNDED, Gone, in_vain, too_many
 from tests.properties.transactions import CPU, Transactions
+from tests.support.builders import pod
 
 #: Clocks differ by no more, in seconds.
 HOUR: Final = 3600.0
@@ -39,13 +40,15 @@ class Faults:
     hanging: bool = False
     #: Evictions of some pods are lost, and so is the answer, each time.
     lost: bool = False
+    #: Pods that were evicted come again and take the room at once; another scheduler binds them.
+    replaced: bool = False
     #: Another leader takes over whenever something was done.
     leaders: bool = False
 
     @property
-    def keep_victims(self) -> bool:
-        """Whether some victims do not leave."""
-        return self.refused or self.hanging or self.lost
+    def keep_room(self) -> bool:
+        """Whether some room does not get free for preemptors."""
+        return self.refused or self.hanging or self.lost or self.replaced
 
 
 class Disturbed(Transactions):
@@ -55,6 +58,7 @@ class Disturbed(Transactions):
         self.faults = faults
         self._seed = seed
         self._leaders = 0
+        self._again = 0
         self._left_at: dict[str, float] = {}
         #: Evicted pods by preemptor.
         self.gone: defaultdict[str, list[Gone]] = defaultdict(list)
@@ -131,24 +135,39 @@ class Disturbed(Transactions):
     def _ending(self) -> list[Pod]:
         return [each for each in super()._ending() if not self._hangs(each)]
 
-    def _hangs(self, pod: Pod) -> bool:
-        if not self.faults.hanging or not self._is_odd("hanging", pod.uid):
+    def end(self, number: int) -> None:
+        before = dict(self.pods)
+        super().end(number)
+        if self.faults.replaced:
+            for uid in before.keys() - self.pods.keys():
+                self._come_again(before[uid])
+
+    def _come_again(self, gone: Pod) -> None:
+        """Let a pod like one that is gone take its place, if that is still free."""
+        if self._used()[gone.spec.node_name] < CPU and self._is_odd("again", gone.uid, 0.7):
+            self._again += 1
+            name = f"again-{self._again}"
+            built = pod(name).cpu("1").priority(gone.priority).on(gone.spec.node_name)
+            self._put(built.build())
+
+    def _hangs(self, leaving: Pod) -> bool:
+        if not self.faults.hanging or not self._is_odd("hanging", leaving.uid):
             return False
-        if self._is_odd("for good", pod.uid, 0.5):
+        if self._is_odd("for good", leaving.uid, 0.5):
             return True
-        return self.now < self._left_at[pod.uid] + LATE
+        return self.now < self._left_at[leaving.uid] + LATE
 
     # The end --------------------------------------------------------------------------------------
 
     def come_to_rest(self) -> None:
-        if not self.faults.keep_victims:
+        if not self.faults.keep_room:
             super().come_to_rest()
             return
         for _ in range(ROUNDS):
             self._calm_down()
 
     def check(self) -> None:
-        if not self.faults.keep_victims:
+        if not self.faults.keep_room:
             super().check()
             return
         self.machine.check()

@@ -137,12 +137,11 @@ class Besieged(Changing):
     def too_many_in_vain(self) -> dict[str, int]:
         """Return the preemptors for which more was evicted in vain than allowed."""
         bound_to = {each.uid: each.spec.node_name for each in self.pods.values()}
-        largest = max((len(each.status.allocatable) for each in self.nodes.values()), default=0)
         wasted = in_vain(self.gone, bound_to)
         return {
             uid: over
             for uid, each in wasted.items()
-            if (over := too_many(each, 4 + largest, self.begun))
+            if (over := too_many(each, self.largest, self.begun - 1))
         }
 
     def leave(self) -> None:

@@ -95,8 +95,10 @@ FAULTS = (
     Faults(refused=True),
     Faults(hanging=True),
     Faults(lost=True),
+    Faults(replaced=True),
+    Faults(refused=True, replaced=True),
     Faults(refused=True, hanging=True, lost=True),
-    Faults(skew=True, refused=True, hanging=True, lost=True, leaders=True),
+    Faults(skew=True, refused=True, hanging=True, lost=True, replaced=True, leaders=True),
 )
 
 
