@@ -144,7 +144,7 @@ class Disturbed(Transactions):
 
     def _come_again(self, gone: Pod) -> None:
         """Let a pod like one that is gone take its place, if that is still free."""
-        if self._used()[gone.spec.node_name] < CPU and self._is_odd("again", gone.uid, 0.7):
+        if self._used()[gone.spec.node_name] < CPU:
             self._again += 1
             name = f"again-{self._again}"
             built = pod(name).cpu("1").priority(gone.priority).on(gone.spec.node_name)

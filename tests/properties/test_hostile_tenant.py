@@ -17,7 +17,7 @@ from scheduler.model.effects import Evict
 from tests.properties import changes, forged, tenant
 from tests.properties.bounds import WASTE_IS_BOUNDED
 
-HISTORIES = int(os.environ.get("HISTORIES", "80"))
+HISTORIES = int(os.environ.get("HISTORIES", "60"))
 SLICES = 4
 #: Effects within an hour in which nothing happens, for each node and pod: a pod that waits is tried
 #: again every five minutes, and every time an Event tells of it.
