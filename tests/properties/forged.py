@@ -7,7 +7,9 @@ import numpy as np
 
 from scheduler.model.objects import Pod
 from scheduler.model.plan_record import PlanRecord, encode, fingerprint
+from scheduler.model.policies import PodSelection, PreemptionPolicy
 from tests.properties.changing import Changing
+from tests.support.builders import pod
 
 #: What a record says instead of a time, a version, a name or a list.
 ODD: Final[tuple[Any, ...]] = (
@@ -16,8 +18,17 @@ ODD: Final[tuple[Any, ...]] = (
 
 
 def forge(world: Changing, seed: int) -> None:
-    """Let a stranger write to every pod that waits, and the ledger; then a process begins."""
+    """Let a stranger write to every pod that waits, and the ledger; then a process begins.
+
+    In every other world a policy protects the more important half of all pods.
+    """
     dice = np.random.default_rng(seed)
+    if seed % 2:
+        kept = PodSelection(min_priority=1)
+        world.policies["kept"] = PreemptionPolicy("kept", victims=kept, victim_min_runtime=1e9)
+    for number in range(4):
+        low = pod(world.new_name("s")).cpu(str(1 + number % 2)).priority(-5 if number else 9)
+        world.put((low if number else low.never_preempts()).build())
     for found in list(world.pods.values()):
         if not found.spec.node_name and dice.integers(0, 3):
             forge_plan(world, found, dice)
@@ -28,9 +39,15 @@ def forge(world: Changing, seed: int) -> None:
 def forge_plan(world: Changing, preemptor: Pod, dice: np.random.Generator) -> None:
     """Write a plan to a pod: it names any pods, or it is damaged."""
     there = list(world.pods.values())
-    named = [each for each in there if dice.integers(0, 2)]
     nodes = [*world.nodes, "ghost", ""]
-    where = str(dice.choice(nodes)) if dice.integers(0, 2) else _fullest(world)
+    where = _fullest(world) if dice.integers(0, 3) == 0 else str(dice.choice(nodes))
+    match int(dice.integers(0, 3)):
+        case 0:
+            named = there
+        case 1:
+            named = [each for each in there if dice.integers(0, 2)]
+        case _:
+            named = [each for each in there if each.priority >= preemptor.priority]
     marks = tuple(fingerprint(preemptor.uid, each.uid) for each in named)
     split = int(dice.integers(0, len(marks) + 1)) if dice.integers(0, 3) == 0 else len(marks)
     begun = float(dice.choice([0.0, world.now - 10, world.now, world.now + 1e6, 1e300]))
