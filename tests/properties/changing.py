@@ -8,6 +8,7 @@ attempts that have kept nothing (`comparing`).
 
 from collections import Counter, deque
 from collections.abc import Sequence
+from typing import Final
 
 from scheduler.core.machine import Machine
 from scheduler.model import times
@@ -44,7 +45,9 @@ from tests.support.builders import PodBuilder
 
 #: Longer than any pause, window or back-off of this world, and than the periodic flush: what is
 #: possible then is found.
-LONG: float = 4000.0
+LONG: Final = 4000.0
+#: Decisions until a world must have come to rest; it takes some hundreds.
+PATIENCE: Final = 5000
 
 
 class Changing(World):
@@ -69,6 +72,8 @@ class Changing(World):
         self.met: Counter[str] = Counter()
         #: How many victims one preemption had at most.
         self.largest = 0
+        #: How many decisions more it may take to come to rest; `None` while things happen.
+        self.patience: int | None = None
         self.begin()
 
     def begin(self) -> None:
@@ -167,6 +172,9 @@ class Changing(World):
 
     def decided(self) -> Attempt | None:
         """Let the machine decide; its decision is compared where it is made."""
+        if self.patience is not None:
+            self.patience -= 1
+            assert self.patience > 0, "the world does not come to rest"
         self.machine.flush(self.now)
         known = {queued.uid: queued.pod for queued in self.machine.queue}
         leaving = self.machine.cluster.asked_to_leave()
@@ -207,6 +215,12 @@ class Changing(World):
             assert queued.key == ClassifiedPod(queued.pod).key, queued.pod.key
 
     # The end --------------------------------------------------------------------------------------
+
+    def quiesce(self) -> None:
+        """Let everything come to rest; a world that decides for ever fails with its seed."""
+        self.patience = PATIENCE
+        super().quiesce()
+        self.patience = None
 
     def ends_well(self) -> None:
         """Assert that all comes to rest, and that no pod is left behind that could be helped."""
