@@ -41,7 +41,7 @@ from scheduler.state.transitions import Phase
 from tests.properties.comparing import ComparingMachine, found_afresh
 from tests.properties.world import PROFILES, World
 from tests.support import oracle_policies
-from tests.support.builders import PodBuilder
+from tests.support.builders import PodBuilder, node
 
 #: Longer than any pause, window or back-off of this world, and than the periodic flush: what is
 #: possible then is found.
@@ -218,6 +218,10 @@ class Changing(World):
 
     def quiesce(self) -> None:
         """Let everything come to rest; a world that decides for ever fails with its seed."""
+        if not self.nodes:
+            # Without any node all pods back off, again and again.
+            self.nodes["n0"] = node("n0").cpu("2").build()
+            self.streams[1].append(NodeObserved(self.nodes["n0"]))
         self.patience = PATIENCE
         super().quiesce()
         self.patience = None
