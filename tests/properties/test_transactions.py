@@ -4,21 +4,29 @@ Every sequence of happenings ends with all preemptors placed, no victim's room u
 counted as wasted; at each moment a victim is only deleted when the API server has the plan that
 names it, and what counts it.
 
+Where clocks differ and leaders change at each move, all that holds as well. Where victims cannot be
+evicted, or hang, not all rooms can be used; then what is in vain for one preemptor is bounded.
+
 `TRANSACTIONS=10000` runs so many sequences; by default there are fewer, to fit into a usual run.
 """
 
 import os
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.properties.transactions import HAPPENINGS, Transactions
+from tests.properties.disturbed import Disturbed, Faults
+from tests.properties.transactions import HAPPENINGS, Action, Transactions
 
 #: Sequences in all, and in each of the tests that are drawn by seed.
 SEQUENCES = int(os.environ.get("TRANSACTIONS", "2000"))
 SLICES = 10
+#: The first seed of disturbed sequences.
+FIRST = 100
 #: How many preemptors come, as a share of those that can have a place: in the last case each victim
 #: has to go.
 CROWDS = (0.42, 0.75, 1.0)
@@ -42,20 +50,36 @@ def test_every_sequence_ends_well(world, drawn):
     world.check()
 
 
+def kind(seed: int) -> dict[str, Any]:
+    """Return what kind of world a seed begins with."""
+    return {
+        "bounded": seed % 2 > 0,
+        "cpu": 1 + seed // 2 % 2,
+        "ranks": 1 + seed // 4 % 3,
+        "crowd": CROWDS[seed // 12 % 3],
+    }
+
+
+def drawn_actions(seed: int) -> Iterator[Action]:
+    """Yield what happens by a seed."""
+    dice = np.random.default_rng(seed)
+    for _ in range(dice.integers(10, 60)):
+        yield int(dice.integers(0, len(HAPPENINGS))), int(dice.integers(0, 64))
+
+
+def disturbed(faults: Faults, seed: int) -> Disturbed:
+    """Return a world under faults."""
+    return Disturbed(faults, seed, **kind(seed))
+
+
 @pytest.mark.parametrize("part", range(SLICES))
 def test_sequences_by_seed_end_well(part):
     kills = evicted = 0
     for seed in range(part, SEQUENCES, SLICES):
-        dice = np.random.default_rng(seed)
-        world = Transactions(
-            bounded=seed % 2 > 0,
-            cpu=1 + seed // 2 % 2,
-            ranks=1 + seed // 4 % 3,
-            crowd=CROWDS[seed // 12 % 3],
-        )
+        world = Transactions(**kind(seed))
         try:
-            for _ in range(dice.integers(10, 60)):
-                world.act((int(dice.integers(0, len(HAPPENINGS))), int(dice.integers(0, 64))))
+            for action in drawn_actions(seed):
+                world.act(action)
             world.come_to_rest()
             world.check()
         except AssertionError as error:
@@ -64,3 +88,33 @@ def test_sequences_by_seed_end_well(part):
         evicted += len(world.evicted)
     assert kills > SEQUENCES // SLICES
     assert evicted > SEQUENCES // SLICES
+
+
+FAULTS = (
+    Faults(skew=True),
+    Faults(leaders=True),
+    Faults(skew=True, leaders=True),
+    Faults(refused=True),
+    Faults(hanging=True),
+    Faults(lost=True),
+    Faults(replaced=True),
+    Faults(refused=True, replaced=True),
+    Faults(refused=True, hanging=True, lost=True),
+    Faults(skew=True, refused=True, hanging=True, lost=True, replaced=True, leaders=True),
+)
+
+
+@pytest.mark.parametrize("faults", FAULTS, ids=str)
+def test_disturbed_sequences_end_as_well_as_they_can(faults):
+    evicted = 0
+    for seed in range(FIRST, FIRST + max(20, SEQUENCES // 100)):
+        world = disturbed(faults, seed)
+        try:
+            for action in drawn_actions(seed):
+                world.act(action)
+            world.come_to_rest()
+            world.check()
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}, {faults}: {error}") from error
+        evicted += len(world.evicted)
+    assert evicted > 20

@@ -74,6 +74,8 @@ class Transactions:
 
     def __init__(self, *, bounded: bool, cpu: int, ranks: int, crowd: float) -> None:
         self.now = float(EPOCH)
+        #: By how much the machine's clock is ahead, in seconds.
+        self.skew = 0.0
         self.pods: dict[str, Pod] = {}
         self.ledger = ""
         self.evicted: dict[str, str] = {}
@@ -122,7 +124,7 @@ class Transactions:
 
     def decide(self, _: int) -> None:
         """The machine decides for a pod."""
-        attempt = self.machine.step(self.now)
+        attempt = self.machine.step(self._clock())
         if attempt is not None:
             self._take(attempt.effects)
 
@@ -159,7 +161,7 @@ class Transactions:
 
     def end(self, number: int) -> None:
         """A terminating pod is gone."""
-        ending = [each for each in self.pods.values() if each.terminating]
+        ending = self._ending()
         if ending:
             gone = self.pods.pop(ending[number % len(ending)].uid)
             self.news.append(PodGone(gone.key, gone.uid))
@@ -173,10 +175,14 @@ class Transactions:
 
     def _let_victims_end(self) -> None:
         """Let all victims end, and the news arrive: nobody hangs here, and no watch."""
-        while any(each.terminating for each in self.pods.values()):
+        while self._ending():
             self.end(0)
         while self.news:
             self.hear(3)
+
+    def _ending(self) -> list[Pod]:
+        """Return the pods that terminate and can be gone now."""
+        return [each for each in self.pods.values() if each.terminating]
 
     def kill(self, _: int) -> None:
         """The process is killed, and another one begins; what was not sent is lost."""
@@ -201,7 +207,7 @@ class Transactions:
             self.answer(0)
         while (effect := self._next(0)) is not None:
             self._answer(effect, self._happen(effect))
-        while any(each.terminating for each in self.pods.values()):
+        while self._ending():
             self.end(0)
             busy = True
         while self.machine.ready():
@@ -215,8 +221,7 @@ class Transactions:
         """Assert that all preemptors have a place, and that each victim's room is used."""
         ours = [each for each in self.pods.values() if each.metadata.name.startswith("high")]
         assert [each.key for each in ours if not each.spec.node_name] == []
-        for where in (f"n{each}" for each in range(NODES)):
-            used = sum(_cpu(each) for each in self.pods.values() if each.spec.node_name == where)
+        for where, used in self._used().items():
             assert used == CPU, (where, used)
         self.now += VACANT_FOR
         self._flush()
@@ -224,6 +229,14 @@ class Transactions:
         self.machine.check()
         assert self.machine.numbers().preempting == 0
         assert self.machine.cluster.leaving == 0
+
+    def _used(self) -> dict[str, int]:
+        """Return how many cpus of each node are used."""
+        used = dict.fromkeys((f"n{each}" for each in range(NODES)), 0)
+        for each in self.pods.values():
+            if each.spec.node_name:
+                used[each.spec.node_name] += _cpu(each)
+        return used
 
     # The API server -----------------------------------------------------------------------------
 
@@ -279,7 +292,8 @@ class Transactions:
         if not victim.terminating:
             assert victim.uid not in self.evicted
             self.evicted[victim.uid] = effect.preemptor.uid
-            leaving = PodBuilder(victim).preempted().meta(deletion_timestamp=times.stamp(self.now))
+            stamp = times.stamp(self.server_time())
+            leaving = PodBuilder(victim).preempted().meta(deletion_timestamp=stamp)
             self._put(leaving.build())
         return True
 
@@ -288,11 +302,19 @@ class Transactions:
 
     # The machine --------------------------------------------------------------------------------
 
+    def _clock(self) -> float:
+        """Return the time of the process that leads."""
+        return self.now + self.skew
+
+    def server_time(self) -> float:
+        """Return what the API server stamps."""
+        return self.now
+
     def _tell(self, event: Event) -> None:
-        self._take(self.machine.observe(event, self.now).effects)
+        self._take(self.machine.observe(event, self._clock()).effects)
 
     def _flush(self) -> None:
-        self.machine.flush(self.now)
+        self.machine.flush(self._clock())
         self._take(self.machine.due())
 
     def _take(self, effects: Sequence[Effect]) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 
 from scheduler.core.classes import PodClass
 from scheduler.core.machine import Machine
+from scheduler.core.preemption import loops
 from scheduler.framework.profile import Profile
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model.decisions import Attempt, Failed, Placed, Preempting, Unschedulable
@@ -195,6 +196,7 @@ class World:
         """Let the machine decide; compare the decision with the oracle's."""
         self.machine.flush(self.now)
         view = View.of(self.machine, self.known_budgets.values())
+        view.memory = self._remembered
         known = {queued.uid: queued.pod for queued in self.machine.queue}
         attempt = self.machine.step(self.now)
         if attempt is None:
@@ -204,6 +206,12 @@ class World:
         self._agrees(view, wanted, attempt)
         self._take(attempt.effects)
         return attempt
+
+    def _remembered(self, wanted: Pod, where: str, victims: Sequence[Pod]) -> str:
+        """Return what the ledger has against a preemption, as it is when it is asked."""
+        machine = self.machine
+        said = loops.objection(wanted, where, victims, machine.cluster, machine.ledger, self.now)
+        return "" if said is None else said.text
 
     def _agrees(self, view: View, wanted: Pod, attempt: Attempt) -> None:
         decision = attempt.decision
@@ -223,10 +231,21 @@ class World:
             assert decision == Unschedulable(f"{message} {SAID}{found}")
             return
         assert isinstance(decision, Preempting), (decision, found)
-        chosen = {each.node: each for each in found}[decision.node]
-        assert [ref.uid for ref in decision.victims] == [victim.uid for victim in chosen.victims]
-        assert (decision.violations, decision.message) == (chosen.violations, message)
+        assert decision.message == message
+        victims = [ref.uid for ref in decision.victims]
+        rooms = oracles.room_being_vacated(view, wanted)
+        if any(oracles.needs_nobody(view, each) for each in found):
+            rooms = {}
+        chosen = {each.node: each for each in found}.get(decision.node)
+        if rooms.get(decision.node) == set(victims):
+            assert decision.violations == 0
+            return
+        assert chosen is not None, (decision, found, rooms)
+        assert victims == [victim.uid for victim in chosen.victims]
+        assert decision.violations == chosen.violations
         assert all(victim.priority < wanted.priority for victim in chosen.victims)
+        # What is vacated is known for certain where the attempt has changed nothing about it.
+        assert not rooms.keys() & set(self.machine.tracking.vacated()), (decision, rooms)
 
     def _is_best(self, wanted: Pod, node_name: str, fits: list[str]) -> None:
         """Assert that a node has the highest total that a full pass over all nodes finds."""

@@ -89,7 +89,8 @@ def must_stay(policy: PreemptionPolicy, pod: Pod, now: float) -> bool:
         return True
     started = times.parse(pod.status.start_time)
     ran = 0.0 if started is None else now - started
-    return ran < policy.victim_min_runtime
+    # A clock that is ahead says that it has run for less than no time.
+    return max(0.0, ran) < policy.victim_min_runtime
 
 
 def scope_key(scope: BudgetScope, pod: Pod, node: str) -> object:

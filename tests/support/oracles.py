@@ -2,7 +2,9 @@
 
 Written from the rules and not from the scheduler's code: plain loops over API objects, no columns,
 nothing kept. Covers resources, host ports, taints, cordons, node selectors, nominated pods,
-budgets and preemption, for pods whose containers name whole requests.
+budgets and preemption, for pods whose containers name whole requests; and what this scheduler does
+otherwise: no node is chosen on which a victim hangs, and room that is being vacated for a preemptor
+that does not come is taken before other pods are evicted.
 """
 
 from collections import Counter
@@ -39,6 +41,13 @@ class View:
     budgets: list[PodDisruptionBudget] = field(default_factory=list)
     #: Uids of pods that a preemptor has asked to leave.
     leaving: set[str] = field(default_factory=set)
+    #: Uids of pods that were asked to leave and should have been gone by now.
+    overdue: set[str] = field(default_factory=set)
+    #: Nodes with room that is being vacated for preemptors that do not come.
+    vacated: set[str] = field(default_factory=set)
+    #: What is remembered against evicting some pods from a node for a pod; empty for nothing. What
+    #: is remembered is a fact here, as nodes are.
+    memory: Callable[[Pod, str, Sequence[Pod]], str] = lambda pod, node, victims: ""
 
     @classmethod
     def of(cls, machine: Machine, budgets: Iterable[PodDisruptionBudget] = ()) -> "View":
@@ -48,6 +57,8 @@ class View:
         view = cls(
             claims=[Claim(claim.pod, claim.node) for claim in cluster.nominations],
             budgets=list(budgets),
+            overdue=set(cluster.overdue),
+            vacated=set(machine.tracking.vacated()),
         )
         for row, node in enumerate(columns.nodes):
             if node is not None:
@@ -350,17 +361,51 @@ def preemption(view: View, pod: Pod) -> list[Candidate] | str:
         for name, verdict in found.items()
         if verdict is not None and verdict.resolvable
     }
-    candidates = [run for run in runs.values() if isinstance(run, Candidate) and run.victims]
+    found_runs = [run for run in runs.values() if isinstance(run, Candidate) and run.victims]
+    objections = {run.node: _objection(view, pod, run) for run in found_runs}
+    candidates = [run for run in found_runs if not objections[run.node]]
     if candidates:
         return _best(candidates)
-    reasons: Counter[str] = Counter()
+    reasons: Counter[str] = Counter(filter(None, objections.values()))
     for run in runs.values():
         if isinstance(run, Verdict):
             reasons.update(run.reasons)
-    rest = len(view.nodes) - sum(isinstance(run, Verdict) for run in runs.values())
+    rest = len(view.nodes) - len(objections)
+    rest -= sum(isinstance(run, Verdict) for run in runs.values())
     if rest:
         reasons["Preemption is not helpful for scheduling"] += rest
     return _listed(view, reasons)
+
+
+def _objection(view: View, pod: Pod, candidate: Candidate) -> str:
+    """Return why a candidate must not be tried now; empty when it may."""
+    if any(victim.uid in view.overdue for victim in candidate.victims):
+        return "node(s) where a victim hangs in termination"
+    return view.memory(pod, candidate.node, candidate.victims)
+
+
+def room_being_vacated(view: View, pod: Pod) -> dict[str, set[str]]:
+    """Return the nodes on which a pod has to evict no other pod, but to wait for leaving ones.
+
+    Pods leave there by preemption, for a preemptor that does not come; without them the pod fits.
+
+    Returns:
+        The uids of the pods that leave, by node.
+    """
+    found = {}
+    for node in sorted(view.vacated & view.nodes.keys()):
+        leaving = [each for each in view.pods[node] if _leaves_by_preemption(view, each)]
+        guests = Guests(view.pods[node])
+        for each in leaving:
+            guests.remove(each)
+        if leaving and with_claims(view, pod, node, guests) is None:
+            found[node] = {each.uid for each in leaving}
+    return found
+
+
+def needs_nobody(view: View, candidate: Candidate) -> bool:
+    """Tell whether all victims of a candidate leave already."""
+    return all(victim.terminating or victim.uid in view.leaving for victim in candidate.victims)
 
 
 def _best(candidates: list[Candidate]) -> list[Candidate]:

@@ -1,0 +1,113 @@
+"""A machine that compares each of its answers with that of attempts which have kept nothing.
+
+What the machine keeps by class and by row must never show: a decision, and each look at a plan, is
+the one that attempts find which begin now with the same cluster.
+"""
+
+from collections.abc import Mapping
+
+from scheduler.core.attempt import Attempts, Outcome
+from scheduler.core.extending import Talk
+from scheduler.core.machine import Machine
+from scheduler.framework.profile import Profile
+from scheduler.framework.verdicts import Verdicts
+from scheduler.model.times import Seconds
+from scheduler.state.backoff import Backoff
+from scheduler.state.classified_pod import ClassifiedPod
+
+__all__ = ["ComparingMachine", "found_afresh", "told"]
+
+
+class Compared(Attempts):
+    """Attempts that are compared with fresh ones, answer by answer."""
+
+    profiles: Mapping[str, Profile]
+
+    def fresh(self) -> Attempts:
+        """Return attempts that have kept nothing."""
+        return Attempts(self.profiles, self._cluster, Verdicts(), self._policing)
+
+    def decide(
+        self, classified: ClassifiedPod, *, now: Seconds, since: Seconds, explain: bool
+    ) -> Talk[Outcome]:
+        same_key(classified)
+        mine = yield from super().decide(classified, now=now, since=since, explain=explain)
+        theirs = _last(self.fresh().decide(classified, now=now, since=since, explain=explain))
+        assert told(mine) == told(theirs), f"\nkept:  {told(mine)}\nfresh: {told(theirs)}"
+        return mine
+
+    def still_needed(
+        self,
+        classified: ClassifiedPod,
+        node: str,
+        victims: frozenset[str],
+        gone: frozenset[str] = frozenset(),
+    ) -> frozenset[str] | None:
+        same_key(classified)
+        mine = super().still_needed(classified, node, victims, gone)
+        assert mine == self.fresh().still_needed(classified, node, victims, gone)
+        return mine
+
+    def has_room(self, classified: ClassifiedPod, node: str, victims: frozenset[str]) -> bool:
+        same_key(classified)
+        mine = super().has_room(classified, node, victims)
+        assert mine == self.fresh().has_room(classified, node, victims)
+        return mine
+
+    def fits(self, classified: ClassifiedPod, node: str) -> bool:
+        same_key(classified)
+        mine = super().fits(classified, node)
+        assert mine == self.fresh().fits(classified, node)
+        return mine
+
+
+class ComparingMachine(Machine):
+    """A machine whose attempts are compared."""
+
+    def __init__(self, profiles: Mapping[str, Profile]) -> None:
+        super().__init__(profiles, Backoff())
+        # In place: preemptions that are carried out ask the same object.
+        self._attempts.__class__ = Compared
+        compared = self._attempts
+        assert isinstance(compared, Compared)
+        compared.profiles = profiles
+
+
+def same_key(classified: ClassifiedPod) -> None:
+    """Assert that a pod's key is the key of its class as the pod is."""
+    assert classified.key == ClassifiedPod(classified.pod).key, classified.pod.key
+
+
+def told(outcome: Outcome) -> tuple[object, ...]:
+    """Return what of an outcome has an effect."""
+    return (
+        outcome.node,
+        outcome.candidate,
+        outcome.message,
+        outcome.rejectors,
+        outcome.keeps_nomination,
+        outcome.held,
+        outcome.until,
+    )
+
+
+def found_afresh(
+    profiles: Mapping[str, Profile],
+    machine: Machine,
+    classified: ClassifiedPod,
+    now: Seconds,
+    since: Seconds,
+) -> Outcome:
+    """Return what a fresh attempt for a pod of a machine finds."""
+    attempts = Attempts(profiles, machine.cluster, Verdicts(), machine.policing)
+    return _last(attempts.decide(classified, now=now, since=since, explain=False))
+
+
+def _last(talk: Talk[Outcome]) -> Outcome:
+    """Return how a talk ends in which no extender is asked."""
+    try:
+        asked = next(talk)
+    except StopIteration as end:
+        outcome: Outcome = end.value
+        return outcome
+    raise AssertionError(f"an extender is asked: {asked}")
