@@ -26,6 +26,7 @@ from scheduler.model.events import (
     StorageObserved,
 )
 from scheduler.model.objects import Node, Pod
+from scheduler.model.refusals import Rule
 from scheduler.model.times import Seconds
 from scheduler.state.classified_pod import ClassifiedPod
 
@@ -180,6 +181,8 @@ class Observing:
         if before is not None and left != node:
             # Somebody else bound it, and not to the node on which it was assumed.
             self._room_made(before, now)
+        if before is not None and before.status.start_time != pod.status.start_time:
+            context.held.wake(now, "PodStarted", Rule.MIN_RUNTIME)
         if before is None or confirmed:
             context.wake(changes.POD_ADDED, None, pod, now)
         elif before is not pod:

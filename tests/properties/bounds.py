@@ -8,9 +8,9 @@ from scheduler.state.waste import MOST, MOST_PREEMPTIONS, WINDOW, Scope
 __all__ = ["NAMES_ARE_FORGOTTEN", "WASTE_IS_BOUNDED", "Gone", "in_vain", "too_many"]
 
 #: Whether names of resources are forgotten that no pod and no node has any more.
-NAMES_ARE_FORGOTTEN: Final = False
+NAMES_ARE_FORGOTTEN: Final = True
 #: Whether decisions heed what was in vain (`scheduler/state/waste`).
-WASTE_IS_BOUNDED: Final = False
+WASTE_IS_BOUNDED: Final = True
 
 #: One pod that was evicted: when, in seconds, and from which node.
 Gone = tuple[float, str]

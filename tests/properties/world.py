@@ -210,8 +210,9 @@ class World:
     def _remembered(self, wanted: Pod, where: str, victims: Sequence[Pod]) -> str:
         """Return what the ledger has against a preemption, as it is when it is asked."""
         machine = self.machine
-        said = loops.objection(wanted, where, victims, machine.cluster, machine.ledger, self.now)
-        return "" if said is None else said.text
+        past = loops.Past(wanted, machine.cluster, machine.ledger, self.now)
+        said = (*past.to_preemptor(), *past.to(where, victims))
+        return said[0].text if said else ""
 
     def _agrees(self, view: View, wanted: Pod, attempt: Attempt) -> None:
         decision = attempt.decision

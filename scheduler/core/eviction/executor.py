@@ -49,7 +49,7 @@ __all__ = ["Executor", "Resumed"]
 #: An eviction without an answer is asked for again, but not more often than this.
 ASK_AGAIN_AFTER: Final[Seconds] = 1.0
 #: Failures that say nothing of the plan.
-_PASSING: Final = frozenset({FailureKind.UNAVAILABLE, FailureKind.ABANDONED})
+_PASSING: Final = frozenset({FailureKind.UNAVAILABLE, FailureKind.ABANDONED, FailureKind.GONE})
 #: How many nodes with vacated room are looked at before other pods are evicted.
 MOST_LOOKED_AT: Final = 16
 
@@ -71,6 +71,8 @@ class Executor:
         self._context = context
         self._binding = binding
         self._plans: Final = PlanTable()
+        #: Plans that ended while evictions had no answer yet, by uid of the victim.
+        self._ended: Final[dict[str, Plan]] = {}
         self._ledger_writer = LedgerWriter(context)
         self._revalidation = Revalidation(context, judge)
         self.tracking: Final = Tracking(
@@ -135,7 +137,7 @@ class Executor:
         charge = context.bounds.charge(pod, node, candidate.victims, now)
         plan = Plan.decided(pod, node, candidate.victims, charge, context.cluster, now)
         self.tracking.superseded(plan, now)
-        self._ledger_writer.count(plan)
+        self._ledger_writer.count(plan, now)
         context.cluster.nominate(pod, node)
         self._revalidation.begin(plan, queued, self._plans.on_node(node))
         self._plans.add(plan)
@@ -197,7 +199,7 @@ class Executor:
             return Resumed.CANCELLED, plan
         plan.move(Move.RESUME, now)
         plan.charge = context.bounds.charge(pod, plan.node, to_evict, now)
-        self._ledger_writer.count(plan)
+        self._ledger_writer.count(plan, now)
         return Resumed.GOES_ON, plan
 
     def _may_resume(
@@ -288,31 +290,42 @@ class Executor:
             victim = self._context.cluster.placed(effect.victim.uid)
             telling.announce_preempted(self._context, effect, victim)
             self._context.bounds.evicted(effect, now)
-            plan = self._plans.get(effect.preemptor.uid)
-            if plan is not None and effect.victim.uid in plan.outstanding:
+            plan = self._asking(effect)
+            if plan is not None:
                 plan.asked.setdefault(effect.victim.uid, now)
                 self._context.ledger.restamp(effect.victim.uid, now)
         self._answered(effect, None, now)
 
     def _not_evicted(self, effect: Evict, failure: Failure, now: Seconds) -> None:
         """Note that a victim stays, or ask for it once more where there was no answer."""
-        uid = effect.victim.uid
-        plan = self._plans.get(effect.preemptor.uid)
-        if plan is not None and uid in plan.outstanding and plan.phase is Phase.EVICTING:
+        uid, plan = effect.victim.uid, self._asking(effect)
+        if plan is not None and failure.kind is FailureKind.UNAVAILABLE:
             waited = now - plan.outstanding[uid]
             patient = now < plan.deadline and waited >= ASK_AGAIN_AFTER
-            if failure.kind is FailureKind.UNAVAILABLE and patient:
+            if patient and plan.phase is Phase.EVICTING:
                 plan.outstanding[uid] = now
                 self._context.outbox.append(effect)
                 return
+            # Perhaps only the answer was lost: it counts as evicted.
+            plan.asked.setdefault(uid, now)
         self._context.cluster.note_staying(uid)
         self._answered(effect, failure, now)
+        self.tracking.victim_stays(uid, effect.node, now)
+
+    def _asking(self, effect: Evict) -> Plan | None:
+        """Return the plan that waits for the answer to an eviction, or has ended meanwhile."""
+        uid = effect.victim.uid
+        plan = self._plans.get(effect.preemptor.uid)
+        return plan if plan is not None and uid in plan.outstanding else self._ended.get(uid)
 
     def _answered(self, effect: Evict, failure: Failure | None, now: Seconds) -> None:
-        plan = self._plans.held(effect.preemptor.uid)
-        if plan is None or effect.victim.uid not in plan.outstanding:
+        uid, plan = effect.victim.uid, self._asking(effect)
+        if plan is None:
             return
-        del plan.outstanding[effect.victim.uid]
+        del plan.outstanding[uid]
+        if self._ended.pop(uid, None) is not None:
+            self._ledger_writer.take_back(plan, self._plans.on_node(plan.node), now)
+            return
         if failure is not None:
             self._fail(plan, f"evicting pod {effect.victim}", failure, now)
         if not plan.outstanding:
@@ -347,14 +360,14 @@ class Executor:
         """Close the plan of a preemptor that is gone; no further victim is evicted."""
         plan = self._plans.get(uid)
         if plan is not None:
-            self._abandon(plan, now)
+            self._abandon(plan)
             self.tracking.preemptor_gone(plan, now)
 
     def bound(self, uid: str, node: str, now: Seconds) -> None:
         """Close the plan of a pod that is on a node for good."""
         plan = self._plans.get(uid)
         if plan is not None:
-            self._abandon(plan, now)
+            self._abandon(plan)
             self.tracking.bound(uid, node, now)
 
     # Evicting -------------------------------------------------------------------------------------
@@ -440,12 +453,10 @@ class Executor:
         if plan.phase is not Phase.FAILING:
             plan.move(Move.FAIL, now)
 
-    def _abandon(self, plan: Plan, now: Seconds) -> None:
-        """Take no further step of a plan; a victim whose eviction is under way counts as asked."""
+    def _abandon(self, plan: Plan) -> None:
+        """Take no further step of a plan; evictions under way are answered all the same."""
         self._ledger_writer.drop(plan)
-        for uid in plan.outstanding:
-            plan.asked.setdefault(uid, now)
-        plan.outstanding.clear()
+        self._ended.update(dict.fromkeys(plan.outstanding, plan))
 
     def _end(self, plan: Plan, now: Seconds, *, told_api_server: bool = True) -> None:
         """Let the preemptor go on: wait for its victims, try again, or back off."""

@@ -18,6 +18,8 @@ __all__ = ["LedgerWriter"]
 
 #: What no plan waits for is written once in this time: the whole ledger is written each time.
 REST: Final[Seconds] = 1.0
+#: The same when writes fail one after the other.
+LONGEST_REST: Final[Seconds] = 64.0
 
 
 class LedgerWriter:
@@ -32,27 +34,35 @@ class LedgerWriter:
         #: Whether to write as soon as possible, even if no plan waits, and from when on again.
         self._wanted = False
         self._rested_at: Seconds = 0.0
+        self._rest = REST
         #: The revision of the last one that was.
         self._written = 0
 
-    def count(self, plan: Plan) -> None:
-        """Let the ledger count a plan, once."""
+    def count(self, plan: Plan, now: Seconds) -> None:
+        """Let the ledger count a plan, once, from now on."""
         ledger, charge = self._context.ledger, plan.charge
         for each in plan.victims:
             policies = charge.victims.get(each.uid, frozenset())
-            if policies and each.uid not in plan.asked and not each.leaving:
+            if each.uid in plan.counted:
+                # By an earlier leader, perhaps long ago or by another clock.
+                ledger.restamp(each.uid, now)
+            elif policies and each.uid not in plan.asked and not each.leaving:
                 namespace = each.ref.namespace
-                eviction = Eviction(
-                    plan.begun, each.uid, namespace, each.owner, plan.node, policies
-                )
+                eviction = Eviction(now, each.uid, namespace, each.owner, plan.node, policies)
                 if ledger.count_victim(eviction):
                     plan.counted.add(each.uid)
         if charge.limits:
-            preemptor = plan.preemptor
-            ledger.count_preemption(
-                Preempted(plan.begun, preemptor.uid, owner(preemptor), charge.limits)
-            )
+            self._count_preemption(plan, now)
         plan.revision = ledger.revision
+
+    def _count_preemption(self, plan: Plan, now: Seconds) -> None:
+        ledger, preemptor = self._context.ledger, plan.preemptor
+        known = ledger.counted_preemption(plan.uid)
+        if known is None or known.at != plan.begun:
+            plan.begun = round(now, 3)
+            ledger.count_preemption(
+                Preempted(plan.begun, plan.uid, owner(preemptor), plan.charge.limits)
+            )
 
     def inherit(self, plan: Plan) -> None:
         """Take over what an earlier leader has counted for a plan and may not have evicted."""
@@ -75,13 +85,15 @@ class LedgerWriter:
             if each is not plan and each.phase in OPEN
             for uid in each.charge.victims
         }
-        for uid in plan.counted - plan.asked.keys():
+        # What an eviction without an answer counts for is decided by its answer.
+        certain = plan.asked.keys() | plan.outstanding.keys()
+        for uid in plan.counted - certain:
             if uid in heirs:
                 heirs[uid].counted.add(uid)
             else:
                 ledger.take_back(uid)
-        plan.counted &= plan.asked.keys()
-        if not plan.asked:
+        plan.counted &= certain
+        if not certain:
             ledger.take_back_preemption(plan.uid, plan.begun)
         if ledger.revision != before:
             self._context.held.wake_counted(now)
@@ -108,7 +120,7 @@ class LedgerWriter:
         wanted = self._wanted and now >= self._rested_at
         if (self._waiting or wanted) and self._writing is None:
             self._wanted = False
-            self._rested_at = now + REST
+            self._rested_at = now + self._rest
             ledger = self._context.ledger
             self._writing = Remember(ledger.text(now), ledger.revision)
             self._context.outbox.append(self._writing)
@@ -120,10 +132,16 @@ class LedgerWriter:
     def done(self, effect: Remember) -> list[Plan]:
         """Return the plans that need not wait any longer."""
         self._written = max(self._written, effect.revision)
-        return self.failed(effect)
+        self._rest = REST
+        return self._waited(effect)
 
     def failed(self, effect: Remember) -> list[Plan]:
-        """Return the plans that have waited for this write."""
+        """Return the plans that have waited for this write; it is tried again later."""
+        self._wanted = True
+        self._rest = min(2 * self._rest, LONGEST_REST)
+        return self._waited(effect)
+
+    def _waited(self, effect: Remember) -> list[Plan]:
         self._writing = None
         taken = [each for each in self._waiting.values() if each.revision <= effect.revision]
         for plan in taken:

@@ -76,9 +76,10 @@ class Plan:
     outstanding: dict[str, Seconds] = field(default_factory=dict)
     #: When a victim was first known here to leave because of it, by uid.
     asked: dict[str, Seconds] = field(default_factory=dict)
-    #: Victims that were counted as evicted in vain, by uid, and what is not certain yet.
+    #: Victims that were counted as evicted in vain, by uid, and those of which it is not certain.
     charged: set[str] = field(default_factory=set)
-    suspected: Waste | None = None
+    suspects: set[str] = field(default_factory=set)
+    suspected: list[Waste] = field(default_factory=list)
     #: Victims that the ledger counts because of it, by uid.
     counted: set[str] = field(default_factory=set)
     #: Victims as they were when they were last seen to stay, by uid, as far as that is known.

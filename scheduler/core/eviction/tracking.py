@@ -117,7 +117,8 @@ class Tracking:
             self._close(before, Move.END, now)
             plan.asked |= before.asked
             plan.charged |= before.charged
-            plan.suspected = before.suspected
+            plan.suspects |= before.suspects
+            plan.suspected += before.suspected
             plan.known = before.known | plan.known
             staying = {each.uid for each in before.staying(self._context.cluster)}
             plan.victims += tuple(
@@ -146,8 +147,8 @@ class Tracking:
         ledger, preemptor = self._context.ledger, owner(plan.preemptor)
         before = ledger.revision
         ledger.note_success(preemptor, plan.owners(plan.asked))
-        if plan.suspected is not None:
-            ledger.settle_waste(plan.suspected, 0, now)
+        for entry in plan.suspected:
+            ledger.settle_waste(entry, 0, now)
         if plan.asked:
             ledger.credit(preemptor, plan.node)
         if ledger.revision != before:
@@ -156,6 +157,14 @@ class Tracking:
     def preemptor_gone(self, plan: Plan, now: Seconds) -> None:
         """Leave the room of a preemptor that is gone to others."""
         self._vacate(plan, Waste.PREEMPTOR_GONE, now)
+
+    def victim_stays(self, uid: str, node: str, now: Seconds) -> None:
+        """Try preemptors again that wait for the end of a pod which stays after all."""
+        for plan in self._plans.on_node(node):
+            if plan.phase is Phase.AWAITING and uid in plan.uids:
+                plan.move(Move.RELEASE, now)
+                self._give_back(plan, now)
+                self.released(plan, now)
 
     def node_gone(self, plan: Plan, now: Seconds) -> None:
         """Close a plan for a node that is gone."""
@@ -274,18 +283,20 @@ class Tracking:
     def _vacate(self, plan: Plan, why: Waste, now: Seconds) -> None:
         """Leave the room of a plan to preemptors that come soon."""
         failed = plan.phase is Phase.RELEASED
-        self._close(plan, Move.VACATE if plan.asked else Move.END, now)
-        if plan.asked:
+        left = bool(plan.asked or plan.outstanding)
+        self._close(plan, Move.VACATE if left else Move.END, now)
+        if left:
             self._rooms.add(plan, Waste.PLAN_FAILED if failed else why, now)
 
     def _account(self, plan: Plan, why: Waste, uids: Collection[str], now: Seconds) -> None:
         """Count what was wasted, and remember what may happen again."""
         if uids and why in _LOOPS:
             self._remember_loop(plan, why, uids, now)
-        if plan.suspected is not None:
-            certain = frozenset(uids) - plan.charged
-            pause = self._context.ledger.settle_waste(plan.suspected, len(certain), now)
-            self._paused(plan, pause)
+        if plan.suspected:
+            certain = len(frozenset(uids) - plan.charged)
+            for entry in plan.suspected:
+                self._paused(plan, self._context.ledger.settle_waste(entry, certain, now))
+                certain = 0
         elif uids:
             self._charge(plan, uids, now)
         else:
@@ -320,11 +331,12 @@ class Tracking:
 
         Another preemptor of ours may use it; this one needs another preemption all the same.
         """
-        fresh = plan.asked.keys() - plan.charged
-        if fresh and plan.suspected is None:
+        fresh = plan.asked.keys() - plan.charged - plan.suspects
+        if fresh:
             ledger, preemptor = self._context.ledger, plan.preemptor
-            plan.suspected = ledger.suspect(
-                preemptor.uid, owner(preemptor), plan.node, len(fresh), now
+            plan.suspects |= fresh
+            plan.suspected.append(
+                ledger.suspect(preemptor.uid, owner(preemptor), plan.node, len(fresh), now)
             )
 
     def _paused(self, plan: Plan, pause: Pause | None) -> None:

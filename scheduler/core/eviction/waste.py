@@ -64,11 +64,11 @@ class VacatedRooms:
     def due(self, now: Seconds) -> Iterator[tuple[Plan, Waste, frozenset[str]]]:
         """Yield what is certain now: a plan, why its preemptor does not come, and wasted victims.
 
-        A pod that still claims room on the node is waited for.
+        A pod that still claims room on the node is waited for, and so is the answer to an eviction.
         """
         while self._left and self._left[0][0] <= now:
             _, plan, why = self._left.popleft()
-            if any(self._claimants(plan)):
+            if plan.outstanding or any(self._claimants(plan)):
                 self.add(plan, why, now)
             else:
                 plan.move(Move.END, now)

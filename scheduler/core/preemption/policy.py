@@ -13,6 +13,7 @@ rule about victims is about them.
 Axes: V pods on a row, most important first; C candidate rows.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -155,7 +156,8 @@ class Bounds:
             never = np.full(slots.shape[1], np.inf)
             if least := each.policy.victim_min_runtime:
                 starts = self._cluster.pods.starts(slots)
-                mature = np.where(np.isinf(starts), self.now, starts) + least
+                # The start of a pod that has not started is an event of its own.
+                mature = starts + least
                 young = staying & (mature > self.now)
                 ends = np.where(young, mature, np.inf).min(axis=0, initial=np.inf)
                 yield each.young(), young, ends
@@ -198,16 +200,16 @@ class Bounds:
         ends = [(pod, self._mature(pod, least)) for pod in counted] if least else []
         young = [(pod, end) for pod, end in ends if end > self.now]
         if young:
-            until = earliest(end for _, end in young)
+            until = earliest(None if math.isinf(end) else end for _, end in young)
             yield replace(binding.young(), detail=_named(pod for pod, _ in young), until=until)
         foreign = [pod for pod in counted if self._is_foreign(binding, pod)]
         if foreign:
             yield replace(binding.foreign(), detail=_named(foreign))
 
     def _mature(self, pod: Pod, least: Seconds) -> Seconds:
-        """Return when a pod has run for long enough; if it has not started, at the earliest."""
+        """Return when a pod has run for long enough; infinity if it has not started yet."""
         started = times.parse(pod.status.start_time)
-        return (self.now if started is None else started) + least
+        return math.inf if started is None else started + least
 
     def _is_foreign(self, binding: Binding, pod: Pod) -> bool:
         """Tell whether a pod must stay because another scheduler would put it back."""

@@ -1,0 +1,163 @@
+"""Answers that come when the preemption has ended, that are lost, or that say no after all."""
+
+from scheduler.core.eviction.waste import VACANT_FOR
+from scheduler.model.decisions import Preempting
+from scheduler.model.effects import Evict, Nominate, Remember
+from scheduler.model.events import EffectDone, FailureKind
+from scheduler.model.policies import (
+    Budget,
+    BudgetScope,
+    DisruptionBudgets,
+    PodSelection,
+    PreemptionPolicy,
+)
+from scheduler.state.waste import MOST_PREEMPTIONS
+from tests.core.eviction.refusing import Refusing
+from tests.support.builders import PodBuilder, node, pod
+from tests.support.cluster import Cluster
+
+HIGH = pod("high").cpu("4").priority(100)
+COUNTING = PreemptionPolicy("p", generation=1, budgets=(Budget(1000, 3600.0),))
+
+
+def low(name: str, cpu: str = "4", priority: int = 0) -> PodBuilder:
+    return pod(name).on("n1").cpu(cpu).priority(priority)
+
+
+def counted(cluster: Cluster) -> int:
+    return len(cluster.machine.ledger.victims("p", BudgetScope.CLUSTER, "", 0.0))
+
+
+def test_an_eviction_that_was_never_sent_counts_for_nothing():
+    cluster = Cluster(node("n1").cpu("4"), low("v"), COUNTING)
+    cluster.hold(Evict)
+    cluster.schedule(HIGH)
+    cluster.delete("high")
+    assert counted(cluster) == 1
+
+    cluster.fail(kind=FailureKind.ABANDONED)
+    cluster.wait(VACANT_FOR)
+
+    assert counted(cluster) == 0
+    assert cluster.machine.tracking.wasted == {}
+    assert len(cluster.machine.ledger.wasted) == 0
+
+
+def test_an_eviction_whose_answer_comes_after_its_preemptor_is_gone_counts():
+    cluster = Cluster(node("n1").cpu("4"), low("v"), COUNTING)
+    cluster.hold(Evict)
+    cluster.schedule(HIGH)
+    cluster.delete("high")
+
+    cluster.done()
+    cluster.finish_terminating()
+    cluster.wait(2 * VACANT_FOR)
+
+    assert counted(cluster) == 1
+    assert cluster.machine.tracking.wasted == {"preemptor_gone": 1}
+
+
+def test_an_eviction_whose_answer_is_lost_counts():
+    cluster = Refusing(node("n1").cpu("4"), low("v"), COUNTING)
+    cluster.hold(Evict)
+    cluster.schedule(HIGH)
+
+    for _ in range(200):  # until its time is over
+        cluster.wait(1)
+        for each in [*cluster.held]:
+            cluster.fail(each, FailureKind.UNAVAILABLE)
+
+    assert counted(cluster) == 1
+    (waste,) = cluster.machine.ledger.wasted.written()[0]
+    assert waste.victims == 1
+
+
+def test_a_preemptor_that_waits_for_a_pod_which_stays_is_tried_again():
+    cluster = Cluster(node("n1").cpu("4"), low("v"))
+    cluster.hold(Evict)
+    cluster.schedule(pod("x").cpu("4").priority(100))
+    (eviction,) = cluster.held
+    cluster.delete("x")
+    assert isinstance(cluster.schedule(pod("y").cpu("4").priority(100)), Preempting)
+
+    cluster.fail(eviction, FailureKind.ABANDONED)
+    cluster.hold()
+    cluster.wait(3)
+    cluster.drain()
+    cluster.finish_terminating()
+    cluster.wait(15)
+    cluster.drain()
+
+    assert cluster.pod("y").spec.node_name == "n1"
+
+
+def test_a_ledger_that_could_not_be_written_is_written_later():
+    cluster = Cluster(node("n1").cpu("4"), low("v"))
+    cluster.schedule(HIGH)
+    cluster.delete("high")
+    cluster.finish_terminating()
+    cluster.hold(Remember)
+    cluster.wait(VACANT_FOR)
+
+    cluster.fail(kind=FailureKind.UNAVAILABLE)
+    cluster.hold()
+    cluster.wait(0.5)
+    assert cluster.ledger == ""
+    cluster.wait(0.5)
+
+    assert '"wasted":[[' in cluster.ledger
+
+
+def test_writes_of_the_ledger_that_fail_become_rare():
+    cluster = Refusing(node("n1").cpu("4"), low("v"))
+    cluster.refuses = lambda each: FailureKind.FORBIDDEN if isinstance(each, Remember) else None
+    cluster.schedule(HIGH)
+    cluster.delete("high")
+    cluster.finish_terminating()
+
+    for _ in range(3600):
+        cluster.wait(1)
+
+    assert 5 < len(cluster.asked(Remember)) < 70
+
+
+def test_a_nomination_of_a_pod_that_is_gone_backs_no_node_off():
+    cluster = Cluster(node("n1").cpu("4"), low("v"))
+    cluster.hold(Nominate)
+    cluster.schedule(HIGH.owner("Job", "j"))
+
+    cluster.fail(kind=FailureKind.GONE)
+    cluster.delete("high")
+    cluster.hold()
+
+    assert isinstance(
+        cluster.schedule(pod("next").cpu("4").priority(100).owner("Job", "j")), Preempting
+    )
+
+
+def test_victims_of_plans_that_are_stopped_again_and_again_are_counted_each_time():
+    strict = PreemptionPolicy(
+        "strict",
+        generation=1,
+        disruption_budgets=DisruptionBudgets.STRICT,
+        victims=PodSelection(max_priority=0),
+    )
+    cluster = Refusing(node("n1").cpu("4"), low("g0", "2"), low("w", "2", 1), strict)
+    cluster.hold(Evict)
+    cluster.add(HIGH)
+    evicted = 0
+
+    for number in range(1, 3600):
+        cluster.drain()
+        for effect in [*cluster.held]:
+            # The first victim goes; before the second is evicted, its room is taken for a moment.
+            evicted += 1
+            cluster.held.remove(effect)
+            cluster.delete(effect.victim.name)
+            cluster.add(low(f"x{number}", "2", 1000))
+            cluster.observe(EffectDone(effect))
+            cluster.delete(f"x{number}")
+            cluster.add(low(f"g{number}", "2"))
+        cluster.wait(1)
+
+    assert evicted == MOST_PREEMPTIONS
