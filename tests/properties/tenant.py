@@ -159,7 +159,7 @@ class Besieged(Changing):
         """Return the sizes of what the machine keeps for pods."""
         machine = self.machine
         cluster = machine.cluster
-        named = {"resources": len(cluster.axis)} if NAMES_ARE_FORGOTTEN else {}
+        named = {"resources": sum(map(bool, cluster.axis.values))} if NAMES_ARE_FORGOTTEN else {}
         return {
             **named,
             "label sets": cluster.pods.census.label_sets.live,

@@ -23,6 +23,7 @@ from scheduler.core.machine import Machine
 from scheduler.core.preemption import loops
 from scheduler.framework.profile import Profile
 from scheduler.framework.verdicts import Verdicts
+from scheduler.model import times
 from scheduler.model.decisions import Attempt, Failed, Placed, Preempting, Unschedulable
 from scheduler.model.effects import (
     Announce,
@@ -47,6 +48,7 @@ from scheduler.model.events import (
     PodObserved,
 )
 from scheduler.model.objects import Node, Pod, PodDisruptionBudget
+from scheduler.model.owners import owner
 from scheduler.state.backoff import Backoff
 from scheduler.state.classified_pod import ClassifiedPod
 from scheduler.state.transitions import Phase
@@ -207,12 +209,16 @@ class World:
         self._take(attempt.effects)
         return attempt
 
-    def _remembered(self, wanted: Pod, where: str, victims: Sequence[Pod]) -> str:
+    def _remembered(self, wanted: Pod, where: str, victims: Sequence[Pod]) -> tuple[str, ...]:
         """Return what the ledger has against a preemption, as it is when it is asked."""
         machine = self.machine
         past = loops.Past(wanted, machine.cluster, machine.ledger, self.now)
-        said = (*past.to_preemptor(), *past.to(where, victims))
-        return said[0].text if said else ""
+        said = (past.of_loops(where, map(owner, victims)), past.of_waste(where, len(victims)))
+        return tuple(
+            f"{each.text} (until {times.stamp(each.until)})" if each.timed else each.text
+            for each in said
+            if each is not None and each.until is not None
+        )
 
     def _agrees(self, view: View, wanted: Pod, attempt: Attempt) -> None:
         decision = attempt.decision

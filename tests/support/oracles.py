@@ -47,7 +47,7 @@ class View:
     vacated: set[str] = field(default_factory=set)
     #: What is remembered against evicting some pods from a node for a pod; empty for nothing. What
     #: is remembered is a fact here, as nodes are.
-    memory: Callable[[Pod, str, Sequence[Pod]], str] = lambda pod, node, victims: ""
+    memory: Callable[[Pod, str, Sequence[Pod]], tuple[str, ...]] = lambda pod, node, victims: ()
 
     @classmethod
     def of(cls, machine: Machine, budgets: Iterable[PodDisruptionBudget] = ()) -> "View":
@@ -362,11 +362,11 @@ def preemption(view: View, pod: Pod) -> list[Candidate] | str:
         if verdict is not None and verdict.resolvable
     }
     found_runs = [run for run in runs.values() if isinstance(run, Candidate) and run.victims]
-    objections = {run.node: _objection(view, pod, run) for run in found_runs}
+    objections = {run.node: _objections(view, pod, run) for run in found_runs}
     candidates = [run for run in found_runs if not objections[run.node]]
     if candidates:
         return _best(candidates)
-    reasons: Counter[str] = Counter(filter(None, objections.values()))
+    reasons = Counter(text for said in objections.values() for text in said)
     for run in runs.values():
         if isinstance(run, Verdict):
             reasons.update(run.reasons)
@@ -377,11 +377,14 @@ def preemption(view: View, pod: Pod) -> list[Candidate] | str:
     return _listed(view, reasons)
 
 
-def _objection(view: View, pod: Pod, candidate: Candidate) -> str:
-    """Return why a candidate must not be tried now; empty when it may."""
-    if any(victim.uid in view.overdue for victim in candidate.victims):
-        return "node(s) where a victim hangs in termination"
-    return view.memory(pod, candidate.node, candidate.victims)
+def _objections(view: View, pod: Pod, candidate: Candidate) -> tuple[str, ...]:
+    """Return why a candidate must not be tried now; nothing when it may."""
+    said = view.memory(pod, candidate.node, candidate.victims)
+    hangs = any(victim.uid in view.overdue for victim in candidate.victims)
+    return (HANGS, *said) if hangs else said
+
+
+HANGS = "node(s) where a victim hangs in termination"
 
 
 def room_being_vacated(view: View, pod: Pod) -> dict[str, set[str]]:

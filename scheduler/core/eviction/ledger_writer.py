@@ -112,7 +112,8 @@ class LedgerWriter:
 
     def write_soon(self, now: Seconds) -> None:
         """Have the ledger written though no plan waits for it."""
-        self._wanted = True
+        asked = self._written if self._writing is None else self._writing.revision
+        self._wanted = self._wanted or self._context.ledger.revision > asked
         self.write(now)
 
     def write(self, now: Seconds) -> None:

@@ -126,6 +126,7 @@ class Tracking:
                 if each.uid not in plan.uids and each.uid not in staying
             )  # fmt: skip
         else:
+            self._suspect(before, now)
             self._vacate(before, Waste.ROOM_LOST, now)
 
     def assumed(self, uid: str, node: str, now: Seconds) -> None:
@@ -187,14 +188,14 @@ class Tracking:
 
         Where pods have come that could not have evicted the victims, it is certain what was wasted.
         """
+        self._suspect(plan, now)
         if plan.phase is Phase.RELEASED or not self._rooms.is_taken(plan):
-            self._suspect(plan, now)
             self._vacate(plan, Waste.ROOM_LOST, now)
-            self._ledger_writer.write_soon(now)
-            return
-        wasted = self._rooms.wasted(plan)
-        self._close(plan, Move.END, now)
-        self._account(plan, Waste.ROOM_LOST, wasted, now)
+        else:
+            wasted = self._rooms.wasted(plan)
+            self._close(plan, Move.END, now)
+            self._account(plan, Waste.ROOM_LOST, wasted, now)
+        self._ledger_writer.write_soon(now)
 
     def released(self, plan: Plan, now: Seconds, *, failed: bool = False) -> None:
         """Keep a plan that was given up, as long as its victims may still serve its preemptor.
@@ -290,19 +291,18 @@ class Tracking:
 
     def _account(self, plan: Plan, why: Waste, uids: Collection[str], now: Seconds) -> None:
         """Count what was wasted, and remember what may happen again."""
-        if uids and why in _LOOPS:
-            self._remember_loop(plan, why, uids, now)
-        if plan.suspected:
-            certain = len(frozenset(uids) - plan.charged)
-            for entry in plan.suspected:
-                self._paused(plan, self._context.ledger.settle_waste(entry, certain, now))
-                certain = 0
-        elif uids:
-            self._charge(plan, uids, now)
-        else:
+        if not uids:
             return
-        if uids:
-            self.wasted[why] += len(uids)
+        self.wasted[why] += len(uids)
+        if why in _LOOPS:
+            self._remember_loop(plan, why, uids, now)
+        certain = len(frozenset(uids) - plan.charged)
+        if not plan.suspected:
+            self._charge(plan, uids, now)
+        elif certain:
+            # The others go on to count against the preemptor alone.
+            entry = plan.suspected.pop()
+            self._paused(plan, self._context.ledger.settle_waste(entry, certain, now))
         self._ledger_writer.write_soon(now)
 
     def _remember_loop(self, plan: Plan, why: Waste, uids: Collection[str], now: Seconds) -> None:
