@@ -8,6 +8,7 @@ from typing import Final
 import pytest
 
 from deploy.local.api import ApiClient, ApiError
+from scheduler.state.waste import FIRST_PAUSE
 from tests.integration.objects import Json, is_running, pod
 from tests.integration.scene import Scene
 from tests.support.live import PATIENCE_SECONDS, PROBE_SECONDS
@@ -18,6 +19,8 @@ ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
 SCHEDULER: Final = "system:serviceaccount:preemptive-scheduler:preemptive-scheduler"
 GUARDED: Final = {"example.com/guarded": "yes"}
 SAYS: Final = "guarded pods stay"
+#: Between the time of the proxy and that of the scheduler, for one request.
+SLACK_SECONDS: Final = 0.5
 
 
 @pytest.fixture
@@ -46,7 +49,8 @@ def guard(scene: Scene, kubeconfig: Path) -> Iterator[None]:
             ],
             "validations": [
                 {
-                    "expression": "!('example.com/guarded' in oldObject.metadata.labels)",
+                    "expression": "!has(oldObject.metadata.labels) || "
+                    "!('example.com/guarded' in oldObject.metadata.labels)",
                     "message": SAYS,
                 }
             ],
@@ -113,7 +117,7 @@ def test_where_admission_control_denies_an_eviction_another_node_is_used(
     assert any(SAYS in note and f"{scene.namespace}/kept" in note for note in notes), notes
 
 
-def test_where_admission_control_denies_all_evictions_the_scheduler_stops_asking(
+def test_where_admission_control_denies_all_evictions_each_node_is_asked_once_in_its_back_off(
     scene, schedulers, proxy, guard
 ):
     nodes = scene.nodes(3, cpu="2")
@@ -122,8 +126,12 @@ def test_where_admission_control_denies_all_evictions_the_scheduler_stops_asking
 
     scene.create(pod("high", "2", "high"))
 
-    scene.wait_rejected("high", "PreemptionStopped")
+    scene.wait_rejected("high", "3 node(s) where preemption has failed")
+    asked = [(each.path, each.at) for each in proxy.passed("DELETE", "/pods/kept")]
+    assert len({path for path, _ in asked[:3]}) == 3
+    for number, (path, at) in enumerate(asked):
+        before = (then for other, then in asked[:number] if other == path)
+        assert all(at - then > FIRST_PAUSE - SLACK_SECONDS for then in before), asked
     assert scene.history().evicted() == []
-    assert len(proxy.passed("DELETE", "/pods/kept")) == 3
     assert scheduler.metric("scheduler_preemption_victims_wasted_total") == 0
     scheduler.wait_ready()

@@ -24,6 +24,9 @@ LEDGER: Final = "preemptive-scheduler-ledger"
 LARGE: Final = 900_000
 HUGE: Final = 10**400
 
+#: Of a node that is not ready for pods yet.
+CLOSED: Final = {"key": "example.com/closed", "value": "yes", "effect": "NoSchedule"}
+
 #: Texts of the ledger that no scheduler writes.
 DAMAGED: Final = {
     "not JSON": "\x00{",
@@ -50,7 +53,7 @@ DAMAGED: Final = {
     ),
     "900 KB of noise": "x" * LARGE,
     "900 KB of entries": json.dumps(
-        {"version": 1, "names": ["Pod/x/y", "z"], "wasted": [[1e15, "u", 0, 1, 1]] * 36_000}
+        {"version": 1, "names": ["Pod/x/y", "z"], "wasted": [[1e15, "u", 0, 1, 1]] * 24_000}
     ),
 }
 
@@ -97,7 +100,6 @@ def test_a_forged_plan_evicts_no_pod_that_its_preemptor_may_not_evict(scene, sch
         pod("lower", "1", "low", on=first),
         pod("elsewhere", "4", "high", on=second),
     )
-    schedulers.start().kill()
     scene.create(pod("mid", "3", "middle"))
     victims = ("higher", "equal", "lower", "elsewhere")
     write_status(scene, "mid", first, forged(scene, "mid", first, begun, *victims))
@@ -109,8 +111,9 @@ def test_a_forged_plan_evicts_no_pod_that_its_preemptor_may_not_evict(scene, sch
     assert condition(scene.pod("mid"), CONDITION) == {}
     assert scene.history().doomed() == []
     # A preemption within the rules goes on as if there had been no forgery.
-    third = scene.node(cpu="4")
-    scene.run(pod("other", "4", "low", on=third))
+    third = scene.node(cpu="4", taints=(CLOSED,))
+    scene.run(pod("other", "4", "low", on=third, tolerations=[{"operator": "Exists"}]))
+    scene.patch_node(third, {"spec": {"taints": None}})
     assert scene.wait_running("mid") == {"mid": third}
     assert scene.history().doomed() == scene.history().evicted() == ["other"]
 
