@@ -29,16 +29,12 @@ CLOSED: Final = {"key": "example.com/closed", "value": "yes", "effect": "NoSched
 
 #: Texts of the ledger that no scheduler writes.
 DAMAGED: Final = {
-    "not JSON": "\x00{",
-    "nested too deep": "[" * 100_000,
-    "another version": '{"version": 2}',
-    "lists of other types": json.dumps(
-        {"version": 1, "names": {}, "evictions": "all", "wasted": 7, "pauses": [[]] * 1000}
-    ),
-    "entries of other types": json.dumps(
+    "nested without end": "[" * 100_000,
+    "values of other types": json.dumps(
         {
             "version": 1,
             "names": ["x", 1, None, {"a": []}],
+            "preemptions": "all",
             "wasted": [[None, {}, [], "x", -1], ["x"], 0, [1, "u", True, 0, 1]],
             "pauses": [[0, 0, "x", "y"], [0, 1, 2, 3]],
             "evictions": [[0, 0, 0, 0, 0, 0, 0]],
@@ -90,7 +86,7 @@ def forged(scene: Scene, preemptor: str, node: str, begun: float, *victims: str)
     }
 
 
-@pytest.mark.parametrize("begun", [-1e308, 0.0, 1e308])
+@pytest.mark.parametrize("begun", [-1e308, 1e308])
 def test_a_forged_plan_evicts_no_pod_that_its_preemptor_may_not_evict(scene, schedulers, begun):
     first, second = scene.nodes(2, cpu="4")
     # On the first node the preemptor needs the room of one that it may not evict.
@@ -161,7 +157,11 @@ def test_a_damaged_ledger_stops_neither_the_scheduler_nor_preemption(
 def test_a_ledger_that_must_not_be_changed_does_not_stop_preemption(scene, schedulers, ledger):
     node = scene.node(cpu="2")
     scene.run(pod("low", "2", "low", on=node))
-    frozen = {"metadata": {"name": LEDGER}, "immutable": True, "binaryData": {"ledger.json": "AA=="}}
+    frozen = {
+        "metadata": {"name": LEDGER},
+        "immutable": True,
+        "binaryData": {"ledger.json": "AA=="},
+    }
     scene.api.post(CONFIG_MAPS, frozen)
 
     scheduler = schedulers.start()

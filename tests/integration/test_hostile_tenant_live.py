@@ -24,7 +24,7 @@ from tests.integration.objects import (
     pod,
 )
 from tests.integration.scene import Scene
-from tests.support.live import PATIENCE_SECONDS, PROBE_SECONDS
+from tests.support.live import PATIENCE_SECONDS, PROBE_SECONDS, Scheduler, Schedulers
 
 pytestmark = pytest.mark.cluster
 
@@ -119,6 +119,16 @@ def critical(scene: Scene) -> Iterator[Callable[[str], Json]]:
     scene.api.wait_for(f"{SYSTEM}/{name}", is_gone)
 
 
+@pytest.fixture
+def others(scene: Scene, plane: ControlPlane) -> Iterator[str]:
+    """A namespace of another tenant; it is removed at the end."""
+    name = f"others-{scene.namespace}"
+    plane.create_namespace(name)
+    yield name
+    plane.api.delete(f"/api/v1/namespaces/{name}/pods", gracePeriodSeconds="0")
+    plane.api.delete(f"/api/v1/namespaces/{name}")
+
+
 def release(scene: Scene, name: str) -> None:
     """Take the finalizers off a pod."""
     scene.api.patch(scene.path(name), {"metadata": {"finalizers": None}})
@@ -187,48 +197,73 @@ def refusal(write: Callable[[], Any]) -> int:
     return caught.value.status
 
 
-def test_a_tenant_cannot_have_a_critical_pod_evicted(scene, schedulers, tenant, critical):
-    node = scene.node(cpu="4")
-    system = critical(node)
-    target = f"{SYSTEM}/{system['metadata']['name']}"
-    scheduler = schedulers.start()
-    assert refusal(lambda: tenant.api.delete(target)) == 403
-    assert refusal(lambda: tenant.api.post(f"{target}/eviction", {})) == 403
-    # The attacker gets its nomination legitimately, and its room never becomes free.
+def besiege(scene: Scene, tenant: Tenant, node: str) -> None:
+    """Have the tenant's pod `attacker` nominated to a node where it never gets the room.
+
+    The nomination is legitimate. One victim is gone and its room is taken; the other one hangs.
+    """
     tenant.create(pod("mine-a", "1", "low", on=node), hung("mine-b", node))
     scene.wait_running("mine-a", "mine-b")
     tenant.create(pod("attacker", "2", "middle"))
-    attacker = scene.wait("attacker", is_nominated(node))
+    scene.wait("attacker", is_nominated(node))
     scene.wait("mine-b", is_leaving)
     scene.wait("mine-a", is_gone)
     tenant.create(pod("filler", "1", "low", on=node))
     scene.wait_running("filler")
-    uids = (system["metadata"]["uid"], scene.pod("mine-b")["metadata"]["uid"])
-    forged = forged_condition(attacker["metadata"]["uid"], node, *uids)
-    annotation = old_plan(node, system, scene.pod("mine-b"))
 
-    second = pod("second", "2", "middle")
-    second["status"] = {"conditions": [forged], "nominatedNodeName": node}
+
+def replaced(scene: Scene, schedulers: Schedulers, leader: Scheduler) -> Scheduler:
+    """Kill a leader and start another; return it when it has judged the attacker."""
+    leader.kill()
+    started = schedulers.start()
+    said = started.wait_log(
+        lambda event: event in {"pod_unschedulable", "preemption_planned"},
+        pod=f"{scene.namespace}/attacker",
+    )
+    assert not any(each.startswith("kube-system/") for each in said.get("victims", ())), said
+    return started
+
+
+def test_a_tenant_has_no_right_to_evict_a_critical_pod(scene, tenant, critical):
+    path = f"{SYSTEM}/{critical(scene.node(cpu='4'))['metadata']['name']}"
+
+    assert refusal(lambda: tenant.api.delete(path)) == 403
+    assert refusal(lambda: tenant.api.post(f"{path}/eviction", {})) == 403
+    assert refusal(lambda: tenant.api.patch(f"{path}/status", {"status": {}})) == 403
+
+
+def test_a_status_that_a_tenant_creates_a_pod_with_is_dropped(scene, tenant):
+    forged = pod("forged", "2", "middle")
+    status = {"conditions": [forged_condition("x", "n", "y")], "nominatedNodeName": "n"}
+    tenant.create({**forged, "status": status})
+
+    created = scene.pod("forged")
+    assert condition(created, CONDITION) == {}
+    assert "nominatedNodeName" not in created["status"]
+
+
+def test_a_tenant_cannot_have_a_critical_pod_evicted_by_the_next_leader(
+    scene, schedulers, tenant, critical
+):
+    node = scene.node(cpu="4")
+    system = critical(node)
+    scheduler = schedulers.start()
+    besiege(scene, tenant, node)
+    attacker, hanging = scene.pod("attacker"), scene.pod("mine-b")
+    uids = (system["metadata"]["uid"], hanging["metadata"]["uid"])
+    forged = forged_condition(attacker["metadata"]["uid"], node, *uids)
+
     for _ in range(2):
         told = condition(scene.pod("attacker"), CONDITION)
-        write_everything(tenant, forged, annotation)
+        write_everything(tenant, forged, old_plan(node, system, hanging))
         assert condition(scene.pod("attacker"), CONDITION) == told
-        scheduler.kill()
-        scheduler = schedulers.start()
-        scheduler.wait_log(
-            lambda event: event in {"pod_unschedulable", "preemption_planned"},
-            pod=f"{scene.namespace}/attacker",
-        )
-    tenant.create(second)
-    created = scene.pod("second")["status"]
-    assert condition({"status": created}, CONDITION) == {}
-    assert "nominatedNodeName" not in created
+        scheduler = replaced(scene, schedulers, scheduler)
     # Without its own obstacles the attacker is scheduled: all that was planned is over then.
     tenant.api.delete(tenant.path("filler"), gracePeriodSeconds="0")
     release(scene, "mine-b")
 
     assert scene.wait_running("attacker") == {"attacker": node}
-    survivor = scene.api.get(target)
+    survivor = scene.api.get(f"{SYSTEM}/{system['metadata']['name']}")
     assert survivor["metadata"]["uid"] == system["metadata"]["uid"]
     assert "deletionTimestamp" not in survivor["metadata"]
     assert condition(survivor, "DisruptionTarget") == {}
@@ -236,12 +271,10 @@ def test_a_tenant_cannot_have_a_critical_pod_evicted(scene, schedulers, tenant, 
 
 
 def test_a_tenant_does_not_learn_which_pods_of_others_its_pod_preempts(
-    scene, schedulers, tenant, plane, proxy
+    scene, schedulers, tenant, others, proxy
 ):
-    other = f"others-{scene.namespace}"
-    plane.create_namespace(other)
     node = scene.node(cpu="2")
-    path = f"/api/v1/namespaces/{other}/pods"
+    path = f"/api/v1/namespaces/{others}/pods"
     scene.api.post(path, pod("secret-migration", "2", "low", on=node, by="another"))
     victim = scene.api.wait_for(f"{path}/secret-migration", is_running)
     schedulers.start(kubeconfig=proxy.kubeconfig)
@@ -256,10 +289,9 @@ def test_a_tenant_does_not_learn_which_pods_of_others_its_pod_preempts(
     after = tenant.said_to_it()
 
     assert condition(found, CONDITION)["message"]
-    for secret in (other, "secret-migration", victim["metadata"]["uid"]):
+    for secret in (others, "secret-migration", victim["metadata"]["uid"]):
         assert secret not in before
         assert secret not in after
-    scene.api.delete(f"/api/v1/namespaces/{other}")
 
 
 def _named(account: Json) -> Json:

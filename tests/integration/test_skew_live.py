@@ -17,13 +17,18 @@ GRACE_SECONDS: Final = 30
 
 
 def test_a_clock_that_is_ahead_or_behind_evicts_no_second_victim(scene, schedulers):
-    for number, ahead in enumerate(SKEWS):
+    names = [f"{schedulers.name}-{number}" for number in range(len(SKEWS))]
+    started = [
+        schedulers.start(name=name, ahead=ahead, ready=False)
+        for name, ahead in zip(names, SKEWS, strict=True)
+    ]
+    for number, name in enumerate(names):
         label = {"example.com/clock": f"clock-{number}"}
         nodes = scene.nodes(3, cpu="2", labels=label)
         scene.run(*(victim(f"victim-{number}-{i}", node) for i, node in enumerate(nodes)))
-        name = f"{schedulers.name}-{number}"
-        schedulers.start(name=name, ahead=ahead)
         scene.create(pod(f"high-{number}", "2", "high", by=name, nodeSelector=label))
+    for each in started:
+        each.wait_log("caches_synced")
     pods = scene.path("").rstrip("/")
     scene.api.wait_for_list(pods, lambda found: set(leaving(found)) == set(range(len(SKEWS))))
 

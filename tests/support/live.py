@@ -265,9 +265,7 @@ class Schedulers:
         serving = ["--bind-address", LOOPBACK, "--secure-port", str(port)]
         reach = ["--config", file, "--kubeconfig", kubeconfig or self._kubeconfig]
         log = self._folder / f"{stem}.log"
-        scheduler = Scheduler(
-            name, port, [*reach, *serving, *arguments], log, _command(ahead)
-        )
+        scheduler = Scheduler(name, port, [*reach, *serving, *arguments], log, _command(ahead))
         self._all.append(scheduler)
         if ready:
             scheduler.wait_log("caches_synced")
