@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from scheduler.state.fruitless import STOP_AFTER
+from scheduler.state.waste import MOST_PREEMPTIONS
 from tests.integration.objects import pod
 from tests.integration.peers import COMMON, KubeScheduler
 
@@ -56,16 +57,39 @@ def fill(scene, count):
     assert scene.wait_bound_count(2 * count) == set()
 
 
+def wait_for_preemptor(scene, gone=""):
+    """Wait for the pod of the Deployment `high`, another one than that which is gone."""
+
+    def pods_of(found):
+        return [
+            each["metadata"]["name"]
+            for each in found
+            if each["metadata"].get("labels", {}).get("app") == "high"
+            and each["metadata"]["name"] != gone
+        ]
+
+    (name,) = pods_of(scene.api.wait_for_list(scene.path("").rstrip("/"), pods_of))
+    return name
+
+
 def test_preemption_stops_when_kube_scheduler_takes_the_room_each_time(scene, schedulers, peer):
     fill(scene, 3)
     ours = schedulers.start(config=PERIOD)
 
-    scene.create(pod("high", "2", "high"))
+    # One pod is stopped after three preemptions in vain, its owner after four.
+    scene.deploy("high", 1, pod("", "2", "high", labels={"app": "high"}))
+    first = wait_for_preemptor(scene)
+    (event,) = scene.events(first, "PreemptionStopped")
+    assert "evicted in vain for this pod within the last hour" in event["note"]
+    assert event["type"] == "Warning"
+    assert len(scene.history().evicted()) <= 2 * MOST_PREEMPTIONS
+    scene.remove(first)
+    second = wait_for_preemptor(scene, first)
 
-    (event,) = scene.events("high", "PreemptionLoop")
+    (event,) = scene.events(second, "PreemptionLoop")
     assert event["note"].startswith("Evicting pods of ReplicaSet ")
     assert event["type"] == "Warning"
-    said = scene.wait_rejected("high", "PreemptionLoop: evicting pods of ReplicaSet ")
+    said = scene.wait_rejected(second, "PreemptionLoop: evicting pods of ReplicaSet ")
     assert "came to nothing 4 times, stopped until 20" in said
     evicted = scene.history().evicted()
     assert len(evicted) <= 2 * STOP_AFTER
@@ -78,7 +102,7 @@ def test_preemption_stops_when_kube_scheduler_takes_the_room_each_time(scene, sc
     restarted = schedulers.start(config=PERIOD)
     restarted.wait_log("pod_unschedulable", message=lambda text: "PreemptionLoop" in text)
     free = scene.node(cpu="2")
-    assert scene.wait_bound("high") == free
+    assert scene.wait_bound(second) == free
     assert scene.history().evicted() == evicted
 
 

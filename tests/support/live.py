@@ -18,7 +18,7 @@ import ssl
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -29,6 +29,7 @@ from prometheus_client.parser import text_string_to_metric_families
 Record: TypeAlias = dict[str, Any]
 
 COMMAND = Path(sys.executable).with_name("preemptive-scheduler")
+ROOT = Path(__file__).parents[2]
 LOOPBACK = "127.0.0.1"
 
 #: Runs a command that the kernel kills when the tests end, in whatever way they do.
@@ -61,7 +62,14 @@ class Scheduler:
         records: the lines of its log so far.
     """
 
-    def __init__(self, name: str, port: int, arguments: list[str | Path], log: Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        port: int,
+        arguments: list[str | Path],
+        log: Path,
+        command: Sequence[str | Path] = (COMMAND,),
+    ) -> None:
         self.name = name
         self.port = port
         self.records: list[Record] = []
@@ -69,7 +77,8 @@ class Scheduler:
         self._changed = threading.Condition()
         self._ended = False
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", WITH_US, COMMAND, "run", "-v", "2", *arguments],
+            [sys.executable, "-I", "-S", "-c", WITH_US, *command, "run", "-v", "2", *arguments],
+            cwd=ROOT,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -236,6 +245,7 @@ class Schedulers:
         kubeconfig: Path | None = None,
         config: Mapping[str, Any] | None = None,
         ready: bool = True,
+        ahead: float | None = None,
     ) -> Scheduler:
         """Start a scheduler.
 
@@ -245,6 +255,7 @@ class Schedulers:
             kubeconfig: instead of the common one.
             config: fields of its configuration file, over ours: no leader election.
             ready: wait until it has begun to schedule.
+            ahead: seconds by which its clock is ahead of this machine's, negative if it is behind.
         """
         name = name or self.name
         stem = f"scheduler-{len(self._all)}"
@@ -254,7 +265,7 @@ class Schedulers:
         serving = ["--bind-address", LOOPBACK, "--secure-port", str(port)]
         reach = ["--config", file, "--kubeconfig", kubeconfig or self._kubeconfig]
         log = self._folder / f"{stem}.log"
-        scheduler = Scheduler(name, port, [*reach, *serving, *arguments], log)
+        scheduler = Scheduler(name, port, [*reach, *serving, *arguments], log, _command(ahead))
         self._all.append(scheduler)
         if ready:
             scheduler.wait_log("caches_synced")
@@ -282,6 +293,12 @@ def free_port() -> int:
             except OSError:
                 continue
             return port
+
+
+def _command(ahead: float | None) -> Sequence[str | Path]:
+    if ahead is None:
+        return (COMMAND,)
+    return (sys.executable, "-m", "tests.support.skewed", str(ahead))
 
 
 def _config(name: str) -> dict[str, Any]:
