@@ -76,7 +76,9 @@ class Held:
     def let_go(self, uid: str) -> None:
         """Note that a pod is not held any more; also when it leaves the queue."""
         hold = self._pods.pop(uid, None)
-        for key in () if hold is None else hold.budgets:
+        if hold is None:
+            return
+        for key in hold.budgets:
             self._by_budget[key].discard(uid)
             if not self._by_budget[key]:
                 del self._by_budget[key]

@@ -144,6 +144,10 @@ class Budgets:
         found.update(key for key, each in known.items() if _selects_all(each))
         return tuple(sorted(found))
 
+    def selects_all(self, key: str) -> bool:
+        """Tell whether a budget selects every pod of its namespace, as the API server sees it."""
+        return _selects_all(self.get(key))
+
     def allowed(self, key: str) -> int:
         """Return how many more disruptions a budget allows."""
         return self.get(key).status.disruptions_allowed

@@ -9,7 +9,7 @@ whether there is anything that was not. More is kept here than fits into the tex
 for the text alone still counts one by one as long as this process lives.
 """
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Final, TypeVar
 
@@ -177,6 +177,16 @@ class Ledger:
         found = self._victims.get((policy, scope), {})
         keys = (ANY,) if scope is BudgetScope.CLUSTER else (key, ANY)
         return _since([found.get(each) for each in keys], since)
+
+    def victims_of(
+        self, policy: str, scope: BudgetScope, keys: Sequence[str], since: Seconds
+    ) -> list[list[Seconds]]:
+        """Return for each of many keys what `victims` does."""
+        found = self._victims.get((policy, scope), {})
+        if scope is BudgetScope.CLUSTER or ANY in found:
+            return [self.victims(policy, scope, key, since) for key in keys]
+        known = map(found.get, keys)
+        return [[] if each is None else each.since(since) for each in known]
 
     def places(self, policy: str, scope: BudgetScope) -> Set[str]:
         """Return the keys with victims of a scope that a policy counts; `ANY` for every key."""

@@ -116,6 +116,11 @@ class LedgerWriter:
         self._wanted = self._wanted or self._context.ledger.revision > asked
         self.write(now)
 
+    @property
+    def wanted(self) -> bool:
+        """Whether `write` has something to write, now or when it has rested."""
+        return self._wanted or bool(self._waiting)
+
     def write(self, now: Seconds) -> None:
         """Have the ledger written if that is wanted and no write is under way."""
         wanted = self._wanted and now >= self._rested_at

@@ -219,11 +219,20 @@ class Tracking:
 
     def flush(self, now: Seconds) -> None:
         """Give up nodes on which a victim hangs, and rooms that no preemptor has come to take."""
+        # Every event comes by here, and most find nothing to be done.
+        if self._context.bounds.may_free:
+            self._context.wake_freed(now)
+        if self._ledger_writer.wanted:
+            self._ledger_writer.write(now)
+        if self._rooms:
+            for plan, why, uids in self._rooms.due(now):
+                self._account(plan, why, uids, now)
+        if self._due:
+            self._give_up_hanging(now)
+
+    def _give_up_hanging(self, now: Seconds) -> None:
+        """Give up the nodes of plans with a victim that should have been gone by now."""
         cluster = self._context.cluster
-        self._context.wake_freed(now)
-        self._ledger_writer.write(now)
-        for plan, why, uids in self._rooms.due(now):
-            self._account(plan, why, uids, now)
         for plan in self._due.pop_until(now):
             hanging = [
                 each for each in plan.there(cluster)

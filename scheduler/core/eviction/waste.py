@@ -54,6 +54,9 @@ class VacatedRooms:
         #: Until when a pod may come, the plan, and why its preemptor does not: in time order.
         self._left: deque[tuple[Seconds, Plan, Waste]] = deque()
 
+    def __len__(self) -> int:
+        return len(self._left)
+
     def __iter__(self) -> Iterator[Plan]:
         return (plan for _, plan, _ in self._left)
 

@@ -63,6 +63,10 @@ class Bounds(Protocol):
     def spared(self, victims: Iterable[str]) -> None:
         """Note that victims are not asked to leave after all, by uid."""
 
+    @property
+    def may_free(self) -> bool:
+        """Whether `freed` has anything to look at."""
+
     def freed(self, now: Seconds) -> frozenset[str]:
         """Return the disruption budgets that allow more since this was last asked, by key."""
 
@@ -99,6 +103,11 @@ class Unbounded:
 
     def spared(self, victims: Iterable[str]) -> None:
         """Nothing was promised."""
+
+    @property
+    def may_free(self) -> bool:
+        """Nothing is in flight."""
+        return False
 
     def freed(self, now: Seconds) -> frozenset[str]:
         """Nothing was promised, so nothing is freed."""

@@ -4,56 +4,109 @@ Axes: M victims of all candidates together, candidate by candidate; C candidates
 candidate and something that its victims share, such as an owner.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import dataclass
-from typing import Final
+from enum import IntEnum
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from scheduler.model.objects import ObjectMeta, Pod
+from scheduler.model.objects import Pod
 from scheduler.model.owners import owner
 from scheduler.model.policies import BudgetScope
-from scheduler.state.arrays import Bool, Int
+from scheduler.state.arrays import Bool, Int, grown
 from scheduler.state.cluster import Cluster
+from scheduler.state.cursor import RowCursor
 from scheduler.state.interning import Interner
 
-__all__ = ["Crowd", "Families", "Pairs", "paired"]
+__all__ = ["Crowd", "Facts", "Families", "Pairs", "Standing", "distinct", "paired"]
 
 #: So many names more than pods are kept before all are forgotten.
 _SPARE: Final = 4096
+#: Numbers up to so many times their count are told apart by a table of all of them.
+_SPARSE: Final = 16
+
+
+class Standing(IntEnum):
+    """How a pod counts for disruption budgets."""
+
+    #: It has finished, has not begun, or is being deleted: evicting it uses no budget up.
+    FREE = 0
+    READY = 1
+    UNREADY = 2
+
+    @classmethod
+    def of(cls, pod: Pod) -> "Standing":
+        """Return how a pod counts, as long as nobody has asked it to leave.
+
+        Source: kubernetes v1.36.3 pkg/registry/core/pod/storage/eviction.go canIgnorePDB.
+        """
+        if pod.terminating or pod.terminal or pod.status.phase == "Pending":
+            return cls.FREE
+        ready = pod.condition("Ready")
+        return cls.READY if ready is not None and ready.status == "True" else cls.UNREADY
+
+
+class Facts(NamedTuple):
+    """What is known of some pods; (M,) each."""
+
+    #: Codes of the owners and namespaces.
+    owners: Int
+    namespaces: Int
+    #: A `Standing`.
+    standing: Int
+    #: 1 for pods without any label.
+    bare: Int
 
 
 class Families:
-    """Codes for the owners and namespaces of pods, found out once for each state of a pod."""
+    """Facts of pods as numbers, found out once for each state of a pod."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster: Final = cluster
         self._owners: Interner[str] = Interner()
         self._namespaces: Interner[str] = Interner()
-        #: By slot: what the codes were found in, and the codes of owner and namespace.
-        self._known: dict[int, tuple[ObjectMeta, int, int]] = {}
+        #: (4, S) the facts by slot, and (S,) whether they are known.
+        self._table: NDArray[np.int64] = np.zeros((4, 0), dtype=np.int64)
+        self._known: Bool = np.zeros(0, dtype=np.bool_)
+        # A slot is on a row only after its pod was written, which this log tells.
+        self._seen = RowCursor(cluster.pods.changes)
 
-    def of(self, slots: Int) -> tuple[Int, Int]:
-        """Return, (M,) each, the codes of the owners and namespaces of the pods in some slots.
+    def of(self, slots: Int) -> Facts:
+        """Return what is known of the pods in some slots, (M,), which are on nodes.
 
         Codes are good until this is called again.
         """
-        most = 2 * len(self.cluster.pods) + _SPARE
-        if len(self._owners) > most or len(self._known) > most:
-            self._owners, self._namespaces = Interner(), Interner()
-            self._known.clear()
-        found = np.array([self._codes(slot) for slot in slots.tolist()], dtype=np.int64)
-        found = found.reshape(-1, 2)
-        return found[:, 0], found[:, 1]
+        self._forget_changes(int(slots.max(initial=0)) + 1)
+        for slot in slots[~self._known[slots]].tolist():
+            pod = self.cluster.pods.pod(slot)
+            self._table[:, slot] = (
+                self._owners.code(owner(pod)),
+                self._namespaces.code(pod.metadata.namespace),
+                Standing.of(pod),
+                not pod.metadata.labels,
+            )
+            self._known[slot] = True
+        return Facts(*self._table[:, slots])
 
-    def _codes(self, slot: int) -> tuple[int, int]:
-        pod = self.cluster.pods.pod(slot)
-        known = self._known.get(slot)
-        if known is None or known[0] is not pod.metadata:
-            namespace = self._namespaces.code(pod.metadata.namespace)
-            known = (pod.metadata, self._owners.code(owner(pod)), namespace)
-            self._known[slot] = known
-        return known[1:]
+    def _forget_changes(self, size: int) -> None:
+        """Mark as unknown the pods that changed, and all when too many names are kept."""
+        pods = self.cluster.pods
+        if self._known.shape[0] < size:
+            self._known = grown(self._known, size)
+            more = self._known.shape[0] - self._table.shape[1]
+            self._table = np.pad(self._table, ((0, 0), (0, more)))
+        rows = self._seen.news(len(pods))
+        crowded = max(len(self._owners), len(self._namespaces)) > 2 * len(pods) + _SPARE
+        if crowded:
+            self._owners, self._namespaces = Interner(), Interner()
+        if rows is None or crowded:
+            self._known[:] = False
+            return
+        changed = [slot for row in rows.tolist() for slot in pods.on_row(row)]
+        known = np.array(changed, dtype=np.int64)
+        self._known[known[known < self._known.shape[0]]] = False
 
     @property
     def owners(self) -> Sequence[str]:
@@ -64,6 +117,10 @@ class Families:
     def namespaces(self) -> Sequence[str]:
         """The namespace of each code."""
         return self._namespaces.values
+
+    def find(self, scope: BudgetScope, name: str) -> int | None:
+        """Return the code of a namespace or an owner that was met before."""
+        return (self._owners if scope is BudgetScope.OWNER else self._namespaces).find(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +134,7 @@ class Pairs:
     #: (M,) the pair of each victim.
     of_victims: Int
     #: The codes that there are, each once.
-    distinct: Sequence[int]
+    distinct: Collection[int]
 
     def count(self, counted: Bool) -> Int:
         """Return, (P,), how many victims that are counted belong to each pair; (M,) given."""
@@ -103,8 +160,10 @@ class Crowd:
         self.nodes: Final = nodes
         self._cluster = families.cluster
         self._families = families
-        self._codes: tuple[Int, Int] | None = None
+        self._facts: Facts | None = None
+        self._places: dict[str, int] | None = None
         self._pairs: dict[BudgetScope, Pairs] = {}
+        self._present: dict[BudgetScope, Set[int]] = {}
         #: How many victims each candidate has.
         self.sizes: Final[Int] = np.bincount(columns, minlength=len(nodes))
 
@@ -115,10 +174,42 @@ class Crowd:
         """Return a victim."""
         return self._cluster.pods.pod(int(self.slots[place]))
 
-    def _of_families(self) -> tuple[Int, Int]:
-        if self._codes is None:
-            self._codes = self._families.of(self.slots)
-        return self._codes
+    @property
+    def facts(self) -> Facts:
+        """What is known of the victims; (M,) each."""
+        return self._find_facts()
+
+    def _find_facts(self) -> Facts:
+        if self._facts is None:
+            self._facts = self._families.of(self.slots)
+        return self._facts
+
+    def among(self, uids: Iterable[str]) -> Bool:
+        """Return, (M,), which victims have one of some uids."""
+        slots = [slot for uid in uids if (slot := self._cluster.pods.slot(uid)) is not None]
+        if not slots:
+            return np.zeros(self.slots.shape[0], dtype=np.bool_)
+        return np.isin(self.slots, slots)
+
+    def asked_to_leave(self) -> Bool:
+        """Return, (M,), which victims were asked to leave."""
+        return self.among(self._cluster.asked_to_leave())
+
+    def candidate(self, node: str) -> int | None:
+        """Return the candidate on a node, if there is one."""
+        if self._places is None:
+            self._places = {name: column for column, name in enumerate(self.nodes)}
+        return self._places.get(node)
+
+    def code(self, scope: BudgetScope, name: str) -> int | None:
+        """Return the code that stands for a name in a scope; `None` where no victim has it."""
+        match scope:
+            case BudgetScope.CLUSTER:
+                return 0
+            case BudgetScope.NODE:
+                return self.candidate(name)
+            case _:
+                return self._families.find(scope, name)
 
     def names(self, scope: BudgetScope) -> Sequence[str]:
         """Return what each code of the pairs of a scope stands for."""
@@ -128,10 +219,10 @@ class Crowd:
             case BudgetScope.NODE:
                 return self.nodes
             case BudgetScope.NAMESPACE:
-                self._of_families()
+                self._find_facts()
                 return self._families.namespaces
             case BudgetScope.OWNER:
-                self._of_families()
+                self._find_facts()
                 return self._families.owners
 
     def pairs(self, scope: BudgetScope) -> Pairs:
@@ -139,6 +230,13 @@ class Crowd:
         found = self._pairs.get(scope)
         if found is None:
             found = self._pairs[scope] = self._pair(scope)
+        return found
+
+    def present(self, scope: BudgetScope) -> Set[int]:
+        """Return the codes of the pairs of a scope."""
+        found = self._present.get(scope)
+        if found is None:
+            found = self._present[scope] = frozenset(self.pairs(scope).distinct)
         return found
 
     def _pair(self, scope: BudgetScope) -> Pairs:
@@ -149,16 +247,34 @@ class Crowd:
             case BudgetScope.NODE:
                 return Pairs(every, every, self.columns, range(len(self)))
             case BudgetScope.NAMESPACE:
-                return paired(self.columns, self._of_families()[1])
+                return paired(self.columns, self.facts.namespaces)
             case BudgetScope.OWNER:
-                return paired(self.columns, self._of_families()[0])
+                return paired(self.columns, self.facts.owners)
 
 
 def paired(columns: Int, codes: Int) -> Pairs:
     """Return the pairs of candidates and codes; (M,) both."""
     width = int(codes.max(initial=0)) + 1
-    pairs, of_victims = np.unique(columns * width + codes, return_inverse=True)
+    pairs, of_victims = distinct(columns * width + codes)
     shared = pairs % width
     present = np.zeros(width, dtype=np.bool_)
     present[shared] = True
     return Pairs(pairs // width, shared, of_victims, np.flatnonzero(present).tolist())
+
+
+def distinct(numbers: Int) -> tuple[Int, Int]:
+    """Return the numbers that there are, in order, and for each number its place among them.
+
+    Numbers are not negative. The same as `np.unique` with `return_inverse`, without sorting where
+    they are small.
+    """
+    bound = int(numbers.max(initial=0)) + 1
+    if bound > _SPARSE * numbers.shape[0] + _SPARE:
+        found, places = np.unique(numbers, return_inverse=True)
+        return found, places
+    present = np.zeros(bound, dtype=np.bool_)
+    present[numbers] = True
+    found = np.flatnonzero(present)
+    place = np.zeros(bound, dtype=np.int64)
+    place[found] = np.arange(found.shape[0])
+    return found, place[numbers]

@@ -12,20 +12,27 @@ kube-scheduler does for its best effort: an empty selector selects all pods of t
 Source: kubernetes v1.36.3 pkg/registry/core/pod/storage/eviction.go EvictionREST.Create.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from scheduler.core.preemption.crowd import Standing
 from scheduler.model.objects import LabelSelector, ObjectMeta, Pod, PodDisruptionBudget
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
+from scheduler.state.cursor import RowCursor
+from scheduler.state.pods import NOWHERE
 
 __all__ = ["SETTLED_AFTER", "Disruptions", "Overdraft", "Quota"]
 
 #: How long the disruption controller may take to count a pod that leaves.
 SETTLED_AFTER: Final[Seconds] = 30.0
+#: With more changed rows than these since the last look, every eviction in flight is looked at.
+_MANY_CHANGES: Final = 1024
+_NONE: Final = frozenset[str]()
 
 
 @dataclass(slots=True)
@@ -34,6 +41,8 @@ class _Promise:
 
     victim: Pod
     preemptor: str
+    #: The row that the victim is on; `NOWHERE` where it was not known.
+    row: int
     #: When it was first noticed to be leaving or gone; `None` while it stays.
     left: Seconds | None = None
     #: Budgets that it uses up and that have not accounted for it.
@@ -80,6 +89,16 @@ class Disruptions:
         #: Uids of victims, by namespace and by preemptor.
         self._by_namespace: dict[str, set[str]] = {}
         self._by_preemptor: dict[str, set[str]] = {}
+        #: The same by row of the victim.
+        self._by_row: dict[int, set[str]] = {}
+        #: Uids of victims that `settle` looks at each time: no change of a row tells about them.
+        self._watched: set[str] = set()
+        #: When victims were first noticed to be leaving or gone, with their uids, in time order.
+        self._left: deque[tuple[Seconds, str]] = deque()
+        self._changes = tuple(
+            RowCursor(log) for log in (cluster.columns.pod_changes, cluster.pods.changes)
+        )
+        self._claims = RowCursor(cluster.nominations.changes)
         #: What budgets of namespaces with promises select, by key.
         self._selectors: dict[str, LabelSelector | None] = {}
         #: Budgets that select pods without labels, by namespace.
@@ -100,9 +119,12 @@ class Disruptions:
         for victim in victims:
             if not victim.terminating:
                 self._drop(victim.uid)
-                self._promises[victim.uid] = _Promise(victim, preemptor.uid)
-                self._by_namespace.setdefault(victim.metadata.namespace, set()).add(victim.uid)
-                self._by_preemptor.setdefault(preemptor.uid, set()).add(victim.uid)
+                slot = self._cluster.pods.slot(victim.uid)
+                row = NOWHERE if slot is None else self._cluster.pods.row(slot)
+                promise = self._promises[victim.uid] = _Promise(victim, preemptor.uid, row)
+                for index, key in self._indices(promise):
+                    index.setdefault(key, set()).add(victim.uid)
+                self._watched.add(victim.uid)
                 self._charge(victim.uid)
                 self.version += 1
 
@@ -136,9 +158,52 @@ class Disruptions:
             known.discard(key)
 
     def settle(self, now: Seconds) -> None:
-        """Drop what is in flight no more: what has settled, and what will not happen."""
-        for uid in [uid for uid, each in self._promises.items() if self._is_over(each, now)]:
+        """Drop what is in flight no more: what has settled, and what will not happen.
+
+        Every event asks for this, so only those are looked at that a change could concern.
+        """
+        if not self._promises:
+            return
+        for uid in self._concerned():
+            self._look(uid, now)
+        left = self._left
+        while left and now - left[0][0] >= SETTLED_AFTER:
+            self._look(left.popleft()[1], now)
+
+    def _concerned(self) -> Iterable[str]:
+        """Return the uids of victims of which something may have changed since the last look."""
+        found = set(self._watched)
+        for cursor in self._changes:
+            rows = cursor.news(_MANY_CHANGES)
+            if rows is None:
+                found.update(self._promises)
+            for row in () if rows is None else rows.tolist():
+                found.update(self._by_row.get(row, ()))
+        if not self._claims.up_to_date:
+            self._claims.news(0)
+            claims = self._cluster.nominations
+            for preemptor, uids in self._by_preemptor.items():
+                if claims.get(preemptor) is None:
+                    found.update(uids)
+        return found
+
+    def _look(self, uid: str, now: Seconds) -> None:
+        """Drop an eviction that is in flight no more; else note what it waits for."""
+        promise = self._promises.get(uid)
+        if promise is None:
+            return
+        known = promise.left
+        if self._is_over(promise, now):
             self._drop(uid)
+            return
+        if promise.left is not None and known is None:
+            self._left.append((promise.left, uid))
+        # That we asked a victim to leave, and that it stays after all, is in no log of changes.
+        claims = self._cluster.nominations.get(promise.preemptor) is not None
+        if promise.row != NOWHERE and (claims or promise.left is not None):
+            self._watched.discard(uid)
+        else:
+            self._watched.add(uid)
 
     def end(self, preemptor: str) -> None:
         """Note that the plan of a preemptor has ended, by uid: promised victims that stay, stay.
@@ -146,6 +211,7 @@ class Disruptions:
         Those that were asked to leave are in flight until that has settled.
         """
         self.spare([*self._by_preemptor.get(preemptor, ())])
+        self._watched.update(self._by_preemptor.get(preemptor, ()))
 
     def spare(self, victims: Iterable[str]) -> None:
         """Note that victims are not asked to leave after all, by uid."""
@@ -154,11 +220,18 @@ class Disruptions:
             if there is not None and not self._cluster.leaves(there):
                 self._drop(uid)
 
+    @property
+    def busy(self) -> bool:
+        """Whether anything is in flight, or has ended since `freed` was last asked."""
+        return bool(self._promises or self._freed)
+
     def freed(self) -> frozenset[str]:
         """Return the budgets that allow more than when this was last asked, by key.
 
         Evictions in flight that have ended free them. What is held by them is to be tried again.
         """
+        if not self._freed:
+            return _NONE
         freed = frozenset(self._freed)
         self._freed.clear()
         return freed
@@ -189,15 +262,18 @@ class Disruptions:
             return
         for key in promise.charged:
             self._discharge(key, uid)
-        namespace = promise.victim.metadata.namespace
-        for index, key in (
-            (self._by_namespace, namespace),
-            (self._by_preemptor, promise.preemptor),
-        ):
-            index[key].discard(uid)
-            if not index[key]:
-                del index[key]
+        for index, place in self._indices(promise):
+            index[place].discard(uid)
+            if not index[place]:
+                del index[place]
+        self._watched.discard(uid)
         self.version += 1
+
+    def _indices(self, promise: _Promise) -> Iterator[tuple[dict[Any, set[str]], str | int]]:
+        """Yield each index with the key under which it has a promise."""
+        yield self._by_namespace, promise.victim.metadata.namespace
+        yield self._by_preemptor, promise.preemptor
+        yield self._by_row, promise.row
 
     def _is_over(self, promise: _Promise, now: Seconds) -> bool:
         cluster, uid = self._cluster, promise.victim.uid
@@ -228,6 +304,11 @@ class Disruptions:
         """Return how many of some pods use up a budget as evictions in flight."""
         charged = self._charged.get(key, {})
         return sum(uid in charged for uid in uids)
+
+    def slots_in_flight(self, key: str) -> list[int]:
+        """Return the slots of the pods that use up a budget as evictions in flight."""
+        slots = map(self._cluster.pods.slot, self._charged.get(key, ()))
+        return [slot for slot in slots if slot is not None]
 
     def overdrafts(self, victims: Sequence[Pod]) -> Iterator[Overdraft]:
         """Yield what keeps pods from being evicted together, the evictions in flight included.
@@ -270,12 +351,30 @@ class Disruptions:
 
     def protecting(self, pod: Pod) -> tuple[str, ...]:
         """Return the budgets that evicting a pod would use up, in name order."""
-        if self._cluster.leaves(pod) or pod.terminal or pod.status.phase == "Pending":
+        standing = Standing.of(pod)
+        if standing is Standing.FREE or self._cluster.leaves(pod):
             return ()
-        keys = self._keys(pod)
-        if len(keys) == 1 and not _is_ready(pod) and self._spares_unready(keys[0]):
+        return self.used_up(self._keys(pod), ready=standing is Standing.READY)
+
+    def used_up(self, keys: tuple[str, ...], *, ready: bool) -> tuple[str, ...]:
+        """Return which of the budgets that select a running pod its eviction would use up."""
+        if len(keys) == 1 and not ready and self._spares_unready(keys[0]):
             return ()
         return keys
+
+    def keys_by(self, code: int, namespace: str, *, bare: bool) -> tuple[str, ...]:
+        """Return the budgets that select pods, in name order.
+
+        Args:
+            code: The set of budgets that protects them, as the cluster says.
+            namespace: Theirs; empty where no budget in it selects pods without labels.
+            bare: Whether they have no label.
+        """
+        known, broad = self._cluster.budgets.sets.values[code], self._broad.get(namespace)
+        if not broad:
+            return known
+        every = broad if bare else filter(self._cluster.budgets.selects_all, broad)
+        return tuple(sorted({*known, *every}))
 
     def is_broad(self, namespace: str) -> bool:
         """Tell whether a budget of a namespace selects pods without labels.
@@ -299,8 +398,3 @@ class Disruptions:
             return True
         status = budget.status
         return 0 < status.desired_healthy <= status.current_healthy
-
-
-def _is_ready(pod: Pod) -> bool:
-    ready = pod.condition("Ready")
-    return ready is not None and ready.status == "True"

@@ -112,26 +112,36 @@ class Past:
         """The owners of victims of which something is remembered."""
         return self._pairs
 
+    def stop(self, victim: str) -> LoopPause | None:
+        """Return until when pods of an owner must not be evicted from any node."""
+        if victim not in self._stops:
+            self._stops[victim] = self._fruitless.stop(self.owner, victim, self._now)
+        return self._stops[victim]
+
     def pause(self, node: str, victim: str) -> LoopPause | None:
         """Return until when pods of an owner must not be evicted from a node."""
-        if victim not in self._stops:
-            stop = self._fruitless.stop(self.owner, victim, self._now)
-            self._stops[victim] = stop
+        stop = self.stop(victim)
+        if stop is not None:
+            return stop
+        if victim not in self._pauses:
             self._pauses[victim] = self._fruitless.pauses(self.owner, victim, self._now)
-        stop = self._stops[victim]
-        return stop if stop is not None else self._pauses[victim].get(node)
+        return self._pauses[victim].get(node)
+
+    def said(self, victim: str, pause: LoopPause) -> Objection:
+        """Return what is said about a pause for victims of an owner; one object for equal ones."""
+        said = self._said.get((victim, pause))
+        if said is None:
+            said = self._said[victim, pause] = _looping(victim, pause)
+        return said
 
     def of_loops(self, node: str, owners: Iterable[str]) -> Objection | None:
         """Return until when pods of some owners must not be evicted from a node; the longest."""
-        worst: Objection | None = None
+        worst: tuple[str, LoopPause] | None = None
         for name in sorted(self._pairs.intersection(owners)) if self._pairs else ():
             pause = self.pause(node, name)
-            if pause is None or (worst is not None and (worst.until or 0.0) >= pause.until):
-                continue
-            worst = self._said.get((name, pause))
-            if worst is None:
-                worst = self._said[name, pause] = _looping(name, pause)
-        return worst
+            if pause is not None and (worst is None or worst[1].until < pause.until):
+                worst = (name, pause)
+        return None if worst is None else self.said(*worst)
 
     def of_waste(self, node: str, victims: int) -> Objection | None:
         """Return until when so many pods must not be evicted from a node."""

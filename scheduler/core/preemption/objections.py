@@ -6,7 +6,7 @@ is kept for a class of pods by row, since replicas ask the same one after the ot
 Axes: V pods on a row, most important first; C candidate rows.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -92,28 +92,27 @@ class Tally:
     def __bool__(self) -> bool:
         return bool(self._nodes)
 
-    def add_nodes(self, said: Sequence[Objection], nodes: int = 1) -> None:
+    def add_nodes(self, said: Iterable[Objection], nodes: int = 1) -> None:
         """Add nodes that are refused for the same reasons."""
-        by_text: dict[str, list[Objection]] = {}
-        for each in said:
-            by_text.setdefault(self._text(each), []).append(each)
-        for same in by_text.values():
-            self.add(same[0], earliest(each.until for each in same), nodes)
-            for each in same[1:]:
-                if isinstance(each, Refusal):
-                    self._refuse(each)
-
-    def _text(self, said: Objection) -> str:
-        """Return the text of an objection, made once: replicas and rows share the objects."""
-        found = self._texts.get(id(said))
-        if found is None:
-            found = self._texts[id(said)] = (said, said.text)
-        return found[1]
+        for text in {self._noted(each): None for each in said}:
+            self._nodes[text] = self._nodes.get(text, 0) + nodes
 
     def add(self, said: Objection, until: Seconds | None, nodes: int = 1) -> None:
         """Add nodes that are refused for a reason, until then at the earliest."""
-        text = self._text(said)
+        text = said.text
         self._nodes[text] = self._nodes.get(text, 0) + nodes
+        self._note(said, text, until)
+
+    def _noted(self, said: Objection) -> str:
+        """Return the text of an objection, which is noted once: rows share the objects."""
+        found = self._texts.get(id(said))
+        if found is None:
+            found = self._texts[id(said)] = (said, said.text)
+            self._note(said, found[1], said.until)
+        return found[1]
+
+    def _note(self, said: Objection, text: str, until: Seconds | None) -> None:
+        """Note when an objection ends, and what refuses."""
         self.until = earliest((self.until, until))
         timed = said.timed if isinstance(said, loops.Objection) else True
         if until is not None and timed:

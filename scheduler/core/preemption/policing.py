@@ -206,6 +206,11 @@ class Policing:
         """Note that victims are not asked to leave after all, by uid."""
         self.disruptions.spare(victims)
 
+    @property
+    def may_free(self) -> bool:
+        """Whether `freed` has anything to look at."""
+        return self.disruptions.busy
+
     def freed(self, now: Seconds) -> frozenset[str]:
         """Return the disruption budgets that allow more since this was last asked, by key.
 
