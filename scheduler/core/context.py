@@ -67,6 +67,11 @@ class Context:
         """Tell whether a pod names one of our profiles."""
         return pod.spec.scheduler_name in self.profiles
 
+    @property
+    def policies_version(self) -> tuple[int, int]:
+        """What grows with each change of a policy, and of labels that policies select by."""
+        return self.cluster.policies.version, self.cluster.namespaces_version
+
     def may_preempt(self, pod: Pod) -> bool:
         """Tell whether a pod of ours may evict others at all.
 

@@ -56,6 +56,8 @@ class Ledger:
         #: By policy and scope, and by key.
         self._victims: dict[tuple[str, BudgetScope], dict[str, Moments]] = {}
         self._by_owner: dict[tuple[str, str], Moments] = {}
+        #: Whether what another process has written was taken over.
+        self._recalled = False
         #: How often entries are counted by policies.
         self._counts = 0
 
@@ -210,10 +212,10 @@ class Ledger:
         written = Written(
             evictions, preemptions, list(self.fruitless), *self.wasted.written()
         )  # fmt: skip
-        text = ledger_text.encoded(written)
+        text = ledger_text.encoded(written, now)
         while len(text) > MOST_BYTES:
             written = written.smaller()
-            text = ledger_text.encoded(written)
+            text = ledger_text.encoded(written, now)
         return text.decode()
 
     def merge(self, text: str, now: Seconds | None = None) -> int:
@@ -233,7 +235,8 @@ class Ledger:
         Raises:
             LedgerError: It is no ledger of this version; nothing is taken over then.
         """
-        found, damaged = ledger_text.decoded(text, now)
+        found, damaged = ledger_text.decoded(text, now, by_age=not self._recalled)
+        self._recalled = True
         before = self._marks()
         for eviction in found.evictions:
             if (eviction.uid or eviction) not in self._evictions:

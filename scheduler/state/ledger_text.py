@@ -4,7 +4,6 @@ What is read was written by another process, with another clock, and may be dama
 every number, name and list has a bound, and one bad entry spoils no other.
 """
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeVar
@@ -100,7 +99,7 @@ class _Names:
         return [self.place(each) for each in sorted(names)]
 
 
-def encoded(written: Written) -> bytes:
+def encoded(written: Written, now: Seconds) -> bytes:
     """Return the text, as UTF-8. Numbers stand for names of the table."""
     names = _Names()
     name = names.place
@@ -130,19 +129,22 @@ def encoded(written: Written) -> bytes:
         "pauses": [(name(e.owner), name(e.node), e.times, e.last) for e in written.pauses],
     }  # fmt: skip
     return msgspec.json.encode(
-        {"version": VERSION, "names": [*map(bounded, names.places)], **lists}
+        {"version": VERSION, "written": now, "names": [*map(bounded, names.places)], **lists}
     )
 
 
 # Reading ------------------------------------------------------------------------------------------
 
 
-def decoded(text: str, now: Seconds | None) -> tuple[Written, int]:
+def decoded(text: str, now: Seconds | None, *, by_age: bool = False) -> tuple[Written, int]:
     """Return what can be believed of a text, and how many of its entries were dropped.
 
     Args:
         text: Any text.
         now: Later moments are taken for now; `None` for no such bound.
+        by_age: Whether entries are as old as they were when the text was written. So it must be
+            where another process has written it: its clock may be an hour behind or ahead, and a
+            change of leader must not make what was in vain look old.
 
     Raises:
         LedgerError: It is no ledger of this version.
@@ -160,6 +162,9 @@ def decoded(text: str, now: Seconds | None) -> tuple[Written, int]:
         raise LedgerError(f"version {str(version)[:20]} is not known, only {VERSION}")
     names = _read(found.get("names", _EMPTY), list[msgspec.Raw])
     reader = _Reader(names or [], now)
+    written = _read(found.get("written", _EMPTY), float)
+    if by_age and now is not None and written is not None and 0 <= written <= _LATEST:
+        reader.written = written
     read = Written(
         reader.entries(found.get("evictions"), reader.eviction),
         reader.entries(found.get("preemptions"), reader.preemption),
@@ -180,6 +185,8 @@ class _Reader:
 
     names: Sequence[msgspec.Raw]
     now: Seconds | None
+    #: When the text was written, by the clock of its moments; `None` to take these as they are.
+    written: Seconds | None = None
     #: How many entries were dropped.
     damaged: int = 0
     #: The names that were read, so that equal ones are one object.
@@ -196,7 +203,7 @@ class _Reader:
         for each in listed[:_MOST_ENTRIES]:
             try:
                 found.append(read(*(_read(each, list[Any]) or ())))
-            except (_DamagedError, TypeError, ValueError):
+            except (_DamagedError, TypeError, ValueError, OverflowError):
                 self.damaged += 1
         return found
 
@@ -238,9 +245,12 @@ class _Reader:
         """Return a moment that has been."""
         if not isinstance(at, int | float) or isinstance(at, bool):
             raise _DamagedError
-        if math.isnan(at) or at < 0:
+        if not at >= 0:  # NaN, too; integers may be beyond the range of floats
             raise _DamagedError
-        return min(float(min(at, _LATEST)), _LATEST if self.now is None else self.now)
+        moment = float(min(at, _LATEST))
+        if self.written is not None and self.now is not None:
+            return self.now - max(0.0, self.written - moment)
+        return min(moment, _LATEST if self.now is None else self.now)
 
     def name(self, place: object) -> str:
         """Return a name of the table."""

@@ -356,7 +356,7 @@ def test_after_a_restart_a_loop_is_still_stopped():
     cluster.drain()
 
     assert cluster.asked(Evict) == []
-    assert message(cluster) == before
+    assert message(cluster).partition(" (until")[0] == before.partition(" (until")[0]
 
 
 def looping_once(cluster: Cluster) -> None:

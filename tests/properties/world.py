@@ -12,6 +12,7 @@ the machine keeps per class with a full pass.
 """
 
 import hashlib
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -215,7 +216,7 @@ class World:
         past = loops.Past(wanted, machine.cluster, machine.ledger, self.now)
         said = (past.of_loops(where, map(owner, victims)), past.of_waste(where, len(victims)))
         return tuple(
-            f"{each.text} (until {times.stamp(each.until)})" if each.timed else each.text
+            f"{each.text} (until {times.stamp(math.ceil(each.until))})" if each.timed else each.text
             for each in said
             if each is not None and each.until is not None
         )

@@ -85,7 +85,7 @@ def test_a_victim_counts_at_least_once(count):
     assert spent(recalled(evictions=[[5.0, "u", 0, 1, 2, [3], count]])) == [5.0]
 
 
-@pytest.mark.parametrize("at", [NOW + 1, 1e15, 10**30])
+@pytest.mark.parametrize("at", [NOW + 1, 1e15, 10**30, 10**400])
 def test_a_moment_after_now_is_taken_for_now(at):
     made = recalled(
         evictions=[[at, "u", 0, 1, 2, [3], 1]],
@@ -272,3 +272,22 @@ def test_a_long_hostile_text_becomes_few_entries():
 
     assert len(made) < 400
     assert len(made.text(NOW)) <= MOST_BYTES
+
+
+@pytest.mark.parametrize("at", [-1, -(10**400), -0.5])
+def test_a_moment_before_the_epoch_is_no_moment(at):
+    made = recalled(wasted=[[at, "p", 1, 2, 9]], preemptions=[[at, "p", 1, [3], 1]])
+
+    assert len(made) == 0
+
+
+@pytest.mark.parametrize("ahead", [3600.0, -3600.0])
+def test_what_another_clock_has_dated_keeps_its_age(ahead):
+    made = Ledger()
+    made.waste("u", "Job/ns/j", "n1", 2, NOW + ahead - 60)
+    written = made.text(NOW + ahead)
+    again = Ledger()
+
+    again.merge(written, NOW)
+
+    assert [each.at for each in again.wasted.written()[0]] == [NOW - 60]

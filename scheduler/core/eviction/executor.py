@@ -71,6 +71,8 @@ class Executor:
         self._context = context
         self._binding = binding
         self._plans: Final = PlanTable()
+        #: When the last plan was decided.
+        self._begun: Seconds = 0.0
         #: Plans that ended while evictions had no answer yet, by uid of the victim.
         self._ended: Final[dict[str, Plan]] = {}
         self._ledger_writer = LedgerWriter(context)
@@ -135,7 +137,9 @@ class Executor:
         pod, context = queued.pod, self._context
         node = context.cluster.columns.names[candidate.row]
         charge = context.bounds.charge(pod, node, candidate.victims, now)
-        plan = Plan.decided(pod, node, candidate.victims, charge, context.cluster, now)
+        # No two plans of this process are alike, so that each answer finds its own.
+        self._begun = max(now, self._begun + 0.001)
+        plan = Plan.decided(pod, node, candidate.victims, charge, context.cluster, self._begun)
         self.tracking.superseded(plan, now)
         self._ledger_writer.count(plan, now)
         context.cluster.nominate(pod, node)
@@ -143,7 +147,8 @@ class Executor:
         self._plans.add(plan)
         telling.remember_condition(context, queued, telling.UNSCHEDULABLE, message)
         generation = pod.metadata.generation
-        context.outbox.append(Nominate(pod.ref, node, message, generation, plan.record()))
+        plan.written = plan.record()
+        context.outbox.append(Nominate(pod.ref, node, message, generation, plan.written))
         return node
 
     def instead(self, queued: QueuedPod, candidate: Candidate) -> Candidate:
@@ -198,6 +203,8 @@ class Executor:
             self.tracking.released(plan, now)
             return Resumed.CANCELLED, plan
         plan.move(Move.RESUME, now)
+        plan.nominated = True
+        plan.policies = context.policies_version
         plan.charge = context.bounds.charge(pod, plan.node, to_evict, now)
         self._ledger_writer.count(plan, now)
         return Resumed.GOES_ON, plan
@@ -231,11 +238,19 @@ class Executor:
 
     def nominated(self, effect: Nominate, now: Seconds) -> None:
         """Go on when the API server has the nomination and the plan."""
-        plan = self._plans.held(effect.pod.uid)
-        if plan is not None and plan.node == effect.node:
+        plan = self._nominating(effect)
+        if plan is not None:
             if plan.phase is Phase.NOMINATING:
                 plan.move(Move.NOMINATED, now)
             self.go_on(plan, now)
+
+    def _nominating(self, effect: Nominate) -> Plan | None:
+        """Return the plan that waits for the answer; one of an earlier plan means nothing."""
+        plan = self._plans.held(effect.pod.uid)
+        if plan is None or plan.nominated or plan.written != effect.plan:
+            return None
+        plan.nominated = plan.node == effect.node
+        return plan if plan.nominated else None
 
     def failed(self, effect: Nominate | Remember | Evict, failure: Failure, now: Seconds) -> None:
         """Note that a step of a plan could not be taken."""
@@ -249,8 +264,8 @@ class Executor:
 
     def _not_nominated(self, effect: Nominate, failure: Failure, now: Seconds) -> None:
         """Give up a plan whose nomination the API server did not take."""
-        plan = self._plans.held(effect.pod.uid)
-        if plan is not None and plan.node == effect.node:
+        plan = self._nominating(effect)
+        if plan is not None:
             self._fail(plan, f"nominating node {effect.node}", failure, now)
             self._end(plan, now, told_api_server=False)
 
@@ -290,10 +305,12 @@ class Executor:
             victim = self._context.cluster.placed(effect.victim.uid)
             telling.announce_preempted(self._context, effect, victim)
             self._context.bounds.evicted(effect, now)
-            plan = self._asking(effect)
-            if plan is not None:
-                plan.asked.setdefault(effect.victim.uid, now)
-                self._context.ledger.restamp(effect.victim.uid, now)
+        plan = self._asking(effect)
+        if plan is not None:
+            # Also a pod that was gone already: an earlier request, whose answer was lost, may have
+            # evicted it.
+            plan.asked.setdefault(effect.victim.uid, now)
+            self._context.ledger.restamp(effect.victim.uid, now)
         self._answered(effect, None, now)
 
     def _not_evicted(self, effect: Evict, failure: Failure, now: Seconds) -> None:
@@ -377,6 +394,11 @@ class Executor:
         context = self._context
         cluster = context.cluster
         staying = plan.staying(cluster)
+        if staying and not plan.asked and plan.policies != context.policies_version:
+            # What it counts for was worked out under other policies.
+            self._stop(plan, now)
+            self._end(plan, now)
+            return
         if staying:
             kept = self._revalidation.to_evict(plan, staying, self._plans.on_node(plan.node))
             if kept is None:

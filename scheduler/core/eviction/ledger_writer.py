@@ -3,7 +3,7 @@
 One write is under way at a time; plans that come meanwhile wait for the next one and share it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 from scheduler.core.context import Context
@@ -57,24 +57,27 @@ class LedgerWriter:
 
     def _count_preemption(self, plan: Plan, now: Seconds) -> None:
         ledger, preemptor = self._context.ledger, plan.preemptor
-        known = ledger.counted_preemption(plan.uid)
-        if known is None or known.at != plan.begun:
-            plan.begun = round(now, 3)
-            ledger.count_preemption(
-                Preempted(plan.begun, plan.uid, owner(preemptor), plan.charge.limits)
-            )
+        known = None if plan.decided_here else ledger.counted_preemption(plan.uid)
+        if known is not None:
+            plan.begun = known.at
+            return
+        plan.begun = round(now, 3)
+        ledger.count_preemption(
+            Preempted(plan.begun, plan.uid, owner(preemptor), plan.charge.limits)
+        )
 
     def inherit(self, plan: Plan) -> None:
         """Take over what an earlier leader has counted for a plan and may not have evicted."""
         staying = plan.staying(self._context.cluster)
         plan.counted = {each.uid for each in staying if self._context.ledger.counted(each.uid)}
 
-    def take_back(self, plan: Plan, others: Iterable[Plan], now: Seconds) -> None:
+    def take_back(self, plan: Plan, others: Sequence[Plan], now: Seconds) -> None:
         """Let the ledger forget the victims of a plan that were not evicted after all.
 
         Args:
             plan: The plan, which has ended.
-            others: Plans for the same node: a victim that one of them names goes on to count.
+            others: Plans for the same node: a victim that one of them names, or has evicted, goes
+                on to count.
             now: The time.
         """
         ledger = self._context.ledger
@@ -87,10 +90,11 @@ class LedgerWriter:
         }
         # What an eviction without an answer counts for is decided by its answer.
         certain = plan.asked.keys() | plan.outstanding.keys()
+        evicted = {uid for each in others if each is not plan for uid in each.asked}
         for uid in plan.counted - certain:
             if uid in heirs:
                 heirs[uid].counted.add(uid)
-            else:
+            elif uid not in evicted and uid not in self._context.cluster.asked_to_leave():
                 ledger.take_back(uid)
         plan.counted &= certain
         if not certain:

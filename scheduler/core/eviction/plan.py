@@ -67,6 +67,11 @@ class Plan:
     present: frozenset[str] = frozenset()
     #: Those of them that were leaving for other preemptors.
     leaving_then: frozenset[str] = frozenset()
+    #: What is written to the preemptor, and whether the API server has answered to that.
+    written: str = ""
+    nominated: bool = False
+    #: Which policies were in force when it was charged.
+    policies: tuple[int, int] = (0, 0)
     #: Where the logs of changes stood, and of which class the preemptor was; empty where unknown.
     seen: tuple[int, ...] = ()
     key: bytes = b""
@@ -218,7 +223,8 @@ class Plan:
     def owners(self, uids: Iterable[str]) -> list[str]:
         """Return the owners of some victims, each once, in order."""
         wanted = frozenset(uids)
-        return sorted({each.owner for each in self.victims if each.uid in wanted})
+        found = {each.owner for each in self.victims if each.uid in wanted}
+        return sorted(found | {owner(pod) for uid, pod in self.known.items() if uid in wanted})
 
     def refs(self) -> tuple[PodRef, ...]:
         """Return references to all victims."""

@@ -52,6 +52,7 @@ class Revalidation:
         """Note what node and preemptor are like when a plan is decided."""
         plan.seen = tuple(log.position for log in self._logs())
         plan.key = queued.key
+        plan.policies = self._context.policies_version
         plan.leaving_then = self._leaving_for_others(plan, others)
 
     def to_evict(self, plan: Plan, staying: list[Pod], others: Iterable[Plan]) -> list[Pod] | None:

@@ -12,7 +12,7 @@ would have had to evict others: see `waste`.
 """
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from scheduler.core import telling
@@ -84,16 +84,13 @@ class Tracking:
             if not plan.there(cluster) or self._revalidation.has_room(plan)
         ]
 
-    def vacated(self) -> list[str]:
-        """Return nodes on which victims are still there, and where a preemptor does not come."""
+    def vacated(self) -> Iterator[str]:
+        """Yield nodes on which victims are still there, and where a preemptor does not come."""
         cluster = self._context.cluster
-        nodes: dict[str, bool] = {}
-        for plan in self._rooms:
-            nodes[plan.node] = nodes.get(plan.node, False) or bool(plan.there(cluster))
-        return [
-            node for node, waits in nodes.items()
-            if waits or any(plan.there(cluster) for plan in self._plans.on_node(node))
-        ]  # fmt: skip
+        for node in self._rooms.nodes():
+            plans = (*self._rooms.on_node(node), *self._plans.on_node(node))
+            if any(plan.there(cluster) for plan in plans):
+                yield node
 
     # What happens ---------------------------------------------------------------------------------
 
@@ -107,7 +104,7 @@ class Tracking:
 
     def superseded(self, plan: Plan, now: Seconds) -> None:
         """Close what a preemptor had planned before it planned again."""
-        before = self._plans.get(plan.uid)
+        before, cluster = self._plans.get(plan.uid), self._context.cluster
         if before is None:
             return
         if before.node != plan.node:
@@ -120,10 +117,10 @@ class Tracking:
             plan.suspects |= before.suspects
             plan.suspected += before.suspected
             plan.known = before.known | plan.known
-            staying = {each.uid for each in before.staying(self._context.cluster)}
+            leaving = {each.uid for each in before.there(cluster) if cluster.leaves(each)}
             plan.victims += tuple(
                 each for each in before.victims
-                if each.uid not in plan.uids and each.uid not in staying
+                if each.uid not in plan.uids and each.uid in leaving
             )  # fmt: skip
         else:
             self._suspect(before, now)

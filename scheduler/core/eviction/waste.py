@@ -27,6 +27,8 @@ __all__ = ["VACANT_FOR", "VacatedRooms", "Waste"]
 
 #: How long another preemptor of ours may take to use the room.
 VACANT_FOR: Final[Seconds] = 60.0
+#: How many rooms are judged in one call; the others follow in the next.
+MOST_AT_ONCE: Final = 64
 
 
 class Waste(StrEnum):
@@ -53,29 +55,46 @@ class VacatedRooms:
         self._context = context
         #: Until when a pod may come, the plan, and why its preemptor does not: in time order.
         self._left: deque[tuple[Seconds, Plan, Waste]] = deque()
+        #: The same plans by node, in the order in which they came.
+        self._on_node: dict[str, dict[int, Plan]] = {}
 
     def __len__(self) -> int:
         return len(self._left)
 
-    def __iter__(self) -> Iterator[Plan]:
-        return (plan for _, plan, _ in self._left)
+    def nodes(self) -> Iterator[str]:
+        """Yield the nodes with such rooms."""
+        return iter(self._on_node)
+
+    def on_node(self, node: str) -> Iterable[Plan]:
+        """Return the plans whose rooms are on a node."""
+        return self._on_node.get(node, {}).values()
 
     def add(self, plan: Plan, why: Waste, now: Seconds) -> None:
         """Keep the room of a plan whose preemptor does not come."""
         self._left.append((now + VACANT_FOR, plan, why))
+        self._on_node.setdefault(plan.node, {})[id(plan)] = plan
 
     def due(self, now: Seconds) -> Iterator[tuple[Plan, Waste, frozenset[str]]]:
         """Yield what is certain now: a plan, why its preemptor does not come, and wasted victims.
 
         A pod that still claims room on the node is waited for, and so is the answer to an eviction.
         """
-        while self._left and self._left[0][0] <= now:
+        for _ in range(MOST_AT_ONCE):
+            if not self._left or self._left[0][0] > now:
+                return
             _, plan, why = self._left.popleft()
+            self._forget(plan)
             if plan.outstanding or any(self._claimants(plan)):
                 self.add(plan, why, now)
             else:
                 plan.move(Move.END, now)
                 yield plan, why, self.wasted(plan)
+
+    def _forget(self, plan: Plan) -> None:
+        here = self._on_node[plan.node]
+        del here[id(plan)]
+        if not here:
+            del self._on_node[plan.node]
 
     def next_wakeup(self) -> Seconds | None:
         """Return when `due` next has something to yield; `None` when never."""
@@ -99,10 +118,9 @@ class VacatedRooms:
         away = (pod.uid for pod in came if not self._could_evict(pod, plan))
         room = _Room(cluster, row, away, (*claimants, *self._later(plan)))
         found = set()
-        for each in plan.victims:
-            victim = plan.known.get(each.uid)
-            if each.uid in plan.asked and victim is not None and room.take(victim):
-                found.add(each.uid)
+        for victim in sorted(plan.known.values(), key=lambda each: -each.priority):
+            if victim.uid in plan.asked and room.take(victim):
+                found.add(victim.uid)
         return frozenset(found)
 
     def _came(self, plan: Plan) -> list[Pod]:
@@ -131,8 +149,8 @@ class VacatedRooms:
 
     def _later(self, plan: Plan) -> Iterator[Pod]:
         """Yield the victims of rooms on the node that were left later: what is free is theirs."""
-        for _, other, _ in self._left:
-            if other is not plan and other.node == plan.node:
+        for other in self.on_node(plan.node):
+            if other is not plan:
                 yield from (other.known[uid] for uid in other.asked if uid in other.known)
 
 

@@ -1,0 +1,308 @@
+"""Evictions in vain stay bounded, and honest preemption goes on, whatever happens on the way."""
+
+import pytest
+
+from scheduler.core.eviction.waste import VACANT_FOR
+from scheduler.model.decisions import Preempting
+from scheduler.model.effects import Evict, Nominate, Remember
+from scheduler.model.events import (
+    EffectDone,
+    EffectFailed,
+    Failure,
+    FailureKind,
+    PodGone,
+    PodObserved,
+)
+from scheduler.model.plan_record import PlanRecord, encode, fingerprint
+from scheduler.model.policies import (
+    Budget,
+    BudgetScope,
+    DisruptionBudgets,
+    PodSelection,
+    PreemptionPolicy,
+)
+from tests.core.eviction.refusing import Refusing
+from tests.core.eviction.test_faults import HIGH, full, low
+from tests.support.builders import node, pod
+from tests.support.cluster import Cluster
+
+#: What one pod may waste within an hour: the largest preemption and `MOST[Scope.POD]` more.
+MOST_WASTED = 12
+LOST = Failure(FailureKind.UNAVAILABLE, "no answer")
+
+
+def of_job(name: str):
+    return pod(name).cpu("4").priority(100).owner("Job", "j")
+
+
+# Every victim in vain counts
+
+
+def test_room_that_is_lost_again_and_again_between_two_stages_of_a_plan_counts():
+    strict = PreemptionPolicy(
+        "strict",
+        generation=1,
+        disruption_budgets=DisruptionBudgets.STRICT,
+        victims=PodSelection(max_priority=0),
+    )
+    cluster = Refusing(
+        node("n1").cpu("4"), low("g0", cpu="2"), low("w", cpu="2", priority=1), strict
+    )
+    cluster.hold(Evict)
+    cluster.add(HIGH)
+    evicted = 0
+    for _ in range(600):
+        cluster.drain()
+        for each in list(cluster.held):
+            cluster.held.remove(each)
+            evicted += 1
+            cluster.delete(each.victim.name)
+            cluster.add(low(f"taker{evicted}", cpu="2", priority=1000))
+            cluster.observe(EffectDone(each))
+            cluster.delete(f"taker{evicted}")
+            cluster.add(low(f"g{evicted}", cpu="2"))
+        cluster.wait(1)
+
+    assert 0 < evicted <= MOST_WASTED
+
+
+def test_evictions_from_a_node_that_comes_and_goes_count():
+    cluster = Refusing(node("n1").cpu("4"), low("v", cpu="2"), low("w", cpu="2"))
+    cluster.hold(Evict)
+    cluster.add(HIGH)
+    evicted = 0
+    for _ in range(600):
+        cluster.drain()
+        if cluster.held:
+            cluster.delete_node("n1")
+            cluster.add(node("n1").cpu("4"))
+        for each in list(cluster.held):
+            cluster.held.remove(each)
+            evicted += 1
+            cluster.delete(each.victim.name)
+            cluster.add(low(f"replica{evicted}", cpu="2"))
+            cluster.observe(EffectDone(each))
+        cluster.wait(1)
+
+    assert 0 < evicted <= MOST_WASTED
+
+
+def test_evictions_whose_answers_are_lost_count():
+    cluster = Refusing(node("n1").cpu("4"), low("v"))
+    cluster.hold(Evict)
+    cluster.add(HIGH)
+    evicted, late = 0, []
+    for second in range(3600):
+        cluster.drain()
+        for each in list(cluster.held):
+            cluster.held.remove(each)
+            if each.victim.uid in cluster.pods:
+                evicted += 1
+                cluster.delete(each.victim.name)
+                cluster.add(low(f"replica{evicted}"))
+            late.append((second + 30, each))
+        while late and late[0][0] <= second:
+            cluster.observe(EffectFailed(late.pop(0)[1], LOST))
+        cluster.wait(1)
+
+    assert 0 < evicted <= MOST_WASTED
+
+
+def test_an_eviction_that_a_second_request_finds_done_counts():
+    """The answer to the first is lost, and the pod is gone when the writer asks again."""
+    gold = PreemptionPolicy("gold", generation=1, budgets=(Budget(3, 3600.0),))
+    cluster = Refusing(node("n1").cpu("4"), low("v"), gold)
+    cluster.hold(Evict)
+    cluster.add(HIGH)
+    evicted = 0
+    for _ in range(120):
+        cluster.drain()
+        for each in list(cluster.held):
+            cluster.held.remove(each)
+            evicted += 1
+            cluster.delete(each.victim.name)
+            cluster.add(low(f"replica{evicted}"))
+            cluster.observe(EffectDone(each, changed=False))
+        cluster.wait(1)
+
+    assert 0 < evicted <= 3
+
+
+def test_leaders_whose_clocks_differ_by_an_hour_share_one_bound():
+    nodes = [f"n{each}" for each in range(30)]
+    cluster = Refusing(
+        *(node(each).cpu("4") for each in nodes), *(low(f"low-{each}", each) for each in nodes)
+    )
+    cluster.add(HIGH)
+    evicted, ahead = 0, 0
+    for term in range(12):
+        # Another preemption in vain, so that each leader writes once.
+        cluster.machine.ledger.waste(f"other-{term}", "Job/other/j", "away", 1, cluster.now)
+        cluster.ledger = cluster.machine.ledger.text(cluster.now)
+        for _ in range(120):
+            cluster.drain()
+            for victim in [each for each in cluster.pods.values() if each.terminating]:
+                evicted += 1
+                cluster.delete(victim.metadata.name)
+                cluster.add(low(f"replica{evicted}", victim.spec.node_name))
+            cluster.wait(1)
+        cluster.now += -3600 if ahead else 3600
+        ahead = not ahead
+        cluster.restart()
+
+    assert 0 < evicted <= 6
+
+
+def test_what_was_in_vain_is_written_again_when_a_write_fails():
+    cluster = full(1)
+    cluster.schedule(HIGH)
+    cluster.hold(Remember)
+    cluster.delete("high")
+    cluster.wait(VACANT_FOR + 1)
+    cluster.hold()
+    for each in list(cluster.held):
+        cluster.fail(each, FailureKind.UNAVAILABLE)
+    cluster.ledger = ""
+
+    for _ in range(60):
+        cluster.wait(1)
+
+    assert cluster.ledger
+
+
+# What did not happen does not count
+
+
+def test_evictions_that_were_never_sent_are_not_in_vain():
+    count = 70
+    gold = PreemptionPolicy("gold", generation=1, budgets=(Budget(1000, 3600.0),))
+    cluster = full(count)
+    cluster.add(gold)
+    cluster.hold(Evict)
+    cluster.add(*(of_job(f"high-{each}") for each in range(count)))
+    cluster.drain()
+    for each in range(count):
+        cluster.delete(f"high-{each}")
+    for each in list(cluster.held):
+        cluster.fail(each, FailureKind.ABANDONED)
+    cluster.wait(VACANT_FOR + 1)
+    cluster.hold()
+
+    assert cluster.machine.ledger.victims("gold", BudgetScope.CLUSTER, "", 0.0) == []
+    assert cluster.machine.tracking.wasted == {}
+    assert isinstance(cluster.schedule(of_job("next")), Preempting)
+
+
+def test_a_preemptor_that_is_deleted_during_its_nomination_backs_no_node_off():
+    cluster = Cluster(node("n1").cpu("4"), low("v"))
+    cluster.hold(Nominate)
+    cluster.schedule(of_job("high-1"))
+    cluster.fail(kind=FailureKind.GONE)
+    cluster.delete("high-1")
+    cluster.hold()
+
+    assert isinstance(cluster.schedule(of_job("high-2")), Preempting)
+
+
+# Liveness, and the order of steps
+
+
+def test_a_preemptor_does_not_wait_for_a_victim_that_stays():
+    cluster = Cluster(node("n1").cpu("4"), low("v"))
+    cluster.hold(Evict)
+    cluster.schedule(pod("x").cpu("4").priority(100))
+    (eviction,) = cluster.held
+    cluster.delete("x")
+    cluster.schedule(pod("y").cpu("4").priority(100))
+    cluster.fail(eviction, FailureKind.ABANDONED)
+    cluster.hold()
+
+    for _ in range(60):
+        cluster.wait(1)
+        cluster.drain()
+        cluster.finish_terminating()
+
+    assert cluster.pod("y").spec.node_name == "n1"
+
+
+def test_the_answer_about_an_earlier_plan_starts_no_eviction():
+    cluster = Cluster(node("n1").cpu("4"), low("v"))
+    cluster.hold(Nominate, Evict)
+    cluster.schedule(HIGH)
+    high = cluster.pod("high")
+    cluster.observe(PodGone(high.key, high.uid))
+    cluster.observe(PodObserved(high))
+    cluster.drain()
+    first, second = (each for each in cluster.held if isinstance(each, Nominate))
+
+    cluster.done(first)
+    assert cluster.evicted() == []
+    cluster.done(second)
+
+    assert cluster.evicted() == ["v"]
+
+
+@pytest.mark.parametrize("begun", [-1e300, 0.0])
+def test_a_record_that_claims_to_be_old_does_not_escape_a_budget(begun):
+    gold = PreemptionPolicy("gold", generation=1, budgets=(Budget(1, 3600.0),))
+    cluster = Cluster(
+        node("n1").cpu("4"), node("n2").cpu("4"), low("a", "n1"), low("b", "n2"), gold
+    )
+    high = HIGH.build()
+    marks = (fingerprint(high.uid, cluster.ref("a").uid),)
+    cluster.add(HIGH.nominated("n1").planned(encode(PlanRecord(2, "n1", begun, marks))))
+    cluster.drain()
+    assert cluster.evicted() == ["a"]
+
+    cluster.schedule(pod("other").cpu("4").priority(100))
+
+    assert cluster.evicted() == ["a"]
+
+
+def test_a_policy_that_came_since_the_decision_is_heard_before_the_first_eviction():
+    cluster = Cluster(node("n1").cpu("4"), low("v"))
+    cluster.hold(Nominate)
+    cluster.schedule(HIGH)
+    cluster.add(PreemptionPolicy("none", generation=1, budgets=(Budget(0, 3600.0),)))
+    cluster.hold()
+    cluster.done(cluster.held[0])
+
+    assert cluster.evicted() == []
+
+
+def test_a_victim_counts_though_the_plan_that_counted_it_first_is_given_up():
+    gold = PreemptionPolicy("gold", generation=1, budgets=(Budget(2, 3600.0),))
+    cluster = Cluster(node("n1").cpu("4"), low("v"), gold)
+    cluster.hold(Nominate, Evict)
+    cluster.schedule(pod("a").cpu("4").priority(10))
+    cluster.schedule(pod("b").cpu("4").priority(100))
+    first, second = cluster.held
+    cluster.done(second)
+    cluster.done(next(each for each in cluster.held if isinstance(each, Evict)))
+
+    cluster.done(first)
+
+    assert cluster.evicted() == ["v"]
+    assert len(cluster.machine.ledger.victims("gold", BudgetScope.CLUSTER, "", 0.0)) == 1
+
+
+def test_the_record_of_a_plan_does_not_grow_with_each_try():
+    cluster = Refusing(node("n1").cpu("4"), low("v", cpu="2"), low("w", cpu="2"))
+    cluster.hold(Evict)
+    cluster.add(HIGH)
+    evicted = 0
+    for _ in range(120):
+        cluster.drain()
+        if cluster.held:
+            cluster.delete_node("n1")
+            cluster.add(node("n1").cpu("4"))
+        for each in list(cluster.held):
+            cluster.held.remove(each)
+            evicted += 1
+            cluster.delete(each.victim.name)
+            cluster.add(low(f"replica{evicted}", cpu="2"))
+            cluster.observe(EffectDone(each))
+        cluster.wait(1)
+
+    lengths = [len(each.plan) for each in cluster.asked(Nominate) if isinstance(each, Nominate)]
+    assert max(lengths) <= 2 * lengths[0]
