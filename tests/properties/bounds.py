@@ -1,16 +1,11 @@
-"""Bounds that every property asserts, and which of them the scheduler keeps by now."""
+"""Bounds that every property asserts."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 from scheduler.state.waste import MOST, MOST_PREEMPTIONS, WINDOW, Scope
 
-__all__ = ["NAMES_ARE_FORGOTTEN", "WASTE_IS_BOUNDED", "Gone", "in_vain", "too_many"]
-
-#: Whether names of resources are forgotten that no pod and no node has any more.
-NAMES_ARE_FORGOTTEN: Final = True
-#: Whether decisions heed what was in vain (`scheduler/state/waste`).
-WASTE_IS_BOUNDED: Final = True
+__all__ = ["Gone", "in_vain", "too_many"]
 
 #: One pod that was evicted: when, in seconds, and from which node.
 Gone = tuple[float, str]
@@ -32,15 +27,24 @@ def in_vain(
     return {uid: each for uid, each in found.items() if each}
 
 
-def too_many(wasted: list[Gone], victims: int, forgotten: int = 0) -> int:
+def too_many(wasted: list[Gone], forgotten: int = 0) -> int:
     """Return by how many the evictions in vain within any hour are more than allowed.
+
+    What is evicted from one node at one moment is one preemption. Where pods of others overfill a
+    node, one preemption may have more victims than the preemptor takes room.
 
     Args:
         wasted: The evictions in vain for one preemptor, in time order.
-        victims: How many one preemption has at most.
         forgotten: How many preemptions in vain no ledger has kept, because the process ended
             before it was written.
     """
-    most = min(MOST_PREEMPTIONS * victims, MOST[Scope.POD] + victims) + forgotten * victims
-    hours = (sum(start <= moment < start + WINDOW for moment, _ in wasted) for start, _ in wasted)
-    return max(0, max(hours, default=0) - most)
+    worst = 0
+    for start, _ in wasted:
+        preemptions = Counter(each for each in wasted if start <= each[0] < start + WINDOW)
+        most = MOST[Scope.POD] + (1 + forgotten) * max(preemptions.values())
+        worst = max(
+            worst,
+            len(preemptions) - MOST_PREEMPTIONS - forgotten,
+            preemptions.total() - most,
+        )
+    return worst

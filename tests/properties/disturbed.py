@@ -14,7 +14,7 @@ from typing import Final
 from scheduler.model.effects import Announce, Effect, Evict
 from scheduler.model.events import EffectFailed, Failure, FailureKind
 from scheduler.model.objects import Pod
-from tests.properties.bounds import WASTE_IS_BOUNDED, Gone, in_vain, too_many
+from tests.properties.bounds import Gone, in_vain, too_many
 from tests.properties.transactions import CPU, Transactions
 from tests.support.builders import pod
 
@@ -173,9 +173,8 @@ class Disturbed(Transactions):
         self.machine.check()
         for where, used in self._used().items():
             assert used <= CPU, (where, used)
-        if WASTE_IS_BOUNDED:
-            for uid, wasted in in_vain(self.gone, self._bound_to()).items():
-                assert too_many(wasted, self._cpu, self.kills) == 0, (uid, wasted)
+        for uid, wasted in in_vain(self.gone, self._bound_to()).items():
+            assert too_many(wasted, self.kills) == 0, (uid, wasted)
 
     def _bound_to(self) -> dict[str, str]:
         return {each.uid: each.spec.node_name for each in self.pods.values()}

@@ -19,7 +19,7 @@ from scheduler.model.storage import PersistentVolumeClaim
 from scheduler.state.backoff import Backoff
 from scheduler.state.transitions import Phase
 from tests.properties import changes, happenings
-from tests.properties.bounds import NAMES_ARE_FORGOTTEN, Gone, in_vain, too_many
+from tests.properties.bounds import Gone, in_vain, too_many
 from tests.properties.changing import Changing
 from tests.properties.comparing import found_afresh
 from tests.properties.happenings import NODES
@@ -139,9 +139,7 @@ class Besieged(Changing):
         bound_to = {each.uid: each.spec.node_name for each in self.pods.values()}
         wasted = in_vain(self.gone, bound_to)
         return {
-            uid: over
-            for uid, each in wasted.items()
-            if (over := too_many(each, self.largest, self.begun - 1))
+            uid: over for uid, each in wasted.items() if (over := too_many(each, self.begun - 1))
         }
 
     def leave(self) -> None:
@@ -159,7 +157,7 @@ class Besieged(Changing):
         """Return the sizes of what the machine keeps for pods."""
         machine = self.machine
         cluster = machine.cluster
-        named = {"resources": sum(map(bool, cluster.axis.values))} if NAMES_ARE_FORGOTTEN else {}
+        named = {"resources": sum(map(bool, cluster.axis.values))}
         return {
             **named,
             "label sets": cluster.pods.census.label_sets.live,

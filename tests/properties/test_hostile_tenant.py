@@ -15,7 +15,6 @@ import pytest
 
 from scheduler.model.effects import Evict
 from tests.properties import changes, forged, tenant
-from tests.properties.bounds import WASTE_IS_BOUNDED
 
 HISTORIES = int(os.environ.get("HISTORIES", "60"))
 SLICES = 4
@@ -45,8 +44,7 @@ def harmless(world: tenant.Besieged) -> None:
     world.ends_well()
     asked = world.effects_within_an_hour()
     assert asked <= MOST_EFFECTS * (len(world.pods) + len(world.nodes) + 1)
-    if WASTE_IS_BOUNDED:
-        assert world.too_many_in_vain() == {}
+    assert world.too_many_in_vain() == {}
     world.leave()
     world.ends_well()
     kept = world.sizes()
