@@ -217,7 +217,8 @@ class Tracking:
         if self._rooms:
             for plan, why, uids in self._rooms.due(now):
                 self._account(plan, why, uids, now)
-        if self._due:
+        first = self._due.first()
+        if first is not None and first <= now:
             self._give_up_hanging(now)
 
     def _give_up_hanging(self, now: Seconds) -> None:
