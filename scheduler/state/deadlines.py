@@ -3,7 +3,7 @@
 import heapq
 from collections.abc import Iterator
 from itertools import count
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from scheduler.model.times import Seconds
 
@@ -20,23 +20,24 @@ class Deadlines(Generic[Item]):
     """
 
     def __init__(self) -> None:
-        self._entries: list[tuple[Seconds, int, Item]] = []
+        #: Moments and items as a heap; only to be looked at.
+        self.entries: Final[list[tuple[Seconds, int, Item]]] = []
         self._numbers = count()
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self.entries)
 
     def put(self, item: Item, moment: Seconds) -> None:
         """Take in an item."""
-        heapq.heappush(self._entries, (moment, next(self._numbers), item))
+        heapq.heappush(self.entries, (moment, next(self._numbers), item))
 
     def first(self) -> Seconds | None:
         """Return the first moment; `None` when there is none."""
-        return self._entries[0][0] if self._entries else None
+        return self.entries[0][0] if self.entries else None
 
     def pop_until(self, now: Seconds) -> Iterator[Item]:
         """Take out the items whose moment has come, and yield them."""
         due = []
-        while self._entries and self._entries[0][0] <= now:
-            due.append(heapq.heappop(self._entries)[2])
+        while self.entries and self.entries[0][0] <= now:
+            due.append(heapq.heappop(self.entries)[2])
         return iter(due)

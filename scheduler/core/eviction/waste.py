@@ -52,25 +52,22 @@ class VacatedRooms:
     def __init__(self, context: Context) -> None:
         self._context = context
         #: Until when a pod may come, the plan, and why its preemptor does not: in time order.
-        self._left: deque[tuple[Seconds, Plan, Waste]] = deque()
-
-    def __len__(self) -> int:
-        return len(self._left)
+        self.left: Final[deque[tuple[Seconds, Plan, Waste]]] = deque()
 
     def __iter__(self) -> Iterator[Plan]:
-        return (plan for _, plan, _ in self._left)
+        return (plan for _, plan, _ in self.left)
 
     def add(self, plan: Plan, why: Waste, now: Seconds) -> None:
         """Keep the room of a plan whose preemptor does not come."""
-        self._left.append((now + VACANT_FOR, plan, why))
+        self.left.append((now + VACANT_FOR, plan, why))
 
     def due(self, now: Seconds) -> Iterator[tuple[Plan, Waste, frozenset[str]]]:
         """Yield what is certain now: a plan, why its preemptor does not come, and wasted victims.
 
         A pod that still claims room on the node is waited for.
         """
-        while self._left and self._left[0][0] <= now:
-            _, plan, why = self._left.popleft()
+        while self.left and self.left[0][0] <= now:
+            _, plan, why = self.left.popleft()
             if any(self._claimants(plan)):
                 self.add(plan, why, now)
             else:
@@ -79,7 +76,7 @@ class VacatedRooms:
 
     def next_wakeup(self) -> Seconds | None:
         """Return when `due` next has something to yield; `None` when never."""
-        return self._left[0][0] if self._left else None
+        return self.left[0][0] if self.left else None
 
     def is_taken(self, plan: Plan) -> bool:
         """Tell whether pods have come to a plan's node that could not have evicted its victims."""
@@ -131,7 +128,7 @@ class VacatedRooms:
 
     def _later(self, plan: Plan) -> Iterator[Pod]:
         """Yield the victims of rooms on the node that were left later: what is free is theirs."""
-        for _, other, _ in self._left:
+        for _, other, _ in self.left:
             if other is not plan and other.node == plan.node:
                 yield from (other.known[uid] for uid in other.asked if uid in other.known)
 
