@@ -29,30 +29,30 @@ class Deadlines(Generic[Item]):
             is_meant: Tells of an item and a moment whether it is still to be looked at then.
         """
         self._is_meant = is_meant
-        self._entries: list[tuple[Seconds, int, Item]] = []
+        self.entries: list[tuple[Seconds, int, Item]] = []
         self._numbers = count()
         #: How many entries there may be before the void ones are dropped.
         self._most = _FEW
 
     def __len__(self) -> int:
         """Return how many entries are kept, void ones included."""
-        return len(self._entries)
+        return len(self.entries)
 
     def put(self, item: Item, moment: Seconds) -> None:
         """Take in an item."""
-        heapq.heappush(self._entries, (moment, next(self._numbers), item))
-        if len(self._entries) > self._most:
-            self._entries = [each for each in self._entries if self._is_meant(each[2], each[0])]
-            heapq.heapify(self._entries)
-            self._most = 2 * len(self._entries) + _FEW
+        heapq.heappush(self.entries, (moment, next(self._numbers), item))
+        if len(self.entries) > self._most:
+            self.entries = [each for each in self.entries if self._is_meant(each[2], each[0])]
+            heapq.heapify(self.entries)
+            self._most = 2 * len(self.entries) + _FEW
 
     def first(self) -> Seconds | None:
         """Return the first moment; `None` when there is none."""
-        while self._entries:
-            moment, _, item = self._entries[0]
+        while self.entries:
+            moment, _, item = self.entries[0]
             if self._is_meant(item, moment):
                 return moment
-            heapq.heappop(self._entries)
+            heapq.heappop(self.entries)
         return None
 
     def pop_until(self, now: Seconds) -> Iterator[Item]:
@@ -62,4 +62,4 @@ class Deadlines(Generic[Item]):
         next. What is put meanwhile for a moment that has come is yielded, too.
         """
         while (moment := self.first()) is not None and moment <= now:
-            yield heapq.heappop(self._entries)[2]
+            yield heapq.heappop(self.entries)[2]

@@ -10,7 +10,6 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from scheduler.model.quantity import MAX_QUANTITY
 from scheduler.state.arrays import MOST, Bool, Int, Rows
 from scheduler.state.columns import Columns
 from scheduler.state.labels import LabelColumn
@@ -126,6 +125,7 @@ class Hypothesis(Nodes):
 
     __slots__ = (
         "_allocatable",
+        "_amounts",
         "_count",
         "_folded",
         "_port_sets",
@@ -146,6 +146,9 @@ class Hypothesis(Nodes):
         self._shape_log: list[Int] = []
         self._allocatable: dict[int, Int] = {}
         self._requested: dict[int, tuple[Int, int]] = {}
+        #: What the shapes request of each resource, and the largest amount. Nothing comes while
+        #: rows are copies, so that is found out once.
+        self._amounts: dict[int, tuple[Int, int]] = {}
         self._shifts: dict[PerPod, tuple[Int, int]] = {}
         self._port_sets: dict[int, set[HostPort]] = {}
         self._count: tuple[Int, int] | None = None
@@ -172,8 +175,8 @@ class Hypothesis(Nodes):
         """Return, (n,), what pods would request of a resource; valid until the next change."""
         requested, seen = self._requested.get(resource) or (self._exact_requested(resource), 0)
         if seen < len(self.log):
-            amounts = self._shapes.amounts(resource)
-            if requested.dtype != np.object_ and self._may_overflow(amounts):
+            amounts, largest = self._amounts.get(resource) or self._find_amounts(resource)
+            if requested.dtype != np.object_ and self._may_overflow(largest):
                 requested = requested.astype(object)
             for (_, sign), shapes in zip(self.log[seen:], self._shape_log[seen:], strict=True):
                 if sign > 0:
@@ -188,13 +191,18 @@ class Hypothesis(Nodes):
         columns = self._columns
         return columns.requested(resource).exact(self.rows, columns.size)
 
-    def _may_overflow(self, amounts: Int) -> bool:
+    def _find_amounts(self, resource: int) -> tuple[Int, int]:
+        """Return, (S + 1,), how much of a resource each shape requests, and the most."""
+        amounts = self._shapes.amounts(resource)
+        found = self._amounts[resource] = amounts, int(amounts.max())
+        return found
+
+    def _may_overflow(self, largest: int) -> bool:
         """Tell whether so many changes of the largest amount may lead beyond int64.
 
         Before the changes no number is beyond `MOST`.
         """
-        few = MOST // MAX_QUANTITY
-        return len(self.log) > few and len(self.log) * int(amounts.max()) > _ROOM
+        return len(self.log) * largest > _ROOM
 
     def pods(self) -> Int:
         """Return, (n,), how many pods they would have; valid until the next change."""

@@ -7,15 +7,16 @@ Prints for each case what a decision costs, beside what `budgets.yaml` allows.
 
 import sys
 
-from tests.perf.core_cases import figures
-from tests.perf.test_core_budgets import BUDGETS
+from tests.perf.core_cases import figure
+from tests.perf.test_core_budgets import BUDGETS, CASES
 
 
 def main() -> None:
-    sys.stdout.write(f"{'':36} {'turns':>8} {'allowed':>8} {'CPU us':>8}\n")
-    for name, (turns, seconds) in figures():
+    sys.stdout.write(f"{'':70} {'turns':>8} {'allowed':>8} {'CPU us':>8}\n")
+    for name, case in CASES.items():
+        turns, seconds = figure(case)
         allowed = BUDGETS[name].turns
-        sys.stdout.write(f"{name:36} {turns:8.1f} {allowed:8.1f} {seconds * 1e6:8.0f}\n")
+        sys.stdout.write(f"{name:70} {turns:8.1f} {allowed:8.1f} {seconds * 1e6:8.0f}\n")
         sys.stdout.flush()
 
 

@@ -7,7 +7,7 @@ machine and what else it does. The smallest of several rounds counts.
 
 import itertools
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -370,9 +370,3 @@ CASES: Final[Mapping[str, Case]] = {
     "10000 anti-affinity terms, 1000 nodes": Case(lambda: _hostile(1000, _many_pod_terms), 1),
     "10000 preferred terms, 1000 nodes": Case(lambda: _hostile(1000, _many_preferences), 1),
 }
-
-
-def figures() -> Iterator[tuple[str, Figure]]:
-    """Time one case after the other."""
-    for name, case in CASES.items():
-        yield name, figure(case)

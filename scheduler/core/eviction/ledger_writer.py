@@ -28,11 +28,11 @@ class LedgerWriter:
     def __init__(self, context: Context) -> None:
         self._context = context
         #: Plans that wait until the ledger is written, by uid of the preemptor.
-        self._waiting: dict[str, Plan] = {}
+        self.waiting: Final[dict[str, Plan]] = {}
         #: The state of the ledger that is being written.
         self._writing: Remember | None = None
         #: Whether to write as soon as possible, even if no plan waits, and from when on again.
-        self._wanted = False
+        self.wanted = False
         self._rested_at: Seconds = 0.0
         self._rest = REST
         #: The revision of the last one that was.
@@ -106,30 +106,25 @@ class LedgerWriter:
         """Tell whether a plan has to wait until the ledger is written."""
         if plan.revision <= self._written:
             return False
-        self._waiting[plan.uid] = plan
+        self.waiting[plan.uid] = plan
         self.write(now)
         return True
 
     def drop(self, plan: Plan) -> None:
         """Let a plan wait no longer."""
-        self._waiting.pop(plan.uid, None)
+        self.waiting.pop(plan.uid, None)
 
     def write_soon(self, now: Seconds) -> None:
         """Have the ledger written though no plan waits for it."""
         asked = self._written if self._writing is None else self._writing.revision
-        self._wanted = self._wanted or self._context.ledger.revision > asked
+        self.wanted = self.wanted or self._context.ledger.revision > asked
         self.write(now)
-
-    @property
-    def wanted(self) -> bool:
-        """Whether `write` has something to write, now or when it has rested."""
-        return self._wanted or bool(self._waiting)
 
     def write(self, now: Seconds) -> None:
         """Have the ledger written if that is wanted and no write is under way."""
-        wanted = self._wanted and now >= self._rested_at
-        if (self._waiting or wanted) and self._writing is None:
-            self._wanted = False
+        wanted = self.wanted and now >= self._rested_at
+        if (self.waiting or wanted) and self._writing is None:
+            self.wanted = False
             self._rested_at = now + self._rest
             ledger = self._context.ledger
             self._writing = Remember(ledger.text(now), ledger.revision)
@@ -137,7 +132,7 @@ class LedgerWriter:
 
     def next_wakeup(self) -> Seconds | None:
         """Return when `write` next has something to do by itself; `None` when never."""
-        return self._rested_at if self._wanted and self._writing is None else None
+        return self._rested_at if self.wanted and self._writing is None else None
 
     def done(self, effect: Remember) -> list[Plan]:
         """Return the plans that need not wait any longer."""
@@ -147,13 +142,13 @@ class LedgerWriter:
 
     def failed(self, effect: Remember) -> list[Plan]:
         """Return the plans that have waited for this write; it is tried again later."""
-        self._wanted = True
+        self.wanted = True
         self._rest = min(2 * self._rest, LONGEST_REST)
         return self._waited(effect)
 
     def _waited(self, effect: Remember) -> list[Plan]:
         self._writing = None
-        taken = [each for each in self._waiting.values() if each.revision <= effect.revision]
+        taken = [each for each in self.waiting.values() if each.revision <= effect.revision]
         for plan in taken:
-            del self._waiting[plan.uid]
+            del self.waiting[plan.uid]
         return taken

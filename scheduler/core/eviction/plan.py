@@ -17,6 +17,7 @@ from scheduler.model.owners import owner
 from scheduler.model.plan_record import CONDITION, VERSION, PlanRecord, decode, encode, fingerprint
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
+from scheduler.state.pods import NOWHERE
 from scheduler.state.waste import Waste
 
 __all__ = ["ASK_WITHIN", "Plan", "PlanTable", "Victim"]
@@ -210,11 +211,14 @@ class Plan:
 
     def there(self, cluster: Cluster) -> list[Pod]:
         """Return the victims that still take room on the node, most important first."""
-        return [
-            pod for each in self.victims
-            if (pod := cluster.placed(each.uid)) is not None
-            and cluster.node_of(each.uid) == self.node
-        ]  # fmt: skip
+        # Each end of a victim asks this of all others: one look for each.
+        pods, names, found = cluster.pods, cluster.columns.names, []
+        for each in self.victims:
+            slot = pods.slot(each.ref.uid)
+            row = NOWHERE if slot is None else pods.row(slot)
+            if slot is not None and row != NOWHERE and names[row] == self.node:
+                found.append(pods.pod(slot))
+        return found
 
     def staying(self, cluster: Cluster) -> list[Pod]:
         """Return the victims that do not leave the node yet, most important first."""

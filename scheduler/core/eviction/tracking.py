@@ -216,15 +216,17 @@ class Tracking:
 
     def flush(self, now: Seconds) -> None:
         """Give up nodes on which a victim hangs, and rooms that no preemptor has come to take."""
-        # Every event comes by here, and most find nothing to be done.
+        # Every event comes by here, and most find nothing to be done: so no call is made for them.
         if self._context.bounds.may_free:
             self._context.wake_freed(now)
-        if self._ledger_writer.wanted:
-            self._ledger_writer.write(now)
-        if self._rooms:
+        writer = self._ledger_writer
+        if writer.wanted or writer.waiting:
+            writer.write(now)
+        if self._rooms.left:
             for plan, why, uids in self._rooms.due(now):
                 self._account(plan, why, uids, now)
-        if self._due:
+        due = self._due.entries
+        if due and due[0][0] <= now:
             self._give_up_hanging(now)
 
     def _give_up_hanging(self, now: Seconds) -> None:

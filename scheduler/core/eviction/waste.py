@@ -54,12 +54,12 @@ class VacatedRooms:
     def __init__(self, context: Context) -> None:
         self._context = context
         #: Until when a pod may come, the plan, and why its preemptor does not: in time order.
-        self._left: deque[tuple[Seconds, Plan, Waste]] = deque()
+        self.left: deque[tuple[Seconds, Plan, Waste]] = deque()
         #: The same plans by node, in the order in which they came.
         self._on_node: dict[str, dict[int, Plan]] = {}
 
     def __len__(self) -> int:
-        return len(self._left)
+        return len(self.left)
 
     def nodes(self) -> Iterator[str]:
         """Yield the nodes with such rooms."""
@@ -71,7 +71,7 @@ class VacatedRooms:
 
     def add(self, plan: Plan, why: Waste, now: Seconds) -> None:
         """Keep the room of a plan whose preemptor does not come."""
-        self._left.append((now + VACANT_FOR, plan, why))
+        self.left.append((now + VACANT_FOR, plan, why))
         self._on_node.setdefault(plan.node, {})[id(plan)] = plan
 
     def due(self, now: Seconds) -> Iterator[tuple[Plan, Waste, frozenset[str]]]:
@@ -80,9 +80,9 @@ class VacatedRooms:
         A pod that still claims room on the node is waited for, and so is the answer to an eviction.
         """
         for _ in range(MOST_AT_ONCE):
-            if not self._left or self._left[0][0] > now:
+            if not self.left or self.left[0][0] > now:
                 return
-            _, plan, why = self._left.popleft()
+            _, plan, why = self.left.popleft()
             self._forget(plan)
             if plan.outstanding or any(self._claimants(plan)):
                 self.add(plan, why, now)
@@ -98,7 +98,7 @@ class VacatedRooms:
 
     def next_wakeup(self) -> Seconds | None:
         """Return when `due` next has something to yield; `None` when never."""
-        return self._left[0][0] if self._left else None
+        return self.left[0][0] if self.left else None
 
     def is_taken(self, plan: Plan) -> bool:
         """Tell whether pods have come to a plan's node that could not have evicted its victims."""

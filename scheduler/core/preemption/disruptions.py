@@ -83,7 +83,7 @@ class Disruptions:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         #: By uid of the victim.
-        self._promises: dict[str, _Promise] = {}
+        self.promises: Final[dict[str, _Promise]] = {}
         #: Those that a budget has not accounted for, by its key and by uid of the victim.
         self._charged: dict[str, dict[str, _Promise]] = {}
         #: Uids of victims, by namespace and by preemptor.
@@ -104,12 +104,12 @@ class Disruptions:
         #: Budgets that select pods without labels, by namespace.
         self._broad: dict[str, set[str]] = {}
         #: Budgets with fewer evictions in flight since `freed` was last asked.
-        self._freed: set[str] = set()
+        self.unasked: Final[set[str]] = set()
         #: Grows with every change of what is in flight.
         self.version = 0
 
     def __len__(self) -> int:
-        return len(self._promises)
+        return len(self.promises)
 
     # What is in flight ----------------------------------------------------------------------------
 
@@ -121,7 +121,7 @@ class Disruptions:
                 self._drop(victim.uid)
                 slot = self._cluster.pods.slot(victim.uid)
                 row = NOWHERE if slot is None else self._cluster.pods.row(slot)
-                promise = self._promises[victim.uid] = _Promise(victim, preemptor.uid, row)
+                promise = self.promises[victim.uid] = _Promise(victim, preemptor.uid, row)
                 for index, key in self._indices(promise):
                     index.setdefault(key, set()).add(victim.uid)
                 self._watched.add(victim.uid)
@@ -162,7 +162,7 @@ class Disruptions:
 
         Every event asks for this, so only those are looked at that a change could concern.
         """
-        if not self._promises:
+        if not self.promises:
             return
         for uid in self._concerned():
             self._look(uid, now)
@@ -176,7 +176,7 @@ class Disruptions:
         for cursor in self._changes:
             rows = cursor.news(_MANY_CHANGES)
             if rows is None:
-                found.update(self._promises)
+                found.update(self.promises)
             for row in () if rows is None else rows.tolist():
                 found.update(self._by_row.get(row, ()))
         if not self._claims.up_to_date:
@@ -189,7 +189,7 @@ class Disruptions:
 
     def _look(self, uid: str, now: Seconds) -> None:
         """Drop an eviction that is in flight no more; else note what it waits for."""
-        promise = self._promises.get(uid)
+        promise = self.promises.get(uid)
         if promise is None:
             return
         known = promise.left
@@ -220,25 +220,20 @@ class Disruptions:
             if there is not None and not self._cluster.leaves(there):
                 self._drop(uid)
 
-    @property
-    def busy(self) -> bool:
-        """Whether anything is in flight, or has ended since `freed` was last asked."""
-        return bool(self._promises or self._freed)
-
     def freed(self) -> frozenset[str]:
         """Return the budgets that allow more than when this was last asked, by key.
 
         Evictions in flight that have ended free them. What is held by them is to be tried again.
         """
-        if not self._freed:
+        if not self.unasked:
             return _NONE
-        freed = frozenset(self._freed)
-        self._freed.clear()
+        freed = frozenset(self.unasked)
+        self.unasked.clear()
         return freed
 
     def _charge(self, uid: str) -> None:
         """Find out which budgets a promise uses up."""
-        promise = self._promises[uid]
+        promise = self.promises[uid]
         keys = self._cluster.budgets.protecting(promise.victim)
         charged = frozenset(keys) - promise.accounted
         if charged == promise.charged:
@@ -254,10 +249,10 @@ class Disruptions:
         del self._charged[key][uid]
         if not self._charged[key]:
             del self._charged[key]
-        self._freed.add(key)
+        self.unasked.add(key)
 
     def _drop(self, uid: str) -> None:
-        promise = self._promises.pop(uid, None)
+        promise = self.promises.pop(uid, None)
         if promise is None:
             return
         for key in promise.charged:

@@ -209,7 +209,8 @@ class Policing:
     @property
     def may_free(self) -> bool:
         """Whether `freed` has anything to look at."""
-        return self.disruptions.busy
+        disruptions = self.disruptions
+        return bool(disruptions.promises or disruptions.unasked)
 
     def freed(self, now: Seconds) -> frozenset[str]:
         """Return the disruption budgets that allow more since this was last asked, by key.
