@@ -194,7 +194,7 @@ class Observing:
     def _room_made(self, gone: Pod, now: Seconds) -> None:
         """Wake who can use the room of a pod that is on its node no longer."""
         executor, node = self._executor, gone.spec.node_name
-        fits = functools.partial(executor.fit_beside, node=node)
+        fits = functools.partial(executor.revalidation.fit_beside, node=node)
         self._context.wake_by_room(gone, executor.tracking.served(node), fits, now)
 
     def _waiting(self, pod: Pod, now: Seconds) -> None:

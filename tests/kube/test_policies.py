@@ -18,6 +18,7 @@ from scheduler.kube.pauses import Pauses
 from scheduler.kube.policies import Policies, PolicySettings
 from scheduler.kube.policy_book import Due
 from scheduler.kube.policy_writer import PolicyWriter
+from scheduler.kube.tls import Tls
 from scheduler.kube.transport import HttpTransport
 from scheduler.model.events import Event, PolicyGone, PolicyObserved
 from scheduler.model.policies import PolicyFigures
@@ -494,7 +495,7 @@ async def test_kopf_talks_to_no_server_that_is_not_verified(around, client, hear
     secure = FakeApi()
     await secure.start(tls)
     settings = PolicySettings(
-        where=Connection(secure.url, FixedHeaders("very-secret")),
+        where=Connection(secure.url, FixedHeaders("very-secret"), Tls(ssl.create_default_context)),
         user_agent="test",
         may_write=lambda: True,
         figures=dict,

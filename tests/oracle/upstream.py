@@ -4,6 +4,7 @@ Source: deploy/local/tools/oracle.
 """
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from types import TracebackType
@@ -92,7 +93,7 @@ def _answer(told: dict[str, Any]) -> Answer:
 def _attempt(told: dict[str, Any]) -> Attempt:
     nodes = {}
     for each in told["nodes"] or ():
-        text = f"{each['plugin']}: {', '.join(each['reasons'])}"
+        text = f"{each['plugin'] or _left_out_by(each['reasons'])}: {', '.join(each['reasons'])}"
         rejection = None if each["code"] == "Success" else text
         nodes[each["name"]] = Found(rejection, each["scores"] or {})
     return Attempt(
@@ -111,3 +112,9 @@ def _attempt(told: dict[str, Any]) -> Attempt:
         },
         best_candidates=tuple(told["bestCandidates"] or ()),
     )
+
+
+def _left_out_by(reasons: list[str]) -> str:
+    """Return the plugins that left a node out; upstream names them in the reason alone."""
+    found = re.fullmatch(r"node\(s\) didn't satisfy plugin\(s\) \[(.*)\]", ", ".join(reasons))
+    return "" if found is None else ", ".join(found[1].split())

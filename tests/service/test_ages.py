@@ -64,7 +64,10 @@ def test_victims_and_nominations_age_beside_others_that_come_and_go(cluster: Clu
     scrapes = Scrapes(cluster)
     cluster.schedule(pod("high").cpu("2").priority(10))
     end = times.stamp(cluster.now + 3600)
-    cluster.change("low", lambda victim: victim.meta(deletion_timestamp=end))
+    cluster.change(
+        "low",
+        lambda victim: victim.meta(deletion_timestamp=end, deletion_grace_period_seconds=3600),
+    )
     cluster.add(node("n2").cpu("1"))
     assert scrapes.read(VICTIM) == scrapes.read(NOMINATION) == 0
 

@@ -35,6 +35,11 @@ class Deaf:
     def refused(self, *_: Any) -> None: ...
     def lag(self, *_: Any) -> None: ...
 
+    def handling(self, *_: Any) -> "Deaf":
+        return self
+
+    def observe(self, *_: Any) -> None: ...
+
 
 class Running:
     """A loop around a real machine, and the effects that it submits."""

@@ -23,7 +23,6 @@ before the first eviction, and evictions name the victim's uid.
 """
 
 from collections import Counter
-from collections.abc import Mapping
 from enum import Enum
 from itertools import islice
 from typing import Final
@@ -76,9 +75,9 @@ class Executor:
         #: Plans that ended while evictions had no answer yet, by uid of the victim.
         self._ended: Final[dict[str, Plan]] = {}
         self._ledger_writer = LedgerWriter(context)
-        self._revalidation = Revalidation(context, judge)
+        self.revalidation: Final = Revalidation(context, judge)
         self.tracking: Final = Tracking(
-            context, self._plans, self._revalidation, self._ledger_writer
+            context, self._plans, self.revalidation, self._ledger_writer
         )
 
     def __len__(self) -> int:
@@ -107,29 +106,6 @@ class Executor:
             and effect.victim.uid in plan.outstanding
         )
 
-    def fit_beside(self, pods: Mapping[str, QueuedPod], node: str) -> bool:
-        """Tell whether pods of one class, which lack room alone, fit on a node they do not claim.
-
-        Claims count, and a pod that has one on the node is left to `Tracking.served`. Most groups
-        are answered by arithmetic: each end of a victim asks this of every group that waits.
-
-        Args:
-            pods: By uid.
-            node: The node's name.
-        """
-        cluster = self._context.cluster
-        claims, row = cluster.nominations, cluster.columns.row(node)
-        other = next((each for each in pods.values() if claims.node(each.uid) != node), None)
-        if other is None or row is None:
-            return False
-        claim, pod = claims.get(other.uid), other.pod
-        shape = cluster.shapes.of(pod) if claim is None else cluster.pods.shape(claim.slot)
-        filters = self._context.profiles[pod.spec.scheduler_name].room_filters
-        for name in other.rejectors:
-            if not filters[name].may_fit(shape, row, pod.priority, cluster):
-                return False
-        return self._revalidation.fits(other, node)
-
     # Beginning ------------------------------------------------------------------------------------
 
     def start(self, queued: QueuedPod, candidate: Candidate, message: str, now: Seconds) -> str:
@@ -143,7 +119,7 @@ class Executor:
         self.tracking.superseded(plan, now)
         self._ledger_writer.count(plan, now)
         context.cluster.nominate(pod, node)
-        self._revalidation.begin(plan, queued, self._plans.on_node(node))
+        self.revalidation.begin(plan, queued, self._plans.on_node(node))
         self._plans.add(plan)
         telling.remember_condition(context, queued, telling.UNSCHEDULABLE, message)
         generation = pod.metadata.generation
@@ -156,7 +132,7 @@ class Executor:
         if all(map(self._context.cluster.leaves, candidate.victims)):
             return candidate
         nodes = islice(self.tracking.vacated(), MOST_LOOKED_AT)
-        found = (self._revalidation.being_vacated(queued, node) for node in nodes)
+        found = (self.revalidation.being_vacated(queued, node) for node in nodes)
         return next(filter(None, found), candidate)
 
     # After another leader -------------------------------------------------------------------------
@@ -223,7 +199,7 @@ class Executor:
             and context.cluster.nominations.node(pod.uid) == plan.node
             and all(each.priority < pod.priority for each in to_evict)
             and not self._refused(plan, pod, to_evict, now)
-            and self._revalidation.needed(plan, queued) is not None
+            and self.revalidation.needed(plan, queued) is not None
         )
 
     def _refused(self, plan: Plan, pod: Pod, to_evict: tuple[Pod, ...], now: Seconds) -> str:
@@ -400,7 +376,7 @@ class Executor:
             self._end(plan, now)
             return
         if staying:
-            kept = self._revalidation.to_evict(plan, staying, self._plans.on_node(plan.node))
+            kept = self.revalidation.to_evict(plan, staying, self._plans.on_node(plan.node))
             if kept is None:
                 self._stop(plan, now)
                 self._end(plan, now)

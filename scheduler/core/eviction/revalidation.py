@@ -5,7 +5,7 @@ after a crash that may have been long. No victim is added to a plan here. A plan
 preemptor have not changed since the decision is carried out as it was decided.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from scheduler.core.context import Context
@@ -127,6 +127,29 @@ class Revalidation:
     def fits(self, queued: QueuedPod, node: str) -> bool:
         """Tell whether a pod fits on a node as it is, claims included."""
         return self._judge.fits(queued.classified, node)
+
+    def fit_beside(self, pods: Mapping[str, QueuedPod], node: str) -> bool:
+        """Tell whether pods of one class, which lack room alone, fit on a node they do not claim.
+
+        Claims count, and a pod that has one on the node is left to `Tracking.served`. Most groups
+        are answered by arithmetic: each end of a victim asks this of every group that waits.
+
+        Args:
+            pods: By uid.
+            node: The node's name.
+        """
+        cluster = self._context.cluster
+        claims, row = cluster.nominations, cluster.columns.row(node)
+        other = next((each for each in pods.values() if claims.node(each.uid) != node), None)
+        if other is None or row is None:
+            return False
+        claim, pod = claims.get(other.uid), other.pod
+        shape = cluster.shapes.of(pod) if claim is None else cluster.pods.shape(claim.slot)
+        filters = self._context.profiles[pod.spec.scheduler_name].room_filters
+        for name in other.rejectors:
+            if not filters[name].may_fit(shape, row, pod.priority, cluster):
+                return False
+        return self.fits(other, node)
 
     def _leaving_for_others(self, plan: Plan, others: Iterable[Plan]) -> frozenset[str]:
         """Return pods of the node that leave for others, or soon will for no less important ones.
