@@ -217,8 +217,8 @@ CATALOGUE: Final[tuple[Row, ...]] = (
     ),
     Row(
         "scheduler_preemption_loops_total", _COUNTER, _ALPHA, _OURS,
-        "How often preemption was stopped between two owners because the room was lost each time.",
-        note="Each has an Event `PreemptionLoop` at the preemptor.",
+        "How often preemption was stopped because evictions were in vain.",
+        note="Each has an Event `PreemptionLoop` or `PreemptionStopped` at the preemptor.",
     ),
     Row(
         "scheduler_nominations", _GAUGE, _ALPHA, _OURS,
