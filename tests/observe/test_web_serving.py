@@ -13,6 +13,7 @@ from scheduler.observe.pages import Limits, Listen
 from scheduler.observe.rates import Allowance
 from scheduler.observe.web import Web
 from scheduler.service.clock import Clock
+from tests.support.live import free_port
 
 
 @pytest.mark.parametrize(
@@ -296,8 +297,7 @@ async def test_a_port_that_is_taken_is_told(pages):
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0"])
 async def test_it_listens_where_it_is_told_to(pages, address):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     web = Web(pages)
 
     await web.start(Listen(address, port, plain=True), Clock().wall)
