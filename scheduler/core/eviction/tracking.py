@@ -63,7 +63,7 @@ class Tracking:
         self.wasted: Final[Counter[str]] = Counter()
         #: Preemptions that are remembered because the preemptor did not get the room, by reason.
         self.fruitless: Final[Counter[str]] = Counter()
-        #: How often preemption was stopped for a pair of owners.
+        #: How often preemption was stopped, for a pair of owners or for a pod.
         self.stopped = 0
 
     def awaits(self, uid: str) -> bool:

@@ -66,12 +66,12 @@ def test_room_that_is_lost_again_and_again_between_two_stages_of_a_plan_counts()
     assert 0 < evicted <= MOST_WASTED
 
 
-def test_evictions_from_a_node_that_comes_and_goes_count():
-    cluster = Refusing(node("n1").cpu("4"), low("v", cpu="2"), low("w", cpu="2"))
+def evictions_while_the_node_comes_and_goes(cluster, seconds):
+    """Evict for a pod while `n1` is replaced before each answer; return how many pods left."""
     cluster.hold(Evict)
     cluster.add(HIGH)
     evicted = 0
-    for _ in range(600):
+    for _ in range(seconds):
         cluster.drain()
         if cluster.held:
             cluster.delete_node("n1")
@@ -83,6 +83,13 @@ def test_evictions_from_a_node_that_comes_and_goes_count():
             cluster.add(low(f"replica{evicted}", cpu="2"))
             cluster.observe(EffectDone(each))
         cluster.wait(1)
+    return evicted
+
+
+def test_evictions_from_a_node_that_comes_and_goes_count():
+    cluster = Refusing(node("n1").cpu("4"), low("v", cpu="2"), low("w", cpu="2"))
+
+    evicted = evictions_while_the_node_comes_and_goes(cluster, 600)
 
     assert 0 < evicted <= MOST_WASTED
 
@@ -288,21 +295,8 @@ def test_a_victim_counts_though_the_plan_that_counted_it_first_is_given_up():
 
 def test_the_record_of_a_plan_does_not_grow_with_each_try():
     cluster = Refusing(node("n1").cpu("4"), low("v", cpu="2"), low("w", cpu="2"))
-    cluster.hold(Evict)
-    cluster.add(HIGH)
-    evicted = 0
-    for _ in range(120):
-        cluster.drain()
-        if cluster.held:
-            cluster.delete_node("n1")
-            cluster.add(node("n1").cpu("4"))
-        for each in list(cluster.held):
-            cluster.held.remove(each)
-            evicted += 1
-            cluster.delete(each.victim.name)
-            cluster.add(low(f"replica{evicted}", cpu="2"))
-            cluster.observe(EffectDone(each))
-        cluster.wait(1)
+
+    evictions_while_the_node_comes_and_goes(cluster, 120)
 
     lengths = [len(each.plan) for each in cluster.asked(Nominate) if isinstance(each, Nominate)]
     assert max(lengths) <= 2 * lengths[0]
