@@ -7,11 +7,12 @@ import re
 
 from tests.oracle.verdicts import Attempt
 
-__all__ = ["chosen_differently", "incomparable", "rejection", "text"]
+__all__ = ["chosen_differently", "incomparable", "is_paused", "rejection", "text"]
 
 _INSUFFICIENT = "NodeResourcesFit: "
 #: What a selector is invalid for, and then why: up to the message of the post filters, if any.
 _PARSING = re.compile(r"(parsing pod: \w+: ).*?((?:\. not found)?)$")
+_PAUSED = "node(s) where preemption has failed for pods of its owner (until "
 #: Upstream's errors over selectors and terms that the API server does not let in, and over claims
 #: of other pods.
 _INVALID = re.compile(
@@ -30,6 +31,15 @@ def incomparable(theirs: Attempt) -> bool:
     count.
     """
     return theirs.decision == "Error" and _INVALID.match(theirs.message) is not None
+
+
+def is_paused(ours: Attempt) -> bool:
+    """Tell whether an attempt only waits until preemption on a node is tried again.
+
+    A preemption that did not help backs its node off for some seconds; upstream preempts there
+    again at once. So this attempt has no counterpart, and the one after the pause has.
+    """
+    return ours.decision == "Unschedulable" and _PAUSED in ours.message
 
 
 def rejection(found: str | None) -> str | None:

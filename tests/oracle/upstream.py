@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from deploy.local import binaries
+from tests.oracle import differences
 from tests.oracle.generate import Cluster
 from tests.oracle.verdicts import Answer, Attempt, Found
 
@@ -54,7 +55,7 @@ class Upstream:
         """Decide a cluster, where several choices are equally good as the other side did."""
         choices: dict[str, list[str]] = {}
         for each in follow.attempts:
-            if each.decision != "Gated":
+            if each.decision != "Gated" and not differences.is_paused(each):
                 choices.setdefault(each.pod, []).append(each.node or "")
         request = {
             "id": cluster.name,

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from scheduler.model import times
 from scheduler.model.objects import Pod
 from scheduler.model.owners import owner
+from scheduler.model.refusals import ending
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
 from scheduler.state.fruitless import Pause as LoopPause
@@ -44,6 +45,10 @@ class Objection(NamedTuple):
     stopped: bool = False
     #: Whether the text leaves out when it ends, so that it is the same for all nodes.
     timed: bool = False
+
+    def __str__(self) -> str:
+        """Return the text, with the time at which it ends."""
+        return f"{self.text}{ending(self.until) if self.timed else ''}"
 
 
 HANGS: Final = Objection("node(s) where a victim hangs in termination", None)

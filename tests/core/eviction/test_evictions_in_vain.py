@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from scheduler.core.preemption.loops import Objection
 from scheduler.model.answers import Filtered
 from scheduler.model.decisions import Preempting
 from scheduler.model.effects import Announce, Evict, Nominate
@@ -51,6 +52,13 @@ def test_a_victim_that_cannot_be_evicted_costs_the_others_three_times_at_most():
     an_hour(cluster, replace_replica)
 
     assert 1 <= gone(cluster) <= MOST_PREEMPTIONS
+
+
+def test_an_explanation_says_in_words_why_a_node_is_backed_off():
+    text = "node(s) where preemption has failed for pods of its owner"
+
+    assert str(Objection(text, 10.0, timed=True)) == f"{text} (until 1970-01-01T00:00:10Z)"
+    assert str(Objection(f"{text} until noon", 10.0)) == f"{text} until noon"
 
 
 def test_with_evict_only_a_victim_that_a_budget_protects_costs_no_other():
