@@ -82,6 +82,8 @@ class Plan:
     outstanding: dict[str, Seconds] = field(default_factory=dict)
     #: When a victim was first known here to leave because of it, by uid.
     asked: dict[str, Seconds] = field(default_factory=dict)
+    #: When a victim that it did not evict was first seen to leave, by uid.
+    seen_leaving: dict[str, Seconds] = field(default_factory=dict)
     #: Victims that were counted as evicted in vain, by uid, and those of which it is not certain.
     charged: set[str] = field(default_factory=set)
     suspects: set[str] = field(default_factory=set)

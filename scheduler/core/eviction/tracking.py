@@ -19,7 +19,7 @@ from scheduler.core import telling
 from scheduler.core.context import Context
 from scheduler.core.eviction.ledger_writer import LedgerWriter
 from scheduler.core.eviction.phases import WAITING, Move, Phase
-from scheduler.core.eviction.plan import ASK_WITHIN, Plan, PlanTable
+from scheduler.core.eviction.plan import Plan, PlanTable
 from scheduler.core.eviction.revalidation import Revalidation
 from scheduler.core.eviction.waste import VacatedRooms, Waste
 from scheduler.core.preemption.loops import wasteful
@@ -98,7 +98,7 @@ class Tracking:
         """Look from time to time whether a victim of a plan hangs."""
         there = plan.there(self._context.cluster)
         if there:
-            ends = [end for each in there if (end := self._hangs_at(plan, each)) is not None]
+            ends = [end for each in there if (end := self._hangs_at(plan, each, now)) is not None]
             moment = min(ends, default=now + MARGIN)
             self._due.put(plan, max(moment, now + _LOOK_AGAIN_AFTER))
 
@@ -113,6 +113,7 @@ class Tracking:
             # What was vacated there is still meant for it.
             self._close(before, Move.END, now)
             plan.asked |= before.asked
+            plan.seen_leaving |= before.seen_leaving
             plan.charged |= before.charged
             plan.suspects |= before.suspects
             plan.suspected += before.suspected
@@ -235,7 +236,7 @@ class Tracking:
         for plan in self._due.pop_until(now):
             hanging = [
                 each for each in plan.there(cluster)
-                if (end := self._hangs_at(plan, each)) is not None and end <= now
+                if (end := self._hangs_at(plan, each, now)) is not None and end <= now
             ]  # fmt: skip
             if not hanging:
                 self.watch(plan, now)
@@ -257,15 +258,17 @@ class Tracking:
 
     # How ------------------------------------------------------------------------------------------
 
-    def _hangs_at(self, plan: Plan, victim: Pod) -> Seconds | None:
+    def _hangs_at(self, plan: Plan, victim: Pod, now: Seconds) -> Seconds | None:
         """Return from when on a victim hangs; `None` where it is not seen to leave yet.
 
         The grace period is that of its deletion, which only the API server writes.
         """
         if not victim.terminating:
             return None
-        # A pod that leaves for another reason was leaving when the preemption was decided.
-        since = plan.asked.get(victim.uid, plan.deadline - ASK_WITHIN)
+        since = plan.asked.get(victim.uid)
+        if since is None:
+            # It leaves for another reason, and that may have begun long after the decision.
+            since = plan.seen_leaving.setdefault(victim.uid, now)
         return since + (victim.metadata.deletion_grace_period_seconds or 0) + MARGIN
 
     def _is_watched(self, plan: Plan, _moment: Seconds) -> bool:

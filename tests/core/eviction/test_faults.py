@@ -85,6 +85,26 @@ def test_after_a_change_of_leader_the_time_of_a_victim_begins_again():
     assert len(cluster.evicted()) == 2
 
 
+def test_the_time_of_a_victim_that_others_evict_begins_when_it_is_seen_to_leave():
+    cluster = full(1)
+    cluster.hold(Nominate)
+    cluster.add(HIGH)
+    cluster.drain()
+    cluster.wait(GRACE + MARGIN - 10)
+    cluster.change(
+        "low-n0", lambda low: low.preempted().terminating().meta(deletion_grace_period_seconds=GRACE)
+    )
+    cluster.done()
+    assert not cluster.asked(Evict)
+
+    cluster.wait(GRACE + MARGIN - 1)
+    cluster.drain()
+    assert cluster.claims() == {"high": "n0"}
+    cluster.wait(2)
+
+    assert cluster.claims() == {}
+
+
 # Refusals
 
 
