@@ -92,7 +92,8 @@ def test_the_time_of_a_victim_that_others_evict_begins_when_it_is_seen_to_leave(
     cluster.drain()
     cluster.wait(GRACE + MARGIN - 10)
     cluster.change(
-        "low-n0", lambda low: low.preempted().terminating().meta(deletion_grace_period_seconds=GRACE)
+        "low-n0",
+        lambda low: low.preempted().terminating().meta(deletion_grace_period_seconds=GRACE),
     )
     cluster.done()
     assert not cluster.asked(Evict)
