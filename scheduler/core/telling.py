@@ -29,47 +29,19 @@ SCHEDULER_ERROR = "SchedulerError"
 
 def announce_failure(context: Context, pod: Pod, message: str) -> None:
     """Announce that an attempt failed."""
-    context.outbox.append(
-        Announce(
-            regarding=pod.ref,
-            type="Warning",
-            reason="FailedScheduling",
-            action="Scheduling",
-            note=truncated(message),
-            scheduler_name=pod.spec.scheduler_name,
-            resource_version=pod.metadata.resource_version,
-        )
-    )
+    _announce_of(context, pod, "Warning", "FailedScheduling", "Scheduling", message)
 
 
 def announce_scheduled(context: Context, pod: Pod, node: str) -> None:
     """Announce that a pod was bound."""
-    context.outbox.append(
-        Announce(
-            regarding=pod.ref,
-            type="Normal",
-            reason="Scheduled",
-            action="Binding",
-            note=truncated(f"Successfully assigned {pod.key} to {node}"),
-            scheduler_name=pod.spec.scheduler_name,
-            resource_version=pod.metadata.resource_version,
-        )
-    )
+    note = f"Successfully assigned {pod.key} to {node}"
+    _announce_of(context, pod, "Normal", "Scheduled", "Binding", note)
 
 
 def announce_preempted(context: Context, eviction: Evict, victim: Pod | None) -> None:
     """Announce that a victim was asked to leave; its last known state where it is still there."""
-    context.outbox.append(
-        Announce(
-            regarding=eviction.victim,
-            type="Normal",
-            reason="Preempted",
-            action="Preempting",
-            note=f"Preempted by pod {eviction.preemptor.uid} on node {eviction.node}",
-            scheduler_name=eviction.scheduler_name,
-            resource_version=victim.metadata.resource_version if victim is not None else "",
-        )
-    )
+    version = victim.metadata.resource_version if victim is not None else ""
+    _announce_victim(context, eviction, version)
 
 
 def announce_released(context: Context, eviction: Evict, resource_version: str) -> None:
@@ -80,51 +52,56 @@ def announce_released(context: Context, eviction: Evict, resource_version: str) 
         eviction: What would have been asked for.
         resource_version: Of the victim.
     """
+    _announce_victim(context, eviction, resource_version, " (in kube-scheduler memory).")
+
+
+def announce_loop(context: Context, pod: Pod, victims: str) -> None:
+    """Announce that pods of an owner are not evicted for a pod any more: it never got the room."""
+    theirs = victims.replace("/", " ", 1)
+    note = (
+        f"Evicting pods of {theirs} came to nothing again and again: their room was taken "
+        "by others. Preemption of such pods is stopped for a while."
+    )
+    _announce_of(context, pod, "Warning", "PreemptionLoop", "Preempting", note)
+
+
+def announce_stop(context: Context, pod: Pod, why: str, until: Seconds) -> None:
+    """Announce that no pod is evicted for a pod any more, because too much was in vain."""
+    reason, _, text = why.partition(": ")
+    note = f"{text}. Preemption is stopped until {times.stamp(until)}."
+    _announce_of(context, pod, "Warning", reason, "Preempting", note)
+
+
+def _announce_of(
+    context: Context, pod: Pod, kind: str, reason: str, action: str, note: str
+) -> None:
+    """Announce something of a pod of ours."""
+    context.outbox.append(
+        Announce(
+            regarding=pod.ref,
+            type=kind,
+            reason=reason,
+            action=action,
+            note=truncated(note),
+            scheduler_name=pod.spec.scheduler_name,
+            resource_version=pod.metadata.resource_version,
+        )
+    )
+
+
+def _announce_victim(
+    context: Context, eviction: Evict, resource_version: str, where: str = ""
+) -> None:
+    """Announce to a victim for whom it leaves."""
     context.outbox.append(
         Announce(
             regarding=eviction.victim,
             type="Normal",
             reason="Preempted",
             action="Preempting",
-            note=f"Preempted by pod {eviction.preemptor.uid} on node {eviction.node}"
-            " (in kube-scheduler memory).",
+            note=f"Preempted by pod {eviction.preemptor.uid} on node {eviction.node}{where}",
             scheduler_name=eviction.scheduler_name,
             resource_version=resource_version,
-        )
-    )
-
-
-def announce_loop(context: Context, pod: Pod, victims: str) -> None:
-    """Announce that pods of an owner are not evicted for a pod any more: it never got the room."""
-    theirs = victims.replace("/", " ", 1)
-    context.outbox.append(
-        Announce(
-            regarding=pod.ref,
-            type="Warning",
-            reason="PreemptionLoop",
-            action="Preempting",
-            note=truncated(
-                f"Evicting pods of {theirs} came to nothing again and again: their room was taken "
-                "by others. Preemption of such pods is stopped for a while."
-            ),
-            scheduler_name=pod.spec.scheduler_name,
-            resource_version=pod.metadata.resource_version,
-        )
-    )
-
-
-def announce_stop(context: Context, pod: Pod, why: str, until: Seconds) -> None:
-    """Announce that no pod is evicted for a pod any more, because too much was in vain."""
-    reason, _, text = why.partition(": ")
-    context.outbox.append(
-        Announce(
-            regarding=pod.ref,
-            type="Warning",
-            reason=reason,
-            action="Preempting",
-            note=truncated(f"{text}. Preemption is stopped until {times.stamp(until)}."),
-            scheduler_name=pod.spec.scheduler_name,
-            resource_version=pod.metadata.resource_version,
         )
     )
 

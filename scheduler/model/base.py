@@ -1,15 +1,30 @@
 """What all API objects share: identity, labels, and how they are decoded."""
 
-from typing import Annotated
+import hashlib
+from collections.abc import Set as AbstractSet
+from typing import Annotated, Final
 
 import msgspec
 
-__all__ = ["Int32", "Int64", "ObjectMeta", "OwnerReference", "Quantities", "Record", "Value"]
+__all__ = [
+    "REST",
+    "AnnotatedMeta",
+    "Int32",
+    "Int64",
+    "ObjectMeta",
+    "OwnerReference",
+    "Quantities",
+    "Record",
+    "Value",
+]
 
 #: Integers as wide as those of the API: nothing wider gets past the decoder.
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Quantities = dict[str, str | Int64 | float]
+
+#: Among annotations: a digest of those that are left out. The API knows no empty name.
+REST: Final = ""
 
 
 class Value(msgspec.Struct, frozen=True, rename="camel", gc=False, omit_defaults=True):
@@ -34,7 +49,7 @@ class OwnerReference(Value, frozen=True):
 
 
 class ObjectMeta(Value, frozen=True):
-    """Identity and labels of an object."""
+    """Identity and labels of an object. No rule reads annotations of most kinds."""
 
     name: str = ""
     namespace: str = ""
@@ -46,5 +61,23 @@ class ObjectMeta(Value, frozen=True):
     #: Seconds between the deletion and its stamp; set by the API server.
     deletion_grace_period_seconds: Int64 | None = None
     labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
     owner_references: list[OwnerReference] = []
+
+
+class AnnotatedMeta(ObjectMeta, frozen=True):
+    """Metadata of an object of which some annotations are read.
+
+    The others may hold anything, such as the whole object as it was applied, with secrets of its
+    author. So their texts are not kept, but a digest of them, which tells that one has changed.
+    """
+
+    annotations: dict[str, str] = {}
+
+    def leave_out(self, names: AbstractSet[str]) -> None:
+        """Put a digest in the place of annotations; to be called while this is made."""
+        if names <= {REST}:
+            return
+        rest = [(name, self.annotations[name]) for name in sorted(names)]
+        read = {name: text for name, text in self.annotations.items() if name not in names}
+        digest = hashlib.blake2b(repr(rest).encode(), digest_size=8).hexdigest()
+        msgspec.structs.force_setattr(self, "annotations", {**read, REST: digest})

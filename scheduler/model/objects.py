@@ -9,7 +9,16 @@ A field whose absence differs in meaning from an empty value is `None` when abse
 
 from typing import Final, TypeAlias
 
-from scheduler.model.base import Int32, Int64, ObjectMeta, OwnerReference, Quantities, Value
+from scheduler.model.base import (
+    REST,
+    AnnotatedMeta,
+    Int32,
+    Int64,
+    ObjectMeta,
+    OwnerReference,
+    Quantities,
+    Value,
+)
 from scheduler.model.effects import PodRef
 from scheduler.model.pod_spec import (
     ISCSI,
@@ -67,6 +76,7 @@ __all__ = [
     "LocalObject",
     "Node",
     "NodeAffinity",
+    "NodeMeta",
     "NodeSelector",
     "NodeSelectorTerm",
     "NodeSpec",
@@ -99,6 +109,10 @@ __all__ = [
     "WeightedPodAffinityTerm",
     "Workload",
 ]
+
+
+#: The whole object as kubectl applied it.
+_NOT_OF_NODES: Final = frozenset({REST, "kubectl.kubernetes.io/last-applied-configuration"})
 
 
 class LocalObject(Value, frozen=True):
@@ -224,10 +238,17 @@ class NodeStatus(Value, frozen=True):
     declared_features: list[str] = []
 
 
+class NodeMeta(AnnotatedMeta, frozen=True):
+    """Metadata of a node. Rules of other packages may read what it is annotated with."""
+
+    def __post_init__(self) -> None:
+        self.leave_out(self.annotations.keys() & _NOT_OF_NODES)
+
+
 class Node(Value, frozen=True):
     """A node."""
 
-    metadata: ObjectMeta = ObjectMeta()
+    metadata: NodeMeta = NodeMeta()
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from scheduler.model.base import Int32, Int64
+from scheduler.model.base import AnnotatedMeta, Int32, Int64
 from scheduler.model.objects import (
     AWSElasticBlockStore,
     GCEPersistentDisk,
@@ -48,6 +48,7 @@ __all__ = [
     "PortworxVolume",
     "Storage",
     "StorageClass",
+    "StorageMeta",
     "TopologyExpression",
     "TopologyTerm",
     "VolumeAttachment",
@@ -71,6 +72,10 @@ MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"
 #: The older form of `storageClassName`; it wins where both are set.
 _CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 
+_READ: Final = frozenset(
+    {BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE, MIGRATED_PLUGINS, _CLASS}
+)
+
 #: The provisioner of classes whose volumes are made by hand.
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 WAIT_FOR_FIRST_CONSUMER: Final = "WaitForFirstConsumer"
@@ -83,6 +88,13 @@ class _Value(msgspec.Struct, frozen=True, rename="camel", gc=False, omit_default
 
 class _Kind(_Value, frozen=True, tag_field="kind", tag=True):
     """Base of all kinds of objects; lists leave the kind of their items out."""
+
+
+class StorageMeta(AnnotatedMeta, frozen=True):
+    """Metadata of what is annotated for schedulers: volumes, claims, CSINodes."""
+
+    def __post_init__(self) -> None:
+        self.leave_out(self.annotations.keys() - _READ)
 
 
 class ObjectPhase(_Value, frozen=True):
@@ -167,7 +179,7 @@ class VolumeSpec(_Value, frozen=True):
 class PersistentVolume(_Kind, frozen=True):
     """A piece of storage."""
 
-    metadata: ObjectMeta = ObjectMeta()
+    metadata: StorageMeta = StorageMeta()
     spec: VolumeSpec = VolumeSpec()
     status: ObjectPhase = ObjectPhase()
 
@@ -203,7 +215,7 @@ class ClaimSpec(_Value, frozen=True):
 class PersistentVolumeClaim(_Kind, frozen=True):
     """A wish for a volume."""
 
-    metadata: ObjectMeta = ObjectMeta()
+    metadata: StorageMeta = StorageMeta()
     spec: ClaimSpec = ClaimSpec()
     status: ObjectPhase = ObjectPhase()
 
@@ -278,7 +290,7 @@ class CSINodeSpec(_Value, frozen=True):
 class CSINode(_Kind, frozen=True):
     """What a node knows of CSI; it has the node's name."""
 
-    metadata: ObjectMeta = ObjectMeta()
+    metadata: StorageMeta = StorageMeta()
     spec: CSINodeSpec = CSINodeSpec()
 
     @property
@@ -382,6 +394,6 @@ def amounts(item: Storage) -> list[str | int | float]:
     return [each for each in named if each is not None]
 
 
-def annotated(metadata: ObjectMeta, more: Mapping[str, str]) -> ObjectMeta:
+def annotated(metadata: StorageMeta, more: Mapping[str, str]) -> StorageMeta:
     """Return metadata with some annotations added or replaced."""
     return msgspec.structs.replace(metadata, annotations={**metadata.annotations, **more})

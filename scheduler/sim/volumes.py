@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from scheduler.model import storage
 from scheduler.model.effects import BindVolumes
-from scheduler.model.objects import ObjectMeta, Pod
+from scheduler.model.objects import Pod
 from scheduler.model.storage import (
     BIND_COMPLETED,
     BOUND_BY_CONTROLLER,
@@ -21,6 +21,7 @@ from scheduler.model.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
     Storage,
+    StorageMeta,
 )
 from scheduler.state.volume_use import claims_of
 
@@ -89,7 +90,7 @@ class ImaginedStorage:
         self._claims[key] = replace(claim, metadata=metadata)
         return self._claims[key]
 
-    def _changed(self, metadata: ObjectMeta) -> ObjectMeta:
+    def _changed(self, metadata: StorageMeta) -> StorageMeta:
         """Return metadata under a version that no object had before."""
         self._changes += 1
         return replace(metadata, resource_version=f"imagined-{self._changes}")

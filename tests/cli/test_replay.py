@@ -25,6 +25,7 @@ from scheduler.model.events import (
 from scheduler.model.objects import (
     Container,
     Node,
+    NodeMeta,
     NodeStatus,
     ObjectMeta,
     Pod,
@@ -43,7 +44,7 @@ extenders: [{urlPrefix: http://nobody.example, filterVerb: filter}]
 
 
 def node(name: str) -> Node:
-    return Node(ObjectMeta(name=name), status=NodeStatus({"cpu": "2", "pods": "5"}))
+    return Node(NodeMeta(name=name), status=NodeStatus({"cpu": "2", "pods": "5"}))
 
 
 def pod(name: str, *, priority: int = 0, on: str = "") -> Pod:

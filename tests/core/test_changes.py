@@ -12,6 +12,7 @@ from scheduler.model.objects import (
 )
 from tests.support.builders import node, pod
 
+APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 NODE = node("n1").cpu("1").label("zone", "a").taint("t").condition("Ready", "True")
 
 NODE_CHANGES = {
@@ -24,6 +25,21 @@ NODE_CHANGES = {
     "cordoned": (NODE, NODE.cordoned(), []),
     "a condition": (NODE, NODE.condition("Ready", "False"), [Action.UPDATE_NODE_CONDITION]),
     "an annotation": (NODE, NODE.annotation("a", "b"), [Action.UPDATE_NODE_ANNOTATION]),
+    "an annotation that is not kept": (
+        NODE.annotation(APPLIED, "a"),
+        NODE.annotation(APPLIED, "b"),
+        [Action.UPDATE_NODE_ANNOTATION],
+    ),
+    "an annotation that is not kept goes": (
+        NODE.annotation(APPLIED, "a"),
+        NODE,
+        [Action.UPDATE_NODE_ANNOTATION],
+    ),
+    "nothing, where an annotation is not kept": (
+        NODE.annotation(APPLIED, "a"),
+        NODE.annotation(APPLIED, "a"),
+        [],
+    ),
     "a feature": (NODE, NODE.declares("X"), [Action.UPDATE_NODE_DECLARED_FEATURE]),
     "much at once, in order": (
         NODE.cordoned(),

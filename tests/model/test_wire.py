@@ -32,7 +32,7 @@ from scheduler.model.policies import (
     PreemptionPolicy,
 )
 from scheduler.model.selectors import Selector
-from scheduler.model.storage import CSINode, PersistentVolumeClaim
+from scheduler.model.storage import CSINode, PersistentVolumeClaim, StorageMeta
 from scheduler.model.wire import WireError
 from tests.support.builders import node, pod
 
@@ -44,8 +44,8 @@ META = ObjectMeta(name="a", namespace="b")
     [
         PodObserved(pod("p").cpu("1").build()),
         NodeObserved(node("n").cpu("4").build()),
-        StorageObserved(PersistentVolumeClaim(META)),
-        StorageObserved(CSINode(META)),
+        StorageObserved(PersistentVolumeClaim(StorageMeta("a", "b"))),
+        StorageObserved(CSINode(StorageMeta("a"))),
         StorageGone("CSINode", "a"),
         WorkloadObserved(Service(META, LabelsSpec({"a": "b"}))),
         WorkloadObserved(ReplicaSet(META)),

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from scheduler.core.machine import Machine
+from scheduler.model import storage, wire
 from scheduler.model.decisions import Attempt, Preempting
 from scheduler.model.effects import Bind, Evict, Nominate
+from scheduler.model.events import NodeObserved, PodObserved, StorageObserved
 from scheduler.model.objects import Pod, ReplicaSet, ReplicationController, Service, StatefulSet
 from scheduler.observe.snapshot import KINDS, snapshot
 from scheduler.sim import manifests
@@ -33,6 +35,8 @@ from tests.support.storage import (
 from tests.support.typed import typed
 
 NOW = 1_767_226_600.0
+#: The whole object, as kubectl wrote it.
+APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 #: Decisions of a random cluster that are compared.
 STEPS = 6
 
@@ -129,6 +133,42 @@ async def test_every_kind_of_object_comes_back_as_it_was(tmp_path):
     by_kind = {type(each): each for each in found.storage}
     assert by_kind == {type(each): each for each in cluster.machine.cluster.volumes}
     assert len(by_kind) == len(things)
+
+
+async def test_what_was_applied_is_neither_in_snapshots_nor_in_captures():
+    written = {"env": [{"name": "PASSWORD", "value": "hunter2"}]}
+    meta = {"annotations": {APPLIED: json.dumps(written), "team": "shop"}}
+    kinds = {"Node": "n1", "Pod": "p", "PersistentVolumeClaim": "c"}
+    found = typed(
+        {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, **meta}}
+        for kind, name in kinds.items()
+    )
+    seen = [NodeObserved(found.nodes[0]), PodObserved(found.pods[0])]
+    seen += [StorageObserved(found.storage[0])]
+
+    told = await text(planner(found)._machine)
+    captured = b"".join(wire.encode(each, 0.0) for each in seen).decode()
+
+    assert '"n1"' in told
+    assert "hunter2" not in told + captured
+    assert APPLIED not in told + captured
+
+
+async def test_a_snapshot_with_all_annotations_is_read(tmp_path):
+    path = tmp_path / "snapshot.json"
+    annotations = {APPLIED: "{}", storage.SELECTED_NODE: "n1", "team": "shop"}
+    metadata = {"name": "x", "namespace": "default", "annotations": annotations}
+    kinds = ["Node", "Pod", "PersistentVolumeClaim"]
+    items = [{"apiVersion": "v1", "kind": kind, "metadata": metadata} for kind in kinds]
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+
+    found = manifests.read([str(path)])
+    again = await read(planner(found)._machine, tmp_path)
+
+    assert (again.nodes, again.storage) == (found.nodes, found.storage)
+    assert [each.uid for each in again.pods] == [each.uid for each in found.pods]
+    assert found.nodes[0].metadata.annotations["team"] == "shop"
+    assert found.storage[0].selected_node == "n1"
 
 
 def test_plan_knows_every_kind_by_the_same_name():

@@ -91,7 +91,8 @@ async def test_connections_without_a_handshake_are_counted_and_end_soon(serve):
     assert served.web.connections == 0
 
 
-async def test_a_reader_that_was_let_in_keeps_its_connection(serve):
+async def half_read(serve, limits):
+    """Return a server of which a slow page is being read, and what reads the page to its end."""
     goes_on = asyncio.Event()
 
     async def slow(query: Mapping[str, str]) -> AsyncIterator[bytes]:
@@ -100,44 +101,41 @@ async def test_a_reader_that_was_let_in_keeps_its_connection(serve):
         yield b"2]"
 
     served = await serve(
-        listen=Listen(plain=True, limits=Limits(connections=20)),
+        listen=Listen(plain=True, limits=limits),
         pages=dataclasses.replace(serve.pages, debug={"/debug/x": slow}),
     )
     reader, writer = await asyncio.open_connection("127.0.0.1", served.web.port)
     writer.write(b"GET /debug/x HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
     await reader.readuntil(b"[1,")
+
+    async def rest() -> bytes:
+        goes_on.set()
+        try:
+            return await reader.read()
+        finally:
+            writer.close()
+
+    return served, rest
+
+
+async def test_a_reader_that_was_let_in_keeps_its_connection(serve):
+    served, rest = await half_read(serve, Limits(connections=20))
 
     others = [await asyncio.open_connection("127.0.0.1", served.web.port) for _ in range(40)]
     assert await served.get("/livez") == (200, "ok")
-    goes_on.set()
-    rest = await reader.read()
-    for _, each in [(reader, writer), *others]:
+    end = await rest()
+    for _, each in others:
         each.close()
 
-    assert b"2]" in rest
+    assert b"2]" in end
 
 
 async def test_more_pages_than_may_be_read_at_a_time_are_refused_and_health_is_not(serve):
-    goes_on = asyncio.Event()
-
-    async def slow(query: Mapping[str, str]) -> AsyncIterator[bytes]:
-        yield b"[1,"
-        await goes_on.wait()
-        yield b"2]"
-
-    served = await serve(
-        listen=Listen(plain=True, limits=Limits(pages=1)),
-        pages=dataclasses.replace(serve.pages, debug={"/debug/x": slow}),
-    )
-    reader, writer = await asyncio.open_connection("127.0.0.1", served.web.port)
-    writer.write(b"GET /debug/x HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-    await reader.readuntil(b"[1,")
+    served, rest = await half_read(serve, Limits(pages=1))
 
     crowded, _ = await served.get("/configz")
     health = await served.get("/livez")
-    goes_on.set()
-    await reader.read()
-    writer.close()
+    await rest()
     afterwards, _ = await served.get("/configz")
 
     assert (crowded, health, afterwards) == (503, (200, "ok"), 200)

@@ -276,6 +276,13 @@ LOST = [
         id="all annotations",
     ),
     pytest.param(
+        lambda c: c.change_stored(
+            PersistentVolumeClaim, "default/m", lambda m: m.meta(annotations={"any": "other"})
+        ),
+        'provisioning failed for PVC "m"',
+        id="all annotations but one that no rule reads",
+    ),
+    pytest.param(
         lambda c: c.delete_node("n1"),
         'failed to get node "n1": node "n1" not found',
         id="the node",

@@ -14,7 +14,6 @@ from scheduler.model import times
 from scheduler.model.effects import Effect, Evict
 from scheduler.model.events import BudgetGone, BudgetObserved
 from scheduler.model.objects import OwnerReference, Pod
-from scheduler.model.plan_record import PlanRecord, encode, fingerprint
 from scheduler.model.storage import PersistentVolumeClaim
 from scheduler.state.backoff import Backoff
 from scheduler.state.transitions import Phase
@@ -31,7 +30,7 @@ EVIL: Final = "evil"
 #: The highest priority that the tenant may use.
 HIGHEST: Final = 6
 HUGE: Final = ("9223372036854775807", "1e18", "8Ei", "0", "-1", "1m", "0.0000000001", "1e999999")
-#: An annotation or an owner's name may be this long, in characters.
+#: An owner's name may be this long, in characters.
 LONG: Final = 256 * 1024
 #: What the tenant writes beside pods is bounded by a quota.
 MOST_PODS: Final = 40
@@ -217,20 +216,14 @@ def look(world: Besieged, a: int, _b: int, _c: int) -> None:
         world.reject(sorted(world.unseen)[a % len(world.unseen)])
 
 
-def annotate(world: Besieged, a: int, b: int, c: int) -> None:
-    """Metadata of a pod: annotations, labels, owners that are made up."""
+def mark(world: Besieged, a: int, b: int, c: int) -> None:
+    """Metadata of a pod: labels, owners that are made up; of its annotations none is read."""
     found, other = world.one_of_tenants(a), world.some(b, lambda p: True)
     if found is None or other is None:
         return
-    record = PlanRecord(2, f"n{b % NODES}", world.now, (fingerprint(found.uid, other.uid),))
-    texts = [encode(record), "x" * LONG, "{", other.metadata.name]
-    annotations = {"preemptive-scheduler.io/plan": texts[c % 4]}
     names = ["x" * LONG, "é" * 1000, "", f"o{c}", other.metadata.name]
     owner = OwnerReference("apps/v1", ["ReplicaSet", "y" * 5000][b % 2], names[a % 5], "u", True)
-    world.change(
-        found.uid,
-        lambda p: p.meta(annotations=annotations, owner_references=[owner]).label("z", f"{c}"),
-    )
+    world.change(found.uid, lambda p: p.meta(owner_references=[owner]).label("z", f"{c}"))
 
 
 def change_spec(world: Besieged, a: int, b: int, c: int) -> None:
@@ -308,7 +301,7 @@ def end_pod(world: Besieged, a: int, _b: int, _c: int) -> None:
 HOSTILE: Final = [
     *[create] * 4,
     *[name_node] * 3,
-    *[annotate] * 3,
+    *[mark] * 3,
     *[change_spec] * 3,
     *[delete] * 2,
     *[hang] * 2,

@@ -77,7 +77,7 @@ def test_what_a_tenant_makes_up_again_and_again_is_not_kept():
         for number in range(20):
             tenant.create(world, number, turn, number)
             tenant.name_node(world, number, turn, number)
-            tenant.annotate(world, number, turn, number)
+            tenant.mark(world, number, turn, number)
         world.ends_well()
         world.leave()
         world.ends_well()

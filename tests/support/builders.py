@@ -26,6 +26,7 @@ from scheduler.model.objects import (
     LocalObject,
     Node,
     NodeAffinity,
+    NodeMeta,
     NodeSelector,
     NodeSelectorTerm,
     ObjectMeta,
@@ -358,7 +359,7 @@ def pod(name: str) -> PodBuilder:
 
 def node(name: str) -> NodeBuilder:
     """Start a node."""
-    return NodeBuilder(Node(metadata=ObjectMeta(name=name))).pods(110)
+    return NodeBuilder(Node(metadata=NodeMeta(name=name))).pods(110)
 
 
 def budget(name: str) -> BudgetBuilder:

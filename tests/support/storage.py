@@ -51,6 +51,7 @@ from scheduler.model.storage import (
     PersistentVolumeClaim,
     Storage,
     StorageClass,
+    StorageMeta,
     TopologyExpression,
     TopologyTerm,
     VolumeAttachment,
@@ -210,13 +211,13 @@ def volume(name: str) -> VolumeBuilder:
     """Start a volume."""
     spec = VolumeSpec(capacity={"storage": "1Gi"}, access_modes=["ReadWriteOnce"])
     return VolumeBuilder(
-        PersistentVolume(ObjectMeta(name=name, uid=f"uid:{name}"), spec, ObjectPhase("Available"))
+        PersistentVolume(StorageMeta(name=name, uid=f"uid:{name}"), spec, ObjectPhase("Available"))
     )
 
 
 def claim(name: str) -> ClaimBuilder:
     """Start a claim."""
-    meta = ObjectMeta(name=name, namespace="default", uid=claim_uid(name))
+    meta = StorageMeta(name=name, namespace="default", uid=claim_uid(name))
     spec = ClaimSpec(
         access_modes=["ReadWriteOnce"],
         resources=ResourceRequirements(requests={"storage": "1Gi"}),
@@ -244,7 +245,7 @@ def storage_class(name: str) -> ClassBuilder:
 
 def csi_node(name: str) -> CSINodeBuilder:
     """Start what a node says of CSI."""
-    return CSINodeBuilder(CSINode(ObjectMeta(name=name), CSINodeSpec([])))
+    return CSINodeBuilder(CSINode(StorageMeta(name=name), CSINodeSpec([])))
 
 
 def csi_driver(name: str, *, tells_capacity: bool | None = False) -> CSIDriver:

@@ -6,10 +6,18 @@ from scheduler.model import times
 from scheduler.model.effects import Effect
 from scheduler.model.events import EffectFailed, Failure, FailureKind
 from scheduler.model.objects import Condition
+from scheduler.model.policies import DisruptionBudgets, PodSelection, PreemptionPolicy
 from tests.support.builders import PodBuilder
 from tests.support.cluster import Cluster
 
 GRACE = 30
+#: Victims with priority 0 or less are never evicted against a disruption budget.
+STRICT = PreemptionPolicy(
+    "strict",
+    generation=1,
+    disruption_budgets=DisruptionBudgets.STRICT,
+    victims=PodSelection(max_priority=0),
+)
 
 
 class Refusing(Cluster):

@@ -7,12 +7,10 @@ from scheduler.model.events import EffectDone, FailureKind
 from scheduler.model.policies import (
     Budget,
     BudgetScope,
-    DisruptionBudgets,
-    PodSelection,
     PreemptionPolicy,
 )
 from scheduler.state.waste import MOST_PREEMPTIONS
-from tests.core.eviction.refusing import Refusing
+from tests.core.eviction.refusing import STRICT, Refusing
 from tests.support.builders import PodBuilder, node, pod
 from tests.support.cluster import Cluster
 
@@ -26,21 +24,6 @@ def low(name: str, cpu: str = "4", priority: int = 0) -> PodBuilder:
 
 def counted(cluster: Cluster) -> int:
     return len(cluster.machine.ledger.victims("p", BudgetScope.CLUSTER, "", 0.0))
-
-
-def test_an_eviction_that_was_never_sent_counts_for_nothing():
-    cluster = Cluster(node("n1").cpu("4"), low("v"), COUNTING)
-    cluster.hold(Evict)
-    cluster.schedule(HIGH)
-    cluster.delete("high")
-    assert counted(cluster) == 1
-
-    cluster.fail(kind=FailureKind.ABANDONED)
-    cluster.wait(VACANT_FOR)
-
-    assert counted(cluster) == 0
-    assert cluster.machine.tracking.wasted == {}
-    assert len(cluster.machine.ledger.wasted) == 0
 
 
 def test_an_eviction_whose_answer_comes_after_its_preemptor_is_gone_counts():
@@ -136,13 +119,7 @@ def test_a_nomination_of_a_pod_that_is_gone_backs_no_node_off():
 
 
 def test_victims_of_plans_that_are_stopped_again_and_again_are_counted_each_time():
-    strict = PreemptionPolicy(
-        "strict",
-        generation=1,
-        disruption_budgets=DisruptionBudgets.STRICT,
-        victims=PodSelection(max_priority=0),
-    )
-    cluster = Refusing(node("n1").cpu("4"), low("g0", "2"), low("w", "2", 1), strict)
+    cluster = Refusing(node("n1").cpu("4"), low("g0", "2"), low("w", "2", 1), STRICT)
     cluster.hold(Evict)
     cluster.add(HIGH)
     evicted = 0

@@ -11,13 +11,11 @@ from scheduler.model.effects import Announce, Evict, Nominate
 from scheduler.model.events import FailureKind
 from scheduler.model.policies import (
     Budget,
-    DisruptionBudgets,
-    PodSelection,
     PreemptionLimit,
     PreemptionPolicy,
 )
 from scheduler.state.transitions import Phase
-from tests.core.eviction.refusing import GRACE, Refusing
+from tests.core.eviction.refusing import GRACE, STRICT, Refusing
 from tests.support.builders import OURS, PodBuilder, node, pod
 from tests.support.cluster import Cluster, profiles
 
@@ -121,15 +119,14 @@ def test_pauses_grow_while_the_api_server_refuses_an_eviction():
     assert len(cluster.evicted()) < 30
 
 
+def guarded_and_web() -> Refusing:
+    """Return a node with two victims; a disruption budget may protect the first."""
+    victims = low("guarded", cpu="2"), low("web", cpu="2", priority=1)
+    return Refusing(node("n1").cpu("4"), *victims, STRICT)
+
+
 def test_a_victim_that_a_disruption_budget_may_protect_is_evicted_first():
-    strict = PreemptionPolicy(
-        "strict",
-        generation=1,
-        disruption_budgets=DisruptionBudgets.STRICT,
-        victims=PodSelection(max_priority=0),
-    )
-    guarded, web = low("guarded", cpu="2"), low("web", cpu="2", priority=1)
-    cluster = Refusing(node("n1").cpu("4"), guarded, web, strict)
+    cluster = guarded_and_web()
     cluster.refuses = lambda each: FailureKind.REFUSED if isinstance(each, Evict) else None
 
     cluster.schedule(HIGH)
@@ -138,15 +135,7 @@ def test_a_victim_that_a_disruption_budget_may_protect_is_evicted_first():
 
 
 def test_the_other_victims_are_evicted_when_the_api_server_has_evicted_those():
-    strict = PreemptionPolicy(
-        "strict",
-        generation=1,
-        disruption_budgets=DisruptionBudgets.STRICT,
-        victims=PodSelection(max_priority=0),
-    )
-    cluster = Refusing(
-        node("n1").cpu("4"), low("guarded", cpu="2"), low("web", cpu="2", priority=1), strict
-    )
+    cluster = guarded_and_web()
 
     cluster.schedule(HIGH)
 

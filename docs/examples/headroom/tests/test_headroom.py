@@ -7,6 +7,7 @@ from scheduler.framework.verdicts import Verdicts
 from scheduler.model.objects import (
     Container,
     Node,
+    NodeMeta,
     NodeStatus,
     ObjectMeta,
     Pod,
@@ -17,7 +18,7 @@ from scheduler.state.cluster import Cluster
 
 
 def node(name: str, cpu: str, **labels: str) -> Node:
-    return Node(ObjectMeta(name=name, labels=labels), status=NodeStatus({"cpu": cpu, "pods": "9"}))
+    return Node(NodeMeta(name=name, labels=labels), status=NodeStatus({"cpu": cpu, "pods": "9"}))
 
 
 def pod(name: str, cpu: str, on: str = "") -> Pod:
