@@ -9,6 +9,8 @@ A field whose absence differs in meaning from an empty value is `None` when abse
 
 from typing import Final, TypeAlias
 
+import msgspec
+
 from scheduler.model.base import Int32, Int64, ObjectMeta, OwnerReference, Quantities, Value
 from scheduler.model.effects import PodRef
 from scheduler.model.pod_spec import (
@@ -45,6 +47,7 @@ from scheduler.model.pod_spec import (
 __all__ = [
     "ISCSI",
     "RBD",
+    "SCHEDULED",
     "TERMINAL_PHASES",
     "AWSElasticBlockStore",
     "Affinity",
@@ -101,6 +104,10 @@ __all__ = [
 ]
 
 
+#: The condition that says whether a pod is bound.
+SCHEDULED: Final = "PodScheduled"
+
+
 class LocalObject(Value, frozen=True):
     """An object of which only the identity and the labels matter (a Namespace)."""
 
@@ -114,6 +121,16 @@ class Condition(Value, frozen=True):
     status: str = ""
     reason: str = ""
     message: str = ""
+    #: Kept of one condition only, that a pod is bound: of all others it would cost memory, and no
+    #: rule reads it.
+    last_transition_time: str | None = None
+
+    def __post_init__(self) -> None:
+        """Forget a time stamp that no rule reads."""
+        if self.last_transition_time is not None and not (
+            self.type == SCHEDULED and self.status == "True"
+        ):
+            msgspec.structs.force_setattr(self, "last_transition_time", None)
 
 
 class ContainerStatus(Value, frozen=True):
