@@ -89,7 +89,9 @@ class Acting:
 
     def _give_up(self, queued: QueuedPod, outcome: Outcome, now: Seconds) -> Decision:
         """Park a pod that fits nowhere."""
-        clear = not outcome.keeps_nomination and self._give_back(queued, now)
+        # Without a claim there is nothing to keep: it was taken back, and that was not written.
+        keeps = outcome.keeps_nomination and self._cluster.nominations.get(queued.uid) is not None
+        clear = not keeps and self._give_back(queued, now)
         if outcome.rejectors:
             promised = outcome.keeps_nomination and self._executor.tracking.awaits(queued.uid)
             self._queue.reject(queued, outcome.rejectors, now, promised=promised, kin=outcome.kin)

@@ -47,6 +47,7 @@ from scheduler.model.events import (
     Answered,
     BudgetGone,
     BudgetObserved,
+    ClockAhead,
     DeviceClassGone,
     DeviceClassObserved,
     EffectDone,
@@ -89,6 +90,7 @@ Unheard: TypeAlias = (
     | WorkloadObserved
     | WorkloadGone
     | Recalled
+    | ClockAhead
 )
 
 
@@ -327,6 +329,8 @@ class Machine:
                 self.cluster.workloads.erase(kind, key)
             case Recalled(text):
                 self.ledger.merge(text, now)
+            case ClockAhead(seconds):
+                self._observing.clock_ahead(seconds, now)
             case _:
                 assert_never(event)
 

@@ -27,6 +27,7 @@ from scheduler.model.events import (
 )
 from scheduler.model.objects import Node, Pod
 from scheduler.model.refusals import Rule
+from scheduler.model.runtime import runs_since
 from scheduler.model.times import Seconds
 from scheduler.state.classified_pod import ClassifiedPod
 
@@ -168,6 +169,13 @@ class Observing:
             context.ledger.reach(policies.windows())
             context.held.wake(now, "PreemptionPolicyChange")
 
+    def clock_ahead(self, seconds: Seconds, now: Seconds) -> None:
+        """Take over by how much our clock is ahead; victims may be protected until another time."""
+        context = self._context
+        if context.cluster.clock_ahead != seconds:
+            context.cluster.clock_ahead = seconds
+            context.held.wake(now, "ClockChange", Rule.MIN_RUNTIME)
+
     def _on_node(self, pod: Pod, now: Seconds) -> None:
         """Count a pod on its node."""
         context, uid, node = self._context, pod.uid, pod.spec.node_name
@@ -181,7 +189,7 @@ class Observing:
         if before is not None and left != node:
             # Somebody else bound it, and not to the node on which it was assumed.
             self._room_made(before, now)
-        if before is not None and before.status.start_time != pod.status.start_time:
+        if before is not None and runs_since(before) != runs_since(pod):
             context.held.wake(now, "PodStarted", Rule.MIN_RUNTIME)
         if before is None or confirmed:
             context.wake(changes.POD_ADDED, None, pod, now)

@@ -4,7 +4,9 @@ from scheduler.core.context import Context
 from scheduler.core.message import truncated
 from scheduler.model import times
 from scheduler.model.effects import Announce, Evict, SetCondition
+from scheduler.model.events import Failure
 from scheduler.model.objects import Pod
+from scheduler.model.owners import owner, told_to
 from scheduler.model.times import Seconds
 from scheduler.state.queue import QueuedPod
 
@@ -19,6 +21,7 @@ __all__ = [
     "announce_stop",
     "condition_not_set",
     "forget_condition",
+    "not_evicted",
     "remember_condition",
     "set_condition",
 ]
@@ -57,7 +60,7 @@ def announce_released(context: Context, eviction: Evict, resource_version: str) 
 
 def announce_loop(context: Context, pod: Pod, victims: str) -> None:
     """Announce that pods of an owner are not evicted for a pod any more: it never got the room."""
-    theirs = victims.replace("/", " ", 1)
+    theirs = told_to(owner(pod), victims)
     note = (
         f"Evicting pods of {theirs} came to nothing again and again: their room was taken "
         "by others. Preemption of such pods is stopped for a while."
@@ -104,6 +107,18 @@ def _announce_victim(
             resource_version=resource_version,
         )
     )
+
+
+def not_evicted(eviction: Evict, failure: Failure) -> str:
+    """Return what a preemptor is told of a victim that could not be evicted.
+
+    Users who read this need not be allowed to read other namespaces. So a victim of another one
+    is named by its uid, and what the API server said, which names it too, is left out.
+    """
+    victim = eviction.victim
+    if victim.namespace == eviction.preemptor.namespace:
+        return f"evicting pod {victim}: {failure.message}"
+    return f"evicting a pod of another namespace (uid {victim.uid}): {failure.kind.value}"
 
 
 def set_condition(

@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 from scheduler.kube.channel import Answer, Channel
 from scheduler.kube.dialing import Dialer, Server
 from scheduler.kube.errors import Unreachable
+from scheduler.kube.server_time import ServerTime
 from scheduler.kube.tls import Tls
 
 __all__ = ["Http1", "Incoming", "Reply"]
@@ -87,6 +88,7 @@ class Http1:
         tls: Tls | None,
         tls_server_name: str | None,
         headers: Mapping[str, str],
+        server_time: ServerTime | None = None,
     ) -> None:
         """Connect to nothing yet.
 
@@ -95,6 +97,7 @@ class Http1:
             tls: For `https`; not looked at for `http`.
             tls_server_name: The name to expect in the certificate where it is not the host.
             headers: Sent with each request.
+            server_time: What learns from the dates of answers.
 
         Raises:
             ValueError: The URL cannot be used, or is https and `tls` is missing.
@@ -113,6 +116,7 @@ class Http1:
         name = (tls_server_name or host) if secure else None
         self._dialer = Dialer(Server(host, port, self._tls, name))
         self._connections = 0
+        self._server_time = server_time
         self._base = url.path.rstrip("/")
         self._always = _lines({"Host": url.netloc.rpartition("@")[2], **headers})
         #: The further headers of the last request, and their lines.
@@ -209,6 +213,8 @@ class Http1:
             then(answer.failure)
             return
         self._release(connection)
+        if self._server_time is not None:
+            self._server_time.heard(answer.status, answer.headers.raw)
         then(Reply(answer.status, answer.headers, answer.data()))
 
     def _cut_overdue(self) -> None:
@@ -274,6 +280,8 @@ class Http1:
                     self._distrust(connection.asked_at)
                 raise
             else:
+                if self._server_time is not None:
+                    self._server_time.heard(answer.status, answer.headers.raw)
                 return connection, answer
 
     def _request(

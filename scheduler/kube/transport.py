@@ -11,6 +11,7 @@ from typing import Protocol
 from scheduler.kube.connection import Connection
 from scheduler.kube.errors import Unreachable
 from scheduler.kube.http1 import Http1, Reply
+from scheduler.kube.server_time import ServerTime
 
 __all__ = ["HttpTransport", "Reply", "Stream", "StreamingTransport", "Transport"]
 
@@ -73,7 +74,13 @@ class StreamingTransport(Transport, Protocol):
 class HttpTransport:
     """HTTP/1.1 with credentials. Create and close it inside the running event loop."""
 
-    def __init__(self, connection: Connection, user_agent: str, accept: str = "") -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        user_agent: str,
+        accept: str = "",
+        server_time: ServerTime | None = None,
+    ) -> None:
         self._credentials = connection.credentials
         #: Credentials and content type of the last body, and the headers that say so.
         self._typed: tuple[Mapping[str, str], str, Mapping[str, str]] = ({}, "", {})
@@ -82,7 +89,11 @@ class HttpTransport:
         if accept:
             headers["Accept"] = accept
         self._http = Http1(
-            connection.server, connection.secured, connection.tls_server_name, headers
+            connection.server,
+            connection.secured,
+            connection.tls_server_name,
+            headers,
+            server_time,
         )
 
     async def __aenter__(self) -> "HttpTransport":

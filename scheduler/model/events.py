@@ -21,11 +21,13 @@ from scheduler.model.objects import (
 )
 from scheduler.model.policies import PreemptionPolicy
 from scheduler.model.storage import Storage
+from scheduler.model.times import Seconds
 
 __all__ = [
     "Answered",
     "BudgetGone",
     "BudgetObserved",
+    "ClockAhead",
     "DeviceClassGone",
     "DeviceClassObserved",
     "EffectDone",
@@ -160,6 +162,17 @@ class Recalled(Record, frozen=True):
     text: str
 
 
+class ClockAhead(Record, frozen=True):
+    """The clock that `now` comes from is ahead of the API server's by so much.
+
+    A stamp of the API server compares with `now` less these seconds. Nothing is told of a clock
+    that is behind: it is trusted as it is.
+    """
+
+    #: 0 or more; 0 as long as nothing else was told.
+    seconds: Seconds
+
+
 class FailureKind(StrEnum):
     """Why an effect did not happen, as far as the machine has to know."""
 
@@ -228,6 +241,7 @@ Event: TypeAlias = (
     | PolicyObserved
     | PolicyGone
     | Recalled
+    | ClockAhead
     | EffectDone
     | EffectFailed
     | Answered

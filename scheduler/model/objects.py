@@ -9,6 +9,8 @@ A field whose absence differs in meaning from an empty value is `None` when abse
 
 from typing import Final, TypeAlias
 
+import msgspec
+
 from scheduler.model.base import (
     REST,
     AnnotatedMeta,
@@ -54,6 +56,7 @@ from scheduler.model.pod_spec import (
 __all__ = [
     "ISCSI",
     "RBD",
+    "SCHEDULED",
     "TERMINAL_PHASES",
     "AWSElasticBlockStore",
     "Affinity",
@@ -113,6 +116,8 @@ __all__ = [
 
 #: The whole object as kubectl applied it.
 _NOT_OF_NODES: Final = frozenset({REST, "kubectl.kubernetes.io/last-applied-configuration"})
+#: The condition that says whether a pod is bound.
+SCHEDULED: Final = "PodScheduled"
 
 
 class LocalObject(Value, frozen=True):
@@ -128,6 +133,16 @@ class Condition(Value, frozen=True):
     status: str = ""
     reason: str = ""
     message: str = ""
+    #: Kept of one condition only, that a pod is bound: of all others it would cost memory, and no
+    #: rule reads it.
+    last_transition_time: str | None = None
+
+    def __post_init__(self) -> None:
+        """Forget a time stamp that no rule reads."""
+        if self.last_transition_time is not None and not (
+            self.type == SCHEDULED and self.status == "True"
+        ):
+            msgspec.structs.force_setattr(self, "last_transition_time", None)
 
 
 class ContainerStatus(Value, frozen=True):

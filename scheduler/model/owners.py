@@ -8,7 +8,7 @@ from typing import Final
 
 from scheduler.model.objects import Pod
 
-__all__ = ["LONGEST", "bounded", "namespace_of", "owner"]
+__all__ = ["LONGEST", "bounded", "namespace_of", "owner", "told_to"]
 
 #: The label by which a Deployment tells its ReplicaSets apart; their names end with its value.
 TEMPLATE_HASH: Final = "pod-template-hash"
@@ -47,6 +47,16 @@ def namespace_of(owner: str) -> str:
     """Return the namespace of an owner, which is that of its pods; empty if the text has none."""
     _, _, rest = owner.partition("/")
     return rest.partition("/")[0]
+
+
+def told_to(reader: str, owner: str) -> str:
+    """Return what pods of one owner are told of another, in words.
+
+    An owner of another namespace is not named: who reads what a pod is told need not be allowed to
+    read that namespace.
+    """
+    same = namespace_of(reader) == namespace_of(owner)
+    return owner.replace("/", " ", 1) if same else "another namespace"
 
 
 def bounded(text: str) -> str:

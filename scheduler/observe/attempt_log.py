@@ -144,10 +144,12 @@ class AttemptLog:
         effect, failure = outcome.effect, outcome.failure
         expected = isinstance(effect, Announce) or failure.kind is FailureKind.GONE
         tell = self._log.debug if expected else self._log.warning
+        whose = {"preemptor": effect.preemptor.key} if isinstance(effect, Evict) else {}
         tell(
             "effect_failed",
             effect=type(effect).__name__,
             pod=_pod(outcome),
+            **whose,
             cause=failure.kind.value,
             message=escape.shortened(failure.message, MESSAGE_LIMIT),
         )

@@ -32,10 +32,12 @@ from scheduler.kube.ledger import LedgerStore
 from scheduler.kube.pauses import Pauses
 from scheduler.kube.policies import Policies, PolicySettings
 from scheduler.kube.resources import RESOURCES
+from scheduler.kube.server_time import ServerTime
 from scheduler.kube.transport import HttpTransport
 from scheduler.kube.whole import WholeNodes, WholePods
 from scheduler.kube.writer import Writer, WriterSettings
-from scheduler.model.events import Event, Recalled
+from scheduler.model.events import ClockAhead, Event, Recalled
+from scheduler.model.times import Seconds
 from scheduler.observe.capture import Capture
 from scheduler.observe.logs import Logs
 from scheduler.observe.metrics import Metrics
@@ -85,15 +87,18 @@ async def _serve(options: Options, clock: Clock) -> int:
         return UNUSABLE
     for name in connection.unused_proxies(where, os.environ):
         logs.logger.warning("proxy_not_used", variable=name)
+    server_time = ServerTime(clock.now)
     try:
         async with (
-            HttpTransport(where, USER_AGENT) as transport,
-            HttpTransport(where, USER_AGENT) as renewals,
-            HttpTransport(where, USER_AGENT, METADATA_ONLY) as metadata,
+            HttpTransport(where, USER_AGENT, server_time=server_time) as transport,
+            HttpTransport(where, USER_AGENT, server_time=server_time) as renewals,
+            HttpTransport(where, USER_AGENT, METADATA_ONLY, server_time) as metadata,
         ):
             with _capture(options) as capture:
                 parts = _Surroundings(clock, logs, transport, renewals, metadata, where, capture)
-                return await _Scheduler(options, parts).run()
+                scheduler = _Scheduler(options, parts)
+                server_time.tell = scheduler.clock_ahead
+                return await scheduler.run()
     except (OSError, ConnectionSettingsError) as error:
         logs.logger.error("cannot_start", problem=str(error))  # noqa: TRY400 - no defect
         return UNUSABLE
@@ -325,6 +330,11 @@ class _Scheduler:
     def _recalled(self, text: str) -> None:
         if text:
             self._loop.observe((Recalled(text),))
+
+    def clock_ahead(self, seconds: Seconds) -> None:
+        """Hear by how much the host's clock is ahead of the API server's."""
+        self._log.info("clock_ahead_of_api_server", seconds=round(seconds, 3))
+        self._loop.observe((ClockAhead(seconds),))
 
     def _outcome(self, event: Event) -> None:
         self._loop.outcome(event)

@@ -53,6 +53,8 @@ class Cluster:
         self._overdue: set[str] = set()
         #: Grows whenever a pod begins or ends to be overdue.
         self.overdue_version = 0
+        #: By how many seconds the clock that `now` comes from is ahead of the API server's.
+        self.clock_ahead = 0.0
 
     @property
     def assumed(self) -> int:

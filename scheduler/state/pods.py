@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from scheduler.model import times
 from scheduler.model.objects import Pod
+from scheduler.model.runtime import runs_since
 from scheduler.state.arrays import Bool, Float, Int, Rows, grown
 from scheduler.state.census import Census
 from scheduler.state.changes import ChangeLog
@@ -55,6 +56,7 @@ class PodTable:
         # The last element of each array is never given to a pod: it is what index -1 reads.
         self._priority: Int = np.full(16, _NO_PRIORITY, dtype=np.int64)
         self._start: Float = np.full(16, _NOT_STARTED, dtype=np.float64)
+        self._since: Float = np.full(16, _NOT_STARTED, dtype=np.float64)
         self._shape: Int = np.full(16, _NO_SHAPE, dtype=np.int64)
         self._protection: Int = np.zeros(16, dtype=np.int64)
         self._ranked: NDArray[np.int64] = np.full((4, 16), -1, dtype=np.int64)
@@ -124,6 +126,8 @@ class PodTable:
         self._priority[slot] = pod.priority
         started = times.parse(pod.status.start_time)
         self._start[slot] = _NOT_STARTED if started is None else started
+        since = runs_since(pod)
+        self._since[slot] = _NOT_STARTED if since is None else since
         row = int(self._rows[slot])
         if row != NOWHERE:
             self._stale.add(row)
@@ -172,8 +176,15 @@ class PodTable:
         return self._priority[slots]
 
     def starts(self, slots: Int) -> Float:
-        """Return when pods started, in seconds; infinity for those that have not."""
+        """Return when pods started, in seconds; infinity for those that have not.
+
+        By the kubelet's clock alone: so kube-scheduler compares pods.
+        """
         return self._start[slots]
+
+    def running_since(self, slots: Int) -> Float:
+        """Return since when pods run; infinity for those that have not started."""
+        return self._since[slots]
 
     def shape_code(self, slot: int) -> int:
         """Return the shape code of the pod in a slot."""
@@ -303,6 +314,7 @@ class PodTable:
         self._rows = grown(self._rows, spare, NOWHERE)
         self._priority = grown(self._priority, spare, _NO_PRIORITY)
         self._start = grown(self._start, spare, _NOT_STARTED)
+        self._since = grown(self._since, spare, _NOT_STARTED)
         self._shape = grown(self._shape, spare, _NO_SHAPE)
         self._protection = grown(self._protection, spare)
 

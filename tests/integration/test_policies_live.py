@@ -96,10 +96,11 @@ def undefine(plane: ControlPlane) -> None:
     plane.api.wait_for(DEFINITION, is_gone)
 
 
-def start(schedulers: Schedulers, **election: Any) -> Scheduler:
-    """Start a scheduler that writes its ledger where it may."""
+def start(schedulers: Schedulers, ahead: float | None = None, **election: Any) -> Scheduler:
+    """Start a scheduler that writes its ledger where it may; its clock may be ahead."""
     place = {"resourceNamespace": installation.NAME, "resourceName": installation.NAME}
-    return schedulers.start(config={"leaderElection": {"leaderElect": False, **place, **election}})
+    config = {"leaderElection": {"leaderElect": False, **place, **election}}
+    return schedulers.start(config=config, ahead=ahead)
 
 
 def contested(scene: Scene) -> str:
@@ -137,6 +138,19 @@ def test_a_policy_holds_a_preemptor_until_it_is_changed(
     assert told["accepted"]["generation"] == 2
     assert told["lastVictim"]["name"] == "low"
     assert told["lastVictim"]["preemptor"] == f"{scene.namespace}/high"
+
+
+def test_a_clock_that_is_ahead_evicts_no_pod_that_has_just_begun(
+    scene: Scene, schedulers: Schedulers, policy: Policy
+):
+    scheduler = start(schedulers, ahead=3600.0)
+    policy.create({"victimMinRuntime": "10m"})
+    policy.wait_accepted(1)
+
+    contested(scene)
+
+    wait_held(scene, policy)
+    assert scheduler.logged("clock_ahead_of_api_server", seconds=lambda told: 3595 < told < 3605)
 
 
 def test_a_policy_that_is_deleted_holds_nobody(

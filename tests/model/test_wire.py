@@ -4,6 +4,7 @@ import pytest
 
 from scheduler.model import wire
 from scheduler.model.events import (
+    ClockAhead,
     DeviceClassGone,
     DeviceClassObserved,
     NodeObserved,
@@ -63,6 +64,7 @@ META = ObjectMeta(name="a", namespace="b")
             )
         ),
         PolicyGone("a"),
+        ClockAhead(3600.0),
     ],
     ids=lambda event: type(event).__name__,
 )

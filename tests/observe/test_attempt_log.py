@@ -247,3 +247,12 @@ def test_a_failed_effect_is_a_warning_unless_it_was_to_be_expected(effect, failu
 
     assert bench.events == [(want, "effect_failed")]
     assert bench.told[0]["cause"] == failure.kind.value
+
+
+def test_an_eviction_that_failed_is_told_with_both_names():
+    bench = Bench()
+
+    bench.log.outcome(EffectFailed(EVICT, CONFLICT))
+
+    told = bench.told[0]
+    assert (told["pod"], told["preemptor"]) == (EVICT.victim.key, EVICT.preemptor.key)

@@ -242,7 +242,8 @@ class Executor:
         """Give up a plan whose nomination the API server did not take."""
         plan = self._nominating(effect)
         if plan is not None:
-            self._fail(plan, f"nominating node {effect.node}", failure, now)
+            problem = f"nominating node {effect.node}: {failure.message}"
+            self._fail(plan, problem, failure, now)
             self._end(plan, now, told_api_server=False)
 
     def go_on(self, plan: Plan, now: Seconds) -> None:
@@ -266,7 +267,8 @@ class Executor:
         """
         for plan in self._ledger_writer.failed(effect):
             if plan.phase in OPEN and (plan.charge.counts or failure.kind is FailureKind.ABANDONED):
-                self._fail(plan, "remembering the preemption", failure, now)
+                problem = f"remembering the preemption: {failure.message}"
+                self._fail(plan, problem, failure, now)
                 self._end(plan, now)
             elif plan.phase in OPEN:
                 plan.move(Move.RECORDED, now)
@@ -320,7 +322,7 @@ class Executor:
             self._ledger_writer.take_back(plan, self._plans.on_node(plan.node), now)
             return
         if failure is not None:
-            self._fail(plan, f"evicting pod {effect.victim}", failure, now)
+            self._fail(plan, telling.not_evicted(effect, failure), failure, now)
         if not plan.outstanding:
             if plan.phase is Phase.EVICTING:
                 self._evict(plan, now)
@@ -444,9 +446,9 @@ class Executor:
             plan.move(Move.STOP, now)
 
     @staticmethod
-    def _fail(plan: Plan, step: str, failure: Failure, now: Seconds) -> None:
+    def _fail(plan: Plan, problem: str, failure: Failure, now: Seconds) -> None:
         """Give a plan up that was refused; its preemptor backs off when every answer has come."""
-        plan.problem = plan.problem or f"{step}: {failure.message}"
+        plan.problem = plan.problem or problem
         plan.refused = plan.refused or failure.kind not in _PASSING
         if plan.phase is not Phase.FAILING:
             plan.move(Move.FAIL, now)

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from scheduler.model import times
 from scheduler.model.objects import Pod
-from scheduler.model.owners import owner
+from scheduler.model.owners import owner, told_to
 from scheduler.model.refusals import ending
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
@@ -45,10 +45,13 @@ class Objection(NamedTuple):
     stopped: bool = False
     #: Whether the text leaves out when it ends, so that it is the same for all nodes.
     timed: bool = False
+    #: What the pod must not be told; only for those who may ask why.
+    detail: str = ""
 
     def __str__(self) -> str:
-        """Return the text, with the time at which it ends."""
-        return f"{self.text}{ending(self.until) if self.timed else ''}"
+        """Return everything, for those who ask why."""
+        detail = f": {self.detail}" if self.detail else ""
+        return f"{self.text}{detail}{ending(self.until) if self.timed else ''}"
 
 
 HANGS: Final = Objection("node(s) where a victim hangs in termination", None)
@@ -136,7 +139,7 @@ class Past:
         """Return what is said about a pause for victims of an owner; one object for equal ones."""
         said = self._said.get((victim, pause))
         if said is None:
-            said = self._said[victim, pause] = _looping(victim, pause)
+            said = self._said[victim, pause] = _looping(self.owner, victim, pause)
         return said
 
     def of_loops(self, node: str, owners: Iterable[str]) -> Objection | None:
@@ -157,9 +160,12 @@ class Past:
         return None if longest is None else wasteful(longest)
 
 
-def _looping(victim: str, pause: LoopPause) -> Objection:
-    theirs, until = victim.replace("/", " ", 1), times.stamp(pause.until)
+def _looping(preemptor: str, victim: str, pause: LoopPause) -> Objection:
+    """Return what pods of one owner are told of those of another; the name may be a detail."""
+    named, theirs = victim.replace("/", " ", 1), told_to(preemptor, victim)
+    until = times.stamp(pause.until)
     where = "" if pause.stopped else "node(s) where "
     text = f"{LOOP}: {where}evicting pods of {theirs} came to nothing {pause.times} times"
     end = "stopped" if pause.stopped else "paused"
-    return Objection(f"{text}, {end} until {until}", pause.until, pause.stopped)
+    detail = "" if theirs == named else named
+    return Objection(f"{text}, {end} until {until}", pause.until, pause.stopped, detail=detail)

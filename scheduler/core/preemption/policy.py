@@ -24,7 +24,6 @@ from msgspec.structs import replace
 
 from scheduler.core.preemption.bindings import Binding
 from scheduler.core.preemption.disruptions import Disruptions
-from scheduler.model import times
 from scheduler.model.objects import Pod
 from scheduler.model.owners import owner
 from scheduler.model.policies import (
@@ -33,6 +32,7 @@ from scheduler.model.policies import (
     ForeignVictims,
 )
 from scheduler.model.refusals import Refusal, earliest
+from scheduler.model.runtime import runs_since
 from scheduler.model.times import Seconds
 from scheduler.state.arrays import Bool, Float, Int
 from scheduler.state.cluster import Cluster
@@ -52,13 +52,14 @@ class Facts:
     is_ours: Callable[[Pod], bool]
 
     @property
-    def state(self) -> tuple[int, ...]:
+    def state(self) -> tuple[float, ...]:
         """What rules find depends on this, beside pods, nodes and time."""
         cluster = self.cluster
         return (
             cluster.policies.version,
             cluster.namespaces_version,
             cluster.budgets.version,
+            cluster.clock_ahead,
             self.ledger.version,
             self.disruptions.version,
         )
@@ -101,7 +102,7 @@ class Bounds:
         self.sparing: Final = self._sparing()
 
     @property
-    def state(self) -> tuple[int, ...]:
+    def state(self) -> tuple[float, ...]:
         """What the objections to victims depend on, beside pods, nodes and time."""
         return self.facts.state
 
@@ -110,7 +111,7 @@ class Bounds:
         if not rules:
             return None
         cluster = self._cluster
-        versions = cluster.policies.version, cluster.namespaces_version
+        versions = cluster.policies.version, cluster.namespaces_version, cluster.clock_ahead
         if all(each.foreign_victims is not ForeignVictims.NON_LOOPING for each in rules):
             return versions
         return (*versions, self.facts.ledger.version, self._owner)
@@ -155,9 +156,9 @@ class Bounds:
             staying = each.victims.staying(slots)
             never = np.full(slots.shape[1], np.inf)
             if least := each.policy.victim_min_runtime:
-                starts = self._cluster.pods.starts(slots)
+                since = self._cluster.pods.running_since(slots)
                 # The start of a pod that has not started is an event of its own.
-                mature = starts + least
+                mature = since + (least + self._cluster.clock_ahead)
                 young = staying & (mature > self.now)
                 ends = np.where(young, mature, np.inf).min(axis=0, initial=np.inf)
                 yield each.young(), young, ends
@@ -207,9 +208,13 @@ class Bounds:
             yield replace(binding.foreign(), detail=_named(foreign))
 
     def _mature(self, pod: Pod, least: Seconds) -> Seconds:
-        """Return when a pod has run for long enough; infinity if it has not started yet."""
-        started = times.parse(pod.status.start_time)
-        return math.inf if started is None else started + least
+        """Return when a pod has run for long enough; infinity if it has not started yet.
+
+        Its stamps are by other clocks than `now`, and only what makes it stay longer is believed:
+        the later stamp, and that our clock is ahead of the API server's.
+        """
+        since = runs_since(pod)
+        return math.inf if since is None else since + (least + self._cluster.clock_ahead)
 
     def _is_foreign(self, binding: Binding, pod: Pod) -> bool:
         """Tell whether a pod must stay because another scheduler would put it back."""
