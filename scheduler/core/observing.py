@@ -251,12 +251,12 @@ class Observing:
         node = self._nominated(pod)
         claim = context.cluster.nominations.get(pod.uid)
         if old is not None and node == self._nominated(old):
-            if claim is not None and claim.pod.spec != pod.spec:
+            if claim is not None and not _counts_alike(claim.pod, pod):
                 context.cluster.nominate(pod, claim.node)
             return
         if not node:
             context.withdraw(pod.uid, now)
-        elif claim is None or claim.node != node or claim.pod.spec != pod.spec:
+        elif claim is None or claim.node != node or not _counts_alike(claim.pod, pod):
             moved = claim is not None and claim.node != node
             context.cluster.nominate(pod, node)
             if moved and claim is not None:
@@ -271,7 +271,7 @@ class Observing:
         """Respect the nomination of another scheduler's pod."""
         claim = self._context.cluster.nominations.get(pod.uid)
         node = "" if pod.terminating else pod.status.nominated_node_name
-        if claim is not None and claim.node == node and claim.pod.spec == pod.spec:
+        if claim is not None and claim.node == node and _counts_alike(claim.pod, pod):
             return
         if node:
             self._context.cluster.nominate(pod, node)
@@ -279,3 +279,8 @@ class Observing:
             if not node:
                 self._context.cluster.withdraw(pod.uid)
             self._context.wake_below(claim, now)
+
+
+def _counts_alike(one: Pod, other: Pod) -> bool:
+    """Tell whether two states of a nominated pod mean the same for other pods."""
+    return one.spec == other.spec and one.metadata.labels == other.metadata.labels

@@ -1,8 +1,10 @@
 """Nominated pods count on their node for pods of lower and equal priority."""
 
+import pytest
+
 from scheduler.model.decisions import Placed, Unschedulable
 from tests.core.rules import OneGuest, Prepares, with_filters
-from tests.support.builders import node, pod, requirement, term
+from tests.support.builders import OURS, node, pod, requirement, term
 from tests.support.cluster import Cluster
 
 FULL = node("n1").cpu("4")
@@ -55,6 +57,26 @@ def test_a_claim_counts_as_a_pod():
     )
 
     assert not fits(cluster, pod("p"))
+
+
+@pytest.mark.parametrize("scheduler", ["other", OURS])
+def test_a_claim_has_the_labels_that_its_pod_has_now(scheduler):
+    nominee = pod("nominee").scheduler(scheduler).nominated("n1")
+    cluster = Cluster(FULL, nominee.label("app", "a"))
+
+    cluster.add(nominee.label("app", "b"))
+
+    claims = list(cluster.machine.cluster.nominations)
+    assert [claim.pod.metadata.labels for claim in claims] == [{"app": "b"}]
+
+
+def test_a_pod_stays_apart_from_a_claim_whose_pod_was_labelled_later():
+    nominee = pod("nominee").scheduler("other").priority(9).nominated("n1")
+    cluster = Cluster(FULL.label("host", "n1"), nominee.label("app", "a"))
+    cluster.add(nominee.label("app", "b"))
+
+    assert not fits(cluster, pod("p").apart("host", app="b"))
+    assert fits(cluster, pod("q").apart("host", app="a"))
 
 
 def test_claims_add_up():

@@ -241,7 +241,7 @@ def test_a_repeated_nomination_of_another_schedulers_pod_is_no_news():
     cluster = one_node(nominee)
     claim = cluster.machine.cluster.nominations.get("uid:default/p")
 
-    cluster.add(nominee.label("a"))
+    cluster.add(nominee.meta(resource_version="2"))
 
     assert cluster.machine.cluster.nominations.get("uid:default/p") is claim
 

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from scheduler.core.eviction.phases import Phase as PlanPhase
 from scheduler.core.machine import Machine
 from scheduler.model import times
 from scheduler.model.effects import Effect, Evict
@@ -156,6 +157,7 @@ class Besieged(Changing):
         """Return the sizes of what the machine keeps for pods."""
         machine = self.machine
         cluster = machine.cluster
+        released = machine.preemptions[PlanPhase.RELEASED]
         named = {"resources": sum(map(bool, cluster.axis.values))}
         return {
             **named,
@@ -167,7 +169,9 @@ class Besieged(Changing):
             "leaving": cluster.leaving,
             "overdue": len(cluster.overdue),
             "untold": len(machine.queue.untold),
-            "preempting": sum(machine.preemptions.values()),
+            # A pod that waits keeps a plan of its own which was given up: none is kept without one.
+            "preempting": sum(machine.preemptions.values()) - released,
+            "given up, beyond the queue": max(0, released - len(machine.queue)),
         }
 
 
