@@ -6,7 +6,7 @@ Axes: N rows, C candidate rows.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -16,9 +16,10 @@ from scheduler.core import message
 from scheduler.core.preemption import cheapest, choose
 from scheduler.core.preemption.cheapest import Cheapest
 from scheduler.core.preemption.choose import Candidate
-from scheduler.core.preemption.objections import Objection, Objections, Remembered, Tally
+from scheduler.core.preemption.objections import Objections, Remembered, Tally
 from scheduler.core.preemption.outlook import Criteria, Outlook
 from scheduler.core.preemption.policy import Bounds
+from scheduler.core.preemption.sheet import Objection
 from scheduler.core.preemption.victims import DENIED, dry_run
 from scheduler.framework.plugin import Predicate
 from scheduler.framework.verdicts import Verdict, Verdicts
@@ -149,13 +150,17 @@ class _Search:
         self._objections = objections
         self._memory = memory
         self._rows, found, self._criteria = seen
-        #: What is said against the candidates of rows.
-        self._refused = dict(memory.known(objections.state, objections.now))
+        known = memory.known(objections.state, objections.now)
+        #: What is said against the candidates of rows, and of many rows at once.
+        self._refused = dict(known.by_row)
+        self._sheets = list(known.sheets)
         #: The same words are kept, and told, once.
         self._shared = {each: each for each in self._refused.values()}
         self._denied = self._rows[found == DENIED]
         self._found = found.copy()
-        self._mark()
+        self._deny(list(self._refused))
+        for sheet in self._sheets:
+            self._deny(sheet.refused)
 
     def best(self) -> Candidate | None:
         """Return the best candidate that is allowed, `None` when there is none.
@@ -203,13 +208,19 @@ class _Search:
         same = Counter(map(id, self._refused.values()))
         for said in {id(each): each for each in self._refused.values()}.values():
             objections.tally.add_nodes(said, same[id(said)])
-        if objections.explain:
-            for row, said in self._refused.items():
-                objections.told[row] = tuple(map(str, said))
+        for sheet in self._sheets:
+            objections.tally.add_sheet(sheet)
         objections.tally_denied(self._denied)
         if objections.explain:
-            for row in self._denied.tolist():
-                objections.told[row] = tuple(map(str, objections.to_all(row)))
+            self._explain()
+
+    def _explain(self) -> None:
+        objections = self._objections
+        for known in (self._refused, *(each.by_row() for each in self._sheets)):
+            for row, said in known.items():
+                objections.told[row] = tuple(map(str, said))
+        for row in self._denied.tolist():
+            objections.told[row] = tuple(map(str, objections.to_all(row)))
 
     def _left(self) -> Rows:
         left: Rows = self._rows[(self._found == 0) & (self._criteria.victims > 0)]
@@ -220,13 +231,14 @@ class _Search:
         pod, cluster, predicates, *_ = self._preemptor
         bounds = self._preemptor.bounds
         allowed = []
+        refused: dict[int, tuple[Objection, ...]] = {}
         for candidate in choose.candidates(rows, pod, cluster, predicates, bounds):
             said = self._objections.to(cluster.columns.names[candidate.row], candidate.victims)
             if said:
-                self._refuse(candidate.row, said)
+                refused[candidate.row] = self._shared.setdefault(said, said)
             else:
                 allowed.append(candidate)
-        self._mark()
+        self._refuse(refused)
         return allowed
 
     def _judge(self) -> None:
@@ -234,19 +246,22 @@ class _Search:
         pod, cluster, predicates, *_ = self._preemptor
         bounds = self._preemptor.bounds
         for run in dry_run(pod, cluster, predicates, self._left(), no_victims=0, bounds=bounds):
-            said = self._objections.to_many(run)
-            self._refused.update(said)
-            self._memory.note_many(said)
-        self._mark()
+            sheet = self._objections.to_many(run)
+            if len(sheet) <= _FEW:
+                self._refuse(sheet.by_row())
+                continue
+            self._sheets.append(sheet)
+            self._memory.note_sheet(sheet)
+            self._deny(sheet.refused)
 
-    def _refuse(self, row: int, said: tuple[Objection, ...]) -> None:
-        said = self._shared.setdefault(said, said)
-        self._refused[row] = said
-        self._memory.note(row, said)
+    def _refuse(self, said: Mapping[int, tuple[Objection, ...]]) -> None:
+        self._refused.update(said)
+        self._memory.note(said)
+        self._deny(list(said))
 
-    def _mark(self) -> None:
-        """Leave the rows out that were refused."""
-        self._found[np.isin(self._rows, list(self._refused))] = DENIED
+    def _deny(self, rows: Sequence[int] | Rows) -> None:
+        """Leave rows out that were refused."""
+        self._found[np.isin(self._rows, rows)] = DENIED
 
 
 def _look(

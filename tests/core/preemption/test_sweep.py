@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.core.preemption.objections import Objection
+from scheduler.core.preemption.sheet import Objection
 from scheduler.core.preemption.victims import DryRun
 from scheduler.model.objects import Requirement
 from scheduler.model.policies import (
@@ -156,7 +156,7 @@ def test_all_at_once_is_the_same_as_one_by_one(policies, guests, pdbs, before, d
         chosen[place] = data.draw(st.booleans())
     run = DryRun(rows, np.zeros(4, dtype=np.uint16), slots, chosen, np.zeros_like(chosen))
 
-    found = objections.to_many(run)
+    found = objections.to_many(run).by_row()
 
     for row in range(4):
         victims = [machine.cluster.pods.pod(slot) for slot in slots[:, row][chosen[:, row]]]
