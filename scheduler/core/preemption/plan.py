@@ -35,8 +35,10 @@ NO_VICTIMS: Final = Verdict(
 )
 NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 NEVER: Final = "not eligible due to preemptionPolicy=Never."
-#: So many of the best candidates are asked about one by one before all of them are.
+#: So many of the best candidates are asked about one by one before all of them are; only one
+#: where there are more policies than that, each of which has to be asked.
 _FEW: Final = 4
+_MANY_POLICIES: Final = 8
 TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
 
 
@@ -169,7 +171,7 @@ class _Search:
         """
         pod, cluster, *_ = self._preemptor
         prefer = self._preemptor.prefer
-        asked = 0
+        asked, few = 0, self._few()
         allowed: dict[int, Candidate] = {}
         while True:
             row = choose.best(self._rows, self._found, self._criteria, pod.uid, cluster, prefer)
@@ -179,13 +181,17 @@ class _Search:
                 self._tell()
                 return allowed[row]
             only: Rows = np.array([row], dtype=np.int64)
-            everybody = asked == _FEW or self._objections.explain
+            everybody = asked == few or self._objections.explain
             asked += 1
             if everybody and not self._objections.explain:
                 self._judge()
                 continue
             for candidate in self._ask(self._left() if everybody else only):
                 allowed[candidate.row] = candidate
+
+    def _few(self) -> int:
+        bounds = self._preemptor.bounds
+        return 1 if bounds is not None and len(bounds.enforced) > _MANY_POLICIES else _FEW
 
     def all(self) -> list[Candidate]:
         """Return all candidates that are allowed."""

@@ -56,6 +56,8 @@ class Sheet:
         """
         self._rows = rows
         self._sweeps: list[Sweep] = []
+        #: By identity of the array, how many rows are told each part of a sweep, as it is now.
+        self._found: dict[int, list[int]] | None = None
         #: (C,) True where anything is said that still holds.
         self._refused: Bool = np.zeros(rows.shape[0], dtype=np.bool_)
         met: dict[int, bool] = {}
@@ -82,6 +84,7 @@ class Sheet:
 
     def forget(self, rows: Rows) -> None:
         """Forget what was said of some rows."""
+        self._found = None
         self._refused &= ~np.isin(self._rows, rows)
 
     def by_row(self) -> dict[int, tuple[Objection, ...]]:
@@ -128,10 +131,13 @@ class Sheet:
 
     def _counts(self) -> dict[int, list[int]]:
         """Return, by identity of the array, how many rows are told each part of a sweep."""
-        arrays = {id(each.which): each.which for each in self._sweeps}
-        return {
-            key: np.bincount(which[self._refused])[1:].tolist() for key, which in arrays.items()
-        }
+        if self._found is None:
+            arrays = {id(each.which): each.which for each in self._sweeps}
+            there = slice(None) if self._refused.all() else self._refused
+            self._found = {
+                key: np.bincount(which[there])[1:].tolist() for key, which in arrays.items()
+            }
+        return self._found
 
     def _ends(self) -> dict[int, Seconds | None]:
         """Return, by identity of the array, the first end."""

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from scheduler.core.preemption.crowd import NOWHERE, Crowd, Pairs
+from scheduler.core.preemption.crowd import NOWHERE, Crowd, Pairs, distinct
 from scheduler.core.preemption.policy import Bounds
 from scheduler.model.policies import Budget, BudgetScope
 from scheduler.model.times import Seconds
@@ -53,9 +53,10 @@ class _Spent(NamedTuple):
             counts: (P,) how many victims there are of each pair.
             size: C.
         """
-        spent = self.totals[self.groups[pairs.codes]]
+        spent = self.totals[self.groups][pairs.codes]
         after = counts + spent
-        over = np.flatnonzero((after > budget.max_victims) & (counts > 0))
+        over = np.flatnonzero(after > budget.max_victims)
+        over = over[counts[over] > 0]
         which = np.zeros(size, dtype=np.int64)
         which[pairs.columns[over]] = 1
         # Where nothing was counted yet, more than the whole budget is asked for: time ends nothing.
@@ -65,9 +66,9 @@ class _Spent(NamedTuple):
         ends = np.full(size, NEVER)
         group = self.groups[pairs.codes[over]]
         before = np.cumsum(self.totals) - self.totals
-        place = before[group] + after[over] - budget.max_victims - 1
-        until = self.at[np.searchsorted(self.up_to, place, side="right")] + budget.window
-        np.minimum.at(ends, pairs.columns[over], until)
+        places, alike = distinct(before[group] + after[over] - budget.max_victims - 1)
+        until = self.at[np.searchsorted(self.up_to, places, side="right")] + budget.window
+        np.minimum.at(ends, pairs.columns[over], until[alike])
         return Excess(which, ends)
 
 
