@@ -53,20 +53,22 @@ class _Spent(NamedTuple):
             counts: (P,) how many victims there are of each pair.
             size: C.
         """
-        spent = self.totals[self.groups][pairs.codes]
-        after = counts + spent
-        over = np.flatnonzero(after > budget.max_victims)
+        most = budget.max_victims
+        room = (most - self.totals)[self.groups]
+        over = np.flatnonzero(counts > room[pairs.codes])
+        # Where none counts, what was spent before does not matter.
         over = over[counts[over] > 0]
         which = np.zeros(size, dtype=np.int64)
         which[pairs.columns[over]] = 1
         # Where nothing was counted yet, more than the whole budget is asked for: time ends nothing.
-        over = over[(spent[over] > 0) & (counts[over] <= budget.max_victims)]
+        over = over[(room[pairs.codes[over]] < most) & (counts[over] <= most)]
         if not over.shape[0]:
             return Excess(which, None)
         ends = np.full(size, NEVER)
-        group = self.groups[pairs.codes[over]]
-        before = np.cumsum(self.totals) - self.totals
-        places, alike = distinct(before[group] + after[over] - budget.max_victims - 1)
+        # Of each group's moments the first that has to end for there to be room.
+        codes = pairs.codes[over]
+        before = (np.cumsum(self.totals) - self.totals)[self.groups[codes]]
+        places, alike = distinct(before + counts[over] - room[codes] - 1)
         until = self.at[np.searchsorted(self.up_to, places, side="right")] + budget.window
         np.minimum.at(ends, pairs.columns[over], until[alike])
         return Excess(which, ends)
@@ -79,7 +81,7 @@ class Spending:
         self._now = bounds.now
         self._crowd = crowd
         self._counted = bounds.facts.ledger.counted_victims()
-        self._codes: dict[BudgetScope, Int] = {}
+        self._ordered: dict[BudgetScope, tuple[Int, Int]] = {}
         self._spent: dict[tuple[bytes, BudgetScope, Seconds], _Spent] = {}
         self._counts: dict[tuple[BudgetScope, str | None], Int] = {}
         self._said: dict[tuple[bytes, Budget, str | None], Excess] = {}
@@ -99,67 +101,84 @@ class Spending:
         said = self._said.get(key)
         if said is None:
             pairs, size = self._crowd.pairs(budget.scope), len(self._crowd)
-            if (budget.scope, whose) not in self._counts:
-                self._counts[budget.scope, whose] = pairs.count(counted)
-            counts = self._counts[budget.scope, whose]
+            counts = self._count(budget.scope, counted, whose)
             spent = self._of(members, sets, budget)
             said = self._said[key] = spent.excess(budget, pairs, counts, size)
         return said
+
+    def _count(self, scope: BudgetScope, counted: Bool, whose: str | None) -> Int:
+        """Return, (P,), how many victims of each pair count."""
+        counts = self._counts.get((scope, whose))
+        if counts is None:
+            pairs = self._crowd.pairs(scope)
+            if whose is None:
+                counts = pairs.count(counted)
+            else:
+                # Mostly few are left out, and those are counted faster.
+                counts = self._count(scope, np.ones_like(counted), None) - pairs.count(~counted)
+            self._counts[scope, whose] = counts
+        return counts
 
     def _of(self, members: bytes, sets: Bool | None, budget: Budget) -> _Spent:
         key = (members, budget.scope, budget.window)
         spent = self._spent.get(key)
         if spent is None:
             counted = self._counted
-            if sets is None:
-                entries = np.zeros(0, dtype=np.int64)
-            else:
-                recent = counted.at > self._now - budget.window
-                entries = np.flatnonzero(recent & sets[counted.sets])
-            spent = self._spent[key] = self._spend(budget.scope, entries)
+            wanted: Bool = counted.at > self._now - budget.window
+            wanted &= False if sets is None else sets[counted.sets]
+            spent = self._spent[key] = self._spend(budget.scope, wanted)
         return spent
 
-    def _spend(self, scope: BudgetScope, entries: Int) -> _Spent:
-        """Return what some entries of the ledger come to."""
-        codes = self._codes_of(scope)[entries]
+    def _spend(self, scope: BudgetScope, wanted: Bool) -> _Spent:
+        """Return what some entries of the ledger, (E,) given, come to."""
+        order, codes = self._in_order(scope)
+        kept = wanted[order]
+        entries, codes = order[kept], codes[kept]
+        end, begin = np.searchsorted(codes, (NOWHERE, 0)).tolist()
+        everywhere, own, codes = entries[:end], entries[begin:], codes[begin:]
+        first = np.diff(codes, prepend=NOWHERE) != 0
+        known = codes[first]
         groups = np.zeros(len(self._crowd.names(scope)), dtype=np.int64)
-        own, everywhere = entries[codes >= 0], entries[codes == _EVERYWHERE]
-        known, of_own = np.unique(codes[codes >= 0], return_inverse=True)
         groups[known] = np.arange(1, known.shape[0] + 1)
         count = known.shape[0] + 1
-        moments = [self._told(of_own + 1, own)]
+        of, at, many = self._told(np.cumsum(first), own)
         if everywhere.shape[0]:
             # They count for each group beside its own.
-            _, at, many = self._told(np.zeros_like(everywhere), everywhere)
-            repeated = np.repeat(np.arange(count), at.shape[0])
-            moments.append((repeated, np.tile(at, count), np.tile(many, count)))
-        of, at, many = (np.concatenate(each) for each in zip(*moments, strict=True))
-        order = np.lexsort((at, of))
+            _, more_at, more = self._told(np.zeros_like(everywhere), everywhere)
+            of = np.concatenate([of, np.repeat(np.arange(count), more.shape[0])])
+            at = np.concatenate([at, np.tile(more_at, count)])
+            many = np.concatenate([many, np.tile(more, count)])
+            order = np.lexsort((at, of))
+            of, at, many = of[order], at[order], many[order]
         totals = np.bincount(of, weights=many, minlength=count).astype(np.int64)
-        return _Spent(groups, totals, at[order], np.cumsum(many[order]))
+        return _Spent(groups, totals, at, np.cumsum(many))
 
     def _told(self, groups: Int, entries: Int) -> tuple[Int, Float, Int]:
-        """Return groups, moments and numbers of entries; the last `MOST_TOLD` of each group."""
+        """Return groups, moments and numbers of entries; the last `MOST_TOLD` of each group.
+
+        Args:
+            groups: The group of each, in order.
+            entries: Oldest first in each group.
+        """
         at, many = self._counted.at[entries], self._counted.many[entries]
-        order = np.lexsort((at, groups))
-        groups, at, many = groups[order], at[order], many[order]
         totals = np.bincount(groups, weights=many).astype(np.int64)
         if int(totals.max(initial=0)) > MOST_TOLD:
             later = np.cumsum(totals)[groups] - np.cumsum(many)
             many = np.clip(MOST_TOLD - later, 0, many)
         return groups, at, many
 
-    def _codes_of(self, scope: BudgetScope) -> Int:
-        """Return, (E,), the codes of what entries of the ledger share with victims now."""
-        codes = self._codes.get(scope)
-        if codes is None:
+    def _in_order(self, scope: BudgetScope) -> tuple[Int, Int]:
+        """Return, (E,), all entries by what they share with victims now, oldest first, and that."""
+        found = self._ordered.get(scope)
+        if found is None:
             names = self._counted.names[scope]
             codes = self._crowd.codes(scope, names)
             if scope is not BudgetScope.CLUSTER:
                 everywhere = [place for place, each in enumerate(names) if each == ANY]
                 codes[everywhere] = _EVERYWHERE
-            self._codes[scope] = codes
-        return codes
+            order = np.lexsort((self._counted.at, codes))
+            found = self._ordered[scope] = (order, codes[order])
+        return found
 
 
 #: The code of entries that count for every name.
