@@ -220,10 +220,10 @@ def _aggregate(pod: Pod, rule: _Rule) -> Requests:
             if always:
                 _add(total, need)
                 _add(sidecars, need)
-                need = sidecars
-            else:
-                _add(need, sidecars)
-            _raise_to(peak, need)
+            # Of what it does not name, the peak has covered all sidecars before.
+            beside = {} if always else need
+            wanted = {name: sidecars.get(name, 0) + beside.get(name, 0) for name in need}
+            _raise_to(peak, wanted)
         _raise_to(total, peak)
     if rule.pod_level and spec.resources is not None:
         total |= _pod_requests_at_pod_level(pod, rule, infeasible=infeasible)

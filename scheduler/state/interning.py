@@ -1,6 +1,6 @@
 """Small integers for values that recur, so that arrays can hold them."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Generic, TypeVar
 
 __all__ = ["Interner"]
@@ -32,3 +32,8 @@ class Interner(Generic[T]):
     def find(self, value: T) -> int | None:
         """Return the code of a value that was met before."""
         return self._codes.get(value)
+
+    def find_all(self, values: Iterable[T], missing: int) -> list[int]:
+        """Return the codes of values, and another number for those that were not met before."""
+        find = self._codes.get
+        return [find(each, missing) for each in values]

@@ -9,13 +9,14 @@ whether there is anything that was not. More is kept here than fits into the tex
 for the text alone still counts one by one as long as this process lives.
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final, TypeVar
 
 from scheduler.model.policies import BudgetScope
 from scheduler.model.times import Seconds
 from scheduler.state import ledger_text
+from scheduler.state.counted import Counted
 from scheduler.state.entries import ANY, Eviction, Preempted, merged, merged_owners, places
 from scheduler.state.fruitless import Fruitless
 from scheduler.state.ledger_text import LedgerError, Written
@@ -53,6 +54,8 @@ class Ledger:
         self._evictions: dict[object, Eviction] = {}
         #: By uid and moment, or by itself where several were merged.
         self._preemptions: dict[object, Preempted] = {}
+        #: The same as arrays; `None` where that is not up to date.
+        self._table: Counted | None = None
         #: By policy and scope, and by key.
         self._victims: dict[tuple[str, BudgetScope], dict[str, Moments]] = {}
         self._by_owner: dict[tuple[str, str], Moments] = {}
@@ -180,19 +183,11 @@ class Ledger:
         keys = (ANY,) if scope is BudgetScope.CLUSTER else (key, ANY)
         return _since([found.get(each) for each in keys], since)
 
-    def victims_of(
-        self, policy: str, scope: BudgetScope, keys: Sequence[str], since: Seconds
-    ) -> list[list[Seconds]]:
-        """Return for each of many keys what `victims` does."""
-        found = self._victims.get((policy, scope), {})
-        if scope is BudgetScope.CLUSTER or ANY in found:
-            return [self.victims(policy, scope, key, since) for key in keys]
-        known = map(found.get, keys)
-        return [[] if each is None else each.since(since) for each in known]
-
-    def places(self, policy: str, scope: BudgetScope) -> Set[str]:
-        """Return the keys with victims of a scope that a policy counts; `ANY` for every key."""
-        return self._victims.get((policy, scope), {}).keys()
+    def counted_victims(self) -> Counted:
+        """Return all victims that are counted, for who asks what `victims` says of many keys."""
+        if self._table is None:
+            self._table = Counted.of(self._evictions.values())
+        return self._table
 
     def preemptions(self, policy: str, owner: str, since: Seconds) -> list[Seconds]:
         """Return when preemptions for the pods of an owner were counted, oldest first."""
@@ -334,6 +329,7 @@ class Ledger:
         return evictions, sorted(self._preemptions.values(), key=lambda each: each.at)
 
     def _add_eviction(self, eviction: Eviction) -> None:
+        self._table = None
         self._evictions[eviction.uid or eviction] = eviction
         self._counts += len(eviction.policies)
         for policy, scope, key in places(eviction):
@@ -341,6 +337,7 @@ class Ledger:
             by_key.setdefault(key, Moments()).add(eviction.at, eviction.count)
 
     def _drop_eviction(self, key: object) -> Eviction:
+        self._table = None
         eviction = self._evictions.pop(key)
         self._counts -= len(eviction.policies)
         for policy, scope, place in places(eviction):

@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from scheduler.model.base import Record
 from scheduler.model.objects import (
     Affinity,
     LabelSelector,
@@ -42,8 +43,7 @@ _NO_LABELS: Final[Mapping[str, str]] = {}
 _encode = msgspec.msgpack.Encoder().encode
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(Record, frozen=True):
     """One term of a pod."""
 
     topology_key: str

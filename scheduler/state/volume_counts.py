@@ -228,7 +228,11 @@ class VolumeCounts:
         held.pods += pods
         held.attachments += attachments
         if held.pods:
-            self._holders.setdefault(volume, set()).add(node)
+            nodes = self._holders.get(volume)
+            if nodes is None:
+                self._holders[volume] = {node}
+            else:
+                nodes.add(node)
         else:
             self._no_holder(volume, node)
         if not held.pods and not held.attachments:

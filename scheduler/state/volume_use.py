@@ -31,6 +31,7 @@ __all__ = [
 K = TypeVar("K", str, tuple[str, ...])
 
 NO_SLOTS: Final[frozenset[int]] = frozenset()
+NO_MONITORS: Final[frozenset[str]] = frozenset()
 
 
 class Disk(NamedTuple):
@@ -50,11 +51,20 @@ class Disks:
 
     def __init__(self, disks: Iterable[Disk]) -> None:
         #: By identity, the monitors of the mounts that only read, and of those that write.
-        self._read: dict[tuple[str, ...], set[str]] = {}
-        self._written: dict[tuple[str, ...], set[str]] = {}
-        for disk in disks:
-            kind = self._read if disk.read_only else self._written
-            kind.setdefault(disk.identity, set()).update(disk.monitors)
+        self._read: dict[tuple[str, ...], Set[str]] = {}
+        self._written: dict[tuple[str, ...], Set[str]] = {}
+        #: The sets of `_read` and `_written` that are our own.
+        merged: dict[tuple[bool, tuple[str, ...]], set[str]] = {}
+        for identity, monitors, read_only in disks:
+            kind = self._read if read_only else self._written
+            known = kind.get(identity)
+            if known is None:
+                kind[identity] = monitors
+            elif monitors:
+                place = (read_only, identity)
+                if place not in merged:
+                    kind[identity] = merged[place] = set(known)
+                merged[place] |= monitors
 
     @property
     def identities(self) -> Set[tuple[str, ...]]:
@@ -115,10 +125,10 @@ class VolumeUse:
         self._attaches = grown(self._attaches, slot + 2)
         self._attaches[slot] = bool(mounts.claims or mounts.inline)
         for name in mounts.names:
-            self._by_name.setdefault(name, set()).add(slot)
-            self._by_claim.setdefault(f"{mounts.namespace}/{name}", set()).add(slot)
+            _note(self._by_name, name, slot)
+            _note(self._by_claim, f"{mounts.namespace}/{name}", slot)
         for identity in mounts.disks.identities:
-            self._by_disk.setdefault(identity, set()).add(slot)
+            _note(self._by_disk, identity, slot)
 
     def leave(self, slot: int) -> Mounts | None:
         """Forget the pod in a slot; return what it mounted."""
@@ -209,7 +219,7 @@ def disks_of(pod: Pod) -> list[Disk]:
 
 
 def _disks(volume: Volume) -> Iterable[Disk]:
-    none: frozenset[str] = frozenset()
+    none = NO_MONITORS
     gce, ebs = volume.gce_persistent_disk, volume.aws_elastic_block_store
     iscsi, rbd = volume.iscsi, volume.rbd
     if gce is not None:
@@ -239,6 +249,14 @@ def _inline(volume: Volume) -> CsiVolume | None:
         return of_inline(volume)
     except TranslationError:
         return None
+
+
+def _note(index: dict[K, set[int]], key: K, slot: int) -> None:
+    slots = index.get(key)
+    if slots is None:
+        index[key] = {slot}
+    else:
+        slots.add(slot)
 
 
 def _drop(index: dict[K, set[int]], key: K, slot: int) -> None:

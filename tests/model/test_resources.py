@@ -103,6 +103,18 @@ def test_fractions_of_a_unit_are_summed_before_the_sum_is_rounded_up(builder, na
     assert requests(builder)[name] == want
 
 
+def test_an_init_container_runs_beside_the_sidecars_that_were_started_before_it():
+    builder = pod("p").init(
+        container(cpu="9"),
+        sidecar(cpu="1", memory="1"),
+        container(cpu="10"),
+        sidecar(cpu="2", **{"example.com/gpu": "1"}),
+        container(memory="5"),
+    )
+
+    assert requests(builder) == {"cpu": 11_000, "memory": 6, "example.com/gpu": 1}
+
+
 def test_the_score_rounds_sums_of_fractions_as_well():
     builder = pod("p").containers(*2 * [container(cpu="1", memory="500m")])
 

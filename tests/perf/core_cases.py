@@ -39,6 +39,12 @@ PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 MANY_TERMS: Final = 10_000
 #: Resource names that fit into as much.
 MANY_NAMES: Final = 25_000
+#: The same of sidecars with a resource name each, network disks, labels in one selector, and terms
+#: that are as short as can be.
+MANY_SIDECARS: Final = 15_000
+MANY_DISKS: Final = 24_000
+MANY_LABELS: Final = 90_000
+MANY_SHORT_TERMS: Final = 22_000
 #: Disruption budgets of one namespace.
 BUDGETS: Final = 100
 #: Taints and nodes that came and went.
@@ -349,6 +355,56 @@ def _naming(serial: int, *, placed: bool) -> Pod:
     return pod(f"pod-{serial}", "1m", on=on, containers=containers)
 
 
+def _counting(specs: Callable[[int], dict[str, object]]) -> Callable[[int], None]:
+    """Return what takes over large pods whose creator has written the name of their node."""
+    made = machine(1000)
+    pods = [pod(f"pod-{each}", "1m", on="node-0", **specs(each)) for each in range(ROUNDS + 1)]
+    coming = iter(pods)
+
+    def take(count: int) -> None:
+        for each in itertools.islice(coming, count):
+            made.observe(PodObserved(each), 0.0)
+
+    return take
+
+
+def _many_sidecars(serial: int) -> dict[str, object]:
+    """Return sidecars that name a resource each."""
+    sidecars = [
+        {
+            "name": f"s{each}",
+            "restartPolicy": "Always",
+            "resources": {"requests": {f"e.x/{serial}-{each}": "1"}},
+        }
+        for each in range(MANY_SIDECARS)
+    ]
+    return {"initContainers": sidecars}
+
+
+def _many_disks(serial: int) -> dict[str, object]:
+    disks = [
+        {"name": f"v{each}", "gcePersistentDisk": {"pdName": f"d{serial}-{each}"}}
+        for each in range(MANY_DISKS)
+    ]
+    return {"volumes": disks}
+
+
+def _many_keys(serial: int) -> dict[str, object]:
+    """Return anti-affinity with one selector of many labels."""
+    labels = {f"a{serial}-{each}": "b" for each in range(MANY_LABELS)}
+    term = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": labels}}
+    return {"affinity": {"podAntiAffinity": {REQUIRED: [term]}}}
+
+
+def _many_short_terms(serial: int) -> dict[str, object]:
+    """Return affinity with as many terms as fit, to pods that are not there."""
+    terms = [
+        {"topologyKey": "h", "labelSelector": {"matchLabels": {"a": f"{serial}-{each}"}}}
+        for each in range(MANY_SHORT_TERMS)
+    ]
+    return {"affinity": {"podAffinity": {REQUIRED: terms}}}
+
+
 CASES: Final[Mapping[str, Case]] = {
     "plain, 100 nodes": Case(lambda: _placing(100), 200),
     "plain, 5000 nodes": Case(lambda: _placing(5000), 200),
@@ -366,6 +422,10 @@ CASES: Final[Mapping[str, Case]] = {
     ),
     "25000 resource names, 1000 nodes": Case(lambda: _many_names(1000, placed=False), 1),
     "25000 resource names on a node": Case(lambda: _many_names(1000, placed=True), 1),
+    "15000 sidecars with a resource each, on a node": Case(lambda: _counting(_many_sidecars), 1),
+    "24000 disks on a node": Case(lambda: _counting(_many_disks), 1),
+    "90000 labels in a selector, on a node": Case(lambda: _counting(_many_keys), 1),
+    "22000 affinity terms on a node": Case(lambda: _counting(_many_short_terms), 1),
     "10000 node terms, 1000 nodes": Case(lambda: _hostile(1000, _many_node_terms), 1),
     "10000 anti-affinity terms, 1000 nodes": Case(lambda: _hostile(1000, _many_pod_terms), 1),
     "10000 preferred terms, 1000 nodes": Case(lambda: _hostile(1000, _many_preferences), 1),

@@ -13,7 +13,7 @@ import msgspec
 from scheduler.core.machine import Machine
 from scheduler.model.decisions import Unschedulable
 from scheduler.model.events import BudgetObserved, PodObserved, PolicyObserved
-from scheduler.model.objects import Pod, PodDisruptionBudget
+from scheduler.model.objects import LabelSelector, Pod, PodDisruptionBudget, Requirement
 from scheduler.model.policies import (
     Budget,
     BudgetScope,
@@ -21,7 +21,8 @@ from scheduler.model.policies import (
     PodSelection,
     PreemptionPolicy,
 )
-from scheduler.state.ledger import Eviction
+from scheduler.model.selectors import Selector
+from scheduler.state.ledger import MOST_COUNTS, Eviction
 from tests.perf.core_cases import Case, machine
 
 __all__ = ["CASES"]
@@ -142,6 +143,25 @@ def another_victim(made: Machine, number: int) -> None:
     )
 
 
+def unlike_policies(made: Machine) -> None:
+    """Let as many policies as there may be count victims of their own, in a full ledger."""
+    scopes = [scope for scope in BudgetScope if scope is not _CLUSTER]
+    every = tuple(Budget(1, 3600.0 - place, scope) for place, scope in enumerate(scopes))
+    for number in range(POLICIES):
+        others = Requirement("app", "NotIn", [f"app-{number}"])
+        victims = PodSelection(pods=Selector.of(LabelSelector(match_expressions=[others])))
+        policy = PreemptionPolicy(
+            f"p{number}", budgets=every, max_victims_per_preemption=2, victims=victims
+        )
+        made.observe(PolicyObserved(policy), NOW)
+    for number in range(MOST_COUNTS // POLICIES - 20):
+        names = frozenset(f"p{each}" for each in range(POLICIES) if (number + each) % 63)
+        whose, where = f"StatefulSet/default/set-{number}", f"node-{number * 9}"
+        made.ledger.count_victim(
+            Eviction(NOW - number, f"e{number}", "default", whose, where, names)
+        )
+
+
 def loops(made: Machine) -> None:
     """Let preemption between one owner and all others be stopped."""
     victims = [f"StatefulSet/default/set-{number}" for number in range(OWNERS)]
@@ -169,6 +189,9 @@ CASES: Final[Mapping[str, Case]] = {
     ),
     "64 policies, 30000 pods": _case(
         lambda made: policies(made, many=POLICIES, selects=True), another_victim
+    ),
+    "64 policies of other victims each and a full ledger, 30000 pods": _case(
+        unlike_policies, another_victim
     ),
     "1000 loops, 30000 pods": _case(loops, another_loop),
 }

@@ -4,9 +4,10 @@ Axes: M victims of all candidates together, candidate by candidate; C candidates
 candidate and something that its victims share, such as an owner.
 """
 
-from collections.abc import Collection, Iterable, Sequence, Set
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -20,8 +21,10 @@ from scheduler.state.cluster import Cluster
 from scheduler.state.cursor import RowCursor
 from scheduler.state.interning import Interner
 
-__all__ = ["Crowd", "Facts", "Families", "Pairs", "Standing", "distinct", "paired"]
+__all__ = ["NOWHERE", "Crowd", "Facts", "Families", "Pairs", "Standing", "distinct", "paired"]
 
+#: Stands for what no victim has.
+NOWHERE: Final = -1
 #: So many names more than pods are kept before all are forgotten.
 _SPARE: Final = 4096
 #: Numbers up to so many times their count are told apart by a table of all of them.
@@ -118,9 +121,10 @@ class Families:
         """The namespace of each code."""
         return self._namespaces.values
 
-    def find(self, scope: BudgetScope, name: str) -> int | None:
-        """Return the code of a namespace or an owner that was met before."""
-        return (self._owners if scope is BudgetScope.OWNER else self._namespaces).find(name)
+    def find(self, scope: BudgetScope, names: Iterable[str]) -> list[int]:
+        """Return the codes of namespaces or owners; -1 for those that were not met before."""
+        known = self._owners if scope is BudgetScope.OWNER else self._namespaces
+        return known.find_all(names, NOWHERE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +165,7 @@ class Crowd:
         self._cluster = families.cluster
         self._families = families
         self._facts: Facts | None = None
-        self._places: dict[str, int] | None = None
         self._pairs: dict[BudgetScope, Pairs] = {}
-        self._present: dict[BudgetScope, Set[int]] = {}
         #: How many victims each candidate has.
         self.sizes: Final[Int] = np.bincount(columns, minlength=len(nodes))
 
@@ -197,19 +199,23 @@ class Crowd:
 
     def candidate(self, node: str) -> int | None:
         """Return the candidate on a node, if there is one."""
-        if self._places is None:
-            self._places = {name: column for column, name in enumerate(self.nodes)}
         return self._places.get(node)
 
-    def code(self, scope: BudgetScope, name: str) -> int | None:
-        """Return the code that stands for a name in a scope; `None` where no victim has it."""
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: column for column, name in enumerate(self.nodes)}
+
+    def codes(self, scope: BudgetScope, names: Sequence[str]) -> Int:
+        """Return the codes that stand for names in a scope; -1 where no victim has it."""
         match scope:
             case BudgetScope.CLUSTER:
-                return 0
+                return np.zeros(len(names), dtype=np.int64)
             case BudgetScope.NODE:
-                return self.candidate(name)
+                find = self._places.get
+                return np.array([find(each, NOWHERE) for each in names], dtype=np.int64)
             case _:
-                return self._families.find(scope, name)
+                self._find_facts()
+                return np.array(self._families.find(scope, names), dtype=np.int64)
 
     def names(self, scope: BudgetScope) -> Sequence[str]:
         """Return what each code of the pairs of a scope stands for."""
@@ -230,13 +236,6 @@ class Crowd:
         found = self._pairs.get(scope)
         if found is None:
             found = self._pairs[scope] = self._pair(scope)
-        return found
-
-    def present(self, scope: BudgetScope) -> Set[int]:
-        """Return the codes of the pairs of a scope."""
-        found = self._present.get(scope)
-        if found is None:
-            found = self._present[scope] = frozenset(self.pairs(scope).distinct)
         return found
 
     def _pair(self, scope: BudgetScope) -> Pairs:

@@ -7,7 +7,7 @@ Axes: V pods on a row, most important first; C candidate rows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -16,6 +16,7 @@ from scheduler.core.preemption import loops, sweep
 from scheduler.core.preemption.crowd import Crowd, Families
 from scheduler.core.preemption.loops import Past
 from scheduler.core.preemption.policy import Bounds
+from scheduler.core.preemption.sheet import Objection, Sheet
 from scheduler.core.preemption.victims import DryRun
 from scheduler.model.objects import Pod
 from scheduler.model.refusals import Refusal, earliest, ending
@@ -25,54 +26,74 @@ from scheduler.state.ledger import Ledger
 
 __all__ = ["Objection", "Objections", "Remembered", "Tally"]
 
-#: By a policy, or by what is remembered of preemptions that came to nothing.
-Objection: TypeAlias = Refusal | loops.Objection
+#: So many sheets are remembered for one class of pods.
+_MOST_SHEETS: Final = 8
+
+
+class Known(NamedTuple):
+    """Objections to candidates: of single rows, and of many at once. No row is in two of them."""
+
+    by_row: Mapping[int, tuple[Objection, ...]]
+    sheets: Sequence[Sheet]
 
 
 class Remembered:
     """Objections by row, as long as what they depend on stays the same."""
 
-    __slots__ = ("_by_row", "_state", "_until", "paused")
+    __slots__ = ("_by_row", "_sheets", "_state", "_until", "paused")
 
     def __init__(self) -> None:
         #: Whether what is found out now is not good for other pods of the class.
         self.paused = False
         self._by_row: dict[int, tuple[Objection, ...]] = {}
+        self._sheets: list[Sheet] = []
         self._state: object = None
         self._until: Seconds | None = None
 
-    def known(self, state: object, now: Seconds) -> Mapping[int, tuple[Objection, ...]]:
-        """Return the objections by row that still hold."""
+    @property
+    def size_bytes(self) -> int:
+        """How much memory the arrays take."""
+        return sum(each.size_bytes for each in self._sheets)
+
+    def known(self, state: object, now: Seconds) -> Known:
+        """Return the objections that still hold."""
         if self.paused:
-            return {}
+            return Known({}, ())
         if state != self._state or (self._until is not None and self._until <= now):
             self.clear()
             self._state = state
-        return self._by_row
+        return Known(self._by_row, self._sheets)
 
-    def note(self, row: int, said: tuple[Objection, ...]) -> None:
-        """Remember the objections to the candidate of a row."""
-        if not self.paused:
-            self._by_row[row] = said
-            self._until = earliest((self._until, *(each.until for each in said)))
-
-    def note_many(self, said: Mapping[int, tuple[Objection, ...]]) -> None:
-        """Remember the objections to candidates by row; equal ones are better one object."""
+    def note(self, said: Mapping[int, tuple[Objection, ...]]) -> None:
+        """Remember the objections to the candidates of some rows."""
         if not self.paused:
             self._by_row.update(said)
-            each_once = {id(each): each for each in said.values()}.values()
-            ends = {earliest(one.until for one in each) for each in each_once}
+            ends = (each.until for one in said.values() for each in one)
             self._until = earliest((self._until, *ends))
+
+    def note_sheet(self, sheet: Sheet) -> None:
+        """Remember the objections to many candidates."""
+        if self.paused:
+            return
+        self._sheets = [each for each in self._sheets if len(each)]
+        if len(self._sheets) >= _MOST_SHEETS:
+            # What is forgotten is found out again.
+            self.clear()
+        self._sheets.append(sheet)
+        self._until = earliest((self._until, sheet.until))
 
     def forget(self, rows: Rows) -> None:
         """Forget what was said of some rows."""
         if self._by_row:
             for row in rows.tolist():
                 self._by_row.pop(row, None)
+        for sheet in self._sheets if rows.shape[0] else ():
+            sheet.forget(rows)
 
     def clear(self) -> None:
         """Forget everything."""
         self._by_row.clear()
+        self._sheets = []
         self._until = None
 
 
@@ -95,6 +116,13 @@ class Tally:
     def add_nodes(self, said: Iterable[Objection], nodes: int = 1) -> None:
         """Add nodes that are refused for the same reasons."""
         for text in {self._noted(each): None for each in said}:
+            self._nodes[text] = self._nodes.get(text, 0) + nodes
+
+    def add_sheet(self, sheet: Sheet) -> None:
+        """Add the nodes that are refused in a sheet."""
+        for said, until in sheet.said():
+            self._note(said, said.text, until)
+        for text, nodes in sheet.nodes().items():
             self._nodes[text] = self._nodes.get(text, 0) + nodes
 
     def add(self, said: Objection, until: Seconds | None, nodes: int = 1) -> None:
@@ -198,17 +226,15 @@ class Objections:
         said = () if self.bounds is None else self.bounds.objections(node, victims)
         return (*said, *self._past.to(node, victims))
 
-    def to_many(self, run: DryRun) -> dict[int, tuple[Objection, ...]]:
-        """Return what is to be said against the candidates of a dry run, by row, all at once.
+    def to_many(self, run: DryRun) -> Sheet:
+        """Return what is to be said against the candidates of a dry run, all at once.
 
         Without the details of which pods it is about; else the same as `to`.
         """
         names = self._cluster.columns.names
-        rows = run.rows.tolist()
-        nodes = [names[row] for row in rows]
+        nodes = [names[row] for row in run.rows.tolist()]
         crowd = Crowd(run.slots, run.chosen, nodes, self._families)
-        said = sweep.told(self.bounds, self._past, crowd)
-        return {rows[column]: each for column, each in said.items()}
+        return sweep.told(self.bounds, self._past, run.rows, crowd)
 
     def to_all(self, row: int) -> tuple[Objection, ...]:
         """Return why too few pods of a row may go for the preemptor to fit there."""

@@ -76,7 +76,7 @@ class Outlook:
     def size_bytes(self) -> int:
         """How much memory the arrays take."""
         arrays = (self._known, self._codes, self._until, *self._criteria)
-        return sum(each.nbytes for each in arrays)
+        return sum(each.nbytes for each in arrays) + self.objections.size_bytes
 
     def look(
         self,

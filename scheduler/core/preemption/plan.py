@@ -6,7 +6,7 @@ Axes: N rows, C candidate rows.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -16,9 +16,10 @@ from scheduler.core import message
 from scheduler.core.preemption import cheapest, choose
 from scheduler.core.preemption.cheapest import Cheapest
 from scheduler.core.preemption.choose import Candidate
-from scheduler.core.preemption.objections import Objection, Objections, Remembered, Tally
+from scheduler.core.preemption.objections import Objections, Remembered, Tally
 from scheduler.core.preemption.outlook import Criteria, Outlook
 from scheduler.core.preemption.policy import Bounds
+from scheduler.core.preemption.sheet import Objection
 from scheduler.core.preemption.victims import DENIED, dry_run
 from scheduler.framework.plugin import Predicate
 from scheduler.framework.verdicts import Verdict, Verdicts
@@ -34,8 +35,10 @@ NO_VICTIMS: Final = Verdict(
 )
 NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 NEVER: Final = "not eligible due to preemptionPolicy=Never."
-#: So many of the best candidates are asked about one by one before all of them are.
+#: So many of the best candidates are asked about one by one before all of them are; only one
+#: where there are more policies than that, each of which has to be asked.
 _FEW: Final = 4
+_MANY_POLICIES: Final = 8
 TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
 
 
@@ -149,13 +152,17 @@ class _Search:
         self._objections = objections
         self._memory = memory
         self._rows, found, self._criteria = seen
-        #: What is said against the candidates of rows.
-        self._refused = dict(memory.known(objections.state, objections.now))
+        known = memory.known(objections.state, objections.now)
+        #: What is said against the candidates of rows, and of many rows at once.
+        self._refused = dict(known.by_row)
+        self._sheets = list(known.sheets)
         #: The same words are kept, and told, once.
         self._shared = {each: each for each in self._refused.values()}
         self._denied = self._rows[found == DENIED]
         self._found = found.copy()
-        self._mark()
+        self._deny(list(self._refused))
+        for sheet in self._sheets:
+            self._deny(sheet.refused)
 
     def best(self) -> Candidate | None:
         """Return the best candidate that is allowed, `None` when there is none.
@@ -164,7 +171,7 @@ class _Search:
         """
         pod, cluster, *_ = self._preemptor
         prefer = self._preemptor.prefer
-        asked = 0
+        asked, few = 0, self._few()
         allowed: dict[int, Candidate] = {}
         while True:
             row = choose.best(self._rows, self._found, self._criteria, pod.uid, cluster, prefer)
@@ -174,13 +181,17 @@ class _Search:
                 self._tell()
                 return allowed[row]
             only: Rows = np.array([row], dtype=np.int64)
-            everybody = asked == _FEW or self._objections.explain
+            everybody = asked == few or self._objections.explain
             asked += 1
             if everybody and not self._objections.explain:
                 self._judge()
                 continue
             for candidate in self._ask(self._left() if everybody else only):
                 allowed[candidate.row] = candidate
+
+    def _few(self) -> int:
+        bounds = self._preemptor.bounds
+        return 1 if bounds is not None and len(bounds.enforced) > _MANY_POLICIES else _FEW
 
     def all(self) -> list[Candidate]:
         """Return all candidates that are allowed."""
@@ -203,13 +214,19 @@ class _Search:
         same = Counter(map(id, self._refused.values()))
         for said in {id(each): each for each in self._refused.values()}.values():
             objections.tally.add_nodes(said, same[id(said)])
-        if objections.explain:
-            for row, said in self._refused.items():
-                objections.told[row] = tuple(map(str, said))
+        for sheet in self._sheets:
+            objections.tally.add_sheet(sheet)
         objections.tally_denied(self._denied)
         if objections.explain:
-            for row in self._denied.tolist():
-                objections.told[row] = tuple(map(str, objections.to_all(row)))
+            self._explain()
+
+    def _explain(self) -> None:
+        objections = self._objections
+        for known in (self._refused, *(each.by_row() for each in self._sheets)):
+            for row, said in known.items():
+                objections.told[row] = tuple(map(str, said))
+        for row in self._denied.tolist():
+            objections.told[row] = tuple(map(str, objections.to_all(row)))
 
     def _left(self) -> Rows:
         left: Rows = self._rows[(self._found == 0) & (self._criteria.victims > 0)]
@@ -220,13 +237,14 @@ class _Search:
         pod, cluster, predicates, *_ = self._preemptor
         bounds = self._preemptor.bounds
         allowed = []
+        refused: dict[int, tuple[Objection, ...]] = {}
         for candidate in choose.candidates(rows, pod, cluster, predicates, bounds):
             said = self._objections.to(cluster.columns.names[candidate.row], candidate.victims)
             if said:
-                self._refuse(candidate.row, said)
+                refused[candidate.row] = self._shared.setdefault(said, said)
             else:
                 allowed.append(candidate)
-        self._mark()
+        self._refuse(refused)
         return allowed
 
     def _judge(self) -> None:
@@ -234,19 +252,22 @@ class _Search:
         pod, cluster, predicates, *_ = self._preemptor
         bounds = self._preemptor.bounds
         for run in dry_run(pod, cluster, predicates, self._left(), no_victims=0, bounds=bounds):
-            said = self._objections.to_many(run)
-            self._refused.update(said)
-            self._memory.note_many(said)
-        self._mark()
+            sheet = self._objections.to_many(run)
+            if len(sheet) <= _FEW:
+                self._refuse(sheet.by_row())
+                continue
+            self._sheets.append(sheet)
+            self._memory.note_sheet(sheet)
+            self._deny(sheet.refused)
 
-    def _refuse(self, row: int, said: tuple[Objection, ...]) -> None:
-        said = self._shared.setdefault(said, said)
-        self._refused[row] = said
-        self._memory.note(row, said)
+    def _refuse(self, said: Mapping[int, tuple[Objection, ...]]) -> None:
+        self._refused.update(said)
+        self._memory.note(said)
+        self._deny(list(said))
 
-    def _mark(self) -> None:
-        """Leave the rows out that were refused."""
-        self._found[np.isin(self._rows, list(self._refused))] = DENIED
+    def _deny(self, rows: Sequence[int] | Rows) -> None:
+        """Leave rows out that were refused."""
+        self._found[np.isin(self._rows, rows)] = DENIED
 
 
 def _look(

@@ -229,17 +229,24 @@ class Bounds:
     def _of_victims(
         self, bindings: Iterable[Binding], node: str, victims: Sequence[Pod]
     ) -> Iterator[Refusal]:
+        leaves = self._cluster.leaves
+        staying = [pod for pod in victims if not leaves(pod)]
+        shared: dict[BudgetScope, Counter[str]] = {}
         for each in bindings:
-            counted = self._counted(each, victims)
+            counted = self._selected(each, staying)
             if not counted:
                 continue
             yield from self._of_each(each, counted)
             most = each.policy.max_victims_per_preemption
             if most is not None and len(counted) > most:
                 yield replace(each.too_many(most), detail=f"{len(counted)} victims")
+            # Policies that count all victims share the counts.
+            counts = shared if len(counted) == len(staying) else {}
             for budget in each.policy.budgets:
-                keys = Counter(_key(budget.scope, pod, node) for pod in counted)
-                for key, count in keys.items():
+                if budget.scope not in counts:
+                    keys = (_key(budget.scope, pod, node) for pod in counted)
+                    counts[budget.scope] = Counter(keys)
+                for key, count in counts[budget.scope].items():
                     yield from self._said_of_budget(each, budget, key, count)
             if each.strict:
                 yield from self._overdrawn(each, counted, victims)
@@ -288,7 +295,9 @@ class Bounds:
     def _counted(self, binding: Binding, victims: Iterable[Pod]) -> list[Pod]:
         """Return the victims that a policy is about: those that would stay otherwise."""
         leaves = self._cluster.leaves
-        staying = [pod for pod in victims if not leaves(pod)]
+        return self._selected(binding, [pod for pod in victims if not leaves(pod)])
+
+    def _selected(self, binding: Binding, staying: list[Pod]) -> list[Pod]:
         if binding.victims.every:
             return staying
         return [pod for pod in staying if binding.victims.selects(pod)]

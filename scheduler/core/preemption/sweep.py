@@ -8,167 +8,82 @@ Axes: M victims of all candidates, C candidates, P pairs of a candidate and what
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from msgspec.structs import replace
 
 from scheduler.core.preemption.bindings import Binding
-from scheduler.core.preemption.crowd import Crowd, distinct, paired
+from scheduler.core.preemption.crowd import Crowd, distinct
 from scheduler.core.preemption.loops import HANGS, Past, wasteful
-from scheduler.core.preemption.loops import Objection as Loop
 from scheduler.core.preemption.overdrafts import Overdrawn, overdrawn
-from scheduler.core.preemption.policy import Bounds, room_at
-from scheduler.model.policies import Budget, BudgetScope
-from scheduler.model.refusals import Refusal
-from scheduler.model.times import Seconds
-from scheduler.state.arrays import Bool, Float, Int
+from scheduler.core.preemption.policy import Bounds
+from scheduler.core.preemption.sheet import Objection, Sheet, Sweep
+from scheduler.core.preemption.spending import Spending
+from scheduler.model.policies import BudgetScope
+from scheduler.state.arrays import Bool, Int, Rows
 from scheduler.state.fruitless import Pause as LoopPause
-from scheduler.state.ledger import ANY
 from scheduler.state.waste import View
 
 __all__ = ["told"]
 
-_NEVER: Final = np.inf
 
-#: What is said against one candidate.
-Said: TypeAlias = tuple[Refusal | Loop, ...]
+def told(bounds: Bounds | None, past: Past, rows: Rows, crowd: Crowd) -> Sheet:
+    """Return what is said against each candidate that is refused.
 
-
-class Sweep(NamedTuple):
-    """What one rule says against some candidates."""
-
-    #: All that it says; each candidate is told one of it at most.
-    said: Sequence[Refusal | Loop]
-    #: (C,) which of it is said against each candidate, counted from 1; 0 where nothing is.
-    which: Int
-
-    @classmethod
-    def ending(cls, text: Refusal, refused: Bool, ends: Float) -> "Sweep":
-        """Return a sweep that says the same everywhere, but for when it ends.
-
-        Args:
-            text: What it says.
-            refused: (C,) True for those that are refused.
-            ends: (C,) when that ends, infinity where time does not end it.
-        """
-        moments, places = np.unique(ends[refused], return_inverse=True)
-        which = np.zeros(refused.shape[0], dtype=np.int64)
-        which[refused] = places + 1
-        said = [text if end == _NEVER else replace(text, until=end) for end in moments.tolist()]
-        return cls(said, which)
-
-
-def told(bounds: Bounds | None, past: Past, crowd: Crowd) -> dict[int, Said]:
-    """Return what is said against each candidate that is refused, by its place.
-
-    Candidates of which the same is said share one object.
+    Args:
+        bounds: The policies that bind the preemptor, if any do.
+        past: What is remembered.
+        rows: (C,) where the candidates are.
+        crowd: Their victims.
     """
     sweeps = () if bounds is None else by_policies(bounds, crowd)
-    #: (C,) which of these is said so far.
-    known: list[Said] = [()]
-    codes = np.zeros(len(crowd), dtype=np.int64)
-    for said, which in itertools.chain(sweeps, by_memory(past, crowd)):
-        if not which.any():
-            continue
-        many = len(said) + 1
-        both, codes = distinct(codes * many + which)
-        pairs = [divmod(each, many) for each in both.tolist()]
-        known = [(*known[code], *said[place - 1 : place]) if place else known[code]
-                 for code, place in pairs]  # fmt: skip
-    return {column: known[code] for column, code in enumerate(codes.tolist()) if known[code]}
+    return Sheet(rows, itertools.chain(sweeps, by_memory(past, crowd)))
 
 
 def by_policies(bounds: Bounds, crowd: Crowd) -> Iterator[Sweep]:
     """Yield what policies say against candidates whose victims need not stay one by one."""
-    counts: dict[tuple[BudgetScope, str | None], Int] = {}
     found: Overdrawn | None = None
+    sizes, spending = _Sizes(crowd), Spending(bounds, crowd)
     for binding in bounds.enforced:
         policy = binding.policy
         most = policy.max_victims_per_preemption
         if most is None and not policy.budgets and not binding.strict:
             continue
         counted = binding.victims.staying(crowd.slots)
-        if most is not None:
-            sizes = crowd.sizes if counted.all() else _sizes(crowd, counted)
-            many = (sizes > most).astype(np.int64)
-            yield Sweep([binding.too_many(most)], many)
         # Policies that count the same victims share the counts.
-        every = "" if binding.victims.every else policy.name
-        whose = None if counted.all() else every
+        whose = None if counted.all() else "" if binding.victims.every else policy.name
+        if most is not None:
+            yield Sweep([binding.too_many(most)], sizes.above(most, counted, whose))
         for budget in policy.budgets:
-            key = (budget.scope, whose)
-            if key not in counts:
-                counts[key] = crowd.pairs(budget.scope).count(counted)
-            yield _overspent(bounds, binding, budget, crowd, counts[key])
+            excess = spending.excess(policy.name, budget, counted, whose)
+            yield Sweep([binding.overspent(budget)], *excess)
         if binding.strict:
             if found is None:
                 found = overdrawn(bounds.facts, crowd)
             yield _strict(binding, len(crowd), counted, found)
 
 
-def _sizes(crowd: Crowd, counted: Bool) -> Int:
-    return np.bincount(crowd.columns[counted], minlength=len(crowd))
+class _Sizes:
+    """The candidates with too many victims; what several policies count alike is counted once."""
 
+    def __init__(self, crowd: Crowd) -> None:
+        self._crowd = crowd
+        self._found: dict[tuple[int, str | None], Int] = {}
 
-# Budgets of policies ------------------------------------------------------------------------------
+    def above(self, most: int, counted: Bool, whose: str | None) -> Int:
+        """Return, (C,), 1 for those with more than so many.
 
-
-def _overspent(
-    bounds: Bounds, binding: Binding, budget: Budget, crowd: Crowd, counts: Int
-) -> Sweep:
-    """Return the candidates for whose victims a budget has no room."""
-    pairs = crowd.pairs(budget.scope)
-    moments = _moments(bounds, binding, budget, crowd)
-    most, text = budget.max_victims, binding.overspent(budget)
-    if not moments and int(counts.max(initial=0)) <= most:
-        return Sweep([text], np.zeros(len(crowd), dtype=np.int64))
-    spent = np.zeros(len(crowd.names(budget.scope)), dtype=np.int64)
-    spent[list(moments)] = [len(each) for each in moments.values()]
-    over = np.flatnonzero((counts > 0) & (counts + spent[pairs.codes] > most))
-    refused = np.zeros(len(crowd), dtype=np.bool_)
-    columns, codes, more = pairs.columns[over], pairs.codes[over], counts[over]
-    refused[columns] = True
-    # Where nothing was counted yet, more than the whole budget is asked for: time ends nothing.
-    timed = spent[codes] > 0
-    if not timed.any():
-        return Sweep([text], refused.astype(np.int64))
-    columns, codes, more = columns[timed], codes[timed], more[timed]
-    alike = paired(codes, more)
-    until = np.array(
-        [
-            _end(moments[code], count, budget)
-            for code, count in zip(alike.columns.tolist(), alike.codes.tolist(), strict=True)
-        ],
-        dtype=np.float64,
-    )
-    ends = np.full(len(crowd), _NEVER)
-    np.minimum.at(ends, columns, until[alike.of_victims])
-    return Sweep.ending(text, refused, ends)
-
-
-def _moments(
-    bounds: Bounds, binding: Binding, budget: Budget, crowd: Crowd
-) -> dict[int, list[Seconds]]:
-    """Return when victims were counted, by the code of what they share with victims now."""
-    ledger, name, scope = bounds.facts.ledger, binding.policy.name, budget.scope
-    spending = ledger.places(name, scope)
-    if not spending:
-        return {}
-    names, there = crowd.names(scope), crowd.pairs(scope).distinct
-    if ANY in spending:
-        codes = list(there)
-    else:
-        asked = (crowd.code(scope, each) for each in spending)
-        codes = sorted({each for each in asked if each is not None} & crowd.present(scope))
-    since = bounds.now - budget.window
-    spent = ledger.victims_of(name, scope, [names[code] for code in codes], since)
-    return {code: each for code, each in zip(codes, spent, strict=True) if each}
-
-
-def _end(spent: list[Seconds], more: int, budget: Budget) -> float:
-    end = room_at(spent, more, budget.max_victims, budget.window)
-    return _NEVER if end is None else end
+        Args:
+            most: How many there may be.
+            counted: (M,) the victims that count.
+            whose: `None` where all do; else equal for policies that count the same.
+        """
+        found = self._found.get((most, whose))
+        if found is None:
+            columns = self._crowd.columns[counted]
+            sizes = np.bincount(columns, minlength=len(self._crowd))
+            found = self._found[most, whose] = (sizes > most).astype(np.int64)
+        return found
 
 
 # Disruption budgets -------------------------------------------------------------------------------
@@ -250,7 +165,7 @@ def _longest(
 
 def _of_waste(past: Past, view: View, crowd: Crowd) -> Sweep:
     """Return what the memory of evictions in vain says."""
-    said: list[Refusal | Loop] = []
+    said: list[Objection] = []
     sizes, places = distinct(crowd.sizes)
     of_sizes = np.zeros(sizes.shape[0], dtype=np.int64)
     for place, size in enumerate(sizes.tolist()):

@@ -3,10 +3,11 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.core.preemption.objections import Objection
+from scheduler.core.preemption.sheet import Objection
 from scheduler.core.preemption.victims import DryRun
 from scheduler.model.objects import Requirement
 from scheduler.model.policies import (
@@ -18,6 +19,7 @@ from scheduler.model.policies import (
 )
 from scheduler.model.refusals import Refusal, earliest
 from scheduler.state.ledger import ANY, Eviction
+from scheduler.state.moments import MOST_TOLD
 from tests.core.policies import labelled, refused, victims
 from tests.support.builders import PodBuilder, budget, node, pod
 from tests.support.cluster import Cluster
@@ -98,7 +100,7 @@ def past(cluster: Cluster, drawn: tuple, number: int) -> None:
     whose = kind if kind == ANY else f"{kind}/a/o"
     place = f"n{where}"
     if what == "evicted":
-        names = frozenset(f"p{each}" for each in range(3))
+        names = frozenset(f"p{each}" for each in range(3) if (number + each) % 3)
         ledger.count_victim(Eviction(now - ago, f"e{number}", "a", whose, place, names, many))
     elif what == "lost":
         for _ in range(many):
@@ -156,7 +158,7 @@ def test_all_at_once_is_the_same_as_one_by_one(policies, guests, pdbs, before, d
         chosen[place] = data.draw(st.booleans())
     run = DryRun(rows, np.zeros(4, dtype=np.uint16), slots, chosen, np.zeros_like(chosen))
 
-    found = objections.to_many(run)
+    found = objections.to_many(run).by_row()
 
     for row in range(4):
         victims = [machine.cluster.pods.pod(slot) for slot in slots[:, row][chosen[:, row]]]
@@ -199,3 +201,35 @@ def test_victims_in_flight_are_not_counted_twice():
     )
 
     assert victims(cluster.schedule(pod("high").cpu("1").priority(9))) == ["g3"]
+
+
+@pytest.mark.parametrize("owner", ["Job/default/o", ANY])
+def test_of_more_victims_than_any_budget_allows_the_last_count(owner):
+    guests = [
+        pod(f"g{number}").on(f"n{number}").cpu("1").priority(0).owner("Job", "o")
+        for number in range(4)
+    ]
+    most = Budget(MOST_TOLD, 1000.0, BudgetScope.OWNER)
+    policy = PreemptionPolicy("p", budgets=(most, Budget(3, 1000.0, BudgetScope.NODE)))
+    nodes = [node(f"n{number}").cpu("9") for number in range(4)]
+    cluster = Cluster(*nodes, *guests, policy)
+    machine = cluster.machine
+    for ago, whose, many in ((300, owner, MOST_TOLD), (200, "Job/default/o", 5), (100, owner, 7)):
+        names = frozenset({"p"})
+        machine.ledger.count_victim(
+            Eviction(cluster.now - ago, f"e{ago}", "default", whose, "n1", names, many)
+        )
+    high = pod("high").priority(9).build()
+    objections = machine.policing.objections(high, cluster.now, cluster.now)
+    rows = np.arange(4)
+    ((_, slots),) = machine.cluster.pods.ranked(rows)
+    chosen = slots >= 0
+    run = DryRun(rows, np.zeros(4, dtype=np.uint16), slots, chosen, np.zeros_like(chosen))
+
+    found = objections.to_many(run).by_row()
+
+    for row in range(4):
+        victims = [machine.cluster.pods.pod(slot) for slot in slots[:, row][chosen[:, row]]]
+        one = objections.to(machine.cluster.columns.names[row], victims)
+        assert one
+        assert summary(found[row]) == summary(one)
