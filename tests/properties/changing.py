@@ -189,10 +189,16 @@ class Changing(World):
             self.largest = max(self.largest, len(decision.victims))
             for ref in decision.victims:
                 victim = self.machine.cluster.placed(ref.uid)
-                if victim is not None and not victim.terminating and ref.uid not in leaving:
+                awaited = ref.uid in leaving or self._is_awaited(ref.uid, wanted.uid)
+                if victim is not None and not victim.terminating and not awaited:
                     self._may_go(victim, wanted)
         self._take(attempt.effects)
         return attempt
+
+    def _is_awaited(self, uid: str, preemptor: str) -> bool:
+        """Tell whether a plan only waits for a victim, which another plan evicts."""
+        plan = self.machine._executor._plans.get(preemptor)
+        return plan is not None and any(each.leaving for each in plan.victims if each.uid == uid)
 
     def _may_go(self, victim: Pod, wanted: Pod) -> None:
         """Assert that a pod may be a victim: it is less important, and no policy protects it."""

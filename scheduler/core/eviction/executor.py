@@ -170,7 +170,7 @@ class Executor:
         plan = self._plans.get(pod.uid)
         if plan is None or plan.phase is not Phase.INHERITED:
             return Resumed.NOTHING_TO_DO, None
-        to_evict = tuple(plan.staying(context.cluster))
+        to_evict = tuple(plan.to_evict(context.cluster))
         if not to_evict:
             plan.move(Move.RECOGNISE, now)
             return Resumed.NOTHING_TO_DO, plan
@@ -371,7 +371,7 @@ class Executor:
         """Evict the victims that are still there and still needed."""
         context = self._context
         cluster = context.cluster
-        staying = plan.staying(cluster)
+        staying = plan.to_evict(cluster)
         if staying and not plan.asked and plan.policies != context.policies_version:
             # What it counts for was worked out under other policies.
             self._stop(plan, now)

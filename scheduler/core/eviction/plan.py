@@ -145,7 +145,7 @@ class Plan:
             gone.discard(mark)
             evictable = mark in meant and pod.priority < preemptor.priority
             if evictable or (leaves and (mark in meant or mark in awaited)):
-                chosen.append((pod, Victim.of(pod, leaving=leaves and mark in awaited)))
+                chosen.append((pod, Victim.of(pod, leaving=not evictable)))
         # Another leader's clock may be ahead: nothing was decided later than now.
         begun = min(record.begun, round(now, 3))
         plan = cls(
@@ -225,6 +225,15 @@ class Plan:
     def staying(self, cluster: Cluster) -> list[Pod]:
         """Return the victims that do not leave the node yet, most important first."""
         return [pod for pod in self.there(cluster) if not cluster.leaves(pod)]
+
+    def to_evict(self, cluster: Cluster) -> list[Pod]:
+        """Return the victims that this plan has yet to evict, most important first.
+
+        A pod that was leaving for another reason is only waited for, also when it stays after all:
+        the preemptor may not have been allowed to evict it.
+        """
+        awaited = {each.uid for each in self.victims if each.leaving}
+        return [pod for pod in self.staying(cluster) if pod.uid not in awaited]
 
     def owners(self, uids: Iterable[str]) -> list[str]:
         """Return the owners of some victims, each once, in order."""

@@ -99,7 +99,7 @@ class Tracking:
         there = plan.there(self._context.cluster)
         if there:
             ends = [end for each in there if (end := self._hangs_at(plan, each, now)) is not None]
-            moment = min(ends, default=now + MARGIN)
+            moment = min((*ends, now + MARGIN))
             self._due.put(plan, max(moment, now + _LOOK_AGAIN_AFTER))
 
     def superseded(self, plan: Plan, now: Seconds) -> None:
@@ -161,9 +161,22 @@ class Tracking:
         """Try preemptors again that wait for the end of a pod which stays after all."""
         for plan in self._plans.on_node(node):
             if plan.phase is Phase.AWAITING and uid in plan.uids:
-                plan.move(Move.RELEASE, now)
-                self._give_back(plan, now)
-                self.released(plan, now)
+                self._release(plan, now)
+
+    def _waits_in_vain(self, plan: Plan) -> bool:
+        """Tell whether a plan waits for a pod that stays, and that no plan evicts any more."""
+        if plan.phase is not Phase.AWAITING:
+            return False
+        cluster = self._context.cluster
+        others = (each for each in self._plans.on_node(plan.node) if each is not plan)
+        planned = frozenset().union(*(each.leaving(cluster) for each in others))
+        return any(each.uid not in planned for each in plan.staying(cluster))
+
+    def _release(self, plan: Plan, now: Seconds) -> None:
+        """Give up a plan that waits for a pod which stays, and try its preemptor again."""
+        plan.move(Move.RELEASE, now)
+        self._give_back(plan, now)
+        self.released(plan, now)
 
     def node_gone(self, plan: Plan, now: Seconds) -> None:
         """Close a plan for a node that is gone."""
@@ -239,7 +252,10 @@ class Tracking:
                 if (end := self._hangs_at(plan, each, now)) is not None and end <= now
             ]  # fmt: skip
             if not hanging:
-                self.watch(plan, now)
+                if self._waits_in_vain(plan):
+                    self._release(plan, now)
+                else:
+                    self.watch(plan, now)
                 continue
             for each in hanging:
                 cluster.note_overdue(each.uid)
