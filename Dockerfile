@@ -35,10 +35,10 @@ RUN /build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . &&
         /wheels/*.whl && \
     PYTHONPYCACHEPREFIX=/opt/app/bytecode /opt/app/bin/python -m compileall -q \
         --invalidation-mode unchecked-hash /opt/app/lib/python*/site-packages/scheduler
-COPY deploy/sbom.py deploy/
+COPY deploy/tools/release/sbom.py deploy/tools/release/
 # The time of the bill of materials, in seconds since the epoch; empty: now.
 ARG SOURCE_DATE_EPOCH
-RUN /opt/app/bin/python deploy/sbom.py --lock requirements/runtime.txt \
+RUN /opt/app/bin/python deploy/tools/release/sbom.py --lock requirements/runtime.txt \
         --dpkg-status /var/lib/dpkg/status > /opt/app/sbom.cdx.json
 
 FROM ${PYTHON_IMAGE}

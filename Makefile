@@ -41,24 +41,24 @@ ifeq ($(origin KUBECONFIG),command line)
 	$(BIN)/preemptive-scheduler run --kubeconfig '$(patsubst ~/%,$(HOME)/%,$(KUBECONFIG))' \
 		--bind-address 127.0.0.1 --logging-format text
 else
-	@$(BIN)/python -m deploy.demo $(if $(filter-out 0,$(ONCE)),--once)
+	@$(BIN)/python -m deploy.tools.demo $(if $(filter-out 0,$(ONCE)),--once)
 endif
 
 # Docker, podman or buildah, whichever works. BASE is an image with Python to build on; CA_BUNDLE and
 # PIP_CONF are files for pip, where the network needs them. Neither is left in the image.
 .PHONY: image
 image: ## build the container image; IMAGE=name:tag, ENGINE=docker|podman|buildah
-	@$(PYTHON) -m deploy.image --engine='$(ENGINE)' --tag='$(IMAGE)' --base='$(BASE)' \
+	@$(PYTHON) -m deploy.tools.release.image --engine='$(ENGINE)' --tag='$(IMAGE)' --base='$(BASE)' \
 		--ca-bundle='$(CA_BUNDLE)' --pip-conf='$(PIP_CONF)' --flags='$(FLAGS)'
 
 .PHONY: image-base
 image-base: ## an image with Python from Debian's packages, where no registry can be reached
-	@$(PYTHON) -m deploy.image_base --flags='$(FLAGS)'
+	@$(PYTHON) -m deploy.tools.release.image_base --flags='$(FLAGS)'
 
 .PHONY: sbom
 sbom: setup ## what the image is made of besides its base, as CycloneDX: build/sbom.cdx.json
 	@mkdir -p build
-	@$(BIN)/python -m deploy.sbom --lock requirements/runtime.txt > build/sbom.cdx.json
+	@$(BIN)/python -m deploy.tools.release.sbom --lock requirements/runtime.txt > build/sbom.cdx.json
 	@echo build/sbom.cdx.json
 
 ##@ Check
@@ -83,8 +83,8 @@ imports: setup ## who may import whom
 
 .PHONY: control-plane
 control-plane: setup ## get etcd, kube-apiserver and so on; builds them once for each version
-	@$(BIN)/python -m deploy.local build > /dev/null
-	@$(BIN)/python -m deploy.local build scheduler-oracle helm promtool > /dev/null
+	@$(BIN)/python -m deploy.tools.controlplane build > /dev/null
+	@$(BIN)/python -m deploy.tools.controlplane build scheduler-oracle helm promtool > /dev/null
 
 .PHONY: test
 test: control-plane ## all tests, those on a real control plane included
@@ -96,12 +96,12 @@ test-fast: setup ## the tests that need neither a control plane nor helm
 
 .PHONY: chart
 chart: setup ## the Helm chart: lint, schema, what it renders, alerts; builds helm and promtool once
-	@$(BIN)/python -m deploy.local build helm promtool > /dev/null
+	@$(BIN)/python -m deploy.tools.controlplane build helm promtool > /dev/null
 	$(PYTEST) -q tests/charts -m 'not cluster'
 
 .PHONY: e2e-packages
 e2e-packages: setup ## install what `make e2e` needs, with apt, as root
-	@$(BIN)/python -m deploy.nodes packages
+	@$(BIN)/python -m deploy.tools.nodes packages
 
 # Images and the logs of the last cluster are in build/e2e.
 .PHONY: e2e
@@ -109,14 +109,14 @@ e2e: setup ## image and chart on two real nodes of this machine, as root; E2E=of
 ifeq ($(E2E),off)
 	@echo 'E2E=off: the end-to-end tests are left out'
 else
-	@$(BIN)/python -m deploy.nodes check
-	@$(BIN)/python -m deploy.nodes build > /dev/null
+	@$(BIN)/python -m deploy.tools.nodes check
+	@$(BIN)/python -m deploy.tools.nodes build > /dev/null
 	E2E_CLUSTER=nodes E2E_IMAGE=build/e2e/scheduler.tar $(PYTEST) tests/e2e
 endif
 
 .PHONY: kind
 kind: setup ## the same tests on a cluster of kind, which needs Docker; KIND_NODE_IMAGE=...
-	@$(BIN)/python -m deploy.kind > /dev/null
+	@$(BIN)/python -m deploy.tools.kind > /dev/null
 	E2E_CLUSTER=kind E2E_IMAGE=build/e2e/scheduler.tar KIND_NODE_IMAGE='$(KIND_NODE_IMAGE)' \
 		$(PYTEST) tests/e2e
 
@@ -139,7 +139,7 @@ cover: setup ## branches that the fast tests miss; what decides must be covered 
 .PHONY: audit
 audit: setup ## known vulnerabilities of the locked packages; asks PyPI, so not part of CI
 	@$(call tool,pip-audit)
-	@$(BIN)/python -m deploy.audit build/tools/bin/pip-audit $(wildcard requirements/*.txt)
+	@$(BIN)/python -m deploy.tools.release.audit build/tools/bin/pip-audit $(wildcard requirements/*.txt)
 
 .PHONY: hadolint
 hadolint: setup ## rules for the Dockerfile
@@ -152,12 +152,12 @@ tool = test -x build/tools/bin/python || $(BIN)/python -m venv build/tools && \
 
 # The control plane of each version is built once: some five minutes on two quiet cores. What a
 # version cannot pass is named in docs/compatibility.md.
-KUBERNETES ?= $(shell sed -n 's|^require k8s.io/kubernetes ||p' deploy/local/tools/kubernetes-*/go.mod)
+KUBERNETES ?= $(shell sed -n 's|^require k8s.io/kubernetes ||p' deploy/tools/controlplane/go/kubernetes-*/go.mod)
 .PHONY: compat
 compat: control-plane ## the integration tests on older API servers; KUBERNETES="v1.34.4 v1.35.4"
 	@for version in $(KUBERNETES); do \
 		echo "API server $$version"; \
-		$(BIN)/python -m deploy.local build kube-apiserver kube-controller-manager \
+		$(BIN)/python -m deploy.tools.controlplane build kube-apiserver kube-controller-manager \
 			--version $$version > /dev/null && \
 		KUBERNETES=$$version $(PYTEST) -q tests/integration || exit 1; \
 	done
@@ -180,7 +180,7 @@ verify: lint type imports ## all of it but `make e2e`, under two hash seeds
 # optimise theirs by profile, as the one in the image is; builds of one's own often are not, and slower.
 BENCH_PYTHON ?= $(or $(lastword $(wildcard /usr/bin/python3.1[1-9])),$(PYTHON))
 BENCH_VENV := build/bench-python
-BENCH := $(BENCH_VENV)/bin/python -m deploy.bench
+BENCH := $(BENCH_VENV)/bin/python -m deploy.tools.bench
 
 $(BENCH_VENV)/.ready: requirements/dev.txt | $(READY)
 	$(BENCH_PYTHON) -m venv --without-pip $(BENCH_VENV)
@@ -192,7 +192,7 @@ $(BENCH_VENV)/.ready: requirements/dev.txt | $(READY)
 SIZE ?= full
 .PHONY: bench
 bench: setup $(BENCH_VENV)/.ready ## beside kube-scheduler on a real API server; WORKLOADS="...", RUNS=N, SIZE=small|full
-	@$(BIN)/python -m deploy.local build etcd kube-apiserver kube-scheduler > /dev/null
+	@$(BIN)/python -m deploy.tools.controlplane build etcd kube-apiserver kube-scheduler > /dev/null
 	@$(BENCH) run --size '$(SIZE)' --workloads '$(WORKLOADS)' \
 		$(if $(RUNS),--runs '$(RUNS)'); status=$$?; \
 		test $$status -gt 1 || $(BENCH) report --size '$(SIZE)' && exit $$status
@@ -207,8 +207,8 @@ bench-core: setup ## how fast decisions are, without an API server
 
 .PHONY: golden
 golden: setup ## write generated files anew; git shows what changed
-	$(BIN)/python -m scheduler.observe.metrics_page > docs/metrics.md
-	$(BIN)/python -m deploy.configuration_page > docs/configuration.md
+	$(BIN)/python -m deploy.tools.pages.metrics > docs/metrics.md
+	$(BIN)/python -m deploy.tools.pages.configuration > docs/configuration.md
 
 .PHONY: lock
 lock: $(BIN)/python ## pin the newest dependencies that pyproject.toml allows

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from scheduler.core.machine import Machine
-from scheduler.state.backoff import Backoff
+from scheduler.queue.backoff import PodBackoff
 from tests.support.cluster import profiles
 
 # Random tests are reproducible: the same examples each time, none remembered between runs.
@@ -31,6 +31,6 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 @pytest.fixture
 def machine() -> Iterator[Machine]:
     """Give a machine with the default profile whose invariants hold at the end of the test."""
-    made = Machine(profiles(), Backoff())
+    made = Machine(profiles(), PodBackoff())
     yield made
     made.check()

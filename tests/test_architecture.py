@@ -16,7 +16,7 @@ TESTS: Final = sorted((ROOT / "tests").rglob("*.py"))
 CLOCK: Final = PACKAGE / "service" / "clock.py"
 
 #: Packages that decide: no I/O, no clock, no threads, no chance.
-PURE: Final = ("model", "state", "framework", "plugins", "core")
+PURE: Final = ("model", "state", "queue", "framework", "plugins", "core")
 IMPURE: Final = {
     "aiohttp", "asyncio", "http", "kopf", "kubernetes", "logging", "multiprocessing", "os",
     "pathlib", "random", "requests", "secrets", "select", "socket", "ssl", "structlog",
@@ -24,12 +24,16 @@ IMPURE: Final = {
 }  # fmt: skip
 #: Who alone may import what: folders or modules under `scheduler`.
 RESERVED: Final = {
-    "aiohttp": ("kube/policy_operator.py", "kube/policy_writer.py", "observe/web_app.py"),
+    "aiohttp": (
+        "kube/policies/operator.py",
+        "kube/policies/status_writer.py",
+        "observe/server/web_app.py",
+    ),
     "httptools": ("kube",),
-    "kopf": ("kube/policy_operator.py",),
+    "kopf": ("kube/policies/operator.py",),
     "kubernetes": ("kube",),
-    "prometheus_client": ("observe", "service/run.py"),
-    "rich": ("cli", "observe"),
+    "prometheus_client": ("observe", "service/process.py"),
+    "rich": ("cli", "console"),
     "random": (),
 }
 CLOCKS: Final = {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy import configuration_page
+from deploy.tools.pages import configuration as configuration_page
 from scheduler.cli import main
 from scheduler.config.args import TYPES
 from scheduler.config.settings import (
@@ -17,7 +17,7 @@ from scheduler.config.settings import (
     LeaderElection,
     Settings,
 )
-from scheduler.observe import catalogue
+from scheduler.observe.metrics import catalogue
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

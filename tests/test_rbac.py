@@ -17,23 +17,22 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from deploy.demo import installation
-from deploy.local.cluster import ControlPlane
-from scheduler.kube.client import Client
-from scheduler.kube.comparer import Comparer
-from scheduler.kube.connection import Connection
-from scheduler.kube.credentials import FixedHeaders
-from scheduler.kube.informer import Informer
+from deploy.tools.controlplane.cluster import ControlPlane
+from deploy.tools.demo import installation
+from scheduler.kube.auth.cluster_access import ClusterAccess
+from scheduler.kube.auth.credentials import FixedHeaders
+from scheduler.kube.client.backoff import Sleeper
+from scheduler.kube.client.client import Client
+from scheduler.kube.client.transport import HttpTransport, Reply, Stream
 from scheduler.kube.lease import Lease, LeaseSettings
-from scheduler.kube.ledger import LedgerStore
-from scheduler.kube.pauses import Pauses
-from scheduler.kube.policies import Policies, PolicySettings
-from scheduler.kube.resources import RESOURCES
-from scheduler.kube.review import Reviewer
-from scheduler.kube.transport import HttpTransport, Reply, Stream
-from scheduler.kube.writer import Writer
+from scheduler.kube.policies.policy_informer import PolicyInformer, PolicySettings
+from scheduler.kube.token_review import Reviewer
+from scheduler.kube.watch.cache_comparer import CacheComparer
+from scheduler.kube.watch.informer import Informer
+from scheduler.kube.watch.resources import RESOURCES
+from scheduler.kube.write.ledger_configmap import LedgerStore
+from scheduler.kube.write.writer import Writer
 from scheduler.model.effects import (
-    Announce,
     Ask,
     Bind,
     BindVolumes,
@@ -43,8 +42,9 @@ from scheduler.model.effects import (
     Nominate,
     PodRef,
     Question,
-    Remember,
+    RecordEvent,
     ReserveVolume,
+    SaveLedger,
     SelectNode,
     SetCondition,
     Verb,
@@ -71,8 +71,8 @@ EFFECTS: Final[tuple[Effect, ...]] = (
     ClearNomination(POD),
     Evict(POD, "n", POD, NAME, 1),
     Evict(POD, "n", POD, NAME, 1, strict=True),
-    Remember('{"version":1}', 1),
-    Announce(POD, "Normal", "Scheduled", "Binding", "done", NAME),
+    SaveLedger('{"version":1}', 1),
+    RecordEvent(POD, "Normal", "Scheduled", "Binding", "done", NAME),
     Ask(POD, 1, "1", (Question(0, Verb.FILTER, ("n",)),)),
 )
 
@@ -154,11 +154,11 @@ def _right(method: str, path: str) -> Right:
     return Right(verb, found["group"] or "", resource, name)
 
 
-def pauses() -> Pauses:
+def pauses() -> Sleeper:
     async def at_once(_: float) -> None:
         await asyncio.sleep(0)
 
-    return Pauses(jitter=lambda: 0.0, sleep=at_once)
+    return Sleeper(jitter=lambda: 0.0, sleep=at_once)
 
 
 async def until(holds: Any) -> None:
@@ -186,7 +186,7 @@ async def compared() -> set[Right]:
     """Return what the comparer needs."""
     recorder = Recorder(kind="PartialObjectMetadataList")
     client = Client(recorder)
-    comparer = Comparer([], client, lambda *_: None, lambda *_: None, pauses())
+    comparer = CacheComparer([], client, lambda *_: None, lambda *_: None, pauses())
     for resource in RESOURCES:
         await comparer.compare(Informer(resource, client, lambda _: None, pauses()))
     return recorder.rights
@@ -198,7 +198,7 @@ async def policed() -> set[Right]:
     await api.start()
     spec = {"metadata": {"name": "p", "generation": 1}, "spec": {}}
     api.store.put("preemptionpolicies", spec)
-    where = Connection(api.url, FixedHeaders())
+    where = ClusterAccess(api.url, FixedHeaders())
     settings = PolicySettings(
         where=where,
         user_agent=NAME,
@@ -207,7 +207,7 @@ async def policed() -> set[Right]:
         wall=lambda: 0.0,
     )
     async with HttpTransport(where, NAME) as transport:
-        policies = Policies(Client(transport), lambda _: None, Pauses(lambda: 0.0), settings)
+        policies = PolicyInformer(Client(transport), lambda _: None, Sleeper(lambda: 0.0), settings)
         running = asyncio.create_task(policies.run())
         async with asyncio.timeout(15):
             while {each.verb for each in api.requests} != {"list", "watch", "patch"}:

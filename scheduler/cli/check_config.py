@@ -10,8 +10,8 @@ import sys
 
 from scheduler.cli import configuration
 from scheduler.config import load
-from scheduler.config.catalog import Point
-from scheduler.config.problems import ConfigError, UnreadableConfigError
+from scheduler.config.field_errors import ConfigError, UnreadableConfigError
+from scheduler.config.plugin_catalogue import Point
 from scheduler.config.settings import ProfileSettings, Settings, Weighted
 
 __all__ = ["add_parser", "run"]

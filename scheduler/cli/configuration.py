@@ -16,7 +16,8 @@ def read(path: str, *, leader_election: LeaderElectionFlags = _NO_ELECTION) -> S
         OSError: The file cannot be read.
         ConfigError: The file breaks rules, or a package of the environment does.
     """
-    from scheduler.plugins import entry_points, registry
+    from scheduler.plugins import registry
+    from scheduler.plugins.external import entry_points
 
     settings = load.read(
         path,
@@ -35,7 +36,7 @@ def packages(settings: Settings) -> dict[str, str]:
     Raises:
         ConfigError: A package of the environment breaks rules.
     """
-    from scheduler.plugins import entry_points
+    from scheduler.plugins.external import entry_points
 
     names = sorted(set().union(*map(entry_points.enabled, settings.profiles)))
     found = entry_points.discover() if names else {}

@@ -8,7 +8,7 @@ from typing import Any, assert_never
 
 from scheduler.cli import configuration
 from scheduler.config import load
-from scheduler.config.problems import ConfigError
+from scheduler.config.field_errors import ConfigError
 from scheduler.config.settings import Settings
 from scheduler.model import times
 from scheduler.model.decisions import (
@@ -98,9 +98,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Print what would happen; return the exit code."""
     from scheduler.kube.errors import ConnectionSettingsError
     from scheduler.plugins import registry
+    from scheduler.queue.backoff import PodBackoff
     from scheduler.sim import manifests
-    from scheduler.sim.plan import Options, Planner
-    from scheduler.state.backoff import Backoff
+    from scheduler.sim.planner import Planner, PlanOptions
 
     try:
         settings = configuration.read(arguments.config) if arguments.config else load.defaults()
@@ -113,13 +113,13 @@ def run(arguments: argparse.Namespace) -> int:
         print(_one_line(error, arguments), file=sys.stderr)
         return 2
     with ask as asked:
-        options = Options(
+        options = PlanOptions(
             arguments.scheduler_name,
             explain=arguments.explain,
             ask=asked,
             now=_now(arguments, objects),
         )
-        backoff = _backoff(settings, Backoff)
+        backoff = _backoff(settings, PodBackoff)
         planner = Planner(objects, registry.profiles(settings), backoff, options)
         attempts = list(planner.attempts())
         if arguments.settle:
@@ -140,7 +140,7 @@ def _ask(settings: Settings, objects: Any) -> Any:
     """
     if objects.whole is None:
         return contextlib.nullcontext()
-    from scheduler.sim.asking import Asker
+    from scheduler.sim.extender_client import Asker
 
     return Asker(settings.extenders, objects.whole)
 

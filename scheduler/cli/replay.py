@@ -6,7 +6,7 @@ from pathlib import Path
 
 from scheduler.cli import configuration
 from scheduler.config import load
-from scheduler.config.problems import ConfigError
+from scheduler.config.field_errors import ConfigError
 
 __all__ = ["add_parser", "run"]
 
@@ -32,15 +32,15 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the decisions that differ; return the exit code."""
-    from scheduler.model.wire import WireError
+    from scheduler.model.capture_codec import WireError
     from scheduler.plugins import registry
+    from scheduler.queue.backoff import PodBackoff
     from scheduler.sim.replay import replay
-    from scheduler.state.backoff import Backoff
 
     total = different = 0
     try:
         settings = configuration.read(arguments.config) if arguments.config else load.defaults()
-        backoff = Backoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds)
+        backoff = PodBackoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds)
         with Path(arguments.file).open("rb") as lines:
             for each in replay(lines, registry.profiles(settings), backoff):
                 total += 1

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from scheduler.cli import configuration, importing
 from scheduler.config import durations, load
+from scheduler.config.field_errors import ConfigError
 from scheduler.config.load import DeprecatedFlags, LeaderElectionFlags
-from scheduler.config.problems import ConfigError
 from scheduler.config.settings import Settings
 from scheduler.service import signals
 
 if TYPE_CHECKING:
     from scheduler.service.clock import Clock
-    from scheduler.service.options import Options
+    from scheduler.service.options import ProcessOptions
 
 __all__ = ["add_parser", "options", "run", "settings"]
 
@@ -137,7 +137,7 @@ def _paths(text: str) -> tuple[str, ...]:
 
 
 def _tls_version(name: str) -> str:
-    from scheduler.observe import tls_options
+    from scheduler.observe.server import tls_options
 
     try:
         tls_options.version(name)
@@ -147,7 +147,7 @@ def _tls_version(name: str) -> str:
 
 
 def _cipher_suites(text: str) -> tuple[str, ...]:
-    from scheduler.observe import tls_options
+    from scheduler.observe.server import tls_options
 
     names = tuple(name for name in text.split(",") if name)
     try:
@@ -190,17 +190,17 @@ def run(arguments: argparse.Namespace, clock: "Clock | None" = None) -> int:
 
 def _serve(arguments: argparse.Namespace, told: Settings, clock: "Clock | None") -> int:
     with importing.lean():
-        from scheduler.service.run import serve
+        from scheduler.service.process import serve
 
     return serve(options(arguments, told), clock)
 
 
-def options(arguments: argparse.Namespace, told: Settings) -> "Options":
+def options(arguments: argparse.Namespace, told: Settings) -> "ProcessOptions":
     """Return what the live scheduler is told, beside its configuration, by flags."""
-    from scheduler.observe.logs import Format
-    from scheduler.service.options import Options
+    from scheduler.observe.logs.logs import Format
+    from scheduler.service.options import ProcessOptions
 
-    return Options(
+    return ProcessOptions(
         settings=told,
         kubeconfig=arguments.kubeconfig,
         logging_format=Format(arguments.logging_format),

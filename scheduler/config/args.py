@@ -25,8 +25,8 @@ from scheduler.config.codecs import (
     optional,
 )
 from scheduler.config.document import Json
-from scheduler.config.records import Record, Wire, wire
-from scheduler.model.objects import (
+from scheduler.config.object_codec import Record, Wire, wire
+from scheduler.model.api.objects import (
     NodeAffinity,
     NodeSelector,
     NodeSelectorTerm,

@@ -24,8 +24,8 @@ from scheduler.config.args import (
     ShapePoint,
     VolumeBindingArgs,
 )
-from scheduler.config.problems import Report
-from scheduler.model.objects import NodeSelectorTerm, Requirement, TopologySpreadConstraint
+from scheduler.config.field_errors import ErrorReport
+from scheduler.model.api.objects import NodeSelectorTerm, Requirement, TopologySpreadConstraint
 
 __all__ = ["check"]
 
@@ -38,14 +38,14 @@ _INTEGER: Final = re.compile(r"[-+]?[0-9]+", re.ASCII)
 _INT64: Final = range(-(2**63), 2**63)
 
 
-def check(args: PluginArgs, path: str, report: Report) -> None:
+def check(args: PluginArgs, path: str, report: ErrorReport) -> None:
     """Report every rule that the settings of a plugin break."""
     rule = _RULES.get(type(args))
     if rule is not None:
         rule(args, path, report)
 
 
-def _default_preemption(args: DefaultPreemptionArgs, path: str, report: Report) -> None:
+def _default_preemption(args: DefaultPreemptionArgs, path: str, report: ErrorReport) -> None:
     share, count = args.min_candidate_nodes_percentage, args.min_candidate_nodes_absolute
     at_share, at_count = f"{path}.minCandidateNodesPercentage", f"{path}.minCandidateNodesAbsolute"
     if not 0 <= share <= 100:
@@ -58,7 +58,7 @@ def _default_preemption(args: DefaultPreemptionArgs, path: str, report: Report) 
         report.invalid(at_count, count, f"{detail} minCandidateNodesPercentage")
 
 
-def _dynamic_resources(args: DynamicResourcesArgs, path: str, report: Report) -> None:
+def _dynamic_resources(args: DynamicResourcesArgs, path: str, report: ErrorReport) -> None:
     if args.filter_timeout_seconds < 0:
         shown = durations.text(args.filter_timeout_seconds)
         report.invalid(f"{path}.filterTimeout", shown, "must be zero or positive")
@@ -67,14 +67,14 @@ def _dynamic_resources(args: DynamicResourcesArgs, path: str, report: Report) ->
         report.invalid(f"{path}.bindingTimeout", shown, "must be at least 1 second")
 
 
-def _inter_pod_affinity(args: InterPodAffinityArgs, path: str, report: Report) -> None:
+def _inter_pod_affinity(args: InterPodAffinityArgs, path: str, report: ErrorReport) -> None:
     weight = args.hard_pod_affinity_weight
     if not 0 <= weight <= 100:
         report.invalid(f"{path}.hardPodAffinityWeight", weight, "not in valid range [0, 100]")
 
 
 def _balanced_allocation(
-    args: NodeResourcesBalancedAllocationArgs, path: str, report: Report
+    args: NodeResourcesBalancedAllocationArgs, path: str, report: ErrorReport
 ) -> None:
     seen: set[str] = set()
     for i, each in enumerate(args.resources):
@@ -85,13 +85,13 @@ def _balanced_allocation(
             report.invalid(f"{path}.resources[{i}].weight", each.weight, "must be 1")
 
 
-def _volume_binding(args: VolumeBindingArgs, path: str, report: Report) -> None:
+def _volume_binding(args: VolumeBindingArgs, path: str, report: ErrorReport) -> None:
     if args.bind_timeout_seconds < 0:
         detail = "invalid BindTimeoutSeconds, should not be a negative value"
         report.invalid(f"{path}.bindTimeoutSeconds", args.bind_timeout_seconds, detail)
 
 
-def _node_resources_fit(args: NodeResourcesFitArgs, path: str, report: Report) -> None:
+def _node_resources_fit(args: NodeResourcesFitArgs, path: str, report: ErrorReport) -> None:
     for i, each in enumerate(args.ignored_resources):
         _check_key(f"{path}.ignoredResources[{i}]", each, report)
     for i, each in enumerate(args.ignored_resource_groups):
@@ -102,7 +102,7 @@ def _node_resources_fit(args: NodeResourcesFitArgs, path: str, report: Report) -
     _check_strategy(args.scoring_strategy, f"{path}.scoringStrategy", report)
 
 
-def _check_strategy(strategy: ScoringStrategy, path: str, report: Report) -> None:
+def _check_strategy(strategy: ScoringStrategy, path: str, report: ErrorReport) -> None:
     if strategy.type not in _STRATEGIES:
         report.unsupported(f"{path}.type", strategy.type, _STRATEGIES)
     for i, each in enumerate(strategy.resources):
@@ -119,7 +119,7 @@ def _check_strategy(strategy: ScoringStrategy, path: str, report: Report) -> Non
         _check_shape(strategy.shape, f"{at}.shape", report)
 
 
-def _check_shape(shape: Sequence[ShapePoint], path: str, report: Report) -> None:
+def _check_shape(shape: Sequence[ShapePoint], path: str, report: ErrorReport) -> None:
     if not shape:
         report.required(path, "at least one point must be specified")
     pairs = itertools.pairwise(shape)
@@ -136,7 +136,7 @@ def _check_shape(shape: Sequence[ShapePoint], path: str, report: Report) -> None
             report.invalid(f"{path}[{i}].score", each.score, "not in valid range [0, 10]")
 
 
-def _pod_topology_spread(args: PodTopologySpreadArgs, path: str, report: Report) -> None:
+def _pod_topology_spread(args: PodTopologySpreadArgs, path: str, report: ErrorReport) -> None:
     kind, constraints = args.defaulting_type, args.default_constraints
     if kind not in {"List", "System"}:
         report.unsupported(f"{path}.defaultingType", kind, ("List", "System"))
@@ -150,7 +150,7 @@ def _pod_topology_spread(args: PodTopologySpreadArgs, path: str, report: Report)
             report.duplicate(at, f"{{{each.topology_key}, {each.when_unsatisfiable}}}")
 
 
-def _check_constraint(constraint: TopologySpreadConstraint, path: str, report: Report) -> None:
+def _check_constraint(constraint: TopologySpreadConstraint, path: str, report: ErrorReport) -> None:
     if constraint.max_skew <= 0:
         report.invalid(f"{path}.maxSkew", constraint.max_skew, "not in valid range (0, inf)")
     if constraint.topology_key:
@@ -164,7 +164,7 @@ def _check_constraint(constraint: TopologySpreadConstraint, path: str, report: R
         report.unsupported(f"{path}.whenUnsatisfiable", action, _ACTIONS)
 
 
-def _node_affinity(args: NodeAffinityArgs, path: str, report: Report) -> None:
+def _node_affinity(args: NodeAffinityArgs, path: str, report: ErrorReport) -> None:
     affinity = args.added_affinity
     if affinity is None:
         return
@@ -179,7 +179,7 @@ def _node_affinity(args: NodeAffinityArgs, path: str, report: Report) -> None:
             _check_term(weighted.preference, f"{at}.preference", at, report)
 
 
-def _check_term(term: NodeSelectorTerm, path: str, outer: str, report: Report) -> None:
+def _check_term(term: NodeSelectorTerm, path: str, outer: str, report: ErrorReport) -> None:
     """Check one term, unless something around it could not be decoded."""
     if not report.is_whole(outer):
         return
@@ -193,7 +193,7 @@ def _check_term(term: NodeSelectorTerm, path: str, outer: str, report: Report) -
             report.invalid(f"{at}.values", each.values, "must have one element")
 
 
-def _check_expression(expression: Requirement, path: str, report: Report) -> None:
+def _check_expression(expression: Requirement, path: str, report: ErrorReport) -> None:
     operator, values = expression.operator, expression.values
     if operator not in _LABEL_OPERATORS:
         report.unsupported(f"{path}.operator", operator, _LABEL_OPERATORS)
@@ -212,7 +212,7 @@ def _check_expression(expression: Requirement, path: str, report: Report) -> Non
             report.invalid(f"{path}.values[{i}]", each, detail)
 
 
-def _check_bound(path: str, values: Sequence[str], report: Report) -> None:
+def _check_bound(path: str, values: Sequence[str], report: ErrorReport) -> None:
     if len(values) != 1:
         detail = "for 'Gt', 'Lt' operators, exactly one value is required"
         report.invalid(path, values, detail)
@@ -222,12 +222,12 @@ def _check_bound(path: str, values: Sequence[str], report: Report) -> None:
             report.invalid(f"{path}[{i}]", each, detail)
 
 
-def _check_key(path: str, key: str, report: Report) -> None:
+def _check_key(path: str, key: str, report: ErrorReport) -> None:
     for detail in names.label_key(key):
         report.invalid(path, key, detail)
 
 
-_RULES: Final[dict[type, Callable[[Any, str, Report], None]]] = {
+_RULES: Final[dict[type, Callable[[Any, str, ErrorReport], None]]] = {
     DefaultPreemptionArgs: _default_preemption,
     DynamicResourcesArgs: _dynamic_resources,
     InterPodAffinityArgs: _inter_pod_affinity,

@@ -15,7 +15,7 @@ from typing import Final, Generic, TypeVar
 
 from scheduler.config import durations
 from scheduler.config.document import Json, Scalar, Sequence, Tree, plain
-from scheduler.config.problems import Report
+from scheduler.config.field_errors import ErrorReport
 
 __all__ = [
     "BOOLEAN",
@@ -55,7 +55,7 @@ class Codec(ABC, Generic[T]):
         """Return what Go holds before anything is read."""
 
     @abstractmethod
-    def read(self, tree: Tree, path: str, report: Report) -> T:
+    def read(self, tree: Tree, path: str, report: ErrorReport) -> T:
         """Return the value of a tree that is not null.
 
         Raises:
@@ -86,7 +86,7 @@ class _Leaf(Codec[T]):
     def zero(self) -> T:
         return self._empty
 
-    def read(self, tree: Tree, path: str, report: Report) -> T:  # noqa: ARG002 (no parts)
+    def read(self, tree: Tree, path: str, report: ErrorReport) -> T:  # noqa: ARG002 (no parts)
         return self._take(tree)
 
     def write(self, value: T) -> Json:
@@ -177,7 +177,7 @@ class _Optional(Codec[T | None]):
     def zero(self) -> T | None:
         return None
 
-    def read(self, tree: Tree, path: str, report: Report) -> T | None:
+    def read(self, tree: Tree, path: str, report: ErrorReport) -> T | None:
         return self._inner.read(tree, path, report)
 
     def write(self, value: T | None) -> Json:
@@ -198,7 +198,7 @@ class _Converted(Codec[U], Generic[T, U]):
     def zero(self) -> U:
         return self._load(self._inner.zero())
 
-    def read(self, tree: Tree, path: str, report: Report) -> U:
+    def read(self, tree: Tree, path: str, report: ErrorReport) -> U:
         return self._load(self._inner.read(tree, path, report))
 
     def write(self, value: U) -> Json:
@@ -217,12 +217,12 @@ class _Array(Codec[tuple[T, ...]], Generic[T]):
     def zero(self) -> tuple[T, ...]:
         return ()
 
-    def read(self, tree: Tree, path: str, report: Report) -> tuple[T, ...]:
+    def read(self, tree: Tree, path: str, report: ErrorReport) -> tuple[T, ...]:
         if not isinstance(tree, Sequence):
             raise wrong("a list", tree)
         return tuple(self._item(each, f"{path}[{i}]", report) for i, each in enumerate(tree.items))
 
-    def _item(self, tree: Tree, path: str, report: Report) -> T:
+    def _item(self, tree: Tree, path: str, report: ErrorReport) -> T:
         report.locate(path, tree.line)
         try:
             absent = self._inner.nullable and is_null(tree)

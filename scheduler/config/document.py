@@ -17,8 +17,8 @@ from typing import Any, Final, NoReturn
 
 import yaml
 
-from scheduler.config import scalars
-from scheduler.config.problems import Report, child
+from scheduler.config import yaml_scalars
+from scheduler.config.field_errors import ErrorReport, child
 
 __all__ = ["Json", "Mapping", "Scalar", "Sequence", "Tree", "plain", "read", "write"]
 
@@ -33,7 +33,7 @@ _MAX_VALUES: Final = 100_000
 class Scalar:
     """A leaf; `None` stands for null."""
 
-    value: scalars.ScalarValue
+    value: yaml_scalars.ScalarValue
     line: int | None
 
 
@@ -58,7 +58,7 @@ class Mapping:
 Tree = Scalar | Sequence | Mapping
 
 
-def read(text: str, report: Report) -> Tree:
+def read(text: str, report: ErrorReport) -> Tree:
     """Return the tree of a text; repeated keys go to the report.
 
     Raises:
@@ -94,7 +94,7 @@ class _Dumper(yaml.SafeDumper):
 
     def text(self, value: str) -> yaml.ScalarNode:
         """Return the node of a text."""
-        style = None if scalars.is_text(value) else "'"
+        style = None if yaml_scalars.is_text(value) else "'"
         return self.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 
@@ -104,7 +104,7 @@ _Dumper.add_representer(str, _Dumper.text)
 # --- JSON: strict, without lines --------------------------------------------------------------
 
 
-def _json(text: str, report: Report) -> Tree:
+def _json(text: str, report: ErrorReport) -> Tree:
     try:
         parsed = json.loads(text, object_pairs_hook=_Pairs, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
@@ -123,7 +123,7 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(msg)
 
 
-def _from_json(value: Any, path: str, report: Report) -> Tree:
+def _from_json(value: Any, path: str, report: ErrorReport) -> Tree:
     if isinstance(value, _Pairs):
         entries: dict[str, Tree] = {}
         for key, each in value:
@@ -160,7 +160,7 @@ class _Loader(yaml.BaseLoader):
             super().scan_to_next_token()
 
 
-def _yaml(text: str, report: Report) -> Tree:
+def _yaml(text: str, report: ErrorReport) -> Tree:
     try:
         loader = _Loader(text)
         root = loader.get_node() if loader.check_node() else None
@@ -179,7 +179,7 @@ def _yaml(text: str, report: Report) -> Tree:
 class _Unfolding:
     """Turns nodes into trees, aliases and merges unfolded."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: ErrorReport) -> None:
         self._report = report
         self._values = 0
         self._open: set[int] = set()
@@ -209,9 +209,9 @@ class _Unfolding:
     def _scalar(self, node: yaml.ScalarNode, line: int) -> Scalar:
         try:
             if node.tag == _PLAIN:
-                return Scalar(scalars.plain(node.value), line)
-            return Scalar(scalars.tagged(node.tag, node.value), line)
-        except scalars.ScalarError as error:
+                return Scalar(yaml_scalars.plain(node.value), line)
+            return Scalar(yaml_scalars.tagged(node.tag, node.value), line)
+        except yaml_scalars.ScalarError as error:
             self._report.unreadable(line, f"not YAML: {error}")
 
     def _mapping(self, node: yaml.Node, path: str, line: int) -> Mapping:

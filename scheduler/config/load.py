@@ -16,13 +16,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from scheduler.config import catalog, document, profiles, rules
+from scheduler.config import document, plugin_catalogue, profiles, rules
 from scheduler.config.codecs import BOOLEAN, optional
 from scheduler.config.document import Json, Mapping, Scalar, Tree
+from scheduler.config.field_errors import ErrorReport
+from scheduler.config.object_codec import Record, wire
 from scheduler.config.plugin_sets import API_VERSION
-from scheduler.config.problems import Report
 from scheduler.config.profiles import PROFILES, ProfileEntry
-from scheduler.config.records import Record, wire
 from scheduler.config.settings import ClientConnection, Common, ProfileSettings, Settings
 
 __all__ = [
@@ -119,8 +119,8 @@ def parse(
         ConfigError: The text breaks rules; all of them are named.
         ValueError: A name in *extra_plugins* is taken, or one of its points does not exist.
     """
-    plugins = catalog.merged(extra_plugins)
-    report = Report(source)
+    plugins = plugin_catalogue.merged(extra_plugins)
+    report = ErrorReport(source)
     report.locate("", 1)
     tree = document.read(text, report)
     _check_type(tree, report)
@@ -154,7 +154,7 @@ def read(
         text = Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        Report(source).unreadable(line, f"not UTF-8: {error.reason}")
+        ErrorReport(source).unreadable(line, f"not UTF-8: {error.reason}")
     return parse(text, source=source, extra_plugins=extra_plugins, leader_election=leader_election)
 
 
@@ -189,7 +189,7 @@ def override(
     client = _limited(dataclasses.replace(settings.client_connection, **given))
     changed = dataclasses.replace(settings, client_connection=client, **profiling)
     changed = _with_election(changed, leader_election)
-    report = Report("command line")
+    report = ErrorReport("command line")
     rules.check(changed, report)
     report.finish()
     return changed
@@ -212,7 +212,7 @@ def render(settings: Settings) -> str:
     return document.write(dump(settings))
 
 
-def _check_type(tree: Tree, report: Report) -> None:
+def _check_type(tree: Tree, report: ErrorReport) -> None:
     """Make sure that this is a document of our kind; nothing else in it could be judged."""
     entries = tree.entries if isinstance(tree, Mapping) else {}
     absent = Scalar(None, None)

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from scheduler.config.catalog import DEFAULT_PLUGINS, REMOVED, Point
 from scheduler.config.codecs import INT32, STRING, Codec, array, optional
-from scheduler.config.problems import Report, suggestion
-from scheduler.config.records import Record, wire
+from scheduler.config.field_errors import ErrorReport, suggestion
+from scheduler.config.object_codec import Record, wire
+from scheduler.config.plugin_catalogue import DEFAULT_PLUGINS, REMOVED, Point
 from scheduler.config.settings import Weighted
 
 __all__ = ["DEFAULT", "MULTI_POINT", "SETS", "Entry", "Expansion", "PluginSet", "merge"]
@@ -105,7 +105,7 @@ class Expansion:
         self,
         sets: Mapping[str, PluginSet],
         catalog: Mapping[str, frozenset[Point]],
-        report: Report,
+        report: ErrorReport,
     ) -> None:
         """Expand the merged sets of a profile.
 

@@ -10,15 +10,16 @@ from typing import Any, Final, TypeVar
 
 from scheduler.config import document, durations, names
 from scheduler.config.document import Scalar, Sequence, Tree
+from scheduler.config.field_errors import ConfigError, ErrorReport, Problem, child
 from scheduler.config.policy_spec import (
     POLICY,
-    BudgetSpec,
     LimitSpec,
+    PolicyBudgetSpec,
     PolicySpec,
     SelectionSpec,
 )
-from scheduler.config.problems import ConfigError, Problem, Report, child
-from scheduler.model.objects import LabelSelector, Requirement
+from scheduler.model.api.objects import LabelSelector, Requirement
+from scheduler.model.api.selectors import Selector, SelectorError
 from scheduler.model.policies import (
     Budget,
     BudgetScope,
@@ -29,7 +30,6 @@ from scheduler.model.policies import (
     PreemptionLimit,
     PreemptionPolicy,
 )
-from scheduler.model.selectors import Selector, SelectorError
 
 __all__ = [
     "API_VERSION",
@@ -77,7 +77,7 @@ def read(policy: Mapping[str, Any]) -> PreemptionPolicy:
     metadata = policy.get("metadata")
     identity = metadata if isinstance(metadata, Mapping) else {}
     name = str(identity.get("name") or "")
-    report = Report(name)
+    report = ErrorReport(name)
     try:
         frozen = _frozen(POLICY.read(_tree(policy), "", report).spec, identity, report)
         report.finish()
@@ -100,7 +100,7 @@ def _tree(value: object) -> Tree:
 
 
 def _frozen(
-    spec: PolicySpec | None, identity: Mapping[str, Any], report: Report
+    spec: PolicySpec | None, identity: Mapping[str, Any], report: ErrorReport
 ) -> PreemptionPolicy:
     if spec is None:
         report.required("spec")
@@ -131,19 +131,19 @@ def _frozen(
 # --- Words and numbers ------------------------------------------------------------------------
 
 
-def _word(words: type[_WordT], text: str, path: str, report: Report) -> _WordT:
+def _word(words: type[_WordT], text: str, path: str, report: ErrorReport) -> _WordT:
     if text in set(words):
         return words(text)
     report.unsupported(path, text, words)
     return next(iter(words))
 
 
-def _priority(value: int | None, path: str, report: Report) -> None:
+def _priority(value: int | None, path: str, report: ErrorReport) -> None:
     if value is not None and value not in _PRIORITIES:
         report.invalid(path, value, "must be an integer of 32 bits")
 
 
-def _count(value: int | None, path: str, report: Report) -> int:
+def _count(value: int | None, path: str, report: ErrorReport) -> int:
     if value is None:
         if report.is_whole(path):
             report.required(path)
@@ -153,7 +153,7 @@ def _count(value: int | None, path: str, report: Report) -> int:
     return value
 
 
-def _window(seconds: float | None, path: str, report: Report) -> float:
+def _window(seconds: float | None, path: str, report: ErrorReport) -> float:
     if seconds is None:
         if report.is_whole(path):
             report.required(path, 'a duration like "30m" or "24h"')
@@ -164,14 +164,14 @@ def _window(seconds: float | None, path: str, report: Report) -> float:
     return seconds
 
 
-def _delay(seconds: float, path: str, report: Report) -> float:
+def _delay(seconds: float, path: str, report: ErrorReport) -> float:
     if seconds < 0:
         report.invalid(path, durations.text(seconds), "must not be negative")
     _check_length(seconds, path, report)
     return seconds
 
 
-def _check_length(seconds: float, path: str, report: Report) -> None:
+def _check_length(seconds: float, path: str, report: ErrorReport) -> None:
     if seconds > LONGEST_SECONDS:
         longest = f"{LONGEST_SECONDS / 3600:g}h"
         report.invalid(path, durations.text(seconds), f"must be at most {longest}")
@@ -180,7 +180,7 @@ def _check_length(seconds: float, path: str, report: Report) -> None:
 # --- Rules ------------------------------------------------------------------------------------
 
 
-def _strict_below(spec: PolicySpec, report: Report) -> int:
+def _strict_below(spec: PolicySpec, report: ErrorReport) -> int:
     path = "spec.strictBelowPriority"
     priority, wanted = spec.strict_below_priority, spec.disruption_budgets
     if wanted == DisruptionBudgets.STRICT_BELOW and priority is None and report.is_whole(path):
@@ -191,12 +191,12 @@ def _strict_below(spec: PolicySpec, report: Report) -> int:
     return priority or 0
 
 
-def _most_victims(spec: PolicySpec, report: Report) -> int | None:
+def _most_victims(spec: PolicySpec, report: ErrorReport) -> int | None:
     most = spec.max_victims_per_preemption
     return None if most is None else _count(most, "spec.maxVictimsPerPreemption", report)
 
 
-def _budgets(specs: tuple[BudgetSpec, ...], report: Report) -> tuple[Budget, ...]:
+def _budgets(specs: tuple[PolicyBudgetSpec, ...], report: ErrorReport) -> tuple[Budget, ...]:
     if len(specs) > MOST_BUDGETS:
         report.invalid("spec.budgets", len(specs), f"must have at most {MOST_BUDGETS} items")
     budgets: list[Budget] = []
@@ -216,7 +216,7 @@ def _budgets(specs: tuple[BudgetSpec, ...], report: Report) -> tuple[Budget, ...
     return tuple(budgets)
 
 
-def _limit(spec: LimitSpec | None, report: Report) -> PreemptionLimit | None:
+def _limit(spec: LimitSpec | None, report: ErrorReport) -> PreemptionLimit | None:
     if spec is None:
         return None
     path = "spec.maxPreemptionsPerOwner"
@@ -226,7 +226,7 @@ def _limit(spec: LimitSpec | None, report: Report) -> PreemptionLimit | None:
     )
 
 
-def _check_ranks(spec: PolicySpec, report: Report) -> None:
+def _check_ranks(spec: PolicySpec, report: ErrorReport) -> None:
     """Report victims that no preemptor can have: they must be of a lower priority."""
     lowest, highest = spec.victims.min_priority, spec.preemptors.max_priority
     if lowest is not None and highest is not None and lowest >= highest:
@@ -237,7 +237,7 @@ def _check_ranks(spec: PolicySpec, report: Report) -> None:
 # --- Selections -------------------------------------------------------------------------------
 
 
-def _selection(spec: SelectionSpec, path: str, report: Report) -> PodSelection:
+def _selection(spec: SelectionSpec, path: str, report: ErrorReport) -> PodSelection:
     lowest, highest = spec.min_priority, spec.max_priority
     _priority(lowest, f"{path}.minPriority", report)
     _priority(highest, f"{path}.maxPriority", report)
@@ -253,7 +253,7 @@ def _selection(spec: SelectionSpec, path: str, report: Report) -> PodSelection:
     )
 
 
-def _classes(found: tuple[str, ...], path: str, report: Report) -> frozenset[str]:
+def _classes(found: tuple[str, ...], path: str, report: ErrorReport) -> frozenset[str]:
     path = f"{path}.priorityClassNames"
     if len(found) > MOST_CLASSES:
         report.invalid(path, len(found), f"must have at most {MOST_CLASSES} items")
@@ -265,7 +265,7 @@ def _classes(found: tuple[str, ...], path: str, report: Report) -> frozenset[str
     return frozenset(found)
 
 
-def _selector(selector: LabelSelector | None, path: str, report: Report) -> Selector | None:
+def _selector(selector: LabelSelector | None, path: str, report: ErrorReport) -> Selector | None:
     if selector is None:
         return None
     for key, value in selector.match_labels.items():
@@ -278,7 +278,7 @@ def _selector(selector: LabelSelector | None, path: str, report: Report) -> Sele
         return None
 
 
-def _check(requirement: Requirement, path: str, report: Report) -> None:
+def _check(requirement: Requirement, path: str, report: ErrorReport) -> None:
     try:
         Selector.of(LabelSelector(match_expressions=[requirement]))
     except SelectorError as error:

@@ -20,11 +20,11 @@ from scheduler.config.codecs import (
     wrong,
 )
 from scheduler.config.document import Json, Mapping, Scalar, Tree
-from scheduler.config.problems import Report, child
-from scheduler.config.records import Record, Wire, wire
-from scheduler.model.objects import LabelSelector, Requirement
+from scheduler.config.field_errors import ErrorReport, child
+from scheduler.config.object_codec import Record, Wire, wire
+from scheduler.model.api.objects import LabelSelector, Requirement
 
-__all__ = ["POLICY", "BudgetSpec", "LimitSpec", "PolicySpec", "SelectionSpec"]
+__all__ = ["POLICY", "LimitSpec", "PolicyBudgetSpec", "PolicySpec", "SelectionSpec"]
 
 
 class _Labels(Codec[dict[str, str]]):
@@ -33,7 +33,7 @@ class _Labels(Codec[dict[str, str]]):
     def zero(self) -> dict[str, str]:
         return {}
 
-    def read(self, tree: Tree, path: str, report: Report) -> dict[str, str]:
+    def read(self, tree: Tree, path: str, report: ErrorReport) -> dict[str, str]:
         if not isinstance(tree, Mapping):
             raise wrong("an object", tree)
         labels: dict[str, str] = {}
@@ -80,7 +80,7 @@ class SelectionSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetSpec:
+class PolicyBudgetSpec:
     """Victims within a window; `None` where a field that is required is missing."""
 
     max_victims: int | None = wire("maxVictims", optional(INT64), None)
@@ -108,7 +108,7 @@ class PolicySpec:
     victims: SelectionSpec = wire("victims", _SELECTION, SelectionSpec())
     disruption_budgets: str = wire("podDisruptionBudgets", STRING, "BestEffort")
     strict_below_priority: int | None = wire("strictBelowPriority", optional(INT64), None)
-    budgets: tuple[BudgetSpec, ...] = wire("budgets", array(Record.of(BudgetSpec)), ())
+    budgets: tuple[PolicyBudgetSpec, ...] = wire("budgets", array(Record.of(PolicyBudgetSpec)), ())
     max_victims_per_preemption: int | None = wire("maxVictimsPerPreemption", optional(INT64), None)
     victim_min_runtime_seconds: float = wire("victimMinRuntime", DURATION, 0.0)
     max_preemptions_per_owner: LimitSpec | None = wire(

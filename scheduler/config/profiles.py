@@ -22,9 +22,11 @@ from typing import Any, Final
 
 from scheduler.config import args_rules, document, rules
 from scheduler.config.args import CODECS, TYPES, ForeignArgs, NodeResourcesFitArgs, PluginArgs
-from scheduler.config.catalog import REMOVED, Point
 from scheduler.config.codecs import INT32, STRING, TREE, Codec, array, is_null, optional, wrong
 from scheduler.config.document import Json, Scalar, Tree
+from scheduler.config.field_errors import ErrorReport
+from scheduler.config.object_codec import Record, wire
+from scheduler.config.plugin_catalogue import REMOVED, Point
 from scheduler.config.plugin_sets import (
     API_VERSION,
     DEFAULT,
@@ -36,8 +38,6 @@ from scheduler.config.plugin_sets import (
     merge,
     removed_message,
 )
-from scheduler.config.problems import Report
-from scheduler.config.records import Record, wire
 from scheduler.config.settings import OUR_NAME, ProfileSettings, Weighted
 
 __all__ = ["PROFILES", "ProfileEntry", "settle", "write"]
@@ -77,7 +77,7 @@ def settle(
     entries: Sequence[ProfileEntry],
     catalog: Mapping[str, frozenset[Point]],
     ignored_resources: tuple[str, ...],
-    report: Report,
+    report: ErrorReport,
 ) -> tuple[ProfileSettings, ...]:
     """Return the settings of all profiles.
 
@@ -105,7 +105,7 @@ class _Draft:
         entry: ProfileEntry,
         path: str,
         catalog: Mapping[str, frozenset[Point]],
-        report: Report,
+        report: ErrorReport,
     ) -> None:
         self.path = path
         self.name = entry.scheduler_name or ""
@@ -210,7 +210,7 @@ class _Draft:
             self._report.say(f"{path}.{Point.PLACEMENT_GENERATE}", message)
 
 
-def _check_kind(plugin: str, written: document.Mapping, path: str, report: Report) -> None:
+def _check_kind(plugin: str, written: document.Mapping, path: str, report: ErrorReport) -> None:
     for name, want in (("apiVersion", API_VERSION), ("kind", f"{plugin}Args")):
         value = document.plain(written.entries.get(name, _NULL))
         if value not in (None, "", want):
@@ -218,7 +218,7 @@ def _check_kind(plugin: str, written: document.Mapping, path: str, report: Repor
             report.invalid(f"{path}.{name}", value, message)
 
 
-def _check_scheduler_names(drafts: Sequence[_Draft], report: Report) -> None:
+def _check_scheduler_names(drafts: Sequence[_Draft], report: ErrorReport) -> None:
     first: dict[str, str] = {}
     for each in drafts:
         path = f"{each.path}.schedulerName"
@@ -230,7 +230,7 @@ def _check_scheduler_names(drafts: Sequence[_Draft], report: Report) -> None:
             first[each.name] = path
 
 
-def _check_queue_sort(drafts: Sequence[_Draft], report: Report) -> None:
+def _check_queue_sort(drafts: Sequence[_Draft], report: ErrorReport) -> None:
     """Check that all profiles sort the one queue that they share in the same way."""
     first = drafts[0]
     sorters = first.expansion.names(Point.QUEUE_SORT)

@@ -12,7 +12,7 @@ Differs: certificate files of extenders are not opened here.
 from typing import Final
 
 from scheduler.config import durations, names
-from scheduler.config.problems import Report
+from scheduler.config.field_errors import ErrorReport
 from scheduler.config.settings import Common, Extender, LeaderElection
 
 __all__ = ["check", "check_leader_election", "check_percentage"]
@@ -21,7 +21,7 @@ __all__ = ["check", "check_leader_election", "check_percentage"]
 _JITTER_FACTOR: Final = 1.2
 
 
-def check(common: Common, report: Report) -> None:
+def check(common: Common, report: ErrorReport) -> None:
     """Report every rule that the settings break."""
     if common.parallelism <= 0:
         detail = "should be an integer value greater than zero"
@@ -35,13 +35,13 @@ def check(common: Common, report: Report) -> None:
     _check_extenders(common.extenders, report)
 
 
-def check_percentage(path: str, percentage: int | None, report: Report) -> None:
+def check_percentage(path: str, percentage: int | None, report: ErrorReport) -> None:
     """Report a share of nodes that is no percentage."""
     if percentage is not None and not 0 <= percentage <= 100:
         report.invalid(path, percentage, "not in valid range [0-100]")
 
 
-def _check_backoff(common: Common, report: Report) -> None:
+def _check_backoff(common: Common, report: ErrorReport) -> None:
     first, longest = common.pod_initial_backoff_seconds, common.pod_max_backoff_seconds
     if first <= 0:
         report.invalid("podInitialBackoffSeconds", first, "must be greater than 0")
@@ -50,7 +50,7 @@ def _check_backoff(common: Common, report: Report) -> None:
         report.invalid("podMaxBackoffSeconds", longest, detail)
 
 
-def check_leader_election(election: LeaderElection, report: Report) -> None:
+def check_leader_election(election: LeaderElection, report: ErrorReport) -> None:
     """Report every rule that leader election breaks; none apply while it is off."""
     if not election.leader_elect:
         return
@@ -64,7 +64,7 @@ def check_leader_election(election: LeaderElection, report: Report) -> None:
         report.required("leaderElection.resourceNamespace")
 
 
-def _check_times(election: LeaderElection, report: Report) -> None:
+def _check_times(election: LeaderElection, report: ErrorReport) -> None:
     at = "leaderElection"
     lease = durations.nanoseconds(election.lease_duration_seconds)
     renew = durations.nanoseconds(election.renew_deadline_seconds)
@@ -90,7 +90,7 @@ def _check_times(election: LeaderElection, report: Report) -> None:
         report.invalid(f"{at}.renewDeadline", shown["renewDeadline"], detail)
 
 
-def _check_extenders(extenders: tuple[Extender, ...], report: Report) -> None:
+def _check_extenders(extenders: tuple[Extender, ...], report: ErrorReport) -> None:
     managed: set[str] = set()
     for i, extender in enumerate(extenders):
         path = f"extenders[{i}]"
@@ -108,7 +108,7 @@ def _check_extenders(extenders: tuple[Extender, ...], report: Report) -> None:
         report.invalid("extenders", found, "only one extender can implement bind")
 
 
-def _check_managed(path: str, name: str, managed: set[str], report: Report) -> None:
+def _check_managed(path: str, name: str, managed: set[str], report: ErrorReport) -> None:
     for detail in names.extended_resource(name):
         report.invalid(path, name, detail)
     if name in managed:

@@ -18,7 +18,6 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, TypeVar, cast
 
 from scheduler.config.args import PluginArgs
-from scheduler.config.catalog import Point
 from scheduler.config.codecs import (
     BOOLEAN,
     BYTES,
@@ -31,7 +30,8 @@ from scheduler.config.codecs import (
     converted,
     optional,
 )
-from scheduler.config.records import Record, wire
+from scheduler.config.object_codec import Record, wire
+from scheduler.config.plugin_catalogue import Point
 
 __all__ = [
     "OUR_NAME",

@@ -11,17 +11,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from scheduler.core import changes, telling
-from scheduler.core.context import Context
-from scheduler.framework.extenders import binder
-from scheduler.framework.plugin import Hold, Reserve, Undone
+from scheduler.core.requeue import pod_status
+from scheduler.core.requeue.context import Context
+from scheduler.framework import event_diff
+from scheduler.framework.extender_protocol import binder
+from scheduler.framework.plugin import Reservation, ReservationFailed, Reserve
 from scheduler.framework.profile import PREEMPTION, Profile
+from scheduler.model.api.storage import PersistentVolume, PersistentVolumeClaim, key
 from scheduler.model.effects import Bind, BindVolumes, Evict
 from scheduler.model.events import Failure, StorageGone, StorageObserved
-from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim, key
 from scheduler.model.times import Seconds
-from scheduler.state.deadlines import Deadlines
-from scheduler.state.queue import QueuedPod
+from scheduler.queue.deadlines import Deadlines
+from scheduler.queue.scheduling_queue import QueuedPod
 
 __all__ = ["BindingCycle"]
 
@@ -29,11 +30,11 @@ _NODE: Final = "Node"
 
 
 @dataclass(slots=True, eq=False)
-class _Held:
+class _Reserved:
     """One hold of a pod, and how far it has come."""
 
     plugin: str
-    hold: Hold
+    hold: Reservation
     #: When the effect was done plus the patience; `None` before.
     deadline: Seconds | None = None
 
@@ -44,7 +45,7 @@ class _Waiting:
 
     queued: QueuedPod
     node: str
-    held: list[_Held] = field(default_factory=list)
+    held: list[_Reserved] = field(default_factory=list)
 
 
 class BindingCycle:
@@ -70,7 +71,7 @@ class BindingCycle:
         Returns:
             Why a plugin could not reserve; empty where the pod is on its way. Nothing is held then.
         """
-        held: list[_Held] = []
+        held: list[_Reserved] = []
         for plugin in self._reservers[queued.pod.spec.scheduler_name]:
             try:
                 hold = plugin.reserve(queued.pod, node, self._context.cluster)
@@ -79,7 +80,7 @@ class BindingCycle:
                     each.hold.release()
                 return f'running Reserve plugin "{plugin.name}": {error}'
             if hold is not None:
-                held.append(_Held(plugin.name, hold))
+                held.append(_Reserved(plugin.name, hold))
         if not held:
             self._bind(queued, node)
             return ""
@@ -156,7 +157,7 @@ class BindingCycle:
             return False
         version = waiting.queued.pod.metadata.resource_version
         self._give_up(waiting, "", f"preempted by {PREEMPTION}", now)
-        telling.announce_released(self._context, eviction, version)
+        pod_status.announce_released(self._context, eviction, version)
         return True
 
     def _bind(self, queued: QueuedPod, node: str) -> None:
@@ -166,7 +167,7 @@ class BindingCycle:
         bind = Bind(pod.ref, node, pod.spec.scheduler_name, extender)
         self._context.outbox.append(bind)
 
-    def _concerns(self, held: Iterable[_Held], node: str) -> set[tuple[str, str]]:
+    def _concerns(self, held: Iterable[_Reserved], node: str) -> set[tuple[str, str]]:
         return {(_NODE, node), *(concern for each in held for concern in each.hold.concerns)}
 
     def _news(self, concerns: Iterable[tuple[str, str]], now: Seconds) -> None:
@@ -186,7 +187,7 @@ class BindingCycle:
         ready = True
         for each in waiting.held:
             said = each.hold.settled()
-            if isinstance(said, Undone):
+            if isinstance(said, ReservationFailed):
                 self._give_up(waiting, each.plugin, said.reason, now)
                 return
             if not said and each.deadline is not None and now >= each.deadline:
@@ -204,9 +205,11 @@ class BindingCycle:
         context, queued = self._context, waiting.queued
         text = f'running PreBind plugin "{plugin}": {reason}' if plugin else reason
         context.queue.retry(queued, now)
-        telling.announce_failure(context, queued.pod, text)
+        pod_status.announce_failure(context, queued.pod, text)
         # The nomination went out with the first effect, whether its status says so already or not.
-        telling.set_condition(context, queued, telling.SCHEDULER_ERROR, text, clear_nomination=True)
+        pod_status.set_condition(
+            context, queued, pod_status.SCHEDULER_ERROR, text, clear_nomination=True
+        )
 
     def _end(self, waiting: _Waiting, now: Seconds) -> bool:
         """Give up everything that a pod holds; tell whether it is still to be scheduled."""
@@ -218,7 +221,7 @@ class BindingCycle:
         if not context.cluster.is_assumed(uid):
             return False
         left = context.cluster.forget(uid)
-        context.wake(changes.POD_DELETED, left, None, now)
+        context.wake(event_diff.POD_DELETED, left, None, now)
         queued = context.queue.get(uid)
         if queued is None:
             return False

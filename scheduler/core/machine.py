@@ -14,24 +14,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, assert_never
 
-from scheduler.core import kin, telling
-from scheduler.core.acting import Acting
-from scheduler.core.asking import Asking, Begin, UnderWay
-from scheduler.core.attempt import Attempts, Outcome
+from scheduler.core.attempt import signatures
+from scheduler.core.attempt.scheduling_attempt import AttemptResult, SchedulingAlgorithm
 from scheduler.core.binding import BindingCycle
-from scheduler.core.context import Bound, Context
+from scheduler.core.cycle.commit import DecisionCommitter
+from scheduler.core.cycle.event_handlers import EventHandlers
+from scheduler.core.cycle.suspended_attempts import AttemptRun, Begin, SuspendedAttempts
 from scheduler.core.eviction.executor import Executor
-from scheduler.core.eviction.phases import Phase as PreemptionPhase
-from scheduler.core.eviction.tracking import Tracking
-from scheduler.core.observing import Observing
-from scheduler.core.preemption.policing import Policing
+from scheduler.core.eviction.phases import PreemptionPhase
+from scheduler.core.eviction.tracking import VictimTracker
+from scheduler.core.preemption.policy.engine import PolicyEngine
+from scheduler.core.requeue import pod_status
+from scheduler.core.requeue.context import Bound, Context
 from scheduler.framework.plugin import PluginError
 from scheduler.framework.profile import Profile
 from scheduler.framework.verdicts import Verdicts
+from scheduler.model.api.objects import Pod
+from scheduler.model.api.quantity import QuantityError
 from scheduler.model.base import Record
 from scheduler.model.decisions import Attempt, Decision
 from scheduler.model.effects import (
-    Announce,
     Ask,
     Bind,
     BindVolumes,
@@ -40,7 +42,8 @@ from scheduler.model.effects import (
     Evict,
     Nominate,
     Question,
-    Remember,
+    RecordEvent,
+    SaveLedger,
     SetCondition,
 )
 from scheduler.model.events import (
@@ -54,6 +57,7 @@ from scheduler.model.events import (
     EffectFailed,
     Event,
     Failure,
+    LedgerLoaded,
     NamespaceGone,
     NamespaceObserved,
     NodeGone,
@@ -62,20 +66,17 @@ from scheduler.model.events import (
     PodObserved,
     PolicyGone,
     PolicyObserved,
-    Recalled,
     StorageGone,
     StorageObserved,
     WorkloadGone,
     WorkloadObserved,
 )
-from scheduler.model.objects import Pod
-from scheduler.model.quantity import QuantityError
 from scheduler.model.times import Seconds
-from scheduler.state.backoff import Backoff
+from scheduler.queue.backoff import PodBackoff
+from scheduler.queue.phases import QueuePhase
+from scheduler.queue.scheduling_queue import QueuedPod, SchedulingQueue
 from scheduler.state.cluster import Cluster
-from scheduler.state.ledger import LedgerError
-from scheduler.state.queue import QueuedPod, SchedulingQueue
-from scheduler.state.transitions import Phase
+from scheduler.state.preemption.ledger import LedgerError
 
 __all__ = ["Machine", "Reaction"]
 
@@ -89,7 +90,7 @@ Unheard: TypeAlias = (
     | NamespaceGone
     | WorkloadObserved
     | WorkloadGone
-    | Recalled
+    | LedgerLoaded
     | ClockAhead
 )
 
@@ -120,7 +121,7 @@ class Machine:
     """The scheduler without its surroundings."""
 
     def __init__(
-        self, profiles: Mapping[str, Profile], backoff: Backoff, *, evict_only: bool = False
+        self, profiles: Mapping[str, Profile], backoff: PodBackoff, *, evict_only: bool = False
     ) -> None:
         """Make it.
 
@@ -130,22 +131,22 @@ class Machine:
             evict_only: Whether the API server may refuse each eviction for a disruption budget.
         """
         self.cluster: Final = Cluster()
-        strangers = functools.partial(kin.strangers, volumes=self.cluster.volumes)
+        strangers = functools.partial(signatures.strangers, volumes=self.cluster.volumes)
         self.queue: Final = SchedulingQueue(backoff, self._gate, strangers)
         self._profiles = profiles
         self._context = Context(profiles, self.cluster, self.queue)
         self.ledger: Final = self._context.ledger
         self.binding: Final = self._context.binding
-        self.policing: Final = Policing(
+        self.policing: Final = PolicyEngine(
             self.cluster, self.ledger, self._context.is_ours, evict_only=evict_only
         )
         self._context.bounds = self.policing
-        self._attempts = Attempts(profiles, self.cluster, Verdicts(), self.policing)
+        self._attempts = SchedulingAlgorithm(profiles, self.cluster, Verdicts(), self.policing)
         self._binding = BindingCycle(self._context, profiles)
         self._executor = Executor(self._context, self._attempts, self._binding)
-        self._observing = Observing(self._context, self._executor)
-        self._acting = Acting(self._context, self._executor, self._binding)
-        self._asking = Asking(self._context)
+        self._observing = EventHandlers(self._context, self._executor)
+        self._acting = DecisionCommitter(self._context, self._executor, self._binding)
+        self._asking = SuspendedAttempts(self._context)
         #: Whether anything was decided here: only who leads decides.
         self._leads = False
 
@@ -240,7 +241,7 @@ class Machine:
             preempting=len(self._executor),
         )
 
-    def explain(self, queued: QueuedPod, now: Seconds) -> tuple[Outcome, str]:
+    def explain(self, queued: QueuedPod, now: Seconds) -> tuple[AttemptResult, str]:
         """Judge a pod of the queue against the cluster as it is; nothing comes of it.
 
         Args:
@@ -252,7 +253,7 @@ class Machine:
             empty, or an error.
         """
         begin = self._beginning(queued, now, explain=True)
-        questions, outcome, error = self._go_on(UnderWay(queued, queued.timestamp, begin))
+        questions, outcome, error = self._go_on(AttemptRun(queued, queued.timestamp, begin))
         return outcome, "extenders would be asked first" if questions else error
 
     def gated_because(self, pod: Pod) -> str | None:
@@ -261,7 +262,7 @@ class Machine:
         return None if said is None else said[1]
 
     @property
-    def tracking(self) -> Tracking:
+    def tracking(self) -> VictimTracker:
         """What became of preemptions."""
         return self._executor.tracking
 
@@ -284,7 +285,7 @@ class Machine:
         for queued in self.queue:
             on_node = self.cluster.placed(queued.uid) is not None
             assert on_node == self.cluster.is_assumed(queued.uid), queued.pod.key
-            assert on_node == (queued.phase is Phase.BINDING), queued.pod.key
+            assert on_node == (queued.phase is QueuePhase.BINDING), queued.pod.key
 
     def _gate(self, pod: Pod) -> str | None:
         said = self._profiles[pod.spec.scheduler_name].gate(pod)
@@ -327,7 +328,7 @@ class Machine:
                 self.cluster.workloads.write(workload)
             case WorkloadGone(kind, key):
                 self.cluster.workloads.erase(kind, key)
-            case Recalled(text):
+            case LedgerLoaded(text):
                 self.ledger.merge(text, now)
             case ClockAhead(seconds):
                 self._observing.clock_ahead(seconds, now)
@@ -351,11 +352,11 @@ class Machine:
                 self._binding.done(effect, now)
             case Nominate():
                 self._executor.nominated(effect, now)
-            case Remember():
+            case SaveLedger():
                 self._executor.remembered(effect, now)
             case Evict():
                 self._executor.evicted(effect, now, changed=changed)
-            case SetCondition() | ClearNomination() | Announce() | Ask():
+            case SetCondition() | ClearNomination() | RecordEvent() | Ask():
                 pass
             case _:
                 assert_never(effect)
@@ -366,32 +367,32 @@ class Machine:
                 self._acting.not_bound(effect, failure, now)
             case BindVolumes():
                 self._binding.failed(effect, failure, now)
-            case Nominate() | Remember() | Evict():
+            case Nominate() | SaveLedger() | Evict():
                 self._executor.failed(effect, failure, now)
             case SetCondition():
-                telling.condition_not_set(self._context, effect)
+                pod_status.condition_not_set(self._context, effect)
             case Ask():
                 self._asking.failed(effect, failure)
-            case ClearNomination() | Announce():
+            case ClearNomination() | RecordEvent():
                 pass
             case _:
                 assert_never(effect)
 
-    def _begun(self, now: Seconds, *, explain: bool) -> UnderWay | None:
+    def _begun(self, now: Seconds, *, explain: bool) -> AttemptRun | None:
         """Begin with the next pod; `None` when none waits for its turn."""
         queued = self.queue.pop(now)
         if queued is None:
             return None
-        return UnderWay(queued, now, self._beginning(queued, now, explain=explain))
+        return AttemptRun(queued, now, self._beginning(queued, now, explain=explain))
 
     def _beginning(self, queued: QueuedPod, now: Seconds, *, explain: bool) -> Begin:
         """Return what begins an attempt for a pod."""
         since = now if queued.unschedulable_since is None else queued.unschedulable_since
         return functools.partial(self._attempts.decide, now=now, since=since, explain=explain)
 
-    def _go_on(self, under_way: UnderWay) -> tuple[tuple[Question, ...], Outcome, str]:
+    def _go_on(self, under_way: AttemptRun) -> tuple[tuple[Question, ...], AttemptResult, str]:
         """Return what to ask, or what was found, or nothing and an error."""
-        nothing = Outcome(nodes=self.cluster.columns.node_count)
+        nothing = AttemptResult(nodes=self.cluster.columns.node_count)
         try:
             return under_way.go_on(), nothing, ""
         except StopIteration as end:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import IntFlag, StrEnum
 from typing import Any
 
-from scheduler.model.objects import Pod
+from scheduler.model.api.objects import Pod
 
 __all__ = ["Action", "ClusterEvent", "Hint", "Resource", "Wake", "always"]
 

@@ -25,37 +25,37 @@ import numpy as np
 
 from scheduler.framework.cluster_events import Wake
 from scheduler.framework.verdicts import Verdict, Verdicts
+from scheduler.model.api.objects import Node, Pod
 from scheduler.model.effects import Effect
-from scheduler.model.objects import Node, Pod
 from scheduler.model.times import Seconds
-from scheduler.state.arrays import Bool, Codes, Scores
 from scheduler.state.cluster import Cluster
-from scheduler.state.nodes import Nodes
-from scheduler.state.shapes import Shape
+from scheduler.state.columns.arrays import Bool, Codes, Scores
+from scheduler.state.columns.pod_shapes import Shape
+from scheduler.state.views.node_view import NodeView
 
 __all__ = [
     "MAX_SCORE",
     "PASS",
     "SKIP",
+    "CompiledFilter",
+    "CompiledScore",
     "Filter",
-    "Gatekeeper",
-    "Hold",
     "NodeFilter",
     "NodeScore",
     "Plugin",
     "PluginError",
     "PostFilter",
-    "PostFilterSaid",
-    "Predicate",
+    "PostFilterMessage",
+    "PreEnqueue",
+    "PrepareStatus",
     "Prepared",
-    "Priority",
     "Reads",
     "Rejected",
+    "Reservation",
+    "ReservationFailed",
     "Reserve",
     "RoomFilter",
     "Score",
-    "Signal",
-    "Undone",
     "normalise_to_max",
 ]
 
@@ -73,7 +73,7 @@ class Reads(IntEnum):
     CLUSTER = 2
 
 
-class Signal(IntEnum):
+class PrepareStatus(IntEnum):
     """The two plain answers of `prepare`."""
 
     PASS = 0
@@ -81,8 +81,8 @@ class Signal(IntEnum):
     SKIP = 1
 
 
-PASS = Signal.PASS
-SKIP = Signal.SKIP
+PASS = PrepareStatus.PASS
+SKIP = PrepareStatus.SKIP
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Rejected:
     verdict: Verdict
 
 
-Prepared: TypeAlias = Signal | Rejected
+Prepared: TypeAlias = PrepareStatus | Rejected
 
 
 class PluginError(Exception):
@@ -112,7 +112,7 @@ class Plugin(Protocol):
         ...
 
 
-class Predicate(ABC):
+class CompiledFilter(ABC):
     """A filter, compiled for one class of pods."""
 
     #: What a verdict about a row depends on.
@@ -130,7 +130,7 @@ class Predicate(ABC):
         return PASS
 
     @abstractmethod
-    def codes(self, nodes: Nodes) -> Codes:
+    def codes(self, nodes: NodeView) -> Codes:
         """Return, (n,), a verdict code for each node, 0 where the pod fits."""
 
     def fits_row(self, row: int) -> bool | None:
@@ -142,13 +142,13 @@ class Predicate(ABC):
         del row
         return None
 
-    def fits(self, nodes: Nodes) -> Bool:
+    def fits(self, nodes: NodeView) -> Bool:
         """Return, (n,), where the pod fits; for those who do not ask why."""
         fits: Bool = self.codes(nodes) == 0
         return fits
 
 
-class Priority(ABC):
+class CompiledScore(ABC):
     """A score, compiled for one class of pods."""
 
     #: What a raw score depends on.
@@ -156,7 +156,7 @@ class Priority(ABC):
     #: Whether raw scores have to be normalised over the feasible nodes.
     normalised: bool = False
 
-    def prepare(self) -> Signal:
+    def prepare(self) -> PrepareStatus:
         """Say whether the rule scores at all in this attempt."""
         return PASS
 
@@ -165,7 +165,7 @@ class Priority(ABC):
         return None
 
     @abstractmethod
-    def scores(self, nodes: Nodes) -> Scores:
+    def scores(self, nodes: NodeView) -> Scores:
         """Return, (n,), the raw score of each node."""
 
     def score_row(self, row: int) -> int | None:
@@ -182,7 +182,7 @@ class Priority(ABC):
 
 
 @runtime_checkable
-class Gatekeeper(Protocol):
+class PreEnqueue(Protocol):
     """PreEnqueue: keeps pods out of the queue."""
 
     @property
@@ -204,7 +204,7 @@ class Filter(Protocol):
         """The name, as in the configuration file."""
         ...
 
-    def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> Predicate | None:
+    def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> CompiledFilter | None:
         """Compile the rule for pods like this one; `None` when it never rejects them."""
         ...
 
@@ -259,7 +259,7 @@ class Score(Protocol):
         """The name, as in the configuration file."""
         ...
 
-    def priority(self, pod: Pod, cluster: Cluster) -> Priority | None:
+    def priority(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
         """Compile the rule for pods like this one; `None` when it does not score them."""
         ...
 
@@ -279,7 +279,7 @@ class NodeScore(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class PostFilterSaid:
+class PostFilterMessage:
     """What a PostFilter plugin without a cure adds to the message."""
 
     message: str
@@ -296,19 +296,19 @@ class PostFilter(Protocol):
         """The name, as in the configuration file."""
         ...
 
-    def post_filter(self, pod: Pod, *, prefilter_rejected_by: str | None) -> PostFilterSaid:
+    def post_filter(self, pod: Pod, *, prefilter_rejected_by: str | None) -> PostFilterMessage:
         """Say what there is to say; preemption itself is the core's own cure."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Undone:
+class ReservationFailed:
     """What a pod waits for will not come."""
 
     reason: str
 
 
-class Hold(ABC):
+class Reservation(ABC):
     """What a pod holds beside room on its node, from the choice of the node until it is bound.
 
     The effect has to be done, and what `settled` asks for has to be there, before it is bound.
@@ -318,12 +318,12 @@ class Hold(ABC):
     effect: Effect
     #: How long to wait for the rest when the effect is done, and why it then is given up.
     patience_seconds: Seconds
-    late: Undone
+    late: ReservationFailed
     #: Objects whose news may decide: kind and key.
     concerns: frozenset[tuple[str, str]]
 
     @abstractmethod
-    def settled(self) -> bool | Undone:
+    def settled(self) -> bool | ReservationFailed:
         """Tell whether everything is there; asked when the effect is done, and again on news."""
 
     @abstractmethod
@@ -340,7 +340,7 @@ class Reserve(Protocol):
         """The name, as in the configuration file."""
         ...
 
-    def reserve(self, pod: Pod, node: str, cluster: Cluster) -> Hold | None:
+    def reserve(self, pod: Pod, node: str, cluster: Cluster) -> Reservation | None:
         """Take what the pod needs on the node that was chosen; `None` when that is nothing."""
         ...
 

@@ -5,19 +5,19 @@ from dataclasses import dataclass, field, replace
 
 from scheduler.config.settings import Extender
 from scheduler.framework.cluster_events import Action, Resource, Wake
-from scheduler.framework.extenders import EXTENDER
+from scheduler.framework.extender_protocol import EXTENDER
 from scheduler.framework.plugin import (
+    CompiledFilter,
+    CompiledScore,
     Filter,
-    Gatekeeper,
     Plugin,
     PostFilter,
-    Predicate,
-    Priority,
+    PreEnqueue,
     RoomFilter,
     Score,
 )
 from scheduler.framework.verdicts import Verdicts
-from scheduler.model.objects import Pod
+from scheduler.model.api.objects import Pod
 from scheduler.state.cluster import Cluster
 
 __all__ = ["PREEMPTION", "Profile", "registrations"]
@@ -35,7 +35,7 @@ class Profile:
     """The plugins of one scheduler name, in the order of each extension point."""
 
     scheduler_name: str
-    gatekeepers: tuple[Gatekeeper, ...] = ()
+    gatekeepers: tuple[PreEnqueue, ...] = ()
     filters: tuple[Filter, ...] = ()
     #: Score plugins with their weights.
     scores: tuple[tuple[Score, int], ...] = ()
@@ -56,14 +56,14 @@ class Profile:
 
     def predicates(
         self, pod: Pod, cluster: Cluster, verdicts: Verdicts
-    ) -> Iterator[tuple[str, Predicate]]:
+    ) -> Iterator[tuple[str, CompiledFilter]]:
         """Compile the filters for a class of pods, in order; those with nothing to say left out."""
         for plugin in self.filters:
             predicate = plugin.predicate(pod, cluster, verdicts)
             if predicate is not None:
                 yield plugin.name, predicate
 
-    def priorities(self, pod: Pod, cluster: Cluster) -> Iterator[tuple[str, int, Priority]]:
+    def priorities(self, pod: Pod, cluster: Cluster) -> Iterator[tuple[str, int, CompiledScore]]:
         """Compile the scores for a class of pods, with their weights."""
         for plugin, weight in self.scores:
             priority = plugin.priority(pod, cluster)

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.state.arrays import Bool, Codes, grown
+from scheduler.state.columns.arrays import Bool, Codes, grown
 
 __all__ = ["FITS", "NO_NODE", "Verdict", "Verdicts"]
 

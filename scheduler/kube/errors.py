@@ -15,7 +15,7 @@
         └── ServerUnavailable     500 and above
 
 An answer is classified once, by `refusal`. What a refusal means for an effect is said in
-`scheduler.kube.writer`.
+`scheduler.kube.write.writer`.
 
 An API server refuses with a `Status` object. An answer without one comes from something on the way,
 such as a proxy, and tells nothing about the object: the request may have been executed. There are

@@ -17,15 +17,15 @@ from typing import Final, Protocol
 from urllib.parse import quote, urlsplit
 
 from scheduler.config.settings import Extender, ExtenderTLS
-from scheduler.framework import extenders as protocol
-from scheduler.framework.extenders import ProtocolError
-from scheduler.kube.credentials import reason
+from scheduler.framework import extender_protocol as protocol
+from scheduler.framework.extender_protocol import ProtocolError
+from scheduler.kube.auth.credentials import reason
+from scheduler.kube.client.hooks import ClientHooks
 from scheduler.kube.errors import ConnectionSettingsError, KubeError, NotFound, Unreachable
-from scheduler.kube.http1 import Http1
-from scheduler.kube.observer import Observer
-from scheduler.kube.tls import Tls, add_certificate, client_context, unverified
-from scheduler.model.answers import Answer, NoAnswer
+from scheduler.kube.http.http1 import Http1
+from scheduler.kube.http.tls import Tls, add_certificate, client_context, unverified
 from scheduler.model.effects import Ask, Bind, PodRef, Question, Verb
+from scheduler.model.extender_answers import ExtenderAnswer, NoAnswer
 
 __all__ = ["ExtenderError", "Extenders", "Pods"]
 
@@ -68,12 +68,12 @@ class Extenders:
         settings: Sequence[Extender],
         pods: Pods,
         nodes: Mapping[str, bytes],
-        observer: Observer | None = None,
+        observer: ClientHooks | None = None,
     ) -> None:
         self._settings = tuple(settings)
         self._pods = pods
         self._nodes = nodes
-        self._observer = observer or Observer()
+        self._observer = observer or ClientHooks()
         # How many are asked at a time is bounded by the writer.
         self._http = [_http(each, f"extenders[{place}]") for place, each in enumerate(settings)]
 
@@ -93,7 +93,7 @@ class Extenders:
         """Tell whether scheduling goes on when this extender fails."""
         return self._settings[place].ignorable
 
-    async def ask(self, effect: Ask) -> tuple[Answer, ...]:
+    async def ask(self, effect: Ask) -> tuple[ExtenderAnswer, ...]:
         """Ask all questions at once and return their answers.
 
         Raises:
@@ -126,10 +126,10 @@ class Extenders:
             self._observer.extender_failed(extender.url_prefix, "bind", problem)
             raise ExtenderError(problem)
 
-    async def _answer(self, question: Question, pod: bytes) -> Answer:
+    async def _answer(self, question: Question, pod: bytes) -> ExtenderAnswer:
         extender = self._settings[question.extender]
         request = await self._request(extender, question, pod)
-        answer: Answer
+        answer: ExtenderAnswer
         try:
             path = protocol.verb(extender, question.verb)
             body = await self._post(question.extender, path, request)

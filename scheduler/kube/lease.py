@@ -26,11 +26,11 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler.kube.calls import micro_stamp
-from scheduler.kube.client import Client, Request
-from scheduler.kube.decoding import UNREADABLE
+from scheduler.kube.client.backoff import Sleeper
+from scheduler.kube.client.client import Client, Request
+from scheduler.kube.client.requests import micro_stamp
 from scheduler.kube.errors import KubeError, NotFound, Unreachable
-from scheduler.kube.pauses import Pauses
+from scheduler.kube.watch.decoding import UNREADABLE
 from scheduler.model.times import Seconds
 
 __all__ = ["Lease", "LeaseSettings", "unique_identity"]
@@ -71,7 +71,7 @@ class Lease:
         client: Client,
         settings: LeaseSettings,
         clock: Callable[[], Seconds],
-        pauses: Pauses,
+        pauses: Sleeper,
         elapsed: Callable[[], Seconds] = _loop_time,
     ) -> None:
         """Hold nothing yet.

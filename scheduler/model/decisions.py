@@ -4,7 +4,7 @@ from typing import TypeAlias
 
 from scheduler.model.base import Record
 from scheduler.model.effects import Effect, PodRef
-from scheduler.model.refusals import Refusal
+from scheduler.model.policy_refusals import PolicyRefusal
 
 __all__ = [
     "Attempt",
@@ -103,6 +103,6 @@ class Attempt(Record, frozen=True):
     #: How long the attempt has waited for extenders, in seconds.
     waited: float = 0.0
     #: What policies refused about preemption, or would have refused if they were enforced.
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[PolicyRefusal, ...] = ()
     #: What was found on each node; only of explained attempts.
     trace: tuple[NodeTrace, ...] = ()

@@ -9,7 +9,6 @@ from typing import TypeAlias
 from scheduler.model.base import Record
 
 __all__ = [
-    "Announce",
     "Ask",
     "Bind",
     "BindVolumes",
@@ -20,8 +19,9 @@ __all__ = [
     "Nominate",
     "PodRef",
     "Question",
-    "Remember",
+    "RecordEvent",
     "ReserveVolume",
+    "SaveLedger",
     "SelectNode",
     "SetCondition",
     "Verb",
@@ -141,19 +141,19 @@ class Evict(Record, frozen=True):
     strict: bool = False
 
 
-class Remember(Record, frozen=True):
+class SaveLedger(Record, frozen=True):
     """Write the ledger down, so that a restart or a fail-over forgets nothing."""
 
-    #: The whole ledger (`state/ledger`).
+    #: The whole ledger (`state/preemption/ledger`).
     text: str
     #: Tells it from earlier states.
     revision: int
 
     def __repr__(self) -> str:
-        return f"Remember(revision={self.revision})"
+        return f"SaveLedger(revision={self.revision})"
 
 
-class Announce(Record, frozen=True):
+class RecordEvent(Record, frozen=True):
     """Write an `events.k8s.io/v1` Event. Best effort: it never delays anything else."""
 
     regarding: PodRef
@@ -218,7 +218,7 @@ Effect: TypeAlias = (
     | Nominate
     | ClearNomination
     | Evict
-    | Remember
-    | Announce
+    | SaveLedger
+    | RecordEvent
     | Ask
 )

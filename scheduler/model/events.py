@@ -8,10 +8,7 @@ once, as `EffectDone` or `EffectFailed`; an `Ask` as `Answered` or `EffectFailed
 from enum import StrEnum
 from typing import TypeAlias
 
-from scheduler.model.answers import Answer
-from scheduler.model.base import Record
-from scheduler.model.effects import Effect, PodRef
-from scheduler.model.objects import (
+from scheduler.model.api.objects import (
     DeviceClass,
     LocalObject,
     Node,
@@ -19,8 +16,11 @@ from scheduler.model.objects import (
     PodDisruptionBudget,
     Workload,
 )
+from scheduler.model.api.storage import Storage
+from scheduler.model.base import Record
+from scheduler.model.effects import Effect, PodRef
+from scheduler.model.extender_answers import ExtenderAnswer
 from scheduler.model.policies import PreemptionPolicy
-from scheduler.model.storage import Storage
 from scheduler.model.times import Seconds
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "Event",
     "Failure",
     "FailureKind",
+    "LedgerLoaded",
     "NamespaceGone",
     "NamespaceObserved",
     "NodeGone",
@@ -43,7 +44,6 @@ __all__ = [
     "PodObserved",
     "PolicyGone",
     "PolicyObserved",
-    "Recalled",
     "StorageGone",
     "StorageObserved",
     "WorkloadGone",
@@ -156,7 +156,7 @@ class PolicyGone(Record, frozen=True):
     name: str
 
 
-class Recalled(Record, frozen=True):
+class LedgerLoaded(Record, frozen=True):
     """The ledger was read that an earlier leader has written down."""
 
     text: str
@@ -220,7 +220,7 @@ class Answered(Record, frozen=True):
     #: That of the `Ask`.
     number: int
     #: In the order of its questions.
-    answers: tuple[Answer, ...]
+    answers: tuple[ExtenderAnswer, ...]
 
 
 Event: TypeAlias = (
@@ -240,7 +240,7 @@ Event: TypeAlias = (
     | DeviceClassGone
     | PolicyObserved
     | PolicyGone
-    | Recalled
+    | LedgerLoaded
     | ClockAhead
     | EffectDone
     | EffectFailed

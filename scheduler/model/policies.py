@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from scheduler.model.selectors import Selector
+from scheduler.model.api.selectors import Selector
 from scheduler.model.times import Seconds
 
 __all__ = [

@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from scheduler.model import wire
+from scheduler.model import capture_codec
 from scheduler.model.decisions import Attempt, Placed, Preempting
 from scheduler.model.events import Event
 from scheduler.model.times import Seconds
@@ -51,7 +51,7 @@ class Capture:
 
     def event(self, event: Event, at: Seconds) -> None:
         """Write down what the machine was told."""
-        self._file.write(wire.encode(event, at) + b"\n")
+        self._file.write(capture_codec.encode(event, at) + b"\n")
 
     def decision(self, attempt: Attempt, at: Seconds) -> None:
         """Write down what it decided."""

@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 
 from scheduler.model.times import Seconds
 
-__all__ = ["Allowance", "ByPeer", "Rate", "Turns"]
+__all__ = ["Allowance", "ByPeer", "FairTurns", "Rate"]
 
 T = TypeVar("T")
 
@@ -91,7 +91,7 @@ class ByPeer:
         return rate
 
 
-class Turns(Generic[T]):
+class FairTurns(Generic[T]):
     """Tickets of peers, drawn at a rate.
 
     When there are more than the rate allows, the peer whose last turn is longest ago is first. So

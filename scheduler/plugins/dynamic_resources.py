@@ -15,14 +15,21 @@ from typing import ClassVar, Final
 import numpy as np
 
 from scheduler.framework.cluster_events import Action, Resource, Wake
-from scheduler.framework.plugin import PASS, PostFilterSaid, Predicate, Prepared, Reads, Rejected
+from scheduler.framework.plugin import (
+    PASS,
+    CompiledFilter,
+    PostFilterMessage,
+    Prepared,
+    Reads,
+    Rejected,
+)
 from scheduler.framework.verdicts import Verdict, Verdicts
-from scheduler.model import resources
-from scheduler.model.objects import Pod
-from scheduler.state.arrays import Codes
+from scheduler.model.api import resources
+from scheduler.model.api.objects import Pod
 from scheduler.state.cluster import Cluster
-from scheduler.state.nodes import Nodes
-from scheduler.state.resource_axis import Coded
+from scheduler.state.columns.arrays import Codes
+from scheduler.state.columns.resource_axis import Coded
+from scheduler.state.views.node_view import NodeView
 
 __all__ = ["DynamicResources"]
 
@@ -35,7 +42,7 @@ class DynamicResources:
 
     name: ClassVar[str] = "DynamicResources"
 
-    def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> Predicate | None:
+    def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> CompiledFilter | None:
         if pod.spec.resource_claims:
             return _Unsupported(Verdict(self.name, (REASON,), resolvable=False))
         if resources.too_many(pod):
@@ -45,11 +52,11 @@ class DynamicResources:
         wanted = [name for name in wanted if requests[name]]
         return _FromDevicePlugins(wanted, cluster, verdicts) if wanted else None
 
-    def post_filter(self, _pod: Pod, *, prefilter_rejected_by: str | None) -> PostFilterSaid:
+    def post_filter(self, _pod: Pod, *, prefilter_rejected_by: str | None) -> PostFilterMessage:
         if prefilter_rejected_by not in (None, self.name):
             # Upstream's PreFilter has not run then, its state is missing, and that is an error.
-            return PostFilterSaid("not found", ends=True)
-        return PostFilterSaid(NOTHING_TO_FREE)
+            return PostFilterMessage("not found", ends=True)
+        return PostFilterMessage(NOTHING_TO_FREE)
 
     def wakes(self) -> Sequence[Wake]:
         action = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
@@ -59,7 +66,7 @@ class DynamicResources:
         )
 
 
-class _FromDevicePlugins(Predicate):
+class _FromDevicePlugins(CompiledFilter):
     """Rejects nodes that have none of a resource which a device class provides.
 
     The classes are those of the moment.
@@ -82,7 +89,7 @@ class _FromDevicePlugins(Predicate):
         self.reads = Reads.CLUSTER if self._provided else Reads.NODE
         return PASS
 
-    def codes(self, nodes: Nodes) -> Codes:
+    def codes(self, nodes: NodeView) -> Codes:
         codes = np.zeros(len(nodes), dtype=np.uint16)
         for resource, (_, code) in self._provided:
             codes[(codes == 0) & (nodes.allocatable(resource) == 0)] = code
@@ -97,7 +104,7 @@ def _needs_devices(resource: str) -> Verdict:
     return Verdict(DynamicResources.name, (reason,), resolvable=False)
 
 
-class _Unsupported(Predicate):
+class _Unsupported(CompiledFilter):
     """Rejects the pod as a whole."""
 
     def __init__(self, verdict: Verdict) -> None:
@@ -106,5 +113,5 @@ class _Unsupported(Predicate):
     def prepare(self) -> Prepared:
         return Rejected(self._verdict)
 
-    def codes(self, nodes: Nodes) -> Codes:
+    def codes(self, nodes: NodeView) -> Codes:
         return np.zeros(len(nodes), dtype=np.uint16)

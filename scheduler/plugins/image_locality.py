@@ -9,12 +9,12 @@ from typing import ClassVar, Final
 import numpy as np
 
 from scheduler.framework.cluster_events import Wake
-from scheduler.framework.plugin import MAX_SCORE, Priority
-from scheduler.model.objects import Pod
-from scheduler.state.arrays import Scores
+from scheduler.framework.plugin import MAX_SCORE, CompiledScore
+from scheduler.model.api.objects import Pod
 from scheduler.state.cluster import Cluster
-from scheduler.state.columns import Columns
-from scheduler.state.nodes import Nodes
+from scheduler.state.columns.arrays import Scores
+from scheduler.state.columns.node_columns import NodeColumns
+from scheduler.state.views.node_view import NodeView
 
 __all__ = ["ImageLocality"]
 
@@ -29,7 +29,7 @@ class ImageLocality:
 
     name: ClassVar[str] = "ImageLocality"
 
-    def priority(self, pod: Pod, cluster: Cluster) -> Priority | None:
+    def priority(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
         containers = [*pod.spec.init_containers, *pod.spec.containers]
         volumes = [each.image.reference for each in pod.spec.volumes if each.image is not None]
         names = [*(each.image for each in containers), *volumes]
@@ -39,10 +39,10 @@ class ImageLocality:
         return ()
 
 
-class _Images(Priority):
+class _Images(CompiledScore):
     """Sums what a node has of some images, scaled by how many nodes have each."""
 
-    def __init__(self, names: list[str], containers: int, columns: Columns) -> None:
+    def __init__(self, names: list[str], containers: int, columns: NodeColumns) -> None:
         self._names = names
         self._max_bytes = _MAX_BYTES_PER_CONTAINER * containers
         self._columns = columns
@@ -52,7 +52,7 @@ class _Images(Priority):
         known = any(images.get(name) for name in self._names)
         return (self._columns.node_count, images.version) if known else None
 
-    def scores(self, nodes: Nodes) -> Scores:
+    def scores(self, nodes: NodeView) -> Scores:
         known = [state for name in self._names if (state := self._columns.images.get(name))]
         if not known:
             return np.zeros(len(nodes), dtype=np.int64)

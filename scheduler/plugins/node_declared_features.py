@@ -10,12 +10,12 @@ from typing import ClassVar, Final
 import numpy as np
 
 from scheduler.framework.cluster_events import Action, Resource, Wake
-from scheduler.framework.plugin import Predicate
+from scheduler.framework.plugin import CompiledFilter
 from scheduler.framework.verdicts import Verdict, Verdicts
-from scheduler.model.objects import Node, Pod
-from scheduler.state.arrays import Codes
+from scheduler.model.api.objects import Node, Pod
 from scheduler.state.cluster import Cluster
-from scheduler.state.nodes import Nodes
+from scheduler.state.columns.arrays import Codes
+from scheduler.state.views.node_view import NodeView
 
 __all__ = ["NodeDeclaredFeatures"]
 
@@ -30,7 +30,7 @@ class NodeDeclaredFeatures:
 
     name: ClassVar[str] = "NodeDeclaredFeatures"
 
-    def predicate(self, pod: Pod, _cluster: Cluster, verdicts: Verdicts) -> Predicate | None:
+    def predicate(self, pod: Pod, _cluster: Cluster, verdicts: Verdicts) -> CompiledFilter | None:
         needed = _needed(pod)
         if not needed:
             return None
@@ -43,7 +43,7 @@ class NodeDeclaredFeatures:
         )
 
 
-class _Declared(Predicate):
+class _Declared(CompiledFilter):
     """Rejects nodes that lack one of some features."""
 
     by_spec = True
@@ -52,7 +52,7 @@ class _Declared(Predicate):
         self._needed = needed
         self._code = code
 
-    def codes(self, nodes: Nodes) -> Codes:
+    def codes(self, nodes: NodeView) -> Codes:
         known = nodes.columns.nodes
         found = [
             0 if (node := known[row]) is not None and _meets(node, self._needed) else self._code

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from scheduler.framework.cluster_events import Action, Resource, Wake
-from scheduler.framework.plugin import Predicate
+from scheduler.framework.plugin import CompiledFilter
 from scheduler.framework.verdicts import Verdicts
-from scheduler.model.objects import Pod
+from scheduler.model.api.objects import Pod
 from scheduler.state.cluster import Cluster
 
 __all__ = ["NodeName"]
@@ -23,7 +23,7 @@ class NodeName:
 
     name: ClassVar[str] = "NodeName"
 
-    def predicate(self, _pod: Pod, _cluster: Cluster, _verdicts: Verdicts) -> Predicate | None:
+    def predicate(self, _pod: Pod, _cluster: Cluster, _verdicts: Verdicts) -> CompiledFilter | None:
         return None
 
     def wakes(self) -> Sequence[Wake]:

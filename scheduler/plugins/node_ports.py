@@ -9,13 +9,13 @@ from typing import ClassVar, Final
 import numpy as np
 
 from scheduler.framework.cluster_events import Action, Resource, Wake
-from scheduler.framework.plugin import Predicate, Reads
+from scheduler.framework.plugin import CompiledFilter, Reads
 from scheduler.framework.verdicts import Verdict, Verdicts
-from scheduler.model.objects import Pod
-from scheduler.state.arrays import Codes
+from scheduler.model.api.objects import Pod
 from scheduler.state.cluster import Cluster
-from scheduler.state.nodes import Nodes
-from scheduler.state.shapes import HostPort, WantedPorts, host_ports
+from scheduler.state.columns.arrays import Codes
+from scheduler.state.columns.pod_shapes import HostPort, WantedPorts, host_ports
+from scheduler.state.views.node_view import NodeView
 
 __all__ = ["NodePorts"]
 
@@ -27,7 +27,7 @@ class NodePorts:
 
     name: ClassVar[str] = "NodePorts"
 
-    def predicate(self, pod: Pod, _cluster: Cluster, verdicts: Verdicts) -> Predicate | None:
+    def predicate(self, pod: Pod, _cluster: Cluster, verdicts: Verdicts) -> CompiledFilter | None:
         wanted = host_ports(pod)
         if not wanted:
             return None
@@ -40,7 +40,7 @@ class NodePorts:
         )
 
 
-class _PortsTaken(Predicate):
+class _PortsTaken(CompiledFilter):
     """Rejects nodes on which one of the ports is taken."""
 
     reads = Reads.PODS
@@ -50,7 +50,7 @@ class _PortsTaken(Predicate):
         self._wanted = WantedPorts(wanted)
         self._code = code
 
-    def codes(self, nodes: Nodes) -> Codes:
+    def codes(self, nodes: NodeView) -> Codes:
         return nodes.port_conflicts(self._wanted) * np.uint16(self._code)
 
 

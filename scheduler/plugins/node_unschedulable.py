@@ -9,13 +9,13 @@ from typing import ClassVar, Final
 import numpy as np
 
 from scheduler.framework.cluster_events import Action, Resource, Wake
-from scheduler.framework.plugin import Predicate
+from scheduler.framework.plugin import CompiledFilter
 from scheduler.framework.verdicts import Verdict, Verdicts
-from scheduler.model.objects import Node, Pod, Taint
-from scheduler.model.selectors import Tolerations
-from scheduler.state.arrays import Codes
+from scheduler.model.api.objects import Node, Pod, Taint
+from scheduler.model.api.selectors import Tolerations
 from scheduler.state.cluster import Cluster
-from scheduler.state.nodes import Nodes
+from scheduler.state.columns.arrays import Codes
+from scheduler.state.views.node_view import NodeView
 
 __all__ = ["NodeUnschedulable"]
 
@@ -28,7 +28,7 @@ class NodeUnschedulable:
 
     name: ClassVar[str] = "NodeUnschedulable"
 
-    def predicate(self, pod: Pod, _cluster: Cluster, verdicts: Verdicts) -> Predicate | None:
+    def predicate(self, pod: Pod, _cluster: Cluster, verdicts: Verdicts) -> CompiledFilter | None:
         if _tolerates_cordon(pod):
             return None
         return _Cordoned(verdicts.code(Verdict(self.name, (REASON,), resolvable=False)))
@@ -40,7 +40,7 @@ class NodeUnschedulable:
         )
 
 
-class _Cordoned(Predicate):
+class _Cordoned(CompiledFilter):
     """Rejects cordoned nodes."""
 
     by_spec = True
@@ -48,7 +48,7 @@ class _Cordoned(Predicate):
     def __init__(self, code: int) -> None:
         self._code = code
 
-    def codes(self, nodes: Nodes) -> Codes:
+    def codes(self, nodes: NodeView) -> Codes:
         return nodes.unschedulable() * np.uint16(self._code)
 
 

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from scheduler.framework.cluster_events import Wake
-from scheduler.framework.plugin import Filter, Plugin, Predicate, Prepared
+from scheduler.framework.plugin import CompiledFilter, Filter, Plugin, Prepared
 from scheduler.framework.verdicts import Verdicts
-from scheduler.model.objects import Pod
-from scheduler.state.arrays import Codes
+from scheduler.model.api.objects import Pod
 from scheduler.state.cluster import Cluster
-from scheduler.state.nodes import Nodes
+from scheduler.state.columns.arrays import Codes
+from scheduler.state.views.node_view import NodeView
 
 __all__ = ["PreFilterOnly", "with_prefilters"]
 
@@ -28,9 +28,9 @@ class PreFilterOnly:
         self.name = plugin.name
         self._plugin = plugin
 
-    def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> Predicate | None:
+    def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> CompiledFilter | None:
         inner = self._plugin.predicate(pod, cluster, verdicts)
-        if inner is None or (type(inner).prepare is Predicate.prepare and inner.only is None):
+        if inner is None or (type(inner).prepare is CompiledFilter.prepare and inner.only is None):
             return None
         return _Prepares(inner)
 
@@ -38,17 +38,17 @@ class PreFilterOnly:
         return ()
 
 
-class _Prepares(Predicate):
+class _Prepares(CompiledFilter):
     """Says what another predicate says about the pod as a whole; every node fits."""
 
-    def __init__(self, inner: Predicate) -> None:
+    def __init__(self, inner: CompiledFilter) -> None:
         self._inner = inner
         self.only = inner.only
 
     def prepare(self) -> Prepared:
         return self._inner.prepare()
 
-    def codes(self, nodes: Nodes) -> Codes:
+    def codes(self, nodes: NodeView) -> Codes:
         return np.zeros(len(nodes), dtype=np.uint16)
 
 

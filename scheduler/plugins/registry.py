@@ -15,40 +15,40 @@ from scheduler.config.args import (
 from scheduler.config.settings import ProfileSettings, Settings
 from scheduler.framework.plugin import (
     Filter,
-    Gatekeeper,
     Plugin,
     PostFilter,
+    PreEnqueue,
     Score,
 )
 from scheduler.framework.profile import PREEMPTION, Profile, registrations
-from scheduler.plugins import entry_points
 from scheduler.plugins.default_binder import DefaultBinder
 from scheduler.plugins.default_preemption import DefaultPreemption
 from scheduler.plugins.dynamic_resources import DynamicResources
+from scheduler.plugins.external import entry_points
 from scheduler.plugins.image_locality import ImageLocality
-from scheduler.plugins.inter_pod_affinity import InterPodAffinity
-from scheduler.plugins.node_affinity import NodeAffinity
+from scheduler.plugins.inter_pod_affinity.inter_pod_affinity import InterPodAffinity
+from scheduler.plugins.node_affinity.node_affinity import NodeAffinity
 from scheduler.plugins.node_declared_features import NodeDeclaredFeatures
 from scheduler.plugins.node_name import NodeName
 from scheduler.plugins.node_ports import NodePorts
-from scheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
-from scheduler.plugins.node_resources_fit import NodeResourcesFit
-from scheduler.plugins.node_unschedulable import NodeUnschedulable
-from scheduler.plugins.node_volume_limits import NodeVolumeLimits
-from scheduler.plugins.pod_topology_spread import PodTopologySpread
-from scheduler.plugins.prefilter_only import with_prefilters
-from scheduler.plugins.priority_sort import PrioritySort
-from scheduler.plugins.resource_scoring import (
+from scheduler.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
+from scheduler.plugins.node_resources.fit import NodeResourcesFit
+from scheduler.plugins.node_resources.scoring_strategies import (
     LEAST_ALLOCATED,
     MOST_ALLOCATED,
     Strategy,
     requested_to_capacity_ratio,
 )
+from scheduler.plugins.node_unschedulable import NodeUnschedulable
+from scheduler.plugins.pod_topology_spread.pod_topology_spread import PodTopologySpread
+from scheduler.plugins.prefilter_only import with_prefilters
+from scheduler.plugins.priority_sort import PrioritySort
 from scheduler.plugins.scheduling_gates import SchedulingGates
 from scheduler.plugins.taint_toleration import TaintToleration
-from scheduler.plugins.volume_binding import VolumeBinding
-from scheduler.plugins.volume_restrictions import VolumeRestrictions
-from scheduler.plugins.volume_zone import VolumeZone
+from scheduler.plugins.volumes.node_volume_limits import NodeVolumeLimits
+from scheduler.plugins.volumes.volume_binding import VolumeBinding
+from scheduler.plugins.volumes.volume_restrictions import VolumeRestrictions
+from scheduler.plugins.volumes.volume_zone import VolumeZone
 
 __all__ = ["PLUGINS", "profile", "profiles"]
 
@@ -147,7 +147,7 @@ def profile(settings: ProfileSettings) -> Profile:
     ours = settings.arguments(PreemptiveSchedulerArgs)
     return Profile(
         scheduler_name=settings.scheduler_name,
-        gatekeepers=tuple(each for each in gates if isinstance(each, Gatekeeper)),
+        gatekeepers=tuple(each for each in gates if isinstance(each, PreEnqueue)),
         filters=tuple(each for each in filters if isinstance(each, Filter)),
         scores=tuple((each, weight) for each, weight in scores if isinstance(each, Score)),
         post_filters=tuple(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from scheduler.framework.cluster_events import Action, Resource, Wake
-from scheduler.model.objects import Pod
+from scheduler.model.api.objects import Pod
 
 __all__ = ["SchedulingGates"]
 

@@ -11,15 +11,15 @@ from typing import ClassVar, Final
 import numpy as np
 
 from scheduler.framework.cluster_events import Action, Resource, Wake
-from scheduler.framework.plugin import Predicate, Priority, normalise_to_max
+from scheduler.framework.plugin import CompiledFilter, CompiledScore, normalise_to_max
 from scheduler.framework.verdicts import Verdict, Verdicts
-from scheduler.model import selectors
-from scheduler.model.objects import Node, Pod, Taint, Toleration
-from scheduler.model.selectors import Tolerations
-from scheduler.state.arrays import Codes, Int, Scores, grown
+from scheduler.model.api import selectors
+from scheduler.model.api.objects import Node, Pod, Taint, Toleration
+from scheduler.model.api.selectors import Tolerations
 from scheduler.state.cluster import Cluster
-from scheduler.state.nodes import Nodes
-from scheduler.state.pool import Pool
+from scheduler.state.columns.arrays import Codes, Int, Scores, grown
+from scheduler.state.columns.refcounted_interner import RefcountedInterner
+from scheduler.state.views.node_view import NodeView
 
 __all__ = ["TaintToleration"]
 
@@ -35,11 +35,11 @@ class TaintToleration:
 
     name: ClassVar[str] = "TaintToleration"
 
-    def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> Predicate | None:
+    def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> CompiledFilter | None:
         code = verdicts.code(Verdict(self.name, (REASON,), resolvable=False))
         return _Untolerated(pod.spec.tolerations, cluster.columns.taint_sets, code)
 
-    def priority(self, pod: Pod, cluster: Cluster) -> Priority | None:
+    def priority(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
         return _SoftTaints(pod.spec.tolerations, cluster.columns.taint_sets)
 
     def wakes(self) -> Sequence[Wake]:
@@ -52,13 +52,15 @@ class TaintToleration:
 class _PerTaintSet:
     """A number for each distinct taint set, found out when the set is first met."""
 
-    def __init__(self, taint_sets: Pool[TaintSet], judge: Callable[[list[Taint]], int]) -> None:
+    def __init__(
+        self, taint_sets: RefcountedInterner[TaintSet], judge: Callable[[list[Taint]], int]
+    ) -> None:
         self._taint_sets = taint_sets
         self._judge = judge
         self._table: Int = np.zeros(1, dtype=np.int64)
         self._seen = 0
 
-    def of(self, nodes: Nodes) -> Int:
+    def of(self, nodes: NodeView) -> Int:
         """Return, (n,), the number of each node's taint set."""
         pool = self._taint_sets
         if self._seen != pool.serial:
@@ -70,13 +72,13 @@ class _PerTaintSet:
         return self._table[nodes.taints()]
 
 
-class _Untolerated(Predicate):
+class _Untolerated(CompiledFilter):
     """Rejects nodes with a hard taint that is not tolerated."""
 
     by_spec = True
 
     def __init__(
-        self, tolerations: list[Toleration], taint_sets: Pool[TaintSet], code: int
+        self, tolerations: list[Toleration], taint_sets: RefcountedInterner[TaintSet], code: int
     ) -> None:
         tolerated = Tolerations(tolerations)
 
@@ -85,16 +87,18 @@ class _Untolerated(Predicate):
 
         self._codes = _PerTaintSet(taint_sets, judge)
 
-    def codes(self, nodes: Nodes) -> Codes:
+    def codes(self, nodes: NodeView) -> Codes:
         return self._codes.of(nodes).astype(np.uint16)
 
 
-class _SoftTaints(Priority):
+class _SoftTaints(CompiledScore):
     """Counts soft taints that are not tolerated; fewer is better."""
 
     normalised = True
 
-    def __init__(self, tolerations: list[Toleration], taint_sets: Pool[TaintSet]) -> None:
+    def __init__(
+        self, tolerations: list[Toleration], taint_sets: RefcountedInterner[TaintSet]
+    ) -> None:
         soft = Tolerations(each for each in tolerations if each.effect in ("", _SOFT))
 
         def judge(taints: list[Taint]) -> int:
@@ -102,7 +106,7 @@ class _SoftTaints(Priority):
 
         self._counts = _PerTaintSet(taint_sets, judge)
 
-    def scores(self, nodes: Nodes) -> Scores:
+    def scores(self, nodes: NodeView) -> Scores:
         return self._counts.of(nodes)
 
     def normalise(self, raw: Scores) -> Scores:

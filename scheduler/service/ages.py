@@ -11,7 +11,7 @@ from typing import Final
 
 from scheduler.core.machine import Machine
 from scheduler.model.times import Seconds
-from scheduler.observe.metrics import Metrics
+from scheduler.observe.metrics.metrics import Metrics
 
 __all__ = ["Oldest", "provide"]
 

@@ -37,7 +37,7 @@ class Clock:
     does not stay wrong for its whole life, and no deadline ends early or late by more than a
     twentieth. It says nothing of the API server's clock: `now` and a stamp of the server may differ
     by any amount, and a comparison of the two must be safe in both directions. By how much `now` is
-    ahead is learnt from the server's answers (`kube/server_time`).
+    ahead is learnt from the server's answers (`kube/http/server_time`).
     """
 
     __slots__ = ("_at", "_base", "_rate", "_wall", "elapsed")

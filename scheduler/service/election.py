@@ -1,23 +1,23 @@
 """What leader election and `clientConnection` of the settings ask for."""
 
-from scheduler.kube import connection
-from scheduler.kube.client import Client
+from scheduler.kube.auth import cluster_access
+from scheduler.kube.client.backoff import Sleeper
+from scheduler.kube.client.client import Client
+from scheduler.kube.client.rate_limiter import RateLimiter
 from scheduler.kube.lease import Lease, LeaseSettings, unique_identity
-from scheduler.kube.limiter import Limiter
-from scheduler.kube.pauses import Pauses
 from scheduler.service.clock import Clock
-from scheduler.service.options import Options
+from scheduler.service.options import ProcessOptions
 
 __all__ = ["lease", "ledger_place", "limiter"]
 
 
-def limiter(options: Options) -> Limiter | None:
+def limiter(options: ProcessOptions) -> RateLimiter | None:
     """Return the limit of requests a second; `None` for none."""
     wanted = options.settings.client_connection
-    return None if wanted.qps is None else Limiter(wanted.qps, wanted.burst or 100)
+    return None if wanted.qps is None else RateLimiter(wanted.qps, wanted.burst or 100)
 
 
-def lease(options: Options, client: Client, clock: Clock, pauses: Pauses) -> Lease | None:
+def lease(options: ProcessOptions, client: Client, clock: Clock, pauses: Sleeper) -> Lease | None:
     """Return our candidacy for the lease; `None` without leader election."""
     election = options.settings.leader_election
     if not election.leader_elect:
@@ -33,7 +33,7 @@ def lease(options: Options, client: Client, clock: Clock, pauses: Pauses) -> Lea
     return Lease(client, settings, clock.wall, pauses, clock.elapsed)
 
 
-def ledger_place(options: Options) -> tuple[str, str]:
+def ledger_place(options: ProcessOptions) -> tuple[str, str]:
     """Return namespace and name of the ConfigMap beside the lease."""
     election = options.settings.leader_election
     return election.resource_namespace or _own_namespace(), f"{election.resource_name}-ledger"
@@ -42,6 +42,6 @@ def ledger_place(options: Options) -> tuple[str, str]:
 def _own_namespace() -> str:
     """Return the namespace that this process runs in, `kube-system` outside of a cluster."""
     try:
-        return (connection.SERVICE_ACCOUNT / "namespace").read_text(encoding="utf-8").strip()
+        return (cluster_access.SERVICE_ACCOUNT / "namespace").read_text(encoding="utf-8").strip()
     except OSError:
         return "kube-system"

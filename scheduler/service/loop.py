@@ -19,7 +19,7 @@ from scheduler.model.effects import Bind, Effect
 from scheduler.model.events import Answered, EffectDone, EffectFailed, Event
 from scheduler.model.times import Seconds
 from scheduler.observe.capture import Capture
-from scheduler.observe.instruments import Histogram
+from scheduler.observe.metrics.instruments import Histogram
 from scheduler.service.clock import Clock
 from scheduler.service.telemetry import Telemetry
 

@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 from ssl import TLSVersion
 
 from scheduler.config.settings import Settings
-from scheduler.observe import tls_options
-from scheduler.observe.logs import DEFAULT_VERBOSITY, Format
-from scheduler.observe.pages import Listen
+from scheduler.observe.logs.logs import DEFAULT_VERBOSITY, Format
+from scheduler.observe.pages.pages import Listen
+from scheduler.observe.server import tls_options
 
-__all__ = ["Options"]
+__all__ = ["ProcessOptions"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class ProcessOptions:
     """Everything that `run` needs."""
 
     settings: Settings

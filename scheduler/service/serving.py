@@ -11,21 +11,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from scheduler.core.machine import Machine
-from scheduler.kube.informer import Health, Informer
 from scheduler.kube.lease import Lease
-from scheduler.kube.policies import Policies
-from scheduler.observe.access import Authorize
-from scheduler.observe.debug import Debug
-from scheduler.observe.health import Check
-from scheduler.observe.metrics import Metrics
-from scheduler.observe.pages import Pages
-from scheduler.observe.pulse import Pulse
-from scheduler.service import pages
+from scheduler.kube.policies.policy_informer import PolicyInformer
+from scheduler.kube.watch.informer import Informer, WatchHealth
+from scheduler.observe.metrics.metrics import Metrics
+from scheduler.observe.pages.debug import Debug
+from scheduler.observe.pages.health import Check
+from scheduler.observe.pages.pages import Pages
+from scheduler.observe.server.access import Authorize
+from scheduler.observe.server.pulse import Pulse
+from scheduler.service import config_pages as pages
 from scheduler.service.clock import Clock
-from scheduler.service.options import Options
+from scheduler.service.options import ProcessOptions
 
 if TYPE_CHECKING:
-    from scheduler.observe.web import Web
+    from scheduler.observe.server.web import Web
 
 __all__ = ["Parts", "Serving", "web"]
 
@@ -38,14 +38,14 @@ _TOLERATED_SECONDS: Final = 20.0
 class Parts:
     """What pages and checks are about."""
 
-    options: Options
+    options: ProcessOptions
     clock: Clock
     machine: Machine
     metrics: Metrics
     #: By which the process leads; `None` where every instance does.
     lease: Lease | None
     informers: Sequence[Informer[Any]]
-    policies: Policies
+    policies: PolicyInformer
     #: Set when the process is asked to stop.
     stopping: asyncio.Event
 
@@ -86,7 +86,7 @@ class Serving:
             },
         )
 
-    def _health(self) -> list[Health]:
+    def _health(self) -> list[WatchHealth]:
         parts = self._parts
         return [*(informer.health() for informer in parts.informers), parts.policies.health()]
 
@@ -127,7 +127,7 @@ async def web(pages: Pages, authorize: Authorize) -> "Web":
     First every task begins its first request, then a thread imports while those are answered.
     """
     await asyncio.sleep(0)
-    await asyncio.to_thread(importlib.import_module, "scheduler.observe.web")
-    from scheduler.observe.web import Web  # noqa: PLC0415 - it is there by now
+    await asyncio.to_thread(importlib.import_module, "scheduler.observe.server.web")
+    from scheduler.observe.server.web import Web  # noqa: PLC0415 - it is there by now
 
     return Web(pages, authorize)

@@ -5,23 +5,23 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
-from scheduler.core.context import Bound
 from scheduler.core.machine import Machine
-from scheduler.kube.comparer import Drift
-from scheduler.kube.informer import Informer
+from scheduler.core.requeue.context import Bound
+from scheduler.kube.client.hooks import ClientHooks
 from scheduler.kube.lease import Lease
-from scheduler.kube.observer import Observer
-from scheduler.kube.policies import Policies
-from scheduler.kube.resources import RESOURCES
-from scheduler.kube.writer import Writer
+from scheduler.kube.policies.policy_informer import PolicyInformer
+from scheduler.kube.watch.cache_comparer import Drift
+from scheduler.kube.watch.informer import Informer
+from scheduler.kube.watch.resources import RESOURCES
+from scheduler.kube.write.writer import Writer
 from scheduler.model.decisions import Attempt, Waiting
 from scheduler.model.effects import Bind
 from scheduler.model.events import Answered, EffectDone, EffectFailed, Event, Failure
 from scheduler.model.times import Seconds
-from scheduler.observe.attempt_log import AttemptLog
-from scheduler.observe.instruments import Histogram
-from scheduler.observe.logs import Logs
-from scheduler.observe.metrics import Metrics
+from scheduler.observe.logs.attempt_log import AttemptLog
+from scheduler.observe.logs.logs import Logs
+from scheduler.observe.metrics.instruments import Histogram
+from scheduler.observe.metrics.metrics import Metrics
 
 __all__ = ["ApiTelemetry", "Telemetry", "provide", "provide_leadership"]
 
@@ -88,7 +88,7 @@ class Telemetry:
         self._logs.flush()
 
 
-class ApiTelemetry(Observer):
+class ApiTelemetry(ClientHooks):
     """Hears of requests, lists and watches."""
 
     def __init__(self, metrics: Metrics, logs: Logs, host: str) -> None:
@@ -159,7 +159,7 @@ def provide(
     metrics: Metrics,
     machine: Machine,
     informers: list[Informer[Any]],
-    policies: Policies,
+    policies: PolicyInformer,
     writer: Writer,
     logs: Logs,
 ) -> None:

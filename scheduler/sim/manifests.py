@@ -16,8 +16,8 @@ import yaml
 
 from scheduler.config import policies
 from scheduler.config.policies import PolicyError
-from scheduler.model import quantity, resources
-from scheduler.model.objects import (
+from scheduler.model.api import quantity, resources
+from scheduler.model.api.objects import (
     DeviceClass,
     LocalObject,
     Node,
@@ -29,9 +29,8 @@ from scheduler.model.objects import (
     StatefulSet,
     Workload,
 )
-from scheduler.model.policies import PreemptionPolicy
-from scheduler.model.quantity import QuantityError
-from scheduler.model.storage import (
+from scheduler.model.api.quantity import QuantityError
+from scheduler.model.api.storage import (
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
@@ -42,6 +41,7 @@ from scheduler.model.storage import (
     VolumeAttachment,
     amounts,
 )
+from scheduler.model.policies import PreemptionPolicy
 
 __all__ = ["ManifestError", "Manifests", "Whole", "collected", "read"]
 

@@ -8,10 +8,10 @@ import msgspec
 
 from scheduler.core.machine import Machine
 from scheduler.framework.profile import Profile
-from scheduler.model import wire
-from scheduler.model.wire import WireError
+from scheduler.model import capture_codec
+from scheduler.model.capture_codec import WireError
 from scheduler.observe.capture import Decided, decided
-from scheduler.state.backoff import Backoff
+from scheduler.queue.backoff import PodBackoff
 
 __all__ = ["Replayed", "replay"]
 
@@ -29,7 +29,7 @@ class Replayed:
 
 
 def replay(
-    lines: Iterable[bytes], profiles: Mapping[str, Profile], backoff: Backoff
+    lines: Iterable[bytes], profiles: Mapping[str, Profile], backoff: PodBackoff
 ) -> Iterator[Replayed]:
     """Feed a capture to a new machine and yield its decisions.
 
@@ -45,6 +45,6 @@ def replay(
                 again = None if attempt is None else decided(attempt, then.at)
                 yield Replayed(number, then, again)
             elif line.strip():
-                machine.observe(*wire.decode(line))
+                machine.observe(*capture_codec.decode(line))
         except (WireError, msgspec.DecodeError) as error:
             raise WireError(f"line {number}: {error}") from error

@@ -13,20 +13,20 @@ from typing import Final
 import numpy as np
 from msgspec.structs import replace
 
-from scheduler.model.objects import DeviceClass, LocalObject, Node, Pod, PodDisruptionBudget
-from scheduler.state.arrays import Rows
-from scheduler.state.budgets import Budgets
-from scheduler.state.census import LabelSet
-from scheduler.state.columns import Columns
-from scheduler.state.device_classes import DeviceClasses
-from scheduler.state.nodes import Hypothesis, Nodes
-from scheduler.state.nominations import Claim, Nominations
-from scheduler.state.pods import NOWHERE, PodTable
-from scheduler.state.policies import Policies
-from scheduler.state.resource_axis import ResourceAxis
-from scheduler.state.shapes import Shape, Shapes
-from scheduler.state.volumes import Volumes
-from scheduler.state.workloads import Workloads
+from scheduler.model.api.objects import DeviceClass, LocalObject, Node, Pod, PodDisruptionBudget
+from scheduler.state.columns.arrays import Rows
+from scheduler.state.columns.device_classes import DeviceClasses
+from scheduler.state.columns.node_columns import NodeColumns
+from scheduler.state.columns.pod_shapes import Shape, Shapes
+from scheduler.state.columns.resource_axis import ResourceAxis
+from scheduler.state.pods.disruption_budgets import BudgetIndex
+from scheduler.state.pods.nominations import Nomination, Nominations
+from scheduler.state.pods.pod_index import LabelSet
+from scheduler.state.pods.pod_table import NOWHERE, PodTable
+from scheduler.state.pods.workloads import Workloads
+from scheduler.state.preemption.policies import PoliciesInForce
+from scheduler.state.storage.volumes import Volumes
+from scheduler.state.views.node_view import NodeView, WhatIfView
 
 __all__ = ["Cluster"]
 
@@ -37,11 +37,11 @@ class Cluster:
     def __init__(self) -> None:
         self.axis: Final = ResourceAxis()
         self.shapes: Final = Shapes(self.axis)
-        self.columns: Final = Columns(self.axis)
+        self.columns: Final = NodeColumns(self.axis)
         self.pods: Final = PodTable(self.shapes)
         self.nominations: Final = Nominations(self.columns)
-        self.budgets: Final = Budgets()
-        self.policies: Final = Policies()
+        self.budgets: Final = BudgetIndex()
+        self.policies: Final = PoliciesInForce()
         self.namespaces: Final[dict[str, dict[str, str]]] = {}
         #: Grows whenever a namespace comes, goes or gets other labels.
         self.namespaces_version = 0
@@ -70,13 +70,13 @@ class Cluster:
         """Tell whether a pod is on its node only by our own decision."""
         return uid in self._assumed
 
-    def nodes(self) -> Nodes:
+    def nodes(self) -> NodeView:
         """Return the view of all rows."""
-        return Nodes(self.columns)
+        return NodeView(self.columns)
 
-    def hypothesis(self, rows: Rows) -> Hypothesis:
+    def hypothesis(self, rows: Rows) -> WhatIfView:
         """Return what-if copies of some rows."""
-        return Hypothesis(self.columns, self.pods, self.shapes, rows)
+        return WhatIfView(self.columns, self.pods, self.shapes, rows)
 
     def room_beside(
         self,
@@ -214,7 +214,7 @@ class Cluster:
         self.remove(pod.uid)
         slot = self.pods.add(pod, NOWHERE, shape)
         self.volumes.enter(slot, pod, "")
-        self.nominations.add(Claim(pod, node, slot))
+        self.nominations.add(Nomination(pod, node, slot))
 
     def withdraw(self, uid: str) -> None:
         """Drop the claim of a pod, if it has one."""

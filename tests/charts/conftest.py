@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local import binaries
+from deploy.tools.controlplane import binaries
 from tests.charts.rendering import Helm
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 import yaml
 
-from deploy.local import binaries
+from deploy.tools.controlplane import binaries
 
 ROOT: Final = Path(__file__).parents[2]
 CHART: Final = ROOT / "charts" / "preemptive-scheduler"

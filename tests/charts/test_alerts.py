@@ -14,8 +14,8 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
-from deploy.local import binaries
-from scheduler.observe.catalogue import CATALOGUE
+from deploy.tools.controlplane import binaries
+from scheduler.observe.metrics.catalogue import CATALOGUE
 from tests.charts.rendering import MONITORED, NAME, Helm, Json, one
 from tests.charts.test_monitoring import SERIES
 
@@ -115,8 +115,8 @@ HEALTH: Final[Cluster] = {
     effects("Bind", "conflict"): growing(0.5),
     effects("Evict", "done"): growing(6),
     effects("Evict", "refused"): growing(0.1),
-    effects("Remember", "done"): growing(3),
-    effects("Remember", "conflict"): growing(0.1),
+    effects("SaveLedger", "done"): growing(3),
+    effects("SaveLedger", "conflict"): growing(0.1),
     'scheduler_nominations{pod="a"}': steady(3),
     'scheduler_oldest_nomination_seconds{pod="a"}': steady(40),
     'scheduler_oldest_nomination_seconds{pod="b"}': steady(40),
@@ -233,8 +233,8 @@ CASES: Final[Mapping[str, Case]] = {
         5, 1, "1 policies are in force as they were before their last change.",
     ),
     "LedgerNotWritten": Case(
-        {effects("Remember", "done"): Counter(3, 0), effects("Remember", "refused"): Counter(0, 2)},
-        20, 5, "About 31.5 writes failed in 15 minutes and none succeeded. Preemptions that a"
+        {effects("SaveLedger", "done"): Counter(3, 0), effects("SaveLedger", "refused"): Counter(0,
+        2)}, 20, 5, "About 31.5 writes failed in 15 minutes and none succeeded. Preemptions that a"
         " budget of a policy counts are given up.",
     ),
     "BudgetsViolated": Case(

@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from deploy.demo import installation
+from deploy.tools.demo import installation
 from tests.charts.rendering import CHART, Helm, Json
 
 pytestmark = pytest.mark.chart

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local.api import ApiError
-from deploy.local.cluster import ControlPlane
-from deploy.local.manifests import ResourcePaths
-from deploy.local.nodes import NodeShape
+from deploy.tools.controlplane.api import ApiError
+from deploy.tools.controlplane.cluster import ControlPlane
+from deploy.tools.controlplane.manifests import ResourcePaths
+from deploy.tools.controlplane.nodes import NodeShape
 from tests.charts.rendering import (
     CHART,
     ROOT,

@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.model.effects import Effect
 from scheduler.model.events import FailureKind
-from scheduler.observe.catalogue import CATALOGUE, Kind
+from scheduler.observe.metrics.catalogue import CATALOGUE, Kind
 from tests.charts.rendering import CHART, MONITORED, ROOT, VALUES, Helm, expressions, one
 
 METRIC: Final = re.compile(r"\b(?:scheduler|rest_client|leader_election|process)_[a-z_]+")

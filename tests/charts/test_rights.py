@@ -1,12 +1,12 @@
-"""The chart installs what deploy/base installs; tests/test_rbac.py compares that with the code."""
+"""The chart grants what `deploy/manifests/base` grants; tests/test_rbac.py compares it."""
 
 import copy
 
 import pytest
 import yaml
 
-from deploy.demo import installation
-from deploy.local.manifests import documents
+from deploy.tools.controlplane.manifests import documents
+from deploy.tools.demo import installation
 from tests.charts.rendering import (
     CHART,
     MONITORED,
@@ -33,7 +33,7 @@ SAME = (
 
 
 def base() -> list[Json]:
-    """Return all objects of deploy/base."""
+    """Return all objects of deploy/manifests/base."""
     names = yaml.safe_load((installation.BASE / "kustomization.yaml").read_text())["resources"]
     return [each for name in names for each in documents(installation.BASE / name)]
 

@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.cli import run
 from scheduler.cli.main import main, parser
-from scheduler.service.options import Options
+from scheduler.service.options import ProcessOptions
 
 CLUSTER = """\
 apiVersion: v1
@@ -199,7 +199,7 @@ def test_run_refuses_serving_flags_that_mean_nothing(flags, want, capsys):
     assert want in capsys.readouterr().err
 
 
-def told(arguments: list[str]) -> Options:
+def told(arguments: list[str]) -> ProcessOptions:
     """Return what the live scheduler would be told."""
     parsed = parser().parse_args(arguments)
     return run.options(parsed, run.settings(parsed))

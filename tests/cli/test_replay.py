@@ -7,8 +7,17 @@ import pytest
 from scheduler.cli.main import main
 from scheduler.config import load
 from scheduler.core.machine import Machine
-from scheduler.model import wire
-from scheduler.model.answers import Filtered, NoAnswer, Preempted, Scored, VictimUids
+from scheduler.model import capture_codec
+from scheduler.model.api.objects import (
+    Container,
+    Node,
+    NodeMeta,
+    NodeStatus,
+    ObjectMeta,
+    Pod,
+    PodSpec,
+    ResourceRequirements,
+)
 from scheduler.model.decisions import Attempt, Failed, Placed
 from scheduler.model.effects import Ask, Bind, Effect, Evict, PodRef, Question, Verb
 from scheduler.model.events import (
@@ -22,19 +31,10 @@ from scheduler.model.events import (
     PodGone,
     PodObserved,
 )
-from scheduler.model.objects import (
-    Container,
-    Node,
-    NodeMeta,
-    NodeStatus,
-    ObjectMeta,
-    Pod,
-    PodSpec,
-    ResourceRequirements,
-)
+from scheduler.model.extender_answers import ExtenderVictims, Filtered, NoAnswer, Scored, VictimUids
 from scheduler.observe.capture import Capture
 from scheduler.plugins import registry
-from scheduler.state.backoff import Backoff
+from scheduler.queue.backoff import PodBackoff
 
 EXTENDER = """\
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -64,7 +64,7 @@ def pod(name: str, *, priority: int = 0, on: str = "") -> Pod:
 def capture(tmp_path: Path) -> Path:
     """Write the capture of a run with a placement, a preemption and a failed eviction."""
     path = tmp_path / "capture"
-    machine = Machine(registry.profiles(load.defaults()), Backoff())
+    machine = Machine(registry.profiles(load.defaults()), PodBackoff())
     with path.open("wb") as file:
         kept = Capture(file)
 
@@ -112,7 +112,7 @@ def test_answers_of_extenders_are_part_of_a_capture(
 ):
     config, path = tmp_path / "config.yaml", tmp_path / "capture"
     config.write_text(EXTENDER)
-    machine = Machine(registry.profiles(load.read(config)), Backoff())
+    machine = Machine(registry.profiles(load.read(config)), PodBackoff())
     with path.open("wb") as file:
         kept = Capture(file)
 
@@ -173,7 +173,7 @@ def test_a_line_that_is_no_event_is_named(tmp_path: Path, capsys: pytest.Capture
             (
                 Filtered(("n1",), {"n2": "no"}, {"n3": "never"}),
                 Scored((("n1", 3),)),
-                Preempted((VictimUids("n1", ("v",), 1),)),
+                ExtenderVictims((VictimUids("n1", ("v",), 1),)),
                 NoAnswer("broken"),
             ),
         ),
@@ -181,4 +181,4 @@ def test_a_line_that_is_no_event_is_named(tmp_path: Path, capsys: pytest.Capture
     ids=lambda event: type(event).__name__,
 )
 def test_events_survive_the_way_to_a_line_and_back(event: Event):
-    assert wire.decode(wire.encode(event, 1.25)) == (event, 1.25)
+    assert capture_codec.decode(capture_codec.encode(event, 1.25)) == (event, 1.25)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scheduler.config import load
-from scheduler.config.problems import ConfigError
+from scheduler.config.field_errors import ConfigError
 from scheduler.config.settings import ProfileSettings, Settings
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

@@ -21,7 +21,7 @@ from scheduler.config.args import (
     VolumeBindingArgs,
 )
 from scheduler.config.settings import ProfileSettings
-from scheduler.model.objects import (
+from scheduler.model.api.objects import (
     NodeAffinity,
     NodeSelector,
     NodeSelectorTerm,

@@ -3,18 +3,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.config import document
-from scheduler.config.problems import ConfigError, Report, UnreadableConfigError
+from scheduler.config.field_errors import ConfigError, ErrorReport, UnreadableConfigError
 
 
 def _plain(text: str) -> document.Json:
-    report = Report("f.yaml")
+    report = ErrorReport("f.yaml")
     value = document.plain(document.read(text, report))
     report.finish()
     return value
 
 
 def _duplicates(text: str) -> list[tuple[str, int | None, str]]:
-    report = Report("f.yaml")
+    report = ErrorReport("f.yaml")
     document.read(text, report)
     with pytest.raises(ConfigError) as caught:
         report.finish()
@@ -54,7 +54,7 @@ def test_reads_a_text(text: str, want: document.Json):
 
 
 def test_values_and_keys_know_their_lines():
-    tree = document.read("a:\n  b:\n  - 1\n  -\n    c: 2\n", Report("f.yaml"))
+    tree = document.read("a:\n  b:\n  - 1\n  -\n    c: 2\n", ErrorReport("f.yaml"))
 
     assert tree == document.Mapping(
         {
@@ -112,7 +112,7 @@ def test_reports_repeated_keys(text: str, want: list[tuple[str, int | None, str]
 
 
 def test_the_first_of_two_values_counts():
-    tree = document.read("a: 1\na: 2\n", Report("f.yaml"))
+    tree = document.read("a: 1\na: 2\n", ErrorReport("f.yaml"))
 
     assert document.plain(tree) == {"a": 1}
 
@@ -138,7 +138,7 @@ def test_the_first_of_two_values_counts():
 )
 def test_gives_up_on_a_text_without_structure(text: str, want_line: int | None, want_message: str):
     with pytest.raises(UnreadableConfigError) as caught:
-        document.read(text, Report("f.yaml"))
+        document.read(text, ErrorReport("f.yaml"))
 
     [problem] = caught.value.problems
     assert (problem.path, problem.line) == ("", want_line)
@@ -150,7 +150,7 @@ def test_gives_up_on_aliases_that_unfold_without_end():
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 8)]
 
     with pytest.raises(UnreadableConfigError, match="excessive aliasing"):
-        document.read("\n".join(lines), Report("f.yaml"))
+        document.read("\n".join(lines), ErrorReport("f.yaml"))
 
 
 @given(

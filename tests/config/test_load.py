@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.config import load
-from scheduler.config.catalog import DEFAULT_PLUGINS, Point
+from scheduler.config.field_errors import ConfigError, Problem, UnreadableConfigError
 from scheduler.config.load import DeprecatedFlags, LeaderElectionFlags
-from scheduler.config.problems import ConfigError, Problem, UnreadableConfigError
+from scheduler.config.plugin_catalogue import DEFAULT_PLUGINS, Point
 from scheduler.config.settings import ClientConnection, LeaderElection, Settings
 
 _API = "kubescheduler.config.k8s.io/v1"

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from scheduler.config import catalog, load
-from scheduler.config.catalog import Point
+from scheduler.config import load, plugin_catalogue
+from scheduler.config.plugin_catalogue import Point
 from scheduler.config.settings import ProfileSettings, Weighted
 
 _USUAL = load.defaults().profiles[0]
@@ -366,13 +366,13 @@ def test_two_plugins_cannot_generate_placements(problems: Callable[..., list[str
 
 def test_a_further_plugin_cannot_take_a_name():
     with pytest.raises(ValueError, match="a plugin named NodeName already exists"):
-        catalog.merged({"NodeName": frozenset({"filter"})})
+        plugin_catalogue.merged({"NodeName": frozenset({"filter"})})
 
 
 def test_a_further_plugin_cannot_invent_a_point():
     with pytest.raises(ValueError, match="'filters' is not a valid Point"):
-        catalog.merged({"Mine": frozenset({"filters"})})
+        plugin_catalogue.merged({"Mine": frozenset({"filters"})})
 
 
 def test_every_default_plugin_exists():
-    assert {name for name, _ in catalog.DEFAULT_PLUGINS} <= catalog.IN_TREE.keys()
+    assert {name for name, _ in plugin_catalogue.DEFAULT_PLUGINS} <= plugin_catalogue.IN_TREE.keys()

@@ -7,7 +7,8 @@ import yaml
 
 from scheduler.config import policies
 from scheduler.config.policies import PolicyError
-from scheduler.model.objects import LabelSelector, Requirement
+from scheduler.model.api.objects import LabelSelector, Requirement
+from scheduler.model.api.selectors import Selector
 from scheduler.model.policies import (
     Budget,
     BudgetScope,
@@ -18,7 +19,6 @@ from scheduler.model.policies import (
     PreemptionLimit,
     PreemptionPolicy,
 )
-from scheduler.model.selectors import Selector
 
 FULL = """
 mode: Audit

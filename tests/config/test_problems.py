@@ -2,27 +2,27 @@ import pickle
 
 import pytest
 
-from scheduler.config.problems import (
+from scheduler.config.field_errors import (
     ConfigError,
+    ErrorReport,
     Problem,
-    Report,
     UnreadableConfigError,
     suggestion,
 )
 
 
-def _found(report: Report) -> list[tuple[str, int | None, str]]:
+def _found(report: ErrorReport) -> list[tuple[str, int | None, str]]:
     with pytest.raises(ConfigError) as caught:
         report.finish()
     return [(each.path, each.line, each.message) for each in caught.value.problems]
 
 
 def test_an_empty_report_raises_nothing():
-    Report("f.yaml").finish()
+    ErrorReport("f.yaml").finish()
 
 
 def test_problems_come_in_file_order_with_the_line_of_the_nearest_parent():
-    report = Report("f.yaml")
+    report = ErrorReport("f.yaml")
     report.locate("", 1)
     report.locate("profiles", 4)
     report.locate("profiles[0].schedulerName", 6)
@@ -39,7 +39,7 @@ def test_problems_come_in_file_order_with_the_line_of_the_nearest_parent():
 
 
 def test_words_are_those_of_kubernetes_field_errors():
-    report = Report("f.yaml")
+    report = ErrorReport("f.yaml")
 
     report.invalid("a", "x", "no")
     report.invalid("b", [True, 1.5], "no")
@@ -61,7 +61,7 @@ def test_words_are_those_of_kubernetes_field_errors():
 
 
 def test_nothing_more_is_said_about_a_broken_field_or_what_is_in_it():
-    report = Report("f.yaml")
+    report = ErrorReport("f.yaml")
 
     report.broken("a[0]", "no object")
     report.required("a[0]")
@@ -72,7 +72,7 @@ def test_nothing_more_is_said_about_a_broken_field_or_what_is_in_it():
 
 
 def test_the_same_problem_is_said_once():
-    report = Report("f.yaml")
+    report = ErrorReport("f.yaml")
 
     report.required("a")
     report.required("a")
@@ -91,7 +91,7 @@ def test_the_same_problem_is_said_once():
     ],
 )
 def test_knows_which_fields_are_whole(path: str, want_whole: bool):
-    report = Report("f.yaml")
+    report = ErrorReport("f.yaml")
 
     report.broken("a.b", "no object")
 

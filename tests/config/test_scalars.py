@@ -1,6 +1,6 @@
 import pytest
 
-from scheduler.config import scalars
+from scheduler.config import yaml_scalars
 
 
 @pytest.mark.parametrize(
@@ -35,15 +35,15 @@ from scheduler.config import scalars
     ],
 )
 def test_resolves_a_plain_scalar(text: str, want: object):
-    value = scalars.plain(text)
+    value = yaml_scalars.plain(text)
 
     assert (value, type(value)) == (want, type(want))
 
 
 @pytest.mark.parametrize("text", [".inf", "-.Inf", "+.INF", ".nan", ".NaN"])
 def test_refuses_numbers_that_json_cannot_hold(text: str):
-    with pytest.raises(scalars.ScalarError, match="unsupported value"):
-        scalars.plain(text)
+    with pytest.raises(yaml_scalars.ScalarError, match="unsupported value"):
+        yaml_scalars.plain(text)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_refuses_numbers_that_json_cannot_hold(text: str):
 )
 def test_resolves_a_scalar_with_a_tag(tag: str, text: str, want: object):
     long_tag = tag if tag.startswith("!") else f"tag:yaml.org,2002:{tag}"
-    value = scalars.tagged(long_tag, text)
+    value = yaml_scalars.tagged(long_tag, text)
 
     assert (value, type(value)) == (want, type(want))
 
@@ -78,5 +78,5 @@ def test_resolves_a_scalar_with_a_tag(tag: str, text: str, want: object):
     ],
 )
 def test_refuses_a_scalar_that_does_not_fit_its_tag(tag: str, text: str, want_message: str):
-    with pytest.raises(scalars.ScalarError, match=f"^{want_message}$"):
-        scalars.tagged(f"tag:yaml.org,2002:{tag}", text)
+    with pytest.raises(yaml_scalars.ScalarError, match=f"^{want_message}$"):
+        yaml_scalars.tagged(f"tag:yaml.org,2002:{tag}", text)

@@ -4,8 +4,8 @@ import tracemalloc
 
 import pytest
 
+from scheduler.model.api.resources import MOST_RESOURCES
 from scheduler.model.decisions import Placed, Unschedulable
-from scheduler.model.resources import MOST_RESOURCES
 from tests.support.builders import NodeBuilder, PodBuilder, node, pod
 from tests.support.cluster import Cluster
 

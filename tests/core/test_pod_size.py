@@ -2,11 +2,11 @@
 
 import pytest
 
-from scheduler.core.attempt import TOO_LARGE
+from scheduler.core.attempt.scheduling_attempt import TOO_LARGE
+from scheduler.model.api.objects import Volume
+from scheduler.model.api.pod_size import MOST_PARTS
+from scheduler.model.api.pod_spec import Container, ContainerPort
 from scheduler.model.decisions import Placed, Unschedulable
-from scheduler.model.objects import Volume
-from scheduler.model.pod_size import MOST_PARTS
-from scheduler.model.pod_spec import Container, ContainerPort
 from tests.support.builders import PodBuilder, node, pod
 from tests.support.cluster import Cluster
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local import binaries
-from deploy.local.nodes import NodeShape, is_ready, node
-from deploy.nodes import images
+from deploy.tools.controlplane import binaries
+from deploy.tools.controlplane.nodes import NodeShape, is_ready, node
+from deploy.tools.nodes import images
 from tests.e2e.measuring import LINES, tell
 from tests.e2e.operating import Cluster, Operator
 from tests.e2e.release import Release
@@ -62,12 +62,12 @@ def start(kind: str) -> Cluster:
     """Start a cluster with both images on its nodes."""
     archives = [images.workload_archive(), images.given_or_built()]
     if kind == "kind":
-        from deploy.kind.cluster import KindCluster
+        from deploy.tools.kind.cluster import KindCluster
 
         return KindCluster(archives)
     if kind != "nodes":
         raise ValueError(f"E2E_CLUSTER={kind} is not known (known: nodes, kind)")
-    from deploy.nodes.cluster import NodeCluster
+    from deploy.tools.nodes.cluster import NodeCluster
 
     return NodeCluster(archives)
 

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 import yaml
 
-from deploy.local.api import ApiClient
+from deploy.tools.controlplane.api import ApiClient
 
 ROOT: Final = Path(__file__).parents[2]
 CHART: Final = ROOT / "charts" / "preemptive-scheduler"
@@ -23,7 +23,7 @@ PATIENCE_SECONDS: Final = 240.0
 
 
 class Cluster(Protocol):
-    """A cluster with real nodes: ours (`deploy.nodes`) or one of kind (`deploy.kind`)."""
+    """A cluster with real nodes: of `deploy.tools.nodes` or `deploy.tools.kind`."""
 
     kubeconfig: Path
     api: ApiClient

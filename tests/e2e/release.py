@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from deploy.local.api import ApiClient
+from deploy.tools.controlplane.api import ApiClient
 from tests.e2e.operating import CHART, Operator, page
 
 Json = dict[str, Any]

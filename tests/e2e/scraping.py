@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import yaml
 
-from deploy.local.api import ApiClient
+from deploy.tools.controlplane.api import ApiClient
 from tests.e2e.release import PORT, Release
 
 Json = dict[str, Any]

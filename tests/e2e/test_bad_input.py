@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from deploy.local.api import ApiError
+from deploy.tools.controlplane.api import ApiError
 from tests.e2e.operating import CHART, Cluster, CommandError, Operator
 from tests.e2e.release import Release
 from tests.e2e.workloads import await_pod, bound, pod

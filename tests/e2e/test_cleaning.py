@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.nodes import cgroups, leftovers
+from deploy.tools.nodes import cgroups, leftovers
 from tests.e2e.operating import ROOT
 
 pytestmark = pytest.mark.skipif(
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(
 #: Has a cluster until it is ended.
 OWNER = """
 import signal, sys
-from deploy.nodes.cluster import NodeCluster
+from deploy.tools.nodes.cluster import NodeCluster
 signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored by whoever started us
 with NodeCluster([]) as cluster:
     print("ready", flush=True)

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from deploy.local.api import ApiError
+from deploy.tools.controlplane.api import ApiError
 from tests.e2e.measuring import tell
 from tests.e2e.operating import Cluster
 from tests.e2e.release import Release

@@ -3,7 +3,7 @@
 import secrets
 from typing import Any
 
-from deploy.local.api import ApiError
+from deploy.tools.controlplane.api import ApiError
 from tests.e2e.measuring import tell
 from tests.e2e.operating import Cluster, Operator
 from tests.e2e.release import Release

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Any, Final
 
-from deploy.local.api import ApiClient, ApiError
+from deploy.tools.controlplane.api import ApiClient, ApiError
 from tests.e2e.release import ready
 
 Json = dict[str, Any]
 
-#: The image that `deploy.nodes.images` makes; it waits until it is asked to end.
+#: The image that `deploy.tools.nodes.images` makes; it waits until it is asked to end.
 IMAGE: Final = "localhost/workload:1"
 
 #: A resource that the tests deal out, so that rooms have the same size on every machine.

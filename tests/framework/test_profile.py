@@ -5,29 +5,29 @@ from collections.abc import Sequence
 import numpy as np
 
 from scheduler.framework.cluster_events import Action, Resource, Wake
-from scheduler.framework.one_by_one import NodePredicate
+from scheduler.framework.node_adapters import NodeFilterAdapter
 from scheduler.framework.plugin import (
+    CompiledFilter,
+    CompiledScore,
     Filter,
-    Gatekeeper,
     NodeFilter,
     PostFilter,
-    Predicate,
-    Priority,
+    PreEnqueue,
     Reads,
     Score,
     normalise_to_max,
 )
 from scheduler.framework.profile import Profile, registrations
 from scheduler.framework.verdicts import Verdict, Verdicts
-from scheduler.model.objects import Node, Pod
-from scheduler.state.arrays import Codes, Scores
+from scheduler.model.api.objects import Node, Pod
 from scheduler.state.cluster import Cluster
-from scheduler.state.nodes import Nodes
+from scheduler.state.columns.arrays import Codes, Scores
+from scheduler.state.views.node_view import NodeView
 from tests.support.builders import node, pod
 
 
-class Everywhere(Predicate):
-    def codes(self, nodes: Nodes) -> Codes:
+class Everywhere(CompiledFilter):
+    def codes(self, nodes: NodeView) -> Codes:
         return np.zeros(len(nodes), dtype=np.uint16)
 
 
@@ -37,12 +37,12 @@ class Rule:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def predicate(self, pod: Pod, _cluster: Cluster, _verdicts: Verdicts) -> Predicate | None:
+    def predicate(self, pod: Pod, _cluster: Cluster, _verdicts: Verdicts) -> CompiledFilter | None:
         return Everywhere() if self.name in pod.metadata.labels else None
 
 
-class Constant(Priority):
-    def scores(self, nodes: Nodes) -> Scores:
+class Constant(CompiledScore):
+    def scores(self, nodes: NodeView) -> Scores:
         return np.full(len(nodes), 7, dtype=np.int64)
 
 
@@ -50,7 +50,7 @@ class Liking:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def priority(self, pod: Pod, _cluster: Cluster) -> Priority | None:
+    def priority(self, pod: Pod, _cluster: Cluster) -> CompiledScore | None:
         return Constant() if self.name in pod.metadata.labels else None
 
 
@@ -112,8 +112,8 @@ def test_the_first_gatekeeper_that_objects_is_named():
     assert profile.gate(pod("p").build()) is None
 
 
-def compiled(cluster: Cluster, verdicts: Verdicts) -> Predicate:
-    return NodePredicate(Crowded(), pod("p").build(), cluster, verdicts)
+def compiled(cluster: Cluster, verdicts: Verdicts) -> CompiledFilter:
+    return NodeFilterAdapter(Crowded(), pod("p").build(), cluster, verdicts)
 
 
 def test_a_filter_of_the_simple_form_judges_node_by_node():
@@ -188,7 +188,7 @@ def test_who_does_not_wait_for_new_nodes_hears_nothing_of_taints():
 
 
 def test_a_plugin_is_known_by_what_it_can_do():
-    kinds = (Filter, NodeFilter, Score, Gatekeeper, PostFilter)
+    kinds = (Filter, NodeFilter, Score, PreEnqueue, PostFilter)
 
     def can(plugin: object) -> list[type]:
         return [kind for kind in kinds if isinstance(plugin, kind)]
@@ -196,7 +196,7 @@ def test_a_plugin_is_known_by_what_it_can_do():
     assert can(Rule("a")) == [Filter]
     assert can(Crowded()) == [NodeFilter]
     assert can(Liking("a")) == [Score]
-    assert can(Gate("a")) == [Gatekeeper]
+    assert can(Gate("a")) == [PreEnqueue]
 
 
 def test_a_predicate_that_says_no_more_passes_prepares_nothing_and_fits_where_it_has_no_code():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local.cluster import ControlPlane
+from deploy.tools.controlplane.cluster import ControlPlane
 from tests.integration.objects import prepare
 from tests.integration.scene import Scene
 from tests.support.fault_proxy import FaultProxy

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from deploy.local.api import ApiClient
+from deploy.tools.controlplane.api import ApiClient
 
 Json: TypeAlias = dict[str, Any]
 
-BASE = Path(__file__).parents[2] / "deploy" / "base"
+BASE = Path(__file__).parents[2] / "deploy" / "manifests" / "base"
 
 #: What we ship, without the scheduler itself.
 SHIPPED = ("namespace.yaml", "service-account.yaml", "rbac.yaml", "flow-schemas.yaml")

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from deploy.local import binaries
-from deploy.local.cluster import ControlPlane
+from deploy.tools.controlplane import binaries
+from deploy.tools.controlplane.cluster import ControlPlane
 from tests.support.live import LOOPBACK, PATIENCE_SECONDS, free_port
 
 #: What is set for both: no wait for a lease, no limit of requests, no sampling of nodes, and a

@@ -1,6 +1,6 @@
 """PriorityClasses by number, so that a workload can say in which order its pods are tried."""
 
-from deploy.local.api import ApiClient
+from deploy.tools.controlplane.api import ApiClient
 from tests.integration.objects import Json
 
 #: Ranks are priorities: the first group of pods that is created has the highest one.

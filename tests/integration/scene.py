@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from deploy.local.api import ApiError
-from deploy.local.cluster import ControlPlane
-from deploy.local.nodes import NodeShape
+from deploy.tools.controlplane.api import ApiError
+from deploy.tools.controlplane.cluster import ControlPlane
+from deploy.tools.controlplane.nodes import NodeShape
 from tests.integration.objects import (
     Json,
     condition,

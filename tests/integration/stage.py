@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from deploy.local.api import ApiError
+from deploy.tools.controlplane.api import ApiError
 from tests.integration.objects import Json, condition, is_bound, pod
 from tests.integration.outcomes import Fate, Outcome, group
 from tests.integration.peers import Peer, metrics

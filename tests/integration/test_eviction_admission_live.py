@@ -7,8 +7,8 @@ from typing import Final
 
 import pytest
 
-from deploy.local.api import ApiClient, ApiError
-from scheduler.state.waste import FIRST_PAUSE
+from deploy.tools.controlplane.api import ApiClient, ApiError
+from scheduler.state.preemption.wasted_evictions import FIRST_PAUSE
 from tests.integration.objects import Json, is_running, pod
 from tests.integration.scene import Scene
 from tests.support.live import PATIENCE_SECONDS, PROBE_SECONDS

@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from deploy.local.api import ApiError
+from deploy.tools.controlplane.api import ApiError
 from scheduler.model.plan_record import CONDITION, VERSION, PlanRecord, encode, fingerprint
 from tests.integration.objects import HANGS, Json, condition, is_gone, is_nominated, pod
 from tests.integration.scene import Scene

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import pytest
 
-from deploy.local.api import ApiClient, ApiError
-from deploy.local.cluster import ControlPlane
+from deploy.tools.controlplane.api import ApiClient, ApiError
+from deploy.tools.controlplane.cluster import ControlPlane
 from scheduler.model.plan_record import CONDITION, VERSION, PlanRecord, encode, fingerprint
 from tests.integration.objects import (
     Json,

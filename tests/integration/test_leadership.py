@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from deploy.local.api import ApiError
+from deploy.tools.controlplane.api import ApiError
 from scheduler.service.clock import Clock
 from tests.integration.objects import is_bound, pod
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from scheduler.state.fruitless import STOP_AFTER
-from scheduler.state.waste import MOST_PREEMPTIONS
+from scheduler.state.preemption.preemption_backoff import STOP_AFTER
+from scheduler.state.preemption.wasted_evictions import MOST_PREEMPTIONS
 from tests.integration.objects import pod
 from tests.integration.peers import COMMON, KubeScheduler
 

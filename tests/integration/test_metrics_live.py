@@ -11,9 +11,9 @@ from typing import Final
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from deploy.demo import installation
-from deploy.local.cluster import ControlPlane
-from scheduler.observe.catalogue import CATALOGUE, Kind
+from deploy.tools.controlplane.cluster import ControlPlane
+from deploy.tools.demo import installation
+from scheduler.observe.metrics.catalogue import CATALOGUE, Kind
 from tests.integration.objects import budget, pod
 from tests.integration.scene import Scene
 from tests.integration.test_policies_live import MISTYPED, Policy, undefine

@@ -2,8 +2,8 @@
 
 import pytest
 
-from deploy.local.cluster import ControlPlane
-from deploy.local.components import Settings
+from deploy.tools.controlplane.cluster import ControlPlane
+from deploy.tools.controlplane.components import Settings
 from tests.integration.objects import pod, prepare
 from tests.integration.scene import Scene
 from tests.support.control_plane import VERSION

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import pytest
 
-from deploy.demo import installation
-from deploy.local.api import ApiError
-from deploy.local.cluster import ControlPlane
+from deploy.tools.controlplane.api import ApiError
+from deploy.tools.controlplane.cluster import ControlPlane
+from deploy.tools.demo import installation
 from tests.integration.objects import condition, is_gone, pod
 from tests.integration.scene import Scene
 from tests.support.live import Scheduler, Schedulers

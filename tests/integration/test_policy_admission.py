@@ -10,9 +10,9 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from deploy.demo import installation
-from deploy.local.api import ApiError
-from deploy.local.cluster import ControlPlane
+from deploy.tools.controlplane.api import ApiError
+from deploy.tools.controlplane.cluster import ControlPlane
+from deploy.tools.demo import installation
 from scheduler.config import policies
 from scheduler.config.policies import PolicyError
 

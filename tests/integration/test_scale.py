@@ -7,9 +7,9 @@ from itertools import cycle, islice
 
 import pytest
 
-from deploy.local.cluster import ControlPlane
-from deploy.local.components import Settings
-from deploy.local.nodes import NodeShape
+from deploy.tools.controlplane.cluster import ControlPlane
+from deploy.tools.controlplane.components import Settings
+from deploy.tools.controlplane.nodes import NodeShape
 from scheduler.service.clock import Clock
 from tests.integration.objects import condition, is_bound, pod, priority_class
 from tests.integration.scene import requested

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from deploy.local.cluster import ControlPlane
+from deploy.tools.controlplane.cluster import ControlPlane
 from tests.integration.outcomes import Fate, Outcome, group
 from tests.integration.peers import COMMON, KubeScheduler, Peer
 from tests.integration.ranks import make_ranks

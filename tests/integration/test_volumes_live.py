@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from deploy.local.api import ApiError
+from deploy.tools.controlplane.api import ApiError
 from tests.integration.objects import Json, condition, is_bound, is_nominated, pod
 from tests.integration.scene import Scene
 

@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from scheduler.kube.client import Client, Request
-from scheduler.kube.connection import Connection
-from scheduler.kube.credentials import FixedHeaders
-from scheduler.kube.execution import Patience
-from scheduler.kube.http1 import Http1
-from scheduler.kube.informer import Informer, InformerSettings
-from scheduler.kube.resources import PODS, Resource
-from scheduler.kube.transport import HttpTransport
-from scheduler.kube.writer import Writer, WriterSettings
+from scheduler.kube.auth.cluster_access import ClusterAccess
+from scheduler.kube.auth.credentials import FixedHeaders
+from scheduler.kube.client.client import Client, Request
+from scheduler.kube.client.transport import HttpTransport
+from scheduler.kube.http.http1 import Http1
+from scheduler.kube.watch.informer import Informer, InformerSettings
+from scheduler.kube.watch.resources import PODS, ApiResource
+from scheduler.kube.write.executor import Patience
+from scheduler.kube.write.writer import Writer, WriterSettings
 from scheduler.model.effects import Effect
 from tests.kube.fixtures import NOW, Heard, Outcomes, Start, View, Waits, Write, until
-from tests.kube.scripted import Server
 from tests.support.fake_api import FakeApi
+from tests.support.scripted_api import Server
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def waits() -> Waits:
 
 @pytest.fixture
 async def client(api: FakeApi, heard: Heard) -> AsyncIterator[Client]:
-    async with HttpTransport(Connection(api.url, FixedHeaders()), "test") as transport:
+    async with HttpTransport(ClusterAccess(api.url, FixedHeaders()), "test") as transport:
         yield Client(transport, heard)
 
 
@@ -56,7 +56,7 @@ async def start(client: Client, view: View, waits: Waits) -> AsyncIterator[Start
     tasks = []
 
     async def begin(
-        resource: Resource[Any] = PODS, *, synced: bool = True, **settings: Any
+        resource: ApiResource[Any] = PODS, *, synced: bool = True, **settings: Any
     ) -> Informer[Any]:
         informer = Informer(resource, client, view.take, waits.pauses, InformerSettings(**settings))
         tasks.append(asyncio.create_task(informer.run()))

@@ -5,10 +5,10 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from scheduler.kube.informer import Informer
-from scheduler.kube.observer import Observer
-from scheduler.kube.pauses import Pauses
-from scheduler.kube.writer import Writer
+from scheduler.kube.client.backoff import Sleeper
+from scheduler.kube.client.hooks import ClientHooks
+from scheduler.kube.watch.informer import Informer
+from scheduler.kube.write.writer import Writer
 from scheduler.model.effects import Bind, Evict, PodRef
 from scheduler.model.events import EffectDone, EffectFailed, Event, PodGone, PodObserved
 from tests.support.fake_api import FakeApi
@@ -18,7 +18,7 @@ NOW = 1_767_225_600.25
 
 
 @dataclass
-class Heard(Observer):
+class Heard(ClientHooks):
     """An observer that remembers."""
 
     requests: list[tuple[str, str, str]] = field(default_factory=list)
@@ -59,8 +59,8 @@ class Waits:
         await asyncio.sleep(0.001)
 
     @property
-    def pauses(self) -> Pauses:
-        return Pauses(jitter=lambda: self.jitter, sleep=self.sleep)
+    def pauses(self) -> Sleeper:
+        return Sleeper(jitter=lambda: self.jitter, sleep=self.sleep)
 
 
 async def until(holds: Callable[[], object]) -> None:

@@ -14,31 +14,32 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.kube import calls, connection
-from scheduler.kube.client import JSON, Client, Request
-from scheduler.kube.connection import Connection
-from scheduler.kube.credentials import FixedHeaders
+from scheduler.kube.auth import cluster_access
+from scheduler.kube.auth.cluster_access import ClusterAccess
+from scheduler.kube.auth.credentials import FixedHeaders
+from scheduler.kube.client import requests
+from scheduler.kube.client.backoff import Sleeper
+from scheduler.kube.client.client import JSON, Client, Request
+from scheduler.kube.client.transport import HttpTransport
 from scheduler.kube.errors import Conflict, NotFound
-from scheduler.kube.informer import Informer
 from scheduler.kube.lease import Lease, LeaseSettings
-from scheduler.kube.pauses import Pauses
-from scheduler.kube.resources import PODS
-from scheduler.kube.transport import HttpTransport
-from scheduler.kube.writer import Writer
+from scheduler.kube.watch.informer import Informer
+from scheduler.kube.watch.resources import PODS
+from scheduler.kube.write.writer import Writer
 from scheduler.model.effects import (
-    Announce,
     Bind,
     ClearNomination,
     Effect,
     Evict,
     Nominate,
     PodRef,
+    RecordEvent,
     SetCondition,
 )
 from scheduler.model.events import EffectDone, EffectFailed, Event, PodGone, PodObserved
 from tests.support.fake_api import FakeApi
 
-PAUSES = Pauses(jitter=lambda: 0.5)
+PAUSES = Sleeper(jitter=lambda: 0.5)
 
 
 def now() -> float:
@@ -65,7 +66,7 @@ class World:
         return PodRef(self.namespace, name, made["metadata"]["uid"])
 
     async def get(self, pod: PodRef) -> Any:
-        return await self.ask("GET", calls.look_up(pod).path)
+        return await self.ask("GET", requests.look_up(pod).path)
 
     async def write(self, effect: Effect) -> str:
         """Have an effect executed, and return how it ended."""
@@ -92,12 +93,12 @@ async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
             pytest.skip("needs -p tests.support.control_plane")
         cluster = request.getfixturevalue("control_plane")
         namespace = request.getfixturevalue("namespace")
-        async with HttpTransport(connection.load(cluster.admin_kubeconfig, {}), "test") as http:
+        async with HttpTransport(cluster_access.load(cluster.admin_kubeconfig, {}), "test") as http:
             yield World(Client(http), namespace)
         return
     api = FakeApi()
     await api.start()
-    async with HttpTransport(Connection(api.url, FixedHeaders()), "test") as http:
+    async with HttpTransport(ClusterAccess(api.url, FixedHeaders()), "test") as http:
         yield World(Client(http), "default")
     await api.stop()
 
@@ -201,14 +202,14 @@ async def test_an_eviction_that_hits_nobody(world: World):
     assert await world.write(Evict(other(pod), "n1", pod, "ours", 1)) == "done"
     assert await world.write(Evict(absent(world), "n1", pod, "ours", 1)) == "done"
     with pytest.raises(Conflict, match="UID in the precondition"):
-        await world.client.call(calls.delete(other(pod)))
+        await world.client.call(requests.delete(other(pod)))
 
     assert "deletionTimestamp" not in (await world.get(pod))["metadata"]
 
 
 async def test_an_event_and_its_repeat(world: World):
     pod = await world.add("a")
-    effect = Announce(pod, "Warning", "FailedScheduling", "Scheduling", "ü" * 2000, "ours", "7")
+    effect = RecordEvent(pod, "Warning", "FailedScheduling", "Scheduling", "ü" * 2000, "ours", "7")
     ended: list[Event] = []
     later = itertools.count(step=60)
     writer = Writer(world.client, ended.append, lambda: True, lambda: now() + next(later), PAUSES)
@@ -239,7 +240,7 @@ async def test_what_an_informer_sees(world: World):
         "patch",
         "pods/status",
         "PATCH",
-        f"{calls.look_up(finished).path}/status",
+        f"{requests.look_up(finished).path}/status",
         b'{"status":{"phase":"Succeeded"}}',
         "application/strategic-merge-patch+json",
     )

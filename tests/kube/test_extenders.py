@@ -8,12 +8,19 @@ from typing import Any
 import pytest
 
 from scheduler.config.settings import Extender, ExtenderTLS
+from scheduler.kube.client.hooks import ClientHooks
 from scheduler.kube.errors import ConnectionSettingsError, NotFound
 from scheduler.kube.extenders import ExtenderError, Extenders
-from scheduler.kube.observer import Observer
-from scheduler.model.answers import Answer, Filtered, NoAnswer, Preempted, Scored, VictimUids
 from scheduler.model.effects import Ask, Bind, NodeVictims, PodRef, Question, Verb
-from tests.kube.certificates import Authority
+from scheduler.model.extender_answers import (
+    ExtenderAnswer,
+    ExtenderVictims,
+    Filtered,
+    NoAnswer,
+    Scored,
+    VictimUids,
+)
+from tests.support.certificates import Authority
 from tests.support.extender import Call, ExtenderServer
 
 P = PodRef("default", "p", "uid-p")
@@ -37,7 +44,7 @@ class KnownPods:
         return json.dumps({"metadata": {"name": pod.name}}).encode()
 
 
-class Heard(Observer):
+class Heard(ClientHooks):
     """Remembers which extenders failed."""
 
     def __init__(self) -> None:
@@ -70,7 +77,7 @@ async def ask(
     questions: tuple[Question, ...] = (FILTER,),
     pods: KnownPods | None = None,
     heard: Heard | None = None,
-) -> tuple[Answer, ...]:
+) -> tuple[ExtenderAnswer, ...]:
     async with Extenders(settings, pods or KnownPods(), NODES, heard) as asked:
         return await asked.ask(Ask(P, 1, "7", questions))
 
@@ -126,7 +133,7 @@ async def test_victims_are_looked_up_and_one_that_is_gone_is_left_out(server: Ex
 
     answers = await ask(extender(server, node_cache_capable=False), questions=(question,))
 
-    assert answers == (Preempted((VictimUids("n1", ("uid-v",)),)),)
+    assert answers == (ExtenderVictims((VictimUids("n1", ("uid-v",)),)),)
     (body,) = server.asked("preempt")
     assert body["NodeNameToVictims"]["n1"]["Pods"] == [{"metadata": {"name": "v"}}]
 

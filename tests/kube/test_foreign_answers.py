@@ -5,8 +5,7 @@ import json
 
 import pytest
 
-from scheduler.kube.client import Client
-from scheduler.kube.discovery import is_served
+from scheduler.kube.client.client import Client
 from scheduler.kube.errors import (
     Conflict,
     Forbidden,
@@ -18,8 +17,9 @@ from scheduler.kube.errors import (
     Unreachable,
     refusal,
 )
-from scheduler.kube.informer import Informer
-from scheduler.kube.resources import BUDGETS, DEVICE_CLASSES, PODS
+from scheduler.kube.watch.discovery import is_served
+from scheduler.kube.watch.informer import Informer
+from scheduler.kube.watch.resources import BUDGETS, DEVICE_CLASSES, PODS
 from tests.kube.fixtures import Heard, Outcomes, Start, View, Waits, Write, bind, settle, until
 from tests.support.fake_api import FakeApi, Fault, pod
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from scheduler.kube.client import Client, Request
-from scheduler.kube.connection import Connection
-from scheduler.kube.credentials import FixedHeaders
+from scheduler.kube.auth.cluster_access import ClusterAccess
+from scheduler.kube.auth.credentials import FixedHeaders
+from scheduler.kube.client.backoff import Sleeper
+from scheduler.kube.client.client import Client, Request
+from scheduler.kube.client.transport import HttpTransport, Reply
 from scheduler.kube.lease import Lease, LeaseSettings, unique_identity
-from scheduler.kube.pauses import Pauses
-from scheduler.kube.transport import HttpTransport, Reply
 from tests.kube.fixtures import NOW, Waits, settle, until
-from tests.kube.scripted import Server
 from tests.support.fake_api import FakeApi, Fault
+from tests.support.scripted_api import Server
 
 KEY = "kube-system/preemptive-scheduler"
 #: Periods of a lease that is lost and won within a test.
@@ -203,9 +203,9 @@ async def test_a_renewal_that_is_answered_during_a_pause_of_the_process_comes_to
                 pass
             return reply
 
-    async with Paused(Connection(api.url, FixedHeaders()), "test") as transport:
+    async with Paused(ClusterAccess(api.url, FixedHeaders()), "test") as transport:
         settings = LeaseSettings("kube-system", "preemptive-scheduler", "a", 1.0, 0.4, 0.2)
-        lease = Lease(Client(transport), settings, lambda: NOW, Pauses(jitter=lambda: 0.0))
+        lease = Lease(Client(transport), settings, lambda: NOW, Sleeper(jitter=lambda: 0.0))
         await lease.acquire()
         task = asyncio.create_task(lease.hold())
         await asyncio.sleep(0.1)
@@ -236,10 +236,10 @@ async def test_a_lease_outlives_a_fail_over_that_leaves_open_connections_dead(se
     dead = asyncio.Event()
     # Five connections that are kept, each dead from some request on; new ones work.
     server.script = [[answer] * 3 + [dead], *([answer, dead] for _ in range(4)), [answer] * 99]
-    async with HttpTransport(Connection(server.url, FixedHeaders()), "test") as transport:
+    async with HttpTransport(ClusterAccess(server.url, FixedHeaders()), "test") as transport:
         client = Client(transport)
         settings = LeaseSettings("kube-system", "preemptive-scheduler", "a", 2.0, 1.0, 0.05)
-        lease = Lease(client, settings, lambda: NOW, Pauses(jitter=lambda: 0.0))
+        lease = Lease(client, settings, lambda: NOW, Sleeper(jitter=lambda: 0.0))
         others = Request("list", "pods", "GET", "/api/v1/pods")
         await lease.acquire()
         await asyncio.gather(*(client.call(others) for _ in range(5)))

@@ -16,11 +16,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from prometheus_client import CollectorRegistry
 
-from scheduler.observe import access
-from scheduler.observe.access import Authorize
-from scheduler.observe.metrics import Metrics
-from scheduler.observe.pages import Document, Listen, Pages
-from scheduler.observe.web import Web
+from scheduler.observe.metrics.metrics import Metrics
+from scheduler.observe.pages.pages import Document, Listen, Pages
+from scheduler.observe.server import access
+from scheduler.observe.server.access import Authorize
+from scheduler.observe.server.web import Web
 from scheduler.service.clock import Clock
 
 PLAIN = Listen(plain=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.observe.rates import Allowance, ByPeer, Rate, Turns
+from scheduler.observe.rates import Allowance, ByPeer, FairTurns, Rate
 
 
 def test_a_rate_allows_a_burst_and_then_so_many_a_second():
@@ -41,11 +41,11 @@ def test_peers_have_rates_of_their_own_and_the_oldest_is_forgotten():
     assert rates.of("a", 0.0).take(0.0), "it was forgotten, so it is new"
 
 
-def turns(whole: float = 10, burst: float = 1, each: float = 100) -> Turns[str]:
-    return Turns(Allowance(whole, burst), Allowance(each, each), 0.0)
+def turns(whole: float = 10, burst: float = 1, each: float = 100) -> FairTurns[str]:
+    return FairTurns(Allowance(whole, burst), Allowance(each, each), 0.0)
 
 
-def drawn(line: Turns[str], now: float) -> list[str]:
+def drawn(line: FairTurns[str], now: float) -> list[str]:
     return list(iter(lambda: line.draw(now) or "", ""))
 
 

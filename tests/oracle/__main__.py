@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from deploy.local import binaries
+from deploy.tools.controlplane import binaries
 from tests.oracle import batches, cases, generate
 from tests.oracle.check import Disagreement, check
 from tests.oracle.upstream import NAME, Upstream

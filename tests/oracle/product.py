@@ -9,8 +9,8 @@ from scheduler.config.settings import Settings
 from scheduler.model import decisions
 from scheduler.model.decisions import Failed, Gated, Placed, Preempting, Unschedulable
 from scheduler.plugins import registry
-from scheduler.sim.plan import Options, Planner
-from scheduler.state.backoff import Backoff
+from scheduler.queue.backoff import PodBackoff
+from scheduler.sim.planner import Planner, PlanOptions
 from tests.oracle.generate import Cluster
 from tests.oracle.generating.dice import Object
 from tests.oracle.verdicts import Answer, Attempt, Found
@@ -31,9 +31,9 @@ def decide(cluster: Cluster) -> Answer:
 
 def _decide(cluster: Cluster) -> Answer:
     settings = _settings(cluster.config)
-    backoff = Backoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds)
+    backoff = PodBackoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds)
     objects = typed(cluster.objects)
-    planner = Planner(objects, registry.profiles(settings), backoff, Options(explain=True))
+    planner = Planner(objects, registry.profiles(settings), backoff, PlanOptions(explain=True))
     attempts = list(planner.attempts())
     if cluster.settle:
         attempts += planner.settle()

@@ -1,6 +1,6 @@
 """The other side: kube-scheduler's own packages, as a program that answers line by line.
 
-Source: deploy/local/tools/oracle.
+Source: deploy/tools/controlplane/go/oracle.
 """
 
 import json
@@ -10,14 +10,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from deploy.local import binaries
+from deploy.tools.controlplane import binaries
 from tests.oracle import differences
 from tests.oracle.generate import Cluster
 from tests.oracle.verdicts import Answer, Attempt, Found
 
 __all__ = ["NAME", "Upstream"]
 
-#: What deploy.local calls the program.
+#: What deploy.tools.controlplane calls the program.
 NAME = "scheduler-oracle"
 
 

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from scheduler.config import load
 from scheduler.core.machine import Machine
+from scheduler.model.api.objects import Node, Pod, PodDisruptionBudget, Taint
 from scheduler.model.decisions import Placed, Preempting, Unschedulable
 from scheduler.model.events import (
     BudgetObserved,
@@ -24,9 +25,8 @@ from scheduler.model.events import (
     NodeObserved,
     PodObserved,
 )
-from scheduler.model.objects import Node, Pod, PodDisruptionBudget, Taint
 from scheduler.plugins import registry
-from scheduler.state.backoff import Backoff
+from scheduler.queue.backoff import PodBackoff
 
 ROUNDS: Final = 5
 ZONES: Final = 10
@@ -120,7 +120,7 @@ def pod(name: str, cpu: str, *, priority: int = 0, on: str = "", **spec: object)
 
 def machine(nodes: int) -> Machine:
     """Return a machine that knows so many nodes."""
-    made = Machine(registry.profiles(load.defaults()), Backoff())
+    made = Machine(registry.profiles(load.defaults()), PodBackoff())
     for index in range(nodes):
         made.observe(NodeObserved(node(index)), 0.0)
     return made

@@ -11,9 +11,10 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.core.machine import Machine
+from scheduler.model.api.objects import LabelSelector, Pod, PodDisruptionBudget, Requirement
+from scheduler.model.api.selectors import Selector
 from scheduler.model.decisions import Unschedulable
 from scheduler.model.events import BudgetObserved, PodObserved, PolicyObserved
-from scheduler.model.objects import LabelSelector, Pod, PodDisruptionBudget, Requirement
 from scheduler.model.policies import (
     Budget,
     BudgetScope,
@@ -21,8 +22,7 @@ from scheduler.model.policies import (
     PodSelection,
     PreemptionPolicy,
 )
-from scheduler.model.selectors import Selector
-from scheduler.state.ledger import MOST_COUNTS, Eviction
+from scheduler.state.preemption.ledger import MOST_COUNTS, EvictionEntry
 from tests.perf.core_cases import Case, machine
 
 __all__ = ["CASES"]
@@ -129,7 +129,7 @@ def policies(made: Machine, *, many: int, selects: bool) -> None:
     for number in range(4096 // many):
         whose = f"StatefulSet/default/set-{number % OWNERS}"
         made.ledger.count_victim(
-            Eviction(NOW - number, f"e{number}", "default", whose, f"node-{number}", names)
+            EvictionEntry(NOW - number, f"e{number}", "default", whose, f"node-{number}", names)
         )
 
 
@@ -139,7 +139,7 @@ _CLUSTER: Final = BudgetScope.CLUSTER
 def another_victim(made: Machine, number: int) -> None:
     """Let the ledger count one more."""
     made.ledger.count_victim(
-        Eviction(NOW, f"more{number}", "default", "Pod/default/x", "n", frozenset({"p0"}))
+        EvictionEntry(NOW, f"more{number}", "default", "Pod/default/x", "n", frozenset({"p0"}))
     )
 
 
@@ -158,7 +158,7 @@ def unlike_policies(made: Machine) -> None:
         names = frozenset(f"p{each}" for each in range(POLICIES) if (number + each) % 63)
         whose, where = f"StatefulSet/default/set-{number}", f"node-{number * 9}"
         made.ledger.count_victim(
-            Eviction(NOW - number, f"e{number}", "default", whose, where, names)
+            EvictionEntry(NOW - number, f"e{number}", "default", whose, where, names)
         )
 
 

@@ -7,10 +7,10 @@ from typing import Final
 from msgspec.structs import replace
 
 from scheduler.core.machine import Machine
+from scheduler.model.api.objects import Pod
 from scheduler.model.decisions import Preempting
 from scheduler.model.effects import Effect, Evict
 from scheduler.model.events import EffectDone, PodGone, PodObserved
-from scheduler.model.objects import Pod
 from tests.perf.core_cases import STARTED, Case, machine
 from tests.perf.policy_cases import NODES, NOW, PODS, guest, in_flight, wanting
 

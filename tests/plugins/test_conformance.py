@@ -11,15 +11,15 @@ from scheduler.config import load
 from scheduler.framework.plugin import (
     SKIP,
     Filter,
-    Gatekeeper,
     NodeFilter,
     PostFilter,
+    PreEnqueue,
     Reads,
     Rejected,
     Score,
 )
 from scheduler.framework.verdicts import Verdicts
-from scheduler.model.objects import (
+from scheduler.model.api.objects import (
     Affinity,
     LabelSelector,
     PodAffinity,
@@ -28,12 +28,12 @@ from scheduler.model.objects import (
     WeightedPodAffinityTerm,
 )
 from scheduler.plugins import registry
-from scheduler.state.arrays import Rows
 from scheduler.state.cluster import Cluster
-from scheduler.state.nodes import Nodes
-from tests.plugins.judging import state_of
+from scheduler.state.columns.arrays import Rows
+from scheduler.state.views.node_view import NodeView
 from tests.support.builders import OURS, PodBuilder, node, pod, requirement, term
 from tests.support.cluster import profiles
+from tests.support.judging import state_of
 
 PROFILE = profiles()[OURS]
 FILTERS = {plugin.name: plugin for plugin in PROFILE.filters}
@@ -119,12 +119,12 @@ def test_a_filter_judges_a_node_alone_as_among_others(plugin, wanted):
     state = cluster()
     rows: Rows = np.flatnonzero(state.columns.exists())
     for predicate in compiled(plugin, wanted, state):
-        together = predicate.codes(Nodes(state.columns, rows)).tolist()
+        together = predicate.codes(NodeView(state.columns, rows)).tolist()
         alone = [
-            int(predicate.codes(Nodes(state.columns, rows[at : at + 1]))[0])
+            int(predicate.codes(NodeView(state.columns, rows[at : at + 1]))[0])
             for at in range(len(rows))
         ]
-        backwards = predicate.codes(Nodes(state.columns, rows[::-1])).tolist()[::-1]
+        backwards = predicate.codes(NodeView(state.columns, rows[::-1])).tolist()[::-1]
         everything = predicate.codes(state.nodes())[rows].tolist()
 
         assert together == alone == backwards == everything
@@ -142,7 +142,7 @@ def test_a_filter_gives_a_code_a_node_and_never_writes_to_the_columns(plugin, wa
         assert codes.shape == (state.columns.size,)
         assert (codes == again).all()
         assert (predicate.fits(state.nodes()) == (codes == 0)).all()
-        assert predicate.codes(Nodes(state.columns, np.zeros(0, dtype=np.int64))).shape == (0,)
+        assert predicate.codes(NodeView(state.columns, np.zeros(0, dtype=np.int64))).shape == (0,)
     state.check()
 
 
@@ -192,7 +192,7 @@ def test_a_filter_agrees_with_the_cluster_as_it_would_be(plugin, wanted):
         if fresh.prepare() is SKIP:
             assert imagined == [0]
         else:
-            there = Nodes(other.columns, np.array([row]))
+            there = NodeView(other.columns, np.array([row]))
             assert (fresh.codes(there) > 0).tolist() == [code > 0 for code in imagined]
 
 
@@ -204,7 +204,7 @@ def test_a_score_lies_between_0_and_100_and_scores_every_node(plugin, wanted):
     priority = plugin.priority(wanted.build(), state)
     if priority is None or priority.prepare() is SKIP:
         return
-    raw = priority.scores(Nodes(state.columns, rows))
+    raw = priority.scores(NodeView(state.columns, rows))
     scores = priority.normalise(raw.copy()) if priority.normalised else raw
 
     assert scores.shape == rows.shape
@@ -220,10 +220,11 @@ def test_a_score_that_is_kept_by_row_judges_a_node_alone_as_among_others(plugin,
     priority = plugin.priority(wanted.build(), state)
     if priority is None or priority.prepare() is SKIP or priority.reads is Reads.CLUSTER:
         return
-    together = priority.scores(Nodes(state.columns, rows)).tolist()
+    together = priority.scores(NodeView(state.columns, rows)).tolist()
 
     assert together == [
-        int(priority.scores(Nodes(state.columns, rows[at : at + 1]))[0]) for at in range(len(rows))
+        int(priority.scores(NodeView(state.columns, rows[at : at + 1]))[0])
+        for at in range(len(rows))
     ]
     assert together == priority.scores(state.nodes())[rows].tolist()
     for row, raw in zip(rows.tolist(), together, strict=True):
@@ -242,7 +243,7 @@ def test_equal_raw_scores_stay_equal(plugin):
 @pytest.mark.parametrize("name", sorted(registry.PLUGINS))
 def test_every_plugin_has_a_form_or_is_a_name(name):
     plugin = registry.PLUGINS[name](load.defaults().profiles[0])
-    forms = (Filter, NodeFilter, Score, Gatekeeper, PostFilter)
+    forms = (Filter, NodeFilter, Score, PreEnqueue, PostFilter)
     names_only = {"DefaultBinder", "DefaultPreemption", "PrioritySort"}
 
     assert plugin.name == name

@@ -3,16 +3,16 @@
 import pytest
 
 from scheduler.framework.cluster_events import Action, Resource
+from scheduler.model.api.objects import DeviceClass, DeviceClassSpec, ObjectMeta
 from scheduler.model.decisions import Placed, Preempting, Unschedulable
 from scheduler.model.events import DeviceClassGone
-from scheduler.model.objects import DeviceClass, DeviceClassSpec, ObjectMeta
 from scheduler.plugins.dynamic_resources import DynamicResources
-from scheduler.plugins.node_resources_fit import NodeResourcesFit
-from scheduler.state.device_classes import DeviceClasses
-from scheduler.state.transitions import Phase
-from tests.plugins.judging import hint, rejections, state_of
+from scheduler.plugins.node_resources.fit import NodeResourcesFit
+from scheduler.queue.phases import QueuePhase
+from scheduler.state.columns.device_classes import DeviceClasses
 from tests.support.builders import node, pod
 from tests.support.cluster import Cluster
+from tests.support.judging import hint, rejections, state_of
 
 GPU = "example.com/gpu"
 OWN = "deviceclass.resource.kubernetes.io/gpus"
@@ -125,8 +125,8 @@ def test_a_new_class_wakes_a_pod_that_lacked_its_resource():
     asleep = cluster.phase("p")
     cluster.add(device_class())
 
-    assert asleep is Phase.UNSCHEDULABLE
-    assert cluster.phase("p") is not Phase.UNSCHEDULABLE
+    assert asleep is QueuePhase.UNSCHEDULABLE
+    assert cluster.phase("p") is not QueuePhase.UNSCHEDULABLE
 
 
 @pytest.mark.parametrize(

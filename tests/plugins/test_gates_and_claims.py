@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.framework.cluster_events import Action, Resource
-from scheduler.framework.plugin import PostFilterSaid
+from scheduler.framework.plugin import PostFilterMessage
 from scheduler.framework.verdicts import Verdict, Verdicts
-from scheduler.model.objects import PodResourceClaim, RestartRule
+from scheduler.model.api.objects import PodResourceClaim, RestartRule
 from scheduler.plugins.default_binder import DefaultBinder
 from scheduler.plugins.default_preemption import DefaultPreemption
 from scheduler.plugins.dynamic_resources import DynamicResources
@@ -14,8 +14,8 @@ from scheduler.plugins.node_declared_features import NodeDeclaredFeatures
 from scheduler.plugins.node_name import NodeName
 from scheduler.plugins.priority_sort import PrioritySort
 from scheduler.plugins.scheduling_gates import SchedulingGates
-from tests.plugins.judging import hint, rejected_as_a_whole, rejections, state_of
 from tests.support.builders import container, node, pod
+from tests.support.judging import hint, rejected_as_a_whole, rejections, state_of
 
 GATES = SchedulingGates()
 CLAIMING = pod("p").spec(resource_claims=[PodResourceClaim("device")])
@@ -50,9 +50,9 @@ def test_a_pod_without_claims_is_not_looked_at():
 @pytest.mark.parametrize(
     ("rejected_by", "want"),
     [
-        (None, PostFilterSaid("no new claims to deallocate")),
-        ("DynamicResources", PostFilterSaid("no new claims to deallocate")),
-        ("NodeAffinity", PostFilterSaid("not found", ends=True)),
+        (None, PostFilterMessage("no new claims to deallocate")),
+        ("DynamicResources", PostFilterMessage("no new claims to deallocate")),
+        ("NodeAffinity", PostFilterMessage("not found", ends=True)),
     ],
     ids=["by a filter", "by itself", "by another one as a whole"],
 )

@@ -3,10 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
-from scheduler.model.objects import ImageVolume, Volume
+from scheduler.model.api.objects import ImageVolume, Volume
 from scheduler.plugins.image_locality import ImageLocality
-from tests.plugins.judging import scored, state_of
 from tests.support.builders import container, node, pod
+from tests.support.judging import scored, state_of
 
 PLUGIN = ImageLocality()
 MIB = 1024 * 1024

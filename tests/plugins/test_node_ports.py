@@ -5,8 +5,8 @@ import pytest
 from scheduler.framework.cluster_events import Action, Resource
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.plugins.node_ports import NodePorts
-from tests.plugins.judging import hint, rejections, state_of, verdicts_of
 from tests.support.builders import node, pod
+from tests.support.judging import hint, rejections, state_of, verdicts_of
 
 PLUGIN = NodePorts()
 REASON = "node(s) didn't have free ports for the requested pod ports"

@@ -3,8 +3,8 @@
 from scheduler.framework.cluster_events import Action, Resource
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.plugins.taint_toleration import TaintToleration
-from tests.plugins.judging import hint, rejections, scored, state_of, verdicts_of
 from tests.support.builders import node, pod
+from tests.support.judging import hint, rejections, scored, state_of, verdicts_of
 
 PLUGIN = TaintToleration()
 REASON = "node(s) had untolerated taint(s)"

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from scheduler.state.waste import MOST, MOST_PREEMPTIONS, WINDOW, Scope
+from scheduler.state.preemption.wasted_evictions import MOST, MOST_PREEMPTIONS, WINDOW, WasteScope
 
 __all__ = ["Gone", "in_vain", "too_many"]
 
@@ -41,7 +41,7 @@ def too_many(wasted: list[Gone], forgotten: int = 0) -> int:
     worst = 0
     for start, _ in wasted:
         preemptions = Counter(each for each in wasted if start <= each[0] < start + WINDOW)
-        most = MOST[Scope.POD] + (1 + forgotten) * max(preemptions.values())
+        most = MOST[WasteScope.POD] + (1 + forgotten) * max(preemptions.values())
         worst = max(
             worst,
             len(preemptions) - MOST_PREEMPTIONS - forgotten,

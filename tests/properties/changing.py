@@ -12,32 +12,32 @@ from typing import Final
 
 from scheduler.core.machine import Machine
 from scheduler.model import times
+from scheduler.model.api.objects import Pod
+from scheduler.model.api.storage import Storage
+from scheduler.model.classified_pod import ClassifiedPod
 from scheduler.model.decisions import Attempt, Failed, Preempting
 from scheduler.model.effects import (
     ClearNomination,
     Effect,
     Evict,
     Nominate,
-    Remember,
+    SaveLedger,
     SetCondition,
 )
 from scheduler.model.events import (
     BudgetObserved,
     Event,
     FailureKind,
+    LedgerLoaded,
     NodeObserved,
     PodObserved,
     PolicyGone,
     PolicyObserved,
-    Recalled,
     StorageGone,
     StorageObserved,
 )
-from scheduler.model.objects import Pod
 from scheduler.model.policies import ForeignVictims, PreemptionPolicy
-from scheduler.model.storage import Storage
-from scheduler.state.classified_pod import ClassifiedPod
-from scheduler.state.transitions import Phase
+from scheduler.queue.phases import QueuePhase
 from tests.properties.comparing import ComparingMachine, found_afresh
 from tests.properties.world import PROFILES, World
 from tests.support import oracle_policies
@@ -96,7 +96,7 @@ class Changing(World):
         told += [PolicyObserved(each) for each in self.policies.values()]
         told += [StorageObserved(each) for each in self.storage.values()]
         told += [PodObserved(each) for each in self.pods.values()]
-        return [*told, Recalled(self.ledger)] if self.ledger else told
+        return [*told, LedgerLoaded(self.ledger)] if self.ledger else told
 
     # Writing --------------------------------------------------------------------------------------
 
@@ -137,7 +137,7 @@ class Changing(World):
             assert preemptor.spec.preemption_policy != "Never", effect
 
     def happen(self, effect: Effect) -> FailureKind | None:
-        if isinstance(effect, Remember):
+        if isinstance(effect, SaveLedger):
             self.ledger = effect.text
             return None
         return super().happen(effect)
@@ -244,7 +244,7 @@ class Changing(World):
         """Return the parked pods that a fresh attempt would place or preempt for."""
         machine, found = self.machine, []
         for queued in machine.queue:
-            if queued.phase is Phase.UNSCHEDULABLE and not machine.queue.lined_up(queued):
+            if queued.phase is QueuePhase.UNSCHEDULABLE and not machine.queue.lined_up(queued):
                 since = queued.unschedulable_since
                 outcome = found_afresh(
                     PROFILES, machine, queued.classified, self.now,

@@ -6,30 +6,30 @@ the one that attempts find which begin now with the same cluster.
 
 from collections.abc import Mapping
 
-from scheduler.core.attempt import Attempts, Outcome
-from scheduler.core.extending import Talk
+from scheduler.core.attempt.extenders import Conversation
+from scheduler.core.attempt.scheduling_attempt import AttemptResult, SchedulingAlgorithm
 from scheduler.core.machine import Machine
 from scheduler.framework.profile import Profile
 from scheduler.framework.verdicts import Verdicts
+from scheduler.model.classified_pod import ClassifiedPod
 from scheduler.model.times import Seconds
-from scheduler.state.backoff import Backoff
-from scheduler.state.classified_pod import ClassifiedPod
+from scheduler.queue.backoff import PodBackoff
 
 __all__ = ["ComparingMachine", "found_afresh", "told"]
 
 
-class Compared(Attempts):
+class Compared(SchedulingAlgorithm):
     """Attempts that are compared with fresh ones, answer by answer."""
 
     profiles: Mapping[str, Profile]
 
-    def fresh(self) -> Attempts:
+    def fresh(self) -> SchedulingAlgorithm:
         """Return attempts that have kept nothing."""
-        return Attempts(self.profiles, self._cluster, Verdicts(), self._policing)
+        return SchedulingAlgorithm(self.profiles, self._cluster, Verdicts(), self._policing)
 
     def decide(
         self, classified: ClassifiedPod, *, now: Seconds, since: Seconds, explain: bool
-    ) -> Talk[Outcome]:
+    ) -> Conversation[AttemptResult]:
         same_key(classified)
         mine = yield from super().decide(classified, now=now, since=since, explain=explain)
         theirs = _last(self.fresh().decide(classified, now=now, since=since, explain=explain))
@@ -65,7 +65,7 @@ class ComparingMachine(Machine):
     """A machine whose attempts are compared."""
 
     def __init__(self, profiles: Mapping[str, Profile]) -> None:
-        super().__init__(profiles, Backoff())
+        super().__init__(profiles, PodBackoff())
         # In place: preemptions that are carried out ask the same object.
         self._attempts.__class__ = Compared
         compared = self._attempts
@@ -78,7 +78,7 @@ def same_key(classified: ClassifiedPod) -> None:
     assert classified.key == ClassifiedPod(classified.pod).key, classified.pod.key
 
 
-def told(outcome: Outcome) -> tuple[object, ...]:
+def told(outcome: AttemptResult) -> tuple[object, ...]:
     """Return what of an outcome has an effect."""
     return (
         outcome.node,
@@ -97,17 +97,17 @@ def found_afresh(
     classified: ClassifiedPod,
     now: Seconds,
     since: Seconds,
-) -> Outcome:
+) -> AttemptResult:
     """Return what a fresh attempt for a pod of a machine finds."""
-    attempts = Attempts(profiles, machine.cluster, Verdicts(), machine.policing)
+    attempts = SchedulingAlgorithm(profiles, machine.cluster, Verdicts(), machine.policing)
     return _last(attempts.decide(classified, now=now, since=since, explain=False))
 
 
-def _last(talk: Talk[Outcome]) -> Outcome:
+def _last(talk: Conversation[AttemptResult]) -> AttemptResult:
     """Return how a talk ends in which no extender is asked."""
     try:
         asked = next(talk)
     except StopIteration as end:
-        outcome: Outcome = end.value
+        outcome: AttemptResult = end.value
         return outcome
     raise AssertionError(f"an extender is asked: {asked}")

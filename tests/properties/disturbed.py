@@ -11,9 +11,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Final
 
-from scheduler.model.effects import Announce, Effect, Evict
+from scheduler.model.api.objects import Pod
+from scheduler.model.effects import Effect, Evict, RecordEvent
 from scheduler.model.events import EffectFailed, Failure, FailureKind
-from scheduler.model.objects import Pod
 from tests.properties.bounds import Gone, in_vain, too_many
 from tests.properties.transactions import CPU, Transactions
 from tests.support.builders import pod
@@ -95,7 +95,7 @@ class Disturbed(Transactions):
     def _then_kill(self, number: int) -> None:
         """Carry an effect out, or not, and let another leader take over before the answer."""
         effect = self._next(number)
-        if effect is None or isinstance(effect, Announce):
+        if effect is None or isinstance(effect, RecordEvent):
             return
         if number % 5 and self._refusal(effect) is None:
             self._happen(effect)

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from scheduler.model.objects import Pod
+from scheduler.model.api.objects import Pod
 from scheduler.model.plan_record import PlanRecord, encode, fingerprint
 from scheduler.model.policies import PodSelection, PreemptionPolicy
 from tests.properties.changing import Changing

@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 
+from scheduler.model.api.objects import Pod
 from scheduler.model.effects import Bind
 from scheduler.model.events import (
     BudgetGone,
@@ -14,7 +15,6 @@ from scheduler.model.events import (
     NodeObserved,
     PodObserved,
 )
-from scheduler.model.objects import Pod
 from tests.properties.world import World
 from tests.support import oracles
 from tests.support.builders import OURS, PodBuilder, budget, node, pod

@@ -9,15 +9,14 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.core.eviction.phases import Phase as PlanPhase
 from scheduler.core.machine import Machine
 from scheduler.model import times
+from scheduler.model.api.objects import OwnerReference, Pod
+from scheduler.model.api.storage import PersistentVolumeClaim
 from scheduler.model.effects import Effect, Evict
 from scheduler.model.events import BudgetGone, BudgetObserved
-from scheduler.model.objects import OwnerReference, Pod
-from scheduler.model.storage import PersistentVolumeClaim
-from scheduler.state.backoff import Backoff
-from scheduler.state.transitions import Phase
+from scheduler.queue.backoff import PodBackoff
+from scheduler.queue.phases import QueuePhase
 from tests.properties import changes, happenings
 from tests.properties.bounds import Gone, in_vain, too_many
 from tests.properties.changing import Changing
@@ -52,7 +51,7 @@ class Besieged(Changing):
 
     def new_machine(self) -> Machine:
         self.begun += 1
-        return Machine(PROFILES, Backoff())
+        return Machine(PROFILES, PodBackoff())
 
     def tenants(self) -> list[Pod]:
         """Return the pods of the tenant."""
@@ -102,7 +101,7 @@ class Besieged(Changing):
         machine, found = self.machine, []
         for queued in machine.queue:
             outside = queued.pod.metadata.namespace != EVIL
-            parked = queued.phase is Phase.UNSCHEDULABLE and not machine.queue.lined_up(queued)
+            parked = queued.phase is QueuePhase.UNSCHEDULABLE and not machine.queue.lined_up(queued)
             if outside and parked:
                 now, since = self.now, queued.unschedulable_since
                 since = now if since is None else since
@@ -157,7 +156,6 @@ class Besieged(Changing):
         """Return the sizes of what the machine keeps for pods."""
         machine = self.machine
         cluster = machine.cluster
-        released = machine.preemptions[PlanPhase.RELEASED]
         named = {"resources": sum(map(bool, cluster.axis.values))}
         return {
             **named,
@@ -169,9 +167,8 @@ class Besieged(Changing):
             "leaving": cluster.leaving,
             "overdue": len(cluster.overdue),
             "untold": len(machine.queue.untold),
-            # A pod that waits keeps a plan of its own which was given up: none is kept without one.
-            "preempting": sum(machine.preemptions.values()) - released,
-            "given up, beyond the queue": max(0, released - len(machine.queue)),
+            # A pod that waits may keep its plan; a process that begins knows of none.
+            "preempting": sum(uid not in self.pods for uid in machine._executor._plans._plans),
         }
 
 

@@ -5,10 +5,17 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.model.answers import Answer, Filtered, NoAnswer, Preempted, Scored, VictimUids
 from scheduler.model.decisions import Failed, Placed, Preempting, Waiting
 from scheduler.model.effects import Ask, Question, Verb
-from scheduler.state.transitions import Phase
+from scheduler.model.extender_answers import (
+    ExtenderAnswer,
+    ExtenderVictims,
+    Filtered,
+    NoAnswer,
+    Scored,
+    VictimUids,
+)
+from scheduler.queue.phases import QueuePhase
 from tests.support import oracles
 from tests.support.builders import PodBuilder, node, pod
 from tests.support.cluster import Cluster
@@ -34,7 +41,7 @@ actions = st.lists(
 )
 
 
-def answer(question: Question, number: int) -> Answer:
+def answer(question: Question, number: int) -> ExtenderAnswer:
     """Answer at random: some nodes, some scores, some preemptions, or nothing that can be used."""
     if number % 7 == 0:
         return NoAnswer("broken")
@@ -48,14 +55,14 @@ def answer(question: Question, number: int) -> Answer:
         case Verb.PREEMPT:
             allowed = question.victims[: number % 3]
             uids = [(each.node, tuple(pod.uid for pod in each.pods)) for each in allowed]
-            return Preempted(tuple(VictimUids(*each) for each in uids))
+            return ExtenderVictims(tuple(VictimUids(*each) for each in uids))
 
 
-def willing(question: Question) -> Answer:
+def willing(question: Question) -> ExtenderAnswer:
     """Take everything."""
     if question.verb is Verb.PREEMPT:
         victims = [(each.node, tuple(pod.uid for pod in each.pods)) for each in question.victims]
-        return Preempted(tuple(VictimUids(*each) for each in victims))
+        return ExtenderVictims(tuple(VictimUids(*each) for each in victims))
     return Filtered(question.nodes) if question.verb is Verb.FILTER else Scored(())
 
 
@@ -156,5 +163,5 @@ def test_late_answers_are_safe_and_nobody_is_forgotten(drawn: list[tuple[int, in
 
     view = View.of(history.cluster.machine, [])
     for queued in history.cluster.machine.queue:
-        assert queued.phase is not Phase.ASKING, queued.pod.key
+        assert queued.phase is not QueuePhase.ASKING, queued.pod.key
         assert not oracles.feasible(view, queued.pod), queued.pod.key

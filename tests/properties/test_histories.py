@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.model.objects import Pod
+from scheduler.model.api.objects import Pod
 from tests.properties.happenings import act, digests, lived
 from tests.properties.world import World
 from tests.support import oracles

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.kube.policy_book import Book, Judged, Listed, judge
+from scheduler.kube.policies.registry import Listed, ParsedPolicy, PolicyRegistry, judge
 from scheduler.model.events import Event, PolicyGone, PolicyObserved
 from tests.oracle.generating.dice import Dice
 
@@ -96,7 +96,7 @@ class Told:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_policy_stops_the_book(part: int):
     dice = Dice(0x90, part)
-    book, told = Book(lambda: 1_767_225_600.0), Told()
+    book, told = PolicyRegistry(lambda: 1_767_225_600.0), Told()
     for number in range(OBJECTS // PARTS):
         judged = judge(body(dice, number))
         told.counts["refused" if judged.problem else "accepted"] += 1
@@ -112,7 +112,7 @@ def test_no_policy_stops_the_book(part: int):
     assert min(told.counts[each] for each in ("refused", "accepted", "PolicyGone")) > 20
 
 
-def sayable(judged: Judged, book: Book) -> None:
+def sayable(judged: ParsedPolicy, book: PolicyRegistry) -> None:
     """Write all statuses that are due as JSON, and hear of them as the API server keeps them."""
     for name, due in book.due({}).items():
         book.wrote(name, due.uid, json.loads(msgspec.json.encode(due.status)), judged.version)

@@ -12,13 +12,13 @@ from collections import Counter
 
 import pytest
 
-from scheduler.kube.client import Client
-from scheduler.kube.connection import Connection
-from scheduler.kube.credentials import FixedHeaders
-from scheduler.kube.informer import Informer, InformerSettings
-from scheduler.kube.pauses import Pauses
-from scheduler.kube.resources import BUDGETS
-from scheduler.kube.transport import HttpTransport
+from scheduler.kube.auth.cluster_access import ClusterAccess
+from scheduler.kube.auth.credentials import FixedHeaders
+from scheduler.kube.client.backoff import Sleeper
+from scheduler.kube.client.client import Client
+from scheduler.kube.client.transport import HttpTransport
+from scheduler.kube.watch.informer import Informer, InformerSettings
+from scheduler.kube.watch.resources import BUDGETS
 from scheduler.model.events import BudgetGone, BudgetObserved, Event
 from tests.oracle.generating.dice import Dice
 from tests.support.fake_api import FakeApi, Fault
@@ -165,7 +165,7 @@ async def lived(seed: int) -> Life:
         # A hundred times faster. What is missing is looked for twice, 50 ms apart.
         await asyncio.sleep(seconds / 100)
 
-    async with HttpTransport(Connection(life.api.url, FixedHeaders()), "test") as transport:
+    async with HttpTransport(ClusterAccess(life.api.url, FixedHeaders()), "test") as transport:
         settings = InformerSettings(
             silence_seconds=0.05,
             quiet_seconds=0.1,
@@ -173,7 +173,7 @@ async def lived(seed: int) -> Life:
             longest_pause_seconds=1.0,
             page_objects=2,
         )
-        pauses = Pauses(lambda: 0.0, sleep)
+        pauses = Sleeper(lambda: 0.0, sleep)
         informer = Informer(BUDGETS, Client(transport), life.take, pauses, settings)
         running = asyncio.create_task(informer.run())
         for _ in range(STEPS):

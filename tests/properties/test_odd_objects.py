@@ -12,13 +12,13 @@ from collections.abc import Iterator
 import pytest
 
 from scheduler.core.machine import Machine
-from scheduler.kube.decoding import Odd, PageDecoder, WatchDecoder
 from scheduler.kube.errors import Unreachable
-from scheduler.kube.resources import RESOURCES
-from scheduler.model import wire
+from scheduler.kube.watch.decoding import Odd, PageDecoder, WatchDecoder
+from scheduler.kube.watch.resources import RESOURCES
+from scheduler.model import capture_codec
 from scheduler.model.decisions import Failed
 from scheduler.model.events import EffectDone, Event
-from scheduler.state.backoff import Backoff
+from scheduler.queue.backoff import PodBackoff
 from tests.oracle import generate
 from tests.oracle.generating.dice import Dice, Object
 from tests.properties.oddities import spoilt
@@ -48,7 +48,7 @@ class Feed:
 
     def __init__(self, seed: int) -> None:
         self.dice = Dice(0x0DD, seed)
-        self.machine = Machine(profiles(), Backoff())
+        self.machine = Machine(profiles(), PodBackoff())
         self.now = 1_767_225_600.0
         self.counts: Counter[str] = Counter()
 
@@ -81,7 +81,7 @@ class Feed:
 
     def observe(self, event: Event) -> None:
         """Have the machine take note of something, and carry out what it asks for."""
-        wire.decode(wire.encode(event, self.now))
+        capture_codec.decode(capture_codec.encode(event, self.now))
         reaction = self.machine.observe(event, self.now)
         self.counts["refused" if reaction.refused else "observed"] += 1
         for effect in reaction.effects:

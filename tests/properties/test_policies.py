@@ -6,9 +6,10 @@ from typing import Any
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from scheduler.model.api.objects import LabelSelector, Pod
+from scheduler.model.api.selectors import Selector
 from scheduler.model.decisions import Decision, Placed, Preempting, Unschedulable
 from scheduler.model.effects import Bind, Evict
-from scheduler.model.objects import LabelSelector, Pod
 from scheduler.model.policies import (
     Budget,
     BudgetScope,
@@ -19,7 +20,6 @@ from scheduler.model.policies import (
     PreemptionLimit,
     PreemptionPolicy,
 )
-from scheduler.model.selectors import Selector
 from tests.properties import clusters
 from tests.properties.world import PROFILES
 from tests.support import oracle_policies, oracles

@@ -2,8 +2,8 @@
 
 from hypothesis import event, given, settings
 
+from scheduler.model.api.objects import Pod
 from scheduler.model.decisions import Placed, Preempting, Unschedulable
-from scheduler.model.objects import Pod
 from tests.properties.clusters import built, clusters
 from tests.support import oracles
 from tests.support.builders import BudgetBuilder

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.machine import Machine
+from scheduler.model.api.quantity import MAX_QUANTITY
 from scheduler.model.decisions import Decision, Placed, Preempting, Unschedulable
 from scheduler.model.events import NodeObserved, PodObserved
-from scheduler.model.quantity import MAX_QUANTITY
-from scheduler.state.backoff import Backoff
+from scheduler.queue.backoff import PodBackoff
 from tests.support.builders import NodeBuilder, PodBuilder, node, pod
 from tests.support.cluster import profiles
 
@@ -28,7 +28,7 @@ def _no_warnings() -> Iterator[None]:
 
 
 def machine(nodes: Iterable[NodeBuilder], pods: Iterable[PodBuilder]) -> Machine:
-    made = Machine(profiles(), Backoff())
+    made = Machine(profiles(), PodBackoff())
     for each in nodes:
         made.observe(NodeObserved(each.build()), 0.0)
     for pod_builder in pods:

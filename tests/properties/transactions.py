@@ -11,18 +11,19 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from scheduler.core.eviction.waste import VACANT_FOR
+from scheduler.core.eviction.freed_room import VACANT_FOR
 from scheduler.core.machine import Machine
 from scheduler.model import times
+from scheduler.model.api.objects import Pod
 from scheduler.model.effects import (
-    Announce,
     Bind,
     ClearNomination,
     Effect,
     Evict,
     Nominate,
     PodRef,
-    Remember,
+    RecordEvent,
+    SaveLedger,
     SetCondition,
 )
 from scheduler.model.events import (
@@ -31,16 +32,15 @@ from scheduler.model.events import (
     Event,
     Failure,
     FailureKind,
+    LedgerLoaded,
     NodeObserved,
     PodGone,
     PodObserved,
     PolicyObserved,
-    Recalled,
 )
-from scheduler.model.objects import Pod
 from scheduler.model.plan_record import CONDITION, decode, fingerprint
 from scheduler.model.policies import Budget, PreemptionPolicy
-from scheduler.state.backoff import Backoff
+from scheduler.queue.backoff import PodBackoff
 from tests.support.builders import EPOCH, PodBuilder, node, pod
 from tests.support.cluster import profiles
 
@@ -94,7 +94,7 @@ class Transactions:
         self._begin()
 
     def _begin(self) -> None:
-        self.machine = Machine(PROFILES, Backoff())
+        self.machine = Machine(PROFILES, PodBackoff())
         #: What is to be done, in order for each pod, and what was done without an answer so far.
         self.waiting: list[Effect] = []
         self.unanswered: list[tuple[Effect, bool]] = []
@@ -106,7 +106,7 @@ class Transactions:
         for known in self.pods.values():
             self._tell(PodObserved(known))
         if self.ledger:
-            self._tell(Recalled(self.ledger))
+            self._tell(LedgerLoaded(self.ledger))
 
     # What can happen ----------------------------------------------------------------------------
 
@@ -136,7 +136,7 @@ class Transactions:
         changed = self._happen(effect)
         if number % 4 == 3:
             self.unanswered.append((effect, changed))
-        elif number % 8 == 2 and not isinstance(effect, Bind | Announce):
+        elif number % 8 == 2 and not isinstance(effect, Bind | RecordEvent):
             self._fail(effect)
         else:
             self._answer(effect, changed)
@@ -149,7 +149,7 @@ class Transactions:
     def fail(self, number: int) -> None:
         """The API server cannot be reached until the patience of the writer ends."""
         effect = self._next(number)
-        if effect is not None and isinstance(effect, Bind | Announce):
+        if effect is not None and isinstance(effect, Bind | RecordEvent):
             self.waiting.insert(0, effect)
         elif effect is not None:
             self._fail(effect)
@@ -266,7 +266,7 @@ class Transactions:
     def _happen(self, effect: Effect) -> bool:
         """Do what the API server does; tell whether anything had to be done."""
         match effect:
-            case Remember(text=text):
+            case SaveLedger(text=text):
                 self.ledger = text
             case Nominate(pod=ref, node=where, plan=plan):
                 self._change(ref, self._of(ref).nominated(where).planned(plan))
@@ -350,9 +350,9 @@ HAPPENINGS: Final = (
 
 def _about(effect: Effect) -> str:
     match effect:
-        case Evict(victim=ref) | Announce(regarding=ref):
+        case Evict(victim=ref) | RecordEvent(regarding=ref):
             return ref.uid
-        case Remember():
+        case SaveLedger():
             return "ledger"
         case _:
             return effect.pod.uid

@@ -19,22 +19,25 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.core.classes import PodClass
+from scheduler.core.attempt.equivalence import PodClass
 from scheduler.core.machine import Machine
-from scheduler.core.preemption import loops
+from scheduler.core.preemption.policy import loop_breaker
 from scheduler.framework.profile import Profile
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model import times
+from scheduler.model.api.objects import Node, Pod, PodDisruptionBudget
+from scheduler.model.api.owners import owner
+from scheduler.model.classified_pod import ClassifiedPod
 from scheduler.model.decisions import Attempt, Failed, Placed, Preempting, Unschedulable
 from scheduler.model.effects import (
-    Announce,
     Bind,
     ClearNomination,
     Effect,
     Evict,
     Nominate,
     PodRef,
-    Remember,
+    RecordEvent,
+    SaveLedger,
     SetCondition,
 )
 from scheduler.model.events import (
@@ -48,11 +51,8 @@ from scheduler.model.events import (
     PodGone,
     PodObserved,
 )
-from scheduler.model.objects import Node, Pod, PodDisruptionBudget
-from scheduler.model.owners import owner
-from scheduler.state.backoff import Backoff
-from scheduler.state.classified_pod import ClassifiedPod
-from scheduler.state.transitions import Phase
+from scheduler.queue.backoff import PodBackoff
+from scheduler.queue.phases import QueuePhase
 from tests.support import oracles
 from tests.support.builders import EPOCH, OURS, PodBuilder
 from tests.support.cluster import profiles
@@ -66,7 +66,7 @@ class World:
     """Everything there is, and the machine that hears of it."""
 
     def __init__(self, *, foreign: bool = True) -> None:
-        self.machine = Machine(PROFILES, Backoff())
+        self.machine = Machine(PROFILES, PodBackoff())
         self.now = float(EPOCH)
         self.nodes: dict[str, Node] = {}
         self.pods: dict[str, Pod] = {}
@@ -150,7 +150,7 @@ class World:
 
     def happen(self, effect: Effect) -> FailureKind | None:
         """Do what the API server does; return why it does not."""
-        if isinstance(effect, Announce | Remember):
+        if isinstance(effect, RecordEvent | SaveLedger):
             return None
         found = self.pods.get(_about(effect).uid)
         if isinstance(effect, Evict):
@@ -213,7 +213,7 @@ class World:
     def _remembered(self, wanted: Pod, where: str, victims: Sequence[Pod]) -> tuple[str, ...]:
         """Return what the ledger has against a preemption, as it is when it is asked."""
         machine = self.machine
-        past = loops.Past(wanted, machine.cluster, machine.ledger, self.now)
+        past = loop_breaker.PreemptionHistory(wanted, machine.cluster, machine.ledger, self.now)
         said = (past.of_loops(where, map(owner, victims)), past.of_waste(where, len(victims)))
         return tuple(
             f"{each.text} (until {times.stamp(math.ceil(each.until))})" if each.timed else each.text
@@ -301,7 +301,7 @@ class World:
 
     def _nobody_comes_back(self) -> bool:
         """Tell whether nobody backs off; without nodes everybody does, again and again."""
-        waiting = any(queued.phase is Phase.BACKOFF for queued in self.machine.queue)
+        waiting = any(queued.phase is QueuePhase.BACKOFF for queued in self.machine.queue)
         return not waiting or not self.nodes
 
     def forgotten(self, helped: Callable[[View, Pod], object]) -> list[str]:
@@ -310,7 +310,7 @@ class World:
         return [
             queued.pod.key
             for queued in queue
-            if queued.phase is Phase.UNSCHEDULABLE
+            if queued.phase is QueuePhase.UNSCHEDULABLE
             and not queue.lined_up(queued)
             and helped(view, queued.pod)
         ]
@@ -341,9 +341,9 @@ def _about(effect: Effect) -> PodRef:
     match effect:
         case Evict(victim=ref):
             return ref
-        case Announce(regarding=ref):
+        case RecordEvent(regarding=ref):
             return ref
-        case Remember():
+        case SaveLedger():
             return PodRef("", "", "ledger")
         case _:
             return effect.pod

@@ -10,9 +10,9 @@ import yaml
 from scheduler.config import load
 from scheduler.model.decisions import Attempt, Gated, Placed, Preempting, Unschedulable
 from scheduler.plugins import registry
+from scheduler.queue.backoff import PodBackoff
 from scheduler.sim import manifests
-from scheduler.sim.plan import Options, Planner
-from scheduler.state.backoff import Backoff
+from scheduler.sim.planner import Planner, PlanOptions
 from tests.scenarios.notation import OURS, objects_of, qualified
 
 Scenario = dict[str, Any]
@@ -53,8 +53,8 @@ class Played:
         planner = Planner(
             manifests.read([str(file)]),
             registry.profiles(_settings(scenario, folder)),
-            Backoff(),
-            Options(explain=explain),
+            PodBackoff(),
+            PlanOptions(explain=explain),
         )
         self.attempts = list(planner.attempts())
         if scenario.get("settle"):

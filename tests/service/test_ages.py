@@ -4,7 +4,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from scheduler.model import times
-from scheduler.observe.metrics import Metrics
+from scheduler.observe.metrics.metrics import Metrics
 from scheduler.service.ages import Oldest, provide
 from tests.support.builders import node, pod
 from tests.support.cluster import Cluster

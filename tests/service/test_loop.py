@@ -5,7 +5,7 @@ import asyncio
 from scheduler.core.machine import Reaction
 from scheduler.model.events import Event, NodeGone
 from scheduler.model.times import Seconds
-from scheduler.observe.instruments import Histogram
+from scheduler.observe.metrics.instruments import Histogram
 from scheduler.service.clock import Clock
 from scheduler.service.loop import Loop
 

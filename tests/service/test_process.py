@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from scheduler.kube.resources import RESOURCES
+from scheduler.kube.watch.resources import RESOURCES
 from scheduler.service.clock import Clock
 from tests.support import fake_store
 from tests.support.fake_api import FakeApi, Fault, node, pod
@@ -26,7 +26,7 @@ import os, signal, sys
 
 class Finder:
     def find_spec(self, name, *_):
-        if name == "scheduler.service.run":
+        if name == "scheduler.service.process":
             os.kill(os.getpid(), signal.SIGTERM)
 
 sys.meta_path.insert(0, Finder())

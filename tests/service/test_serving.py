@@ -17,13 +17,13 @@ from prometheus_client import CollectorRegistry
 
 from scheduler.config import load
 from scheduler.core.machine import Machine
-from scheduler.kube.informer import Health
-from scheduler.observe.health import Check
-from scheduler.observe.metrics import Metrics
+from scheduler.kube.watch.informer import WatchHealth
+from scheduler.observe.metrics.metrics import Metrics
+from scheduler.observe.pages.health import Check
 from scheduler.plugins import registry
-from scheduler.service.options import Options
+from scheduler.queue.backoff import PodBackoff
+from scheduler.service.options import ProcessOptions
 from scheduler.service.serving import Parts, Serving
-from scheduler.state.backoff import Backoff
 from tests.support.fake_api import FakeApi
 
 SETTINGS = load.defaults()
@@ -45,10 +45,10 @@ class Part:
         self._name = name
         self.state = self.said()
 
-    def said(self, problem: str = "", *, synced: bool = True) -> Health:
-        return Health(self._name, synced, 0.0, problem, undecodable=0, objects=0)
+    def said(self, problem: str = "", *, synced: bool = True) -> WatchHealth:
+        return WatchHealth(self._name, synced, 0.0, problem, undecodable=0, objects=0)
 
-    def health(self) -> Health:
+    def health(self) -> WatchHealth:
         return self.state
 
 
@@ -61,9 +61,9 @@ class World:
         self.stopping = asyncio.Event()
         self.serving = Serving(
             Parts(
-                options=Options(settings=SETTINGS),
+                options=ProcessOptions(settings=SETTINGS),
                 clock=self.clock,
-                machine=Machine(registry.profiles(SETTINGS), Backoff(1.0, 10.0)),
+                machine=Machine(registry.profiles(SETTINGS), PodBackoff(1.0, 10.0)),
                 metrics=Metrics(CollectorRegistry()),
                 lease=lease,
                 informers=[self.pods],

@@ -13,7 +13,7 @@ HEAVY = {"aiohttp", "cryptography", "kopf", "kubernetes", "rich"}
 PROGRAM = """
 import os, sys
 from scheduler.cli import main
-from scheduler.kube.transport import HttpTransport
+from scheduler.kube.client.transport import HttpTransport
 
 async def send(self, method, path, body, content_type):
     print(method, path, *{name.partition(".")[0] for name in sys.modules}, flush=True)

@@ -6,7 +6,9 @@ import json
 import pytest
 from prometheus_client import CollectorRegistry
 
-from scheduler.kube.comparer import Drift
+from scheduler.kube.watch.cache_comparer import Drift
+from scheduler.model.api.objects import DeviceClass, Service
+from scheduler.model.api.storage import StorageClass
 from scheduler.model.events import (
     DeviceClassObserved,
     NodeObserved,
@@ -14,10 +16,8 @@ from scheduler.model.events import (
     StorageObserved,
     WorkloadObserved,
 )
-from scheduler.model.objects import DeviceClass, Service
-from scheduler.model.storage import StorageClass
-from scheduler.observe.logs import Logs
-from scheduler.observe.metrics import Metrics
+from scheduler.observe.logs.logs import Logs
+from scheduler.observe.metrics.metrics import Metrics
 from scheduler.service.telemetry import ApiTelemetry, Telemetry, provide
 from tests.support.builders import node, pod
 from tests.support.cluster import Cluster

@@ -3,8 +3,7 @@
 from msgspec.structs import replace
 
 from scheduler.config import load
-from scheduler.model.decisions import Attempt, Gated, Placed, Preempting, Unschedulable
-from scheduler.model.objects import (
+from scheduler.model.api.objects import (
     DeviceClass,
     DeviceClassSpec,
     LocalObject,
@@ -13,15 +12,16 @@ from scheduler.model.objects import (
     Pod,
     PodDisruptionBudget,
 )
+from scheduler.model.decisions import Attempt, Gated, Placed, Preempting, Unschedulable
 from scheduler.plugins import registry
+from scheduler.queue.backoff import PodBackoff
 from scheduler.sim.manifests import Manifests
-from scheduler.sim.plan import Options, Planner
-from scheduler.state.backoff import Backoff
+from scheduler.sim.planner import Planner, PlanOptions
 from tests.support.builders import OURS, budget, node, pod
 from tests.support.cluster import profiles
 
 
-def planner(*objects, options: Options | None = None, config: str = "") -> Planner:
+def planner(*objects, options: PlanOptions | None = None, config: str = "") -> Planner:
     """Return a planner for a cluster of these objects."""
     found = Manifests()
     lists = {
@@ -34,7 +34,7 @@ def planner(*objects, options: Options | None = None, config: str = "") -> Plann
     for each in objects:
         built = each.build() if hasattr(each, "build") else each
         lists[type(built)].append(built)
-    return Planner(found, profiles(config), Backoff(), options or Options())
+    return Planner(found, profiles(config), PodBackoff(), options or PlanOptions())
 
 
 def told(attempts: list[Attempt]) -> list[tuple[str, str]]:
@@ -157,7 +157,7 @@ def test_a_scheduler_name_narrows_the_pods():
         node("n1"),
         pod("mine").scheduler("x"),
         pod("yours"),
-        options=Options(scheduler_name="x"),
+        options=PlanOptions(scheduler_name="x"),
     )
 
     assert [each.pod.name for each in plan.attempts()] == ["mine"]
@@ -174,7 +174,7 @@ def test_device_classes_count():
 def test_an_explanation_is_given_when_asked_for():
     objects = node("n1").cpu("1"), node("n2").cordoned(), pod("p").cpu("1")
 
-    (explained,) = planner(*objects, options=Options(explain=True)).attempts()
+    (explained,) = planner(*objects, options=PlanOptions(explain=True)).attempts()
     (plain,) = planner(*objects).attempts()
 
     assert [trace.name for trace in explained.trace] == ["n1", "n2"]
@@ -273,8 +273,8 @@ def test_without_nodes_every_pod_says_so():
     plan = Planner(
         Manifests(pods=[pod("p").build()]),
         registry.profiles(load.defaults()),
-        Backoff(),
-        Options(),
+        PodBackoff(),
+        PlanOptions(),
     )
 
     (attempt,) = settled(plan)

@@ -1,8 +1,8 @@
 """The volume controller that `plan` imagines."""
 
+from scheduler.model.api.storage import PersistentVolumeClaim
 from scheduler.model.effects import BindVolumes, PodRef, ReserveVolume
-from scheduler.model.storage import PersistentVolumeClaim
-from scheduler.sim.volumes import ImaginedStorage
+from scheduler.sim.volume_controller import ImaginedStorage
 from tests.support.builders import pod
 from tests.support.storage import claim, claim_uid, using, volume
 

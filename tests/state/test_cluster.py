@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from scheduler.model.quantity import QuantityError
+from scheduler.model.api.quantity import QuantityError
 from scheduler.state.cluster import Cluster
 from tests.support.builders import budget, namespace, node, pod
 

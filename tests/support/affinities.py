@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from scheduler.framework.verdicts import Verdicts
-from scheduler.model.objects import (
+from scheduler.model.api.objects import (
     Affinity,
     LabelSelector,
     LabelsSpec,
@@ -29,7 +29,7 @@ from scheduler.model.objects import (
     WeightedPodAffinityTerm,
 )
 from scheduler.state.cluster import Cluster
-from scheduler.state.nodes import Hypothesis
+from scheduler.state.views.node_view import WhatIfView
 from tests.support.builders import PodBuilder, namespace, node, pod
 from tests.support.oracle_affinity import World
 
@@ -176,7 +176,7 @@ def reasons(codes: Sequence[int], verdicts: Verdicts) -> list[str]:
 Judge = Callable[[Node, list[tuple[Pod, int]]], Any]
 
 
-def what_ifs(twin: Twin) -> Iterator[tuple[Hypothesis, list[list[tuple[Pod, int]]]]]:
+def what_ifs(twin: Twin) -> Iterator[tuple[WhatIfView, list[list[tuple[Pod, int]]]]]:
     """Yield one hypothesis again and again as it grows, with the changes made to each row.
 
     On every row all pods leave one by one, one nominated pod comes, and the first pod comes back.

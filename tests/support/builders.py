@@ -14,8 +14,7 @@ from typing import Any, Self
 from msgspec.structs import replace
 
 from scheduler.model import times
-from scheduler.model.effects import PodRef
-from scheduler.model.objects import (
+from scheduler.model.api.objects import (
     Affinity,
     Condition,
     Container,
@@ -43,6 +42,7 @@ from scheduler.model.objects import (
     TopologySpreadConstraint,
     WeightedNodeTerm,
 )
+from scheduler.model.effects import PodRef
 from scheduler.model.plan_record import CONDITION
 
 OURS = "preemptive-scheduler"

@@ -17,14 +17,20 @@ from typing import Any
 from msgspec.structs import replace
 
 from scheduler.config import load
-from scheduler.core.context import Bound
 from scheduler.core.machine import Machine
+from scheduler.core.requeue.context import Bound
 from scheduler.framework.profile import Profile
 from scheduler.model import times
-from scheduler.model.answers import Answer, NoAnswer
+from scheduler.model.api.objects import (
+    Condition,
+    DeviceClass,
+    LocalObject,
+    Node,
+    Pod,
+    PodDisruptionBudget,
+)
 from scheduler.model.decisions import Attempt, Decision, Waiting
 from scheduler.model.effects import (
-    Announce,
     Ask,
     Bind,
     ClearNomination,
@@ -33,7 +39,8 @@ from scheduler.model.effects import (
     Nominate,
     PodRef,
     Question,
-    Remember,
+    RecordEvent,
+    SaveLedger,
     SetCondition,
 )
 from scheduler.model.events import (
@@ -46,6 +53,7 @@ from scheduler.model.events import (
     Event,
     Failure,
     FailureKind,
+    LedgerLoaded,
     NamespaceObserved,
     NodeGone,
     NodeObserved,
@@ -53,20 +61,12 @@ from scheduler.model.events import (
     PodObserved,
     PolicyGone,
     PolicyObserved,
-    Recalled,
 )
-from scheduler.model.objects import (
-    Condition,
-    DeviceClass,
-    LocalObject,
-    Node,
-    Pod,
-    PodDisruptionBudget,
-)
+from scheduler.model.extender_answers import ExtenderAnswer, NoAnswer
 from scheduler.model.policies import PreemptionPolicy
 from scheduler.plugins import registry
-from scheduler.state.backoff import Backoff
-from scheduler.state.transitions import Phase
+from scheduler.queue.backoff import PodBackoff
+from scheduler.queue.phases import QueuePhase
 from tests.support.builders import EPOCH, NodeBuilder, PodBuilder
 
 __all__ = ["Cluster", "failure", "profiles"]
@@ -99,10 +99,10 @@ class Cluster:
         *objects: Something,
         config: str = "",
         using: Mapping[str, Profile] | None = None,
-        backoff: Backoff | None = None,
+        backoff: PodBackoff | None = None,
         evict_only: bool = False,
     ) -> None:
-        self._settings = (using or profiles(config), backoff or Backoff(), evict_only)
+        self._settings = (using or profiles(config), backoff or PodBackoff(), evict_only)
         self.machine = self._made()
         self.now: float = EPOCH + 1000.0
         #: The pods that there are, by uid, as the API server has them.
@@ -117,7 +117,7 @@ class Cluster:
         #: The ledger as it was last written down.
         self.ledger = ""
         #: What extenders answer.
-        self.extender: Callable[[Question], Answer] = lambda _: NoAnswer("nobody is there")
+        self.extender: Callable[[Question], ExtenderAnswer] = lambda _: NoAnswer("nobody is there")
         #: Why the last observed object was ignored.
         self.refused = ""
         self._holding: tuple[type[Effect], ...] = ()
@@ -210,7 +210,7 @@ class Cluster:
         for pod in self.pods.values():
             self.observe(PodObserved(pod))
         if self.ledger:
-            self.observe(Recalled(self.ledger))
+            self.observe(LedgerLoaded(self.ledger))
 
     # Time ---------------------------------------------------------------------------------------
 
@@ -266,7 +266,7 @@ class Cluster:
         """Let a held effect fail, the oldest if none is named."""
         self.observe(EffectFailed(self._released(effect), failure(kind)))
 
-    def answer(self, *answers: Answer, ask: Ask | None = None) -> None:
+    def answer(self, *answers: ExtenderAnswer, ask: Ask | None = None) -> None:
         """Answer a held question, the oldest if none is named; by `extender` without answers."""
         effect = self._released(ask)
         assert isinstance(effect, Ask)
@@ -323,7 +323,7 @@ class Cluster:
                 self._alter(ref, lambda pod: pod.nominated(where).planned(plan))
             case ClearNomination(pod=ref):
                 self._alter(ref, lambda pod: pod.nominated("").planned(""))
-            case Remember(text=text):
+            case SaveLedger(text=text):
                 self.ledger = text
             case Evict(victim=ref):
                 self._alter(ref, self._evicted)
@@ -331,7 +331,7 @@ class Cluster:
                 self._alter(ref, lambda pod: pod.condition("PodScheduled", "False", why, text))
                 if effect.clear_nomination:
                     self._alter(ref, lambda pod: pod.nominated("").planned(""))
-            case Announce():
+            case RecordEvent():
                 pass
 
     def _evicted(self, victim: PodBuilder) -> PodBuilder:
@@ -360,7 +360,7 @@ class Cluster:
         """Return the references to some pods."""
         return tuple(self.ref(name) for name in names)
 
-    def phase(self, name: str) -> Phase | None:
+    def phase(self, name: str) -> QueuePhase | None:
         """Return where a pod waits; `None` when it is not in the queue."""
         queued = self.machine.queue.get(self.ref(name).uid)
         return None if queued is None else queued.phase
@@ -392,5 +392,5 @@ class Cluster:
         return {
             queued.pod.metadata.name
             for queued in self.machine.queue
-            if queued.phase is Phase.UNSCHEDULABLE
+            if queued.phase is QueuePhase.UNSCHEDULABLE
         }

@@ -1,4 +1,4 @@
-"""Fixtures that give tests the real control plane of `deploy.local`, started once a run.
+"""Fixtures for the control plane of `deploy.tools.controlplane`, started once a run.
 
 Tests that use them carry the marker `cluster`. Under pytest-xdist these tests form one group, so
 that `--dist loadgroup` runs all of them in one worker and one control plane is started.
@@ -6,8 +6,9 @@ that `--dist loadgroup` runs all of them in one worker and one control plane is 
 The cluster is shared: a test works in its own `namespace`, and on nodes that it creates under names
 and labels of its own and removes again.
 
-`KUBERNETES=v1.34.4` runs them against that version, which `deploy/local/tools` has to pin. A test
-whose subject an older API server does not have says so, and why; it is skipped there by name:
+`KUBERNETES=v1.34.4` runs them against that version, which `deploy/tools/controlplane/go` has to
+pin. A test whose subject an older API server does not have says so, and why; it is skipped there by
+name:
 
     @pytest.mark.needs_server("1.35", "older API servers do not clear nominatedNodeName on binding")
 """
@@ -18,9 +19,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from deploy.local import binaries
-from deploy.local.cluster import ControlPlane
-from deploy.local.components import Settings
+from deploy.tools.controlplane import binaries
+from deploy.tools.controlplane.cluster import ControlPlane
+from deploy.tools.controlplane.components import Settings
 
 #: The Kubernetes version to test against; `None` is the default pin.
 VERSION = os.environ.get("KUBERNETES") or None

@@ -29,7 +29,7 @@ from typing import Any
 
 import yaml
 
-from scheduler.kube import connection
+from scheduler.kube.auth import cluster_access
 from scheduler.service.clock import Clock
 
 LOOPBACK = "127.0.0.1"
@@ -140,7 +140,7 @@ class FaultProxy:
     """
 
     def __init__(self, folder: Path, upstream: Path) -> None:
-        where = connection.load(upstream, {})
+        where = cluster_access.load(upstream, {})
         address = urllib.parse.urlsplit(where.server)
         self._upstream = (address.hostname or LOOPBACK, address.port or 443, where.tls)
         self._headers = dict(asyncio.run(where.credentials.headers()))

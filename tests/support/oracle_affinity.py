@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from scheduler.model import selectors
-from scheduler.model.objects import (
+from scheduler.model.api import selectors
+from scheduler.model.api.objects import (
     LabelSelector,
     Node,
     Pod,
@@ -19,7 +19,7 @@ from scheduler.model.objects import (
     PodAffinityTerm,
     TopologySpreadConstraint,
 )
-from scheduler.model.selectors import Selector, Tolerations
+from scheduler.model.api.selectors import Selector, Tolerations
 
 __all__ = ["Affinity", "Spread", "World", "affinity_scores", "spread_scores"]
 

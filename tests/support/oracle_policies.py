@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from scheduler.model import times
-from scheduler.model.objects import Pod
+from scheduler.model.api.objects import Pod
 from scheduler.model.policies import (
     BudgetScope,
     DisruptionBudgets,

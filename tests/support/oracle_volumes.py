@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from scheduler.model import quantity, selectors
-from scheduler.model.objects import LabelSelector, Node, NodeSelector, Pod, Volume
-from scheduler.model.selectors import Selector, SelectorError
-from scheduler.model.storage import (
+from scheduler.model.api import quantity, selectors
+from scheduler.model.api.objects import LabelSelector, Node, NodeSelector, Pod, Volume
+from scheduler.model.api.selectors import Selector, SelectorError
+from scheduler.model.api.storage import (
     CSIDriver,
     CSINode,
     CSIStorageCapacity,

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from scheduler.core.machine import Machine
-from scheduler.model import quantity, times
-from scheduler.model.objects import Node, Pod, PodDisruptionBudget
+from scheduler.model import times
+from scheduler.model.api import quantity
+from scheduler.model.api.objects import Node, Pod, PodDisruptionBudget
 
 __all__ = ["Claim", "Verdict", "View", "preemption", "unschedulable"]
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from textwrap import dedent
 
-from scheduler.plugins.entry_points import GROUP
+from scheduler.plugins.external.entry_points import GROUP
 
 __all__ = ["install"]
 

@@ -14,10 +14,8 @@ from typing import Any, Self, get_args
 
 from msgspec.structs import replace
 
-from scheduler.model import storage
-from scheduler.model.effects import BindVolumes, Effect
-from scheduler.model.events import StorageGone, StorageObserved
-from scheduler.model.objects import (
+from scheduler.model.api import storage
+from scheduler.model.api.objects import (
     ISCSI,
     RBD,
     AWSElasticBlockStore,
@@ -34,7 +32,7 @@ from scheduler.model.objects import (
     ResourceRequirements,
     Volume,
 )
-from scheduler.model.storage import (
+from scheduler.model.api.storage import (
     AttachmentSource,
     AttachmentSpec,
     ClaimReference,
@@ -59,6 +57,8 @@ from scheduler.model.storage import (
     VolumeNodeAffinity,
     VolumeSpec,
 )
+from scheduler.model.effects import BindVolumes, Effect
+from scheduler.model.events import StorageGone, StorageObserved
 from tests.support.builders import PodBuilder, at
 from tests.support.cluster import Cluster
 

@@ -11,14 +11,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from scheduler.framework.cluster_events import Action, Resource, Wake
-from scheduler.framework.plugin import Predicate, Priority, Reads
+from scheduler.framework.plugin import CompiledFilter, CompiledScore, Reads
 from scheduler.framework.verdicts import Verdict, Verdicts
-from scheduler.model import resources
-from scheduler.model.objects import Node, Pod
-from scheduler.state.arrays import Codes, Int, Scores
+from scheduler.model.api import resources
+from scheduler.model.api.objects import Node, Pod
 from scheduler.state.cluster import Cluster
-from scheduler.state.nodes import Nodes
-from scheduler.state.resource_axis import Coded
+from scheduler.state.columns.arrays import Codes, Int, Scores
+from scheduler.state.columns.resource_axis import Coded
+from scheduler.state.views.node_view import NodeView
 
 
 class Headroom:
@@ -33,7 +33,7 @@ class Headroom:
         if not isinstance(self._percent, int) or not 0 <= self._percent <= 99:
             raise ValueError(f"percent is {self._percent!r}, not an integer from 0 to 99")
 
-    def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> Predicate | None:
+    def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> CompiledFilter | None:
         """Compile the filter for pods like this one; those that ask for nothing always fit."""
         asked = resources.pod_requests(pod).get(self._resource, 0)
         if not asked:
@@ -43,7 +43,7 @@ class Headroom:
         code = verdicts.code(Verdict(self.name, (reason,), resolvable=True))
         return _KeepsFree(_Share(cluster, self._resource, asked), self._percent, code)
 
-    def priority(self, pod: Pod, cluster: Cluster) -> Priority | None:
+    def priority(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
         """Compile the score for pods like this one."""
         asked = resources.pod_requests(pod).get(self._resource, 0)
         return _MostFree(_Share(cluster, self._resource, asked))
@@ -63,7 +63,7 @@ class _Share:
         # The codes of resources follow what nodes offer.
         self._asked = Coded(cluster.axis, [(resource, asked)])
 
-    def free(self, nodes: Nodes) -> Int:
+    def free(self, nodes: NodeView) -> Int:
         """Return, (n,), the share on each node, 0 to 100."""
         ((resource, asked),) = self._asked.now()
         have = nodes.allocatable(resource)
@@ -71,7 +71,7 @@ class _Share:
         return np.clip(left * 100 // np.maximum(have, 1), 0, 100)
 
 
-class _KeepsFree(Predicate):
+class _KeepsFree(CompiledFilter):
     """Rejects nodes on which too little would stay free."""
 
     reads = Reads.PODS
@@ -81,11 +81,11 @@ class _KeepsFree(Predicate):
         self._percent = percent
         self._code = code
 
-    def codes(self, nodes: Nodes) -> Codes:
+    def codes(self, nodes: NodeView) -> Codes:
         return np.where(self._share.free(nodes) < self._percent, self._code, 0).astype(np.uint16)
 
 
-class _MostFree(Priority):
+class _MostFree(CompiledScore):
     """Likes nodes on which most would stay free."""
 
     reads = Reads.PODS
@@ -93,7 +93,7 @@ class _MostFree(Priority):
     def __init__(self, share: _Share) -> None:
         self._share = share
 
-    def scores(self, nodes: Nodes) -> Scores:
+    def scores(self, nodes: NodeView) -> Scores:
         return self._share.free(nodes)
 
 

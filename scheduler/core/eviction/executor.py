@@ -1,6 +1,6 @@
 """Carries out preemptions: nominate, count, evict, then wait for the victims to go.
 
-    start -> Nominate (with the plan) -> Remember, where the ledger counts it -> Evict each victim
+    start -> Nominate (with the plan) -> SaveLedger, where the ledger counts it -> Evict each victim
           -> every answer has come -> `tracking` watches what becomes of it
 
 `phases` has the table. A preemptor is held from its decision until every answer of its plan has
@@ -27,21 +27,21 @@ from enum import Enum
 from itertools import islice
 from typing import Final
 
-from scheduler.core import telling
 from scheduler.core.binding import BindingCycle
-from scheduler.core.context import Context
 from scheduler.core.eviction.ledger_writer import LedgerWriter
-from scheduler.core.eviction.phases import HOLDING, OPEN, Move, Phase
-from scheduler.core.eviction.plan import Plan, PlanTable
-from scheduler.core.eviction.revalidation import Judge, Revalidation
-from scheduler.core.eviction.tracking import Tracking
-from scheduler.core.preemption.choose import Candidate
-from scheduler.model.effects import ClearNomination, Evict, Nominate, Remember
+from scheduler.core.eviction.phases import HOLDING, OPEN, PreemptionMove, PreemptionPhase
+from scheduler.core.eviction.plan import PlanTable, PreemptionPlan
+from scheduler.core.eviction.revalidation import FitChecker, PlanValidator
+from scheduler.core.eviction.tracking import VictimTracker
+from scheduler.core.preemption.evaluate.candidates import Candidate
+from scheduler.core.requeue import pod_status
+from scheduler.core.requeue.context import Context
+from scheduler.model.api.objects import Pod
+from scheduler.model.effects import ClearNomination, Evict, Nominate, SaveLedger
 from scheduler.model.events import Failure, FailureKind
-from scheduler.model.objects import Pod
 from scheduler.model.plan_record import CONDITION
 from scheduler.model.times import Seconds
-from scheduler.state.queue import QueuedPod
+from scheduler.queue.scheduling_queue import QueuedPod
 
 __all__ = ["Executor", "Resumed"]
 
@@ -66,17 +66,17 @@ class Resumed(Enum):
 class Executor:
     """All preemptions that are carried out."""
 
-    def __init__(self, context: Context, judge: Judge, binding: BindingCycle) -> None:
+    def __init__(self, context: Context, judge: FitChecker, binding: BindingCycle) -> None:
         self._context = context
         self._binding = binding
         self._plans: Final = PlanTable()
         #: When the last plan was decided.
         self._begun: Seconds = 0.0
         #: Plans that ended while evictions had no answer yet, by uid of the victim.
-        self._ended: Final[dict[str, Plan]] = {}
+        self._ended: Final[dict[str, PreemptionPlan]] = {}
         self._ledger_writer = LedgerWriter(context)
-        self.revalidation: Final = Revalidation(context, judge)
-        self.tracking: Final = Tracking(
+        self.revalidation: Final = PlanValidator(context, judge)
+        self.tracking: Final = VictimTracker(
             context, self._plans, self.revalidation, self._ledger_writer
         )
 
@@ -84,7 +84,7 @@ class Executor:
         """Return how many preemptions have steps left to take."""
         return sum(number for phase, number in self.phases().items() if phase in HOLDING)
 
-    def phases(self) -> Counter[Phase]:
+    def phases(self) -> Counter[PreemptionPhase]:
         """Return how many preemptions are in each phase."""
         return self._plans.phases()
 
@@ -95,14 +95,14 @@ class Executor:
     def inherits(self, uid: str) -> bool:
         """Tell whether the plan of an earlier leader for a pod was not checked yet."""
         plan = self._plans.get(uid)
-        return plan is not None and plan.phase is Phase.INHERITED
+        return plan is not None and plan.phase is PreemptionPhase.INHERITED
 
     def still_wanted(self, effect: Evict) -> bool:
         """Tell whether an eviction that was not sent yet is still part of a plan."""
         plan = self._plans.get(effect.preemptor.uid)
         return (
             plan is not None
-            and plan.phase is Phase.EVICTING
+            and plan.phase is PreemptionPhase.EVICTING
             and effect.victim.uid in plan.outstanding
         )
 
@@ -115,13 +115,15 @@ class Executor:
         charge = context.bounds.charge(pod, node, candidate.victims, now)
         # No two plans of this process are alike, so that each answer finds its own.
         self._begun = max(now, self._begun + 0.001)
-        plan = Plan.decided(pod, node, candidate.victims, charge, context.cluster, self._begun)
+        plan = PreemptionPlan.decided(
+            pod, node, candidate.victims, charge, context.cluster, self._begun
+        )
         self.tracking.superseded(plan, now)
         self._ledger_writer.count(plan, now)
         context.cluster.nominate(pod, node)
         self.revalidation.begin(plan, queued, self._plans.on_node(node))
         self._plans.add(plan)
-        telling.remember_condition(context, queued, telling.UNSCHEDULABLE, message)
+        pod_status.remember_condition(context, queued, pod_status.UNSCHEDULABLE, message)
         generation = pod.metadata.generation
         plan.written = plan.record()
         context.outbox.append(Nominate(pod.ref, node, message, generation, plan.written))
@@ -145,7 +147,7 @@ class Executor:
 
     def _take_over(self, pod: Pod, now: Seconds) -> None:
         cluster = self._context.cluster
-        plan = Plan.inherited(pod, cluster, now)
+        plan = PreemptionPlan.inherited(pod, cluster, now)
         if plan is None or self._plans.get(pod.uid) is not None:
             return
         for each in plan.there(cluster):
@@ -155,7 +157,7 @@ class Executor:
         self._plans.add(plan)
         self.tracking.watch(plan, now)
 
-    def resume(self, queued: QueuedPod, now: Seconds) -> tuple[Resumed, Plan | None]:
+    def resume(self, queued: QueuedPod, now: Seconds) -> tuple[Resumed, PreemptionPlan | None]:
         """Go on with the plan that an earlier leader has written to a pod that fits nowhere.
 
         Args:
@@ -168,17 +170,17 @@ class Executor:
         """
         pod, context = queued.pod, self._context
         plan = self._plans.get(pod.uid)
-        if plan is None or plan.phase is not Phase.INHERITED:
+        if plan is None or plan.phase is not PreemptionPhase.INHERITED:
             return Resumed.NOTHING_TO_DO, None
         to_evict = tuple(plan.to_evict(context.cluster))
         if not to_evict:
-            plan.move(Move.RECOGNISE, now)
+            plan.move(PreemptionMove.RECOGNISE, now)
             return Resumed.NOTHING_TO_DO, plan
         if not self._may_resume(plan, queued, to_evict, now):
-            plan.move(Move.RELEASE, now)
+            plan.move(PreemptionMove.RELEASE, now)
             self.tracking.released(plan, now)
             return Resumed.CANCELLED, plan
-        plan.move(Move.RESUME, now)
+        plan.move(PreemptionMove.RESUME, now)
         plan.nominated = True
         plan.policies = context.policies_version
         plan.charge = context.bounds.charge(pod, plan.node, to_evict, now)
@@ -186,7 +188,7 @@ class Executor:
         return Resumed.GOES_ON, plan
 
     def _may_resume(
-        self, plan: Plan, queued: QueuedPod, to_evict: tuple[Pod, ...], now: Seconds
+        self, plan: PreemptionPlan, queued: QueuedPod, to_evict: tuple[Pod, ...], now: Seconds
     ) -> bool:
         """Tell whether the pod may evict the pods that stay, by the rules that decide.
 
@@ -202,7 +204,9 @@ class Executor:
             and self.revalidation.needed(plan, queued) is not None
         )
 
-    def _refused(self, plan: Plan, pod: Pod, to_evict: tuple[Pod, ...], now: Seconds) -> str:
+    def _refused(
+        self, plan: PreemptionPlan, pod: Pod, to_evict: tuple[Pod, ...], now: Seconds
+    ) -> str:
         """Return why policies refuse to evict the pods now; those that count them have allowed it.
 
         Victims that the ledger does not count for the plan are weighed as in a new decision.
@@ -216,11 +220,11 @@ class Executor:
         """Go on when the API server has the nomination and the plan."""
         plan = self._nominating(effect)
         if plan is not None:
-            if plan.phase is Phase.NOMINATING:
-                plan.move(Move.NOMINATED, now)
+            if plan.phase is PreemptionPhase.NOMINATING:
+                plan.move(PreemptionMove.NOMINATED, now)
             self.go_on(plan, now)
 
-    def _nominating(self, effect: Nominate) -> Plan | None:
+    def _nominating(self, effect: Nominate) -> PreemptionPlan | None:
         """Return the plan that waits for the answer; one of an earlier plan means nothing."""
         plan = self._plans.held(effect.pod.uid)
         if plan is None or plan.nominated or plan.written != effect.plan:
@@ -228,12 +232,12 @@ class Executor:
         plan.nominated = plan.node == effect.node
         return plan if plan.nominated else None
 
-    def failed(self, effect: Nominate | Remember | Evict, failure: Failure, now: Seconds) -> None:
+    def failed(self, effect: Nominate | SaveLedger | Evict, failure: Failure, now: Seconds) -> None:
         """Note that a step of a plan could not be taken."""
         match effect:
             case Nominate():
                 self._not_nominated(effect, failure, now)
-            case Remember():
+            case SaveLedger():
                 self._not_remembered(effect, failure, now)
             case Evict():
                 self._not_evicted(effect, failure, now)
@@ -246,21 +250,21 @@ class Executor:
             self._fail(plan, problem, failure, now)
             self._end(plan, now, told_api_server=False)
 
-    def go_on(self, plan: Plan, now: Seconds) -> None:
+    def go_on(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Evict the victims, as soon as what counts them is written."""
         if plan.phase not in OPEN:
             self._end(plan, now)
         elif not self._ledger_writer.waits(plan, now):
-            plan.move(Move.RECORDED, now)
+            plan.move(PreemptionMove.RECORDED, now)
             self._evict(plan, now)
 
-    def remembered(self, effect: Remember, now: Seconds) -> None:
+    def remembered(self, effect: SaveLedger, now: Seconds) -> None:
         """Go on with the plans that waited for this state of the ledger to be written."""
         for plan in self._ledger_writer.done(effect):
             self.go_on(plan, now)
         self._ledger_writer.write(now)
 
-    def _not_remembered(self, effect: Remember, failure: Failure, now: Seconds) -> None:
+    def _not_remembered(self, effect: SaveLedger, failure: Failure, now: Seconds) -> None:
         """Give up the plans that count for something that cannot be written.
 
         Others go on: what is remembered of loops holds as long as this process lives.
@@ -271,7 +275,7 @@ class Executor:
                 self._fail(plan, problem, failure, now)
                 self._end(plan, now)
             elif plan.phase in OPEN:
-                plan.move(Move.RECORDED, now)
+                plan.move(PreemptionMove.RECORDED, now)
                 self._evict(plan, now)
             else:
                 self._end(plan, now)
@@ -281,7 +285,7 @@ class Executor:
         """Note that a victim leaves."""
         if changed:
             victim = self._context.cluster.placed(effect.victim.uid)
-            telling.announce_preempted(self._context, effect, victim)
+            pod_status.announce_preempted(self._context, effect, victim)
             self._context.bounds.evicted(effect, now)
         plan = self._asking(effect)
         if plan is not None:
@@ -297,7 +301,7 @@ class Executor:
         if plan is not None and failure.kind is FailureKind.UNAVAILABLE:
             waited = now - plan.outstanding[uid]
             patient = now < plan.deadline and waited >= ASK_AGAIN_AFTER
-            if patient and plan.phase is Phase.EVICTING:
+            if patient and plan.phase is PreemptionPhase.EVICTING:
                 plan.outstanding[uid] = now
                 self._context.outbox.append(effect)
                 return
@@ -307,7 +311,7 @@ class Executor:
         self._answered(effect, failure, now)
         self.tracking.victim_stays(uid, effect.node, now)
 
-    def _asking(self, effect: Evict) -> Plan | None:
+    def _asking(self, effect: Evict) -> PreemptionPlan | None:
         """Return the plan that waits for the answer to an eviction, or has ended meanwhile."""
         uid = effect.victim.uid
         plan = self._plans.get(effect.preemptor.uid)
@@ -322,9 +326,9 @@ class Executor:
             self._ledger_writer.take_back(plan, self._plans.on_node(plan.node), now)
             return
         if failure is not None:
-            self._fail(plan, telling.not_evicted(effect, failure), failure, now)
+            self._fail(plan, pod_status.not_evicted(effect, failure), failure, now)
         if not plan.outstanding:
-            if plan.phase is Phase.EVICTING:
+            if plan.phase is PreemptionPhase.EVICTING:
                 self._evict(plan, now)
             else:
                 self._end(plan, now)
@@ -367,7 +371,7 @@ class Executor:
 
     # Evicting -------------------------------------------------------------------------------------
 
-    def _evict(self, plan: Plan, now: Seconds) -> None:
+    def _evict(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Evict the victims that are still there and still needed."""
         context = self._context
         cluster = context.cluster
@@ -396,10 +400,10 @@ class Executor:
         if len(batch) < len(staying):
             self._evict(plan, now)
         else:
-            plan.move(Move.EVICTED, now)
+            plan.move(PreemptionMove.EVICTED, now)
             self._end(plan, now)
 
-    def _ask(self, plan: Plan, victim: Pod, now: Seconds) -> None:
+    def _ask(self, plan: PreemptionPlan, victim: Pod, now: Seconds) -> None:
         """Ask for an eviction; a pod that is not bound yet is taken off its node instead."""
         effect = self._eviction(plan, victim)
         if not self._binding.release(effect, now):
@@ -408,7 +412,7 @@ class Executor:
             self._context.outbox.append(effect)
 
     @staticmethod
-    def _eviction(plan: Plan, victim: Pod) -> Evict:
+    def _eviction(plan: PreemptionPlan, victim: Pod) -> Evict:
         return Evict(
             victim=victim.ref,
             node=plan.node,
@@ -418,7 +422,7 @@ class Executor:
             strict=victim.uid in plan.charge.strict,
         )
 
-    def _unseat_lower(self, plan: Plan, now: Seconds) -> None:
+    def _unseat_lower(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Take back nominations of less important pods of ours to the same node.
 
         Source: kube-scheduler v1.36.3 framework/preemption.getLowerPriorityNominatedPods.
@@ -440,31 +444,31 @@ class Executor:
     # Ending ---------------------------------------------------------------------------------------
 
     @staticmethod
-    def _stop(plan: Plan, now: Seconds) -> None:
+    def _stop(plan: PreemptionPlan, now: Seconds) -> None:
         """Give a plan up; its preemptor is tried again when every answer has come."""
         if plan.phase in OPEN:
-            plan.move(Move.STOP, now)
+            plan.move(PreemptionMove.STOP, now)
 
     @staticmethod
-    def _fail(plan: Plan, problem: str, failure: Failure, now: Seconds) -> None:
+    def _fail(plan: PreemptionPlan, problem: str, failure: Failure, now: Seconds) -> None:
         """Give a plan up that was refused; its preemptor backs off when every answer has come."""
         plan.problem = plan.problem or problem
         plan.refused = plan.refused or failure.kind not in _PASSING
-        if plan.phase is not Phase.FAILING:
-            plan.move(Move.FAIL, now)
+        if plan.phase is not PreemptionPhase.FAILING:
+            plan.move(PreemptionMove.FAIL, now)
 
-    def _abandon(self, plan: Plan) -> None:
+    def _abandon(self, plan: PreemptionPlan) -> None:
         """Take no further step of a plan; evictions under way are answered all the same."""
         self._ledger_writer.drop(plan)
         self._ended.update(dict.fromkeys(plan.outstanding, plan))
 
-    def _end(self, plan: Plan, now: Seconds, *, told_api_server: bool = True) -> None:
+    def _end(self, plan: PreemptionPlan, now: Seconds, *, told_api_server: bool = True) -> None:
         """Let the preemptor go on: wait for its victims, try again, or back off."""
         context, uid, phase = self._context, plan.uid, plan.phase
         self._ledger_writer.take_back(plan, self._plans.on_node(plan.node), now)
         context.promises_ended(uid, now)
         queued = context.queue.get(uid)
-        if phase is Phase.AWAITING:
+        if phase is PreemptionPhase.AWAITING:
             self.tracking.watch(plan, now)
             if queued is not None:
                 promised = self.tracking.awaits(uid)
@@ -473,16 +477,16 @@ class Executor:
         context.withdraw(uid, now)
         if told_api_server:
             context.outbox.append(ClearNomination(plan.preemptor.ref))
-        plan.move(Move.RELEASE, now)
-        self.tracking.released(plan, now, failed=phase is Phase.FAILING)
+        plan.move(PreemptionMove.RELEASE, now)
+        self.tracking.released(plan, now, failed=phase is PreemptionPhase.FAILING)
         if queued is None:
             return
         if not told_api_server:
             # The condition went with the nomination.
-            telling.forget_condition(context, queued)
-        if phase is Phase.FAILING:
+            pod_status.forget_condition(context, queued)
+        if phase is PreemptionPhase.FAILING:
             context.queue.fail_held(queued, now)
-            telling.announce_failure(context, queued.pod, f"preemption: {plan.problem}")
+            pod_status.announce_failure(context, queued.pod, f"preemption: {plan.problem}")
         else:
             context.queue.release(queued, now, retry=True)
 

@@ -6,13 +6,13 @@ One write is under way at a time; plans that come meanwhile wait for the next on
 from collections.abc import Sequence
 from typing import Final
 
-from scheduler.core.context import Context
 from scheduler.core.eviction.phases import OPEN
-from scheduler.core.eviction.plan import Plan
-from scheduler.model.effects import Remember
-from scheduler.model.owners import owner
+from scheduler.core.eviction.plan import PreemptionPlan
+from scheduler.core.requeue.context import Context
+from scheduler.model.api.owners import owner
+from scheduler.model.effects import SaveLedger
 from scheduler.model.times import Seconds
-from scheduler.state.ledger import Eviction, Preempted
+from scheduler.state.preemption.ledger import EvictionEntry, PreemptionEntry
 
 __all__ = ["LedgerWriter"]
 
@@ -28,9 +28,9 @@ class LedgerWriter:
     def __init__(self, context: Context) -> None:
         self._context = context
         #: Plans that wait until the ledger is written, by uid of the preemptor.
-        self.waiting: Final[dict[str, Plan]] = {}
+        self.waiting: Final[dict[str, PreemptionPlan]] = {}
         #: The state of the ledger that is being written.
-        self._writing: Remember | None = None
+        self._writing: SaveLedger | None = None
         #: Whether to write as soon as possible, even if no plan waits, and from when on again.
         self.wanted = False
         self._rested_at: Seconds = 0.0
@@ -38,7 +38,7 @@ class LedgerWriter:
         #: The revision of the last one that was.
         self._written = 0
 
-    def count(self, plan: Plan, now: Seconds) -> None:
+    def count(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Let the ledger count a plan, once, from now on."""
         ledger, charge = self._context.ledger, plan.charge
         for each in plan.victims:
@@ -48,14 +48,14 @@ class LedgerWriter:
                 ledger.restamp(each.uid, now)
             elif policies and each.uid not in plan.asked and not each.leaving:
                 namespace = each.ref.namespace
-                eviction = Eviction(now, each.uid, namespace, each.owner, plan.node, policies)
+                eviction = EvictionEntry(now, each.uid, namespace, each.owner, plan.node, policies)
                 if ledger.count_victim(eviction):
                     plan.counted.add(each.uid)
         if charge.limits:
             self._count_preemption(plan, now)
         plan.revision = ledger.revision
 
-    def _count_preemption(self, plan: Plan, now: Seconds) -> None:
+    def _count_preemption(self, plan: PreemptionPlan, now: Seconds) -> None:
         ledger, preemptor = self._context.ledger, plan.preemptor
         known = None if plan.decided_here else ledger.counted_preemption(plan.uid)
         if known is not None:
@@ -63,15 +63,17 @@ class LedgerWriter:
             return
         plan.begun = round(now, 3)
         ledger.count_preemption(
-            Preempted(plan.begun, plan.uid, owner(preemptor), plan.charge.limits)
+            PreemptionEntry(plan.begun, plan.uid, owner(preemptor), plan.charge.limits)
         )
 
-    def inherit(self, plan: Plan) -> None:
+    def inherit(self, plan: PreemptionPlan) -> None:
         """Take over what an earlier leader has counted for a plan and may not have evicted."""
         staying = plan.staying(self._context.cluster)
         plan.counted = {each.uid for each in staying if self._context.ledger.counted(each.uid)}
 
-    def take_back(self, plan: Plan, others: Sequence[Plan], now: Seconds) -> None:
+    def take_back(
+        self, plan: PreemptionPlan, others: Sequence[PreemptionPlan], now: Seconds
+    ) -> None:
         """Let the ledger forget the victims of a plan that were not evicted after all.
 
         Args:
@@ -102,7 +104,7 @@ class LedgerWriter:
         if ledger.revision != before:
             self._context.held.wake_counted(now)
 
-    def waits(self, plan: Plan, now: Seconds) -> bool:
+    def waits(self, plan: PreemptionPlan, now: Seconds) -> bool:
         """Tell whether a plan has to wait until the ledger is written."""
         if plan.revision <= self._written:
             return False
@@ -110,7 +112,7 @@ class LedgerWriter:
         self.write(now)
         return True
 
-    def drop(self, plan: Plan) -> None:
+    def drop(self, plan: PreemptionPlan) -> None:
         """Let a plan wait no longer."""
         self.waiting.pop(plan.uid, None)
 
@@ -127,26 +129,26 @@ class LedgerWriter:
             self.wanted = False
             self._rested_at = now + self._rest
             ledger = self._context.ledger
-            self._writing = Remember(ledger.text(now), ledger.revision)
+            self._writing = SaveLedger(ledger.text(now), ledger.revision)
             self._context.outbox.append(self._writing)
 
     def next_wakeup(self) -> Seconds | None:
         """Return when `write` next has something to do by itself; `None` when never."""
         return self._rested_at if self.wanted and self._writing is None else None
 
-    def done(self, effect: Remember) -> list[Plan]:
+    def done(self, effect: SaveLedger) -> list[PreemptionPlan]:
         """Return the plans that need not wait any longer."""
         self._written = max(self._written, effect.revision)
         self._rest = REST
         return self._waited(effect)
 
-    def failed(self, effect: Remember) -> list[Plan]:
+    def failed(self, effect: SaveLedger) -> list[PreemptionPlan]:
         """Return the plans that have waited for this write; it is tried again later."""
         self.wanted = True
         self._rest = min(2 * self._rest, LONGEST_REST)
         return self._waited(effect)
 
-    def _waited(self, effect: Remember) -> list[Plan]:
+    def _waited(self, effect: SaveLedger) -> list[PreemptionPlan]:
         self._writing = None
         taken = [each for each in self.waiting.values() if each.revision <= effect.revision]
         for plan in taken:

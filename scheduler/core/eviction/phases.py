@@ -12,10 +12,18 @@ An illegal move is a defect; it raises with the story of the preemption.
 from enum import StrEnum
 from typing import Final
 
-__all__ = ["HOLDING", "OPEN", "WAITING", "IllegalMoveError", "Move", "Phase", "after"]
+__all__ = [
+    "HOLDING",
+    "OPEN",
+    "WAITING",
+    "IllegalMoveError",
+    "PreemptionMove",
+    "PreemptionPhase",
+    "after",
+]
 
 
-class Phase(StrEnum):
+class PreemptionPhase(StrEnum):
     """How far a preemption has come."""
 
     #: An earlier leader wrote it to the preemptor; it is checked at the preemptor's next attempt.
@@ -39,7 +47,7 @@ class Phase(StrEnum):
     DONE = "done"
 
 
-class Move(StrEnum):
+class PreemptionMove(StrEnum):
     """What can happen to a preemption."""
 
     #: The plan of an earlier leader is valid, and victims are still to be evicted.
@@ -63,48 +71,56 @@ class Move(StrEnum):
 
 #: The nomination and the room belong to the preemptor, and it is not tried meanwhile.
 HOLDING: Final = frozenset(
-    {Phase.NOMINATING, Phase.RECORDING, Phase.EVICTING, Phase.STOPPING, Phase.FAILING}
+    {
+        PreemptionPhase.NOMINATING,
+        PreemptionPhase.RECORDING,
+        PreemptionPhase.EVICTING,
+        PreemptionPhase.STOPPING,
+        PreemptionPhase.FAILING,
+    }
 )
 #: The plan goes on as it was decided.
-OPEN: Final = frozenset({Phase.NOMINATING, Phase.RECORDING, Phase.EVICTING})
+OPEN: Final = frozenset(
+    {PreemptionPhase.NOMINATING, PreemptionPhase.RECORDING, PreemptionPhase.EVICTING}
+)
 #: The preemptor is nominated, and its victims are leaving or about to.
-WAITING: Final = frozenset({Phase.INHERITED, Phase.AWAITING})
+WAITING: Final = frozenset({PreemptionPhase.INHERITED, PreemptionPhase.AWAITING})
 
 #: (phase, move) -> phase; what is not here is illegal.
-TABLE: Final[dict[tuple[Phase, Move], Phase]] = {
-    (Phase.INHERITED, Move.RESUME): Phase.RECORDING,
-    (Phase.INHERITED, Move.RECOGNISE): Phase.AWAITING,
-    (Phase.INHERITED, Move.RELEASE): Phase.RELEASED,
-    (Phase.INHERITED, Move.VACATE): Phase.VACATED,
-    (Phase.INHERITED, Move.END): Phase.DONE,
-    (Phase.NOMINATING, Move.NOMINATED): Phase.RECORDING,
-    (Phase.NOMINATING, Move.STOP): Phase.STOPPING,
-    (Phase.NOMINATING, Move.FAIL): Phase.FAILING,
-    (Phase.NOMINATING, Move.VACATE): Phase.VACATED,
-    (Phase.NOMINATING, Move.END): Phase.DONE,
-    (Phase.RECORDING, Move.RECORDED): Phase.EVICTING,
-    (Phase.RECORDING, Move.STOP): Phase.STOPPING,
-    (Phase.RECORDING, Move.FAIL): Phase.FAILING,
-    (Phase.RECORDING, Move.VACATE): Phase.VACATED,
-    (Phase.RECORDING, Move.END): Phase.DONE,
-    (Phase.EVICTING, Move.EVICTED): Phase.AWAITING,
-    (Phase.EVICTING, Move.STOP): Phase.STOPPING,
-    (Phase.EVICTING, Move.FAIL): Phase.FAILING,
-    (Phase.EVICTING, Move.VACATE): Phase.VACATED,
-    (Phase.EVICTING, Move.END): Phase.DONE,
-    (Phase.STOPPING, Move.FAIL): Phase.FAILING,
-    (Phase.STOPPING, Move.RELEASE): Phase.RELEASED,
-    (Phase.STOPPING, Move.VACATE): Phase.VACATED,
-    (Phase.STOPPING, Move.END): Phase.DONE,
-    (Phase.FAILING, Move.RELEASE): Phase.RELEASED,
-    (Phase.FAILING, Move.VACATE): Phase.VACATED,
-    (Phase.FAILING, Move.END): Phase.DONE,
-    (Phase.AWAITING, Move.RELEASE): Phase.RELEASED,
-    (Phase.AWAITING, Move.VACATE): Phase.VACATED,
-    (Phase.AWAITING, Move.END): Phase.DONE,
-    (Phase.RELEASED, Move.VACATE): Phase.VACATED,
-    (Phase.RELEASED, Move.END): Phase.DONE,
-    (Phase.VACATED, Move.END): Phase.DONE,
+TABLE: Final[dict[tuple[PreemptionPhase, PreemptionMove], PreemptionPhase]] = {
+    (PreemptionPhase.INHERITED, PreemptionMove.RESUME): PreemptionPhase.RECORDING,
+    (PreemptionPhase.INHERITED, PreemptionMove.RECOGNISE): PreemptionPhase.AWAITING,
+    (PreemptionPhase.INHERITED, PreemptionMove.RELEASE): PreemptionPhase.RELEASED,
+    (PreemptionPhase.INHERITED, PreemptionMove.VACATE): PreemptionPhase.VACATED,
+    (PreemptionPhase.INHERITED, PreemptionMove.END): PreemptionPhase.DONE,
+    (PreemptionPhase.NOMINATING, PreemptionMove.NOMINATED): PreemptionPhase.RECORDING,
+    (PreemptionPhase.NOMINATING, PreemptionMove.STOP): PreemptionPhase.STOPPING,
+    (PreemptionPhase.NOMINATING, PreemptionMove.FAIL): PreemptionPhase.FAILING,
+    (PreemptionPhase.NOMINATING, PreemptionMove.VACATE): PreemptionPhase.VACATED,
+    (PreemptionPhase.NOMINATING, PreemptionMove.END): PreemptionPhase.DONE,
+    (PreemptionPhase.RECORDING, PreemptionMove.RECORDED): PreemptionPhase.EVICTING,
+    (PreemptionPhase.RECORDING, PreemptionMove.STOP): PreemptionPhase.STOPPING,
+    (PreemptionPhase.RECORDING, PreemptionMove.FAIL): PreemptionPhase.FAILING,
+    (PreemptionPhase.RECORDING, PreemptionMove.VACATE): PreemptionPhase.VACATED,
+    (PreemptionPhase.RECORDING, PreemptionMove.END): PreemptionPhase.DONE,
+    (PreemptionPhase.EVICTING, PreemptionMove.EVICTED): PreemptionPhase.AWAITING,
+    (PreemptionPhase.EVICTING, PreemptionMove.STOP): PreemptionPhase.STOPPING,
+    (PreemptionPhase.EVICTING, PreemptionMove.FAIL): PreemptionPhase.FAILING,
+    (PreemptionPhase.EVICTING, PreemptionMove.VACATE): PreemptionPhase.VACATED,
+    (PreemptionPhase.EVICTING, PreemptionMove.END): PreemptionPhase.DONE,
+    (PreemptionPhase.STOPPING, PreemptionMove.FAIL): PreemptionPhase.FAILING,
+    (PreemptionPhase.STOPPING, PreemptionMove.RELEASE): PreemptionPhase.RELEASED,
+    (PreemptionPhase.STOPPING, PreemptionMove.VACATE): PreemptionPhase.VACATED,
+    (PreemptionPhase.STOPPING, PreemptionMove.END): PreemptionPhase.DONE,
+    (PreemptionPhase.FAILING, PreemptionMove.RELEASE): PreemptionPhase.RELEASED,
+    (PreemptionPhase.FAILING, PreemptionMove.VACATE): PreemptionPhase.VACATED,
+    (PreemptionPhase.FAILING, PreemptionMove.END): PreemptionPhase.DONE,
+    (PreemptionPhase.AWAITING, PreemptionMove.RELEASE): PreemptionPhase.RELEASED,
+    (PreemptionPhase.AWAITING, PreemptionMove.VACATE): PreemptionPhase.VACATED,
+    (PreemptionPhase.AWAITING, PreemptionMove.END): PreemptionPhase.DONE,
+    (PreemptionPhase.RELEASED, PreemptionMove.VACATE): PreemptionPhase.VACATED,
+    (PreemptionPhase.RELEASED, PreemptionMove.END): PreemptionPhase.DONE,
+    (PreemptionPhase.VACATED, PreemptionMove.END): PreemptionPhase.DONE,
 }
 
 
@@ -112,7 +128,7 @@ class IllegalMoveError(Exception):
     """A move that the table does not have."""
 
 
-def after(phase: Phase, move: Move, story: object) -> Phase:
+def after(phase: PreemptionPhase, move: PreemptionMove, story: object) -> PreemptionPhase:
     """Return the phase after a move.
 
     Raises:

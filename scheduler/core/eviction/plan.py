@@ -9,18 +9,18 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from typing import Final
 
-from scheduler.core.eviction.phases import HOLDING, Move, Phase, after
-from scheduler.core.preemption.charge import Charge
+from scheduler.core.eviction.phases import HOLDING, PreemptionMove, PreemptionPhase, after
+from scheduler.core.preemption.policy.charge import Charge
+from scheduler.model.api.objects import Pod
+from scheduler.model.api.owners import owner
 from scheduler.model.effects import PodRef
-from scheduler.model.objects import Pod
-from scheduler.model.owners import owner
 from scheduler.model.plan_record import CONDITION, VERSION, PlanRecord, decode, encode, fingerprint
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
-from scheduler.state.pods import NOWHERE
-from scheduler.state.waste import Waste
+from scheduler.state.pods.pod_table import NOWHERE
+from scheduler.state.preemption.wasted_evictions import WasteEntry
 
-__all__ = ["ASK_WITHIN", "Plan", "PlanTable", "Victim"]
+__all__ = ["ASK_WITHIN", "PlanTable", "PreemptionPlan", "Victim"]
 
 #: How long it may take until every victim was evicted. Longer than the writer's patience for one
 #: request, short beside the time for which room should be held.
@@ -50,7 +50,7 @@ class Victim:
 
 
 @dataclass(slots=True, eq=False)
-class Plan:
+class PreemptionPlan:
     """One preemption. Only the package `eviction` changes it, and its phase only by `move`."""
 
     #: As it was when the preemption was decided.
@@ -62,7 +62,7 @@ class Plan:
     begun: Seconds
     #: Until then every victim must have been evicted.
     deadline: Seconds
-    phase: Phase
+    phase: PreemptionPhase
     charge: Charge = field(default_factory=Charge)
     #: The pods on the node when it was decided, by uid; empty for the plan of an earlier leader.
     present: frozenset[str] = frozenset()
@@ -87,7 +87,7 @@ class Plan:
     #: Victims that were counted as evicted in vain, by uid, and those of which it is not certain.
     charged: set[str] = field(default_factory=set)
     suspects: set[str] = field(default_factory=set)
-    suspected: list[Waste] = field(default_factory=list)
+    suspected: list[WasteEntry] = field(default_factory=list)
     #: Victims that the ledger counts because of it, by uid.
     counted: set[str] = field(default_factory=set)
     #: Victims as they were when they were last seen to stay, by uid, as far as that is known.
@@ -95,7 +95,9 @@ class Plan:
     #: Why it failed, empty where it did not; and whether another try would fail like it.
     problem: str = ""
     refused: bool = False
-    story: deque[tuple[Seconds, Phase]] = field(default_factory=lambda: deque(maxlen=_STORY))
+    story: deque[tuple[Seconds, PreemptionPhase]] = field(
+        default_factory=lambda: deque(maxlen=_STORY)
+    )
 
     def __str__(self) -> str:
         return f"{self.preemptor.key} on {self.node} {list(self.story)}"
@@ -109,20 +111,20 @@ class Plan:
         charge: Charge,
         cluster: Cluster,
         now: Seconds,
-    ) -> "Plan":
+    ) -> "PreemptionPlan":
         """Return a new plan."""
         chosen = tuple(Victim.of(each, leaving=cluster.leaves(each)) for each in victims)
         # Rounded, since it is written down.
         begun = round(now, 3)
         plan = cls(
-            preemptor, node, chosen, begun, begun + ASK_WITHIN, Phase.NOMINATING, charge,
+            preemptor, node, chosen, begun, begun + ASK_WITHIN, PreemptionPhase.NOMINATING, charge,
             _present(cluster, node),
         )  # fmt: skip
         plan.known = {each.uid: each for each in victims}
         return plan
 
     @classmethod
-    def inherited(cls, preemptor: Pod, cluster: Cluster, now: Seconds) -> "Plan | None":
+    def inherited(cls, preemptor: Pod, cluster: Cluster, now: Seconds) -> "PreemptionPlan | None":
         """Return the plan that an earlier leader has written to a pod that waits.
 
         The record only says which of the pods that the preemptor may evict anyway were meant. Pods
@@ -150,7 +152,7 @@ class Plan:
         begun = min(record.begun, round(now, 3))
         plan = cls(
             preemptor, record.node, tuple(victim for _, victim in chosen), begun,
-            now + ASK_WITHIN, Phase.INHERITED,
+            now + ASK_WITHIN, PreemptionPhase.INHERITED,
         )  # fmt: skip
         plan.known = {pod.uid: pod for pod, _ in chosen}
         left = (pod.uid for pod, victim in chosen if cluster.leaves(pod) and not victim.leaving)
@@ -158,7 +160,7 @@ class Plan:
         plan.asked = dict.fromkeys((*left, *sorted(gone)), now)
         return plan
 
-    def move(self, move: Move, now: Seconds) -> None:
+    def move(self, move: PreemptionMove, now: Seconds) -> None:
         """Go to the next phase.
 
         Raises:
@@ -250,36 +252,36 @@ class PlanTable:
     """All preemptions that are not over, by uid of the preemptor and by node."""
 
     def __init__(self) -> None:
-        self._plans: dict[str, Plan] = {}
-        self._on_node: dict[str, dict[str, Plan]] = {}
+        self._plans: dict[str, PreemptionPlan] = {}
+        self._on_node: dict[str, dict[str, PreemptionPlan]] = {}
 
     def __len__(self) -> int:
         return len(self._plans)
 
-    def get(self, uid: str) -> Plan | None:
+    def get(self, uid: str) -> PreemptionPlan | None:
         """Return the plan of a preemptor."""
         return self._plans.get(uid)
 
-    def held(self, uid: str) -> Plan | None:
+    def held(self, uid: str) -> PreemptionPlan | None:
         """Return the plan of a preemptor while it is being carried out."""
         plan = self._plans.get(uid)
         return plan if plan is not None and plan.phase in HOLDING else None
 
-    def on_node(self, node: str) -> list[Plan]:
+    def on_node(self, node: str) -> list[PreemptionPlan]:
         """Return the plans for a node."""
         return list(self._on_node.get(node, {}).values())
 
-    def phases(self) -> Counter[Phase]:
+    def phases(self) -> Counter[PreemptionPhase]:
         """Return how many plans are in each phase."""
         return Counter(each.phase for each in self._plans.values())
 
-    def add(self, plan: Plan) -> None:
+    def add(self, plan: PreemptionPlan) -> None:
         """Take in a plan; its preemptor must have no other."""
         assert plan.uid not in self._plans, plan
         self._plans[plan.uid] = plan
         self._on_node.setdefault(plan.node, {})[plan.uid] = plan
 
-    def close(self, plan: Plan, move: Move, now: Seconds) -> None:
+    def close(self, plan: PreemptionPlan, move: PreemptionMove, now: Seconds) -> None:
         """Take out a plan with the move that ends it."""
         plan.move(move, now)
         del self._plans[plan.uid]

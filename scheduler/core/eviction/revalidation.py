@@ -8,18 +8,18 @@ preemptor have not changed since the decision is carried out as it was decided.
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from scheduler.core.context import Context
-from scheduler.core.eviction.plan import Plan
-from scheduler.core.preemption.choose import Candidate
-from scheduler.model.objects import Pod
-from scheduler.state.changes import ChangeLog
-from scheduler.state.classified_pod import ClassifiedPod
-from scheduler.state.queue import QueuedPod
+from scheduler.core.eviction.plan import PreemptionPlan
+from scheduler.core.preemption.evaluate.candidates import Candidate
+from scheduler.core.requeue.context import Context
+from scheduler.model.api.objects import Pod
+from scheduler.model.classified_pod import ClassifiedPod
+from scheduler.queue.scheduling_queue import QueuedPod
+from scheduler.state.columns.change_log import ChangeLog
 
-__all__ = ["Judge", "Revalidation"]
+__all__ = ["FitChecker", "PlanValidator"]
 
 
-class Judge(Protocol):
+class FitChecker(Protocol):
     """Judges whether a pod fits on a node without some others, given by uid."""
 
     def still_needed(
@@ -41,21 +41,25 @@ class Judge(Protocol):
         """Tell whether extenders decide which nodes the pod fits on."""
 
 
-class Revalidation:
+class PlanValidator:
     """Checks plans against the cluster as it is."""
 
-    def __init__(self, context: Context, judge: Judge) -> None:
+    def __init__(self, context: Context, judge: FitChecker) -> None:
         self._context = context
         self._judge = judge
 
-    def begin(self, plan: Plan, queued: QueuedPod, others: Iterable[Plan]) -> None:
+    def begin(
+        self, plan: PreemptionPlan, queued: QueuedPod, others: Iterable[PreemptionPlan]
+    ) -> None:
         """Note what node and preemptor are like when a plan is decided."""
         plan.seen = tuple(log.position for log in self._logs())
         plan.key = queued.key
         plan.policies = self._context.policies_version
         plan.leaving_then = self._leaving_for_others(plan, others)
 
-    def to_evict(self, plan: Plan, staying: list[Pod], others: Iterable[Plan]) -> list[Pod] | None:
+    def to_evict(
+        self, plan: PreemptionPlan, staying: list[Pod], others: Iterable[PreemptionPlan]
+    ) -> list[Pod] | None:
         """Return which victims have to be evicted now; `None` where the plan is not enough.
 
         A victim that has the DisruptionTarget condition already is always evicted: no pod may stay
@@ -104,7 +108,7 @@ class Revalidation:
         return Candidate(row, there, 0) if needed is not None and not needed else None
 
     def needed(
-        self, plan: Plan, queued: QueuedPod, leaving: frozenset[str] = frozenset()
+        self, plan: PreemptionPlan, queued: QueuedPod, leaving: frozenset[str] = frozenset()
     ) -> frozenset[str] | None:
         """Return which victims must go when others leave; `None` when that would not be enough.
 
@@ -117,7 +121,7 @@ class Revalidation:
             return uids
         return needed
 
-    def has_room(self, plan: Plan) -> bool:
+    def has_room(self, plan: PreemptionPlan) -> bool:
         """Tell whether the room that a plan has made is there, whichever pods claim it."""
         queued = self._context.queue.get(plan.uid)
         if queued is None:
@@ -131,8 +135,8 @@ class Revalidation:
     def fit_beside(self, pods: Mapping[str, QueuedPod], node: str) -> bool:
         """Tell whether pods of one class, which lack room alone, fit on a node they do not claim.
 
-        Claims count, and a pod that has one on the node is left to `Tracking.served`. Most groups
-        are answered by arithmetic: each end of a victim asks this of every group that waits.
+        Claims count, and a pod that has one on the node is left to `VictimTracker.served`. Most
+        groups are answered by arithmetic: each end of a victim asks this of every group that waits.
 
         Args:
             pods: By uid.
@@ -151,7 +155,9 @@ class Revalidation:
                 return False
         return self.fits(other, node)
 
-    def _leaving_for_others(self, plan: Plan, others: Iterable[Plan]) -> frozenset[str]:
+    def _leaving_for_others(
+        self, plan: PreemptionPlan, others: Iterable[PreemptionPlan]
+    ) -> frozenset[str]:
         """Return pods of the node that leave for others, or soon will for no less important ones.
 
         Each plan was made for all that claimed room then, and a new leader may choose other victims
@@ -187,7 +193,7 @@ class Revalidation:
         columns = cluster.columns
         return columns.node_changes, columns.pod_changes, cluster.nominations.changes
 
-    def _has_changed(self, plan: Plan, queued: QueuedPod) -> bool:
+    def _has_changed(self, plan: PreemptionPlan, queued: QueuedPod) -> bool:
         """Tell whether a plan's node or preemptor may have changed since it was decided."""
         row = self._context.cluster.columns.row(plan.node)
         if row is None or not plan.seen or plan.key != queued.key:

@@ -15,22 +15,22 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from scheduler.core import telling
-from scheduler.core.context import Context
+from scheduler.core.eviction.freed_room import FreedRooms, WasteReason
 from scheduler.core.eviction.ledger_writer import LedgerWriter
-from scheduler.core.eviction.phases import WAITING, Move, Phase
-from scheduler.core.eviction.plan import Plan, PlanTable
-from scheduler.core.eviction.revalidation import Revalidation
-from scheduler.core.eviction.waste import VacatedRooms, Waste
-from scheduler.core.preemption.loops import wasteful
+from scheduler.core.eviction.phases import WAITING, PreemptionMove, PreemptionPhase
+from scheduler.core.eviction.plan import PlanTable, PreemptionPlan
+from scheduler.core.eviction.revalidation import PlanValidator
+from scheduler.core.preemption.policy.loop_breaker import wasteful
+from scheduler.core.requeue import pod_status
+from scheduler.core.requeue.context import Context
+from scheduler.model.api.objects import Pod
+from scheduler.model.api.owners import owner
 from scheduler.model.effects import ClearNomination
-from scheduler.model.objects import Pod
-from scheduler.model.owners import owner
 from scheduler.model.times import Seconds
-from scheduler.state.deadlines import Deadlines
-from scheduler.state.waste import Pause
+from scheduler.queue.deadlines import Deadlines
+from scheduler.state.preemption.wasted_evictions import WastePause
 
-__all__ = ["MARGIN", "Tracking"]
+__all__ = ["MARGIN", "VictimTracker"]
 
 #: How long a victim may take to be gone beyond its grace period before its node is given up.
 #: Kubelets take a few seconds; a node that is not ready takes minutes, or never ends it.
@@ -39,17 +39,17 @@ MARGIN: Final[Seconds] = 30.0
 _LOOK_AGAIN_AFTER: Final[Seconds] = 1.0
 
 #: What may happen again and again.
-_LOOPS: Final = frozenset({Waste.ROOM_LOST, Waste.PLACED_ELSEWHERE})
+_LOOPS: Final = frozenset({WasteReason.ROOM_LOST, WasteReason.PLACED_ELSEWHERE})
 
 
-class Tracking:
+class VictimTracker:
     """Watches the plans of the table whose victims leave, and accounts for those that ended."""
 
     def __init__(
         self,
         context: Context,
         plans: PlanTable,
-        revalidation: Revalidation,
+        revalidation: PlanValidator,
         ledger_writer: LedgerWriter,
     ) -> None:
         self._context = context
@@ -57,8 +57,8 @@ class Tracking:
         self._revalidation = revalidation
         self._ledger_writer = ledger_writer
         #: When to look next whether a victim of a plan hangs.
-        self._due: Final[Deadlines[Plan]] = Deadlines(self._is_watched)
-        self._rooms: Final = VacatedRooms(context)
+        self._due: Final[Deadlines[PreemptionPlan]] = Deadlines(self._is_watched)
+        self._rooms: Final = FreedRooms(context)
         #: Victims whose preemptor did not get the room, by reason.
         self.wasted: Final[Counter[str]] = Counter()
         #: Preemptions that are remembered because the preemptor did not get the room, by reason.
@@ -94,7 +94,7 @@ class Tracking:
 
     # What happens ---------------------------------------------------------------------------------
 
-    def watch(self, plan: Plan, now: Seconds) -> None:
+    def watch(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Look from time to time whether a victim of a plan hangs."""
         there = plan.there(self._context.cluster)
         if there:
@@ -102,16 +102,20 @@ class Tracking:
             moment = min((*ends, now + MARGIN))
             self._due.put(plan, max(moment, now + _LOOK_AGAIN_AFTER))
 
-    def superseded(self, plan: Plan, now: Seconds) -> None:
+    def superseded(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Close what a preemptor had planned before it planned again."""
         before, cluster = self._plans.get(plan.uid), self._context.cluster
         if before is None:
             return
         if before.node != plan.node:
             self.lose(before, now)
-        elif before.phase is Phase.RELEASED or plan.uids <= before.uids or self._has_room(before):
+        elif (
+            before.phase is PreemptionPhase.RELEASED
+            or plan.uids <= before.uids
+            or self._has_room(before)
+        ):
             # What was vacated there is still meant for it.
-            self._close(before, Move.END, now)
+            self._close(before, PreemptionMove.END, now)
             plan.asked |= before.asked
             plan.seen_leaving |= before.seen_leaving
             plan.charged |= before.charged
@@ -125,23 +129,23 @@ class Tracking:
             )  # fmt: skip
         else:
             self._suspect(before, now)
-            self._vacate(before, Waste.ROOM_LOST, now)
+            self._vacate(before, WasteReason.ROOM_LOST, now)
 
     def assumed(self, uid: str, node: str, now: Seconds) -> None:
         """Leave the room of a preemptor to others when it is placed elsewhere."""
         plan = self._plans.get(uid)
         if plan is not None and plan.node != node:
-            self._vacate(plan, Waste.PLACED_ELSEWHERE, now)
+            self._vacate(plan, WasteReason.PLACED_ELSEWHERE, now)
 
     def bound(self, uid: str, node: str, now: Seconds) -> None:
         """Close the plan of a preemptor that is on a node for good."""
         self.assumed(uid, node, now)
         plan = self._plans.get(uid)
         if plan is not None:
-            self._close(plan, Move.END, now)
+            self._close(plan, PreemptionMove.END, now)
             self._succeeded(plan, now)
 
-    def _succeeded(self, plan: Plan, now: Seconds) -> None:
+    def _succeeded(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Note that a preemptor is bound to the room that was made for it."""
         ledger, preemptor = self._context.ledger, owner(plan.preemptor)
         before = ledger.revision
@@ -153,35 +157,35 @@ class Tracking:
         if ledger.revision != before:
             self._context.held.wake_counted(now)
 
-    def preemptor_gone(self, plan: Plan, now: Seconds) -> None:
+    def preemptor_gone(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Leave the room of a preemptor that is gone to others."""
-        self._vacate(plan, Waste.PREEMPTOR_GONE, now)
+        self._vacate(plan, WasteReason.PREEMPTOR_GONE, now)
 
     def victim_stays(self, uid: str, node: str, now: Seconds) -> None:
         """Try preemptors again that wait for the end of a pod which stays after all."""
         for plan in self._plans.on_node(node):
-            if plan.phase is Phase.AWAITING and uid in plan.uids:
+            if plan.phase is PreemptionPhase.AWAITING and uid in plan.uids:
                 self._release(plan, now)
 
-    def _waits_in_vain(self, plan: Plan) -> bool:
+    def _waits_in_vain(self, plan: PreemptionPlan) -> bool:
         """Tell whether a plan waits for a pod that stays, and that no plan evicts any more."""
-        if plan.phase is not Phase.AWAITING:
+        if plan.phase is not PreemptionPhase.AWAITING:
             return False
         cluster = self._context.cluster
         others = (each for each in self._plans.on_node(plan.node) if each is not plan)
         planned = frozenset().union(*(each.leaving(cluster) for each in others))
         return any(each.uid not in planned for each in plan.staying(cluster))
 
-    def _release(self, plan: Plan, now: Seconds) -> None:
+    def _release(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Give up a plan that waits for a pod which stays, and try its preemptor again."""
-        plan.move(Move.RELEASE, now)
+        plan.move(PreemptionMove.RELEASE, now)
         self._give_back(plan, now)
         self.released(plan, now)
 
-    def node_gone(self, plan: Plan, now: Seconds) -> None:
+    def node_gone(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Close a plan for a node that is gone."""
-        self._close(plan, Move.END, now)
-        self._account(plan, Waste.NODE_GONE, plan.asked, now)
+        self._close(plan, PreemptionMove.END, now)
+        self._account(plan, WasteReason.NODE_GONE, plan.asked, now)
 
     def settle_lost(self, uid: str, now: Seconds) -> None:
         """Close the plan of a preemptor whose victims are gone and whose room is taken.
@@ -194,21 +198,21 @@ class Tracking:
         if not plan.there(self._context.cluster) and not self._has_room(plan):
             self.lose(plan, now)
 
-    def lose(self, plan: Plan, now: Seconds) -> None:
+    def lose(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Close a plan whose preemptor is left without a place.
 
         Where pods have come that could not have evicted the victims, it is certain what was wasted.
         """
         self._suspect(plan, now)
-        if plan.phase is Phase.RELEASED or not self._rooms.is_taken(plan):
-            self._vacate(plan, Waste.ROOM_LOST, now)
+        if plan.phase is PreemptionPhase.RELEASED or not self._rooms.is_taken(plan):
+            self._vacate(plan, WasteReason.ROOM_LOST, now)
         else:
             wasted = self._rooms.wasted(plan)
-            self._close(plan, Move.END, now)
-            self._account(plan, Waste.ROOM_LOST, wasted, now)
+            self._close(plan, PreemptionMove.END, now)
+            self._account(plan, WasteReason.ROOM_LOST, wasted, now)
         self._ledger_writer.write_soon(now)
 
-    def released(self, plan: Plan, now: Seconds, *, failed: bool = False) -> None:
+    def released(self, plan: PreemptionPlan, now: Seconds, *, failed: bool = False) -> None:
         """Keep a plan that was given up, as long as its victims may still serve its preemptor.
 
         Args:
@@ -224,7 +228,7 @@ class Tracking:
             self._suspect(plan, now)
             self._ledger_writer.write_soon(now)
         if not plan.asked:
-            self._close(plan, Move.END, now)
+            self._close(plan, PreemptionMove.END, now)
         elif self._context.cluster.columns.node(plan.node) is None:
             self.node_gone(plan, now)
 
@@ -260,8 +264,8 @@ class Tracking:
             for each in hanging:
                 cluster.note_overdue(each.uid)
             self._give_back(plan, now)
-            self._close(plan, Move.END, now)
-            self._account(plan, Waste.VICTIM_HANGS, plan.asked, now)
+            self._close(plan, PreemptionMove.END, now)
+            self._account(plan, WasteReason.VICTIM_HANGS, plan.asked, now)
 
     def next_wakeup(self) -> Seconds | None:
         """Return when `flush` next has something to do; `None` when never."""
@@ -274,7 +278,7 @@ class Tracking:
 
     # How ------------------------------------------------------------------------------------------
 
-    def _hangs_at(self, plan: Plan, victim: Pod, now: Seconds) -> Seconds | None:
+    def _hangs_at(self, plan: PreemptionPlan, victim: Pod, now: Seconds) -> Seconds | None:
         """Return from when on a victim hangs; `None` where it is not seen to leave yet.
 
         The grace period is that of its deletion, which only the API server writes.
@@ -287,13 +291,13 @@ class Tracking:
             since = plan.seen_leaving.setdefault(victim.uid, now)
         return since + (victim.metadata.deletion_grace_period_seconds or 0) + MARGIN
 
-    def _is_watched(self, plan: Plan, _moment: Seconds) -> bool:
+    def _is_watched(self, plan: PreemptionPlan, _moment: Seconds) -> bool:
         return self._plans.get(plan.uid) is plan and plan.phase in WAITING
 
-    def _has_room(self, plan: Plan) -> bool:
+    def _has_room(self, plan: PreemptionPlan) -> bool:
         return self._revalidation.has_room(plan)
 
-    def _give_back(self, plan: Plan, now: Seconds) -> None:
+    def _give_back(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Give the nomination of a plan back, and try its preemptor again."""
         context, uid = self._context, plan.uid
         context.withdraw(uid, now)
@@ -302,21 +306,23 @@ class Tracking:
         if queued is not None:
             context.queue.wake_one(queued, now, "ForceActivate")
 
-    def _close(self, plan: Plan, move: Move, now: Seconds) -> None:
+    def _close(self, plan: PreemptionPlan, move: PreemptionMove, now: Seconds) -> None:
         """Take a plan out of the table; what was counted for it and not evicted is taken back."""
         self._plans.close(plan, move, now)
         self._ledger_writer.take_back(plan, self._plans.on_node(plan.node), now)
         self._context.promises_ended(plan.uid, now)
 
-    def _vacate(self, plan: Plan, why: Waste, now: Seconds) -> None:
+    def _vacate(self, plan: PreemptionPlan, why: WasteReason, now: Seconds) -> None:
         """Leave the room of a plan to preemptors that come soon."""
-        failed = plan.phase is Phase.RELEASED
+        failed = plan.phase is PreemptionPhase.RELEASED
         left = bool(plan.asked or plan.outstanding)
-        self._close(plan, Move.VACATE if left else Move.END, now)
+        self._close(plan, PreemptionMove.VACATE if left else PreemptionMove.END, now)
         if left:
-            self._rooms.add(plan, Waste.PLAN_FAILED if failed else why, now)
+            self._rooms.add(plan, WasteReason.PLAN_FAILED if failed else why, now)
 
-    def _account(self, plan: Plan, why: Waste, uids: Collection[str], now: Seconds) -> None:
+    def _account(
+        self, plan: PreemptionPlan, why: WasteReason, uids: Collection[str], now: Seconds
+    ) -> None:
         """Count what was wasted, and remember what may happen again."""
         if not uids:
             return
@@ -332,20 +338,22 @@ class Tracking:
             self._paused(plan, self._context.ledger.settle_waste(entry, certain, now))
         self._ledger_writer.write_soon(now)
 
-    def _remember_loop(self, plan: Plan, why: Waste, uids: Collection[str], now: Seconds) -> None:
+    def _remember_loop(
+        self, plan: PreemptionPlan, why: WasteReason, uids: Collection[str], now: Seconds
+    ) -> None:
         """Remember between which owners a preemption was in vain, since that may go on and on."""
         self.fruitless[why] += 1
         ledger, preemptor = self._context.ledger, owner(plan.preemptor)
         owners = plan.owners(uids)
         before = {each: self._stopped(plan, each, now) for each in owners}
-        lost = why is Waste.ROOM_LOST
+        lost = why is WasteReason.ROOM_LOST
         ledger.note_fruitless(preemptor, plan.node, owners, now, lost=lost)
         for each in owners:
             if not before[each] and self._stopped(plan, each, now):
                 self.stopped += 1
-                telling.announce_loop(self._context, plan.preemptor, each)
+                pod_status.announce_loop(self._context, plan.preemptor, each)
 
-    def _charge(self, plan: Plan, uids: Collection[str], now: Seconds) -> None:
+    def _charge(self, plan: PreemptionPlan, uids: Collection[str], now: Seconds) -> None:
         """Count victims as evicted in vain, each once, and back the node off."""
         fresh = frozenset(uids) - plan.charged
         plan.charged |= fresh
@@ -353,7 +361,7 @@ class Tracking:
         pause = ledger.waste(preemptor.uid, owner(preemptor), plan.node, len(fresh), now)
         self._paused(plan, pause)
 
-    def _suspect(self, plan: Plan, now: Seconds) -> None:
+    def _suspect(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Count victims against the preemptor alone, until it is certain what became of the room.
 
         Another preemptor of ours may use it; this one needs another preemption all the same.
@@ -366,12 +374,14 @@ class Tracking:
                 ledger.suspect(preemptor.uid, owner(preemptor), plan.node, len(fresh), now)
             )
 
-    def _paused(self, plan: Plan, pause: Pause | None) -> None:
+    def _paused(self, plan: PreemptionPlan, pause: WastePause | None) -> None:
         """Announce that preemption for a pod is stopped from now on."""
         if pause is not None:
             self.stopped += 1
-            telling.announce_stop(self._context, plan.preemptor, wasteful(pause).text, pause.until)
+            pod_status.announce_stop(
+                self._context, plan.preemptor, wasteful(pause).text, pause.until
+            )
 
-    def _stopped(self, plan: Plan, victim: str, now: Seconds) -> bool:
+    def _stopped(self, plan: PreemptionPlan, victim: str, now: Seconds) -> bool:
         pause = self._context.ledger.fruitless.pause(owner(plan.preemptor), plan.node, victim, now)
         return pause is not None and pause.stopped

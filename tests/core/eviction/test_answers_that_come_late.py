@@ -1,18 +1,18 @@
 """Answers that come when the preemption has ended, that are lost, or that say no after all."""
 
-from scheduler.core.eviction.waste import VACANT_FOR
+from scheduler.core.eviction.freed_room import VACANT_FOR
 from scheduler.model.decisions import Preempting
-from scheduler.model.effects import Evict, Nominate, Remember
+from scheduler.model.effects import Evict, Nominate, SaveLedger
 from scheduler.model.events import EffectDone, FailureKind
 from scheduler.model.policies import (
     Budget,
     BudgetScope,
     PreemptionPolicy,
 )
-from scheduler.state.waste import MOST_PREEMPTIONS
-from tests.core.eviction.refusing import STRICT, Refusing
+from scheduler.state.preemption.wasted_evictions import MOST_PREEMPTIONS
 from tests.support.builders import PodBuilder, node, pod
 from tests.support.cluster import Cluster
+from tests.support.refusing import STRICT, Refusing
 
 HIGH = pod("high").cpu("4").priority(100)
 COUNTING = PreemptionPolicy("p", generation=1, budgets=(Budget(1000, 3600.0),))
@@ -79,7 +79,7 @@ def test_a_ledger_that_could_not_be_written_is_written_later():
     cluster.schedule(HIGH)
     cluster.delete("high")
     cluster.finish_terminating()
-    cluster.hold(Remember)
+    cluster.hold(SaveLedger)
     cluster.wait(VACANT_FOR)
 
     cluster.fail(kind=FailureKind.UNAVAILABLE)
@@ -93,7 +93,7 @@ def test_a_ledger_that_could_not_be_written_is_written_later():
 
 def test_writes_of_the_ledger_that_fail_become_rare():
     cluster = Refusing(node("n1").cpu("4"), low("v"))
-    cluster.refuses = lambda each: FailureKind.FORBIDDEN if isinstance(each, Remember) else None
+    cluster.refuses = lambda each: FailureKind.FORBIDDEN if isinstance(each, SaveLedger) else None
     cluster.schedule(HIGH)
     cluster.delete("high")
     cluster.finish_terminating()
@@ -101,7 +101,7 @@ def test_writes_of_the_ledger_that_fail_become_rare():
     for _ in range(3600):
         cluster.wait(1)
 
-    assert 5 < len(cluster.asked(Remember)) < 70
+    assert 5 < len(cluster.asked(SaveLedger)) < 70
 
 
 def test_a_nomination_of_a_pod_that_is_gone_backs_no_node_off():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.core.eviction.waste import VACANT_FOR
+from scheduler.core.eviction.freed_room import VACANT_FOR
 from scheduler.model.decisions import Preempting
 from scheduler.model.effects import Evict, Nominate
 from scheduler.model.events import (
@@ -19,10 +19,10 @@ from scheduler.model.policies import (
     BudgetScope,
     PreemptionPolicy,
 )
-from tests.core.eviction.refusing import Refusing
 from tests.core.eviction.test_faults import HIGH, full, low
 from tests.support.builders import node, pod
 from tests.support.cluster import Cluster
+from tests.support.refusing import Refusing
 
 #: What one pod may waste within an hour: the largest preemption and `MOST[Scope.POD]` more.
 MOST_WASTED = 12

@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
-from scheduler.core.preemption.loops import Objection
-from scheduler.model.answers import Filtered
+from scheduler.core.preemption.policy.loop_breaker import LoopVeto
 from scheduler.model.decisions import Preempting
-from scheduler.model.effects import Announce, Evict, Nominate
+from scheduler.model.effects import Evict, Nominate, RecordEvent
 from scheduler.model.events import FailureKind
-from scheduler.state.waste import MOST, MOST_PREEMPTIONS, Scope
-from tests.core.eviction.refusing import Refusing
+from scheduler.model.extender_answers import Filtered
+from scheduler.state.preemption.wasted_evictions import MOST, MOST_PREEMPTIONS, WasteScope
 from tests.support.builders import PodBuilder, budget, node, pod
+from tests.support.refusing import Refusing
 
 HOUR = 3600.0
 HIGH = pod("high").cpu("4").priority(100).owner("Job", "j")
@@ -57,8 +57,8 @@ def test_a_victim_that_cannot_be_evicted_costs_the_others_three_times_at_most():
 def test_an_explanation_says_in_words_why_a_node_is_backed_off():
     text = "node(s) where preemption has failed for pods of its owner"
 
-    assert str(Objection(text, 10.0, timed=True)) == f"{text} (until 1970-01-01T00:00:10Z)"
-    assert str(Objection(f"{text} until noon", 10.0)) == f"{text} until noon"
+    assert str(LoopVeto(text, 10.0, timed=True)) == f"{text} (until 1970-01-01T00:00:10Z)"
+    assert str(LoopVeto(f"{text} until noon", 10.0)) == f"{text} until noon"
 
 
 def test_with_evict_only_a_victim_that_a_budget_protects_costs_no_other():
@@ -116,7 +116,7 @@ def test_an_extender_that_takes_no_node_costs_few_victims(owners):
 
 def test_the_pods_of_an_owner_share_a_bound():
     cluster = Refusing(node("n1").cpu("4"), low("bare", "n1"))
-    for number in range(MOST[Scope.OWNER] // 8):
+    for number in range(MOST[WasteScope.OWNER] // 8):
         cluster.machine.ledger.waste(f"uid-{number}", "Job/default/j", "n9", 8, cluster.now)
 
     decision = cluster.schedule(HIGH)
@@ -163,5 +163,5 @@ def names(cluster: Refusing) -> list[str]:
     return [each.metadata.name for each in cluster.pods.values() if not each.terminating]
 
 
-def events(cluster: Refusing) -> list[Announce]:
-    return [each for each in cluster.effects if isinstance(each, Announce)]
+def events(cluster: Refusing) -> list[RecordEvent]:
+    return [each for each in cluster.effects if isinstance(each, RecordEvent)]

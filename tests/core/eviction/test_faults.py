@@ -4,20 +4,20 @@ from dataclasses import replace
 
 import pytest
 
+from scheduler.core.eviction.freed_room import VACANT_FOR
 from scheduler.core.eviction.tracking import MARGIN
-from scheduler.core.eviction.waste import VACANT_FOR
 from scheduler.model.decisions import Failed, Placed, Preempting
-from scheduler.model.effects import Announce, Evict, Nominate
+from scheduler.model.effects import Evict, Nominate, RecordEvent
 from scheduler.model.events import FailureKind
 from scheduler.model.policies import (
     Budget,
     PreemptionLimit,
     PreemptionPolicy,
 )
-from scheduler.state.transitions import Phase
-from tests.core.eviction.refusing import GRACE, STRICT, Refusing
+from scheduler.queue.phases import QueuePhase
 from tests.support.builders import OURS, PodBuilder, node, pod
 from tests.support.cluster import Cluster, profiles
+from tests.support.refusing import GRACE, STRICT, Refusing
 
 HIGH = pod("high").cpu("4").priority(100)
 
@@ -237,7 +237,7 @@ def test_what_is_given_back_helps_a_preemptor_that_it_holds(policy):
     cluster.hold(Nominate)
     cluster.schedule(pod("a").cpu("4").priority(10).owner("Job", "j"))
     cluster.schedule(pod("b").cpu("4").priority(20).owner("Job", "j"))
-    assert cluster.phase("b") is Phase.UNSCHEDULABLE
+    assert cluster.phase("b") is QueuePhase.UNSCHEDULABLE
 
     cluster.hold()
     cluster.fail(cluster.held[0])
@@ -272,7 +272,7 @@ def test_a_plugin_that_cannot_reserve_takes_the_pod_off_its_node():
 
     assert decision == Failed('running Reserve plugin "OutOfOrder": out of order')
     assert cluster.machine.numbers().assumed == 0
-    assert cluster.phase("p") is Phase.BACKOFF
-    (event,) = cluster.asked(Announce)
-    assert isinstance(event, Announce)
+    assert cluster.phase("p") is QueuePhase.BACKOFF
+    (event,) = cluster.asked(RecordEvent)
+    assert isinstance(event, RecordEvent)
     assert event.note == decision.message

@@ -2,9 +2,9 @@
 
 import pytest
 
-from scheduler.model.answers import Filtered
 from scheduler.model.decisions import Preempting
 from scheduler.model.effects import Evict, Nominate
+from scheduler.model.extender_answers import Filtered
 from scheduler.model.plan_record import VERSION, PlanRecord, encode, fingerprint
 from scheduler.model.policies import Budget, PreemptionPolicy
 from tests.support.builders import PodBuilder, node, pod

@@ -3,8 +3,8 @@
 from scheduler.core.eviction.tracking import MARGIN
 from scheduler.model.effects import Evict, Nominate
 from scheduler.model.events import FailureKind
-from tests.core.eviction.refusing import STRICT, Refusing
 from tests.support.builders import PodBuilder, node, pod
+from tests.support.refusing import STRICT, Refusing
 
 #: The node is full. Only the eviction of `other` gives `higher` its port, and that of all pods of
 #: low priority gives `lower` its room; with `other` gone, one of them may stay.

@@ -4,7 +4,7 @@ import pytest
 from headroom import Headroom, Maintenance
 
 from scheduler.framework.verdicts import Verdicts
-from scheduler.model.objects import (
+from scheduler.model.api.objects import (
     Container,
     Node,
     NodeMeta,

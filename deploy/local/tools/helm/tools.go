@@ -1,8 +1,0 @@
-//go:build tools
-
-// Package tools pins the helm that deploy/local builds.
-package tools
-
-import (
-	_ "helm.sh/helm/v3/cmd/helm"
-)

@@ -1,9 +1,0 @@
-//go:build tools
-
-// Package tools pins the packages that deploy/local builds from this minor of k8s.io/kubernetes.
-package tools
-
-import (
-	_ "k8s.io/kubernetes/cmd/kube-apiserver"
-	_ "k8s.io/kubernetes/cmd/kube-controller-manager"
-)

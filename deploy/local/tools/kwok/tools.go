@@ -1,8 +1,0 @@
-//go:build tools
-
-// Package tools pins the KWOK controller that deploy/local builds.
-package tools
-
-import (
-	_ "sigs.k8s.io/kwok/cmd/kwok"
-)

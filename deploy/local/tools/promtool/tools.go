@@ -1,8 +1,0 @@
-//go:build tools
-
-// Package tools pins the promtool that deploy/local builds, without service discovery for clouds.
-package tools
-
-import (
-	_ "github.com/prometheus/prometheus/cmd/promtool"
-)

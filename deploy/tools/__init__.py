@@ -1,0 +1,1 @@
+"""Tools of the developers: a control plane, nodes, benchmarks, a demonstration, releases."""

@@ -1,0 +1,98 @@
+"""`python -m deploy.tools.bench`: compare us with kube-scheduler on a local control plane."""
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+
+from deploy.tools.bench import campaign, cases, report, summary
+from deploy.tools.bench.cases import UnknownWorkload
+from deploy.tools.bench.results import FOLDER, Store
+from deploy.tools.controlplane.building import BuildError
+from deploy.tools.controlplane.cluster import ControlPlaneError
+
+#: Runs of each contender unless told otherwise.
+RUNS = {"small": 1, "full": 5}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code: 1 if runs do not count, 2 if it cannot be done."""
+    options = _parser().parse_args(argv)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return int(options.command(options))
+    except (BuildError, ControlPlaneError, UnknownWorkload) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m deploy.tools.bench", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="command")
+
+    run = commands.add_parser("run", help="run what is not on record yet")
+    run.add_argument("--workloads", default="", help="names, or core, or targets, or all")
+    run.add_argument("--size", choices=("small", "full"), default="full")
+    run.add_argument("--runs", type=int, help="of each contender (default: 5, in small 1)")
+    run.set_defaults(command=_run)
+
+    writer = commands.add_parser("report", help="write the page and its plots from the records")
+    writer.add_argument("--size", choices=("small", "full"), default="full")
+    writer.set_defaults(command=_report)
+
+    profile = commands.add_parser("profile", help="write a flame graph of us under a workload")
+    profile.add_argument("workload")
+    profile.add_argument("--size", choices=("small", "full"), default="full")
+    profile.set_defaults(command=_profile)
+
+    listing = commands.add_parser("list", help="show the workloads")
+    listing.set_defaults(command=_list)
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    names = cases.chosen(options.workloads, options.size)
+    runs = options.runs or RUNS[options.size]
+    bad = campaign.carry_out(names, runs, Store(options.size), _tell)
+    return 1 if bad else 0
+
+
+def _report(options: argparse.Namespace) -> int:
+    """Write the page of the full size; figures of the small one say nothing and stay out of it."""
+    store = Store(options.size)
+    results = list(store.all())
+    if not results:
+        print(f"error: nothing is on record below {store.folder}", file=sys.stderr)
+        return 2
+    if options.size == "full":
+        report.write(results)
+        print(report.PAGE)
+    else:
+        report.write(results, store.folder / "performance.md", store.folder / "img")
+        print(report.tables(results))
+    return 0
+
+
+def _profile(options: argparse.Namespace) -> int:
+    (name,) = cases.chosen(options.workload, options.size)
+    target = FOLDER / "profile" / f"{name}-{options.size}.svg"
+    print(summary.line(campaign.profile(name, options.size, target)))
+    print(target)
+    return 0
+
+
+def _list(_: argparse.Namespace) -> int:
+    for name in cases.CASES:
+        full = cases.workload(name, "full")
+        print(f"{name:40} {summary.size_of(full):48} {full.source}")
+    return 0
+
+
+def _tell(line: str) -> None:
+    print(line, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

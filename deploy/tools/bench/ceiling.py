@@ -1,0 +1,149 @@
+"""A scheduler without any logic: what API server, etcd and this machine allow at most.
+
+    python -m deploy.tools.bench.ceiling KUBECONFIG NAMESPACE...
+
+Binds the waiting pods of the namespaces to the nodes in turn. With `--victims` it makes the calls
+of a preemption for each pod, on a node of its own: nomination and condition, then for each victim
+its condition and its deletion, at last the binding. The calls of one pod are made one after the
+other, those of many pods at once. The events that a scheduler writes about it come when all are
+bound, so that nobody can be faster, whether the time until the last binding counts or until the
+last event.
+"""
+
+import argparse
+import asyncio
+import signal
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count, cycle
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import uvloop
+
+from deploy.tools.bench.wire import Call, delete, merge, post, send_all
+from deploy.tools.bench.workloads import SCHEDULER, pods_path
+from deploy.tools.controlplane.api import ApiClient, endpoint
+from deploy.tools.controlplane.transport import Endpoint
+
+Json: TypeAlias = dict[str, Any]
+
+_EVENT_TIME: Final = "2026-01-01T00:00:00.000000Z"
+
+#: Makes the names of events unique.
+_numbers: Final = count()
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a pod goes, and who goes for it."""
+
+    pod: Json
+    node: str
+    victims: Sequence[Json]
+
+
+def binding(plan: Placement) -> list[Call]:
+    """Return the call that puts a pod on a node."""
+    metadata = {"name": plan.pod["metadata"]["name"]}
+    body = {"metadata": metadata, "target": {"kind": "Node", "name": plan.node}}
+    return [post(f"{_path(plan.pod)}/binding", body)]
+
+
+def preemption(plan: Placement) -> list[Call]:
+    """Return the calls that make room for a pod on a node, and put it there."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    conditions = [{**condition, "message": "no room"}]
+    status = {"nominatedNodeName": plan.node, "conditions": conditions}
+    calls = [merge(f"{_path(plan.pod)}/status", {"status": status})]
+    target = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    for victim in plan.victims:
+        calls += [
+            merge(f"{_path(victim)}/status", {"status": {"conditions": [target]}}),
+            delete(_path(victim), {"preconditions": {"uid": victim["metadata"]["uid"]}}),
+        ]
+    return calls + binding(plan)
+
+
+def telling(plan: Placement) -> list[Call]:
+    """Return the events about it."""
+    pod, node = plan.pod, plan.node
+    title = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+    note = f"Successfully assigned {title} to {node}"
+    calls = [
+        _event(victim, "Preempted", "Normal", "Preempting", f"Preempted on node {node}")
+        for victim in plan.victims
+    ]
+    if calls:
+        calls.append(_event(pod, "FailedScheduling", "Warning", "Scheduling", "no room"))
+    return [*calls, _event(pod, "Scheduled", "Normal", "Binding", note)]
+
+
+def placements(
+    waiting: Sequence[Json], nodes: Sequence[str], running: Mapping[str, list[Json]], victims: int
+) -> list[Placement]:
+    """Return a place for each waiting pod."""
+    return [
+        Placement(pod, node, running.get(node, ())[:victims])
+        for pod, node in zip(waiting, cycle(nodes))
+    ]
+
+
+async def schedule(at: Endpoint, planned: Sequence[Placement]) -> None:
+    """Make all the calls."""
+    await send_all(at, (binding(p) if not p.victims else preemption(p) for p in planned))
+    await send_all(at, map(telling, planned))
+
+
+def main() -> None:
+    """Schedule what is waiting, and then stay until ended, as a scheduler does."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kubeconfig", type=Path)
+    parser.add_argument("namespaces", nargs="+")
+    parser.add_argument("--victims", type=int, default=0)
+    options = parser.parse_args()
+    with ApiClient.from_kubeconfig(options.kubeconfig) as api:
+        nodes = [node["metadata"]["name"] for node in api.items("/api/v1/nodes")]
+        waiting = []
+        for namespace in options.namespaces:
+            waiting += api.items(pods_path(namespace), fieldSelector="spec.nodeName=")
+        running: dict[str, list[Json]] = defaultdict(list)
+        if options.victims:
+            for pod in api.items("/api/v1/pods", fieldSelector="spec.nodeName!="):
+                running[pod["spec"].get("nodeName", "")].append(pod)
+    at = endpoint(options.kubeconfig)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(schedule(at, placements(waiting, nodes, running, options.victims)))
+    signal.pause()
+
+
+def _path(pod: Json) -> str:
+    return f"{pods_path(pod['metadata']['namespace'])}/{pod['metadata']['name']}"
+
+
+def _event(pod: Json, reason: str, kind: str, action: str, note: str) -> Call:
+    metadata = pod["metadata"]
+    namespace = metadata["namespace"]
+    body = {
+        "metadata": {"name": f"{metadata['name']}.{next(_numbers):016x}", "namespace": namespace},
+        "eventTime": _EVENT_TIME,
+        "reportingController": SCHEDULER,
+        "reportingInstance": "ceiling",
+        "action": action,
+        "reason": reason,
+        "type": kind,
+        "note": note,
+        "regarding": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "namespace": namespace,
+            "name": metadata["name"],
+            "uid": metadata["uid"],
+        },
+    }
+    return post(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", body)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,257 @@
+"""Whether the result of a run counts: a fast wrong run is void.
+
+Looks at the objects as the API server has them at the end, knows nothing of how anybody decided,
+and shares no code with the scheduler. Written for the pods of the benchmark: of selectors it knows
+labels that match, of requirements `In`.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from typing import Final
+
+from deploy.tools.bench.templates import Json
+
+__all__ = ["Cluster", "lost", "problems", "quantity"]
+
+#: How many problems of a kind are told.
+TOLD: Final = 3
+
+_UNITS: Final = {"m": Fraction(1, 1000), "": Fraction(1)}
+_UNITS.update({f"{unit}i": Fraction(1024**power) for power, unit in enumerate("KMGT", 1)})
+_UNITS.update({unit: Fraction(1000**power) for power, unit in enumerate("kMGT", 1)})
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The objects at the end of a run, as JSON."""
+
+    nodes: Sequence[Json]
+    pods: Sequence[Json]
+    namespaces: Sequence[Json] = ()
+    csi_nodes: Sequence[Json] = ()
+
+    def placed(self) -> Iterator[tuple[Json, Json]]:
+        """Yield each pod that has a node, with the node."""
+        nodes = {node["metadata"]["name"]: node for node in self.nodes}
+        for pod in self.pods:
+            name = pod["spec"].get("nodeName")
+            if name:
+                yield pod, nodes[name]
+
+
+def problems(cluster: Cluster, measured: set[tuple[str, str]]) -> list[str]:
+    """Return what is wrong: every measured pod must have a node, and every rule must hold."""
+    found = lost(cluster, measured)
+    for rule in _RULES:
+        found += _told(rule(cluster))
+    return found
+
+
+@cache
+def quantity(text: str) -> Fraction:
+    """Return the value of a quantity such as 100m, 4 or 32Gi.
+
+    Raises:
+        KeyError: its unit is none that the benchmark uses.
+    """
+    number = text.rstrip("kKMGTim")
+    return Fraction(number) * _UNITS[text[len(number) :]]
+
+
+def _told(found: Iterable[str]) -> list[str]:
+    problems = list(found)
+    rest = len(problems) - TOLD
+    return problems[:TOLD] + ([f"... and {rest} more like that"] if rest > 0 else [])
+
+
+def _key(pod: Json) -> tuple[str, str]:
+    return pod["metadata"]["namespace"], pod["metadata"]["name"]
+
+
+def _title(pod: Json) -> str:
+    return "/".join(_key(pod))
+
+
+def _labels(thing: Json) -> Mapping[str, str]:
+    labels: Mapping[str, str] = thing["metadata"].get("labels") or {}
+    return labels
+
+
+def lost(cluster: Cluster, measured: set[tuple[str, str]]) -> list[str]:
+    """Return which measured pods have no node."""
+    return _told(_lost(cluster, measured))
+
+
+# The rules
+
+
+def _lost(cluster: Cluster, measured: set[tuple[str, str]]) -> Iterator[str]:
+    there = {_key(pod): pod["spec"].get("nodeName") for pod in cluster.pods}
+    for key in sorted(measured):
+        if key not in there:
+            yield f"{'/'.join(key)} is gone"
+        elif not there[key]:
+            yield f"{'/'.join(key)} has no node"
+
+
+def _over_allocated(cluster: Cluster) -> Iterator[str]:
+    used: dict[str, Counter[str]] = defaultdict(Counter)
+    for pod, node in cluster.placed():
+        taken = used[node["metadata"]["name"]]
+        taken["pods"] += 1
+        for container in pod["spec"]["containers"]:
+            requests = (container.get("resources") or {}).get("requests") or {}
+            for name, amount in requests.items():
+                taken[name] += quantity(amount)  # type: ignore[assignment]
+    for node in cluster.nodes:
+        name = node["metadata"]["name"]
+        for resource, amount in used[name].items():
+            room = quantity(node["status"]["allocatable"].get(resource, "0"))
+            if amount > room:
+                yield f"{name} is over-allocated: {resource} {float(amount)} of {float(room)}"
+
+
+def _same_ports(cluster: Cluster) -> Iterator[str]:
+    taken: set[tuple[str, int]] = set()
+    for pod, node in cluster.placed():
+        for container in pod["spec"]["containers"]:
+            for port in container.get("ports") or ():
+                place = (node["metadata"]["name"], port.get("hostPort", 0))
+                if place[1] and place in taken:
+                    yield f"{_title(pod)}: port {place[1]} of {place[0]} was taken"
+                taken.add(place)
+
+
+def _wrong_nodes(cluster: Cluster) -> Iterator[str]:
+    for pod, node in cluster.placed():
+        if not _wants(pod, node):
+            yield f"{_title(pod)} must not be on {node['metadata']['name']}"
+
+
+def _wants(pod: Json, node: Json) -> bool:
+    affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    terms = (affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms")
+    return terms is None or any(_fits_term(term, node) for term in terms)
+
+
+def _fits_term(term: Json, node: Json) -> bool:
+    fields = {"metadata.name": node["metadata"]["name"]}
+    return all(
+        wanted["operator"] == "In" and found.get(wanted["key"]) in wanted["values"]
+        for found, list_of_wanted in (
+            (_labels(node), term.get("matchExpressions") or ()),
+            (fields, term.get("matchFields") or ()),
+        )
+        for wanted in list_of_wanted
+    )
+
+
+def _bad_company(cluster: Cluster) -> Iterator[str]:
+    """Yield who is without company that it needs, or has some that it must not have."""
+    company = _Company(cluster)
+    for pod, node in cluster.placed():
+        affinity = pod["spec"].get("affinity") or {}
+        for term in (affinity.get("podAntiAffinity") or {}).get(_REQUIRED) or ():
+            others, _ = company.of(pod, node, term)
+            if others:
+                yield f"{_title(pod)} is beside {others} pods that it must not be beside"
+        for term in (affinity.get("podAffinity") or {}).get(_REQUIRED) or ():
+            others, elsewhere = company.of(pod, node, term)
+            if not others and elsewhere:  # the first of a group may be alone
+                yield f"{_title(pod)} is not beside any pod that it must be beside"
+
+
+class _Company:
+    """Counts matching pods by topology domain, once for each distinct term."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._placed = list(cluster.placed())
+        self._namespaces = {each["metadata"]["name"]: _labels(each) for each in cluster.namespaces}
+        self._counts: dict[str, Counter[str]] = {}
+
+    def of(self, pod: Json, node: Json, term: Json) -> tuple[int, int]:
+        """Return how many other matching pods are in the domain of a pod, and outside of it."""
+        own = pod["metadata"]["namespace"]
+        key = term["topologyKey"]
+        counts = self._counts.get(f"{own} {term}")
+        if counts is None:
+            counts = Counter(
+                _labels(place).get(key, "")
+                for each, place in self._placed
+                if self._matches(each, term, own)
+            )
+            self._counts[f"{own} {term}"] = counts
+        here = counts[_labels(node).get(key, "")]
+        return here - self._matches(pod, term, own), counts.total() - here
+
+    def _matches(self, pod: Json, term: Json, own: str) -> bool:
+        namespace = pod["metadata"]["namespace"]
+        named: Sequence[str] = term.get("namespaces") or ()
+        selector = term.get("namespaceSelector")
+        if selector is None:
+            inside = namespace in (named or (own,))
+        else:
+            inside = namespace in named or _selects(selector, self._namespaces[namespace])
+        return inside and _selects(term["labelSelector"], _labels(pod))
+
+
+def _selects(selector: Json, labels: Mapping[str, str]) -> bool:
+    if "matchExpressions" in selector:
+        raise NotImplementedError("matchExpressions")
+    return (selector.get("matchLabels") or {}).items() <= labels.items()
+
+
+def _uneven(cluster: Cluster) -> Iterator[str]:
+    """Yield the hard spread constraints that do not hold; each distinct one once."""
+    placed = list(cluster.placed())
+    told: set[str] = set()
+    for pod in cluster.pods:
+        for constraint in pod["spec"].get("topologySpreadConstraints") or ():
+            own = pod["metadata"]["namespace"]
+            if constraint["whenUnsatisfiable"] != "DoNotSchedule" or f"{own}{constraint}" in told:
+                continue
+            told.add(f"{own}{constraint}")
+            key = constraint["topologyKey"]
+            counts = Counter({_labels(node).get(key, ""): 0 for node in cluster.nodes})
+            counts.update(
+                _labels(node)[key]
+                for each, node in placed
+                if each["metadata"]["namespace"] == own
+                and _selects(constraint["labelSelector"], _labels(each))
+            )
+            skew = max(counts.values()) - min(counts.values())
+            if skew > constraint["maxSkew"]:
+                yield f"pods of {own} are spread unevenly over {key}: {dict(counts)}"
+
+
+def _too_many_volumes(cluster: Cluster) -> Iterator[str]:
+    limits = {
+        each["metadata"]["name"]: sum(
+            driver["allocatable"]["count"] for driver in each["spec"]["drivers"]
+        )
+        for each in cluster.csi_nodes
+    }
+    used: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    for pod, node in cluster.placed():
+        for volume in pod["spec"].get("volumes") or ():
+            claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+            if claim:
+                used[node["metadata"]["name"]].add((pod["metadata"]["namespace"], claim))
+    for name, claims in used.items():
+        if name in limits and len(claims) > limits[name]:
+            yield f"{name} has {len(claims)} volumes of at most {limits[name]}"
+
+
+_RULES: Final[tuple[Callable[[Cluster], Iterator[str]], ...]] = (
+    _over_allocated,
+    _same_ports,
+    _wrong_nodes,
+    _bad_company,
+    _uneven,
+    _too_many_volumes,
+)

@@ -1,0 +1,317 @@
+"""The control plane as an object: started, used, restarted, paused, and gone without a trace.
+
+    with ControlPlane() as cluster:
+        cluster.create_nodes(3)
+        cluster.api.apply(Path("manifest.yaml"))
+        cluster.api.wait_for("/api/v1/namespaces/default/pods/web", is_running)
+
+All of it listens on loopback only and lives in one temporary folder, on tmpfs where there is room.
+When the `with` block is left, or this Python process ends in whatever way, the processes end and
+the folder goes (see `keeper`).
+"""
+
+import contextlib
+import datetime as dt
+import http.client
+import itertools
+import json
+import os
+import re
+import shutil
+import ssl
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from deploy.tools.controlplane import binaries, bootstrap, kubeconfig
+from deploy.tools.controlplane.api import ApiClient, ApiError
+from deploy.tools.controlplane.certificates import Authority, Identity
+from deploy.tools.controlplane.components import LOOPBACK, Settings, arguments, names
+from deploy.tools.controlplane.nodes import NodeShape, is_ready, node
+from deploy.tools.controlplane.processes import Processes
+
+#: What every control plane has; started together, as the API server waits for etcd.
+CORE = ("etcd", "kube-apiserver")
+
+#: Pause between two looks at a component that is starting.
+PROBE_SECONDS = 0.02
+
+
+class ControlPlaneError(RuntimeError):
+    """A component did not come up; the message holds the end of its log."""
+
+
+class ControlPlane:
+    """etcd, kube-apiserver and, as the settings say, kube-controller-manager and KWOK.
+
+    Attributes:
+        settings: what was asked for.
+        api: a client with all rights; usable from any number of threads.
+        admin_kubeconfig: a kubeconfig with all rights.
+        folder: where everything lies; logs/ holds a log for each component.
+    """
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.settings = settings or Settings()
+        self._binaries = {
+            name: binaries.find(name, self._version(name)) for name in names(self.settings)
+        }
+        self.folder = bootstrap.new_folder()
+        self._numbers = itertools.count(1)
+        self._pids: dict[str, int] = {}
+        try:
+            self._places = bootstrap.new_places(self.folder)
+            self._authority = Authority(dt.datetime.now(dt.UTC))
+            bootstrap.prepare(self._places, self._authority, self.settings.addresses)
+            self._tls = ssl.create_default_context(cadata=self._authority.certificate.decode())
+            self.admin_kubeconfig = self._places.kubeconfig("admin")
+            self.api = ApiClient.from_kubeconfig(self.admin_kubeconfig)
+            self._processes = Processes(self.folder)
+        except BaseException:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise
+
+    def __enter__(self) -> "ControlPlane":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def server(self) -> str:
+        """The address of the API server, https://127.0.0.1:port."""
+        return self._places.server
+
+    def start(self) -> None:
+        """Start all components and wait until they serve.
+
+        Raises:
+            ControlPlaneError: one did not come up; everything has been cleaned up.
+        """
+        deadline = time.monotonic() + self.settings.start_seconds
+        try:
+            for name in CORE:
+                self._start(name)
+            self._await("kube-apiserver", deadline)
+            others = [name for name in names(self.settings) if name not in CORE]
+            for name in others:
+                self._start(name)
+            for name in others:
+                self._await(name, deadline)
+            if self.settings.controllers:
+                self._await_first_objects(deadline)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End all processes and remove the folder; does nothing the second time."""
+        self.api.close()
+        self._processes.close()
+        shutil.rmtree(self.folder, ignore_errors=True)  # the keeper may have been killed
+
+    # Identities
+
+    def kubeconfig_for(self, user: str, groups: Iterable[str] = ()) -> Path:
+        """Write a kubeconfig with a client certificate for any user and groups."""
+        return self._write_kubeconfig(user, self._authority.client(user, groups))
+
+    def service_account_kubeconfig(
+        self, namespace: str, name: str, expiration_seconds: int = 24 * 3600
+    ) -> Path:
+        """Write a kubeconfig with a fresh token of an existing ServiceAccount."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+        request = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": expiration_seconds},
+        }
+        token: str = self.api.post(path, request)["status"]["token"]
+        return self._write_kubeconfig(f"system:serviceaccount:{namespace}:{name}", token)
+
+    # Objects
+
+    def create_namespace(self, name: str, labels: Mapping[str, str] | None = None) -> None:
+        """Create a namespace and wait until pods can be created in it.
+
+        They need its ServiceAccount `default`, which a controller makes.
+        """
+        body = {"metadata": {"name": name, "labels": dict(labels or {})}}
+        self.api.post("/api/v1/namespaces", body)
+        if self.settings.controllers:
+            self.api.wait_for(f"/api/v1/namespaces/{name}/serviceaccounts/default")
+
+    def create_nodes(
+        self, count: int, shape: NodeShape | None = None, *, prefix: str = "node", first: int = 0
+    ) -> list[str]:
+        """Create nodes `<prefix>-<first>`, ... and wait until they are ready.
+
+        Without KWOK they are created ready.
+
+        Returns:
+            Their names.
+        """
+        shape = shape or NodeShape()
+        bodies = [node(f"{prefix}-{i}", i, shape) for i in range(first, first + count)]
+        if not self.settings.kwok:
+            for body in bodies:
+                body["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+        self.api.post_all("/api/v1/nodes", bodies)
+        created = [body["metadata"]["name"] for body in bodies]
+        if shape.played:
+            self._await_nodes(set(created), 30.0 + count / 50)
+        return created
+
+    # Faults
+
+    def stop_apiserver(self, grace_seconds: float = 0.0) -> None:
+        """End the API server: killed at once, or with some seconds to end by itself.
+
+        With watches open, and there always are some, it takes a minute to end by itself.
+        """
+        self._processes.stop("kube-apiserver", grace_seconds)
+        self.api.close()
+
+    def start_apiserver(self) -> None:
+        """Start the API server again, on the same port, and wait until it is ready."""
+        self._start("kube-apiserver")
+        deadline = time.monotonic() + self.settings.start_seconds
+        self._await("kube-apiserver", deadline)
+
+    def restart_apiserver(self, grace_seconds: float = 0.0) -> None:
+        """Stop and start the API server; its watch cache then begins at the present."""
+        self.stop_apiserver(grace_seconds)
+        self.start_apiserver()
+
+    def compact_etcd(self) -> int:
+        """Discard all history in etcd; return the revision up to which it is gone.
+
+        The API server goes on serving older watches and continued lists from its own cache; they
+        answer 410 Gone once it has been restarted as well (or at once, if it was started with
+        `flags={"kube-apiserver": {"watch-cache": "false"}}`).
+        """
+        revision = int(self._etcd("maintenance/status", {})["header"]["revision"])
+        self._etcd("kv/compaction", {"revision": revision, "physical": True})
+        return revision
+
+    def pause(self, component: str) -> None:
+        """Stop a component where it stands (SIGSTOP): connections stay open, nothing answers."""
+        self._processes.pause(component)
+
+    def resume(self, component: str) -> None:
+        """Let a paused component go on (SIGCONT)."""
+        self._processes.resume(component)
+
+    # Processes
+
+    def run(
+        self, name: str, argv: Sequence[str | Path], env: Mapping[str, str] | None = None
+    ) -> Path:
+        """Start one more process that lives no longer than the control plane.
+
+        Args:
+            name: for `pid`, `exit_code`, `stop`, `pause` and `resume`.
+            argv: the command.
+            env: its environment; ours if None.
+
+        Returns:
+            The path of its log.
+        """
+        log = self._places.log(name)
+        self._pids[name] = self._processes.start(name, argv, log, env)
+        return log
+
+    def stop(self, name: str, grace_seconds: float = 5.0) -> int:
+        """End a process, after the grace by SIGKILL; return its exit code."""
+        return self._processes.stop(name, grace_seconds)
+
+    def exit_code(self, name: str) -> int | None:
+        """Return how a process ended, None while it runs."""
+        return self._processes.exit_code(name)
+
+    def pid(self, name: str) -> int:
+        """Return the process id of a component, or of what `run` started."""
+        return self._pids[name]
+
+    def log(self, name: str) -> Path:
+        """Return the path of a component's log."""
+        return self._places.log(name)
+
+    # The start in detail
+
+    def _version(self, name: str) -> str | None:
+        return self.settings.version if name.startswith("kube-") else None
+
+    def _write_kubeconfig(self, user: str, credential: Identity | str) -> Path:
+        name = re.sub(r"[^A-Za-z0-9.-]+", "-", user)
+        path = self._places.kubeconfig(f"{next(self._numbers)}-{name}")
+        authority = self._authority.certificate
+        path.write_text(kubeconfig.render(self.server, authority, user, credential))
+        return path
+
+    def _start(self, name: str) -> None:
+        # KWOK would read a configuration below HOME.
+        environ = {**os.environ, "HOME": str(self.folder)}
+        argv: list[str | Path] = [
+            self._binaries[name],
+            *arguments(name, self.settings, self._places),
+        ]
+        self.run(name, argv, environ)
+
+    def _await(self, name: str, deadline: float) -> None:
+        while not self._serves(name):
+            for running in names(self.settings):
+                code = self._processes.exit_code(running) if running in self._pids else None
+                if code is not None:
+                    raise ControlPlaneError(f"{running} ended with {code}:\n{self._tail(running)}")
+            if time.monotonic() > deadline:
+                limit = f"{self.settings.start_seconds:g} s"
+                raise ControlPlaneError(f"{name} not ready in {limit}:\n{self._tail(name)}")
+            time.sleep(PROBE_SECONDS)
+
+    def _serves(self, name: str) -> bool:
+        if name == "kwok":
+            return bootstrap.answers(self._places.kwok_port, "/healthz")
+        if name == "kube-controller-manager":
+            return bootstrap.answers(self._places.controllers_port, "/healthz", self._tls)
+        try:
+            return self.api.request("GET", "/readyz", timeout=2.0) == b"ok"
+        except (ApiError, OSError, http.client.HTTPException):
+            return False
+
+    def _await_first_objects(self, deadline: float) -> None:
+        """Wait for what every pod needs: its ServiceAccount and the CA's certificate."""
+        for path in ("serviceaccounts/default", "configmaps/kube-root-ca.crt"):
+            remaining = deadline - time.monotonic()
+            self.api.wait_for(f"/api/v1/namespaces/default/{path}", timeout=remaining)
+
+    def _await_nodes(self, waiting: set[str], timeout: float) -> None:
+        listing = self.api.get("/api/v1/nodes")
+        waiting -= {item["metadata"]["name"] for item in listing["items"] if is_ready(item)}
+        if not waiting:
+            return
+        version = listing["metadata"]["resourceVersion"]
+        with contextlib.closing(self.api.watch("/api/v1/nodes", version, timeout)) as events:
+            for kind, item in events:
+                if kind == "MODIFIED" and is_ready(item):
+                    waiting.discard(item["metadata"]["name"])
+                if not waiting:
+                    return
+        raise ControlPlaneError(f"the API server ended the watch for {len(waiting)} nodes")
+
+    def _etcd(self, call: str, body: dict[str, object]) -> dict[str, dict[str, str]]:
+        connection = http.client.HTTPConnection(LOOPBACK, self._places.etcd_port, timeout=10)
+        try:
+            connection.request("POST", f"/v3/{call}", json.dumps(body))
+            response = connection.getresponse()
+            answer: dict[str, dict[str, str]] = json.loads(response.read())
+        finally:
+            connection.close()
+        if response.status != 200:
+            raise ControlPlaneError(f"etcd refuses {call}: {answer}")
+        return answer
+
+    def _tail(self, name: str) -> str:
+        lines = self._places.log(name).read_text(errors="replace").splitlines()
+        return "\n".join(lines[-20:])

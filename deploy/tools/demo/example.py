@@ -1,0 +1,79 @@
+"""The example that is played: the manifest, cut into its steps."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from deploy.tools.controlplane.manifests import documents
+
+__all__ = ["FILE", "Example", "Step", "read"]
+
+Json: TypeAlias = dict[str, Any]
+
+FILE: Final = Path(__file__).parents[2] / "manifests" / "examples" / "preemption.yaml"
+
+#: The label that says in which step an object is applied.
+STEP: Final = "step"
+
+#: What makes the kubelets that KWOK plays take their time over the end of a pod.
+ENDING: Final = "pod-delete.stage.kwok.x-k8s.io/delay"
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is applied at once, and what comes of it."""
+
+    documents: tuple[Json, ...]
+    #: Pods of its Deployments by PriorityClass: all of them must run before the step is done.
+    pods: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Example:
+    """A story in steps."""
+
+    steps: tuple[Step, ...]
+    #: The values of its PriorityClasses.
+    classes: Mapping[str, int]
+
+    def pods(self, step: int) -> Counter[str]:
+        """Return how many pods there are by PriorityClass once a step, from 0, has been applied."""
+        total: Counter[str] = Counter()
+        for each in self.steps[: step + 1]:
+            total.update(each.pods)
+        return total
+
+
+def read(path: Path, ending_seconds: float) -> Example:
+    """Return the example of a file; its pods take `ending_seconds` to end."""
+    everything = [_ending(each, ending_seconds) for each in documents(path)]
+    numbers = sorted({_step(each) for each in everything})
+    steps = (tuple(each for each in everything if _step(each) == number) for number in numbers)
+    classes = {
+        each["metadata"]["name"]: each["value"]
+        for each in everything
+        if each["kind"] == "PriorityClass"
+    }
+    return Example(tuple(Step(each, _pods(each)) for each in steps), classes)
+
+
+def _step(document: Json) -> int:
+    return int(document["metadata"]["labels"][STEP])
+
+
+def _pods(objects: Iterable[Json]) -> Counter[str]:
+    pods: Counter[str] = Counter()
+    for each in objects:
+        if each["kind"] == "Deployment":
+            spec = each["spec"]
+            pods[spec["template"]["spec"]["priorityClassName"]] += spec["replicas"]
+    return pods
+
+
+def _ending(document: Json, seconds: float) -> Json:
+    if document["kind"] == "Deployment":
+        metadata = document["spec"]["template"]["metadata"]
+        metadata["annotations"] = {**metadata.get("annotations", {}), ENDING: f"{seconds:g}s"}
+    return document

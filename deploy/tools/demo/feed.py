@@ -1,0 +1,124 @@
+"""News for the chronicle: states of the API by watches, and lines of the scheduler's log.
+
+Threads collect them, one for each source; whoever owns the `Feed` takes them out one by one.
+"""
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from deploy.tools.controlplane.api import ApiClient
+from deploy.tools.demo.chronicle import Chronicle
+from scheduler.model import times
+from scheduler.model.times import Seconds
+
+__all__ = ["Feed", "records"]
+
+Json: TypeAlias = dict[str, Any]
+
+#: Longer than anybody watches a demonstration.
+WATCH_SECONDS: Final = 30 * 24 * 3600.0
+#: Pause between two looks at a file that had nothing new.
+LOOK_SECONDS: Final = 0.05
+
+
+@dataclass(frozen=True)
+class _News:
+    tell: Callable[[Chronicle, Seconds], None]
+    #: On the clock of `time.time`.
+    at: Seconds
+
+
+class Feed:
+    """Watches a cluster and a log until the process ends.
+
+    Args:
+        began_at: when the demonstration began, on the clock of `time.time`.
+    """
+
+    def __init__(self, began_at: Seconds) -> None:
+        self._began_at = began_at
+        self._news: queue.SimpleQueue[_News] = queue.SimpleQueue()
+
+    def elapsed(self) -> Seconds:
+        """Return the time since the beginning."""
+        return time.time() - self._began_at
+
+    def watch(self, api: ApiClient) -> None:
+        """Begin to report the states of pods and nodes."""
+        self._start(lambda: self._watch(api, "/api/v1/pods", _tell_pods))
+        self._start(lambda: self._watch(api, "/api/v1/nodes", _tell_nodes))
+
+    def follow(self, log: Path) -> None:
+        """Begin to report the records of a log, a file that exists."""
+        self._start(lambda: self._follow(log))
+
+    def pass_on(self, chronicle: Chronicle, timeout: Seconds) -> None:
+        """Tell all news; wait for the first one, but not longer than the timeout."""
+        try:
+            news = self._news.get(timeout=timeout)
+            while True:
+                news.tell(chronicle, news.at - self._began_at)
+                news = self._news.get_nowait()
+        except queue.Empty:
+            return
+
+    def _start(self, target: Callable[[], None]) -> None:
+        threading.Thread(target=target, daemon=True).start()
+
+    def _watch(
+        self,
+        api: ApiClient,
+        path: str,
+        telling: Callable[[list[Json]], Callable[[Chronicle, Seconds], None]],
+    ) -> None:
+        def report(found: list[Json]) -> bool:
+            self._news.put(_News(telling(found), time.time()))
+            return False
+
+        api.wait_for_list(path, report, WATCH_SECONDS)
+
+    def _follow(self, log: Path) -> None:
+        rest = b""
+        with log.open("rb") as file:
+            while True:
+                chunk = file.read()
+                if not chunk:
+                    time.sleep(LOOK_SECONDS)
+                    continue
+                found, rest = records(rest + chunk)
+                for record in found:
+                    at = times.parse(record.get("ts")) or time.time()
+                    self._news.put(_News(_tell_record(record), at))
+
+
+def records(text: bytes) -> tuple[list[Json], bytes]:
+    """Return the records of all complete lines, and the rest; what is no record is skipped."""
+    *lines, rest = text.split(b"\n")
+    found = []
+    for line in lines:
+        try:
+            record = msgspec.json.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue
+        if isinstance(record, dict) and "event" in record:
+            found.append(record)
+    return found, rest
+
+
+def _tell_pods(pods: list[Json]) -> Callable[[Chronicle, Seconds], None]:
+    return lambda chronicle, at: chronicle.see_pods(pods, at)
+
+
+def _tell_nodes(nodes: list[Json]) -> Callable[[Chronicle, Seconds], None]:
+    return lambda chronicle, _: chronicle.see_nodes(nodes)
+
+
+def _tell_record(record: Json) -> Callable[[Chronicle, Seconds], None]:
+    return lambda chronicle, at: chronicle.hear(record, at)

@@ -1,0 +1,54 @@
+"""The scheduler in the demonstration's cluster: installed as shipped, run as a process.
+
+It runs with the token of its own ServiceAccount, so it has the rights of `deploy/manifests/base`
+and no others.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from deploy.tools.controlplane.cluster import ControlPlane
+from deploy.tools.controlplane.manifests import documents
+
+__all__ = ["NAME", "install", "manifests", "start"]
+
+ROOT: Final = Path(__file__).parents[3]
+BASE: Final = ROOT / "deploy" / "manifests" / "base"
+_NOT_HERE: Final = ("deployment.yaml", "pod-disruption-budget.yaml", "policy-roles.yaml")
+
+#: Of the scheduler, its namespace, its ServiceAccount, its lease, and of the process.
+NAME: Final = "preemptive-scheduler"
+
+
+def manifests(base: Path = BASE) -> Iterator[dict[str, Any]]:
+    """Yield the objects of the base that the process needs, in order.
+
+    Nothing here runs images, so there is no Deployment; roles for people are not needed either.
+    """
+    for name in yaml.safe_load((base / "kustomization.yaml").read_text())["resources"]:
+        if name not in _NOT_HERE:
+            yield from documents(base / name)
+
+
+def install(cluster: ControlPlane) -> None:
+    """Create namespace, ServiceAccount, rights and flow schemas."""
+    cluster.api.apply(manifests())
+
+
+def start(cluster: ControlPlane) -> Path:
+    """Start the scheduler and return the path of its log, JSON lines."""
+    kubeconfig = cluster.service_account_kubeconfig(NAME, NAME)
+    command = [sys.executable, "-m", "scheduler.cli.main", "run", "-v", "2"]
+    flags = {
+        "kubeconfig": kubeconfig,
+        "leader-elect-resource-namespace": NAME,
+        "secure-port": 0,
+        "logging-format": "json",
+    }
+    argv = [*command, *(f"--{name}={value}" for name, value in flags.items())]
+    return cluster.run(NAME, argv, {**os.environ, "PYTHONPATH": str(ROOT)})

@@ -1,0 +1,119 @@
+"""Playing the example: each step is applied when the one before is done."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from deploy.tools.controlplane.cluster import ControlPlane
+from deploy.tools.demo import installation, settling
+from deploy.tools.demo.chronicle import Chronicle
+from deploy.tools.demo.example import Example
+from deploy.tools.demo.feed import Feed
+from deploy.tools.demo.screens import Screen
+from scheduler.console.values import ViewSnapshot
+from scheduler.model.times import Seconds
+
+__all__ = ["DemoError", "Pace", "Performance"]
+
+#: How long to wait for news before the clock on the screen moves.
+TICK_SECONDS: Final = 0.1
+#: How long nothing may be missing before a step counts as done; the scheduler writes its log out
+#: four times a second, so that everything has been heard of by then.
+CALM_SECONDS: Final = 0.6
+#: Lines of the scheduler's log that tell why it ended.
+LAST_LINES: Final = 5
+
+
+class DemoError(RuntimeError):
+    """The demonstration did not come to its end; says why."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How fast it goes."""
+
+    #: Between two steps, so that people can look.
+    pause_seconds: Seconds
+    #: How long the scheduler may take to start, and each step to be done; None for ever.
+    limit_seconds: Seconds | None
+
+
+class Performance:
+    """One run of the example on a cluster with nodes."""
+
+    def __init__(self, cluster: ControlPlane, example: Example, pace: Pace, screen: Screen) -> None:
+        self._cluster = cluster
+        self._example = example
+        self._pace = pace
+        self._screen = screen
+        self._chronicle = Chronicle(installation.NAME, example.classes)
+        self._feed = Feed(time.time())
+        self._caption = ""
+
+    def play(self) -> ViewSnapshot:
+        """Play all steps.
+
+        Returns:
+            How it is at the end.
+
+        Raises:
+            DemoError: a step was not done in time, or the scheduler ended.
+        """
+        self._caption = "scheduler starts"
+        installation.install(self._cluster)
+        self._feed.watch(self._cluster.api)
+        self._feed.follow(installation.start(self._cluster))
+        self._watch_until(lambda: None if self._chronicle.leads else "the scheduler does not lead")
+        for number, step in enumerate(self._example.steps):
+            self._caption = f"step {number + 1} of {len(self._example.steps)}"
+            self._cluster.api.apply(step.documents)
+            self._watch_until(lambda number=number: self._obstacle(number))  # type: ignore[misc]
+            self._watch_for(self._pace.pause_seconds)
+        return self._snapshot()
+
+    def linger(self) -> None:
+        """Go on showing the cluster until Ctrl-C."""
+        self._caption = "settled; Ctrl-C ends"
+        self._watch_for(float("inf"))
+
+    def _snapshot(self) -> ViewSnapshot:
+        return self._chronicle.snapshot(self._caption, self._feed.elapsed())
+
+    def _obstacle(self, number: int) -> str | None:
+        return settling.obstacle(
+            self._chronicle.pods, self._example.pods(number), self._example.steps[number].pods
+        )
+
+    def _watch_until(self, obstacle: Callable[[], str | None]) -> None:
+        """Watch until there has been no obstacle for a moment."""
+        limit = self._pace.limit_seconds
+        began = calm_since = time.monotonic()
+        while time.monotonic() - calm_since < CALM_SECONDS:
+            self._watch()
+            found = obstacle()
+            if found is None:
+                continue
+            calm_since = time.monotonic()
+            if limit is not None and calm_since - began > limit:
+                raise DemoError(f"not settled after {limit:g} s: {found}")
+
+    def _watch_for(self, seconds: Seconds) -> None:
+        began = time.monotonic()
+        while time.monotonic() - began < seconds:
+            self._watch()
+
+    def _watch(self) -> None:
+        """Take in what is new, and show it."""
+        self._feed.pass_on(self._chronicle, TICK_SECONDS)
+        self._screen.show(self._snapshot())
+        code = self._cluster.exit_code(installation.NAME)
+        if code is not None:
+            raise DemoError(
+                f"the scheduler ended with {code}:\n{_tail(self._cluster.log(installation.NAME))}"
+            )
+
+
+def _tail(log: Path) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-LAST_LINES:])

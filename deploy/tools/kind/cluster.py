@@ -1,0 +1,131 @@
+"""A cluster of kind as the end-to-end tests use one; `deploy.tools.nodes.cluster` is its like."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from deploy.tools.controlplane import binaries, kubelets
+from deploy.tools.controlplane.api import ApiClient
+from deploy.tools.controlplane.components import KWOK_NODE
+from deploy.tools.controlplane.processes import Processes
+
+__all__ = ["CONFIG", "KindCluster", "KindError", "commands", "problems"]
+
+CONFIG: Final = Path(__file__).with_name("kind.yaml")
+NAME: Final = "preemptive-scheduler-e2e"
+STAGES: Final = Path(__file__).parents[1] / "controlplane" / "kwok.yaml"
+
+READY_SECONDS: Final = 180.0
+
+
+class KindError(RuntimeError):
+    """The cluster cannot be had, or a command failed; the message says why."""
+
+
+def commands(kubeconfig: Path, images: Sequence[Path], node_image: str = "") -> list[list[str]]:
+    """Return what makes the cluster and loads the images, command by command."""
+    chosen = [f"--image={node_image}"] if node_image else []
+    head = ["kind", "create", "cluster", f"--name={NAME}", f"--config={CONFIG}"]
+    return [
+        [*head, f"--kubeconfig={kubeconfig}", f"--wait={READY_SECONDS:.0f}s", *chosen],
+        *(["kind", "load", "image-archive", str(path), f"--name={NAME}"] for path in images),
+    ]
+
+
+def problems() -> list[str]:
+    """Return why there can be no cluster of kind here; nothing if there can."""
+    found = [f"{name} is not on PATH" for name in ("kind", "docker") if shutil.which(name) is None]
+    if not found:
+        answer = subprocess.run(["docker", "info"], capture_output=True, text=True, check=False)
+        if answer.returncode != 0:
+            lines = answer.stderr.strip().splitlines() or ["it fails without a word"]
+            found.append(f"docker does not work: {lines[-1]}")
+    return found
+
+
+class KindCluster:
+    """Two workers in containers, until it is closed; `kind delete cluster` ends what is left.
+
+    Attributes:
+        kubeconfig: a file with all rights.
+        api: a client with all rights.
+        nodes: names of the workers.
+
+    Args:
+        images: archives of images, which every node gets.
+    """
+
+    def __init__(self, images: Sequence[Path]) -> None:
+        found = problems()
+        if found:
+            raise KindError("\n".join(["there can be no cluster of kind here:", *found]))
+        self._folder = Path(tempfile.mkdtemp(prefix="kind-"))
+        self.kubeconfig = self._folder / "admin.kubeconfig"
+        self._processes = Processes(self._folder)
+        try:
+            node_image = os.environ.get("KIND_NODE_IMAGE", "")
+            for command in commands(self.kubeconfig, images, node_image):
+                _run(command)
+            self.api = ApiClient.from_kubeconfig(self.kubeconfig)
+            self.nodes = [f"{NAME}-worker", f"{NAME}-worker2"]
+            self._play()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Delete the cluster."""
+        subprocess.run(["kind", "delete", "cluster", f"--name={NAME}"], check=False)
+        self._processes.close()
+
+    def cut_power(self, node: str) -> None:
+        """End everything on a node at once; its disk stays."""
+        _run(["docker", "kill", node])
+
+    def boot(self, node: str) -> None:
+        """Switch a node on again, and wait until it is ready."""
+        _run(["docker", "start", node])
+        kubelets.await_ready(self.api, node, READY_SECONDS)
+
+    def restart_kubelet(self, node: str) -> None:
+        """Kill the kubelet of a node and start it anew; returns when it answers."""
+        _run(["docker", "exec", node, "systemctl", "kill", "--signal=SIGKILL", "kubelet"])
+        _run(["docker", "exec", node, "systemctl", "restart", "kubelet"])
+        kubelets.await_answer(self.api, node, READY_SECONDS)
+
+    def change_token_key(self) -> None:
+        """Have tokens of ServiceAccounts signed with a new key.
+
+        Raises:
+            NotImplementedError: kubeadm keeps the key in the image of the control plane.
+        """
+        raise NotImplementedError("the keys of kind's API server are not ours to change")
+
+    def drop_old_token_key(self) -> None:
+        """Let tokens of the old key be of no use; see `change_token_key`."""
+        raise NotImplementedError("the keys of kind's API server are not ours to change")
+
+    def _play(self) -> None:
+        """Have KWOK play the nodes that carry its annotation."""
+        flags = {
+            "kubeconfig": self.kubeconfig,
+            "config": STAGES,
+            "manage-all-nodes": "false",
+            "manage-nodes-with-annotation-selector": "=".join(KWOK_NODE),
+            "node-lease-duration-seconds": 40,
+        }
+        argv: list[str | Path] = [
+            binaries.find("kwok"),
+            *(f"--{name}={value}" for name, value in flags.items()),
+        ]
+        self._processes.start("kwok", argv, self._folder / "kwok.log")
+
+
+def _run(command: list[str]) -> None:
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    if answer.returncode != 0:
+        raise KindError(f"{' '.join(command[:4])} failed:\n{answer.stdout}{answer.stderr}")

@@ -1,0 +1,178 @@
+"""The cluster as an object, for those who use it: started, operated, and gone without a trace."""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from deploy.tools.controlplane import binaries, kubelets
+from deploy.tools.controlplane.api import ApiClient
+from deploy.tools.nodes import leftovers, machine
+from deploy.tools.nodes.site import Options
+
+__all__ = ["LOGS", "NODES", "ClusterError", "NodeCluster"]
+
+ROOT: Final = Path(__file__).parents[3]
+#: Where the logs of the last cluster are, once it is gone.
+LOGS: Final = ROOT / "build" / "e2e" / "logs"
+NODES: Final = ("worker-1", "worker-2")
+
+#: Namespaces of the site. Ctrl-C does not reach it: its owner decides.
+UNSHARE: Final = (
+    "unshare", "--net", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc",
+)  # fmt: skip
+
+#: How long a site may take to end everything.
+CLOSE_SECONDS: Final = 60.0
+READY_SECONDS: Final = 90.0
+
+
+class ClusterError(RuntimeError):
+    """The cluster cannot be had, or a command failed; the message says why."""
+
+
+class NodeCluster:
+    """Two nodes and a control plane, until it is closed, or this process ends in whatever way.
+
+    Attributes:
+        kubeconfig: a file with all rights; its server is on the loopback interface.
+        api: a client with all rights.
+        nodes: names of the nodes.
+
+    Args:
+        images: archives of images, which every node gets.
+    """
+
+    def __init__(self, images: Sequence[Path]) -> None:
+        problems = machine.problems()
+        if problems:
+            raise ClusterError("\n".join(["this machine cannot host nodes:", *problems]))
+        for run in leftovers.dead_runs():
+            leftovers.remove(run)
+        self._run = leftovers.run_name()
+        self._folder = leftovers.folder(self._run)
+        self._folder.mkdir(mode=0o755)
+        self._lock = threading.Lock()
+        self.nodes = list(NODES)
+        try:
+            self._site = self._start(images)
+            leftovers.note_site(self._run, self._site.pid)
+            self.kubeconfig = self._folder / "admin.kubeconfig"
+            self.kubeconfig.write_text(self._answer()["kubeconfig"])
+            self.kubeconfig.chmod(0o600)
+            self.api = ApiClient.from_kubeconfig(self.kubeconfig)
+            for node in self.nodes:
+                self.await_ready(node)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> "NodeCluster":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End everything; does nothing the second time."""
+        if hasattr(self, "api"):
+            self.api.close()
+        if hasattr(self, "_site"):
+            self._end_site()
+        leftovers.remove(self._run)
+
+    def await_ready(self, node: str, timeout: float = READY_SECONDS) -> None:
+        """Wait until a node is ready for pods."""
+        kubelets.await_ready(self.api, node, timeout)
+
+    def cut_power(self, node: str) -> None:
+        """End everything on a node at once; its disk stays."""
+        self._command("cut_power", node)
+
+    def boot(self, node: str) -> None:
+        """Switch a node on again, and wait until it is ready."""
+        self._command("boot", node)
+        self.await_ready(node)
+
+    def restart_kubelet(self, node: str) -> None:
+        """Kill the kubelet of a node and start it anew; returns when it answers. Pods go on."""
+        self._command("restart_kubelet", node)
+        kubelets.await_answer(self.api, node, READY_SECONDS)
+
+    def change_token_key(self) -> None:
+        """Have tokens of ServiceAccounts signed with a new key; the old one counts as well."""
+        self._command("change_token_key")
+
+    def drop_old_token_key(self) -> None:
+        """Let tokens that were signed with the old key be of no use any more."""
+        self._command("drop_old_token_key")
+
+    def _start(self, images: Sequence[Path]) -> subprocess.Popen[str]:
+        programs = {name: str(binaries.find(name)) for name in ("kubelet", "kube-proxy")}
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            options = Options(
+                run=self._run,
+                folder=str(self._folder),
+                logs=str(LOGS),
+                nodes=self.nodes,
+                images=[str(path.absolute()) for path in images],
+                programs=programs,
+                socket=listening.fileno(),
+            )
+            with (self._folder / "site.log").open("ab") as log:
+                return subprocess.Popen(
+                    [
+                        *UNSHARE,
+                        sys.executable,
+                        "-m",
+                        "deploy.tools.nodes.site",
+                        json.dumps(asdict(options)),
+                    ],
+                    cwd=ROOT,
+                    env={**os.environ, "PATH": machine.search_path()},
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    text=True,
+                    pass_fds=[listening.fileno()],
+                    start_new_session=True,
+                )
+
+    def _command(self, command: str, node: str = "") -> dict[str, Any]:
+        with self._lock:
+            assert self._site.stdin is not None
+            try:
+                self._site.stdin.write(json.dumps({"command": command, "node": node}) + "\n")
+                self._site.stdin.flush()
+            except OSError as error:
+                raise ClusterError(f"the site is gone: {error}") from error
+            return self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._site.stdout is not None
+        answer: dict[str, Any] = json.loads(self._site.stdout.readline() or "null") or {
+            "error": "the site has ended"
+        }
+        if "error" in answer:
+            log = (self._folder / "site.log").read_text(errors="replace")
+            raise ClusterError(f"{answer['error']}\n{log[-3000:]}".rstrip())
+        return answer
+
+    def _end_site(self) -> None:
+        assert self._site.stdin is not None
+        assert self._site.stdout is not None
+        with contextlib.suppress(OSError):
+            self._site.stdin.close()
+        try:
+            self._site.wait(CLOSE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._site.kill()  # the kernel kills all that is in its namespaces
+            self._site.wait()
+        self._site.stdout.close()

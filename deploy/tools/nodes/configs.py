@@ -1,0 +1,134 @@
+"""Configuration files of what runs on a node: pure functions from a node to text."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from deploy.tools.nodes import wiring
+
+__all__ = ["PAUSE_IMAGE", "Node", "containerd", "kubelet", "network", "proxy"]
+
+#: What holds the namespaces of a pod; imported, never pulled.
+PAUSE_IMAGE: Final = "localhost/workload:1"
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node.
+
+    Attributes:
+        name: its name in the cluster.
+        number: 1, 2, ...; decides addresses.
+        folder: what is its disk; survives a loss of power.
+        cgroup: below which its pods are.
+        cni: folder of the plugins that connect pods.
+    """
+
+    name: str
+    number: int
+    folder: Path
+    cgroup: str
+    cni: Path
+
+
+def network(node: Node) -> str:
+    """Return how pods are connected."""
+    plugin = {
+        "type": "bridge",
+        "bridge": "cni0",
+        "isGateway": True,
+        "ipMasq": False,
+        "hairpinMode": True,
+        "ipam": {
+            "type": "host-local",
+            "ranges": [[{"subnet": wiring.pods(node.number)}]],
+            "routes": [{"dst": "0.0.0.0/0"}],
+        },
+    }
+    return json.dumps({"cniVersion": "0.4.0", "name": "pods", "plugins": [plugin]})
+
+
+def containerd(node: Node) -> str:
+    """Return the configuration of containerd 1.6 and 1.7."""
+    # Without the right to lower an oom_score_adj, containers could not start; and profiles of
+    # AppArmor cannot be loaded from a namespace.
+    return f"""version = 2
+[plugins."io.containerd.internal.v1.opt"]
+  path = "/var/lib/containerd/opt"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "{PAUSE_IMAGE}"
+  restrict_oom_score_adj = true
+  disable_apparmor = true
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "{node.cni}"
+    conf_dir = "{node.folder}/cni"
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+      SystemdCgroup = false
+"""
+
+
+def kubelet(node: Node, authority: Path) -> str:
+    """Return the configuration of the kubelet; clients show certificates of this authority."""
+    return _yaml(
+        "kubelet.config.k8s.io/v1beta1",
+        "KubeletConfiguration",
+        failCgroupV1=False,
+        cgroupDriver="cgroupfs",
+        cgroupRoot=f"/{node.cgroup}",
+        containerRuntimeEndpoint="unix:///run/containerd/containerd.sock",
+        failSwapOn=False,
+        # Neither may be raised without CAP_SYS_RESOURCE.
+        oomScoreAdj=0,
+        maxOpenFiles=20000,
+        address=wiring.address(node.number),
+        volumePluginDir="/var/lib/kubelet/plugins",
+        resolvConf="",
+        # Images were imported; there is nowhere to pull them from again.
+        imageGCHighThresholdPercent=100,
+        evictionHard={
+            "memory.available": "100Mi",
+            "nodefs.available": "1%",
+            "nodefs.inodesFree": "1%",
+            "imagefs.available": "1%",
+        },
+        authentication={
+            "anonymous": {"enabled": False},
+            "webhook": {"enabled": True},
+            "x509": {"clientCAFile": str(authority)},
+        },
+        authorization={"mode": "Webhook"},
+        nodeStatusUpdateFrequency="4s",
+        # How soon a token is fetched anew once it is due.
+        syncFrequency="10s",
+    )
+
+
+def proxy(node: Node, kubeconfig: Path) -> str:
+    """Return the configuration of kube-proxy."""
+    return _yaml(
+        "kubeproxy.config.k8s.io/v1alpha1",
+        "KubeProxyConfiguration",
+        mode="nftables",
+        clientConnection={"kubeconfig": str(kubeconfig)},
+        hostnameOverride=node.name,
+        clusterCIDR=wiring.PODS,
+        nodePortAddresses=["primary"],
+        healthzBindAddress="127.0.0.1:10256",
+        metricsBindAddress="127.0.0.1:10249",
+        # The limits belong to the machine, not to the namespace.
+        conntrack={
+            "maxPerCore": 0,
+            "min": 0,
+            "tcpEstablishedTimeout": "0s",
+            "tcpCloseWaitTimeout": "0s",
+        },
+    )
+
+
+def _yaml(version: str, kind: str, **fields: Any) -> str:
+    return yaml.safe_dump({"apiVersion": version, "kind": kind, **fields}, sort_keys=False)

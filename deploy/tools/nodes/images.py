@@ -1,0 +1,176 @@
+"""Archives of the images that nodes run: the scheduler's, and one for workloads.
+
+Archives have the form of `docker save`, which containerd and kind import. The image of workloads is
+busybox and nothing else; it also holds the namespaces of pods.
+"""
+
+import hashlib
+import io
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from deploy.tools.nodes import machine
+from deploy.tools.nodes.configs import PAUSE_IMAGE as WORKLOAD
+from deploy.tools.release import image, image_base
+from deploy.tools.release.image import ImageError
+
+__all__ = [
+    "FOLDER",
+    "SCHEDULER",
+    "WORKLOAD",
+    "given_or_built",
+    "scheduler_archive",
+    "workload_archive",
+]
+
+#: The reference of the scheduler's image; `localhost` is asked for nothing.
+REPOSITORY: Final = "localhost/preemptive-scheduler"
+TAG: Final = "e2e"
+SCHEDULER: Final = f"{REPOSITORY}:{TAG}"
+
+FOLDER: Final = image.ROOT / "build" / "e2e"
+
+#: Waits until it is asked to end, and reaps what other containers of its pod leave.
+_PAUSE: Final = [
+    "/bin/busybox",
+    "sh",
+    "-c",
+    "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait; done",
+]
+
+
+def workload_archive() -> Path:
+    """Write the archive of the image of workloads, and return its path.
+
+    Raises:
+        ImageError: there is no busybox.
+    """
+    busybox = shutil.which("busybox", path=machine.search_path())
+    if busybox is None:
+        raise ImageError("busybox is not on PATH (Debian: busybox-static)")
+    config = {
+        "User": "65532:65532",
+        "Env": ["PATH=/bin"],
+        "Entrypoint": _PAUSE,
+    }
+    target = FOLDER / "workload.tar"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(_archive(WORKLOAD, config, Path(busybox).read_bytes()))
+    return target
+
+
+def given_or_built(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the archive that E2E_IMAGE names, which holds `SCHEDULER`, or build it."""
+    given = environ.get("E2E_IMAGE")
+    return Path(given) if given else scheduler_archive(environ)
+
+
+def scheduler_archive(environ: Mapping[str, str] = os.environ) -> Path:
+    """Build the scheduler's image from the tree, and return the path of its archive.
+
+    Where no engine but buildah works, and no image with Python is at hand, one is made from the
+    packages of Debian.
+
+    Raises:
+        ImageError: it cannot be built; says why.
+    """
+    engine = image.find_engine("", environ)
+    arguments = [f"--engine={engine}", f"--tag={SCHEDULER}"]
+    if engine == "buildah":
+        arguments += [f"--base={_base()}", "--flags=--isolation=chroot --quiet"]
+    # What pip on this machine needs, it needs in the build.
+    bundle = environ.get("PIP_CERT") or environ.get("REQUESTS_CA_BUNDLE")
+    if bundle:
+        arguments.append(f"--ca-bundle={bundle}")
+    replaced = _identity(engine)
+    if image.main(arguments) != 0:
+        raise ImageError("the scheduler's image cannot be built")
+    if replaced and replaced != _identity(engine):
+        # Without a name it would lie there for ever: 200 MB for each change of the code. Where
+        # somebody uses it, it stays.
+        _answers([engine, "rmi", replaced])
+    target = FOLDER / "scheduler.tar"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.unlink(missing_ok=True)
+    _run(_save(engine, target))
+    return target
+
+
+def _base() -> str:
+    """Return the image with Python to build on; made where it is missing."""
+    if _answers(["buildah", "inspect", "--type=image", image_base.TAG]):
+        return image_base.TAG
+    if image_base.main([]) != 0:
+        raise ImageError("the image with Python cannot be made")
+    return image_base.TAG
+
+
+def _identity(engine: str) -> str:
+    """Return what tells the scheduler's image from later ones, empty if there is none."""
+    asked = [engine, "images", "--quiet", "--no-trunc", SCHEDULER]
+    answer = subprocess.run(asked, capture_output=True, text=True, check=False)
+    return answer.stdout.strip() if answer.returncode == 0 else ""
+
+
+def _save(engine: str, target: Path) -> list[str]:
+    if engine == "buildah":
+        return ["buildah", "push", "--quiet", SCHEDULER, f"docker-archive:{target}:{SCHEDULER}"]
+    form = ["--format=docker-archive"] if engine == "podman" else []
+    return [engine, "save", *form, f"--output={target}", SCHEDULER]
+
+
+def _answers(command: list[str]) -> bool:
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def _run(command: list[str]) -> None:
+    answer = subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
+    if answer.returncode != 0:
+        raise ImageError(f"{' '.join(command[:2])} failed with exit code {answer.returncode}")
+
+
+def _archive(reference: str, config: Mapping[str, Any], busybox: bytes) -> bytes:
+    """Return an archive of an image with one program under all its names that are needed."""
+    layer = io.BytesIO()
+    with tarfile.open(fileobj=layer, mode="w") as tar:
+        _add(tar, "bin/busybox", busybox, 0o755)
+        for name in ("sh", "sleep", "cat", "date", "echo"):
+            link = tarfile.TarInfo(f"bin/{name}")
+            link.type, link.linkname = tarfile.SYMTYPE, "busybox"
+            tar.addfile(link)
+    content = layer.getvalue()
+    described = json.dumps(
+        {
+            "architecture": _architecture(),
+            "os": "linux",
+            "config": dict(config),
+            "rootfs": {
+                "type": "layers",
+                "diff_ids": [f"sha256:{hashlib.sha256(content).hexdigest()}"],
+            },
+        }
+    ).encode()
+    manifest = [{"Config": "config.json", "RepoTags": [reference], "Layers": ["layer.tar"]}]
+    whole = io.BytesIO()
+    with tarfile.open(fileobj=whole, mode="w") as tar:
+        _add(tar, "layer.tar", content)
+        _add(tar, "config.json", described)
+        _add(tar, "manifest.json", json.dumps(manifest).encode())
+    return whole.getvalue()
+
+
+def _add(tar: tarfile.TarFile, name: str, content: bytes, mode: int = 0o644) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = len(content), mode
+    tar.addfile(entry, io.BytesIO(content))
+
+
+def _architecture() -> str:
+    machines = {"x86_64": "amd64", "aarch64": "arm64"}
+    return machines.get(os.uname().machine, os.uname().machine)

@@ -1,0 +1,180 @@
+"""One node as the site sees it: switched on, cut off from power, its programs restarted."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from deploy.tools.nodes import cgroups, configs, machine, wiring
+from deploy.tools.nodes.configs import Node
+from deploy.tools.nodes.init import Plan
+
+__all__ = ["NodeError", "NodeProcesses", "Supplies"]
+
+INIT: Final = Path(__file__).with_name("init.py")
+
+#: Namespaces of a node; its first process ends with `unshare`, and everything with that.
+UNSHARE: Final = (
+    "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
+    "--propagation", "private",
+)  # fmt: skip
+
+#: What the kubelet insists on.
+KERNEL: Final = {
+    "vm/overcommit_memory": "1",
+    "vm/panic_on_oom": "0",
+    "kernel/panic": "10",
+    "kernel/panic_on_oops": "1",
+    "kernel/keys/root_maxkeys": "1000000",
+    "kernel/keys/root_maxbytes": "25000000",
+}
+
+
+class NodeError(RuntimeError):
+    """A node did not come up; the message says why."""
+
+
+class Supplies:
+    """What nodes are made from.
+
+    Args:
+        programs: paths of kubelet and kube-proxy, by name.
+        images: archives to import.
+        authority: the certificate of the cluster's authority.
+        kubeconfigs: for the kubelet of each node by its name, and for kube-proxy.
+    """
+
+    def __init__(
+        self,
+        programs: Mapping[str, str],
+        images: list[str],
+        authority: Path,
+        kubeconfigs: Mapping[str, Path],
+    ) -> None:
+        self._programs = programs
+        self._images = images
+        self._authority = authority
+        self._kubeconfigs = kubeconfigs
+
+    def plan(self, node: Node, nodes: int) -> Plan:
+        """Write the files of a node, one of so many, and return what its first process does."""
+        binds = {place: str(node.folder / place[1:].replace("/", "-")) for place in _OWN_PLACES}
+        logs = node.folder / "logs"
+        for folder in (*map(Path, binds.values()), node.folder / "cni", logs):
+            folder.mkdir(parents=True, exist_ok=True)
+        files = {
+            "cni/10-pods.conflist": configs.network(node),
+            "containerd.toml": configs.containerd(node),
+            "kubelet.yaml": configs.kubelet(node, self._authority),
+            "proxy.yaml": configs.proxy(node, self._kubeconfigs["kube-proxy"]),
+        }
+        for name, text in files.items():
+            (node.folder / name).write_text(text)
+        kubelet = [
+            self._programs["kubelet"],
+            f"--config={node.folder}/kubelet.yaml",
+            f"--kubeconfig={self._kubeconfigs[node.name]}",
+            f"--hostname-override={node.name}",
+            f"--node-ip={wiring.address(node.number)}",
+        ]
+        return Plan(
+            # Nothing of ours: a kubelet would find the metadata of a cloud by some variables.
+            environ={"PATH": machine.search_path(), "HOME": "/root", "LANG": "C.UTF-8"},
+            binds=binds,
+            settings=KERNEL,
+            wires=[list(command) for command in wiring.inside(node.number, nodes)],
+            runtime=["containerd", f"--config={node.folder}/containerd.toml"],
+            images=self._images,
+            programs={
+                "kube-proxy": [self._programs["kube-proxy"], f"--config={node.folder}/proxy.yaml"],
+                "kubelet": kubelet,
+            },
+            logs=str(logs),
+        )
+
+
+_OWN_PLACES: Final = ("/var/lib", "/var/log")
+
+
+class NodeProcesses:
+    """The processes of a node, while it has power."""
+
+    def __init__(self, node: Node, plan: Plan) -> None:
+        self.node = node
+        self._plan = plan
+        self._process: subprocess.Popen[str] | None = None
+
+    def boot(self) -> None:
+        """Switch it on; its disk is as it was left. Call `await_running` afterwards."""
+        cgroups.make(self.node.cgroup)
+        plan = self.node.folder / "plan.json"
+        plan.write_text(json.dumps(asdict(self._plan)))
+        self._process = subprocess.Popen(
+            [*UNSHARE, sys.executable, "-I", "-S", INIT, plan],
+            env=self._plan.environ,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=(self.node.folder / "logs" / "init.log").open("ab"),
+            text=True,
+        )
+        self._expect("unwired")
+        for command in wiring.cable(self.node.number, self._first_process()):
+            subprocess.run(command, check=True)
+        self._tell("wired")
+
+    def await_running(self) -> None:
+        """Wait until kubelet and kube-proxy have been started.
+
+        Raises:
+            NodeError: they have not.
+        """
+        self._expect("running")
+
+    def restart(self, program: str) -> None:
+        """Kill a program of the node and start it anew."""
+        self._tell(f"restart {program}")
+        self._expect("restarted")
+
+    def cut_power(self) -> None:
+        """End all at once; returns when nothing of it is left but the disk."""
+        if self._process is None:
+            return
+        with contextlib.suppress(OSError):
+            os.kill(self._first_process(), signal.SIGKILL)
+        self._process.wait()  # which waits for all of the namespace
+        for stream in (self._process.stdin, self._process.stdout):
+            assert stream is not None
+            with contextlib.suppress(OSError):
+                stream.close()
+        self._process = None
+        with contextlib.suppress(subprocess.CalledProcessError):  # it goes with the namespace
+            command = ("ip", "link", "delete", f"node{self.node.number}")
+            subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+        cgroups.remove(self.node.cgroup)
+
+    def _first_process(self) -> int:
+        assert self._process is not None
+        pid = self._process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return int(children[0]) if children else pid
+
+    def _tell(self, line: str) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+
+    def _expect(self, field: str) -> None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        said: dict[str, Any] = json.loads(self._process.stdout.readline() or "{}")
+        if field not in said:
+            log = self.node.folder / "logs" / "init.log"
+            end = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
+            raise NodeError(f"{self.node.name}: {said.get('error', 'it ended')}\n{end}")

@@ -1,0 +1,202 @@
+"""`python -m deploy.tools.pages.configuration`: prints `docs/configuration.md`.
+
+    python -m deploy.tools.pages.configuration > docs/configuration.md
+
+Names, defaults and meanings are those of the classes that hold the settings: the comment above each
+field is its text. A test compares the page with what is printed here, so it cannot grow stale.
+"""
+
+import dataclasses
+import inspect
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from scheduler.config import args, settings
+from scheduler.config.args import TYPES
+from scheduler.config.object_codec import Wire
+from scheduler.config.plugin_catalogue import DEFAULT_PLUGINS, IN_TREE, Point
+
+__all__ = ["page"]
+
+_INTRODUCTION = """\
+# Configuration
+
+`run --config FILE` takes a `KubeSchedulerConfiguration` (`kubescheduler.config.k8s.io/v1`), the
+same file that kube-scheduler takes; so do `plan`, `replay` and `check-config`. Without a file all
+defaults hold. With the chart it is the value `config`. What else `run` can be told is said by
+flags: [cli.md](cli.md). Preemption policies are objects of the cluster:
+[preemption-policy.md](preemption-policy.md).
+
+```yaml
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+  - schedulerName: preemptive-scheduler
+    pluginConfig:
+      - name: NodeResourcesFit
+        args:
+          scoringStrategy: {type: MostAllocated}
+```
+
+```console
+$ preemptive-scheduler check-config config.yaml            # every mistake at once, with its place
+$ preemptive-scheduler check-config config.yaml --print    # the effective configuration
+```
+
+A field that does not exist is a mistake, and so is a value that breaks a rule: the scheduler does
+not start, and says where. Every field of kube-scheduler's v1 is understood. Those *without effect*
+are accepted, so that files are exchangeable; [differences.md](differences.md) says why. Durations
+are written as in `1m30s`.
+
+This page is generated (`python -m deploy.tools.pages.configuration > docs/configuration.md`).
+"""
+
+_PROFILES = """\
+## profiles
+
+A list; each profile is one way of scheduling, which pods choose by their `spec.schedulerName`.
+Without any there is one called `preemptive-scheduler`.
+
+| field | default | meaning |
+|---|---|---|
+| `schedulerName` | `"preemptive-scheduler"` | {scheduler_name} Unique in the \
+file; with several profiles each needs one. |
+| `percentageOfNodesToScore` | none | {percentage} |
+| `plugins` | the defaults below | By extension point, `enabled: [{{name, weight}}]` and \
+`disabled: [{{name}}]`; `disabled: [{{name: "*"}}]` takes all defaults away. `multiPoint` stands \
+for all points that a plugin implements; what a point says itself wins over it. All profiles sort \
+the queue by the same plugin. |
+| `pluginConfig` | none | A list of `{{name, args}}`: settings of single plugins, \
+see below. |
+
+### Extension points and plugins
+
+The plugins that run by default, in their order, and where. Others can be enabled: {others}; and
+plugins of your own, see [plugins.md](plugins.md). `AzureDiskLimits`, `CinderLimits`, `EBSLimits`
+and `GCEPDLimits` are refused by name.
+
+| plugin | weight of its score | extension points |
+|---|---|---|
+"""
+
+_ARGS = """\
+## pluginConfig
+
+The `args` of each plugin. `apiVersion` and `kind` may be left out.
+"""
+
+_SECTIONS: Final[Mapping[str, type]] = {
+    "leaderElection": settings.LeaderElection,
+    "clientConnection": settings.ClientConnection,
+    "extenders": settings.Extender,
+    "extenders[].tlsConfig": settings.ExtenderTLS,
+    "extenders[].managedResources": settings.ManagedResource,
+}
+#: What the objects in the args hold, by the plugins in whose section they are told.
+_PARTS: Final[Mapping[str, Mapping[str, type]]] = {
+    "NodeResourcesBalancedAllocation": {"resources[]": args.ResourceWeight},
+    "NodeResourcesFit": {
+        "scoringStrategy": args.ScoringStrategy,
+        "scoringStrategy.resources[]": args.ResourceWeight,
+        "scoringStrategy.requestedToCapacityRatio.shape[]": args.ShapePoint,
+    },
+}
+
+
+def page() -> str:
+    """Return the page."""
+    return "\n".join(_blocks()).rstrip() + "\n"
+
+
+def main() -> None:
+    """Print the page."""
+    sys.stdout.write(page())
+
+
+def _blocks() -> Iterator[str]:
+    yield _INTRODUCTION
+    yield "## The file\n"
+    yield from _table(settings.Settings)
+    yield "| `profiles` | one | See [profiles](#profiles). |"
+    yield "| `apiVersion`, `kind` | | Must be those above. |\n"
+    for name, kind in _SECTIONS.items():
+        yield f"## {name}\n\n{_summary(kind)}\n"
+        yield from _table(kind)
+        yield ""
+    yield from _profiles()
+    yield _ARGS
+    for name, kind in TYPES.items():
+        yield f"### {name}\n\n{_summary(kind)}\n"
+        yield from _table(kind)
+        for part, held in _PARTS.get(name, {}).items():
+            yield f"\nIn `{part}`:\n"
+            yield from _table(held)
+        yield ""
+
+
+def _profiles() -> Iterator[str]:
+    texts = _texts(settings.ProfileSettings)
+    default = [name for name, _ in DEFAULT_PLUGINS]
+    yield _PROFILES.format(
+        scheduler_name=texts["scheduler_name"],
+        percentage=texts["percentage_of_nodes_to_score"],
+        others=", ".join(f"`{name}`" for name in sorted(IN_TREE) if name not in default),
+    ).rstrip("\n")
+    for name, weight in DEFAULT_PLUGINS:
+        points = ", ".join(f"`{point}`" for point in Point if point in IN_TREE[name])
+        scored = str(weight or 1) if Point.SCORE in IN_TREE[name] else ""
+        yield f"| `{name}` | {scored} | {points} |"
+    yield ""
+
+
+def _table(kind: type) -> Iterator[str]:
+    texts = _texts(kind)
+    yield "| field | default | meaning |\n|---|---|---|"
+    for attribute, default, wire in _fields(kind):
+        meaning = texts.get(attribute, f"See [{wire.name}](#{wire.name.lower()}).")
+        yield f"| `{wire.name}` | {_shown(wire, default)} | {meaning} |"
+
+
+def _fields(kind: type) -> Iterator[tuple[str, Any, Wire]]:
+    for each in dataclasses.fields(kind):
+        if "wire" in each.metadata:
+            yield each.name, each.default, each.metadata["wire"]
+
+
+def _shown(wire: Wire, default: Any) -> str:
+    value = wire.codec.write(default)
+    if default is None or value in (None, [], "", {}):
+        return "none"
+    return "below" if isinstance(value, dict) else f"`{json.dumps(value)}`"
+
+
+def _summary(kind: type) -> str:
+    return (inspect.getdoc(kind) or "").partition("\n\nSource:")[0]
+
+
+def _texts(kind: type) -> dict[str, str]:
+    """Return the comments above the fields of a class and of those it comes from."""
+    texts: dict[str, str] = {}
+    for each in reversed(kind.__mro__[:-1]):
+        found = re.finditer(r"((?:^    #: .*\n)+)    (\w+):", inspect.getsource(each), re.MULTILINE)
+        for comment, attribute in (match.groups() for match in found):
+            words = " ".join(line.strip().removeprefix("#: ") for line in comment.splitlines())
+            texts[attribute] = _in_the_file(words).replace("|", "\\|")
+    return texts
+
+
+def _in_the_file(words: str) -> str:
+    """Return a comment in the words of the file: names as they stand there, null for `None`."""
+    named = re.sub(r"`\*?[a-z]+(?:_[a-z]+)+`|`\*_[a-z]+`", lambda name: _camel(name[0]), words)
+    return re.sub(r"\bNone\b", "`null`", named)
+
+
+def _camel(name: str) -> str:
+    return re.sub(r"_([a-z])", lambda letter: letter[1].upper(), name.replace("_seconds`", "`"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,289 @@
+"""`python -m deploy.tools.release.sbom`: the CycloneDX bill of materials of the image.
+
+The packages of the lock file as they are installed, with what each one requires, Python itself, and
+Debian's packages where there are any. It has what NTIA's minimum elements ask for: supplier, name,
+version, identifier and dependencies of each component, author and time; and licences and hashes.
+
+The image is built with one inside, /opt/app/sbom.cdx.json; this file is run there by itself, so it
+needs nothing but Python. With SOURCE_DATE_EPOCH the same packages give the same bytes.
+
+    python -m deploy.tools.release.sbom --lock requirements/runtime.txt > build/sbom.cdx.json
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import platform
+import re
+import sys
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from email.utils import parseaddr
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+__all__ = ["Pin", "SbomError", "bill", "debian", "main", "pins", "python_packages"]
+
+OURS: Final = "preemptive-scheduler"
+SPEC: Final = "1.6"
+#: The namespace of our serial numbers: any fixed one.
+_SERIAL: Final = uuid.UUID("0f3dbe4c-6a3b-4d64-9c5c-0a5be1c8fb17")
+#: Who makes the image, and this bill.
+AUTHORS: Final = "The preemptive-scheduler authors"
+#: Other spellings of SPDX identifiers, in the field License and in classifiers.
+_SPDX: Final[Mapping[str, str]] = {
+    "Apache 2.0": "Apache-2.0",
+    "Apache Software License": "Apache-2.0",
+    "BSD 2-Clause License": "BSD-2-Clause",
+    "MIT License": "MIT",
+    "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
+    "Python Software Foundation License": "PSF-2.0",
+}
+_IDENTIFIER: Final = re.compile(r"(0BSD|ISC|MIT(-0)?|(Apache|BSD|MPL|PSF|Python)-[0-9][\w.-]*)")
+#: Files that differ from one installation of the same wheel to the next.
+_LOCAL: Final = ("INSTALLER", "RECORD", "REQUESTED", "direct_url.json")
+
+
+class SbomError(RuntimeError):
+    """What is installed is not what is locked."""
+
+
+class Pin(NamedTuple):
+    """A line of the lock file."""
+
+    version: str
+    #: Whether it goes for some platforms only.
+    conditional: bool
+
+
+def pins(lock: str) -> dict[str, Pin]:
+    """Return what a lock file pins, by normalised name."""
+    found = re.finditer(r"^([A-Za-z0-9._-]+)==([^\s;]+)( *;)?", lock, re.MULTILINE)
+    return {_normal(each[1]): Pin(each[2], each[3] is not None) for each in found}
+
+
+def python_packages(
+    wanted: Mapping[str, Pin], installed: Iterable[metadata.Distribution]
+) -> list[metadata.Distribution]:
+    """Return the distributions of the lock file and ours, by name.
+
+    Raises:
+        SbomError: One is missing, or has another version than the lock file says.
+    """
+    there = {_normal(each.name): each for each in installed}
+    missing = [name for name, pin in wanted.items() if name not in there and not pin.conditional]
+    wrong = [
+        f"{name} {there[name].version}"
+        for name, pin in wanted.items()
+        if name in there and there[name].version != pin.version
+    ]
+    if OURS not in there:
+        missing.append(OURS)
+    if missing or wrong:
+        said = {"not installed": missing, "not as locked": wrong}
+        raise SbomError("; ".join(f"{k}: {', '.join(sorted(v))}" for k, v in said.items() if v))
+    return [there[name] for name in sorted({*wanted, OURS} & there.keys())]
+
+
+def debian(status: str, docs: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the components for dpkg's status file, and what each one depends on.
+
+    Args:
+        status: The text of the file.
+        docs: The folder with a copyright file for each package, /usr/share/doc.
+    """
+    components, needs = {}, {}
+    for paragraph in status.split("\n\n"):
+        fields = dict(re.findall(r"^(\S+): (.*)$", paragraph, re.MULTILINE))
+        if fields.get("Status", "").endswith(" installed"):
+            name, version = fields["Package"], fields["Version"]
+            purl = f"pkg:deb/debian/{name}@{quote(version)}?arch={fields['Architecture']}"
+            supplier = parseaddr(fields.get("Maintainer", ""))[0] or "Debian"
+            made = _component("library", name, version, purl, supplier)
+            licences = _debian_licences(docs / name / "copyright")
+            if licences:
+                made["licenses"] = [{"license": {"name": each}} for each in licences]
+            components[name] = made
+            needs[name] = re.findall(r"(?:^|[,|]) *([a-z0-9.+-]+)", fields.get("Depends", ""))
+    refs = {name: made["bom-ref"] for name, made in components.items()}
+    links = [
+        {
+            "ref": refs[name],
+            "dependsOn": sorted({refs[each] for each in needs[name] if each in refs}),
+        }
+        for name in sorted(refs)
+    ]
+    return [components[name] for name in sorted(components)], links
+
+
+def bill(
+    packages: list[metadata.Distribution],
+    system: list[dict[str, Any]],
+    links: Iterable[dict[str, Any]] = (),
+    at: float = 0.0,
+) -> dict[str, Any]:
+    """Return the bill of materials for these Python packages, ours among them.
+
+    Args:
+        packages: What is installed for Python.
+        system: Components beside them.
+        links: What those depend on.
+        at: The time of the bill, in seconds since the epoch.
+    """
+    refs = {_normal(each.name): _purl(each) for each in packages}
+    components = {
+        ref: {
+            **_component("library", name, each.version, ref, _supplier(each)),
+            "licenses": _licences(each),
+            "hashes": [{"alg": "SHA-256", "content": _content(each)}],
+        }
+        for (name, ref), each in zip(refs.items(), packages, strict=True)
+    }
+    ours = {**components.pop(refs[OURS]), "type": "application"}
+    content: dict[str, Any] = {
+        "metadata": {
+            "lifecycles": [{"phase": "build"}],
+            "tools": {"components": [{"type": "application", "name": "deploy.tools.release.sbom"}]},
+            "authors": [{"name": AUTHORS}],
+            "supplier": {"name": AUTHORS},
+            "component": ours,
+        },
+        "components": [*components.values(), *system],
+        "dependencies": [
+            *(
+                {"ref": _purl(each), "dependsOn": sorted(_required(each, refs))}
+                for each in packages
+            ),
+            *links,
+        ],
+    }
+    serial = uuid.uuid5(_SERIAL, json.dumps(content, sort_keys=True))
+    head = {"bomFormat": "CycloneDX", "specVersion": SPEC, "serialNumber": serial.urn, "version": 1}
+    # Not part of the serial number: the same content has the same one at any time.
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
+    return {**head, **content, "metadata": {"timestamp": stamp, **content["metadata"]}}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Print the bill of materials of this environment; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m deploy.tools.release.sbom", description=__doc__
+    )
+    parser.add_argument("--lock", type=Path, required=True, help="the lock file")
+    parser.add_argument("--dpkg-status", type=Path, help="add the packages of this Debian")
+    parser.add_argument("--dpkg-docs", type=Path, default=Path("/usr/share/doc"))
+    options = parser.parse_args(argv)
+    try:
+        packages = python_packages(pins(options.lock.read_text()), metadata.distributions())
+    except SbomError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    status = options.dpkg_status
+    system: list[dict[str, Any]] = []
+    links: list[dict[str, Any]] = []
+    if status is not None and status.exists():
+        system, links = debian(status.read_text(), options.dpkg_docs)
+    at = float(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
+    print(json.dumps(bill(packages, [_python(), *system], links, at), indent=1))
+    return 0
+
+
+def _component(kind: str, name: str, version: str, purl: str, supplier: str) -> dict[str, Any]:
+    return {
+        "type": kind,
+        "bom-ref": purl,
+        "supplier": {"name": supplier},
+        "name": name,
+        "version": version,
+        "purl": purl,
+    }
+
+
+def _python() -> dict[str, Any]:
+    version = platform.python_version()
+    purl = f"pkg:generic/python@{version}"
+    made = _component("platform", "python", version, purl, "Python Software Foundation")
+    return {**made, "licenses": [{"license": {"id": "PSF-2.0"}}]}
+
+
+def _supplier(package: metadata.Distribution) -> str:
+    """Return who supplies a package, as far as its metadata tells; else the project's name."""
+    if _normal(package.name) == OURS:
+        return AUTHORS
+    for key in ("Author", "Maintainer"):
+        found = _field(package, key)
+        if found:
+            return found
+    for key in ("Author-email", "Maintainer-email"):
+        name, address = parseaddr(_field(package, key).split(",")[0])
+        if name or address:
+            return name or address
+    return str(package.name)
+
+
+def _field(package: metadata.Distribution, key: str) -> str:
+    """Return a field of a package's metadata, empty where it has none."""
+    return str((package.metadata.get_all(key) or [""])[0] or "").strip()
+
+
+def _licences(package: metadata.Distribution) -> list[dict[str, Any]]:
+    """Return the licences of a package as CycloneDX has them; empty if its metadata has none."""
+    expression = _field(package, "License-Expression")
+    if expression:
+        return [{"expression": expression}]
+    classified = [
+        each.rpartition(" :: ")[2]
+        for each in package.metadata.get_all("Classifier") or ()
+        if each.startswith("License :: OSI Approved :: ")
+    ]
+    lines = _field(package, "License").splitlines()
+    said = lines if len(lines) == 1 else classified
+    found = [_SPDX.get(each, each) for each in said]
+    return [{"license": {"id" if _IDENTIFIER.fullmatch(each) else "name": each}} for each in found]
+
+
+def _content(package: metadata.Distribution) -> str:
+    """Return the SHA-256 over the hashes of all installed files, which RECORD has, by name.
+
+    The hash of the wheel cannot be told: the lock file accepts those of several platforms.
+    """
+    lines = sorted(
+        f"{each} {each.hash.value}"
+        for each in package.files or ()
+        if each.hash is not None and each.name not in _LOCAL and ".." not in each.parts
+    )
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _debian_licences(file: Path) -> list[str]:
+    """Return the names of licences in a copyright file, where a machine can read it."""
+    try:
+        text = file.read_text(errors="replace")
+    except OSError:
+        return []
+    if not text.startswith("Format:"):
+        return []
+    return sorted(set(re.findall(r"^License: *(\S.*)$", text, re.MULTILINE)))
+
+
+def _purl(package: metadata.Distribution) -> str:
+    return f"pkg:pypi/{_normal(package.name)}@{quote(package.version)}"
+
+
+def _required(package: metadata.Distribution, refs: Mapping[str, str]) -> set[str]:
+    """Return what it requires of what is there; extras that nobody asked for are not."""
+    lines = [line for line in package.requires or () if "extra ==" not in line]
+    names = {_normal(re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0]) for line in lines}
+    return {refs[name] for name in names if name in refs}
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,194 @@
+"""The terminal view: what the scheduler is doing, live, and what it did, in the end.
+
+`render` makes a picture of a `ViewSnapshot` that fills the terminal whatever its size: sections
+one below the other where it is narrow, in two columns where it is wide, each with a fair share of
+the height. `summary` makes the final tables. Both are pure; `live` shows pictures one after the
+other without flicker.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from scheduler.console import sections as view_lines
+from scheduler.console.sections import Palette
+from scheduler.console.values import ViewSnapshot
+from scheduler.observe.logs import escape
+
+__all__ = ["live", "render", "summary"]
+
+#: From this width on there are two columns.
+_WIDE: Final = 110
+_SEPARATOR: Final = " │ "
+#: Rows of a table of the summary.
+_SUMMARY_ROWS: Final = 40
+
+
+def render(snapshot: ViewSnapshot) -> RenderableType:
+    """Return a picture that fills the console it is printed on."""
+    return _Picture(snapshot)
+
+
+def live(console: Console) -> Live:
+    """Return a display for `live.update(render(snapshot), refresh=True)`.
+
+    It takes over the screen while it is open, and gives it back as it was.
+    """
+    return Live(console=console, screen=True, auto_refresh=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    name: str
+    #: How many lines it would like to have.
+    wanted: int
+    #: What part of the height it may claim when there is not enough for all.
+    weight: int
+    lines: Callable[[int], list[Text]]
+    more: Text | None = None
+
+
+class _Picture:
+    def __init__(self, snapshot: ViewSnapshot) -> None:
+        self._snapshot = snapshot
+        self._palette = Palette(snapshot)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        height = options.height or console.height
+        width = options.max_width
+        lines = [view_lines.header(self._snapshot, width), *self._body(width, height - 1)]
+        return iter(lines[:height])
+
+    def _body(self, width: int, height: int) -> list[Text]:
+        if width < _WIDE:
+            return _stacked(self._left(width) + self._right(width), width, height)
+        left_width = (width - len(_SEPARATOR)) // 2
+        right_width = width - len(_SEPARATOR) - left_width
+        left = _stacked(self._left(left_width), left_width, height)
+        right = _stacked(self._right(right_width), right_width, height)
+        return [
+            Text.assemble(a, (_SEPARATOR, view_lines.MUTED), b, no_wrap=True)
+            for a, b in zip(left, right, strict=True)
+        ]
+
+    def _left(self, width: int) -> list[_Section]:
+        snapshot, palette = self._snapshot, self._palette
+        queue_lines = view_lines.queues(snapshot, palette, width)
+        return [
+            _Section("Queues", len(queue_lines), 6, lambda count: queue_lines[:count]),
+            _Section(
+                "Nodes",
+                len(snapshot.nodes),
+                4,
+                lambda count: view_lines.nodes(snapshot, palette, width, count),
+                palette.legend(),
+            ),
+        ]
+
+    def _right(self, width: int) -> list[_Section]:
+        snapshot, palette = self._snapshot, self._palette
+        preemption = view_lines.preemption(snapshot, palette, width)
+        attempts = view_lines.attempts(snapshot, palette, width)
+        return [
+            _Section("Preemption", len(preemption), 3, lambda count: preemption[:count]),
+            _Section("Attempts", len(attempts), 3, lambda count: attempts[:count]),
+        ]
+
+
+def _stacked(sections: Sequence[_Section], width: int, height: int) -> list[Text]:
+    """Return the sections below each other, in exactly `height` lines."""
+    counts = _shares(sections, height - len(sections))
+    lines: list[Text] = []
+    for section, count in zip(sections, counts, strict=True):
+        lines.append(view_lines.title(section.name, width, section.more))
+        if count:
+            lines += section.lines(count)
+    blank = [view_lines.fitted(Text(), width) for _ in range(height - len(lines))]
+    return (lines + blank)[: max(0, height)]
+
+
+def _shares(sections: Sequence[_Section], lines: int) -> list[int]:
+    """Return how many lines each section gets: by weight, and never more than it wants."""
+    counts = [0] * len(sections)
+    for _ in range(max(0, lines)):
+        hungry = [i for i, each in enumerate(sections) if counts[i] < each.wanted]
+        if not hungry:
+            break
+        neediest = min(hungry, key=lambda i: (counts[i] + 1) / sections[i].weight)
+        counts[neediest] += 1
+    return counts
+
+
+def summary(snapshot: ViewSnapshot) -> RenderableType:
+    """Return the final tables: who was placed where, who had to leave for whom, how long."""
+    palette = Palette(snapshot)
+    totals = snapshot.totals
+    closing = Text(
+        f"{totals.placed} of {totals.pods} pods placed in {snapshot.elapsed:.1f} s, "
+        f"{totals.waiting} waiting; {totals.preemptions} preemptions evicted "
+        f"{totals.evicted} pods.",
+        "bold",
+    )
+    parts: list[RenderableType] = [Text(escape.printable(snapshot.title), "bold")]
+    if snapshot.placements:
+        parts.append(_placements(snapshot, palette))
+    if snapshot.victims:
+        parts.append(_victims(snapshot, palette))
+    return Group(*parts, closing)
+
+
+def _placements(snapshot: ViewSnapshot, palette: Palette) -> Table:
+    table = _table("Placed", ("pod", "priority", "node", "waited", "in place of"))
+    victims: dict[str, list[str]] = {}
+    for victim in snapshot.victims:
+        victims.setdefault(victim.preemptor, []).append(palette.name(victim.pod))
+    ordered = sorted(snapshot.placements, key=lambda each: (-each.priority, each.at))
+    for placement in ordered[:_SUMMARY_ROWS]:
+        table.add_row(
+            Text(palette.name(placement.pod)),
+            str(placement.priority),
+            Text(escape.printable(placement.node)),
+            f"{placement.waited:.2f} s",
+            Text(", ".join(victims.get(placement.pod, []))),
+        )
+    return _capped(table, len(ordered))
+
+
+def _victims(snapshot: ViewSnapshot, palette: Palette) -> Table:
+    table = _table("Evicted", ("pod", "priority", "from", "gone after", "for"))
+    for victim in snapshot.victims[:_SUMMARY_ROWS]:
+        gone = "leaving"
+        if victim.gone_at is not None:
+            gone = f"{victim.gone_at - victim.asked_at:.2f} s"
+        table.add_row(
+            Text(palette.name(victim.pod)),
+            str(victim.priority),
+            Text(escape.printable(victim.node)),
+            gone,
+            Text(palette.name(victim.preemptor)),
+        )
+    return _capped(table, len(snapshot.victims))
+
+
+def _table(name: str, columns: tuple[str, ...]) -> Table:
+    table = Table(title=name, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for column in columns:
+        right = column in {"priority", "waited", "gone after"}
+        table.add_column(
+            column,
+            header_style=view_lines.ACCENT,
+            justify="right" if right else "left",
+            overflow="ellipsis",
+        )
+    return table
+
+
+def _capped(table: Table, rows: int) -> Table:
+    if rows > _SUMMARY_ROWS:
+        table.add_row(Text(f"and {rows - _SUMMARY_ROWS} more", view_lines.MUTED))
+    return table

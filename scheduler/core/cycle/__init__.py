@@ -1,0 +1,1 @@
+"""What the machine does around an attempt: handle events, suspend and resume, commit."""

@@ -1,0 +1,62 @@
+"""The text that says why a pod fits nowhere.
+
+Source: kube-scheduler v1.36.3 framework/types.go FitError.Error.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+
+import numpy as np
+
+from scheduler.framework.verdicts import NO_NODE, Verdicts
+from scheduler.state.columns.arrays import Codes
+
+__all__ = ["counted", "fit_error", "truncated"]
+
+#: Bytes of an event's note.
+_NOTE_BYTES = 1024
+
+
+def counted(codes: Codes, verdicts: Verdicts) -> Counter[str]:
+    """Return how many nodes were rejected for each reason."""
+    counts: Counter[str] = Counter()
+    present = codes[(codes != 0) & (codes != NO_NODE)]
+    for code, nodes in enumerate(np.bincount(present).tolist()):
+        if nodes:
+            for reason in verdicts[code].reasons:
+                counts[reason] += nodes
+    return counts
+
+
+def fit_error(
+    nodes: int, reasons: Iterable[tuple[str, int]], *, prefilter: str = "", post_filter: str = ""
+) -> str:
+    """Return the message.
+
+    Args:
+        nodes: How many nodes there are.
+        reasons: Reasons with the number of nodes that gave them; sorted as text, as upstream
+            does, so `10 x` comes before `2 y`.
+        prefilter: Why the pod was rejected before any node was looked at.
+        post_filter: What the cures had to say.
+    """
+    text = f"0/{nodes} nodes are available:"
+    if prefilter:
+        text += f" {prefilter}."
+    else:
+        parts = sorted(f"{count} {reason}" for reason, count in reasons)
+        if parts:
+            text += f" {', '.join(parts)}."
+    return f"{text} {post_filter}" if post_filter else text
+
+
+def truncated(note: str) -> str:
+    """Return a note that an event can carry: at most 1024 bytes, the end marked where cut.
+
+    Source: kube-scheduler v1.36.3 schedule_one.go truncateMessage.
+    """
+    data = note.encode(errors="replace")
+    if len(data) <= _NOTE_BYTES:
+        return note
+    suffix = " ..."
+    return data[: _NOTE_BYTES - len(suffix)].decode(errors="ignore") + suffix

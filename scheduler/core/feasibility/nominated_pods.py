@@ -1,0 +1,72 @@
+"""Rows as they would be with the nominated pods on them that a pod has to respect.
+
+Source: kube-scheduler v1.36.3 framework/runtime.RunFilterPluginsWithNominatedPods.
+
+Axes: N rows, n rows of a what-if copy.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from scheduler.core.feasibility.filters import judge
+from scheduler.framework.plugin import CompiledFilter
+from scheduler.framework.verdicts import NO_NODE
+from scheduler.model.api.objects import Pod
+from scheduler.state.cluster import Cluster
+from scheduler.state.columns.arrays import Codes, Int, Rows
+
+__all__ = ["layers_on", "with_claims"]
+
+
+def with_claims(
+    codes: Codes,
+    pod: Pod,
+    cluster: Cluster,
+    predicates: Sequence[tuple[str, CompiledFilter]],
+    rows: Rows | None = None,
+) -> Codes:
+    """Return, (N,), verdicts that respect nominated pods of equal or higher priority.
+
+    A pod must fit both with them (they will come) and without (they may not): a rejection with
+    them is final, otherwise the verdict without them stands.
+
+    Args:
+        codes: (N,) verdicts without them; not written to.
+        pod: The pod to be placed.
+        cluster: Whose nominations count.
+        predicates: The filters that have something to say.
+        rows: The only rows that matter; `None` for all.
+    """
+    if not len(cluster.nominations):
+        return codes
+    if rows is None:
+        rows, layers = cluster.nominations.layers(pod.priority, pod.uid)
+    else:
+        layers = layers_on(rows, pod, cluster)
+    if not layers:
+        return codes
+    there = cluster.hypothesis(rows)
+    for layer in layers:
+        there.change(layer, +1)
+    first = judge(there, predicates)
+    second = codes[rows]
+    codes = codes.copy()
+    codes[rows] = np.where((first != 0) & (second != NO_NODE), first, second)
+    return codes
+
+
+def layers_on(rows: Rows, pod: Pod, cluster: Cluster) -> list[Int]:
+    """Return the claims that a pod has to respect on some rows, a layer of (n,) slots each."""
+    if rows.shape[0] == 1:
+        return cluster.nominations.layers_on(int(rows[0]), pod.priority, pod.uid)
+    claimed, layers = cluster.nominations.layers(pod.priority, pod.uid)
+    common, place, position = np.intersect1d(claimed, rows, assume_unique=True, return_indices=True)
+    if not common.shape[0]:
+        return []
+    found = []
+    for layer in layers:
+        slots = np.full(rows.shape[0], -1, dtype=np.int64)
+        slots[position] = layer[place]
+        found.append(slots)
+    return found

@@ -1,0 +1,1 @@
+"""What preemption policies, and failures of the past, forbid."""

@@ -1,0 +1,100 @@
+"""Which pods a policy is about: one pod at a time, or all pods of some slots at once.
+
+Axes: V pods on a row, most important first; C candidate rows.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from scheduler.model.api.objects import Pod
+from scheduler.model.policies import EVERY_POD, PodSelection
+from scheduler.state.cluster import Cluster
+from scheduler.state.columns.arrays import Bool, Int
+from scheduler.state.pods.pod_index import LabelSet
+from scheduler.state.views import counters
+
+__all__ = ["SelectedPods", "selects"]
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def selects(selection: PodSelection, pod: Pod, namespaces: Mapping[str, dict[str, str]]) -> bool:
+    """Tell whether a pod meets all that a selection asks for.
+
+    Args:
+        selection: What is asked for.
+        pod: The pod.
+        namespaces: The labels of the namespaces; one that is not known has none.
+    """
+    least, most, classes = (
+        selection.min_priority,
+        selection.max_priority,
+        selection.priority_classes,
+    )
+    return (
+        (least is None or pod.priority >= least)
+        and (most is None or pod.priority <= most)
+        and (not classes or pod.spec.priority_class_name in classes)
+        and _labels_meet(selection, pod.metadata.namespace, pod.metadata.labels, namespaces)
+    )
+
+
+def _labels_meet(
+    selection: PodSelection,
+    namespace: str,
+    labels: Mapping[str, str],
+    namespaces: Mapping[str, dict[str, str]],
+) -> bool:
+    of_namespace, of_pod = selection.namespaces, selection.pods
+    if of_namespace is not None and not of_namespace.matches(namespaces.get(namespace, {})):
+        return False
+    return of_pod is None or of_pod.matches(labels)
+
+
+class SelectedPods:
+    """A selection, compiled for the namespaces as they are."""
+
+    def __init__(self, selection: PodSelection, cluster: Cluster) -> None:
+        self.selection: Final = selection
+        #: Whether all pods are selected.
+        self.every: Final = selection == EVERY_POD
+        self._cluster = cluster
+        namespaces = dict(cluster.namespaces) if selection.namespaces is not None else {}
+
+        def weigh(looks: LabelSet) -> int:
+            return int(
+                not looks.leaving
+                and _labels_meet(selection, looks.namespace, looks.labels, namespaces)
+            )
+
+        version = cluster.namespaces_version if selection.namespaces is not None else 0
+        key = ("selection", _encode((selection.namespaces, selection.pods)), version)
+        self._weights = counters.of_labels(cluster.pods.census, key, weigh)
+
+    def selects(self, pod: Pod) -> bool:
+        """Tell whether a pod is selected, leaving or not."""
+        return selects(self.selection, pod, self._cluster.namespaces)
+
+    def staying(self, slots: Int) -> Bool:
+        """Return, (V, C), which pods are selected and not on their way out; -1 pads."""
+        cluster, selection = self._cluster, self.selection
+        mask: Bool = self._weights.of(slots) > 0
+        if selection.min_priority is not None or selection.max_priority is not None:
+            priorities = cluster.pods.priorities(slots)
+            if selection.min_priority is not None:
+                mask &= priorities >= selection.min_priority
+            if selection.max_priority is not None:
+                mask &= priorities <= selection.max_priority
+        asked = map(cluster.pods.slot, cluster.asked_to_leave())
+        leaving = [slot for slot in asked if slot is not None]
+        if leaving:
+            mask &= ~np.isin(slots, leaving)
+        if selection.priority_classes:
+            pods = map(cluster.pods.pod, slots[mask].tolist())
+            mask[mask] = [
+                pod.spec.priority_class_name in selection.priority_classes for pod in pods
+            ]
+        return mask

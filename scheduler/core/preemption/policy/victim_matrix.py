@@ -1,0 +1,290 @@
+"""The victims of many candidates at once, and what they share with each other.
+
+Axes: M victims of all candidates together, candidate by candidate; C candidates; P pairs of a
+candidate and something that its victims share, such as an owner.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.model.api.objects import Pod
+from scheduler.model.api.owners import owner
+from scheduler.model.policies import BudgetScope
+from scheduler.state.cluster import Cluster
+from scheduler.state.columns.arrays import Bool, Int, grown
+from scheduler.state.columns.interning import Interner
+from scheduler.state.columns.row_cursor import RowCursor
+
+__all__ = [
+    "NOWHERE",
+    "OwnerCodes",
+    "Pairs",
+    "Standing",
+    "VictimFacts",
+    "VictimMatrix",
+    "distinct",
+    "paired",
+]
+
+#: Stands for what no victim has.
+NOWHERE: Final = -1
+#: So many names more than pods are kept before all are forgotten.
+_SPARE: Final = 4096
+#: Numbers up to so many times their count are told apart by a table of all of them.
+_SPARSE: Final = 16
+
+
+class Standing(IntEnum):
+    """How a pod counts for disruption budgets."""
+
+    #: It has finished, has not begun, or is being deleted: evicting it uses no budget up.
+    FREE = 0
+    READY = 1
+    UNREADY = 2
+
+    @classmethod
+    def of(cls, pod: Pod) -> "Standing":
+        """Return how a pod counts, as long as nobody has asked it to leave.
+
+        Source: kubernetes v1.36.3 pkg/registry/core/pod/storage/eviction.go canIgnorePDB.
+        """
+        if pod.terminating or pod.terminal or pod.status.phase == "Pending":
+            return cls.FREE
+        ready = pod.condition("Ready")
+        return cls.READY if ready is not None and ready.status == "True" else cls.UNREADY
+
+
+class VictimFacts(NamedTuple):
+    """What is known of some pods; (M,) each."""
+
+    #: Codes of the owners and namespaces.
+    owners: Int
+    namespaces: Int
+    #: A `Standing`.
+    standing: Int
+    #: 1 for pods without any label.
+    bare: Int
+
+
+class OwnerCodes:
+    """Facts of pods as numbers, found out once for each state of a pod."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster: Final = cluster
+        self._owners: Interner[str] = Interner()
+        self._namespaces: Interner[str] = Interner()
+        #: (4, S) the facts by slot, and (S,) whether they are known.
+        self._table: NDArray[np.int64] = np.zeros((4, 0), dtype=np.int64)
+        self._known: Bool = np.zeros(0, dtype=np.bool_)
+        # A slot is on a row only after its pod was written, which this log tells.
+        self._seen = RowCursor(cluster.pods.changes)
+
+    def of(self, slots: Int) -> VictimFacts:
+        """Return what is known of the pods in some slots, (M,), which are on nodes.
+
+        Codes are good until this is called again.
+        """
+        self._forget_changes(int(slots.max(initial=0)) + 1)
+        for slot in slots[~self._known[slots]].tolist():
+            pod = self.cluster.pods.pod(slot)
+            self._table[:, slot] = (
+                self._owners.code(owner(pod)),
+                self._namespaces.code(pod.metadata.namespace),
+                Standing.of(pod),
+                not pod.metadata.labels,
+            )
+            self._known[slot] = True
+        return VictimFacts(*self._table[:, slots])
+
+    def _forget_changes(self, size: int) -> None:
+        """Mark as unknown the pods that changed, and all when too many names are kept."""
+        pods = self.cluster.pods
+        if self._known.shape[0] < size:
+            self._known = grown(self._known, size)
+            more = self._known.shape[0] - self._table.shape[1]
+            self._table = np.pad(self._table, ((0, 0), (0, more)))
+        rows = self._seen.news(len(pods))
+        crowded = max(len(self._owners), len(self._namespaces)) > 2 * len(pods) + _SPARE
+        if crowded:
+            self._owners, self._namespaces = Interner(), Interner()
+        if rows is None or crowded:
+            self._known[:] = False
+            return
+        changed = [slot for row in rows.tolist() for slot in pods.on_row(row)]
+        known = np.array(changed, dtype=np.int64)
+        self._known[known[known < self._known.shape[0]]] = False
+
+    @property
+    def owners(self) -> Sequence[str]:
+        """The owner of each code."""
+        return self._owners.values
+
+    @property
+    def namespaces(self) -> Sequence[str]:
+        """The namespace of each code."""
+        return self._namespaces.values
+
+    def find(self, scope: BudgetScope, names: Iterable[str]) -> list[int]:
+        """Return the codes of namespaces or owners; -1 for those that were not met before."""
+        known = self._owners if scope is BudgetScope.OWNER else self._namespaces
+        return known.find_all(names, NOWHERE)
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """What the victims of each candidate share: a namespace, an owner, or a node."""
+
+    #: (P,) the candidate.
+    columns: Int
+    #: (P,) code of what is shared.
+    codes: Int
+    #: (M,) the pair of each victim.
+    of_victims: Int
+    #: The codes that there are, each once.
+    distinct: Collection[int]
+
+    def count(self, counted: Bool) -> Int:
+        """Return, (P,), how many victims that are counted belong to each pair; (M,) given."""
+        return np.bincount(self.of_victims[counted], minlength=self.columns.shape[0])
+
+
+class VictimMatrix:
+    """The victims of many candidates."""
+
+    def __init__(
+        self, slots: Int, chosen: Bool, nodes: Sequence[str], families: OwnerCodes
+    ) -> None:
+        """Look at the outcome of a dry run.
+
+        Args:
+            slots: (V, C) pods that could go, -1 pads.
+            chosen: (V, C) True for the victims.
+            nodes: (C,) names of the nodes.
+            families: Knows the owners of the pods.
+        """
+        columns, ranks = np.nonzero(chosen.T)
+        #: (M,) the candidate and the slot of each victim.
+        self.columns: Final[Int] = columns
+        self.slots: Final[Int] = slots[ranks, columns]
+        self.nodes: Final = nodes
+        self._cluster = families.cluster
+        self._families = families
+        self._facts: VictimFacts | None = None
+        self._pairs: dict[BudgetScope, Pairs] = {}
+        #: How many victims each candidate has.
+        self.sizes: Final[Int] = np.bincount(columns, minlength=len(nodes))
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def pod(self, place: int) -> Pod:
+        """Return a victim."""
+        return self._cluster.pods.pod(int(self.slots[place]))
+
+    @property
+    def facts(self) -> VictimFacts:
+        """What is known of the victims; (M,) each."""
+        return self._find_facts()
+
+    def _find_facts(self) -> VictimFacts:
+        if self._facts is None:
+            self._facts = self._families.of(self.slots)
+        return self._facts
+
+    def among(self, uids: Iterable[str]) -> Bool:
+        """Return, (M,), which victims have one of some uids."""
+        slots = [slot for uid in uids if (slot := self._cluster.pods.slot(uid)) is not None]
+        if not slots:
+            return np.zeros(self.slots.shape[0], dtype=np.bool_)
+        return np.isin(self.slots, slots)
+
+    def asked_to_leave(self) -> Bool:
+        """Return, (M,), which victims were asked to leave."""
+        return self.among(self._cluster.asked_to_leave())
+
+    def candidate(self, node: str) -> int | None:
+        """Return the candidate on a node, if there is one."""
+        return self._places.get(node)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: column for column, name in enumerate(self.nodes)}
+
+    def codes(self, scope: BudgetScope, names: Sequence[str]) -> Int:
+        """Return the codes that stand for names in a scope; -1 where no victim has it."""
+        match scope:
+            case BudgetScope.CLUSTER:
+                return np.zeros(len(names), dtype=np.int64)
+            case BudgetScope.NODE:
+                find = self._places.get
+                return np.array([find(each, NOWHERE) for each in names], dtype=np.int64)
+            case _:
+                self._find_facts()
+                return np.array(self._families.find(scope, names), dtype=np.int64)
+
+    def names(self, scope: BudgetScope) -> Sequence[str]:
+        """Return what each code of the pairs of a scope stands for."""
+        match scope:
+            case BudgetScope.CLUSTER:
+                return ("",)
+            case BudgetScope.NODE:
+                return self.nodes
+            case BudgetScope.NAMESPACE:
+                self._find_facts()
+                return self._families.namespaces
+            case BudgetScope.OWNER:
+                self._find_facts()
+                return self._families.owners
+
+    def pairs(self, scope: BudgetScope) -> Pairs:
+        """Return what the victims of each candidate share."""
+        found = self._pairs.get(scope)
+        if found is None:
+            found = self._pairs[scope] = self._pair(scope)
+        return found
+
+    def _pair(self, scope: BudgetScope) -> Pairs:
+        every = np.arange(len(self), dtype=np.int64)
+        match scope:
+            case BudgetScope.CLUSTER:
+                return Pairs(every, np.zeros_like(every), self.columns, (0,))
+            case BudgetScope.NODE:
+                return Pairs(every, every, self.columns, range(len(self)))
+            case BudgetScope.NAMESPACE:
+                return paired(self.columns, self.facts.namespaces)
+            case BudgetScope.OWNER:
+                return paired(self.columns, self.facts.owners)
+
+
+def paired(columns: Int, codes: Int) -> Pairs:
+    """Return the pairs of candidates and codes; (M,) both."""
+    width = int(codes.max(initial=0)) + 1
+    pairs, of_victims = distinct(columns * width + codes)
+    shared = pairs % width
+    present = np.zeros(width, dtype=np.bool_)
+    present[shared] = True
+    return Pairs(pairs // width, shared, of_victims, np.flatnonzero(present).tolist())
+
+
+def distinct(numbers: Int) -> tuple[Int, Int]:
+    """Return the numbers that there are, in order, and for each number its place among them.
+
+    Numbers are not negative. The same as `np.unique` with `return_inverse`, without sorting where
+    they are small.
+    """
+    bound = int(numbers.max(initial=0)) + 1
+    if bound > _SPARSE * numbers.shape[0] + _SPARE:
+        found, places = np.unique(numbers, return_inverse=True)
+        return found, places
+    present = np.zeros(bound, dtype=np.bool_)
+    present[numbers] = True
+    found = np.flatnonzero(present)
+    place = np.zeros(bound, dtype=np.int64)
+    place[found] = np.arange(found.shape[0])
+    return found, place[numbers]

@@ -1,0 +1,88 @@
+"""The simple forms of plugins, one node at a time, as predicates and priorities.
+
+They cost a call for each node in each attempt, on the nodes that are left; nothing is kept.
+
+Axes: n rows of a view.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from scheduler.framework.plugin import (
+    MAX_SCORE,
+    CompiledFilter,
+    CompiledScore,
+    NodeFilter,
+    NodeScore,
+    PluginError,
+    Reads,
+)
+from scheduler.framework.verdicts import Verdict, Verdicts
+from scheduler.model.api.objects import Node, Pod
+from scheduler.state.cluster import Cluster
+from scheduler.state.columns.arrays import Codes, Scores
+from scheduler.state.pods.pod_table import PodTable
+from scheduler.state.views.node_view import NodeView
+
+__all__ = ["NodeFilterAdapter", "NodeScoreAdapter"]
+
+
+class NodeFilterAdapter(CompiledFilter):
+    """Lets a filter in the simple form judge the survivors of all others."""
+
+    reads: Reads = Reads.CLUSTER
+    monotone: bool = False
+
+    def __init__(self, plugin: NodeFilter, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> None:
+        self._plugin = plugin
+        self._pod = pod
+        self._pods = cluster.pods
+        self._codes = [
+            verdicts.code(Verdict(plugin.name, (reason,), resolvable=True)) if place else 0
+            for place, reason in enumerate(plugin.reasons)
+        ]
+
+    def codes(self, nodes: NodeView) -> Codes:
+        """Return, (n,), the code of the reason that the plugin gives for each node."""
+        codes = np.zeros(len(nodes), dtype=np.uint16)
+        for position, node, pods in _each(nodes, self._pods):
+            place = self._plugin.admit(self._pod, node, pods)
+            if not _is_integer(place) or not 0 <= place < len(self._codes):
+                raise PluginError(f"admit returned {place!r}, which is no index of its reasons")
+            codes[position] = self._codes[place]
+        return codes
+
+
+class NodeScoreAdapter(CompiledScore):
+    """Lets a score in the simple form rate the feasible nodes."""
+
+    reads: Reads = Reads.CLUSTER
+
+    def __init__(self, plugin: NodeScore, pod: Pod, cluster: Cluster) -> None:
+        self._plugin = plugin
+        self._pod = pod
+        self._pods = cluster.pods
+
+    def scores(self, nodes: NodeView) -> Scores:
+        """Return, (n,), the rate of each node."""
+        scores = np.zeros(len(nodes), dtype=np.int64)
+        for position, node, pods in _each(nodes, self._pods):
+            score = self._plugin.rate(self._pod, node, pods)
+            if not _is_integer(score) or not 0 <= score <= MAX_SCORE:
+                raise PluginError(f"rate returned {score!r}, which is no integer from 0 to 100")
+            scores[position] = score
+        return scores
+
+
+def _each(nodes: NodeView, table: PodTable) -> Iterator[tuple[int, Node, Sequence[Pod]]]:
+    """Yield each node with its place in the view and its pods; rows without a node left out."""
+    for position, row in enumerate(nodes.rows.tolist()):
+        node = nodes.columns.nodes[row]
+        if node is not None:
+            yield position, node, [table.pod(slot) for slot in nodes.slots(position, table)]
+
+
+def _is_integer(value: object) -> bool:
+    """Tell whether a value is an integer; a truth value is a mistake here."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)

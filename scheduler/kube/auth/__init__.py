@@ -1,0 +1,1 @@
+"""How a client authenticates: kubeconfig, service account tokens, exec plugins."""

@@ -1,0 +1,1 @@
+"""A client of the API server: requests, deadlines, retries and rate limits."""

@@ -1,0 +1,310 @@
+"""The API calls behind the effects: paths and bodies.
+
+Every call names the uid of the pod that was decided on, so that none hits another pod of the
+same name. Status patches touch the conditions `PodScheduled`, `DisruptionTarget` and that of the
+plan, and the nomination, and nothing else: the merge keeps all other conditions.
+"""
+
+import functools
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from scheduler.kube.client.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, Request
+from scheduler.model import plan_record
+from scheduler.model.api import storage
+from scheduler.model.api.storage import PersistentVolume, PersistentVolumeClaim
+from scheduler.model.effects import (
+    Bind,
+    BindVolumes,
+    ClearNomination,
+    Evict,
+    Nominate,
+    PodRef,
+    RecordEvent,
+    ReserveVolume,
+    SelectNode,
+    SetCondition,
+)
+from scheduler.model.times import Seconds
+
+__all__ = [
+    "Versioned",
+    "bind",
+    "claim_node",
+    "clear_nomination",
+    "create_event",
+    "delete",
+    "disrupt",
+    "evict",
+    "look_up",
+    "micro_stamp",
+    "nominate",
+    "repeat_event",
+    "set_condition",
+    "volume_writes",
+]
+
+#: Removes the condition with the plan of a preemption, if the pod has it.
+_NO_PLAN: Final[Mapping[str, str]] = {"$patch": "delete", "type": plan_record.CONDITION}
+
+#: Source: kube-scheduler v1.36.3 schedule_one.go, truncateMessage.
+LONGEST_NOTE_BYTES: Final = 1024
+CUT_NOTE_BYTES: Final = 1020
+#: Names of objects end here; an Event's ends in a dot and up to 16 hexadecimal digits.
+LONGEST_EVENT_NAME_STEM: Final = 253 - 17
+
+
+class Versioned(NamedTuple):
+    """A write that is refused for another state of its object than the one that was looked at."""
+
+    write: Request
+    #: Reads the object, and tells from it whether the write has happened.
+    look_up: Request
+    has_happened: Callable[[bytes], bool]
+
+
+def micro_stamp(now: Seconds) -> str:
+    """Return seconds since the epoch as a time stamp with microseconds."""
+    whole, micros = divmod(round(now * 1e6), 1_000_000)
+    return f"{_to_the_second(whole)}.{micros:06d}Z"
+
+
+@functools.lru_cache(maxsize=4)
+def _to_the_second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def bind(effect: Bind) -> Request:
+    """Put a pod on a node; refused when the pod has a node already or is another one."""
+    body = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {
+            "namespace": effect.pod.namespace,
+            "name": effect.pod.name,
+            "uid": effect.pod.uid,
+        },
+        "target": {"apiVersion": "v1", "kind": "Node", "name": effect.node},
+    }
+    return Request("create", "pods/binding", "POST", f"{_path(effect.pod)}/binding", _json(body))
+
+
+def look_up(pod: PodRef) -> Request:
+    """Read a pod."""
+    return Request("get", "pods", "GET", _path(pod))
+
+
+def set_condition(
+    effect: SetCondition, transition: str | None, *, clear_nomination: bool
+) -> Request:
+    """Tell why a pod is not scheduled."""
+    condition = _unscheduled(effect.reason, effect.message, effect.generation, transition)
+    status: dict[str, Any] = {"conditions": [condition]}
+    if clear_nomination:
+        status["conditions"].append(_NO_PLAN)
+        status["nominatedNodeName"] = None
+    return _patch_status(effect.pod, status)
+
+
+def nominate(effect: Nominate, transition: str | None) -> Request:
+    """Claim a node for a pod, and tell why it needs one and what is planned for it."""
+    condition = _unscheduled("Unschedulable", effect.message, effect.generation, transition)
+    conditions = [condition, _planned(effect) if effect.plan else _NO_PLAN]
+    status = {"conditions": conditions, "nominatedNodeName": effect.node}
+    return _patch_status(effect.pod, status)
+
+
+def clear_nomination(effect: ClearNomination) -> Request:
+    """Take the claim of a pod back, and the plan that came with it."""
+    return _patch_status(effect.pod, {"conditions": [_NO_PLAN], "nominatedNodeName": None})
+
+
+def claim_node(effect: BindVolumes) -> Request:
+    """Tell to which node a pod will be bound when its volumes are there."""
+    return _patch_status(effect.pod, {"nominatedNodeName": effect.node})
+
+
+def volume_writes(effect: BindVolumes) -> list[Versioned]:
+    """Reserve the volumes that were chosen, then have the others made.
+
+    Source: kube-scheduler v1.36.3 volumebinding.bindAPIUpdate. Differs: what is not written stays
+    as it is, where upstream puts the whole object back; the version that must match is the same.
+    """
+    return [
+        *(_reserve_volume(each) for each in effect.volumes),
+        *(_select_node(each, effect.node) for each in effect.claims),
+    ]
+
+
+def _reserve_volume(part: ReserveVolume) -> Versioned:
+    metadata: dict[str, Any] = {"resourceVersion": part.version}
+    if part.by_controller:
+        metadata["annotations"] = {storage.BOUND_BY_CONTROLLER: "yes"}
+    reference = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "namespace": part.claim_namespace,
+        "name": part.claim_name,
+        "uid": part.claim_uid,
+        "resourceVersion": part.claim_version,
+    }
+    body = _json({"metadata": metadata, "spec": {"claimRef": reference}})
+    path = f"/api/v1/persistentvolumes/{part.volume}"
+
+    def is_reserved(answer: bytes) -> bool:
+        claim = _VOLUME.decode(answer).spec.claim_ref
+        return claim is not None and claim.uid == part.claim_uid
+
+    return _versioned("persistentvolumes", path, body, is_reserved)
+
+
+def _select_node(part: SelectNode, node: str) -> Versioned:
+    annotations = {storage.SELECTED_NODE: node}
+    body = _json({"metadata": {"resourceVersion": part.version, "annotations": annotations}})
+    path = f"/api/v1/namespaces/{part.claim_namespace}/persistentvolumeclaims/{part.claim_name}"
+
+    def is_selected(answer: bytes) -> bool:
+        return _CLAIM.decode(answer).selected_node == node
+
+    return _versioned("persistentvolumeclaims", path, body, is_selected)
+
+
+def _versioned(
+    resource: str, path: str, body: bytes, has_happened: Callable[[bytes], bool]
+) -> Versioned:
+    return Versioned(
+        Request("patch", resource, "PATCH", path, body, MERGE_PATCH),
+        Request("get", resource, "GET", path),
+        has_happened,
+    )
+
+
+def disrupt(effect: Evict, transition: str) -> Request:
+    """Tell a victim why it has to go."""
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "PreemptionByScheduler",
+        "message": f"{effect.scheduler_name}: preempting to accommodate a higher priority pod",
+        "observedGeneration": effect.generation,
+        "lastProbeTime": None,
+        "lastTransitionTime": transition,
+    }
+    return _patch_status(effect.victim, {"conditions": [condition]})
+
+
+def delete(victim: PodRef) -> Request:
+    """Delete a pod, with its own grace period."""
+    body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": victim.uid}}
+    return Request("delete", "pods", "DELETE", _path(victim), _json(body))
+
+
+def evict(victim: PodRef) -> Request:
+    """Ask for a pod to be evicted, with its own grace period; refused by disruption budgets."""
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"namespace": victim.namespace, "name": victim.name},
+        "deleteOptions": {"preconditions": {"uid": victim.uid}},
+    }
+    path = f"{_path(victim)}/eviction"
+    return Request("create", "pods/eviction", "POST", path, _json(body))
+
+
+def create_event(effect: RecordEvent, name: str, now: Seconds, instance: str) -> Request:
+    """Write an Event."""
+    pod = effect.regarding
+    regarding = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "uid": pod.uid,
+    }
+    if effect.resource_version:
+        regarding["resourceVersion"] = effect.resource_version
+    body = {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"namespace": pod.namespace, "name": name},
+        "eventTime": micro_stamp(now),
+        "reportingController": effect.scheduler_name,
+        "reportingInstance": instance,
+        "action": effect.action,
+        "reason": effect.reason,
+        "regarding": regarding,
+        "note": _note(effect.note),
+        "type": effect.type,
+    }
+    return Request("create", "events", "POST", _events(pod.namespace), _json(body))
+
+
+def repeat_event(namespace: str, name: str, count: int, now: Seconds) -> Request:
+    """Write how often an Event has happened."""
+    body = {"series": {"count": count, "lastObservedTime": micro_stamp(now)}}
+    path = f"{_events(namespace)}/{name}"
+    return Request("patch", "events", "PATCH", path, _json(body), STRATEGIC_MERGE_PATCH)
+
+
+def event_name(pod: str, nanoseconds: int) -> str:
+    """Return a name for an Event about a pod.
+
+    Source: client-go v0.36.3 tools/record/util, GenerateEventName.
+    Differs: too long names are cut, not replaced by a uuid.
+    """
+    return f"{pod[:LONGEST_EVENT_NAME_STEM].rstrip('-.')}.{nanoseconds:x}"
+
+
+def _unscheduled(
+    reason: str, message: str, generation: int, transition: str | None
+) -> dict[str, Any]:
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": reason,
+        "message": message,
+        "observedGeneration": generation,
+        "lastProbeTime": None,
+    }
+    if transition is not None:
+        condition["lastTransitionTime"] = transition
+    return condition
+
+
+def _planned(effect: Nominate) -> dict[str, Any]:
+    return {
+        "type": plan_record.CONDITION,
+        "status": "True",
+        "reason": "Planned",
+        "message": effect.plan,
+        "observedGeneration": effect.generation,
+    }
+
+
+def _patch_status(pod: PodRef, status: Mapping[str, Any]) -> Request:
+    body = _json({"metadata": {"uid": pod.uid}, "status": status})
+    path = f"{_path(pod)}/status"
+    return Request("patch", "pods/status", "PATCH", path, body, STRATEGIC_MERGE_PATCH)
+
+
+def _note(text: str) -> str:
+    data = text.encode()
+    if len(data) <= LONGEST_NOTE_BYTES:
+        return text
+    return data[:CUT_NOTE_BYTES].decode(errors="ignore") + " ..."
+
+
+def _path(pod: PodRef) -> str:
+    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+
+
+def _events(namespace: str) -> str:
+    return f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
+
+
+_json = msgspec.json.encode
+_VOLUME: Final = msgspec.json.Decoder(PersistentVolume)
+_CLAIM: Final = msgspec.json.Decoder(PersistentVolumeClaim)

@@ -1,0 +1,1 @@
+"""Preemption policies: informer, kopf operator, registry and status."""

@@ -1,0 +1,1 @@
+"""Informers: list, watch, and compare the cache with the API server."""

@@ -1,0 +1,285 @@
+"""Bytes of lists and watches, made into objects.
+
+Everything is decoded straight into its type. What does not fit, because it is a bookmark, an
+error or an object that no one expected, is read a second time for its identity only.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from scheduler.kube.errors import Unreachable
+from scheduler.kube.watch.resources import ApiObject
+
+__all__ = [
+    "DEEPEST",
+    "UNREADABLE",
+    "Identity",
+    "Known",
+    "Lines",
+    "ListPage",
+    "Odd",
+    "PageDecoder",
+    "WatchDecoder",
+    "WatchEvent",
+    "check_list",
+    "without_depths",
+]
+
+ObjectT = TypeVar("ObjectT", bound=ApiObject)
+
+#: What msgspec raises for bytes that are not what they should be: wrong type or syntax, bytes
+#: that are no UTF-8, too deep nesting.
+UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+#: No object of an API server comes near: etcd refuses more than 1.5 MiB.
+LONGEST_LINE_BYTES: Final = 2**24
+
+
+#: Of a policy that means something; the schema has ten levels.
+DEEPEST: Final = 64
+#: Brackets, and texts, which may hold some that are none.
+_BRACKETS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+
+
+class Identity(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """The part of the metadata that even an unreadable object has."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+    @property
+    def key(self) -> str:
+        """Namespace and name joined by a slash, or the name alone."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class Known(NamedTuple):
+    """Which state of an object is known."""
+
+    uid: str
+    version: str
+
+
+class _Anything(msgspec.Struct):
+    """An object of which only the identity is read; or a Status."""
+
+    metadata: Identity = Identity()
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+class WatchEvent(msgspec.Struct, Generic[ObjectT]):
+    """A line of a watch."""
+
+    type: str
+    object: ObjectT
+
+
+class _RawWatchEvent(msgspec.Struct):
+    """A line of a watch whose object is not what is watched."""
+
+    type: str
+    object: msgspec.Raw
+
+
+@dataclass(frozen=True, slots=True)
+class Odd:
+    """What is known of an object, or of a line, that did not fit its type."""
+
+    type: str
+    identity: Identity
+    #: Of a Status.
+    code: int
+    reason: str
+    message: str
+    #: What the decoder found.
+    problem: str
+
+
+class WatchDecoder(Generic[ObjectT]):
+    """Reads the lines of a watch."""
+
+    def __init__(self, kind: type[ObjectT]) -> None:
+        self._typed: msgspec.json.Decoder[WatchEvent[ObjectT]] = _decoder(WatchEvent, kind)
+
+    def decode(self, line: bytes) -> WatchEvent[ObjectT] | Odd:
+        """Return what a line says.
+
+        Raises:
+            Unreachable: The line is not even a watch event; the stream is broken.
+        """
+        try:
+            return self._typed.decode(line)
+        except UNREADABLE as error:
+            return self.decode_odd(line, str(error))
+
+    def decode_odd(self, line: bytes, problem: str = "") -> Odd:
+        """Return the identity that a line speaks of, as far as it can be read.
+
+        Raises:
+            Unreachable: The line is not even a watch event, or nobody can say what is gone; the
+                stream is broken.
+        """
+        try:
+            notice = _RAW_NOTICE.decode(line)
+        except UNREADABLE as error:
+            raise Unreachable(f"the watch sent something else than events: {error}") from error
+        odd = _odd_object(notice.object, problem, notice.type)
+        if odd.type == "DELETED" and not odd.identity.name:
+            raise Unreachable(f"the watch told of the end of an object without a name: {problem}")
+        return odd
+
+
+class _ListMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class _Page(msgspec.Struct, Generic[ObjectT]):
+    kind: str
+    metadata: _ListMeta
+    items: list[ObjectT] | None = None
+
+
+class _RawPage(msgspec.Struct):
+    kind: str
+    metadata: _ListMeta
+    items: list[msgspec.Raw] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListPage(Generic[ObjectT]):
+    """A part of a list."""
+
+    objects: list[ObjectT]
+    odd: list[Odd]
+    version: str
+    #: Where the next page begins; empty on the last.
+    token: str
+
+
+class PageDecoder(Generic[ObjectT]):
+    """Reads the pages of a list.
+
+    Args:
+        kind: What the objects are made into.
+        name: The kind of the objects as the API names it, such as `Pod`.
+    """
+
+    def __init__(self, kind: type[ObjectT], name: str) -> None:
+        self._name = f"{name}List"
+        self._page: msgspec.json.Decoder[_Page[ObjectT]] = _decoder(_Page, kind)
+        self._object = msgspec.json.Decoder(kind)
+
+    def decode(self, body: bytes) -> ListPage[ObjectT]:
+        """Return what a page holds.
+
+        Raises:
+            Unreachable: The body is not a list of this kind, with a version. An object of another
+                kind, as a proxy may send it, must not be taken for an empty list.
+        """
+        try:
+            page = self._page.decode(body)
+        except UNREADABLE:
+            return self._one_by_one(body)
+        check_list(page.kind, self._name, page.metadata.resource_version)
+        return ListPage(
+            page.items or [], [], page.metadata.resource_version, page.metadata.continue_
+        )
+
+    def _one_by_one(self, body: bytes) -> ListPage[ObjectT]:
+        try:
+            page = _RAW_PAGE.decode(body)
+        except UNREADABLE as error:
+            raise Unreachable(f"the answer is not a list: {error}") from error
+        check_list(page.kind, self._name, page.metadata.resource_version)
+        objects: list[ObjectT] = []
+        odd: list[Odd] = []
+        for item in page.items or ():
+            try:
+                objects.append(self._object.decode(item))
+            except UNREADABLE as error:
+                odd.append(_odd_object(item, str(error)))
+        return ListPage(objects, odd, page.metadata.resource_version, page.metadata.continue_)
+
+
+def check_list(kind: str, wanted: str, version: str) -> None:
+    """Make sure that an answer is the list that was asked for.
+
+    Raises:
+        Unreachable: It is another object, or a list that does not tell its version.
+    """
+    if kind != wanted:
+        raise Unreachable(f"the answer is {kind or 'an object without a kind'}, not {wanted}")
+    if not version:
+        raise Unreachable(f"the {kind} has no resource version")
+
+
+def without_depths(body: bytes) -> bytes:
+    """Return JSON with `null` for each object and array that is nested more than `DEEPEST` deep.
+
+    API servers take ten thousand levels, which neither msgspec nor Python's decoder reads.
+    """
+    parts: list[bytes] = []
+    depth = kept_to = 0
+    for token in _BRACKETS.finditer(body):
+        if token[0] in b"[{":
+            depth += 1
+            if depth == DEEPEST + 1:
+                parts += (body[kept_to : token.start()], b"null")
+        elif token[0] in b"]}":
+            if depth == DEEPEST + 1:
+                kept_to = token.end()
+            depth -= 1
+    parts.append(body[kept_to:])
+    return b"".join(parts)
+
+
+class Lines:
+    """Cuts a stream of bytes into lines, wherever the chunks end."""
+
+    def __init__(self) -> None:
+        self._begun: list[bytes] = []
+        self._begun_bytes = 0
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Return the lines that are complete now.
+
+        Raises:
+            Unreachable: A line has no end.
+        """
+        *complete, rest = chunk.split(b"\n")
+        if complete and self._begun:
+            complete[0] = b"".join((*self._begun, complete[0]))
+            self._begun.clear()
+            self._begun_bytes = 0
+        if rest:
+            self._begun.append(rest)
+            self._begun_bytes += len(rest)
+            if self._begun_bytes > LONGEST_LINE_BYTES:
+                raise Unreachable("the watch sent a line without an end")
+        return [line for line in complete if line and line != b"\r"]
+
+
+_RAW_NOTICE = msgspec.json.Decoder(_RawWatchEvent)
+_RAW_PAGE = msgspec.json.Decoder(_RawPage)
+_ANYTHING = msgspec.json.Decoder(_Anything)
+
+
+def _decoder(generic: Any, kind: type) -> Any:
+    return msgspec.json.Decoder(generic[kind])
+
+
+def _odd_object(item: bytes | msgspec.Raw, problem: str, kind: str = "ADDED") -> Odd:
+    try:
+        read = _ANYTHING.decode(item)
+    except UNREADABLE:
+        # Not even its metadata is what it should be: it stays without a name.
+        read = _Anything()
+    return Odd(kind, read.metadata, read.code, read.reason, read.message, problem)

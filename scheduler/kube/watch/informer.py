@@ -1,0 +1,384 @@
+"""Keep up with all objects of one resource: list them, watch them, and never lose one.
+
+Before it stands the API server, after it the machine: everything that is seen is handed over as
+events in batches, in the order in which the server told it. What the informer promises:
+
+* It starts with a consistent list, so what it tells was true when it was asked for.
+* An object that disappears while nobody watches is reported as gone by the next list; so is one
+  that was replaced by another of the same name.
+* No object stops it: what cannot be read is reported once and left out. A known object whose new
+  state cannot be read stays known in its last readable state, because room that is perhaps still
+  in use must not be given away.
+* Every watch says something or ends in time: the server is asked to end it sooner than silence is
+  taken for death. A bookmark is not to be counted on: where nothing happens to a kind, there is
+  none before etcd tells the API server of its progress, every ten minutes by default.
+* A watch that fails again and again is given up for a list.
+* Versions that go backwards are noticed: etcd was restored from a backup, and the API server would
+  keep silent until it has counted up to where the watch began. Then all is listed.
+
+Source: client-go v0.36.3 tools/cache/reflector.go lists again after each error of a watch that it
+does not try again; apiserver v0.36.3 storage/cacher/cache_watcher.go (`process` and
+`nextBookmarkTime`) tells when there are bookmarks. Differs: HTTP/1.1 has no ping, so the end of a
+watch after at most 90 seconds is the sign of life, where client-go lets a watch last for five to
+ten minutes; and a list comes after three failures, not after one.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+from urllib.parse import urlencode
+
+from scheduler.kube.client.backoff import ExponentialBackoff, Sleeper
+from scheduler.kube.client.client import Client, Request
+from scheduler.kube.errors import (
+    Gone,
+    HistoryReplaced,
+    KubeError,
+    NotFound,
+    NotServed,
+    TooManyRequests,
+    Unreachable,
+    classified,
+)
+from scheduler.kube.watch.decoding import (
+    Known,
+    Lines,
+    ListPage,
+    Odd,
+    PageDecoder,
+    WatchDecoder,
+    WatchEvent,
+)
+from scheduler.kube.watch.discovery import is_served
+from scheduler.kube.watch.informer_settings import InformerSettings, WatchHealth
+from scheduler.kube.watch.known_objects import KnownObjects
+from scheduler.kube.watch.resources import ApiObject, ApiResource
+from scheduler.kube.watch.retry_state import RetryState
+from scheduler.kube.watch.versions import is_older
+from scheduler.model.events import Event
+
+__all__ = ["Informer", "InformerSettings", "WatchHealth"]
+
+ObjectT = TypeVar("ObjectT", bound=ApiObject)
+
+#: A page of large pods takes longer than a write.
+LIST_SECONDS: Final = 60.0
+#: A stream that lived this long has worked, even if nothing happened in the cluster.
+HEALTHY_SECONDS: Final = 1.0
+#: So many failures of a watch in a row, and all is listed. With the silence of each it takes five
+#: minutes, which is also when the age of the watch becomes an alert.
+FRUITLESS_WATCHES: Final = 3
+#: A server that does not have an optional resource is asked again so often. Where there were
+#: objects before, the first answer is not believed, and it is asked sooner.
+ABSENT_SECONDS: Final = 30.0
+ABSENT_AT_FIRST_SECONDS: Final = 5.0
+
+
+class Informer(Generic[ObjectT]):
+    """Tells a sink about all objects of one resource, for ever."""
+
+    def __init__(
+        self,
+        resource: ApiResource[ObjectT],
+        client: Client,
+        sink: Callable[[list[Event]], None],
+        pauses: Sleeper,
+        settings: InformerSettings | None = None,
+    ) -> None:
+        self.resource = resource
+        #: Set once everything that exists has been handed over.
+        self.synced = asyncio.Event()
+        self._client = client
+        self._sink = sink
+        self._pauses = pauses
+        self._observer = client.observer
+        self._settings = settings or InformerSettings()
+        backoff = ExponentialBackoff(
+            pauses, self._settings.first_pause_seconds, self._settings.longest_pause_seconds
+        )
+        self._contact = RetryState(resource.name, self._observer, pauses, backoff)
+        self._page_decoder = PageDecoder(resource.type, resource.kind)
+        self._watch_decoder = WatchDecoder(resource.type)
+        self._known = KnownObjects(resource, self._observer)
+        #: Where the next watch continues; empty when only a list helps.
+        self._version = ""
+        #: When that was last known to be of the server's present history.
+        self._certain_at = 0.0
+        #: Whether a failure may mean that the server's history was replaced.
+        self._doubt = False
+        #: Times in a row that the server was found not to have the resource.
+        self._absences = 0
+        self._paged = True
+        #: Ends the watch that is open.
+        self._leash: asyncio.Timeout | None = None
+
+    def health(self) -> WatchHealth:
+        """Return how it does now."""
+        return WatchHealth(
+            resource=self.resource.name,
+            synced=self.synced.is_set(),
+            silent_seconds=self._contact.silent_seconds(),
+            problem=self._contact.problem,
+            undecodable=self._known.undecodable,
+            objects=len(self._known),
+        )
+
+    def known(self) -> dict[str, Known]:
+        """Return which state of each object was handed over last, by key."""
+        return self._known.states()
+
+    def unreadable(self, key: str) -> bool:
+        """Tell whether an object is left out, or kept as it was, because it cannot be read."""
+        return self._known.unreadable(key)
+
+    def relist(self) -> None:
+        """List everything again, because something was missed."""
+        self._version = ""
+        if self._leash is not None and not self._leash.expired():
+            self._leash.reschedule(_now())
+
+    def resume(self) -> None:
+        """End a long pause that was made because there was no answer: others get answers again."""
+        self._contact.resume()
+
+    async def run(self) -> None:
+        """List and watch until cancelled. What the sink raises ends it."""
+        while True:
+            try:
+                if self._version or await self._list_if_served():
+                    await self._watch()
+                else:
+                    await self._pauses.sleep(self._be_without())
+            except KubeError as error:
+                # The server may have come back with another history.
+                self._doubt = not isinstance(error, TooManyRequests)
+                before = self._contact.fruitless
+                await self._contact.recover(error)
+                failed = self._contact.fruitless
+                again_and_again = failed > before and failed % FRUITLESS_WATCHES == 0
+                if again_and_again or isinstance(error, Gone | NotFound | HistoryReplaced):
+                    self._version = ""
+
+    # List
+
+    async def _list_if_served(self) -> bool:
+        """List; whether the server has the resource. One that is not optional counts as served."""
+        try:
+            await self._list()
+        except (NotFound, NotServed):
+            if not self.resource.optional or await is_served(self._client, self.resource.path):
+                raise
+            return False
+        self._absences = 0
+        return True
+
+    def _be_without(self) -> float:
+        """Record that the server does not have the resource; return when to ask again.
+
+        Where there were objects, it has to be found twice, apart: a server that starts does not
+        have all of its resources yet.
+
+        Returns:
+            Seconds.
+        """
+        self._absences += 1
+        self._contact.spoke()
+        self._contact.problem = ""
+        had_objects = bool(len(self._known) or self._known.undecodable)
+        if had_objects and self._absences == 1:
+            return ABSENT_AT_FIRST_SECONDS
+        if had_objects or not self.synced.is_set():
+            self._settle(set())
+        return ABSENT_SECONDS
+
+    async def _list(self) -> None:
+        seen: set[str] = set()
+        page = await self._page("")
+        while page.token:
+            # The server makes the next page while this one is taken over.
+            following = asyncio.create_task(self._page(page.token))
+            try:
+                await asyncio.sleep(0)  # lets the request be sent
+                self._take_over(page, seen)
+                page = await following
+            finally:
+                following.cancel()
+        self._take_over(page, seen)
+        self._paged = True
+        self._settle(seen)
+        self._version = page.version
+        self._be_certain()
+
+    async def _page(self, token: str) -> ListPage[ObjectT]:
+        try:
+            body = await self._client.call(self._list_request(token))
+        except Gone:
+            # The pages took so long that the list expired: ask for all at once.
+            self._paged = False
+            raise
+        page = self._page_decoder.decode(body)
+        self._contact.answered()
+        return page
+
+    def _take_over(self, page: ListPage[ObjectT], seen: set[str]) -> None:
+        """Hand over the objects of a page; note their keys."""
+        events: list[Event] = []
+        for each in page.objects:
+            seen.add(self._known.observe(each, events))
+        for odd in page.odd:
+            seen.add(self._known.skip(odd, events))
+        self._hand_over(events)
+
+    def _list_request(self, token: str) -> Request:
+        query = {}
+        if self._paged:
+            query["limit"] = str(self._settings.page_objects)
+        if token:
+            query["continue"] = token
+        return self._request("list", query, LIST_SECONDS)
+
+    def _settle(self, seen: set[str]) -> None:
+        """Report as gone what is known and was not seen, after everything was listed."""
+        events: list[Event] = []
+        self._known.keep_only(seen, events)
+        self._hand_over(events)
+        self._observer.listed(self.resource.name, len(seen))
+        self.synced.set()
+
+    # Watch
+
+    async def _watch(self) -> None:
+        if self._doubt or _now() - self._certain_at > self._settings.quiet_seconds:
+            await self._check_history()
+            if not self._version:
+                return  # `relist` was called meanwhile
+        opened_at = _now()
+        worked = False
+        try:
+            async with asyncio.timeout(None) as self._leash:
+                worked = await self._follow()
+        except TimeoutError:
+            self._version = ""  # `relist` has ended it
+            return
+        finally:
+            self._leash = None
+        if not worked and _now() - opened_at < HEALTHY_SECONDS:
+            raise Unreachable("the server ended the watch at once")
+        self._contact.spoke()
+
+    async def _follow(self) -> bool:
+        """Watch until the server ends it; whether it said anything."""
+        worked = False
+        lines = Lines()
+        async with self._client.stream(
+            self._watch_request(), self._settings.silence_seconds
+        ) as stream:
+            self._contact.problem = ""
+            self._contact.answered()
+            while chunk := await stream.read():
+                if self._read(lines.feed(chunk)):
+                    worked = True
+                    self._contact.spoke()
+                    self._be_certain()
+        return worked
+
+    async def _check_history(self) -> None:
+        """Make sure that the version to continue from is one that the server has given out.
+
+        An API server answers a list with its newest version. Where that is below ours, its history
+        was replaced.
+
+        Raises:
+            HistoryReplaced: It was.
+        """
+        body = await self._client.call(self._request("list", {"limit": "1"}, LIST_SECONDS))
+        version = self._page_decoder.decode(body).version
+        if is_older(version, self._version):
+            raise HistoryReplaced(
+                f"the versions of {self.resource.name} went back from {self._version} to {version}"
+            )
+        self._be_certain()
+
+    def _be_certain(self) -> None:
+        self._doubt = False
+        self._certain_at = _now()
+
+    def _watch_request(self) -> Request:
+        spread = 1 + self._pauses.jitter()
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._version,
+            "timeoutSeconds": str(int(self._settings.watch_seconds * spread)),
+        }
+        return self._request("watch", query, LIST_SECONDS)
+
+    def _read(self, lines: list[bytes]) -> bool:
+        """Hand over what some lines say; whether there was anything."""
+        events: list[Event] = []
+        try:
+            for line in lines:
+                notice = self._watch_decoder.decode(line)
+                if isinstance(notice, WatchEvent) and notice.type == "ERROR":
+                    notice = self._watch_decoder.decode_odd(line)
+                if isinstance(notice, Odd):
+                    self._read_odd(notice, events)
+                else:
+                    self._read_notice(notice, events)
+        finally:
+            self._hand_over(events)
+        return bool(lines)
+
+    def _read_notice(self, notice: WatchEvent[ObjectT], events: list[Event]) -> None:
+        metadata = notice.object.metadata
+        self._move_to(metadata.resource_version)
+        if notice.type == "DELETED":
+            key = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+            self._known.forget(key, events)
+        elif notice.type != "BOOKMARK":
+            self._known.observe(notice.object, events)
+
+    def _read_odd(self, odd: Odd, events: list[Event]) -> None:
+        if odd.type == "ERROR":
+            raise classified(odd.code, odd.reason, f"the watch ended: {odd.message}")
+        self._move_to(odd.identity.resource_version)
+        if odd.type == "DELETED":
+            self._known.forget(odd.identity.key, events)
+        elif odd.type != "BOOKMARK":
+            self._known.skip(odd, events)
+
+    def _move_to(self, version: str) -> None:
+        """Record the version that a line of the watch tells; a watch tells ascending ones.
+
+        Raises:
+            HistoryReplaced: It is below the last one.
+        """
+        if is_older(version, self._version):
+            raise HistoryReplaced(
+                f"the watch of {self.resource.name} went back from {self._version} to {version}"
+            )
+        if version:
+            self._version = version
+
+    # Shared
+
+    def _hand_over(self, events: list[Event]) -> None:
+        if events:
+            self._observer.watched(self.resource.name, len(events))
+            self._sink(events)
+
+    def _request(self, verb: str, query: dict[str, str], answer_seconds: float) -> Request:
+        if self.resource.field_selector:
+            query["fieldSelector"] = self.resource.field_selector
+        path = self.resource.path
+        return Request(
+            verb=verb,
+            resource=self.resource.name,
+            method="GET",
+            path=f"{path}?{urlencode(query)}" if query else path,
+            answer_seconds=answer_seconds,
+        )
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,1 @@
+"""How effects are carried out: queue, order, retries, events and the ledger."""

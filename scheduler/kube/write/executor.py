@@ -1,0 +1,311 @@
+"""How each effect is carried out: which calls, in which order, and what their answers mean.
+
+| effect | calls | already so | otherwise |
+|---|---|---|---|
+| Bind | POST pods/binding | bound to this node: done | other node: conflict; no pod: gone |
+| BindVolumes | PATCH pods/status, volumes, claims | written so: done | other state: conflict |
+| Nominate, SetCondition, ClearNomination | PATCH pods/status | | no pod: gone |
+| Evict | PATCH pods/status, then DELETE | no pod: done | |
+| Evict, strict | POST pods/eviction | no pod: done | disruption budget: refused |
+| SaveLedger | PATCH or POST configmaps | written so: done | other state: both are merged |
+| RecordEvent | POST or PATCH events | | |
+| Ask | GET pods, then POST to extenders | | no pod: gone |
+
+"No pod" includes another pod of the same name: every call names the uid. For a binding it counts
+only when the pod was looked up. Where an extender binds, it is asked before; what it leaves undone
+is ours.
+
+An answer that may come out differently next time (401, 429, 500 and above, none at all) is asked
+for again after growing pauses, until the patience for the effect ends. What becomes of a binding
+whose answer is unknown is said in `scheduler.kube.write.bindings`. Before an eviction is sent, or
+sent again, the machine is asked whether it is still wanted.
+"""
+
+import contextlib
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+from scheduler.kube.client import requests
+from scheduler.kube.client.backoff import Sleeper
+from scheduler.kube.client.client import Client, Request, body_of
+from scheduler.kube.client.transport import Reply
+from scheduler.kube.errors import (
+    ApiError,
+    Conflict,
+    KubeError,
+    NotFound,
+    Unreachable,
+)
+from scheduler.kube.extenders import ExtenderError
+from scheduler.kube.watch.decoding import UNREADABLE
+from scheduler.kube.write.answers import TRANSIENT, Replaced, kind_of, raise_for_good
+from scheduler.kube.write.bindings import Bindings
+from scheduler.kube.write.effect_queue import LANES, Job, Lane
+from scheduler.kube.write.event_recorder import EventRecorder, Series
+from scheduler.kube.write.retry import Begun, RetryAttempt, RetryPolicy
+from scheduler.kube.write.writer_settings import Patience, WriterSettings
+from scheduler.model import times
+from scheduler.model.effects import (
+    Ask,
+    Bind,
+    BindVolumes,
+    ClearNomination,
+    Evict,
+    Nominate,
+    RecordEvent,
+    SaveLedger,
+    SetCondition,
+)
+from scheduler.model.events import Failure
+from scheduler.model.times import Seconds
+
+__all__ = ["Begun", "EffectExecutor", "Patience"]
+
+#: Pods whose condition was written lately; one that is forgotten gets a younger transition time.
+REMEMBERED_PODS: Final = 16_384
+
+# A pod waits for its volumes before it is bound: they are as urgent as bindings are.
+LANES[BindVolumes] = Lane.BIND
+
+
+class EffectExecutor:
+    """Carries out one job after the other, many at a time."""
+
+    def __init__(
+        self,
+        client: Client,
+        gate: Callable[[], bool],
+        clock: Callable[[], Seconds],
+        pauses: Sleeper,
+        settings: WriterSettings,
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._extenders = settings.extenders
+        self._ledger = settings.ledger
+        self._evict_only = settings.evict_only
+        self._announcements = EventRecorder(settings.host)
+        self._told: OrderedDict[str, None] = OrderedDict()
+        self._trying = RetryPolicy(client, gate, pauses, settings)
+        self._bindings = Bindings(client, self._trying, settings.extenders)
+        self._defect = settings.defect
+
+    def stop(self) -> None:
+        """Begin no write any more, but those that finish what was begun."""
+        self._trying.stop()
+
+    def begin(self, job: Job, then: Callable[[Begun | None], None]) -> bool:
+        """Send the one request of a binding or an Event at once, if that can be done.
+
+        Most writes need no more than that, and a task for each would cost more than the request.
+
+        Args:
+            job: What to carry out.
+            then: Called later, once: with nothing when it is done, else with what `execute` is
+                to go on with.
+
+        Returns:
+            Whether it was sent; else nobody is called, and `execute` does all of it.
+        """
+        effect = job.effect
+        if isinstance(effect, Bind):
+            if effect.extender is not None or not self._trying.may_begin(effect):
+                return False
+            return self._post(requests.bind(effect), None, then)
+        if not isinstance(effect, RecordEvent) or not self._trying.may_begin(effect):
+            return False
+        series = self._series(effect, job)
+        if series is None or series.written:
+            return False
+        request = self._announcements.request(effect, series, job.since)
+        return self._post(request, series, then)
+
+    def _post(
+        self, request: Request, series: Series | None, then: Callable[[Begun | None], None]
+    ) -> bool:
+        def answered(answer: Reply | Unreachable) -> None:
+            try:
+                try:
+                    body_of(request, answer)
+                except KubeError:
+                    then(Begun(request, answer))
+                    return
+                if series is not None:
+                    self._announcements.written(series, self._clock())
+                then(None)
+            except Exception as error:  # noqa: BLE001 - the connection is not to blame for it
+                self._defect(error)
+
+        return self._client.post(request, answered)
+
+    async def execute(self, job: Job, begun: Begun | None = None) -> Failure | None:
+        """Carry out an effect, or go on with it; return why it did not happen, if so."""
+        try:
+            if begun is None:
+                await self._trying.turn(job.effect)
+            await self._carry_out(self._trying.effort(job, begun))
+        except KubeError as error:
+            return Failure(kind_of(error), str(error))
+        return None
+
+    async def _carry_out(self, effort: RetryAttempt) -> None:
+        match effort.job.effect:
+            case Bind() as effect:
+                await self._bindings.bind(effect, effort)
+            case BindVolumes() as effect:
+                await self._bind_volumes(effect, effort)
+            case Nominate() | SaveLedger() | Evict() | ClearNomination() as effect:
+                await self._preempt(effect, effort)
+            case SetCondition() as effect:
+                await self._explain(effect, effort)
+            case RecordEvent() as effect:
+                await self._announce(effect, effort)
+            case Ask() as effect:
+                await self._ask(effect, effort)
+
+    async def _preempt(
+        self, effect: Nominate | SaveLedger | Evict | ClearNomination, effort: RetryAttempt
+    ) -> None:
+        """Take one step of a preemption, or take its nomination back."""
+        match effect:
+            case Nominate():
+                await self._explain(effect, effort)
+            case SaveLedger():
+                await self._remember(effect, effort)
+            case Evict():
+                await self._evict(effect, effort)
+            case ClearNomination():
+                await self._write(requests.clear_nomination(effect), effort)
+
+    async def _ask(self, effect: Ask, effort: RetryAttempt) -> None:
+        """Ask extenders; it changes nothing, so whoever stops us need not wait for it."""
+        self._trying.check(effort)
+        if self._extenders is None:
+            raise ExtenderError("no extender is configured")
+        with self._trying.stoppable():
+            effort.job.answers = await self._extenders.ask(effect)
+
+    async def _bind_volumes(self, effect: BindVolumes, effort: RetryAttempt) -> None:
+        """Begin to bind volumes. What is written stays written, also where a later write fails."""
+        self._trying.check(effort)
+        with contextlib.suppress(KubeError):
+            # Others like to know where the pod will be; nothing hangs on it.
+            await self._client.call(requests.claim_node(effect))
+        for each in requests.volume_writes(effect):
+            await self._write_versioned(each, effort)
+
+    async def _write_versioned(self, part: requests.Versioned, effort: RetryAttempt) -> None:
+        while True:
+            self._trying.check(effort)
+            try:
+                await self._client.call(part.write)
+            except Conflict:
+                # Perhaps an earlier attempt did it, and the answer was lost.
+                if not await self._has_happened(part):
+                    raise
+            except TRANSIENT as error:
+                await self._trying.pause(part.write, error, effort)
+                continue
+            return
+
+    async def _has_happened(self, part: requests.Versioned) -> bool:
+        try:
+            return part.has_happened(await self._client.call(part.look_up))
+        except UNREADABLE as error:
+            raise Unreachable(f"cannot {part.look_up}: {error}") from error
+
+    async def _explain(self, effect: Nominate | SetCondition, effort: RetryAttempt) -> None:
+        """Write the condition, and the nomination with it.
+
+        An effect does not know since when the condition holds. The first write about a pod says
+        "now"; later ones leave the time out, and the merge keeps what the server has.
+        """
+        uid = effect.pod.uid
+        transition = None if uid in self._told else times.stamp(self._clock())
+        if isinstance(effect, Nominate):
+            request = requests.nominate(effect, transition)
+        else:
+            clear = effort.job.clear_nomination
+            request = requests.set_condition(effect, transition, clear_nomination=clear)
+        await self._write(request, effort)
+        self._told[uid] = None
+        if len(self._told) > REMEMBERED_PODS:
+            self._told.popitem(last=False)
+
+    async def _evict(self, effect: Evict, effort: RetryAttempt) -> None:
+        if effect.strict or self._evict_only:
+            await self._evict_strictly(effect, effort)
+            return
+        disrupt = requests.disrupt(effect, times.stamp(self._clock()))
+        try:
+            await self._write(disrupt, effort)
+            # Nobody may stay marked as a victim who is not deleted.
+            effort.finishing = True
+            await self._write(requests.delete(effect.victim), effort)
+        except (NotFound, Replaced):
+            effort.job.unchanged = True
+
+    async def _evict_strictly(self, effect: Evict, effort: RetryAttempt) -> None:
+        """Ask the API server to evict a victim; it sets the condition itself.
+
+        Raises:
+            Protected: A disruption budget is in the way.
+        """
+        try:
+            await self._write(requests.evict(effect.victim), effort)
+        except (NotFound, Replaced):
+            effort.job.unchanged = True
+
+    async def _remember(self, effect: SaveLedger, effort: RetryAttempt) -> None:
+        """Write the ledger down; with what others have written meanwhile, if they have."""
+        if self._ledger is None:
+            raise ApiError(0, "", "there is no place to write the ledger to")
+        while True:
+            self._trying.check(effort)
+            request = self._ledger.request(effect.text)
+            try:
+                await self._ledger.save(self._client, request, effect.text)
+            except (Conflict, NotFound, *TRANSIENT) as error:
+                await self._trying.pause(request, error, effort)
+            else:
+                return
+
+    async def _announce(self, effect: RecordEvent, effort: RetryAttempt) -> None:
+        job = effort.job
+        series = self._series(effect, job)
+        if series is None:
+            return
+        written = False
+        try:
+            await self._write(self._announcements.request(effect, series, job.since), effort)
+            written = True
+        finally:
+            if written:
+                self._announcements.written(series, self._clock())
+            else:
+                self._announcements.failed(effect, series)
+
+    def _series(self, effect: RecordEvent, job: Job) -> Series | None:
+        """Count an announcement once; return its series if something is to be written."""
+        if not job.counted:
+            job.counted, job.series = True, self._announcements.note(effect, job.since)
+        return job.series
+
+    async def _write(self, request: Request, effort: RetryAttempt) -> None:
+        """Send a request until there is an answer that counts, or until it has no point."""
+        while not effort.job.moot:
+            self._trying.check(effort)
+            try:
+                await self._trying.call(request, effort)
+            except ApiError as error:
+                if error.reason == "AlreadyExists":
+                    return  # made by an earlier attempt whose answer was lost
+                raise_for_good(error)
+                if not isinstance(error, (Conflict, *TRANSIENT)):
+                    raise
+                await self._trying.pause(request, error, effort)
+            except TRANSIENT as error:
+                await self._trying.pause(request, error, effort)
+            else:
+                return

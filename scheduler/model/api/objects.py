@@ -1,0 +1,349 @@
+"""The API objects, with only the fields that some rule reads.
+
+Watch lines are decoded from bytes straight into these types; unknown fields are skipped by the
+decoder, so an object costs microseconds and a few kilobytes. Objects are values: nobody changes
+one after it is decoded. Field names are those of the API, in snake case.
+
+A field whose absence differs in meaning from an empty value is `None` when absent.
+"""
+
+from typing import Final, TypeAlias
+
+import msgspec
+
+from scheduler.model.api.pod_spec import (
+    ISCSI,
+    RBD,
+    Affinity,
+    AWSElasticBlockStore,
+    ClaimVolume,
+    Container,
+    ContainerPort,
+    EphemeralVolume,
+    GCEPersistentDisk,
+    ImageVolume,
+    InlineCSI,
+    LabelSelector,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorTerm,
+    PodAffinity,
+    PodAffinityTerm,
+    PodResourceClaim,
+    PodSpec,
+    Requirement,
+    ResourceRequirements,
+    RestartRule,
+    SchedulingGate,
+    Toleration,
+    TopologySpreadConstraint,
+    Volume,
+    WeightedNodeTerm,
+    WeightedPodAffinityTerm,
+)
+from scheduler.model.base import (
+    REST,
+    AnnotatedMeta,
+    Int32,
+    Int64,
+    ObjectMeta,
+    OwnerReference,
+    Quantities,
+    Value,
+)
+from scheduler.model.effects import PodRef
+
+__all__ = [
+    "ISCSI",
+    "RBD",
+    "SCHEDULED",
+    "TERMINAL_PHASES",
+    "AWSElasticBlockStore",
+    "Affinity",
+    "BudgetSpec",
+    "BudgetStatus",
+    "ClaimVolume",
+    "Condition",
+    "Container",
+    "ContainerImage",
+    "ContainerPort",
+    "ContainerStatus",
+    "DeviceClass",
+    "DeviceClassSpec",
+    "EphemeralVolume",
+    "GCEPersistentDisk",
+    "ImageVolume",
+    "InlineCSI",
+    "LabelSelector",
+    "LabelsSpec",
+    "LocalObject",
+    "Node",
+    "NodeAffinity",
+    "NodeMeta",
+    "NodeSelector",
+    "NodeSelectorTerm",
+    "NodeSpec",
+    "NodeStatus",
+    "ObjectMeta",
+    "OwnerReference",
+    "Pod",
+    "PodAffinity",
+    "PodAffinityTerm",
+    "PodDisruptionBudget",
+    "PodResourceClaim",
+    "PodSpec",
+    "PodStatus",
+    "Quantities",
+    "ReplicaSet",
+    "ReplicationController",
+    "Requirement",
+    "ResourceClaimStatus",
+    "ResourceRequirements",
+    "RestartRule",
+    "SchedulingGate",
+    "SelectorSpec",
+    "Service",
+    "StatefulSet",
+    "Taint",
+    "Toleration",
+    "TopologySpreadConstraint",
+    "Volume",
+    "WeightedNodeTerm",
+    "WeightedPodAffinityTerm",
+    "Workload",
+]
+
+
+#: The whole object as kubectl applied it.
+_NOT_OF_NODES: Final = frozenset({REST, "kubectl.kubernetes.io/last-applied-configuration"})
+#: The condition that says whether a pod is bound.
+SCHEDULED: Final = "PodScheduled"
+
+
+class LocalObject(Value, frozen=True):
+    """An object of which only the identity and the labels matter (a Namespace)."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+
+class Condition(Value, frozen=True):
+    """A condition of a pod, node or claim."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    #: Kept of one condition only, that a pod is bound: of all others it would cost memory, and no
+    #: rule reads it.
+    last_transition_time: str | None = None
+
+    def __post_init__(self) -> None:
+        """Forget a time stamp that no rule reads."""
+        if self.last_transition_time is not None and not (
+            self.type == SCHEDULED and self.status == "True"
+        ):
+            msgspec.structs.force_setattr(self, "last_transition_time", None)
+
+
+class ContainerStatus(Value, frozen=True):
+    """What the kubelet granted a container; read for in-place resizes."""
+
+    name: str = ""
+    resources: ResourceRequirements | None = None
+    allocated_resources: Quantities = {}
+
+
+class ResourceClaimStatus(Value, frozen=True):
+    """The claim that was generated for an entry of `resourceClaims`."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
+class PodStatus(Value, frozen=True):
+    """What became of a pod."""
+
+    phase: str = ""
+    nominated_node_name: str = ""
+    start_time: str | None = None
+    conditions: list[Condition] = []
+    container_statuses: list[ContainerStatus] = []
+    init_container_statuses: list[ContainerStatus] = []
+    resources: ResourceRequirements | None = None
+    allocated_resources: Quantities = {}
+    resource_claim_statuses: list[ResourceClaimStatus] = []
+
+
+class Pod(Value, frozen=True):
+    """A pod."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def uid(self) -> str:
+        """The identity that a re-created pod of the same name does not share."""
+        return self.metadata.uid
+
+    @property
+    def key(self) -> str:
+        """Namespace and name, joined by a slash."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def ref(self) -> PodRef:
+        """What effects name it by."""
+        return PodRef(self.metadata.namespace, self.metadata.name, self.metadata.uid)
+
+    @property
+    def priority(self) -> int:
+        """The priority, 0 when none was admitted.
+
+        Source: component-helpers v0.36.3 scheduling/corev1.PodPriority.
+        """
+        return self.spec.priority or 0
+
+    @property
+    def terminal(self) -> bool:
+        """Whether the pod has finished and uses nothing any more."""
+        return self.status.phase in TERMINAL_PHASES
+
+    @property
+    def terminating(self) -> bool:
+        """Whether the pod is being deleted."""
+        return self.metadata.deletion_timestamp is not None
+
+    def condition(self, kind: str) -> Condition | None:
+        """Return the condition of that type, if the pod has it."""
+        return next((each for each in self.status.conditions if each.type == kind), None)
+
+
+TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
+
+
+class Taint(Value, frozen=True):
+    """A mark that keeps pods off a node."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class NodeSpec(Value, frozen=True):
+    """What was decided about a node."""
+
+    unschedulable: bool = False
+    taints: list[Taint] = []
+
+
+class ContainerImage(Value, frozen=True):
+    """An image that a node has, under all its names."""
+
+    names: list[str] = []
+    size_bytes: Int64 = 0
+
+
+class NodeStatus(Value, frozen=True):
+    """What a node has."""
+
+    allocatable: Quantities = {}
+    conditions: list[Condition] = []
+    images: list[ContainerImage] = []
+    declared_features: list[str] = []
+
+
+class NodeMeta(AnnotatedMeta, frozen=True):
+    """Metadata of a node. Rules of other packages may read what it is annotated with."""
+
+    def __post_init__(self) -> None:
+        self.leave_out(self.annotations.keys() & _NOT_OF_NODES)
+
+
+class Node(Value, frozen=True):
+    """A node."""
+
+    metadata: NodeMeta = NodeMeta()
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class BudgetSpec(Value, frozen=True):
+    """Which pods a budget protects."""
+
+    selector: LabelSelector | None = None
+    unhealthy_pod_eviction_policy: str | None = None
+
+
+class BudgetStatus(Value, frozen=True):
+    """What a budget still allows; kept by the disruption controller."""
+
+    disruptions_allowed: Int32 = 0
+    disrupted_pods: dict[str, str] = {}
+    current_healthy: Int32 = 0
+    desired_healthy: Int32 = 0
+    observed_generation: Int64 = 0
+
+
+class PodDisruptionBudget(Value, frozen=True):
+    """A limit on voluntary disruptions."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: BudgetSpec = BudgetSpec()
+    status: BudgetStatus = BudgetStatus()
+
+
+class DeviceClassSpec(Value, frozen=True):
+    """Under which name pods may ask for the devices of a class, beside the class's own."""
+
+    extended_resource_name: str | None = None
+
+
+class DeviceClass(Value, frozen=True):
+    """A kind of devices that are allocated dynamically."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: DeviceClassSpec = DeviceClassSpec()
+
+
+class LabelsSpec(Value, frozen=True):
+    """Which pods belong to a Service or a ReplicationController: those with these labels."""
+
+    selector: dict[str, str] | None = None
+
+
+class SelectorSpec(Value, frozen=True):
+    """Which pods belong to a ReplicaSet or a StatefulSet."""
+
+    selector: LabelSelector | None = None
+
+
+class Service(Value, frozen=True):
+    """Pods that are reached under one name."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: LabelsSpec = LabelsSpec()
+
+
+class ReplicationController(Value, frozen=True):
+    """Pods that replace each other; the older form."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: LabelsSpec = LabelsSpec()
+
+
+class ReplicaSet(Value, frozen=True):
+    """Pods that replace each other."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: SelectorSpec = SelectorSpec()
+
+
+class StatefulSet(Value, frozen=True):
+    """Pods that have a place each."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: SelectorSpec = SelectorSpec()
+
+
+Workload: TypeAlias = Service | ReplicationController | ReplicaSet | StatefulSet

@@ -1,0 +1,284 @@
+"""Label selectors, node selectors, taints and tolerations as predicates over plain values.
+
+The vectorised rules compile the same expressions against columns; what is here judges one object
+at a time, for queueing hints, budgets and other rare questions.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from scheduler.model.api.objects import (
+    LabelSelector,
+    Node,
+    NodeSelectorTerm,
+    PodSpec,
+    Requirement,
+    Taint,
+    Toleration,
+)
+
+__all__ = [
+    "NAME_FIELD",
+    "Selector",
+    "SelectorError",
+    "Tolerations",
+    "matches_node_selection",
+    "matches_term",
+    "parse_int64",
+    "untolerated",
+    "valid_node_requirement",
+]
+
+#: The only node field that a term can select by.
+NAME_FIELD: Final = "metadata.name"
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
+_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
+_PREFIX: Final = re.compile(
+    r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*", re.ASCII
+)
+
+
+#: Sets of values by key; `None` for all values.
+Folded: TypeAlias = Mapping[str, Set[str] | None]
+
+
+class SelectorError(ValueError):
+    """A selector that the API would not have admitted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """A checked label selector.
+
+    What it costs to match is bounded by the labels that are looked at, however many requirements
+    there are: they are folded by key.
+
+    Source: apimachinery v0.36.3 apis/meta/v1.LabelSelectorAsSelector.
+    """
+
+    requirements: tuple[Requirement, ...]
+    _folded: tuple[Folded, Folded] | None = field(
+        init=False, compare=False, repr=False, default=None
+    )
+
+    @classmethod
+    def of(cls, selector: LabelSelector) -> "Selector":
+        """Check and compile a selector.
+
+        Raises:
+            SelectorError: An operator, key or value is not valid.
+        """
+        equal = [Requirement(k, "In", [v]) for k, v in sorted(selector.match_labels.items())]
+        requirements = (*equal, *selector.match_expressions)
+        for each in requirements:
+            _check_label_requirement(each)
+        return cls(requirements)
+
+    def folded(self) -> tuple[Folded, Folded]:
+        """Return the requirements by key.
+
+        Returns:
+            Keys that must be there, with the values that they may have, `None` for any; and keys
+            with the values that they must not have, `None` for keys that must not be there.
+        """
+        if self._folded is None:
+            folded = (_demanded(self.requirements), _refused(self.requirements))
+            object.__setattr__(self, "_folded", folded)
+            return folded
+        return self._folded
+
+    @property
+    def empty(self) -> bool:
+        """Whether everything matches."""
+        return not self.requirements
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Tell whether an object with these labels is selected."""
+        demanded, refused = self._folded or self.folded()
+        if len(demanded) > len(labels):
+            return False
+        for key, allowed in demanded.items():
+            value = labels.get(key)
+            if value is None or (allowed is not None and value not in allowed):
+                return False
+        few, others = (refused, labels) if len(refused) < len(labels) else (labels, refused)
+        return not any(key in others and _is_in(refused[key], labels[key]) for key in few)
+
+
+def _is_in(values: Set[str] | None, value: str) -> bool:
+    return values is None or value in values
+
+
+def _demanded(requirements: Sequence[Requirement]) -> Folded:
+    found: dict[str, frozenset[str] | None] = {}
+    for each in requirements:
+        if each.operator == "In":
+            others = found.get(each.key)
+            values = frozenset(each.values)
+            found[each.key] = values if others is None else others & values
+        elif each.operator == "Exists":
+            found.setdefault(each.key, None)
+    return found
+
+
+def _refused(requirements: Sequence[Requirement]) -> Folded:
+    values: dict[str, set[str]] = {}
+    for each in requirements:
+        if each.operator == "NotIn":
+            values.setdefault(each.key, set()).update(each.values)
+    absent = (each.key for each in requirements if each.operator not in ("In", "NotIn", "Exists"))
+    return {**values, **dict.fromkeys(absent)}
+
+
+def _check_label_requirement(requirement: Requirement) -> None:
+    operator, values = requirement.operator, requirement.values
+    if operator in ("In", "NotIn"):
+        sound = bool(values)
+    elif operator in ("Exists", "DoesNotExist"):
+        sound = not values
+    else:
+        raise SelectorError(f"{operator!r} is not a valid label selector operator")
+    if not sound:
+        raise SelectorError(f"wrong number of values for operator {operator!r}")
+    _check_key(requirement.key)
+    for value in values:
+        _check_label_value(value)
+
+
+def _check_key(key: str) -> None:
+    prefix, slash, name = key.rpartition("/")
+    named = _NAME.fullmatch(name) is not None
+    prefixed = not slash or (len(prefix) <= 253 and _PREFIX.fullmatch(prefix) is not None)
+    if not (named and prefixed):
+        raise SelectorError(f"{key[:80]!r} is not a valid label key")
+
+
+def _check_label_value(value: str) -> None:
+    if value and _NAME.fullmatch(value) is None:
+        raise SelectorError(f"{value[:80]!r} is not a valid label value")
+
+
+def _label_holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return value is not None and value in requirement.values
+        case "NotIn":
+            return value is None or value not in requirement.values
+        case "Exists":
+            return value is not None
+        case _:
+            return value is None
+
+
+def valid_node_requirement(requirement: Requirement) -> bool:
+    """Tell whether a node selector expression can be evaluated at all.
+
+    One that cannot makes its term match nothing, while the other terms still count.
+
+    Source: component-helpers v0.36.3 nodeaffinity.nodeSelectorRequirementsAsSelector.
+    """
+    operator, values = requirement.operator, requirement.values
+    try:
+        if operator in ("Gt", "Lt"):
+            _check_key(requirement.key)
+            return len(values) == 1 and parse_int64(values[0]) is not None
+        _check_label_requirement(requirement)
+    except SelectorError:
+        return False
+    return True
+
+
+def parse_int64(text: str) -> int | None:
+    """Return a decimal integer of the API, `None` when it is none or exceeds int64."""
+    if _INTEGER.fullmatch(text) is None:
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None
+
+
+def _node_label_holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+    if requirement.operator not in ("Gt", "Lt"):
+        return _label_holds(requirement, labels)
+    have = parse_int64(labels.get(requirement.key, ""))
+    want = parse_int64(requirement.values[0])
+    if have is None or want is None:
+        return False
+    return have > want if requirement.operator == "Gt" else have < want
+
+
+def _field_holds(requirement: Requirement, name: str) -> bool:
+    if requirement.key != NAME_FIELD or len(requirement.values) != 1:
+        return False
+    if requirement.operator == "In":
+        return name == requirement.values[0]
+    return requirement.operator == "NotIn" and name != requirement.values[0]
+
+
+def matches_term(term: NodeSelectorTerm, name: str, labels: Mapping[str, str]) -> bool:
+    """Tell whether a node of that name and those labels satisfies one term.
+
+    A term with neither expressions nor fields matches no node.
+    """
+    if not term.match_expressions and not term.match_fields:
+        return False
+    return all(
+        valid_node_requirement(each) and _node_label_holds(each, labels)
+        for each in term.match_expressions
+    ) and all(_field_holds(each, name) for each in term.match_fields)
+
+
+def matches_node_selection(spec: PodSpec, node: Node) -> bool:
+    """Tell whether a node satisfies the pod's nodeSelector and required node affinity.
+
+    Source: component-helpers v0.36.3 scheduling/corev1/nodeaffinity.GetRequiredNodeAffinity.
+    """
+    labels = node.metadata.labels
+    if any(labels.get(key) != value for key, value in (spec.node_selector or {}).items()):
+        return False
+    affinity = spec.affinity.node_affinity if spec.affinity else None
+    if affinity is None or affinity.required is None:
+        return True
+    terms = affinity.required.node_selector_terms
+    return any(matches_term(term, node.metadata.name, labels) for term in terms)
+
+
+class Tolerations:
+    """All tolerations of a pod, found by what they say: thousands cost no more than a few."""
+
+    __slots__ = ("_any_value", "_values")
+
+    def __init__(self, tolerations: Iterable[Toleration]) -> None:
+        self._any_value: set[tuple[str, str]] = set()
+        self._values: set[tuple[str, str, str]] = set()
+        for each in tolerations:
+            if each.operator == "Exists":
+                self._any_value.add((each.effect, each.key))
+            elif each.operator in ("", "Equal"):
+                self._values.add((each.effect, each.key, each.value))
+
+    def cover(self, taint: Taint) -> bool:
+        """Tell whether one of them tolerates a taint.
+
+        An empty key with operator Equal compares only the values, as upstream.
+
+        Source: api v0.36.3 core/v1.Toleration.ToleratesTaint, comparison operators off.
+        """
+        return any(
+            (effect, key) in self._any_value or (effect, key, taint.value) in self._values
+            for effect in ("", taint.effect)
+            for key in ("", taint.key)
+        )
+
+
+def untolerated(
+    taints: Sequence[Taint], tolerations: Tolerations, effects: frozenset[str]
+) -> Taint | None:
+    """Return the first taint of one of the effects that nothing tolerates."""
+    for taint in taints:
+        if taint.effect in effects and not tolerations.cover(taint):
+            return taint
+    return None

@@ -1,0 +1,399 @@
+"""The storage objects of the API, with only the fields that some rule reads.
+
+As in `scheduler.model.api.objects`, objects are values: decoded from bytes once, never changed.
+Each carries its kind as a tag, so that one type, `Storage`, stands for all of them.
+"""
+
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+import msgspec
+
+from scheduler.model.api.objects import (
+    AWSElasticBlockStore,
+    GCEPersistentDisk,
+    LabelSelector,
+    NodeSelector,
+    ObjectMeta,
+    Quantities,
+    ResourceRequirements,
+)
+from scheduler.model.base import AnnotatedMeta, Int32, Int64
+
+__all__ = [
+    "BIND_COMPLETED",
+    "BOUND_BY_CONTROLLER",
+    "MIGRATED_PLUGINS",
+    "NO_PROVISIONER",
+    "READ_WRITE_ONCE_POD",
+    "SELECTED_NODE",
+    "WAIT_FOR_FIRST_CONSUMER",
+    "AttachmentSource",
+    "AttachmentSpec",
+    "AzureDisk",
+    "AzureFile",
+    "CSIDriver",
+    "CSIDriverSpec",
+    "CSINode",
+    "CSINodeDriver",
+    "CSINodeSpec",
+    "CSIStorageCapacity",
+    "CSIVolume",
+    "Cinder",
+    "ClaimReference",
+    "ClaimSpec",
+    "ObjectPhase",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "PortworxVolume",
+    "Storage",
+    "StorageClass",
+    "StorageMeta",
+    "TopologyExpression",
+    "TopologyTerm",
+    "VolumeAttachment",
+    "VolumeLimit",
+    "VolumeNodeAffinity",
+    "VolumeSpec",
+    "VsphereVolume",
+    "amounts",
+    "annotated",
+    "key",
+]
+
+#: On a claim: its binding is complete.
+BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+#: On a volume or claim: it was bound by a controller, not by hand.
+BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
+#: On a claim: a volume is to be made for it that this node can reach.
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+#: On a CSINode: in-tree plugins that CSI drivers have taken over there, joined by commas.
+MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"
+#: The older form of `storageClassName`; it wins where both are set.
+_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
+
+_READ: Final = frozenset(
+    {BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE, MIGRATED_PLUGINS, _CLASS}
+)
+
+#: The provisioner of classes whose volumes are made by hand.
+NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+WAIT_FOR_FIRST_CONSUMER: Final = "WaitForFirstConsumer"
+READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"
+
+
+class _Value(msgspec.Struct, frozen=True, rename="camel", gc=False, omit_defaults=True):
+    """Base of all parts: immutable, camel case on the wire, cheap for the collector."""
+
+
+class _Kind(_Value, frozen=True, tag_field="kind", tag=True):
+    """Base of all kinds of objects; lists leave the kind of their items out."""
+
+
+class StorageMeta(AnnotatedMeta, frozen=True):
+    """Metadata of what is annotated for schedulers: volumes, claims, CSINodes."""
+
+    def __post_init__(self) -> None:
+        self.leave_out(self.annotations.keys() - _READ)
+
+
+class ObjectPhase(_Value, frozen=True):
+    """How far an object has come."""
+
+    phase: str = ""
+
+
+class CSIVolume(_Value, frozen=True):
+    """A volume of a CSI driver."""
+
+    driver: str = ""
+    volume_handle: str = ""
+
+
+class AzureDisk(_Value, frozen=True):
+    """A disk of Microsoft's cloud, in the in-tree form."""
+
+    disk_uri: str = msgspec.field(name="diskURI", default="")
+    kind: str | None = None
+
+
+class AzureFile(_Value, frozen=True):
+    """A file share of Microsoft's cloud, in the in-tree form."""
+
+
+class Cinder(_Value, frozen=True):
+    """A volume of OpenStack, in the in-tree form."""
+
+    volume_id: str = msgspec.field(name="volumeID", default="")
+
+
+class PortworxVolume(_Value, frozen=True):
+    """A Portworx volume, in the in-tree form."""
+
+    volume_id: str = msgspec.field(name="volumeID", default="")
+
+
+class VsphereVolume(_Value, frozen=True):
+    """A vSphere disk, in the in-tree form."""
+
+
+class ClaimReference(_Value, frozen=True):
+    """The claim that a volume is bound to, or reserved for."""
+
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+    @property
+    def key(self) -> str:
+        """Namespace and name, joined by a slash."""
+        return f"{self.namespace}/{self.name}"
+
+
+class VolumeNodeAffinity(_Value, frozen=True):
+    """Which nodes can reach a volume."""
+
+    required: NodeSelector | None = None
+
+
+class VolumeSpec(_Value, frozen=True):
+    """What a volume is."""
+
+    capacity: Quantities = {}
+    access_modes: list[str] = []
+    claim_ref: ClaimReference | None = None
+    storage_class_name: str = ""
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
+    node_affinity: VolumeNodeAffinity | None = None
+    csi: CSIVolume | None = None
+    gce_persistent_disk: GCEPersistentDisk | None = None
+    aws_elastic_block_store: AWSElasticBlockStore | None = None
+    azure_disk: AzureDisk | None = None
+    azure_file: AzureFile | None = None
+    cinder: Cinder | None = None
+    portworx_volume: PortworxVolume | None = None
+    vsphere_volume: VsphereVolume | None = None
+
+
+class PersistentVolume(_Kind, frozen=True):
+    """A piece of storage."""
+
+    metadata: StorageMeta = StorageMeta()
+    spec: VolumeSpec = VolumeSpec()
+    status: ObjectPhase = ObjectPhase()
+
+    @property
+    def class_name(self) -> str:
+        """The storage class, empty for none."""
+        return self.metadata.annotations.get(_CLASS, self.spec.storage_class_name)
+
+    @property
+    def capacity(self) -> str | int | float:
+        """How large it is."""
+        return self.spec.capacity.get("storage", "0")
+
+    @property
+    def required(self) -> NodeSelector | None:
+        """Which nodes can reach it; `None` for all."""
+        affinity = self.spec.node_affinity
+        return None if affinity is None else affinity.required
+
+
+class ClaimSpec(_Value, frozen=True):
+    """What a claim asks for, and what it has."""
+
+    access_modes: list[str] = []
+    resources: ResourceRequirements = ResourceRequirements()
+    selector: LabelSelector | None = None
+    storage_class_name: str | None = None
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
+    volume_name: str = ""
+
+
+class PersistentVolumeClaim(_Kind, frozen=True):
+    """A wish for a volume."""
+
+    metadata: StorageMeta = StorageMeta()
+    spec: ClaimSpec = ClaimSpec()
+    status: ObjectPhase = ObjectPhase()
+
+    @property
+    def key(self) -> str:
+        """Namespace and name, joined by a slash."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def class_name(self) -> str:
+        """The storage class, empty for none."""
+        return self.metadata.annotations.get(_CLASS, self.spec.storage_class_name or "")
+
+    @property
+    def request(self) -> str | int | float | None:
+        """How large the volume has to be, `None` where nothing is said."""
+        return self.spec.resources.requests.get("storage")
+
+    @property
+    def selected_node(self) -> str | None:
+        """The node for which a volume is to be made; `None` while none was chosen."""
+        return self.metadata.annotations.get(SELECTED_NODE)
+
+    @property
+    def bound(self) -> bool:
+        """Whether it has its volume, and the binding is complete."""
+        return bool(self.spec.volume_name) and BIND_COMPLETED in self.metadata.annotations
+
+
+class TopologyExpression(_Value, frozen=True):
+    """A node label that must have one of some values."""
+
+    key: str = ""
+    values: list[str] = []
+
+
+class TopologyTerm(_Value, frozen=True):
+    """A conjunction over node labels."""
+
+    match_label_expressions: list[TopologyExpression] = []
+
+
+class StorageClass(_Kind, frozen=True):
+    """How volumes are made and bound."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    provisioner: str = ""
+    volume_binding_mode: str | None = None
+    allowed_topologies: list[TopologyTerm] = []
+
+
+class VolumeLimit(_Value, frozen=True):
+    """How many volumes of a driver a node can have."""
+
+    count: Int32 | None = None
+
+
+class CSINodeDriver(_Value, frozen=True):
+    """A driver on a node."""
+
+    name: str = ""
+    topology_keys: list[str] | None = None
+    allocatable: VolumeLimit | None = None
+
+
+class CSINodeSpec(_Value, frozen=True):
+    """The drivers on a node; the API writes empty lists of this kind as null."""
+
+    drivers: list[CSINodeDriver] | None = None
+
+
+class CSINode(_Kind, frozen=True):
+    """What a node knows of CSI; it has the node's name."""
+
+    metadata: StorageMeta = StorageMeta()
+    spec: CSINodeSpec = CSINodeSpec()
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """How many volumes the node can have, by driver; drivers without a limit left out."""
+        return {
+            each.name: each.allocatable.count
+            for each in self.spec.drivers or ()
+            if each.allocatable is not None and each.allocatable.count is not None
+        }
+
+    @property
+    def migrated_plugins(self) -> str:
+        """The in-tree plugins that CSI drivers have taken over, joined by commas."""
+        return self.metadata.annotations.get(MIGRATED_PLUGINS, "")
+
+
+class CSIDriverSpec(_Value, frozen=True):
+    """What a driver can do."""
+
+    storage_capacity: bool | None = None
+
+
+class CSIDriver(_Kind, frozen=True):
+    """A CSI driver."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: CSIDriverSpec = CSIDriverSpec()
+
+    @property
+    def tells_capacity(self) -> bool:
+        """Whether volumes are only made where there is room by its CSIStorageCapacity objects."""
+        return bool(self.spec.storage_capacity)
+
+
+class CSIStorageCapacity(_Kind, frozen=True):
+    """How much room there is for volumes of a class, for some nodes."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    storage_class_name: str = ""
+    node_topology: LabelSelector | None = None
+    capacity: str | Int64 | float | None = None
+    maximum_volume_size: str | Int64 | float | None = None
+
+    @property
+    def largest(self) -> str | int | float | None:
+        """How large a volume can be, `None` where nothing is known."""
+        return self.capacity if self.maximum_volume_size is None else self.maximum_volume_size
+
+
+class AttachmentSource(_Value, frozen=True):
+    """What is attached."""
+
+    persistent_volume_name: str | None = None
+
+
+class AttachmentSpec(_Value, frozen=True):
+    """A volume, the node that it is attached to, and by which driver."""
+
+    attacher: str = ""
+    node_name: str = ""
+    source: AttachmentSource = AttachmentSource()
+
+
+class VolumeAttachment(_Kind, frozen=True):
+    """A volume that is, or is to be, attached to a node."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: AttachmentSpec = AttachmentSpec()
+
+
+Storage: TypeAlias = (
+    PersistentVolume
+    | PersistentVolumeClaim
+    | StorageClass
+    | CSINode
+    | CSIDriver
+    | CSIStorageCapacity
+    | VolumeAttachment
+)
+
+
+def key(item: Storage) -> str:
+    """Return namespace and name joined by a slash, or the name where there is no namespace."""
+    metadata = item.metadata
+    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+
+
+def amounts(item: Storage) -> list[str | int | float]:
+    """Return all amounts that an object names, whether they mean something or not."""
+    named: tuple[str | int | float | None, ...] = ()
+    match item:
+        case PersistentVolume():
+            named = (item.capacity,)
+        case PersistentVolumeClaim():
+            named = (item.request,)
+        case CSIStorageCapacity():
+            named = (item.capacity, item.maximum_volume_size)
+        case _:
+            pass
+    return [each for each in named if each is not None]
+
+
+def annotated(metadata: StorageMeta, more: Mapping[str, str]) -> StorageMeta:
+    """Return metadata with some annotations added or replaced."""
+    return msgspec.structs.replace(metadata, annotations={**metadata.annotations, **more})

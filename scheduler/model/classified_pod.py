@@ -1,0 +1,53 @@
+"""A pod together with the key of its class, as one value: no class is looked up by another key.
+
+Two pods are of one class when namespace, labels, controller and every field of the spec that a rule
+reads are equal; the controller decides about default spread constraints, and names of volumes about
+nothing. A pod with an ephemeral volume is in a class of its own: the claims of these volumes bear
+the pod's name and belong to it alone.
+"""
+
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from scheduler.model.api.objects import Pod
+from scheduler.model.api.pod_spec import PodSpec, Volume
+
+__all__ = ["ClassifiedPod", "nameless"]
+
+_encode = msgspec.msgpack.Encoder().encode
+
+_NOTHING = Volume()
+
+
+class ClassifiedPod:
+    """One state of a pod and the class of that state. A changed pod is another value."""
+
+    __slots__ = ("key", "pod")
+
+    def __init__(self, pod: Pod) -> None:
+        self.pod: Final = pod
+        #: Equal for pods of one class only.
+        self.key: Final = _class_key(pod)
+
+
+def nameless(spec: PodSpec) -> PodSpec:
+    """Return a spec without the names of its volumes, and without those that no rule is about.
+
+    The name of the volume with the token of its service account is made up for each pod.
+    """
+    if not spec.volumes:
+        return spec
+    unnamed = (replace(each, name="") for each in spec.volumes)
+    return replace(spec, volumes=[each for each in unnamed if each != _NOTHING])
+
+
+def _class_key(pod: Pod) -> bytes:
+    metadata, spec = pod.metadata, pod.spec
+    owner = next((each for each in metadata.owner_references if each.controller), None)
+    controller = None if owner is None else (owner.api_version, owner.kind, owner.name)
+    key = _encode((metadata.namespace, metadata.labels, controller, nameless(spec)))
+    if any(volume.ephemeral is not None for volume in spec.volumes):
+        key += f" {metadata.name} {pod.uid}".encode(errors="surrogatepass")
+    return key

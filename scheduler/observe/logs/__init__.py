@@ -1,0 +1,1 @@
+"""Log records: their fields, their escaping, and one record for each attempt."""

@@ -1,0 +1,1 @@
+"""Prometheus metrics: catalogue, instruments, and what is counted."""

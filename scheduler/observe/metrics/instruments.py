@@ -1,0 +1,153 @@
+"""Numbers and histograms that cost a fraction of a microsecond to record.
+
+The values are plain numbers owned by the one loop, so nothing is locked; a family hands them to
+prometheus_client only when it is scraped. `metrics` makes one family for each row of `catalogue`.
+
+A value with labels comes into being when it is first used. One without labels is there, as
+zero, from the start. Values that something else keeps anyway, such as the lengths of queues, are
+not copied here: they are read at each scrape (`NumberFamily.provide`).
+"""
+
+from abc import ABC, abstractmethod
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
+from itertools import accumulate
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from scheduler.observe.metrics.catalogue import Kind, Row
+
+__all__ = ["Family", "Histogram", "HistogramFamily", "Number", "NumberFamily", "Read"]
+
+#: Returns all values of a family by their label values. A family with one label may use bare
+#: strings, one without labels uses the empty tuple.
+Read: TypeAlias = Callable[[], Mapping[Any, float]]
+
+
+class Number:
+    """The value of a counter or a gauge."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: float = 0.0) -> None:
+        self.value = value
+
+    def inc(self, amount: float = 1.0) -> None:
+        """Add an amount, which for a counter must not be negative."""
+        self.value += amount
+
+
+class Histogram:
+    """How many observations fell into each bucket, and their sum."""
+
+    __slots__ = ("_bounds", "_counts", "sum")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        #: The sum of all observed values.
+        self.sum = 0.0
+
+    def observe(self, value: float) -> None:
+        """Count a value in the first bucket whose upper bound is not below it."""
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self.sum += value
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """Return the cumulative counts by upper bound, as the exposition wants them."""
+        bounds = (*map(str, self._bounds), "+Inf")
+        return list(zip(bounds, map(float, accumulate(self._counts)), strict=True))
+
+
+Child = TypeVar("Child", Number, Histogram)
+
+
+class Family(Collector, ABC, Generic[Child]):
+    """All values of one metric, by the values of its labels."""
+
+    def __init__(self, row: Row, registry: CollectorRegistry) -> None:
+        self.row = row
+        self._children: dict[tuple[str, ...], Child] = {}
+        if not row.labels:
+            self.child()
+        registry.register(self)
+
+    def child(self, *labels: str) -> Child:
+        """Return the value for these label values; cheap enough to be asked for each time."""
+        try:
+            return self._children[labels]
+        except KeyError:
+            return self._children.setdefault(self._checked(labels), self._new())
+
+    def describe(self) -> Iterable[Metric]:
+        """Name the metric without its values; the registry refuses a name given twice."""
+        return [self._exposed({})]
+
+    def collect(self) -> Iterable[Metric]:
+        """Hand over the values of the moment."""
+        return [self._exposed(self._children)]
+
+    @abstractmethod
+    def _new(self) -> Child:
+        """Return a value of zero."""
+
+    @abstractmethod
+    def _exposed(self, children: Mapping[tuple[str, ...], Child]) -> Metric:
+        """Return the metric with these values, as prometheus_client has it."""
+
+    def _checked(self, labels: tuple[str, ...]) -> tuple[str, ...]:
+        if len(labels) != len(self.row.labels):
+            raise ValueError(f"{self.row.name} has the labels {self.row.labels}, not {labels}")
+        return labels
+
+
+class NumberFamily(Family[Number]):
+    """A counter or a gauge."""
+
+    _read: Read | None = None
+
+    def provide(self, read: Read) -> None:
+        """Take all values from here at each scrape; the family keeps none of its own."""
+        self._read = read
+
+    def collect(self) -> Iterable[Metric]:
+        """Hand over the values of the moment."""
+        if self._read is None:
+            return super().collect()
+        values: dict[tuple[str, ...], Number] = {}
+        for key, value in self._read().items():
+            labels = (key,) if isinstance(key, str) else key
+            values[self._checked(labels)] = Number(value)
+        return [self._exposed(values)]
+
+    def _new(self) -> Number:
+        return Number()
+
+    def _exposed(self, children: Mapping[tuple[str, ...], Number]) -> Metric:
+        row = self.row
+        kind = CounterMetricFamily if row.kind is Kind.COUNTER else GaugeMetricFamily
+        metric = kind(row.name, row.text, labels=row.labels)
+        for labels, child in children.items():
+            metric.add_metric(labels, child.value)
+        return metric
+
+
+class HistogramFamily(Family[Histogram]):
+    """Histograms that share their bounds."""
+
+    def _new(self) -> Histogram:
+        return Histogram(self.row.buckets)
+
+    def _exposed(self, children: Mapping[tuple[str, ...], Histogram]) -> Metric:
+        row = self.row
+        metric = HistogramMetricFamily(row.name, row.text, labels=row.labels)
+        for labels, child in children.items():
+            metric.add_metric(labels, child.buckets(), child.sum)
+        return metric

@@ -1,0 +1,188 @@
+"""What is counted and measured: model values in, numbers out.
+
+The shell calls a `record_` method after each thing that happened; who owns a number that can be
+read at any time hands over a function with `provide`. All metrics are rows of `catalogue`, and
+all of them live in the registry that is passed in.
+
+An attempt that places a pod ends with its binding. `record_attempt` therefore counts only how
+long the decision took, and the outcome of the `Bind` effect is told by `record_bound` or
+`record_bind_failed`.
+"""
+
+import platform
+from collections.abc import Mapping
+from typing import Final, assert_never
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+
+from scheduler import __version__
+from scheduler.model.decisions import (
+    Attempt,
+    Failed,
+    Gated,
+    Placed,
+    Preempting,
+    Unschedulable,
+    Waiting,
+)
+from scheduler.model.effects import Ask
+from scheduler.model.events import Answered, EffectDone, EffectFailed
+from scheduler.model.times import Seconds
+from scheduler.observe.metrics.catalogue import CATALOGUE, Kind
+from scheduler.observe.metrics.instruments import Histogram, HistogramFamily, NumberFamily, Read
+
+__all__ = ["Metrics"]
+
+#: `attempts` label values of the service level metric; more attempts share the last.
+_ATTEMPTS: Final = ("0", *map(str, range(1, 15)), "15+")
+
+
+class Metrics:
+    """All metrics of one process.
+
+    Only the loop that owns the machine may call it. Recording raises only for a wrong use of
+    the catalogue, which the first use of each metric shows.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+        self._numbers: dict[str, NumberFamily] = {}
+        histograms: dict[str, HistogramFamily] = {}
+        for row in CATALOGUE:
+            if row.kind is Kind.HISTOGRAM:
+                histograms[row.name] = HistogramFamily(row, registry)
+            else:
+                self._numbers[row.name] = NumberFamily(row, registry)
+        ProcessCollector(registry=registry)
+        number, histogram = self._numbers.__getitem__, histograms.__getitem__
+        self._attempts = number("scheduler_schedule_attempts_total")
+        self._attempt_seconds = histogram("scheduler_scheduling_attempt_duration_seconds")
+        self._algorithm = histogram("scheduler_scheduling_algorithm_duration_seconds").child()
+        self._attempts_taken = histogram("scheduler_pod_scheduling_attempts").child()
+        self._waited = histogram("scheduler_pod_scheduling_sli_duration_seconds")
+        self._event_seconds = histogram("scheduler_event_handling_duration_seconds")
+        self._preemptions = number("scheduler_preemption_attempts_total").child()
+        self._victims = histogram("scheduler_preemption_victims").child()
+        self._violations = number("scheduler_preemption_violations_total")
+        self._effects = number("scheduler_effects_total")
+        self._requests = number("rest_client_requests_total")
+        self._request_seconds = histogram("rest_client_request_duration_seconds")
+        self._restarts = number("scheduler_watch_restarts_total")
+        self._undecodable = number("scheduler_undecodable_objects_total")
+        self._drift = number("scheduler_cache_drift")
+        self._comparisons = number("scheduler_cache_comparisons_total")
+        self._lag = histogram("scheduler_loop_lag_seconds").child()
+        build = number("scheduler_build_info")
+        build.child(__version__, platform.python_version()).value = 1.0
+
+    def record_attempt(
+        self, attempt: Attempt, seconds: Seconds, algorithm_seconds: Seconds
+    ) -> None:
+        """Count an attempt that was decided.
+
+        Args:
+            attempt: What was decided.
+            seconds: From taking the pod out of the queue until all was handed over.
+            algorithm_seconds: The part of it that deciding took.
+        """
+        self._algorithm.observe(algorithm_seconds)
+        decision = attempt.decision
+        match decision:
+            case Placed() | Gated() | Waiting():
+                pass
+            case Unschedulable():
+                self._ended(attempt, "unschedulable", seconds)
+            case Preempting():
+                self._ended(attempt, "unschedulable", seconds)
+                self._preempting(attempt, decision)
+            case Failed():
+                self._ended(attempt, "error", seconds)
+            case _:
+                assert_never(decision)
+        if attempt.preemption_tried:
+            self._preemptions.inc()
+
+    def record_bound(self, attempt: Attempt, seconds: Seconds, waited_seconds: Seconds) -> None:
+        """Count a pod that was bound.
+
+        Args:
+            attempt: The attempt that placed it.
+            seconds: From taking the pod out of the queue until the API server had bound it.
+            waited_seconds: Since its first entry into the active queue, over all attempts.
+        """
+        self._ended(attempt, "scheduled", seconds)
+        self._attempts_taken.observe(attempt.number)
+        self._waited.child(_ATTEMPTS[min(attempt.number, 15)]).observe(waited_seconds)
+
+    def record_bind_failed(self, attempt: Attempt, seconds: Seconds) -> None:
+        """Count an attempt whose binding did not happen."""
+        self._ended(attempt, "error", seconds)
+
+    def record_outcome(self, outcome: EffectDone | EffectFailed | Answered) -> None:
+        """Count how an effect ended."""
+        if isinstance(outcome, Answered):
+            self._effects.child(Ask.__name__, "done").inc()
+            return
+        ended = "done" if isinstance(outcome, EffectDone) else outcome.failure.kind.value
+        self._effects.child(type(outcome.effect).__name__, ended).inc()
+
+    def handling(self, event: str) -> Histogram:
+        """Return what takes the seconds that each event costs, by its label, as `PodObserved`.
+
+        The caller keeps it: events are many, and looking a label up costs as much as counting.
+        """
+        return self._event_seconds.child(event)
+
+    def record_request(self, method: str, host: str, code: str, seconds: Seconds) -> None:
+        """Count a request to the API server; `code` is `<error>` where no answer came."""
+        self._requests.child(code, method, host).inc()
+        self._request_seconds.child(method, host).observe(seconds)
+
+    def record_watch_restart(self, resource: str, reason: str) -> None:
+        """Count a watch that has to be started again."""
+        self._restarts.child(resource, reason).inc()
+
+    def record_undecodable(self, resource: str) -> None:
+        """Count an object that could not be read."""
+        self._undecodable.child(resource).inc()
+
+    def record_comparison(self, resource: str, found: Mapping[str, int]) -> None:
+        """Take over how many objects of a resource differ from the API server's, by kind."""
+        for difference, count in found.items():
+            self._drift.child(resource, difference).value = float(count)
+        self._comparisons.child(resource, "drift" if any(found.values()) else "same").inc()
+
+    def record_comparison_failed(self, resource: str) -> None:
+        """Count a comparison that could not be made; what the last one found stands."""
+        self._comparisons.child(resource, "failed").inc()
+
+    def record_loop_lag(self, seconds: Seconds) -> None:
+        """Measure how late the loop came to something that was due."""
+        self._lag.observe(seconds)
+
+    def provide(self, name: str, read: Read) -> None:
+        """Let a gauge or counter be read at each scrape, from who keeps its values anyway.
+
+        Args:
+            name: A name of the catalogue.
+            read: Returns all values, as `{"active": 3}`, `{("NodePorts", "p"): 1}` or `{(): 7}`.
+
+        Raises:
+            KeyError: There is no such counter or gauge.
+        """
+        self._numbers[name].provide(read)
+
+    def exposition(self, accept: str = "") -> tuple[bytes, str]:
+        """Return all metrics as text, and its content type, in the form the client prefers."""
+        encode, content_type = choose_encoder(accept)
+        return encode(self._registry), content_type
+
+    def _ended(self, attempt: Attempt, result: str, seconds: Seconds) -> None:
+        self._attempts.child(result, attempt.scheduler_name).inc()
+        self._attempt_seconds.child(result, attempt.scheduler_name).observe(seconds)
+
+    def _preempting(self, attempt: Attempt, decision: Preempting) -> None:
+        self._violations.child(attempt.scheduler_name).inc(decision.violations)
+        if decision.victims:
+            self._victims.observe(len(decision.victims))

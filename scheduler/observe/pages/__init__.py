@@ -1,0 +1,1 @@
+"""What the pages say: health, debug, snapshot, flagz and statusz."""

@@ -1,0 +1,93 @@
+"""`/flagz` and `/statusz`: text for people, or an object for programs that ask for one by name.
+
+A program says `Accept: application/json;g=config.k8s.io;v=v1beta1;as=Statusz`; YAML and CBOR are
+there as well. Any other media type is answered with 406.
+
+Source: apiserver v0.36.3 pkg/server/flagz, pkg/server/statusz.
+Differs: CBOR needs no feature gate; text has the same separator each time.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from scheduler.observe.pages import cbor
+from scheduler.observe.pages.negotiation import (
+    CBOR,
+    JSON,
+    MEDIA_TYPES,
+    TEXT,
+    YAML,
+    Choice,
+    negotiate,
+)
+from scheduler.observe.pages.pages import Document
+from scheduler.observe.pages.statuses import status
+
+__all__ = ["Rendered", "rendered"]
+
+GROUP: Final = "config.k8s.io"
+VERSIONS: Final = ("v1beta1", "v1alpha1")
+#: An answer in one of these carries a warning.
+DEPRECATED: Final = frozenset({"v1alpha1"})
+
+#: Clients that people use: for them JSON is indented.
+_PEOPLE: Final = ("curl", "Wget", "Mozilla/5.0")
+_TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """An answer, ready to be sent."""
+
+    code: int
+    content_type: str
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def rendered(document: Document, accept: str, agent: str = "", pretty: str = "") -> Rendered:
+    """Return a document in the form that is asked for.
+
+    Args:
+        document: What the page says.
+        accept: The header `Accept`.
+        agent: The header `User-Agent`; for programs of people JSON is indented.
+        pretty: The parameter `pretty` of the query, which counts more.
+    """
+    choice = negotiate(accept, document.kind, GROUP, VERSIONS)
+    if choice is None:
+        message = f"only the following media types are accepted: {', '.join(MEDIA_TYPES)}"
+        return Rendered(406, JSON, status(406, "NotAcceptable", message))
+    if choice.media_type == TEXT:
+        return Rendered(200, TEXT, document.text.encode())
+    indented = pretty in _TRUE if pretty else choice.pretty or agent.startswith(_PEOPLE)
+    return Rendered(
+        200, choice.media_type, _encoded(document, choice, indented), _warnings(document, choice)
+    )
+
+
+def _encoded(document: Document, choice: Choice, indented: bool) -> bytes:
+    value: dict[str, Any] = {
+        "kind": document.kind,
+        "apiVersion": f"{GROUP}/{choice.version}",
+        "metadata": {"name": document.name},
+        **document.fields,
+    }
+    if choice.media_type == CBOR:
+        return cbor.encode(value)
+    if choice.media_type == YAML:
+        return yaml.safe_dump(value, allow_unicode=True).encode()
+    body = msgspec.json.encode(value)
+    return (msgspec.json.format(body, indent=2) if indented else body) + b"\n"
+
+
+def _warnings(document: Document, choice: Choice) -> dict[str, str]:
+    if choice.version not in DEPRECATED:
+        return {}
+    page = document.kind.lower()
+    text = f"This version of the {page} endpoint is deprecated. Please use a newer version."
+    return {"Warning": f'299 - "{text}"'}

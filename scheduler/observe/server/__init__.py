@@ -1,0 +1,1 @@
+"""The web server: connections, TLS, and the thread that serves."""

@@ -1,0 +1,227 @@
+"""The web endpoints: health, metrics, configuration and debug pages.
+
+Everything here only reads. Health paths are open to everybody, as in Kubernetes, and say little.
+All other paths are served only to whom `authorize` allows, which by default is nobody (`access`).
+
+Paths: `/healthz`, `/livez`, `/readyz`, each with `?verbose`, `?exclude=<check>` and `/<check>`;
+`/metrics`; `/configz`; `/flagz`; `/statusz`; and the debug pages that were handed over.
+
+A thread of its own serves, with an event loop of its own: neither a decision that takes seconds nor
+a flood of handshakes keeps a probe waiting (docs/decisions/0009). `acceptor` takes connections
+there, `web_app` answers; this module starts and stops both.
+
+What a stranger can do is bounded: how many connections there are in all and of one address, from
+the moment they are accepted; how often there are handshakes and requests; how long clients may take
+to shake hands, to ask, and to take the answer; how long lines and headers are. Bodies are not read.
+"""
+
+import asyncio
+import concurrent.futures
+import contextlib
+import functools
+import logging
+import resource
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+from scheduler.model.times import Seconds
+from scheduler.observe.pages.pages import Listen, Pages
+from scheduler.observe.server.acceptor import Acceptor
+from scheduler.observe.server.access import Authorize, nobody
+from scheduler.observe.server.connections import Table, bounded
+from scheduler.observe.server.page_runner import PageRunner
+from scheduler.observe.server.tls import Certificate, CertificateFiles, SelfSigned
+from scheduler.observe.server.web_app import Site
+
+__all__ = ["Web"]
+
+_LOG: Final = logging.getLogger(__name__)
+
+#: Connections that wait in the kernel to be accepted.
+_BACKLOG: Final = 1024
+#: How long the thread may take to end.
+_END_SECONDS: Final = 5.0
+
+
+class Web:
+    """The web server of one process. Made and called in the scheduler's loop."""
+
+    def __init__(self, pages: Pages, authorize: Authorize = nobody) -> None:
+        self._pages = pages
+        self._authorize = authorize
+        self._socket: socket.socket | None = None
+        self._thread: _Thread | None = None
+
+    @property
+    def port(self) -> int:
+        """The port that is served, 0 when none is."""
+        return 0 if self._socket is None else int(self._socket.getsockname()[1])
+
+    @property
+    def connections(self) -> int:
+        """How many connections are open."""
+        return 0 if self._thread is None else len(self._thread.table)
+
+    async def start(
+        self, listen: Listen, wall: Callable[[], Seconds], bound: socket.socket | None = None
+    ) -> None:
+        """Serve until `close`.
+
+        Args:
+            listen: Where and how; nothing happens when its port is 0 and no socket is given.
+            wall: Returns the time of day, for the self-signed certificate.
+            bound: A socket to serve on instead of the address and port.
+
+        Raises:
+            OSError: The port is taken, or a certificate cannot be used.
+        """
+        if listen.port == 0 and bound is None:
+            return
+        certificate = None if listen.plain else _certificate(listen, wall())
+        self._socket = bound or _listening(listen.address, listen.port)
+        self._socket.setblocking(False)
+        home = PageRunner()
+        self._thread = _Thread(self._socket, self._pages, self._authorize, listen, home)
+        await self._thread.start(certificate, wall)
+
+    async def ended(self) -> None:
+        """Return when nothing is served any more; at once, if nothing ever was.
+
+        Raises:
+            Exception: What ended it, if it was not `close`.
+        """
+        if self._thread is not None:
+            await self._thread.wait()
+
+    async def close(self) -> None:
+        """Stop listening and close all connections."""
+        if self._thread is not None:
+            await self._thread.stop()
+        if self._socket is not None:
+            self._socket.close()
+        self._socket = self._thread = None
+
+
+class _Thread:
+    """The thread that serves. Made and called in the scheduler's loop."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        pages: Pages,
+        authorize: Authorize,
+        listen: Listen,
+        home: PageRunner,
+    ) -> None:
+        self._listener = listener
+        self._pages = pages
+        self._authorize = authorize
+        self._listen = listen
+        self._home = home
+        descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self.table = Table(bounded(listen.limits.connections, descriptors))
+        #: Stops serving when it is called in the thread's loop; set once that runs.
+        self._stop: Callable[[], object] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ready: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self._ended: concurrent.futures.Future[None] = concurrent.futures.Future()
+
+    async def start(self, certificate: Certificate | None, wall: Callable[[], Seconds]) -> None:
+        """Begin to serve."""
+        threading.Thread(
+            target=self._run, args=(certificate, wall), name="serving", daemon=True
+        ).start()
+        await asyncio.wrap_future(self._ready)
+
+    async def wait(self) -> None:
+        """Return when it has ended; raise what ended it."""
+        await asyncio.shield(asyncio.wrap_future(self._ended))
+
+    async def stop(self) -> None:
+        """Stop serving, and wait a little for the end."""
+        if self._loop is not None and self._stop is not None:
+            with contextlib.suppress(RuntimeError):  # it is closed by now
+                self._loop.call_soon_threadsafe(self._stop)
+        with contextlib.suppress(Exception):  # `ended` raises it
+            async with asyncio.timeout(_END_SECONDS):
+                await self.wait()
+
+    # From here on in the thread
+
+    def _run(self, certificate: Certificate | None, wall: Callable[[], Seconds]) -> None:
+        try:
+            with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+                runner.run(self._serve(certificate, wall))
+        except BaseException as error:  # noqa: BLE001 - the scheduler's loop is told of it
+            _settle(self._ready, error)
+            _settle(self._ended, error)
+        else:
+            _settle(self._ended)
+
+    async def _serve(self, certificate: Certificate | None, wall: Callable[[], Seconds]) -> None:
+        """Serve until stopped."""
+        self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(self._defect)
+        stopping = asyncio.Event()
+        self._stop = stopping.set
+        site = Site(self._pages, self._authorize, self._listen, self._home, _LOG)
+        await site.setup()
+        context = None if certificate is None else certificate.context
+        acceptor = Acceptor(self._listener, site, context, self.table, self._listen.limits)
+        tasks = [asyncio.create_task(acceptor.run()), asyncio.create_task(stopping.wait())]
+        if certificate is not None:
+            tasks.append(asyncio.create_task(self._renew(certificate, wall)))
+        _settle(self._ready)
+        try:
+            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in ended:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await site.cleanup()
+
+    async def _renew(self, certificate: Certificate, wall: Callable[[], Seconds]) -> None:
+        while True:
+            await asyncio.sleep(self._listen.refresh_seconds)
+            try:
+                if certificate.refresh(wall()):
+                    self._home.soon(_LOG.info, "serving certificate reloaded")
+            except OSError as error:
+                self._home.soon(_LOG.warning, "serving certificate not reloaded: %s", error)
+
+    def _defect(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Tell of an error that no task has caught; the next request is served all the same."""
+        told = functools.partial(_LOG.error, exc_info=context.get("exception"))
+        self._home.soon(told, "serving: %s", context.get("message"))
+
+
+def _certificate(listen: Listen, now: Seconds) -> Certificate:
+    if listen.cert_file:
+        return CertificateFiles(
+            listen.cert_file, listen.key_file, listen.min_version, listen.ciphers
+        )
+    names = dict.fromkeys((socket.gethostname(), "localhost", "127.0.0.1", listen.address))
+    return SelfSigned(tuple(names), now, listen.min_version, listen.ciphers)
+
+
+def _listening(address: str, port: int) -> socket.socket:
+    """Return a listening socket; an unspecified address means all, of both families."""
+    if address in ("", "0.0.0.0", "::") and socket.has_dualstack_ipv6():
+        return socket.create_server(
+            ("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=_BACKLOG
+        )
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    return socket.create_server((address, port), family=family, backlog=_BACKLOG)
+
+
+def _settle(future: "concurrent.futures.Future[None]", error: BaseException | None = None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(None)
+    else:
+        future.set_exception(error)

@@ -1,0 +1,315 @@
+"""What answers requests, in the thread that serves.
+
+Health is answered here, whatever the scheduler's loop does. Callers of any other page are judged
+in that loop, and there the page is made; here it is written out.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from scheduler.observe.pages.health import HealthChecks, HealthReport
+from scheduler.observe.pages.pages import Document, Listen, Page, Pages
+from scheduler.observe.pages.statuses import status
+from scheduler.observe.pages.zpages import rendered
+from scheduler.observe.rates import ByPeer
+from scheduler.observe.server.access import AccessVerdict, Authorize, Caller, Judgement, unavailable
+from scheduler.observe.server.connections import OpenConnection, peer
+from scheduler.observe.server.page_runner import PageRunner, Relay
+
+__all__ = ["Site"]
+
+#: The words for verdicts in a Status.
+_REASONS: Final[Mapping[AccessVerdict, str]] = {
+    AccessVerdict.UNAUTHENTICATED: "Unauthorized",
+    AccessVerdict.FORBIDDEN: "Forbidden",
+    AccessVerdict.THROTTLED: "TooManyRequests",
+    AccessVerdict.UNAVAILABLE: "ServiceUnavailable",
+}
+_CROWDED: Final = Judgement(AccessVerdict.UNAVAILABLE, "too many pages are being read")
+
+_Respond: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Site:
+    """All pages. Made in the loop of the thread that serves.
+
+    Args:
+        pages: What is served.
+        authorize: Judges callers; called in the scheduler's loop.
+        listen: For how long clients are waited for, and how much they may take.
+        home: The scheduler's loop.
+        log: Hears of defects, in the scheduler's loop.
+    """
+
+    def __init__(
+        self,
+        pages: Pages,
+        authorize: Authorize,
+        listen: Listen,
+        home: PageRunner,
+        log: logging.Logger,
+    ) -> None:
+        self._pages = pages
+        self._authorize = authorize
+        self._listen = listen
+        self._home = home
+        self._loop = asyncio.get_running_loop()
+        self._requests = ByPeer(listen.limits.peer_requests)
+        #: The connection of each protocol, and the other way round.
+        self._held: dict[asyncio.BaseProtocol, OpenConnection] = {}
+        self._protocols: dict[OpenConnection, asyncio.BaseProtocol] = {}
+        #: How many connections are busy.
+        self._busy = 0
+        self._runner = web.AppRunner(
+            self._application(),
+            access_log=None,
+            logger=_logger(home, log),
+            keepalive_timeout=listen.idle_seconds,
+            lingering_time=0.0,
+            max_headers=64,
+            shutdown_timeout=2.0,
+        )
+
+    async def setup(self) -> None:
+        """Make ready to serve."""
+        await self._runner.setup()
+
+    async def cleanup(self) -> None:
+        """Close all connections."""
+        await self._runner.cleanup()
+
+    def protocol(self, held: OpenConnection) -> asyncio.Protocol:
+        """Return the protocol of a connection."""
+        server = self._runner.server
+        if server is None:
+            raise ConnectionError("the server has stopped")
+        protocol = server()
+        self._held[protocol] = held
+        self._protocols[held] = protocol
+        return protocol
+
+    def forget(self, held: OpenConnection) -> None:
+        """Forget a connection that is lost."""
+        self._rest(held)
+        protocol = self._protocols.pop(held, None)
+        if protocol is not None:
+            del self._held[protocol]
+
+    def _application(self) -> web.Application:
+        pages = self._pages
+        app = web.Application(client_max_size=1024, middlewares=[self._in_time])
+        app.on_response_prepare.append(_add_headers)
+        for health in (
+            HealthChecks("healthz", pages.healthz),
+            HealthChecks("livez", pages.livez, reasons=True),
+            HealthChecks("readyz", pages.readyz, reasons=True),
+        ):
+            app.router.add_get(f"/{health.name}", _all_checks(health))
+            app.router.add_get(f"/{health.name}/{{check}}", _one_check(health))
+        app.router.add_get("/metrics", self._guarded(self._metrics))
+        app.router.add_get("/configz", self._guarded(self._configz))
+        app.router.add_get("/flagz", self._guarded(self._document(pages.flagz)))
+        app.router.add_get("/statusz", self._guarded(self._document(pages.statusz)))
+        for path, page in pages.debug.items():
+            app.router.add_get(path, self._guarded(self._debug(page)), allow_head=False)
+        return app
+
+    @web.middleware
+    async def _in_time(self, request: web.Request, handler: _Respond) -> web.StreamResponse:
+        """Keep a client to its rate, and cut its connection when it does not take its answer."""
+        await asyncio.sleep(self._pause(request))
+        transport = request.transport
+        if transport is not None:
+            # What is written has left us, or waits here. With 0 asyncio takes an empty buffer for
+            # a full one.
+            transport.set_write_buffer_limits(high=1)
+        try:
+            async with asyncio.timeout(self._listen.answer_seconds):
+                return await _written(request, handler)
+        except TimeoutError:
+            if transport is not None:
+                transport.abort()
+        except ConnectionError:
+            pass  # the client has left
+        finally:
+            self._end(request)
+        await asyncio.sleep(0)  # aiohttp learns that the connection is gone, and writes nothing
+        return web.Response()
+
+    def _pause(self, request: web.Request) -> float:
+        """Return how long a request has to wait, for those before it from the same peer."""
+        now = self._loop.time()
+        return self._requests.of(peer(request.remote or ""), now).reserve(now)
+
+    def _guarded(self, respond: _Respond) -> _Respond:
+        async def guarded(request: web.Request) -> web.StreamResponse:
+            judgement = await self._judged(request)
+            if judgement.verdict is not AccessVerdict.ALLOWED:
+                return _refused(judgement)
+            if self._busy >= self._listen.limits.pages:
+                return _refused(_CROWDED)
+            self._begin(request)
+            return await respond(request)
+
+        return guarded
+
+    async def _judged(self, request: web.Request) -> Judgement:
+        caller = Caller("get", request.path, request.headers, request.remote or "")
+        try:
+            async with asyncio.timeout(self._listen.review_seconds):
+                return await self._home.run(lambda: self._authorize(caller))
+        except TimeoutError:
+            return unavailable()
+
+    def _begin(self, request: web.Request) -> None:
+        """Keep a connection while its answer is made and written."""
+        held = self._held.get(request.protocol)
+        if held is not None and not held.busy:
+            held.busy = True
+            self._busy += 1
+
+    def _end(self, request: web.Request) -> None:
+        """Count a connection as idle from now on."""
+        held = self._held.get(request.protocol)
+        if held is not None:
+            held.idle_since = self._loop.time()
+            self._rest(held)
+
+    def _rest(self, held: OpenConnection) -> None:
+        self._busy -= held.busy
+        held.busy = False
+
+    async def _metrics(self, request: web.Request) -> web.StreamResponse:
+        accept = request.headers.get("Accept", "")
+        body, content_type = await self._home.call(lambda: self._pages.metrics(accept))
+        response = web.Response(body=body, headers={"Content-Type": content_type})
+        response.enable_compression()
+        return response
+
+    async def _configz(self, _request: web.Request) -> web.StreamResponse:
+        return _shown(await self._home.call(self._pages.configz))
+
+    def _document(self, page: Callable[[], Document]) -> _Respond:
+        async def respond(request: web.Request) -> web.StreamResponse:
+            document = await self._home.call(page)
+            headers = request.headers
+            answer = rendered(
+                document,
+                headers.get("Accept", ""),
+                headers.get("User-Agent", ""),
+                request.query.get("pretty", ""),
+            )
+            return web.Response(
+                status=answer.code,
+                body=answer.body,
+                content_type=answer.content_type,
+                charset="utf-8" if answer.content_type.startswith("text/") else None,
+                headers=answer.headers,
+            )
+
+        return respond
+
+    def _debug(self, page: Page) -> _Respond:
+        async def respond(request: web.Request) -> web.StreamResponse:
+            query = {**request.query, **request.match_info}
+            try:
+                content = await self._home.call(lambda: page(query))
+            except LookupError as error:
+                return web.Response(status=404, text=f"{error.args[0] if error.args else ''}\n")
+            except ValueError as error:
+                return web.Response(status=400, text=f"{error}\n")
+            if isinstance(content, AsyncGenerator):
+                return await self._streamed(request, content)
+            return _shown(content)
+
+        return respond
+
+    async def _streamed(
+        self, request: web.Request, parts: AsyncGenerator[bytes]
+    ) -> web.StreamResponse:
+        """Write parts of JSON as they come."""
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        async with contextlib.aclosing(self._home.each(parts)) as here:
+            await response.prepare(request)
+            async for part in here:
+                await response.write(part)
+        return response
+
+
+def _all_checks(health: HealthChecks) -> _Respond:
+    async def respond(request: web.Request) -> web.Response:
+        query = request.query
+        return _told(
+            health.report(verbose="verbose" in query, excluded=query.getall("exclude", []))
+        )
+
+    return respond
+
+
+def _one_check(health: HealthChecks) -> _Respond:
+    async def respond(request: web.Request) -> web.Response:
+        report = health.single(request.match_info["check"])
+        if report is None:
+            raise web.HTTPNotFound
+        return _told(report)
+
+    return respond
+
+
+def _told(report: HealthReport) -> web.Response:
+    return web.Response(status=200 if report.healthy else 500, text=report.text)
+
+
+def _refused(judgement: Judgement) -> web.Response:
+    """Return a refusal as the API server words it."""
+    verdict = judgement.verdict
+    body = status(verdict.value, _REASONS[verdict], judgement.message)
+    headers = {"Retry-After": "1"} if verdict is AccessVerdict.THROTTLED else None
+    return web.Response(
+        status=verdict.value, body=body, content_type="application/json", headers=headers
+    )
+
+
+async def _written(request: web.Request, respond: _Respond) -> web.StreamResponse:
+    """Respond, and wait until all of it is written."""
+    try:
+        response = await respond(request)
+    except web.HTTPException as refusal:
+        await refusal.prepare(request)
+        await refusal.write_eof()
+        raise
+    await response.prepare(request)
+    await response.write_eof()
+    return response
+
+
+def _shown(content: object) -> web.Response:
+    if isinstance(content, str):
+        return web.Response(text=content)
+    return web.Response(body=msgspec.json.encode(content), content_type="application/json")
+
+
+async def _add_headers(_request: web.Request, response: web.StreamResponse) -> None:
+    response.headers["Server"] = "preemptive-scheduler"
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Cache-Control"] = "no-cache, private"
+
+
+def _logger(home: PageRunner, log: logging.Logger) -> logging.Logger:
+    """Return a logger for the server that does not take malformed requests for errors of ours."""
+    name = f"{log.name}.requests"
+    logger = logging.Logger(name, logging.WARNING)  # noqa: LOG001 - of this server alone
+    logger.addHandler(Relay(home, log))
+    logger.addFilter(_ours)
+    return logger
+
+
+def _ours(record: logging.LogRecord) -> Any:
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))

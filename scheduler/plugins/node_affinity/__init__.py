@@ -1,0 +1,1 @@
+"""NodeAffinity, and node selector terms, which volumes use as well."""

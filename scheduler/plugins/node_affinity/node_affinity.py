@@ -1,0 +1,208 @@
+"""NodeAffinity: node selectors and node affinity, required and preferred.
+
+Source: kube-scheduler v1.36.3 plugins/nodeaffinity; component-helpers v0.36.3
+scheduling/corev1/nodeaffinity.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+import numpy as np
+
+from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.framework.plugin import (
+    PASS,
+    CompiledFilter,
+    CompiledScore,
+    Prepared,
+    Rejected,
+    normalise_to_max,
+)
+from scheduler.framework.verdicts import Verdict, Verdicts
+from scheduler.model.api import objects, selectors
+from scheduler.model.api.objects import (
+    Affinity,
+    Node,
+    NodeSelector,
+    NodeSelectorTerm,
+    Pod,
+    Requirement,
+    WeightedNodeTerm,
+)
+from scheduler.model.api.selectors import NAME_FIELD
+from scheduler.plugins.node_affinity.node_terms import NodeTermFinder, NodeTerms
+from scheduler.state.cluster import Cluster
+from scheduler.state.columns.arrays import Codes, Scores
+from scheduler.state.columns.caches import WeakCache
+from scheduler.state.columns.labels import LabelColumns
+from scheduler.state.columns.node_columns import NodeColumns
+from scheduler.state.columns.row_cursor import RowCursor, few
+from scheduler.state.views.node_view import NodeView
+
+__all__ = ["NodeAffinity"]
+
+REASON: Final = "node(s) didn't match Pod's node affinity/selector"
+REASON_ENFORCED: Final = "node(s) didn't match scheduler-enforced node affinity"
+REASON_CONFLICT: Final = "pod affinity terms conflict"
+
+#: From so many terms on, each change of a node is held against an index of them.
+_MANY: Final = 16
+_finders: Final[WeakCache[Affinity, NodeTermFinder]] = WeakCache()
+
+
+class NodeAffinity:
+    """Rejects nodes that a pod's selectors leave out; likes those that it prefers."""
+
+    name: ClassVar[str] = "NodeAffinity"
+
+    def __init__(self, added: objects.NodeAffinity | None = None) -> None:
+        """Make the rule.
+
+        Args:
+            added: Affinity that the profile adds to every pod.
+        """
+        self._added = added
+
+    def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> CompiledFilter | None:
+        own = _affinity(pod)
+        required = own.required if own else None
+        enforced = self._added.required if self._added else None
+        if required is None and enforced is None and pod.spec.node_selector is None:
+            return None
+        labels = cluster.columns.labels
+
+        def verdict(reason: str) -> Verdict:
+            return Verdict(self.name, (reason,), resolvable=False)
+
+        rules = []
+        if enforced is not None:
+            rules.append(
+                (
+                    NodeTerms(enforced.node_selector_terms, labels),
+                    verdicts.code(verdict(REASON_ENFORCED)),
+                )
+            )
+        code = verdicts.code(verdict(REASON))
+        if pod.spec.node_selector:
+            equal = [Requirement(k, "In", [v]) for k, v in pod.spec.node_selector.items()]
+            rules.append((NodeTerms([NodeSelectorTerm(match_expressions=equal)], labels), code))
+        if required is not None:
+            rules.append((NodeTerms(required.node_selector_terms, labels), code))
+        return _Required(rules, _only(required), verdict(REASON_CONFLICT), cluster.columns)
+
+    def priority(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
+        own = _affinity(pod)
+        preferred = [
+            *(self._added.preferred if self._added else []),
+            *(own.preferred if own else []),
+        ]
+        if not preferred:
+            return None
+        return _Preferred(preferred, cluster.columns.labels)
+
+    def wakes(self) -> Sequence[Wake]:
+        return (Wake(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL, self._became_match),)
+
+    def _became_match(self, pod: Pod, old: Node | None, new: Node) -> bool:
+        return self._matches(pod, new) and (old is None or not self._matches(pod, old))
+
+    def _matches(self, pod: Pod, node: Node) -> bool:
+        enforced = self._added.required if self._added else None
+        if enforced is not None and not any(
+            selectors.matches_term(term, node.metadata.name, node.metadata.labels)
+            for term in enforced.node_selector_terms
+        ):
+            return False
+        affinity, labels = pod.spec.affinity, node.metadata.labels
+        required = affinity and affinity.node_affinity and affinity.node_affinity.required
+        if not affinity or not required or len(required.node_selector_terms) < _MANY:
+            return selectors.matches_node_selection(pod.spec, node)
+        if any(labels.get(key) != value for key, value in (pod.spec.node_selector or {}).items()):
+            return False
+        terms = required.node_selector_terms
+        finder = _finders.of(affinity, "", lambda: NodeTermFinder(terms))
+        return finder.any(node.metadata.name, labels)
+
+
+class _Required(CompiledFilter):
+    """Rejects nodes that a required selector leaves out; the first one names the reason.
+
+    Verdicts are kept by row until the node changes: whoever imagines other pods on a node, step by
+    step, asks again and again.
+    """
+
+    by_spec = True
+
+    def __init__(
+        self,
+        rules: list[tuple[NodeTerms, int]],
+        only: frozenset[str] | None,
+        conflict: Verdict,
+        columns: NodeColumns,
+    ) -> None:
+        self._rules = rules
+        self._columns = columns
+        self._conflict = conflict
+        self.only = only
+        #: (N,) verdicts as of the last look.
+        self._kept: Codes = np.zeros(0, dtype=np.uint16)
+        self._seen = RowCursor(columns.node_changes)
+
+    def prepare(self) -> Prepared:
+        return Rejected(self._conflict) if self.only == frozenset() else PASS
+
+    def codes(self, nodes: NodeView) -> Codes:
+        self._refresh()
+        return self._kept.take(nodes.rows)
+
+    def _refresh(self) -> None:
+        """Judge the rows that changed."""
+        columns, known = self._columns, self._kept.shape[0]
+        changed = self._seen.news(few(columns.size))
+        if changed is None or known < columns.size:
+            self._kept = self._judged(NodeView(columns))
+        elif changed.shape[0]:
+            self._kept[changed] = self._judged(NodeView(columns, changed))
+
+    def _judged(self, nodes: NodeView) -> Codes:
+        codes = np.zeros(len(nodes), dtype=np.uint16)
+        for selector, code in self._rules:
+            codes[~selector.any(nodes) & (codes == 0)] = code
+        return codes
+
+
+class _Preferred(CompiledScore):
+    """Adds up the weights of the preferred terms that a node satisfies."""
+
+    normalised = True
+
+    def __init__(self, preferred: list[WeightedNodeTerm], labels: LabelColumns) -> None:
+        weighty = [each for each in preferred if each.weight]
+        self._terms = NodeTerms([each.preference for each in weighty], labels)
+        self._weights = [each.weight for each in weighty]
+
+    def scores(self, nodes: NodeView) -> Scores:
+        return self._terms.sum(nodes, self._weights)
+
+    def normalise(self, raw: Scores) -> Scores:
+        return normalise_to_max(raw)
+
+
+def _affinity(pod: Pod) -> objects.NodeAffinity | None:
+    return pod.spec.affinity.node_affinity if pod.spec.affinity else None
+
+
+def _only(required: NodeSelector | None) -> frozenset[str] | None:
+    """Return the node names that the terms allow; `None` when one term does not name any."""
+    names: set[str] = set()
+    terms = required.node_selector_terms if required else []
+    for term in terms:
+        fields = [each for each in term.match_fields if _names_nodes(each)]
+        if not fields:
+            return None
+        names |= frozenset.intersection(*(frozenset(each.values) for each in fields))
+    return frozenset(names) if terms else None
+
+
+def _names_nodes(field: Requirement) -> bool:
+    return field.key == NAME_FIELD and field.operator == "In"

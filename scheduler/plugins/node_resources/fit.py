@@ -1,0 +1,326 @@
+"""NodeResourcesFit: a node must have room for what a pod requests; by default, emptier is better.
+
+Source: kube-scheduler v1.36.3 plugins/noderesources.Fit. Differs: the reasons for extended
+resources come in name order; upstream's order is that of a map.
+
+Differs, too: a pod that names more than `MOST_RESOURCES` resources is rejected as a whole.
+
+A resource that a device class provides is left to DynamicResources on nodes that have none of it.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+import numpy as np
+
+from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.framework.plugin import CompiledFilter, CompiledScore, Prepared, Reads, Rejected
+from scheduler.framework.verdicts import Verdict, Verdicts
+from scheduler.model.api import resources
+from scheduler.model.api.objects import DeviceClass, Node, Pod
+from scheduler.model.api.resources import CPU, MEMORY, MOST_RESOURCES, PODS, device_class_resource
+from scheduler.plugins.node_resources.scoring_strategies import LEAST_ALLOCATED, Strategy
+from scheduler.state.cluster import Cluster
+from scheduler.state.columns.arrays import Bool, Codes, Int, Scores
+from scheduler.state.columns.pod_shapes import Shape
+from scheduler.state.columns.resource_axis import Coded
+from scheduler.state.views.node_view import NodeView
+
+__all__ = ["NodeResourcesFit"]
+
+TOO_MANY_PODS: Final = "Too many pods"
+
+#: Upstream names these first, in this order.
+_FIRST: Final = ("cpu", "memory", "ephemeral-storage")
+#: Failing combinations are told apart by one bit a reason in an int64.
+_MOST_BITS: Final = 60
+
+
+class NodeResourcesFit:
+    """Rejects nodes without room, scores the others by how full they would be."""
+
+    name: ClassVar[str] = "NodeResourcesFit"
+
+    def __init__(
+        self,
+        strategy: Strategy = LEAST_ALLOCATED,
+        scored: Sequence[tuple[str, int]] = ((CPU, 1), (MEMORY, 1)),
+        ignored: frozenset[str] = frozenset(),
+        ignored_groups: frozenset[str] = frozenset(),
+    ) -> None:
+        """Make the rule.
+
+        Args:
+            strategy: How used and capacity become a score.
+            scored: Names and weights of the resources that are scored.
+            ignored: Extended resources that are not checked.
+            ignored_groups: Domains of extended resources that are not checked.
+        """
+        self._strategy = strategy
+        self._scored = tuple(scored)
+        self._ignored = ignored
+        self._ignored_groups = ignored_groups
+
+    def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> CompiledFilter | None:
+        if resources.too_many(pod):
+            return _TooManyResources(_refused(pod))
+        return _Room(self._checked(pod), cluster, self.name, verdicts)
+
+    def may_fit(self, shape: Shape, row: int, priority: int, cluster: Cluster) -> bool:
+        return cluster.room_beside(shape, row, priority, self._ignores)
+
+    def priority(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
+        if resources.too_many(pod):
+            return _Nothing()
+        requests = resources.scored_requests(pod)
+        parts = [
+            (name, (requests.get(name, 0), weight))
+            for name, weight in self._scored
+            if requests.get(name, 0) or name in _FIRST
+        ]
+        return _Fullness(self._strategy, parts, cluster) if parts else _Nothing()
+
+    def wakes(self) -> Sequence[Wake]:
+        return (
+            Wake(Resource.POD, Action.DELETE, _was_placed),
+            Wake(Resource.POD, Action.UPDATE_POD_SCALE_DOWN, _scaled_down),
+            Wake(Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE, self._has_more_room),
+            Wake(Resource.DEVICE_CLASS, Action.ADD | Action.UPDATE, _provides_more),
+        )
+
+    def _checked(self, pod: Pod) -> list[tuple[str, int]]:
+        """Return what is checked, in the order of the reasons."""
+        found = resources.pod_requests(pod)
+        scalars = sorted(name for name in found if name not in _FIRST)
+        return [
+            (name, found[name])
+            for name in (*_FIRST, *scalars)
+            if found.get(name, 0) > 0 and not self._ignores(name)
+        ]
+
+    def _ignores(self, name: str) -> bool:
+        return resources.is_extended(name) and (
+            name in self._ignored or name.partition("/")[0] in self._ignored_groups
+        )
+
+    def _has_more_room(self, pod: Pod, old: Node | None, new: Node) -> bool:
+        if resources.too_many(pod):
+            return False
+        have = resources.amounts(new.status.allocatable)
+        requests = self._checked(pod)
+        if have.get(PODS, 0) < 1 or any(have.get(name, 0) < need for name, need in requests):
+            return False
+        if old is None:
+            return True
+        had = resources.amounts(old.status.allocatable)
+        names = [PODS, *(name for name, _ in requests)]
+        return any(have.get(name, 0) > had.get(name, 0) for name in names)
+
+
+class _TooManyResources(CompiledFilter):
+    """Rejects a pod that names more resources than are looked at."""
+
+    by_spec = True
+
+    def __init__(self, verdict: Verdict) -> None:
+        self._verdict = verdict
+
+    def prepare(self) -> Prepared:
+        return Rejected(self._verdict)
+
+    def codes(self, nodes: NodeView) -> Codes:
+        return np.zeros(len(nodes), dtype=np.uint16)
+
+
+class _Room(CompiledFilter):
+    """Compares what is free with what is requested."""
+
+    reads = Reads.PODS
+    by_spec = True
+
+    def __init__(
+        self, wanted: list[tuple[str, int]], cluster: Cluster, plugin: str, verdicts: Verdicts
+    ) -> None:
+        self._wanted = wanted
+        #: Name and amount by code, as the codes are now.
+        self._coded = Coded(cluster.axis, [(name, (name, amount)) for name, amount in wanted])
+        self._columns = cluster.columns
+        self._device_classes = cluster.device_classes
+        self._plugin = plugin
+        self._verdicts = verdicts
+        self._by_pattern: dict[int, int] = {}
+        #: Which bit of a pattern stands for a resource.
+        self._places = {name: place for place, (name, _) in enumerate(wanted)}
+
+    def _real(self) -> list[tuple[int, tuple[str, int]]]:
+        """Return what is wanted of resources that some node has, or that devices stand for.
+
+        All others are lacking on every node.
+        """
+        columns, provided = self._columns, self._device_classes.resources
+        return [
+            each
+            for each in self._coded.now()
+            if each[1][0] in provided or columns.allocatable(each[0]).any
+        ]
+
+    def fits_row(self, row: int) -> bool:
+        columns = self._columns
+        return bool(columns.pods()[row] < columns.allowed_pods()[row]) and all(
+            columns.allocatable(resource)[row] - columns.requested(resource)[row] >= amount
+            or (name in self._device_classes.resources and columns.allocatable(resource)[row] <= 0)
+            for resource, (name, amount) in self._coded.now()
+        )
+
+    def fits(self, nodes: NodeView) -> Bool:
+        fits: Bool = nodes.pods() < nodes.allowed_pods()
+        real = self._real()
+        if len(real) < len(self._wanted):
+            return np.zeros_like(fits)
+        for resource, (name, amount) in real:
+            capacity = nodes.allocatable(resource)
+            enough = capacity - nodes.requested(resource) >= amount
+            if name in self._device_classes.resources:
+                enough |= capacity <= 0
+            fits &= enough
+        return fits
+
+    def codes(self, nodes: NodeView) -> Codes:
+        codes = np.zeros(len(nodes), dtype=np.uint16)
+        lacking = np.flatnonzero(~self.fits(nodes))
+        if lacking.shape[0]:
+            patterns = self._patterns(nodes, lacking)
+            if lacking.shape[0] == 1:
+                codes[lacking] = self._code(int(patterns[0]))
+                return codes
+            distinct, which = np.unique(patterns, return_inverse=True)
+            found = [self._code(int(pattern)) for pattern in distinct]
+            codes[lacking] = np.array(found, dtype=np.uint16)[which]
+        return codes
+
+    def _patterns(self, nodes: NodeView, lacking: Int) -> Int:
+        """Return, a lacking node each, bit 0: never, bit 1: pods, then one bit a resource."""
+        real = self._real()
+        wide = len(self._wanted) > _MOST_BITS
+        patterns = np.zeros(lacking.shape[0], dtype=object if wide else np.int64)
+        patterns |= (nodes.pods() >= nodes.allowed_pods())[lacking] * 2
+        if len(real) < len(self._wanted):
+            patterns |= self._lacking_everywhere(real)
+        for resource, (name, amount) in real:
+            place = self._places[name]
+            capacity = nodes.allocatable(resource)[lacking]
+            missing = capacity - nodes.requested(resource)[lacking] < amount
+            if name in self._device_classes.resources:
+                missing &= capacity > 0
+            patterns |= missing.astype(patterns.dtype) * (4 << place)
+            patterns |= missing & (capacity < amount)
+        return patterns
+
+    def _lacking_everywhere(self, real: list[tuple[int, tuple[str, int]]]) -> int:
+        """Return the pattern of what no node has."""
+        bits = set(self._places.values()) - {self._places[name] for _, (name, _) in real}
+        text = bytearray(b"0" * len(self._wanted))
+        for place in bits:
+            text[-1 - place] = ord("1")
+        return int(text, 2) << 2 | 1
+
+    def _code(self, pattern: int) -> int:
+        code = self._by_pattern.get(pattern)
+        if code is None:
+            bits = reversed(f"{pattern >> 2:b}")
+            reasons = [TOO_MANY_PODS] if pattern & 2 else []
+            reasons += [
+                f"Insufficient {name}"
+                for (name, _), lacking in zip(self._wanted, bits, strict=False)
+                if lacking == "1"
+            ]
+            verdict = Verdict(self._plugin, tuple(reasons), resolvable=not pattern & 1)
+            code = self._by_pattern[pattern] = self._verdicts.code(verdict)
+        return code
+
+
+class _Fullness(CompiledScore):
+    """Scores by how full each resource would be."""
+
+    reads = Reads.PODS
+
+    def __init__(
+        self, strategy: Strategy, parts: list[tuple[str, tuple[int, int]]], cluster: Cluster
+    ) -> None:
+        self._strategy = strategy
+        #: Amount and weight by code.
+        self._parts = Coded(cluster.axis, parts)
+        self._columns = cluster.columns
+
+    def score_row(self, row: int) -> int | None:
+        if self._strategy.one is None:
+            return None
+        columns = self._columns
+        return self._strategy.one(
+            [
+                (
+                    (columns.non_zero if resource < 2 else columns.requested)(resource)[row]
+                    + amount,
+                    columns.allocatable(resource)[row],
+                    weight,
+                )
+                for resource, (amount, weight) in self._parts.now()
+            ]
+        )
+
+    def scores(self, nodes: NodeView) -> Scores:
+        return self._strategy.all(
+            [
+                (_used(nodes, resource) + amount, nodes.allocatable(resource), weight)
+                for resource, (amount, weight) in self._parts.now()
+            ]
+        )
+
+
+class _Nothing(CompiledScore):
+    """Scores 0 everywhere: the pod requests none of the scored resources."""
+
+    def scores(self, nodes: NodeView) -> Scores:
+        return np.zeros(len(nodes), dtype=np.int64)
+
+
+def _refused(pod: Pod) -> Verdict:
+    count = resources.number_of_names(pod)
+    reason = f"Pod names {count} resources, more than the {MOST_RESOURCES} that are supported"
+    return Verdict(NodeResourcesFit.name, (reason,), resolvable=False)
+
+
+def _used(nodes: NodeView, resource: int) -> Int:
+    """Return what counts as used in scores: cpu (0) and memory (1) with defaults."""
+    return nodes.non_zero(resource) if resource < 2 else nodes.requested(resource)
+
+
+def _was_placed(_pod: Pod, old: Pod | None, _new: Pod | None) -> bool:
+    return old is not None and bool(old.spec.node_name or old.status.nominated_node_name)
+
+
+def _provides_more(pod: Pod, old: DeviceClass | None, new: DeviceClass) -> bool:
+    if resources.too_many(pod):
+        return False
+    named = new.spec.extended_resource_name
+    if old is not None and old.spec.extended_resource_name == named:
+        return False
+    # A class keeps its own name as long as it is there.
+    names = {named} if old is not None else {named, device_class_resource(new.metadata.name)}
+    return any(name in names for name in resources.pod_requests(pod))
+
+
+def _scaled_down(pod: Pod, old: Pod | None, new: Pod | None) -> bool:
+    if old is None or new is None:
+        return False
+    if new.uid == pod.uid:
+        return True
+    if not new.spec.node_name or resources.too_many(pod):
+        return False
+    before = resources.pod_requests(old, status_aware=True)
+    after = resources.pod_requests(new, status_aware=True)
+    return any(
+        before.get(name, 0) > after.get(name, 0)
+        for name, need in resources.pod_requests(pod).items()
+        if need
+    )

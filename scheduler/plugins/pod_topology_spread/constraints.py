@@ -1,0 +1,286 @@
+"""Topology spread constraints, compiled: what is counted, where, and how uneven it may be.
+
+Source: kube-scheduler v1.36.3 podtopologyspread/common.go, plugin.go.
+
+Axes: n rows of a view.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from scheduler.framework.plugin import CompiledFilter
+from scheduler.framework.verdicts import Verdicts
+from scheduler.model.api.objects import LabelSelector, Pod, Requirement, TopologySpreadConstraint
+from scheduler.model.api.selectors import Selector
+from scheduler.plugins.node_affinity.node_affinity import NodeAffinity
+from scheduler.plugins.taint_toleration import TaintToleration
+from scheduler.state.cluster import Cluster
+from scheduler.state.columns.arrays import Int
+from scheduler.state.columns.labels import ABSENT
+from scheduler.state.pods.affinity_terms import spelled
+from scheduler.state.pods.pod_index import LabelSet, PodIndex
+from scheduler.state.views import counters
+from scheduler.state.views.counters import OUTSIDE, Domains, PodWeights, TopologyCounter
+from scheduler.state.views.node_view import NodeView
+
+__all__ = [
+    "HARD",
+    "HOSTNAME",
+    "SOFT",
+    "SYSTEM_DEFAULTS",
+    "Constraint",
+    "Constraints",
+    "Inclusion",
+    "compiled",
+    "counted",
+    "selected",
+]
+
+HARD: Final = "DoNotSchedule"
+SOFT: Final = "ScheduleAnyway"
+HOSTNAME: Final = "kubernetes.io/hostname"
+
+#: Source: kube-scheduler v1.36.3 podtopologyspread systemDefaultConstraints.
+SYSTEM_DEFAULTS: Final = (
+    TopologySpreadConstraint(max_skew=3, topology_key=HOSTNAME, when_unsatisfiable=SOFT),
+    TopologySpreadConstraint(
+        max_skew=5, topology_key="topology.kubernetes.io/zone", when_unsatisfiable=SOFT
+    ),
+)
+
+_HONOR: Final = "Honor"
+_IGNORE: Final = "Ignore"
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """One constraint of a pod."""
+
+    topology_key: str
+    max_skew: int
+    #: Which pods count; `None` selects none.
+    selector: Selector | None
+    min_domains: int
+    #: Whether only nodes count that the pod's node selector and affinity allow.
+    honors_affinity: bool
+    #: Whether only nodes count whose taints the pod tolerates.
+    honors_taints: bool
+
+    def selects(self, pod: Pod) -> bool:
+        """Tell whether a pod has the labels."""
+        return self.selector is not None and self.selector.matches(pod.metadata.labels)
+
+
+def compiled(
+    constraints: Sequence[TopologySpreadConstraint], action: str, pod: Pod
+) -> tuple[Constraint, ...]:
+    """Return the constraints of one kind.
+
+    Args:
+        constraints: Of the pod, or the defaults.
+        action: `HARD` or `SOFT`.
+        pod: Whose labels `matchLabelKeys` refers to.
+
+    Raises:
+        SelectorError: A selector means nothing.
+    """
+    return tuple(
+        Constraint(
+            topology_key=each.topology_key,
+            max_skew=each.max_skew,
+            selector=_selector(each, pod),
+            min_domains=1 if each.min_domains is None else each.min_domains,
+            honors_affinity=(each.node_affinity_policy or _HONOR) == _HONOR,
+            honors_taints=(each.node_taints_policy or _IGNORE) == _HONOR,
+        )
+        for each in constraints
+        if each.when_unsatisfiable == action
+    )
+
+
+class Constraints:
+    """The constraints of one kind that a class of pods has: its own, or the defaults."""
+
+    def __init__(
+        self,
+        pod: Pod,
+        action: str,
+        defaults: Sequence[TopologySpreadConstraint],
+        cluster: Cluster,
+    ) -> None:
+        """Compile the constraints.
+
+        Raises:
+            SelectorError: A selector of the pod means nothing.
+        """
+        own = pod.spec.topology_spread_constraints
+        self._pod = pod
+        self._workloads = cluster.workloads
+        self._defaults = () if own else compiled(defaults, action, pod)
+        self._version = -1
+        self._now = compiled(own, action, pod)
+
+    @property
+    def never(self) -> bool:
+        """Whether there are none, whatever services and controllers there are."""
+        return not self._now and not self._defaults
+
+    def now(self) -> tuple[Constraint, ...]:
+        """Return the constraints as they are; the same object until they change.
+
+        Source: kube-scheduler v1.36.3 podtopologyspread.buildDefaultConstraints.
+        """
+        if not self._defaults:
+            return self._now
+        version = self._workloads.version(self._pod.metadata.namespace)
+        if version != self._version:
+            self._version = version
+            selector = self._workloads.default_selector(self._pod)
+            deduced = () if selector.empty else self._with(selector)
+            if deduced != self._now:
+                self._now = deduced
+        return self._now
+
+    def _with(self, selector: Selector) -> tuple[Constraint, ...]:
+        return tuple(replace(each, selector=selector) for each in self._defaults)
+
+
+def counted(census: PodIndex, namespace: str, selector: Selector | None) -> PodWeights[LabelSet]:
+    """Return 1 for the pods that a constraint counts.
+
+    Pods that are being deleted do not count, and a selector without requirements counts none.
+
+    Source: kube-scheduler v1.36.3 podtopologyspread.countPodsMatchSelector.
+    """
+    if selector is None or selector.empty:
+        return counters.of_labels(census, "no pod", lambda _: 0)
+
+    def weigh(looks: LabelSet) -> int:
+        there = looks.namespace == namespace and not looks.leaving
+        return int(there and selector.matches(looks.labels))
+
+    return counters.of_labels(census, ("counted", namespace, spelled(selector)), weigh)
+
+
+def selected(census: PodIndex, namespace: str, selector: Selector | None) -> PodWeights[LabelSet]:
+    """Return 1 for the pods that change a constraint's count when they come or go in a what-if.
+
+    Upstream looks neither at the deletion time stamp nor at emptiness of the selector then.
+
+    Source: kube-scheduler v1.36.3 podtopologyspread.updateWithPod.
+    """
+
+    def weigh(looks: LabelSet) -> int:
+        return int(
+            looks.namespace == namespace and selector is not None and selector.matches(looks.labels)
+        )
+
+    return counters.of_labels(census, ("selected", namespace, spelled(selector)), weigh)
+
+
+class Inclusion:
+    """Which nodes count for the constraints of a pod; what it knows is shared by all of them.
+
+    A node must have the keys that are required; where there are none, nodes without the key of a
+    constraint are a domain too. What a constraint honours must let the pod onto the node.
+    """
+
+    def __init__(self, required: Sequence[Constraint], pod: Pod, cluster: Cluster) -> None:
+        """Take the constraints whose keys a node must have, and the pod."""
+        self.keys = tuple(dict.fromkeys(each.topology_key for each in required))
+        self._pod = pod
+        self._cluster = cluster
+
+    def by_domain(self, constraint: Constraint) -> TopologyCounter:
+        """Return the counters of a constraint."""
+        cluster, pod = self._cluster, self._pod
+        key: Hashable = (
+            "spread",
+            constraint.topology_key,
+            self.keys,
+            self._affinity_key if constraint.honors_affinity else b"",
+            self._tolerations_key if constraint.honors_taints else None,
+        )
+        weights = counted(cluster.pods.census, pod.metadata.namespace, constraint.selector)
+        return counters.by_domain(
+            weights, key, lambda: _Eligible(constraint, self, cluster), cluster.columns
+        )
+
+    def policies(self, constraint: Constraint) -> list[CompiledFilter]:
+        """Return the rules that a node must satisfy for its pods to count.
+
+        Source: kube-scheduler v1.36.3 podtopologyspread.matchNodeInclusionPolicies.
+        """
+        found = [
+            self._affinity if constraint.honors_affinity else None,
+            self._taints if constraint.honors_taints else None,
+        ]
+        return [each for each in found if each is not None]
+
+    @cached_property
+    def _affinity_key(self) -> bytes:
+        spec = self._pod.spec
+        affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+        node_affinity = (spec.node_selector, affinity.required if affinity is not None else None)
+        return _encode(node_affinity) if any(node_affinity) else b""
+
+    @cached_property
+    def _tolerations_key(self) -> bytes:
+        return _encode(self._pod.spec.tolerations)
+
+    @cached_property
+    def _affinity(self) -> CompiledFilter | None:
+        return NodeAffinity().predicate(self._pod, self._cluster, Verdicts())
+
+    @cached_property
+    def _taints(self) -> CompiledFilter | None:
+        return TaintToleration().predicate(self._pod, self._cluster, Verdicts())
+
+
+class _Eligible(Domains):
+    """The domain of each node for a constraint; nodes that do not count are outside."""
+
+    __slots__ = ("_columns", "_keys", "_policies")
+
+    def __init__(self, constraint: Constraint, inclusion: Inclusion, cluster: Cluster) -> None:
+        super().__init__(cluster.columns.labels.column(constraint.topology_key))
+        self._columns = cluster.columns
+        self._keys = inclusion.keys
+        self._policies = inclusion.policies(constraint)
+
+    def of(self, codes: Int) -> Int:
+        # Where keys may be missing, a missing one counts like an empty value.
+        empty = None if self._keys else self.column.code("")
+        return codes if empty is None else np.where(codes == empty, ABSENT, codes)
+
+    def counted(self, nodes: NodeView) -> Int:
+        labels = self._columns.labels
+        if not all(map(labels.somewhere, self._keys)):
+            return np.full(len(nodes), OUTSIDE, dtype=np.int64)
+        counts = self._columns.exists()[nodes.rows]
+        for key in self._keys:
+            counts &= nodes.label_codes(labels.column(key)) != ABSENT
+        for policy in self._policies:
+            counts &= policy.fits(nodes)
+        return np.where(counts, self.values(nodes), OUTSIDE)
+
+
+def _selector(constraint: TopologySpreadConstraint, pod: Pod) -> Selector | None:
+    """Return the selector with what `matchLabelKeys` adds to it; absent stays absent."""
+    given: LabelSelector | None = constraint.label_selector
+    if given is None:
+        return None
+    labels = pod.metadata.labels
+    added = tuple(
+        Requirement(key, "In", [labels[key]])
+        for key in sorted(set(constraint.match_label_keys))
+        if key in labels
+    )
+    return Selector((*added, *Selector.of(given).requirements))

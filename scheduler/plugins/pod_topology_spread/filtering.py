@@ -1,0 +1,150 @@
+"""The filter of PodTopologySpread.
+
+Source: kube-scheduler v1.36.3 podtopologyspread/filtering.go.
+
+Axes: n rows of a view, D values of a label and *absent*.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from scheduler.framework.plugin import PASS, CompiledFilter, Prepared, Reads
+from scheduler.model.api.objects import Pod
+from scheduler.plugins.pod_topology_spread import constraints as spread_constraints
+from scheduler.plugins.pod_topology_spread.constraints import Constraint, Constraints, Inclusion
+from scheduler.state.cluster import Cluster
+from scheduler.state.columns.arrays import Codes, Int
+from scheduler.state.columns.labels import ABSENT
+from scheduler.state.views.counters import OUTSIDE, TopologyCounter
+from scheduler.state.views.node_view import NodeView
+
+__all__ = ["Required"]
+
+#: The least count where there is no domain at all: no node is too full then.
+_NO_DOMAIN: Final = 2**31 - 1
+
+
+class Required(CompiledFilter):
+    """Rejects nodes without the keys, and those whose domain is too full compared with others.
+
+    A pod more on a node makes its own domain fuller and no other one, so it never helps.
+    """
+
+    reads = Reads.CLUSTER
+
+    def __init__(
+        self, pod: Pod, constraints: Constraints, cluster: Cluster, *, missing: int, skewed: int
+    ) -> None:
+        self._pod = pod
+        self._constraints = constraints
+        self._cluster = cluster
+        self._codes = (missing, skewed)
+        self._compiled: tuple[Constraint, ...] = ()
+        self._version = -1
+        self._checks: list[_Check] = []
+
+    def prepare(self) -> Prepared:
+        constraints, version = self._constraints.now(), self._cluster.columns.labels.version
+        if constraints is not self._compiled or version != self._version:
+            self._compiled, self._version = constraints, version
+            inclusion = Inclusion(constraints, self._pod, self._cluster)
+            self._checks = [self._check(each, inclusion) for each in self._deciding()]
+        for check in self._checks:
+            check.refresh()
+        # Where no constraint is left, verdicts that are 0 everywhere read nothing.
+        self.reads = Reads.CLUSTER if self._checks else Reads.NODE
+        return PASS
+
+    def codes(self, nodes: NodeView) -> Codes:
+        codes = np.zeros(len(nodes), dtype=np.uint16)
+        # The first constraint that rejects a node names the reason, so it writes last.
+        for check in reversed(self._checks):
+            found = check.codes(nodes)
+            np.copyto(codes, found, where=found != 0)
+        return codes
+
+    def _deciding(self) -> Iterator[Constraint]:
+        """Yield the constraints up to the first whose key no node has: it rejects every node."""
+        for constraint in self._compiled:
+            yield constraint
+            if not self._cluster.columns.labels.somewhere(constraint.topology_key):
+                return
+
+    def _check(self, constraint: Constraint, inclusion: Inclusion) -> "_Check":
+        tally = inclusion.by_domain(constraint)
+        return _Check(constraint, tally, self._pod, self._cluster, self._codes)
+
+
+class _Check:
+    """One constraint against the counts of its domains."""
+
+    def __init__(
+        self,
+        constraint: Constraint,
+        tally: TopologyCounter,
+        pod: Pod,
+        cluster: Cluster,
+        codes: tuple[int, int],
+    ) -> None:
+        self._constraint = constraint
+        self._tally = tally
+        self._missing, self._skewed = codes
+        self._itself = int(constraint.selects(pod))
+        self._selected = spread_constraints.selected(
+            cluster.pods.census, pod.metadata.namespace, constraint.selector
+        )
+        self._version = -1
+        #: (D,) the verdict on nodes of each domain.
+        self._by_domain: Codes = np.zeros(0, dtype=np.uint16)
+        #: The domain with the least count, that count, and the least count of the others.
+        self._emptiest = OUTSIDE
+        self._least = _NO_DOMAIN
+        self._next = _NO_DOMAIN
+        #: Whether there are fewer domains than there should be, so that the least count is 0.
+        self._too_few = False
+
+    def refresh(self) -> None:
+        """Catch up with the counts."""
+        tally = self._tally
+        tally.refresh()
+        if self._version == tally.version:
+            return
+        self._version = tally.version
+        domains = np.flatnonzero(tally.members)
+        self._too_few = domains.shape[0] < self._constraint.min_domains
+        self._find_least(domains, tally.sums[domains])
+        least = 0 if self._too_few else self._least
+        skew = tally.sums + (self._itself - least)
+        self._by_domain = np.where(skew > self._constraint.max_skew, self._skewed, 0).astype(
+            np.uint16
+        )
+        self._by_domain[ABSENT] = self._missing
+
+    def codes(self, nodes: NodeView) -> Codes:
+        """Return, (n,), the verdict on each node."""
+        values = self._tally.domains.values(nodes)
+        shift = self._tally.shift(nodes, self._selected)
+        if shift is None:
+            return self._by_domain.take(values)
+        counts = self._tally.at(nodes) + shift
+        skew = counts + self._itself - self._least_with(counts, values, nodes)
+        codes = np.where(skew > self._constraint.max_skew, self._skewed, 0)
+        return np.where(values == ABSENT, self._missing, codes).astype(np.uint16)
+
+    def _least_with(self, counts: Int, values: Int, nodes: NodeView) -> Int:
+        """Return, (n,), the least count of all domains where only a node's own one is different."""
+        if self._too_few:
+            return np.zeros_like(counts)
+        others = np.where(values == self._emptiest, self._next, self._least)
+        return np.where(self._tally.counting(nodes), np.minimum(counts, others), self._least)
+
+    def _find_least(self, domains: Int, counts: Int) -> None:
+        """Find the least counts; `counts`, a copy, is written to."""
+        self._emptiest, self._least, self._next = OUTSIDE, _NO_DOMAIN, _NO_DOMAIN
+        if domains.shape[0]:
+            place = int(counts.argmin())
+            self._emptiest, self._least = int(domains[place]), int(counts[place])
+            counts[place] = _NO_DOMAIN
+            self._next = int(counts.min())

@@ -1,0 +1,1 @@
+"""VolumeBinding, VolumeRestrictions, VolumeZone and NodeVolumeLimits."""

@@ -1,0 +1,55 @@
+"""Whether an event can help a pod that would bring too many volumes.
+
+Source: kube-scheduler v1.36.3 plugins/nodevolumelimits/csi.go, isSchedulableAfter…
+"""
+
+from scheduler.model.api.objects import Pod
+from scheduler.model.api.storage import CSINode, PersistentVolumeClaim, VolumeAttachment
+from scheduler.plugins.volumes import claims
+from scheduler.state.storage.csi_translation import TranslationError, inline_plugin, of_inline
+
+__all__ = ["after_attachment", "after_claim", "after_node", "after_pod", "may_attach"]
+
+
+def may_attach(pod: Pod) -> bool:
+    """Tell whether a pod has volumes that could be attached by a CSI driver."""
+    return any(
+        each.persistent_volume_claim or each.ephemeral or inline_plugin(each)
+        for each in pod.spec.volumes
+    )
+
+
+def after_node(_pod: Pod, old: CSINode | None, new: CSINode | None) -> bool:
+    """Tell whether a limit rose; a driver without one counts as if it allowed nothing."""
+    if old is None or new is None:
+        return True
+    before = old.limits
+    return any(limit > before.get(driver, 0) for driver, limit in new.limits.items())
+
+
+def after_pod(_pod: Pod, old: Pod | None, _new: Pod | None) -> bool:
+    """Tell whether a pod that had a node, or a nomination, had volumes that could be attached."""
+    if old is None or not (old.spec.node_name or old.status.nominated_node_name):
+        return False
+    return may_attach(old)
+
+
+def after_claim(
+    pod: Pod, _old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None
+) -> bool:
+    """Tell whether a claim of the pod is there now."""
+    return claims.is_claim_of(new, pod)
+
+
+def after_attachment(pod: Pod, old: VolumeAttachment | None, _new: VolumeAttachment | None) -> bool:
+    """Tell whether a volume was detached that could be of a driver of the pod."""
+    for each in pod.spec.volumes:
+        if each.persistent_volume_claim is not None:
+            return True
+        try:
+            volume = of_inline(each)
+        except TranslationError:
+            return True
+        if volume is not None and old is not None and old.spec.attacher == volume.driver:
+            return True
+    return False

@@ -1,0 +1,201 @@
+"""What a pod holds of the storage: volumes reserved for its claims, and claims with a node.
+
+Both are assumed at once, so that no other pod is given the same, and written by the effect of the
+hold. Others finish the binding: the controller of volumes joins volume and claim, a provisioner
+makes volumes. The pod is bound when all its claims are.
+
+Source: kube-scheduler v1.36.3 volumebinding.AssumePodVolumes, BindPodVolumes, checkBindings.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec.structs import replace
+
+from scheduler.framework.plugin import Reservation, ReservationFailed
+from scheduler.model.api import storage
+from scheduler.model.api.objects import Node
+from scheduler.model.api.storage import (
+    BOUND_BY_CONTROLLER,
+    SELECTED_NODE,
+    ClaimReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+)
+from scheduler.model.effects import BindVolumes, PodRef, ReserveVolume, SelectNode
+from scheduler.model.times import Seconds
+from scheduler.plugins.volumes import topology
+from scheduler.plugins.volumes.matching import Found
+from scheduler.state.cluster import Cluster
+from scheduler.state.storage.csi_translation import TranslationError
+
+__all__ = ["VolumeReservation", "reserved", "selected"]
+
+_VOLUME: Final = PersistentVolume.__name__
+_CLAIM: Final = PersistentVolumeClaim.__name__
+
+
+def reserved(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
+    """Return a volume as it is when it is reserved for a claim.
+
+    Source: component-helpers v0.36.3 storage/volume.GetBindVolumeToClaim.
+    """
+    metadata, have = claim.metadata, volume.spec.claim_ref
+    wanted = ClaimReference(metadata.namespace, metadata.name, metadata.uid)
+    by_hand = have is not None and have.key == wanted.key and have.uid in ("", wanted.uid)
+    now = replace(volume, spec=replace(volume.spec, claim_ref=wanted))
+    if by_hand or BOUND_BY_CONTROLLER in volume.metadata.annotations:
+        return now
+    marked = storage.annotated(volume.metadata, {BOUND_BY_CONTROLLER: "yes"})
+    return replace(now, metadata=marked)
+
+
+def selected(claim: PersistentVolumeClaim, node: str) -> PersistentVolumeClaim:
+    """Return a claim as it is when a volume is to be made for it that a node can reach."""
+    return replace(claim, metadata=storage.annotated(claim.metadata, {SELECTED_NODE: node}))
+
+
+class VolumeReservation(Reservation):
+    """The volumes of one pod on one node."""
+
+    late = ReservationFailed("binding volumes: context deadline exceeded")
+
+    def __init__(
+        self, pod: PodRef, node: str, found: Found, cluster: Cluster, patience_seconds: Seconds
+    ) -> None:
+        self._node = node
+        self._found = found
+        self._cluster = cluster
+        self._assumed: list[PersistentVolume | PersistentVolumeClaim] = []
+        #: By kind and key, the version that every state has before what is written here.
+        self._old: dict[tuple[str, str], str] = {}
+        self.patience_seconds = patience_seconds
+        volumes = tuple(self._reserve())
+        claims = tuple(self._select())
+        self.effect = BindVolumes(pod, node, volumes, claims)
+        self.concerns = frozenset(
+            {
+                *((_VOLUME, volume.metadata.name) for volume, _ in found.bindings),
+                *((_CLAIM, claim.key) for _, claim in found.bindings),
+                *((_CLAIM, claim.key) for claim in found.provisions),
+            }
+        )
+
+    def _reserve(self) -> Iterator[ReserveVolume]:
+        """Assume volumes reserved; yield what has to be written for it."""
+        for volume, claim in self._found.bindings:
+            self._assume(volume, reserved(volume, claim))
+            name, of = volume.metadata.name, claim.metadata
+            observed = self._cluster.volumes.volumes.observed(name)
+            now = None if observed is None else reserved(observed, claim)
+            if observed is not None and now is not None and now != observed:
+                self._old[_VOLUME, name] = observed.metadata.resource_version
+                yield ReserveVolume(
+                    volume=name,
+                    version=observed.metadata.resource_version,
+                    claim_namespace=of.namespace,
+                    claim_name=of.name,
+                    claim_uid=of.uid,
+                    claim_version=of.resource_version,
+                    by_controller=now.metadata != observed.metadata,
+                )
+
+    def _select(self) -> Iterator[SelectNode]:
+        """Assume the node selected for claims; yield what has to be written for it."""
+        for claim in self._found.provisions:
+            self._assume(claim, selected(claim, self._node))
+            observed = self._cluster.volumes.claims.observed(claim.key)
+            if observed is not None and observed.selected_node != self._node:
+                version = observed.metadata.resource_version
+                self._old[_CLAIM, claim.key] = version
+                yield SelectNode(claim.metadata.namespace, claim.metadata.name, version)
+
+    def _assume(
+        self,
+        before: PersistentVolume | PersistentVolumeClaim,
+        now: PersistentVolume | PersistentVolumeClaim,
+    ) -> None:
+        if now != before:
+            self._cluster.volumes.assume(now)
+            self._assumed.append(now)
+
+    def release(self) -> None:
+        for each in self._assumed:
+            self._cluster.volumes.restore(each)
+
+    def settled(self) -> bool | ReservationFailed:
+        node = self._cluster.columns.node(self._node)
+        if node is None:
+            name = self._node
+            return _undone(f'failed to get node "{name}": node "{name}" not found')
+        for volume, claim in self._found.bindings:
+            said = self._bound(volume, claim, node)
+            if said is not True:
+                return said
+        for claim in self._found.provisions:
+            said = self._made(claim, node)
+            if said is not True:
+                return said
+        return True
+
+    def _bound(
+        self, volume: PersistentVolume, claim: PersistentVolumeClaim, node: Node
+    ) -> bool | ReservationFailed:
+        """Tell whether the binding of a volume that existed is complete."""
+        name = volume.metadata.name
+        now = self._cluster.volumes.volumes.observed(name)
+        if now is None:
+            return _undone(f'failed to check binding: persistentvolumes "{name}" not found')
+        claim_now = self._cluster.volumes.claims.observed(claim.key)
+        if claim_now is None:
+            return _undone(
+                f'failed to check binding: persistentvolumeclaims "{claim.key}" not found'
+            )
+        if self._is_old(_VOLUME, name, now):
+            return False
+        unreachable = self._unreachable(now, node)
+        if unreachable is not None:
+            return unreachable
+        if now.spec.claim_ref is None or not now.spec.claim_ref.uid:
+            return _undone(f'ClaimRef got reset for pv "{name}"')
+        return claim_now.bound
+
+    def _made(self, claim: PersistentVolumeClaim, node: Node) -> bool | ReservationFailed:
+        """Tell whether a volume was made for a claim, and their binding is complete."""
+        now = self._cluster.volumes.claims.observed(claim.key)
+        if now is None:
+            return _undone(
+                f'failed to check provisioning pvc: persistentvolumeclaims "{claim.key}" not found'
+            )
+        if self._is_old(_CLAIM, claim.key, now):
+            return False
+        name = claim.metadata.name
+        if not now.metadata.annotations:
+            return _undone(f'selectedNode annotation reset for PVC "{name}"')
+        if now.selected_node != self._node:
+            return _undone(f'provisioning failed for PVC "{name}"')
+        volume = self._cluster.volumes.volumes.observed(now.spec.volume_name)
+        if volume is None:
+            # Not made yet, or its news comes later than that of the claim.
+            return False
+        return self._unreachable(volume, node) or now.bound
+
+    def _is_old(self, kind: str, key: str, now: PersistentVolume | PersistentVolumeClaim) -> bool:
+        """Tell whether this is the state before what was written, so that more news must come."""
+        return self._old.get((kind, key)) == now.metadata.resource_version
+
+    def _unreachable(self, volume: PersistentVolume, node: Node) -> ReservationFailed | None:
+        name, volumes = node.metadata.name, self._cluster.volumes
+        try:
+            if topology.reaches(volume, name, node.metadata.labels, volumes.nodes):
+                return None
+        except TranslationError as error:
+            return _undone(f"failed to translate pv to csi: could not translate pv: {error}")
+        return _undone(
+            f'pv "{volume.metadata.name}" node affinity doesn\'t match node "{name}": '
+            "no matching NodeSelectorTerms"
+        )
+
+
+def _undone(reason: str) -> ReservationFailed:
+    return ReservationFailed(f"binding volumes: {reason}")

@@ -1,0 +1,237 @@
+"""VolumeBinding: the claims of a pod and the volumes behind them.
+
+A bound claim ties the pod to the nodes that can reach its volume. A claim that waits for its first
+consumer needs a node with a volume for it, or one for which a volume can be made; the volume is
+taken when the node is chosen, and the pod is bound when its claims are. Any other claim must be
+bound before the pod is looked at.
+
+Source: kube-scheduler v1.36.3 plugins/volumebinding.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+import numpy as np
+
+from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.framework.plugin import (
+    PASS,
+    CompiledFilter,
+    PluginError,
+    Prepared,
+    Rejected,
+    Reservation,
+)
+from scheduler.framework.verdicts import Verdict, Verdicts
+from scheduler.model.api.objects import Pod
+from scheduler.model.api.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolumeClaim
+from scheduler.model.effects import PodRef
+from scheduler.model.times import Seconds
+from scheduler.plugins.volumes import claims as volume_claims
+from scheduler.plugins.volumes import volume_binding_hints
+from scheduler.plugins.volumes.cached_filter import PodIndependentFilter
+from scheduler.plugins.volumes.matching import MatchFailure, VolumeMatcher
+from scheduler.plugins.volumes.reservation import VolumeReservation
+from scheduler.plugins.volumes.topology import Reach
+from scheduler.state.cluster import Cluster
+from scheduler.state.columns.arrays import Codes, Int
+from scheduler.state.storage.csi_translation import TranslationError
+from scheduler.state.storage.volumes import Volumes
+from scheduler.state.views.node_view import NodeView
+
+__all__ = ["VolumeBinding"]
+
+REASON_UNREACHABLE: Final = "node(s) didn't match PersistentVolume's node affinity"
+REASON_NO_VOLUME: Final = "node(s) didn't find available persistent volumes to bind"
+REASON_NO_ROOM: Final = "node(s) did not have enough free storage"
+REASON_NO_SUCH: Final = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+REASON_IMMEDIATE: Final = "pod has unbound immediate PersistentVolumeClaims"
+
+#: In the order in which they are named where several apply; one bit each.
+_REASONS: Final = (REASON_UNREACHABLE, REASON_NO_VOLUME, REASON_NO_ROOM, REASON_NO_SUCH)
+_UNREACHABLE, _NO_VOLUME, _NO_ROOM, _NO_SUCH = 1, 2, 4, 8
+_REFUSED: Final = {MatchFailure.NO_VOLUME: _NO_VOLUME, MatchFailure.NO_ROOM: _NO_ROOM}
+
+
+class VolumeBinding:
+    """Rejects nodes on which the claims of the pod cannot have their volumes."""
+
+    name: ClassVar[str] = "VolumeBinding"
+
+    def __init__(self, bind_timeout_seconds: Seconds = 600) -> None:
+        """Make the rule.
+
+        Args:
+            bind_timeout_seconds: How long a pod may wait for its volumes.
+        """
+        self._patience = bind_timeout_seconds
+
+    def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> CompiledFilter | None:
+        return _Bindable(pod, cluster, verdicts) if volume_claims.claims_of(pod) else None
+
+    def reserve(self, pod: Pod, node: str, cluster: Cluster) -> Reservation | None:
+        names = volume_claims.claims_of(pod)
+        if not names:
+            return None
+        claims = [_believed(cluster.volumes, pod, name) for name in names]
+        waiting = [each for each in claims if not each.bound]
+        if not waiting:
+            return None
+        found, there = VolumeMatcher(waiting, cluster.volumes), cluster.columns.node(node)
+        volumes = found.on({} if there is None else there.metadata.labels)
+        if isinstance(volumes, MatchFailure):
+            raise PluginError(f"there is {volumes.value} for the claims of pod {pod.key} any more")
+        reference = PodRef(pod.metadata.namespace, pod.metadata.name, pod.uid)
+        return VolumeReservation(reference, node, volumes, cluster, self._patience)
+
+    def wakes(self) -> Sequence[Wake]:
+        hints, changed = volume_binding_hints, Action.ADD | Action.UPDATE
+        return (
+            Wake(Resource.STORAGE_CLASS, changed, hints.after_class),
+            Wake(Resource.PERSISTENT_VOLUME_CLAIM, changed, hints.after_claim),
+            Wake(Resource.PERSISTENT_VOLUME, changed),
+            Wake(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
+            Wake(Resource.CSI_NODE, changed, hints.after_csi_node),
+            Wake(Resource.CSI_DRIVER, Action.UPDATE, hints.after_driver),
+            Wake(Resource.CSI_STORAGE_CAPACITY, changed, hints.after_capacity),
+        )
+
+
+class _Bindable(PodIndependentFilter):
+    """Rejects nodes by storage. What `prepare` found holds for the whole attempt."""
+
+    def __init__(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> None:
+        super().__init__(cluster)
+        self._pod = pod
+        self._volumes = cluster.volumes
+        self._verdicts = verdicts
+        self._bound: list[PersistentVolumeClaim] = []
+        self._matching: VolumeMatcher | None = None
+
+    def prepare(self) -> Prepared:
+        """Look up the claims of the pod."""
+        illegal = self._illegal()
+        if illegal:
+            return Rejected(_verdict(illegal))
+        self._bound = []
+        waiting: list[PersistentVolumeClaim] = []
+        immediate = False
+        for name in volume_claims.claims_of(self._pod):
+            claim = _believed(self._volumes, self._pod, name)
+            if claim.bound:
+                self._bound.append(claim)
+            elif self._waits(claim) and not claim.spec.volume_name:
+                waiting.append(claim)
+            else:
+                immediate = True
+        if immediate:
+            return Rejected(_verdict(REASON_IMMEDIATE))
+        self._matching = VolumeMatcher(waiting, self._volumes) if waiting else None
+        return PASS
+
+    def _illegal(self) -> str:
+        """Return what is wrong with the claims; empty for nothing.
+
+        Source: kube-scheduler v1.36.3 volumebinding.podHasPVCs.
+        """
+        pod = self._pod
+        for volume in pod.spec.volumes:
+            name, own = volume_claims.claim_name(pod, volume), volume.ephemeral is not None
+            if name is None:
+                continue
+            claim = self._volumes.claims.observed(f"{pod.metadata.namespace}/{name}")
+            if claim is None and own:
+                waits = "waiting for ephemeral volume controller to create the"
+                return f'{waits} persistentvolumeclaim "{name}"'
+            if claim is None:
+                return f'persistentvolumeclaim "{name}" not found'
+            if claim.status.phase == "Lost":
+                lost = f'non-existent persistentvolume "{claim.spec.volume_name}"'
+                return f'persistentvolumeclaim "{name}" bound to {lost}'
+            if claim.metadata.deletion_timestamp is not None:
+                return f'persistentvolumeclaim "{name}" is being deleted'
+            if own and not volume_claims.is_owned(claim, pod):
+                return volume_claims.not_owner(claim, pod)
+        return ""
+
+    def _waits(self, claim: PersistentVolumeClaim) -> bool:
+        """Tell whether a claim waits for its first consumer.
+
+        Raises:
+            PluginError: Its class does not say so, nor that it does not.
+        """
+        found = self._volumes.classes.get(claim.class_name)
+        if found is None:
+            return False
+        if found.volume_binding_mode is None:
+            text = f'VolumeBindingMode not set for StorageClass "{claim.class_name}"'
+            raise PluginError(f'running PreFilter plugin "{VolumeBinding.name}": {text}')
+        return found.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+
+    def judge(self, nodes: NodeView) -> Codes:
+        problems = self._unreachable(nodes)
+        if self._matching is not None:
+            problems |= self._unmatched(self._matching, nodes)
+        codes = np.zeros(len(nodes), dtype=np.uint16)
+        for each in np.unique(problems).tolist():
+            if each:
+                reasons = [text for bit, text in enumerate(_REASONS) if each & 1 << bit]
+                codes[problems == each] = self._verdicts.code(_verdict(*reasons))
+        return codes
+
+    def _unreachable(self, nodes: NodeView) -> Int:
+        """Return, (n,), what is wrong with the first bound claim that is in the way."""
+        problems = np.zeros(len(nodes), dtype=np.int64)
+        good = np.ones(len(nodes), dtype=np.bool_)
+        for claim in self._bound:
+            volume = self._volumes.volumes.get(claim.spec.volume_name)
+            if volume is None:
+                problems[good] = _NO_SUCH
+                break
+            try:
+                reach = Reach(volume, nodes.columns.labels, self._volumes.nodes)
+            except TranslationError as error:
+                text = f"could not translate pv: {error}"
+                raise PluginError(
+                    f'running "{VolumeBinding.name}" filter plugin: {text}'
+                ) from error
+            within = reach.holds(nodes)
+            problems[good & ~within] = _UNREACHABLE
+            good &= within
+        return problems
+
+    def _unmatched(self, matching: VolumeMatcher, nodes: NodeView) -> Int:
+        """Return, (n,), what is wrong with the claims that wait for their first consumer."""
+        problems = np.zeros(len(nodes), dtype=np.int64)
+        positions = np.arange(len(nodes))
+        if matching.selected:
+            # Volumes are being made already, for one node; the others need not be looked at.
+            rows = [nodes.columns.row(each) for each in matching.selected]
+            here = (
+                nodes.rows == rows[0] if len(rows) == 1 and rows[0] is not None else positions < 0
+            )
+            problems[~here] = _NO_VOLUME
+            positions = np.flatnonzero(here)
+        view = nodes.take(positions)
+        for alike, labels in matching.alike(view, nodes.columns.labels):
+            said = matching.on(labels)
+            if isinstance(said, MatchFailure):
+                problems[positions[alike]] = _REFUSED[said]
+        return problems
+
+
+def _believed(volumes: Volumes, pod: Pod, name: str) -> PersistentVolumeClaim:
+    """Return a claim of a pod.
+
+    Raises:
+        PluginError: It is gone.
+    """
+    key = f"{pod.metadata.namespace}/{name}"
+    claim = volumes.claims.get(key)
+    if claim is None:
+        raise PluginError(f'error getting PVC "{key}": it is gone')
+    return claim
+
+
+def _verdict(*reasons: str) -> Verdict:
+    return Verdict(VolumeBinding.name, reasons, resolvable=False)

@@ -1,0 +1,181 @@
+"""VolumeZone: a volume with zone or region labels can be used in that zone or region only.
+
+Looks at volumes that are bound; where a claim waits for its first consumer, there is none yet.
+
+Source: kube-scheduler v1.36.3 plugins/volumezone.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar, Final, NamedTuple
+
+import numpy as np
+
+from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.framework.plugin import PASS, Prepared, Rejected
+from scheduler.framework.verdicts import Verdict, Verdicts
+from scheduler.model.api.objects import Pod
+from scheduler.model.api.storage import (
+    WAIT_FOR_FIRST_CONSUMER,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from scheduler.plugins.volumes.cached_filter import PodIndependentFilter
+from scheduler.state.cluster import Cluster
+from scheduler.state.columns.arrays import Bool, Codes, Int
+from scheduler.state.columns.labels import ABSENT, LabelColumn, LabelColumns
+from scheduler.state.storage.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE
+from scheduler.state.views.node_view import NodeView
+
+__all__ = ["VolumeZone"]
+
+REASON: Final = "node(s) had no available volume zone"
+
+#: The labels that count, with the label of now that an older one may be met by.
+_LABELS: Final = {BETA_ZONE: ZONE, BETA_REGION: REGION, ZONE: ZONE, REGION: REGION}
+_DELIMITER: Final = "__"
+
+
+class VolumeZone:
+    """Rejects nodes outside of the zones of the pod's volumes."""
+
+    name: ClassVar[str] = "VolumeZone"
+
+    def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> "_InZone | None":
+        if not _claims(pod):
+            return None
+        return _InZone(pod, cluster, verdicts.code(_verdict(REASON)))
+
+    def wakes(self) -> Sequence[Wake]:
+        changed = Action.ADD | Action.UPDATE
+        return (
+            Wake(Resource.STORAGE_CLASS, Action.ADD, _waits_for_consumer),
+            Wake(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
+            Wake(Resource.PERSISTENT_VOLUME_CLAIM, changed, _is_own_claim),
+            Wake(Resource.PERSISTENT_VOLUME, changed, _moved),
+        )
+
+
+class _Topology(NamedTuple):
+    """One label of a volume."""
+
+    label: str
+    values: frozenset[str]
+
+
+class _InZone(PodIndependentFilter):
+    """Rejects nodes by labels. What `prepare` found holds for the whole attempt."""
+
+    def __init__(self, pod: Pod, cluster: Cluster, code: int) -> None:
+        super().__init__(cluster)
+        self._namespace = pod.metadata.namespace
+        self._claims = _claims(pod)
+        self._volumes = cluster.volumes
+        self._labels = cluster.columns.labels
+        self._code = code
+        self._wanted: list[_Topology] = []
+
+    def prepare(self) -> Prepared:
+        """Look up the labels of the pod's volumes."""
+        self._wanted = []
+        for name in self._claims:
+            volume = self._volume(name)
+            if isinstance(volume, str):
+                return Rejected(_verdict(volume))
+            if volume is not None:
+                self._wanted += _topologies(volume)
+        return PASS
+
+    def _volume(self, name: str) -> PersistentVolume | str | None:
+        """Return the volume of a claim, why there must be one and is none, or `None`."""
+        if not name:
+            return "PersistentVolumeClaim had no name"
+        claim = self._volumes.claims.observed(f"{self._namespace}/{name}")
+        if claim is None:
+            return f'persistentvolumeclaim "{name}" not found'
+        if not claim.spec.volume_name:
+            return self._why_unbound(claim)
+        volume = self._volumes.volumes.observed(claim.spec.volume_name)
+        if volume is None:
+            return f'persistentvolume "{claim.spec.volume_name}" not found'
+        return volume
+
+    def _why_unbound(self, claim: PersistentVolumeClaim) -> str | None:
+        class_name = claim.class_name
+        if not class_name:
+            return "PersistentVolumeClaim had no pv name and storageClass name"
+        found = self._volumes.classes.get(class_name)
+        if found is None:
+            return f'storageclass.storage.k8s.io "{class_name}" not found'
+        if found.volume_binding_mode is None:
+            return f'VolumeBindingMode not set for StorageClass "{class_name}"'
+        if found.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER:
+            return None
+        return "PersistentVolume had no name"
+
+    def judge(self, nodes: NodeView) -> Codes:
+        codes = np.zeros(len(nodes), dtype=np.uint16)
+        if not self._wanted:
+            return codes
+        labels = self._labels
+        anywhere = np.zeros(len(nodes), dtype=np.bool_)
+        for label in _LABELS:
+            anywhere |= nodes.label_codes(labels.column(label)) != ABSENT
+        outside = np.zeros(len(nodes), dtype=np.bool_)
+        for wanted in self._wanted:
+            outside |= ~_in_topology(wanted, nodes, labels)
+        # A node without any such label is taken for one of a cluster with a single zone.
+        codes[anywhere & outside] = self._code
+        return codes
+
+
+def _in_topology(wanted: _Topology, nodes: NodeView, labels: LabelColumns) -> Bool:
+    column, newer = labels.column(wanted.label), labels.column(_LABELS[wanted.label])
+    codes = nodes.label_codes(column)
+    has = _has(wanted, column, codes)
+    inside: Bool = np.where(codes == ABSENT, _has(wanted, newer, nodes.label_codes(newer)), has)
+    return inside
+
+
+def _has(wanted: _Topology, column: LabelColumn, codes: Int) -> Bool:
+    known = [code for value in wanted.values if (code := column.code(value)) is not None]
+    return np.isin(codes, known)
+
+
+def _topologies(volume: PersistentVolume) -> list[_Topology]:
+    """Return what the labels of a volume say; one that means nothing says nothing."""
+    found = []
+    for label in _LABELS:
+        value = volume.metadata.labels.get(label)
+        if value is not None:
+            values = [each.strip() for each in value.split(_DELIMITER)]
+            if all(values):
+                found.append(_Topology(label, frozenset(values)))
+    return found
+
+
+def _claims(pod: Pod) -> list[str]:
+    named = (each.persistent_volume_claim for each in pod.spec.volumes)
+    return [each.claim_name for each in named if each is not None]
+
+
+def _verdict(reason: str) -> Verdict:
+    return Verdict(VolumeZone.name, (reason,), resolvable=False)
+
+
+def _waits_for_consumer(_pod: Pod, _old: StorageClass | None, new: StorageClass | None) -> bool:
+    return new is None or new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+
+
+def _is_own_claim(
+    pod: Pod, _old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None
+) -> bool:
+    if new is None or new.metadata.namespace != pod.metadata.namespace:
+        return False
+    return new.metadata.name in _claims(pod)
+
+
+def _moved(_pod: Pod, old: PersistentVolume | None, new: PersistentVolume | None) -> bool:
+    if old is None or new is None:
+        return True
+    return _topologies(old) != _topologies(new)

@@ -1,0 +1,86 @@
+"""Attached volumes on what-if copies of nodes.
+
+Volumes are shared by pods, so numbers per pod cannot simply be added: what the pods that come and
+go use is counted by volume, on the few nodes where any of them uses one.
+
+Axes: n rows of a hypothesis.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from scheduler.state.cluster import Cluster
+from scheduler.state.columns.arrays import Int
+from scheduler.state.storage.csi_counts import AttachedVolumes
+from scheduler.state.storage.csi_translation import CsiVolume
+from scheduler.state.views.node_view import WhatIfView
+
+__all__ = ["WhatIfCounts"]
+
+
+@dataclass(slots=True)
+class _Folded:
+    """The changes of one hypothesis, as far as they were read."""
+
+    #: Kept so that no other hypothesis is taken for it.
+    nodes: WhatIfView
+    seen: int = 0
+    #: By position: how many claims and volumes of pods more, or less, there are of each volume.
+    changes: dict[int, Counter[CsiVolume]] = field(default_factory=dict)
+
+
+class WhatIfCounts:
+    """Corrects counts for one pod that would bring some volumes."""
+
+    def __init__(self, cluster: Cluster, new: frozenset[CsiVolume]) -> None:
+        self._volumes = cluster.volumes
+        self._new = new
+        self._folded: dict[int, _Folded] = {}
+
+    def adjust(self, nodes: WhatIfView, driver: str, some: Int, have: Int, new: Int) -> None:
+        """Correct, in place, the counts of a driver for the pods that would come and go.
+
+        Args:
+            nodes: The hypothesis.
+            driver: Whose volumes count.
+            some: The positions that matter.
+            have: (n,) how many volumes are attached.
+            new: (n,) how many volumes the pod would bring.
+        """
+        changes = self._fold(nodes).changes
+        if not changes:
+            return
+        for position in some.tolist():
+            delta = changes.get(position)
+            if delta is None:
+                continue
+            here = self._volumes.counts.on_node(nodes.name(position))
+            for volume, change in delta.items():
+                if volume.driver == driver:
+                    held = here.get(volume) or AttachedVolumes()
+                    pods, would_be = held.pods > 0, held.pods + change > 0
+                    left = held.attachments > 0
+                    have[position] += (would_be or left) - (pods or left)
+                    if volume in self._new:
+                        new[position] -= would_be - pods
+
+    def _fold(self, nodes: WhatIfView) -> _Folded:
+        """Read the changes of a hypothesis that were not read before."""
+        folded = self._folded.get(id(nodes))
+        if folded is None:
+            folded = self._folded[id(nodes)] = _Folded(nodes)
+        for slots, sign in nodes.log[folded.seen :]:
+            for position in np.flatnonzero(self._volumes.use.attaches(slots)).tolist():
+                mounts = self._volumes.use.get(int(slots[position]))
+                if mounts is not None:
+                    delta = folded.changes.setdefault(position, Counter())
+                    for key in mounts.claims:
+                        volume = self._volumes.csi_volume(key)
+                        if volume is not None:
+                            delta[volume] += sign
+                    for volume in mounts.inline:
+                        delta[volume] += sign
+        folded.seen = len(nodes.log)
+        return folded

@@ -1,0 +1,121 @@
+"""What the configuration, flag and status pages say."""
+
+import platform
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from scheduler import __version__
+from scheduler.config import load
+from scheduler.config.settings import Settings
+from scheduler.core.machine import Machine
+from scheduler.kube.lease import Lease
+from scheduler.model import times
+from scheduler.model.times import Seconds
+from scheduler.observe.pages.pages import Document
+
+__all__ = ["configz", "flagz", "statusz"]
+
+#: What both pages are about, and how the text of each begins.
+NAME: Final = "preemptive-scheduler"
+HEADER: Final = """\
+
+{name} {page}
+Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility \
+guarantees and is for debugging purposes only.
+"""
+
+#: Fields of the configuration whose content nobody may read.
+_SECRET: Final = frozenset({"keyData"})
+
+
+def configz(settings: Settings) -> dict[str, Any]:
+    """Return the configuration in force, without private keys.
+
+    Source: kube-scheduler v1.36.3 cmd/kube-scheduler/app.Setup, component-base configz.
+    """
+    return {"componentconfig": _redacted(load.dump(settings))}
+
+
+def flagz(flags: Mapping[str, str]) -> Document:
+    """Return the flags of the command line with the values in force.
+
+    Args:
+        flags: The values by name, without dashes, as Go writes them.
+
+    Source: apiserver v0.36.3 pkg/server/flagz.
+    """
+    lines = (f"{name}={value}\n" for name, value in sorted(flags.items()))
+    text = HEADER.format(name=NAME, page="flagz") + "".join(lines)
+    return Document("Flagz", NAME, text, {"flags": dict(flags)})
+
+
+def statusz(
+    machine: Machine, lease: Lease | None, started: Seconds, now: Seconds, paths: Iterable[str]
+) -> Document:
+    """Return what runs since when, and how much it has to do.
+
+    Args:
+        machine: Whose numbers are told.
+        lease: By which it leads; `None` where every instance does.
+        started: Seconds since the epoch.
+        now: The same line.
+        paths: The pages that there are.
+
+    Source: apiserver v0.36.3 pkg/server/statusz.
+    Differs: the text also has the scheduler's numbers. `goVersion` of the object names the version
+    of Python: the field is required, and there is no Go.
+    """
+    folders = sorted({f"/{path.split('/')[1]}" for path in paths} - {"/statusz"})
+    rows = {
+        "Started": times.stamp(started),
+        "Up": _duration(now - started),
+        "Python version": platform.python_version(),
+        "Binary version": __version__,
+        **_numbers(machine, lease),
+        "Paths": " ".join(folders),
+    }
+    lines = (f"{name}: {value}\n" for name, value in rows.items())
+    fields = {
+        "startTime": times.stamp(started),
+        "uptimeSeconds": max(0, int(now - started)),
+        "goVersion": f"python{platform.python_version()}",
+        "binaryVersion": __version__,
+        "paths": folders,
+    }
+    text = HEADER.format(name=NAME, page="statusz") + "\n" + "".join(lines)
+    return Document("Statusz", NAME, text, fields)
+
+
+def _numbers(machine: Machine, lease: Lease | None) -> dict[str, object]:
+    numbers = machine.numbers()
+    return {
+        "Leader": _leader(lease),
+        "Nodes": numbers.nodes,
+        "Pods on nodes": f"{numbers.pods} ({numbers.assumed} assumed)",
+        "Pods waiting": ", ".join(f"{queue} {count}" for queue, count in numbers.queue.items()),
+        "Nominations": numbers.nominations,
+        "Preemptions under way": numbers.preempting,
+    }
+
+
+def _leader(lease: Lease | None) -> str:
+    if lease is None:
+        return "yes, without an election"
+    return "yes" if lease.is_leader else f"no, {lease.holder or 'nobody'} leads"
+
+
+def _duration(seconds: Seconds) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} hr {minutes:02} min {rest:02} sec"
+
+
+def _redacted(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {
+            key: "REDACTED" if key in _SECRET and each else _redacted(each)
+            for key, each in value.items()
+        }
+    if isinstance(value, list):
+        return [_redacted(each) for each in value]
+    return value

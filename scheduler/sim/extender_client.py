@@ -1,0 +1,74 @@
+"""Asks real extenders about an imagined cluster, one question after the other.
+
+`plan` only asks what changes nothing: which nodes, how good, which preemptions. Bindings are
+imagined, also where an extender would bind.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from scheduler.config.settings import Extender
+from scheduler.kube.extenders import Extenders
+from scheduler.model.api.objects import Pod
+from scheduler.model.effects import Ask, PodRef
+from scheduler.model.extender_answers import ExtenderAnswer
+from scheduler.sim.manifests import Whole
+
+__all__ = ["Asker"]
+
+
+class Asker:
+    """Asks extenders. Use it as a context.
+
+    Raises:
+        ConnectionSettingsError: The TLS settings of an extender are unusable.
+    """
+
+    def __init__(self, settings: Sequence[Extender], whole: Whole) -> None:
+        self._pods = _ImaginedPods(whole.pods)
+        self._extenders = Extenders(settings, self._pods, whole.nodes)
+        self._runner = asyncio.Runner()
+
+    def __enter__(self) -> "Asker":
+        self._runner.run(self._extenders.__aenter__())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._runner.run(self._extenders.__aexit__(kind, error, trace))
+        self._runner.close()
+
+    def __call__(self, effect: Ask, pods: Mapping[str, Pod]) -> tuple[ExtenderAnswer, ...]:
+        """Ask, and wait for the answers; `pods` are those of the imagined cluster, by uid."""
+        self._pods.now = pods
+        return self._runner.run(self._extenders.ask(effect))
+
+
+class _ImaginedPods:
+    """Pods as the files have them, with what was imagined since."""
+
+    def __init__(self, documents: Mapping[str, bytes]) -> None:
+        self._documents = documents
+        self.now: Mapping[str, Pod] = {}
+
+    async def get(self, pod: PodRef, version: str = "") -> bytes:  # noqa: ARG002 - there is only one
+        """Return a pod as JSON."""
+        document: dict[str, Any] = msgspec.json.decode(self._documents[pod.uid])
+        now = self.now[pod.uid]
+        spec = document.setdefault("spec", {})
+        spec["schedulerName"] = now.spec.scheduler_name
+        if now.spec.node_name:
+            spec["nodeName"] = now.spec.node_name
+        status = document.setdefault("status", {})
+        status["nominatedNodeName"] = now.status.nominated_node_name
+        if now.terminating:
+            document["metadata"]["deletionTimestamp"] = now.metadata.deletion_timestamp
+        return msgspec.json.encode(document)

@@ -1,0 +1,59 @@
+"""Which nodes have which images.
+
+Source: kube-scheduler v1.36.3 backend/cache.addNodeImageStates. Differs: the number of nodes that
+have an image is always the current one; upstream's snapshot keeps the number of the moment at
+which a node was last copied.
+"""
+
+from dataclasses import dataclass, field
+
+from scheduler.model.api.objects import Node
+
+__all__ = ["ImageState", "Images"]
+
+
+@dataclass(slots=True)
+class ImageState:
+    """One image name."""
+
+    #: Bytes, as the first node told that had it.
+    size: int
+    rows: set[int] = field(default_factory=set)
+
+
+class Images:
+    """All image names of all nodes."""
+
+    __slots__ = ("_names", "_states", "version")
+
+    def __init__(self) -> None:
+        self._states: dict[str, ImageState] = {}
+        self._names: dict[int, frozenset[str]] = {}
+        #: Grows with every change.
+        self.version = 0
+
+    def get(self, name: str) -> ImageState | None:
+        """Return what is known of an image name."""
+        return self._states.get(name)
+
+    def write(self, row: int, node: Node | None) -> None:
+        """Replace what a row has; `None` for a node that is gone."""
+        images = node.status.images if node is not None else []
+        names = frozenset(name for image in images for name in image.names)
+        before = self._names.get(row, frozenset())
+        if names == before:
+            return
+        self.version += 1
+        for name in before - names:
+            state = self._states[name]
+            state.rows.discard(row)
+            if not state.rows:
+                del self._states[name]
+        for image in images:
+            for name in image.names:
+                state = self._states.setdefault(name, ImageState(image.size_bytes))
+                state.rows.add(row)
+        if names:
+            self._names[row] = names
+        else:
+            self._names.pop(row, None)

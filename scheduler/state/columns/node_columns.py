@@ -1,0 +1,261 @@
+"""What is known of the nodes, one row each, in columns.
+
+A row belongs to a name. It exists from the first sight of the node, or of a pod on it, until
+both are gone; a row without a node (an imaginary node) takes no pods. Every change notes the row
+in one of two logs: `node_changes` for the node's own facts, `pod_changes` for what its pods use.
+
+Axes: N rows, R resources.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.model.api import resources
+from scheduler.model.api.objects import Node, Taint
+from scheduler.model.api.resources import PODS
+from scheduler.state.columns.arrays import Bool, Int, IntColumn, Rows, grown
+from scheduler.state.columns.change_log import ChangeLog
+from scheduler.state.columns.host_ports import PortUse
+from scheduler.state.columns.images import Images
+from scheduler.state.columns.labels import LabelColumns
+from scheduler.state.columns.pod_shapes import Shape
+from scheduler.state.columns.refcounted_interner import RefcountedInterner
+from scheduler.state.columns.resource_axis import ResourceAxis
+
+__all__ = ["NodeColumns"]
+
+TaintSet = tuple[tuple[str, str, str], ...]
+
+_NOTHING: Final = IntColumn()
+
+#: Every class of pods judges the idle codes as well.
+_FEW_IDLE: Final = 64
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class NodeColumns:
+    """Node facts by row."""
+
+    def __init__(self, axis: ResourceAxis) -> None:
+        self.axis: Final = axis
+        #: Number of rows in use or free again; all columns are at least this long.
+        self.size = 0
+        #: The node of each row; `None` for imaginary nodes and free rows.
+        self.nodes: Final[list[Node | None]] = []
+        #: The name of each row; empty for free rows.
+        self.names: Final[list[str]] = []
+        self.labels: Final = LabelColumns()
+        self.images: Final = Images()
+        self.ports: Final = PortUse()
+        #: The distinct taints of nodes; code 0 is for none.
+        self.taint_sets: Final[RefcountedInterner[TaintSet]] = RefcountedInterner((), _FEW_IDLE)
+        self.node_changes: Final = ChangeLog()
+        self.pod_changes: Final = ChangeLog()
+        #: Grows whenever a node appears or goes.
+        self.membership = 0
+        #: Number of nodes that exist.
+        self.node_count = 0
+        self._rows: dict[str, int] = {}
+        self._free: list[int] = []
+        self._allocatable: list[IntColumn] = []
+        #: What each node offers, by name.
+        self._offers: dict[int, dict[str, int]] = {}
+        self._requested: list[IntColumn] = []
+        self._non_zero = (IntColumn(), IntColumn())
+        self._pods: Int = np.zeros(16, dtype=np.int64)
+        self._allowed_pods: Int = np.zeros(16, dtype=np.int64)
+        self._exists: Bool = np.zeros(16, dtype=np.bool_)
+        self._unschedulable: Bool = np.zeros(16, dtype=np.bool_)
+        self._taints: Int = np.zeros(16, dtype=np.int64)
+        self._hashes: NDArray[np.uint32] = np.zeros(16, dtype=np.uint32)
+
+    def row(self, name: str) -> int | None:
+        """Return the row of a name."""
+        return self._rows.get(name)
+
+    def node(self, name: str) -> Node | None:
+        """Return the node of that name, if it exists."""
+        row = self._rows.get(name)
+        return None if row is None else self.nodes[row]
+
+    def exists(self) -> Bool:
+        """Return, (N,), which rows have a node."""
+        return self._exists[: self.size]
+
+    def unschedulable(self) -> Bool:
+        """Return, (N,), which nodes are cordoned."""
+        return self._unschedulable[: self.size]
+
+    def taints(self) -> Int:
+        """Return, (N,), codes into `taint_sets`."""
+        return self._taints[: self.size]
+
+    def hashes(self) -> NDArray[np.uint32]:
+        """Return, (N,), a hash of each name."""
+        return self._hashes[: self.size]
+
+    def pods(self) -> Int:
+        """Return, (N,), how many pods each row has."""
+        return self._pods[: self.size]
+
+    def allowed_pods(self) -> Int:
+        """Return, (N,), how many pods each node allows."""
+        return self._allowed_pods[: self.size]
+
+    def allocatable(self, resource: int) -> IntColumn:
+        """Return what the nodes have of a resource."""
+        return self._allocatable[resource] if resource < len(self._allocatable) else _NOTHING
+
+    def requested(self, resource: int) -> IntColumn:
+        """Return what pods request of a resource."""
+        return self._requested[resource] if resource < len(self._requested) else _NOTHING
+
+    def non_zero(self, index: int) -> IntColumn:
+        """Return what pods count for in scores: 0 milli-cpu, 1 bytes of memory."""
+        return self._non_zero[index]
+
+    def ensure(self, name: str) -> int:
+        """Return the row of a name, a new one for an unknown name."""
+        row = self._rows.get(name)
+        if row is None:
+            row = self._free.pop() if self._free else self._append()
+            self._rows[name] = row
+            self.names[row] = name
+            digest = hashlib.blake2b(name.encode(errors="surrogatepass"), digest_size=4)
+            self._hashes[row] = int.from_bytes(digest.digest(), "little")
+        return row
+
+    def write(self, node: Node) -> int:
+        """Take over the state of a node; return its row.
+
+        Raises:
+            QuantityError: An allocatable amount is no quantity; nothing is changed then.
+        """
+        allocatable = resources.amounts(node.status.allocatable)
+        row = self.ensure(node.metadata.name)
+        if self.nodes[row] is None:
+            self.membership += 1
+            self.node_count += 1
+        self.nodes[row] = node
+        self._exists[row] = True
+        self._unschedulable[row] = node.spec.unschedulable
+        self._write_taints(row, _taint_set(node.spec.taints))
+        self._allowed_pods[row] = allocatable.pop(PODS, 0)
+        self._write_allocatable(row, allocatable)
+        self.labels.write(row, node.metadata.labels)
+        self.images.write(row, node)
+        self.node_changes.note(row)
+        return row
+
+    def erase(self, name: str) -> int | None:
+        """Forget a node; its row stays as long as it has pods. Returns the row."""
+        row = self._rows.get(name)
+        if row is None or self.nodes[row] is None:
+            return None
+        self.nodes[row] = None
+        self.membership += 1
+        self.node_count -= 1
+        self._exists[row] = False
+        self._allowed_pods[row] = 0
+        self._write_taints(row, ())
+        self._write_allocatable(row, {})
+        self.labels.write(row, {})
+        self.images.write(row, None)
+        self.node_changes.note(row)
+        self._release(row)
+        return row
+
+    def take(self, row: int, shape: Shape) -> None:
+        """Count a pod that is on a row now."""
+        self._count(row, shape, 1)
+        if shape.ports:
+            self.ports.add(row, shape.ports)
+
+    def give_back(self, row: int, shape: Shape) -> None:
+        """Count a pod out that was on a row."""
+        self._count(row, shape, -1)
+        if shape.ports:
+            self.ports.remove(row, shape.ports)
+        self._release(row)
+
+    def _count(self, row: int, shape: Shape, sign: int) -> None:
+        self._pods[row] += sign
+        for resource, amount in shape.requests:
+            self._column(self._requested, resource).add(row, sign * amount)
+        for column, amount in zip(self._non_zero, shape.non_zero, strict=True):
+            column.add(row, sign * amount)
+        self.pod_changes.note(row)
+
+    def _write_taints(self, row: int, taints: TaintSet) -> None:
+        before = int(self._taints[row])
+        self._taints[row] = self.taint_sets.take(_encode(taints), lambda: taints) if taints else 0
+        self.taint_sets.give_back(before)
+
+    def _write_allocatable(self, row: int, allocatable: dict[str, int]) -> None:
+        before = self._offers.get(row, {})
+        if allocatable == before:
+            return
+        axis = self.axis
+        for name, amount in allocatable.items():
+            resource = axis.code(name) if name in before else axis.offer(name)
+            self._column(self._allocatable, resource)[row] = amount
+        for name in before.keys() - allocatable.keys():
+            self._column(self._allocatable, axis.code(name))[row] = 0
+            axis.withdraw(name)
+        if allocatable:
+            self._offers[row] = allocatable
+        else:
+            del self._offers[row]
+
+    def clear(self, resource: int) -> None:
+        """Forget a resource that has lost its code."""
+        for columns in (self._allocatable, self._requested):
+            if resource < len(columns):
+                columns[resource] = IntColumn()
+
+    def count_requested(self, resource: int, rows: Iterable[tuple[int, int]]) -> None:
+        """Count what pods on some rows request of a resource that has just got its code."""
+        column = self._column(self._requested, resource)
+        for row, amount in rows:
+            column.add(row, amount)
+
+    @staticmethod
+    def _column(columns: list[IntColumn], resource: int) -> IntColumn:
+        while resource >= len(columns):
+            columns.append(IntColumn())
+        return columns[resource]
+
+    def _append(self) -> int:
+        row = self.size
+        self.size += 1
+        self.nodes.append(None)
+        self.names.append("")
+        self._pods = grown(self._pods, self.size)
+        self._allowed_pods = grown(self._allowed_pods, self.size)
+        self._exists = grown(self._exists, self.size)
+        self._unschedulable = grown(self._unschedulable, self.size)
+        self._taints = grown(self._taints, self.size)
+        self._hashes = grown(self._hashes, self.size)
+        return row
+
+    def _release(self, row: int) -> None:
+        """Free a row that has neither a node nor pods."""
+        if self.nodes[row] is None and self._pods[row] == 0 and self.names[row]:
+            del self._rows[self.names[row]]
+            self.names[row] = ""
+            self._free.append(row)
+
+    def rows_of(self, names: frozenset[str]) -> Rows:
+        """Return the rows of those nodes of the names that exist, in row order."""
+        rows = [row for name in names if (row := self._rows.get(name)) is not None]
+        return np.array(sorted(row for row in rows if self._exists[row]), dtype=np.int64)
+
+
+def _taint_set(taints: list[Taint]) -> TaintSet:
+    return tuple((taint.key, taint.value, taint.effect) for taint in taints)

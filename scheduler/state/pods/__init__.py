@@ -1,0 +1,1 @@
+"""Pods on nodes, nominated pods, and what selects them."""

@@ -1,0 +1,330 @@
+"""Every pod that takes room or claims it, in slots.
+
+A pod on a node has a slot and a row; a nominated pod has a slot and no row. The slots of a row
+are kept in the order of kube-scheduler's NodeInfo (an add appends, a removal moves the last one
+into the gap), which decides between victims that are equal in all else.
+
+Axes: N rows, S slots, V pods on a row, most important first.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.model import times
+from scheduler.model.api.objects import Pod
+from scheduler.model.api.runtime import runs_since
+from scheduler.state.columns.arrays import Bool, Float, Int, Rows, grown
+from scheduler.state.columns.change_log import ChangeLog
+from scheduler.state.columns.pod_shapes import Shape, Shapes
+from scheduler.state.pods.pod_index import PodIndex
+
+__all__ = ["NOWHERE", "PodTable"]
+
+#: The row of a slot whose pod is on no node.
+NOWHERE: Final = -1
+
+#: A pod that has not started counts as the one that started last.
+_NOT_STARTED: Final = np.inf
+
+#: What stands at slot -1, which stands for *no pod*: a priority that no pod has, and no shape.
+_NO_PRIORITY: Final = 2**62
+_NO_SHAPE: Final = -1
+
+#: Rows with more pods than this are ranked one by one: a single crowded node must not widen the
+#: matrix of all nodes.
+_WIDEST: Final = 256
+
+
+class PodTable:
+    """Pods by slot; the only place that knows which pods are on a row."""
+
+    def __init__(self, shapes: Shapes) -> None:
+        #: What the pods look like to each other.
+        self.census: Final = PodIndex()
+        #: Rows whose pods changed in a way that their importance or protection may have.
+        self.changes: Final = ChangeLog()
+        self._shapes = shapes
+        self._slots: dict[str, int] = {}
+        self._free: list[int] = []
+        self._pods: list[Pod | None] = []
+        self._on_row: dict[int, list[int]] = {}
+        self._rows: Int = np.full(16, NOWHERE, dtype=np.int64)
+        # The last element of each array is never given to a pod: it is what index -1 reads.
+        self._priority: Int = np.full(16, _NO_PRIORITY, dtype=np.int64)
+        self._start: Float = np.full(16, _NOT_STARTED, dtype=np.float64)
+        self._since: Float = np.full(16, _NOT_STARTED, dtype=np.float64)
+        self._shape: Int = np.full(16, _NO_SHAPE, dtype=np.int64)
+        self._protection: Int = np.zeros(16, dtype=np.int64)
+        self._ranked: NDArray[np.int64] = np.full((4, 16), -1, dtype=np.int64)
+        self._wide: dict[int, Int] = {}
+        self._stale: set[int] = set()
+        #: How many pods have each priority.
+        self._with_priority: Counter[int] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._slots
+
+    def __iter__(self) -> Iterator[Pod]:
+        return filter(None, self._pods)
+
+    def slot(self, uid: str) -> int | None:
+        """Return the slot of a pod."""
+        return self._slots.get(uid)
+
+    def pod(self, slot: int) -> Pod:
+        """Return the pod in a slot."""
+        pod = self._pods[slot]
+        if pod is None:
+            raise LookupError(f"slot {slot} is free")
+        return pod
+
+    def row(self, slot: int) -> int:
+        """Return the row of a slot, `NOWHERE` for a pod that is on none."""
+        return int(self._rows[slot])
+
+    def shape(self, slot: int) -> Shape:
+        """Return the shape of the pod in a slot."""
+        return self._shapes[int(self._shape[slot])]
+
+    def add(self, pod: Pod, row: int, shape: int) -> int:
+        """Give a pod a slot, on a row or `NOWHERE`; return the slot.
+
+        The table takes over the reference to the shape.
+        """
+        slot = self._free.pop() if self._free else len(self._pods)
+        if slot == len(self._pods):
+            self._pods.append(None)
+            self._grow(slot + 1)
+        self._slots[pod.uid] = slot
+        self._rows[slot] = row
+        self._shape[slot] = shape
+        if row != NOWHERE:
+            self._on_row.setdefault(row, []).append(slot)
+        self.census.enter(slot, pod, row)
+        self._with_priority[pod.priority] += 1
+        self._write(slot, pod)
+        return slot
+
+    def update(self, slot: int, pod: Pod) -> None:
+        """Replace the state of the pod in a slot; its shape and row stay."""
+        before = self.pod(slot)
+        self.census.renew(slot, before, pod)
+        if before.priority != pod.priority:
+            self._with_priority[pod.priority] += 1
+            self._forget_priority(before)
+        self._write(slot, pod)
+
+    def _write(self, slot: int, pod: Pod) -> None:
+        self._pods[slot] = pod
+        self._priority[slot] = pod.priority
+        started = times.parse(pod.status.start_time)
+        self._start[slot] = _NOT_STARTED if started is None else started
+        since = runs_since(pod)
+        self._since[slot] = _NOT_STARTED if since is None else since
+        row = int(self._rows[slot])
+        if row != NOWHERE:
+            self._stale.add(row)
+            self.changes.note(row)
+
+    def remove(self, uid: str) -> None:
+        """Free the slot of a pod."""
+        slot = self._slots.pop(uid)
+        row = int(self._rows[slot])
+        if row != NOWHERE:
+            on_row = self._on_row[row]
+            gap = on_row.index(slot)
+            on_row[gap] = on_row[-1]
+            on_row.pop()
+            if not on_row:
+                del self._on_row[row]
+            self._stale.add(row)
+        self.census.leave(slot)
+        self._shapes.give_back(int(self._shape[slot]))
+        self._shape[slot] = _NO_SHAPE
+        self._protection[slot] = 0
+        self._forget_priority(self.pod(slot))
+        self._pods[slot] = None
+        self._rows[slot] = NOWHERE
+        self._free.append(slot)
+
+    def _forget_priority(self, pod: Pod) -> None:
+        self._with_priority[pod.priority] -= 1
+        if not self._with_priority[pod.priority]:
+            del self._with_priority[pod.priority]
+
+    def lowest_priority(self) -> int:
+        """Return the priority that no pod is below; one that no pod has where there is none."""
+        return min(self._with_priority, default=_NO_PRIORITY)
+
+    def on_row(self, row: int) -> Sequence[int]:
+        """Return the slots of a row, in NodeInfo order."""
+        return self._on_row.get(row, ())
+
+    def pods_on(self, row: int) -> Iterator[Pod]:
+        """Yield the pods of a row, in NodeInfo order."""
+        return map(self.pod, self.on_row(row))
+
+    def priorities(self, slots: Int) -> Int:
+        """Return the priorities of the pods in some slots; at -1 one that no pod has."""
+        return self._priority[slots]
+
+    def starts(self, slots: Int) -> Float:
+        """Return when pods started, in seconds; infinity for those that have not.
+
+        By the kubelet's clock alone: so kube-scheduler compares pods.
+        """
+        return self._start[slots]
+
+    def running_since(self, slots: Int) -> Float:
+        """Return since when pods run; infinity for those that have not started."""
+        return self._since[slots]
+
+    def shape_code(self, slot: int) -> int:
+        """Return the shape code of the pod in a slot."""
+        return int(self._shape[slot])
+
+    def shape_codes(self, slots: Int) -> Int:
+        """Return the shape codes of the pods in some slots."""
+        return self._shape[slots]
+
+    def requesting(self, amounts: Int) -> Iterator[tuple[int, int]]:
+        """Yield row and amount for each pod on a row whose shape requests some.
+
+        Args:
+            amounts: (S + 1,) by shape, 0 at -1; see `Shapes.amounts`.
+        """
+        found = amounts[self._shape]
+        slots = np.flatnonzero((found != 0) & (self._rows != NOWHERE))
+        yield from zip(self._rows[slots].tolist(), found[slots].tolist(), strict=True)
+
+    def protection(self, slots: Int) -> Int:
+        """Return the codes of the sets of budgets that protect the pods in some slots."""
+        return self._protection[slots]
+
+    def protect(self, slot: int, code: int) -> None:
+        """Note which set of budgets protects a pod."""
+        if self._protection[slot] != code:
+            self._protection[slot] = code
+            if self._rows[slot] != NOWHERE:
+                self.changes.note(int(self._rows[slot]))
+
+    def protected_by(self, codes: Collection[int]) -> Bool:
+        """Return, (S,), which slots have one of some codes."""
+        return np.isin(self._protection[: len(self._pods)], list(codes))
+
+    def protect_all(self, slots: Int, codes: Int) -> None:
+        """Note which sets of budgets protect the pods in some slots."""
+        changed = self._protection[slots] != codes
+        self._protection[slots] = codes
+        self._note_rows(slots[changed])
+
+    def note_protected(self, codes: Collection[int]) -> None:
+        """Note that budgets in some sets allow something else than before."""
+        self._note_rows(np.flatnonzero(self.protected_by(codes)))
+
+    def rename_protection(self, rename: Callable[[list[int]], Int]) -> None:
+        """Let the sets of budgets have other codes; `rename` is handed those in use."""
+        now = self._protection[: len(self._pods)]
+        now[:] = rename(np.unique(now).tolist())[now]
+
+    def _note_rows(self, slots: Int) -> None:
+        for row in np.unique(self._rows[slots]).tolist():
+            if row != NOWHERE:
+                self.changes.note(row)
+
+    def occupied(self) -> Iterator[tuple[int, Pod]]:
+        """Yield each slot in use with its pod."""
+        for slot in self._slots.values():
+            yield slot, self.pod(slot)
+
+    def ranked(self, rows: Rows) -> Iterator[tuple[Int, Int]]:
+        """Yield the pods of some rows, most important first, in groups of rows.
+
+        Yields:
+            (n,) positions in `rows`, and (V, n) slots by falling priority, then rising start time;
+            -1 pads rows with fewer pods.
+
+        Source: kube-scheduler v1.36.3 util.MoreImportantPod, on top of an insertion sort: of pods
+        equal in priority that have not started, the one added last comes first.
+        """
+        if self._stale:
+            self._rank()
+        self._reach(int(rows.max(initial=0)))
+        positions = np.arange(rows.shape[0])
+        if self._wide:
+            wide = np.isin(rows, list(self._wide))
+            for position in positions[wide]:
+                yield positions[position : position + 1], self._wide[int(rows[position])][:, None]
+            positions = positions[~wide]
+        found = self._ranked.take(rows[positions], axis=1)
+        filled = np.flatnonzero((found >= 0).any(axis=1))
+        yield positions, found[: filled[-1] + 1 if filled.shape[0] else 0]
+
+    def _rank(self) -> None:
+        """Sort the pods of every row that changed."""
+        self._reach(max(self._stale))
+        for row in self._stale:
+            ranked = self._by_importance(self._on_row.get(row, ()))
+            self._wide.pop(row, None)
+            if len(ranked) > _WIDEST:
+                self._wide[row] = np.array(ranked, dtype=np.int64)
+                ranked = []
+            elif len(ranked) > self._ranked.shape[0]:
+                self._widen(min(_WIDEST, 2 * len(ranked)), self._ranked.shape[1])
+            self._ranked[len(ranked) :, row] = -1
+            self._ranked[: len(ranked), row] = ranked
+        self._stale.clear()
+
+    def _by_importance(self, on_row: Sequence[int]) -> list[int]:
+        if len(on_row) < 2:
+            return list(on_row)
+        priority, start = self._priority[list(on_row)], self._start[list(on_row)]
+        keyed = [
+            (-p, s, -place if s == _NOT_STARTED else place, slot)
+            for place, (slot, p, s) in enumerate(
+                zip(on_row, priority.tolist(), start.tolist(), strict=True)
+            )
+        ]
+        keyed.sort()
+        return [slot for *_, slot in keyed]
+
+    def _reach(self, row: int) -> None:
+        """Make the ranking cover a row; one that never had a pod may lie beyond it."""
+        ranks, rows = self._ranked.shape
+        if row >= rows:
+            self._widen(ranks, max(row + 1, 2 * rows))
+
+    def _widen(self, ranks: int, rows: int) -> None:
+        wider = np.full((ranks, rows), -1, dtype=np.int64)
+        have = self._ranked
+        wider[: have.shape[0], : have.shape[1]] = have
+        self._ranked = wider
+
+    def _grow(self, size: int) -> None:
+        spare = size + 1
+        if spare <= self._rows.shape[0]:
+            return  # so are all
+        self._rows = grown(self._rows, spare, NOWHERE)
+        self._priority = grown(self._priority, spare, _NO_PRIORITY)
+        self._start = grown(self._start, spare, _NOT_STARTED)
+        self._since = grown(self._since, spare, _NOT_STARTED)
+        self._shape = grown(self._shape, spare, _NO_SHAPE)
+        self._protection = grown(self._protection, spare)
+
+    def check(self) -> None:
+        """Assert the invariants: each slot is either free or of one pod, on one row's list."""
+        self.census.check()
+        listed = [slot for slots in self._on_row.values() for slot in slots]
+        assert len(listed) == len(set(listed))
+        assert set(listed) == {slot for slot in self._slots.values() if self._rows[slot] != NOWHERE}
+        assert len(self._free) + len(self._slots) == len(self._pods)
+        assert self._with_priority == Counter(pod.priority for pod in self)
+        for row, slots in self._on_row.items():
+            assert all(int(self._rows[slot]) == row for slot in slots)

@@ -1,0 +1,1 @@
+"""What preemption remembers: the ledger, backoff, wasted evictions, policies."""

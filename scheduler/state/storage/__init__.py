@@ -1,0 +1,1 @@
+"""Volumes, claims, attachments and limits, as observed and as assumed."""

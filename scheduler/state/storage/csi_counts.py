@@ -1,0 +1,277 @@
+"""How many volumes of each CSI driver are attached to each node, and how many could be.
+
+A volume counts once on a node, however many pods use it there, and also while only an attachment
+is left of it. What a claim comes down to can change while pods use it, when it is bound for
+example; the counts follow.
+
+Counts are kept by the name of the node, because claims and attachments may be known before the
+node is, and read by row.
+
+Axes: N rows.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from scheduler.model.api.storage import CSINode
+from scheduler.state.columns.arrays import Int, grown
+from scheduler.state.columns.node_columns import NodeColumns
+from scheduler.state.storage.csi_translation import CsiVolume
+
+__all__ = ["NO_LIMIT", "AttachedVolumes", "ByNode", "CsiNodes", "VolumeCounts"]
+
+#: Stands for *no limit*; any sum of counts stays below.
+NO_LIMIT: Final = 2**62
+
+
+class ByNode:
+    """One number a node, kept by name and read by row."""
+
+    __slots__ = ("_absent", "_changed", "_columns", "_membership", "_numbers", "_rows")
+
+    def __init__(self, columns: NodeColumns, absent: int = 0) -> None:
+        self._columns = columns
+        self._absent = absent
+        self._numbers: dict[str, int] = {}
+        self._rows: Int = np.full(16, absent, dtype=np.int64)
+        self._changed: set[str] = set()
+        self._membership = -1
+
+    def __getitem__(self, node: str) -> int:
+        return self._numbers.get(node, self._absent)
+
+    def __setitem__(self, node: str, number: int) -> None:
+        if number == self._absent:
+            self._numbers.pop(node, None)
+        else:
+            self._numbers[node] = number
+        self._changed.add(node)
+
+    def rows(self) -> Int:
+        """Return, (N,), the numbers; what stands in rows without a node means nothing."""
+        columns = self._columns
+        self._rows = grown(self._rows, columns.size, self._absent)
+        if self._membership != columns.membership:
+            # Any row may belong to another node by now.
+            self._membership = columns.membership
+            self._rows[:] = self._absent
+            self._changed = set(self._numbers)
+        for node in self._changed:
+            row = columns.row(node)
+            if row is not None:
+                self._rows[row] = self._numbers.get(node, self._absent)
+        self._changed.clear()
+        return self._rows[: columns.size]
+
+
+class CsiNodes:
+    """What nodes say of CSI: limits, and plugins that CSI drivers have taken over."""
+
+    def __init__(self, columns: NodeColumns) -> None:
+        self._columns = columns
+        self._nodes: dict[str, CSINode] = {}
+        self._limits: dict[str, ByNode] = {}
+        self._migrated: dict[str, ByNode] = {}
+
+    def __iter__(self) -> Iterator[CSINode]:
+        return iter(self._nodes.values())
+
+    def get(self, node: str) -> CSINode | None:
+        """Return what a node says."""
+        return self._nodes.get(node)
+
+    def write(self, item: CSINode) -> CSINode | None:
+        """Take over what a node says; return what it said before."""
+        name = item.metadata.name
+        before = self.erase(name)
+        self._nodes[name] = item
+        for driver, limit in item.limits.items():
+            if driver not in self._limits:
+                self._limits[driver] = ByNode(self._columns, NO_LIMIT)
+            self._limits[driver][name] = limit
+        for plugin in filter(None, item.migrated_plugins.split(",")):
+            self._migrated.setdefault(plugin, ByNode(self._columns))[name] = 1
+        return before
+
+    def erase(self, name: str) -> CSINode | None:
+        """Forget what a node said, and return it."""
+        before = self._nodes.pop(name, None)
+        if before is not None:
+            for driver in before.limits:
+                self._limits[driver][name] = NO_LIMIT
+            for plugin in filter(None, before.migrated_plugins.split(",")):
+                self._migrated[plugin][name] = 0
+        return before
+
+    def limits(self, driver: str) -> Int | None:
+        """Return, (N,), the limits of a driver, `NO_LIMIT` for none; `None` if nowhere."""
+        found = self._limits.get(driver)
+        return None if found is None else found.rows()
+
+    def migrated(self, plugin: str) -> Int | None:
+        """Return, (N,), 1 where a CSI driver has taken a plugin over; `None` if nowhere."""
+        found = self._migrated.get(plugin)
+        return None if found is None else found.rows()
+
+    def is_migrated(self, plugin: str, node: str) -> bool:
+        """Tell whether a CSI driver has taken a plugin over on a node."""
+        found = self._migrated.get(plugin)
+        return found is not None and bool(found[node])
+
+
+@dataclass(slots=True)
+class AttachedVolumes:
+    """What holds one volume on one node."""
+
+    #: How many claims and volumes of pods.
+    pods: int = 0
+    #: How many VolumeAttachments.
+    attachments: int = 0
+
+
+class VolumeCounts:
+    """The attached volumes of all nodes."""
+
+    def __init__(self, columns: NodeColumns, resolve: Callable[[str], CsiVolume | None]) -> None:
+        """Count nothing yet.
+
+        Args:
+            columns: Where the nodes are.
+            resolve: Tells which volume a claim comes down to, as far as can be told.
+        """
+        self._columns = columns
+        self._resolve = resolve
+        self._on_node: dict[str, dict[CsiVolume, AttachedVolumes]] = {}
+        self._holders: dict[CsiVolume, set[str]] = {}
+        self._counts: dict[str, ByNode] = {}
+        #: Of claims that pods on nodes use: what each comes down to, and how many pods use it
+        #: on which node.
+        self._resolved: dict[str, CsiVolume | None] = {}
+        self._users: dict[str, Counter[str]] = {}
+
+    def enter(self, node: str, claims: Iterable[str], inline: Iterable[CsiVolume]) -> None:
+        """Count the volumes of a pod on a node."""
+        for claim in claims:
+            if claim not in self._resolved:
+                self._resolved[claim] = self._resolve(claim)
+            self._users.setdefault(claim, Counter())[node] += 1
+            self._count(node, self._resolved[claim], pods=1)
+        for volume in inline:
+            self._count(node, volume, pods=1)
+
+    def leave(self, node: str, claims: Iterable[str], inline: Iterable[CsiVolume]) -> None:
+        """Count the volumes of a pod out."""
+        for claim in claims:
+            self._count(node, self._resolved[claim], pods=-1)
+            users = self._users[claim]
+            users[node] -= 1
+            if not users[node]:
+                del users[node]
+            if not users:
+                del self._users[claim], self._resolved[claim]
+        for volume in inline:
+            self._count(node, volume, pods=-1)
+
+    def attach(self, node: str, volume: CsiVolume) -> None:
+        """Count an attachment."""
+        self._count(node, volume, attachments=1)
+
+    def detach(self, node: str, volume: CsiVolume) -> None:
+        """Count an attachment out."""
+        self._count(node, volume, attachments=-1)
+
+    def resolve_again(self, claims: Iterable[str] | None = None) -> None:
+        """Find out anew what claims come down to; all of them where none are named."""
+        for claim in self._resolved if claims is None else claims:
+            users = self._users.get(claim)
+            if users is None:
+                continue
+            before, now = self._resolved[claim], self._resolve(claim)
+            if before != now:
+                self._resolved[claim] = now
+                for node, count in users.items():
+                    self._count(node, before, pods=-count)
+                    self._count(node, now, pods=count)
+
+    def attached(self, driver: str) -> Int | None:
+        """Return, (N,), how many volumes of a driver are attached; `None` for none anywhere."""
+        found = self._counts.get(driver)
+        return None if found is None else found.rows()
+
+    def holders(self, volume: CsiVolume) -> list[int]:
+        """Return the rows on which pods use a volume."""
+        rows = (self._columns.row(node) for node in self._holders.get(volume, ()))
+        return [row for row in rows if row is not None]
+
+    def is_held(self, volume: CsiVolume) -> bool:
+        """Tell whether a volume is on some node already."""
+        return volume in self._holders
+
+    def on_node(self, node: str) -> Mapping[CsiVolume, AttachedVolumes]:
+        """Return what is attached to a node; not to be written to."""
+        return self._on_node.get(node, {})
+
+    def _count(
+        self, node: str, volume: CsiVolume | None, *, pods: int = 0, attachments: int = 0
+    ) -> None:
+        if volume is None:
+            return
+        here = self._on_node.setdefault(node, {})
+        held = here.get(volume)
+        if held is None:
+            held = here[volume] = AttachedVolumes()
+            self._add(volume.driver, node, 1)
+        held.pods += pods
+        held.attachments += attachments
+        if held.pods:
+            nodes = self._holders.get(volume)
+            if nodes is None:
+                self._holders[volume] = {node}
+            else:
+                nodes.add(node)
+        else:
+            self._no_holder(volume, node)
+        if not held.pods and not held.attachments:
+            del here[volume]
+            self._add(volume.driver, node, -1)
+            if not here:
+                del self._on_node[node]
+
+    def _no_holder(self, volume: CsiVolume, node: str) -> None:
+        nodes = self._holders.get(volume)
+        if nodes is not None:
+            nodes.discard(node)
+            if not nodes:
+                del self._holders[volume]
+
+    def _add(self, driver: str, node: str, number: int) -> None:
+        if driver not in self._counts:
+            self._counts[driver] = ByNode(self._columns)
+        self._counts[driver][node] += number
+
+    def check(self, used: Mapping[str, Counter[str]]) -> None:
+        """Assert the invariants: the counts are what claims and attachments add up to.
+
+        Args:
+            used: How many pods use each claim on each node.
+        """
+        assert self._users == used
+        assert {claim: self._resolve(claim) for claim in used} == self._resolved
+        counts: dict[str, Counter[str]] = {}
+        for node, volumes in self._on_node.items():
+            for volume, held in volumes.items():
+                assert held.pods >= 0
+                assert held.attachments >= 0
+                assert held.pods + held.attachments > 0
+                assert (node in self._holders.get(volume, ())) == (held.pods > 0)
+                counts.setdefault(volume.driver, Counter())[node] += 1
+        for driver, by_node in self._counts.items():
+            rows = by_node.rows()
+            for row, found in enumerate(self._columns.nodes):
+                if found is not None:
+                    name = found.metadata.name
+                    assert rows[row] == by_node[name] == counts.get(driver, Counter())[name]

@@ -1,0 +1,266 @@
+"""Which pods use which claims and which disks, found by claim and by disk.
+
+Every pod that has a slot and mounts something is here, also one that only claims room on a node:
+rules look at it when they imagine it there.
+
+Axes: S slots of the pod table.
+"""
+
+from collections.abc import Collection, Iterable, Set
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeVar
+
+import numpy as np
+
+from scheduler.model.api.objects import Pod, Volume
+from scheduler.state.columns.arrays import Bool, Int, grown
+from scheduler.state.columns.node_columns import NodeColumns
+from scheduler.state.storage.csi_translation import CsiVolume, TranslationError, of_inline
+
+__all__ = [
+    "Disk",
+    "Disks",
+    "Mounts",
+    "VolumeUse",
+    "claim_name",
+    "claims_of",
+    "disks_of",
+    "mounts_of",
+]
+
+K = TypeVar("K", str, tuple[str, ...])
+
+NO_SLOTS: Final[frozenset[int]] = frozenset()
+NO_MONITORS: Final[frozenset[str]] = frozenset()
+
+
+class Disk(NamedTuple):
+    """A network disk that a pod names itself, without a claim."""
+
+    #: What makes two disks the same, monitors aside.
+    identity: tuple[str, ...]
+    #: Servers of which two mounts of the same disk share at least one; empty where there are none.
+    monitors: frozenset[str]
+    read_only: bool
+
+
+class Disks:
+    """Disks that one pod names, by identity: what conflicts is found without comparing all."""
+
+    __slots__ = ("_read", "_written")
+
+    def __init__(self, disks: Iterable[Disk]) -> None:
+        #: By identity, the monitors of the mounts that only read, and of those that write.
+        self._read: dict[tuple[str, ...], Set[str]] = {}
+        self._written: dict[tuple[str, ...], Set[str]] = {}
+        #: The sets of `_read` and `_written` that are our own.
+        merged: dict[tuple[bool, tuple[str, ...]], set[str]] = {}
+        for identity, monitors, read_only in disks:
+            kind = self._read if read_only else self._written
+            known = kind.get(identity)
+            if known is None:
+                kind[identity] = monitors
+            elif monitors:
+                place = (read_only, identity)
+                if place not in merged:
+                    kind[identity] = merged[place] = set(known)
+                merged[place] |= monitors
+
+    @property
+    def identities(self) -> Set[tuple[str, ...]]:
+        """The disks that are named."""
+        return self._read.keys() | self._written.keys()
+
+    def conflict(self, other: "Disks") -> bool:
+        """Tell whether one node cannot mount what two pods name.
+
+        Source: kube-scheduler v1.36.3 volumerestrictions.isVolumeConflict.
+        """
+        return any(
+            each[0] != "rbd" or not mine[each].isdisjoint(its[each])
+            for mine, its in (
+                (self._written, other._written),
+                (self._written, other._read),
+                (self._read, other._written),
+            )
+            for each in mine.keys() & its.keys()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Mounts:
+    """What one pod mounts."""
+
+    #: The node that it is on, empty for one that only claims room.
+    node: str
+    namespace: str
+    #: Names of its claims, as often as it names them; ephemeral volumes left out.
+    names: tuple[str, ...]
+    #: Keys of all its claims.
+    claims: frozenset[str]
+    disks: Disks
+    #: Volumes of CSI drivers that it names itself.
+    inline: frozenset[CsiVolume]
+
+
+class VolumeUse:
+    """The mounts of all pods, by slot, claim and disk."""
+
+    def __init__(self, columns: NodeColumns) -> None:
+        self._columns = columns
+        self._mounts: dict[int, Mounts] = {}
+        self._by_name: dict[str, set[int]] = {}
+        self._by_claim: dict[str, set[int]] = {}
+        self._by_disk: dict[tuple[str, ...], set[int]] = {}
+        # The last element is never given to a pod: it is what index -1 reads.
+        self._attaches: Bool = np.zeros(16, dtype=np.bool_)
+
+    def get(self, slot: int) -> Mounts | None:
+        """Return what the pod in a slot mounts; `None` for nothing."""
+        return self._mounts.get(slot)
+
+    def enter(self, slot: int, mounts: Mounts) -> None:
+        """Take note of what the pod in a slot mounts."""
+        self._mounts[slot] = mounts
+        self._attaches = grown(self._attaches, slot + 2)
+        self._attaches[slot] = bool(mounts.claims or mounts.inline)
+        for name in mounts.names:
+            _note(self._by_name, name, slot)
+            _note(self._by_claim, f"{mounts.namespace}/{name}", slot)
+        for identity in mounts.disks.identities:
+            _note(self._by_disk, identity, slot)
+
+    def leave(self, slot: int) -> Mounts | None:
+        """Forget the pod in a slot; return what it mounted."""
+        mounts = self._mounts.pop(slot, None)
+        if mounts is None:
+            return None
+        self._attaches[slot] = False
+        for name in set(mounts.names):
+            _drop(self._by_name, name, slot)
+            _drop(self._by_claim, f"{mounts.namespace}/{name}", slot)
+        for identity in mounts.disks.identities:
+            _drop(self._by_disk, identity, slot)
+        return mounts
+
+    def attaches(self, slots: Int) -> Bool:
+        """Tell which of some slots have a pod whose volumes may be attached; -1 has none."""
+        last = self._attaches.shape[0] - 1
+        return self._attaches[np.where(slots < last, slots, last)]
+
+    def is_used(self, claim: str) -> bool:
+        """Tell whether a pod on a node that exists mounts a claim; ephemeral ones left out."""
+        nodes = (self._mounts[slot].node for slot in self._by_claim.get(claim, NO_SLOTS))
+        return any(self._columns.node(node) is not None for node in nodes)
+
+    def naming(self, names: Collection[str]) -> dict[int, int]:
+        """Return how often the pods in slots mount claims of these names, in any namespace."""
+        slots = {slot for name in names for slot in self._by_name.get(name, NO_SLOTS)}
+        return {slot: sum(name in names for name in self._mounts[slot].names) for slot in slots}
+
+    def conflicting(self, wanted: Disks) -> set[int]:
+        """Return the slots of pods whose disks no node can mount beside these."""
+        sharing: set[int] = set()
+        for identity in wanted.identities & self._by_disk.keys():
+            sharing |= self._by_disk[identity]
+        return {slot for slot in sharing if wanted.conflict(self._mounts[slot].disks)}
+
+    def check(self, slots: Collection[int]) -> None:
+        """Assert the invariants: the indices say what the mounts say, for known slots only."""
+        assert set(self._mounts) <= set(slots)
+        names: dict[str, set[int]] = {}
+        disks: dict[tuple[str, ...], set[int]] = {}
+        for slot, mounts in self._mounts.items():
+            for name in mounts.names:
+                names.setdefault(name, set()).add(slot)
+            for identity in mounts.disks.identities:
+                disks.setdefault(identity, set()).add(slot)
+        assert (self._by_name, self._by_disk) == (names, disks)
+        assert set(np.flatnonzero(self._attaches)) == {
+            slot for slot, mounts in self._mounts.items() if mounts.claims or mounts.inline
+        }
+
+
+def mounts_of(pod: Pod, node: str) -> Mounts | None:
+    """Return what a pod mounts; `None` for nothing that any rule reads."""
+    if not any(map(_matters, pod.spec.volumes)):
+        return None
+    volumes, namespace = pod.spec.volumes, pod.metadata.namespace
+    named = [each.persistent_volume_claim for each in volumes]
+    return Mounts(
+        node=node,
+        namespace=namespace,
+        names=tuple(each.claim_name for each in named if each is not None),
+        claims=frozenset(f"{namespace}/{name}" for name in claims_of(pod)),
+        disks=Disks(disks_of(pod)),
+        inline=frozenset(found for each in volumes if (found := _inline(each)) is not None),
+    )
+
+
+def claim_name(pod: Pod, volume: Volume) -> str | None:
+    """Return the name of the claim behind a volume; `None` where there is none.
+
+    Source: component-helpers v0.36.3 storage/ephemeral.VolumeClaimName.
+    """
+    if volume.persistent_volume_claim is not None:
+        return volume.persistent_volume_claim.claim_name
+    return None if volume.ephemeral is None else f"{pod.metadata.name}-{volume.name}"
+
+
+def claims_of(pod: Pod) -> list[str]:
+    """Return the names of all claims of a pod, in the order of its volumes."""
+    names = (claim_name(pod, each) for each in pod.spec.volumes)
+    return [name for name in names if name is not None]
+
+
+def disks_of(pod: Pod) -> list[Disk]:
+    """Return the network disks that a pod names itself."""
+    return [disk for volume in pod.spec.volumes for disk in _disks(volume)]
+
+
+def _disks(volume: Volume) -> Iterable[Disk]:
+    none = NO_MONITORS
+    gce, ebs = volume.gce_persistent_disk, volume.aws_elastic_block_store
+    iscsi, rbd = volume.iscsi, volume.rbd
+    if gce is not None:
+        yield Disk(("gce", gce.pd_name), none, gce.read_only)
+    if ebs is not None:
+        # Two mounts of such a volume conflict even where both only read.
+        yield Disk(("ebs", ebs.volume_id), none, read_only=False)
+    if iscsi is not None:
+        yield Disk(("iscsi", iscsi.iqn), none, iscsi.read_only)
+    if rbd is not None:
+        yield Disk(("rbd", rbd.pool, rbd.image), frozenset(rbd.monitors), rbd.read_only)
+
+
+def _matters(volume: Volume) -> bool:
+    return bool(
+        volume.persistent_volume_claim
+        or volume.ephemeral
+        or volume.gce_persistent_disk
+        or volume.aws_elastic_block_store
+        or volume.iscsi
+        or volume.rbd
+    )
+
+
+def _inline(volume: Volume) -> CsiVolume | None:
+    try:
+        return of_inline(volume)
+    except TranslationError:
+        return None
+
+
+def _note(index: dict[K, set[int]], key: K, slot: int) -> None:
+    slots = index.get(key)
+    if slots is None:
+        index[key] = {slot}
+    else:
+        slots.add(slot)
+
+
+def _drop(index: dict[K, set[int]], key: K, slot: int) -> None:
+    slots = index[key]
+    slots.discard(slot)
+    if not slots:
+        del index[key]

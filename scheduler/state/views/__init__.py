@@ -1,0 +1,1 @@
+"""Views of node rows, as they are and what-if, and counters over them."""

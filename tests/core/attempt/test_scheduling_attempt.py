@@ -1,0 +1,410 @@
+"""One attempt: which nodes fit, what is said about the others, and which node is taken."""
+
+from dataclasses import replace
+
+from scheduler.core.attempt.scheduling_attempt import NO_NODES
+from scheduler.framework.plugin import SKIP
+from scheduler.framework.profile import PREEMPTION
+from scheduler.framework.verdicts import Verdict
+from scheduler.model.decisions import (
+    Attempt,
+    Failed,
+    NodeTrace,
+    Placed,
+    Preempting,
+    Unschedulable,
+)
+from scheduler.model.effects import SetCondition
+from scheduler.queue.phases import QueuePhase
+from tests.support.builders import OURS, node, pod, requirement, term
+from tests.support.cluster import Cluster
+from tests.support.rules import (
+    Breaks,
+    Likes,
+    OneGuest,
+    Only,
+    Prepares,
+    Refuses,
+    Says,
+    with_cures,
+    with_filters,
+    with_scores,
+)
+
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
+
+
+def attempt_of(cluster: Cluster, wanted, *, explain: bool = False) -> Attempt:
+    cluster.add(wanted)
+    attempt = cluster.step(explain=explain)
+    assert attempt is not None
+    return attempt
+
+
+# Nodes
+
+
+def test_a_pod_goes_to_the_only_node_that_fits():
+    cluster = Cluster(node("small").cpu("1"), node("large").cpu("4"))
+
+    assert cluster.schedule(pod("p").cpu("2")) == Placed("large")
+
+
+def test_without_nodes_there_is_an_error_and_no_plugin_to_blame():
+    cluster = Cluster()
+
+    attempt = attempt_of(cluster, pod("p").nominated("n1"))
+
+    assert attempt.decision == Unschedulable(NO_NODES)
+    assert (attempt.plugins, attempt.preemption_tried) == ((), False)
+    assert cluster.phase("p") is QueuePhase.BACKOFF
+    (told,) = cluster.asked(SetCondition)
+    assert (told.message, told.clear_nomination) == (NO_NODES, True)
+
+
+def test_a_node_that_is_gone_takes_no_pod():
+    cluster = Cluster(node("n1"), node("n2"))
+    cluster.schedule(pod("first"))
+
+    cluster.delete_node("n1")
+
+    assert cluster.schedule(pod("p")) == Placed("n2")
+
+
+def test_an_imaginary_node_takes_no_pod_and_is_not_counted():
+    cluster = Cluster(pod("q").on("nowhere"), node("n1").cpu("1"))
+
+    attempt = attempt_of(cluster, pod("p").cpu("2"))
+
+    assert attempt.nodes == 1
+    assert attempt.decision == Unschedulable(
+        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
+        f"preemption: 0/1 nodes are available: 1 {NOT_HELPFUL}."
+    )
+
+
+def test_the_first_plugin_that_rejects_a_node_names_the_reason():
+    cluster = Cluster(node("n1").cordoned().taint("a"), node("n2").taint("a").cpu("0"))
+
+    attempt = attempt_of(cluster, pod("p").cpu("1"), explain=True)
+
+    assert attempt.plugins == ("NodeUnschedulable", "TaintToleration")
+    assert attempt.trace == (
+        NodeTrace("n1", "NodeUnschedulable: node(s) were unschedulable", {}),
+        NodeTrace("n2", "TaintToleration: node(s) had untolerated taint(s)", {}),
+    )
+
+
+def test_a_filter_that_looks_further_is_asked_about_survivors_only():
+    cluster = Cluster(
+        node("n1").taint("a"), node("n2"), pod("q").on("n1"), pod("r").on("n2"),
+        using=with_filters(OneGuest()),
+    )  # fmt: skip
+
+    attempt = attempt_of(cluster, pod("p"))
+
+    assert attempt.plugins == ("OneGuest", "TaintToleration")
+    assert isinstance(attempt.decision, Unschedulable)
+    assert attempt.decision.message.startswith(
+        "0/2 nodes are available: 1 node(s) had a guest, 1 node(s) had untolerated taint(s)."
+    )
+
+
+def test_filters_keep_their_order_when_one_that_looks_further_stands_in_front():
+    own = with_filters()[OURS]
+    using = {OURS: replace(own, filters=(OneGuest(), *own.filters))}
+    cluster = Cluster(node("n1").taint("a"), pod("q").on("n1"), using=using)
+
+    assert attempt_of(cluster, pod("p")).plugins == ("OneGuest",)
+
+
+# The pod as a whole
+
+
+def test_a_pod_that_is_rejected_as_a_whole_is_not_looked_at_further():
+    verdict = Verdict("Prepares", ("it has no claim",), resolvable=False)
+    cluster = Cluster(node("n1"), node("n2"), using=with_filters(Prepares(verdict)))
+
+    attempt = attempt_of(cluster, pod("p"), explain=True)
+
+    assert attempt.decision == Unschedulable("0/2 nodes are available: it has no claim. not found")
+    assert (attempt.plugins, attempt.preemption_tried) == (("Prepares",), False)
+    assert [trace.rejection for trace in attempt.trace] == ["Prepares: it has no claim"] * 2
+
+
+def test_a_rejection_as_a_whole_that_is_resolvable_lets_all_nodes_be_tried_by_preemption():
+    verdict = Verdict("Prepares", ("in use",), resolvable=True)
+    cluster = Cluster(node("n1"), using=with_filters(Prepares(verdict)))
+
+    attempt = attempt_of(cluster, pod("p"))
+
+    assert attempt.preemption_tried
+    assert attempt.decision == Unschedulable(
+        "0/1 nodes are available: in use. no new claims to deallocate, "
+        "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+    )
+
+
+def test_the_last_resolvable_rejection_as_a_whole_is_told_and_all_are_blamed():
+    one = Prepares(Verdict("A", ("first",), resolvable=True), name="A")
+    two = Prepares(Verdict("B", ("second",), resolvable=True), name="B")
+    cluster = Cluster(node("n1"), using=with_filters(one, two))
+
+    attempt = attempt_of(cluster, pod("p"))
+
+    assert attempt.plugins == ("A", "B")
+    assert isinstance(attempt.decision, Unschedulable)
+    assert attempt.decision.message.startswith("0/1 nodes are available: second.")
+
+
+def test_an_unresolvable_rejection_as_a_whole_ends_it_and_is_blamed_alone():
+    one = Prepares(Verdict("A", ("first",), resolvable=True), name="A")
+    two = Prepares(Verdict("B", ("second",), resolvable=False), name="B")
+    cluster = Cluster(node("n1"), using=with_filters(one, two))
+
+    assert attempt_of(cluster, pod("p")).plugins == ("B",)
+
+
+def test_a_rule_that_skips_is_not_asked_about_nodes():
+    cluster = Cluster(node("n1"), using=with_filters(Prepares(SKIP)))
+
+    assert cluster.schedule(pod("p")) == Placed("n1")
+
+
+# Only some nodes
+
+
+def by_name(*names: str):
+    return [term(fields=(requirement("metadata.name", "In", name),)) for name in names]
+
+
+def test_nodes_that_are_not_named_are_counted_with_the_name_of_the_plugin():
+    cluster = Cluster(node("n1").cpu("1"), node("n2"), node("n3"))
+
+    attempt = attempt_of(cluster, pod("p").cpu("2").needs(*by_name("n1")), explain=True)
+
+    assert attempt.plugins == ("NodeAffinity", "NodeResourcesFit")
+    assert isinstance(attempt.decision, Unschedulable)
+    assert attempt.decision.message.startswith(
+        "0/3 nodes are available: 1 Insufficient cpu, "
+        "2 node(s) didn't satisfy plugin(s) [NodeAffinity]."
+    )
+    assert [each.rejection for each in attempt.trace] == [
+        "NodeResourcesFit: Insufficient cpu",
+        *2 * ["NodeAffinity: node(s) didn't satisfy plugin(s) [NodeAffinity]"],
+    ]
+
+
+def test_a_named_node_that_does_not_exist_rejects_all_others():
+    cluster = Cluster(node("n1"))
+
+    attempt = attempt_of(cluster, pod("p").needs(*by_name("nowhere")))
+
+    assert attempt.decision == Unschedulable(
+        "0/1 nodes are available: 1 node(s) didn't satisfy plugin(s) [NodeAffinity]. "
+        "no new claims to deallocate, "
+        f"preemption: 0/1 nodes are available: 1 {NOT_HELPFUL}."
+    )
+
+
+def test_names_of_several_plugins_are_intersected():
+    cluster = Cluster(
+        node("n1"), node("n2"), node("n3"),
+        using=with_filters(Only("n1", "n2", name="A"), Only("n2", "n3", name="B")),
+    )  # fmt: skip
+
+    assert cluster.schedule(pod("p")) == Placed("n2")
+
+
+def test_names_that_exclude_each_other_reject_the_pod_as_a_whole():
+    cluster = Cluster(node("n1"), using=with_filters(Only("n1", name="A"), Only("n2", name="B")))
+
+    attempt = attempt_of(cluster, pod("p"))
+
+    assert attempt.plugins == ("A", "B")
+    assert isinstance(attempt.decision, Unschedulable)
+    assert attempt.decision.message.startswith(
+        "0/1 nodes are available: node(s) didn't satisfy plugin(s) [A B] simultaneously."
+    )
+
+
+def test_a_plugin_that_names_no_node_at_all_rejects_the_pod_as_a_whole():
+    cluster = Cluster(node("n1"), using=with_filters(Only(name="A")))
+
+    decision = cluster.schedule(pod("p"))
+
+    assert isinstance(decision, Unschedulable)
+    assert decision.message.startswith("0/1 nodes are available: node(s) didn't satisfy plugin A.")
+
+
+# The nominated node
+
+
+def test_the_nominated_node_is_tried_first_and_alone():
+    cluster = Cluster(node("n1").cpu("2"), node("n2").cpu("64"))
+
+    attempt = attempt_of(cluster, pod("p").cpu("1").nominated("n1"))
+
+    assert attempt.decision == Placed("n1")
+    assert attempt.feasible == 1
+
+
+def test_a_nominated_node_that_does_not_fit_is_only_one_of_all():
+    cluster = Cluster(node("n1").cpu("1"), node("n2").cpu("4"))
+
+    assert cluster.schedule(pod("p").cpu("2").nominated("n1")) == Placed("n2")
+
+
+def test_a_nominated_node_that_is_gone_is_not_waited_for():
+    cluster = Cluster(node("n1"))
+
+    assert cluster.schedule(pod("p").nominated("gone")) == Placed("n1")
+
+
+# Scores
+
+
+def test_the_best_node_is_taken():
+    using = with_scores((Likes({"n1": 10, "n2": 90, "n3": 50}), 1))
+    cluster = Cluster(node("n1"), node("n2"), node("n3"), using=using)
+
+    assert cluster.schedule(pod("p")) == Placed("n2")
+
+
+def test_weights_multiply_scores():
+    using = with_scores((Likes({"n1": 60}, name="A"), 1), (Likes({"n2": 25}, name="B"), 3))
+    cluster = Cluster(node("n1"), node("n2"), using=using)
+
+    attempt = attempt_of(cluster, pod("p"), explain=True)
+
+    assert attempt.decision == Placed("n2")
+    assert attempt.trace == (
+        NodeTrace("n1", None, {"A": 60, "B": 0}),
+        NodeTrace("n2", None, {"A": 0, "B": 75}),
+    )
+
+
+def test_only_feasible_nodes_are_scored():
+    using = with_scores((Likes({"n1": 99}), 1))
+    cluster = Cluster(node("n1").cordoned(), node("n2"), node("n3"), using=using)
+
+    attempt = attempt_of(cluster, pod("p"), explain=True)
+
+    assert [trace.scores for trace in attempt.trace] == [{}, {"Scores": 0}, {"Scores": 0}]
+
+
+def test_a_single_feasible_node_is_not_scored():
+    cluster = Cluster(node("n1"), node("n2").cordoned())
+
+    attempt = attempt_of(cluster, pod("p"), explain=True)
+
+    assert attempt.trace[0] == NodeTrace("n1", None, {})
+
+
+def test_without_an_explanation_there_is_no_trace():
+    assert attempt_of(Cluster(node("n1"), node("n2")), pod("p")).trace == ()
+
+
+# Cures
+
+
+def test_what_the_cures_say_is_joined_and_preemption_has_its_name_in_front():
+    cluster = Cluster(node("n1").cpu("1"), using=with_cures(Says("one"), Says("two"), PREEMPTION))
+
+    decision = cluster.schedule(pod("p").cpu("2"))
+
+    assert decision == Unschedulable(
+        "0/1 nodes are available: 1 Insufficient cpu. one, two, "
+        f"preemption: 0/1 nodes are available: 1 {NOT_HELPFUL}."
+    )
+
+
+def test_a_cure_may_end_the_phase():
+    cluster = Cluster(
+        node("n1").cpu("1"),
+        pod("low").on("n1").cpu("1").priority(-1),
+        using=with_cures(Says("stop", ends=True), PREEMPTION),
+    )
+
+    attempt = attempt_of(cluster, pod("p").cpu("1"))
+
+    assert attempt.decision == Unschedulable("0/1 nodes are available: 1 Insufficient cpu. stop")
+    assert not attempt.preemption_tried
+
+
+def claim_after(cluster: Cluster) -> str | None:
+    cluster.schedule(pod("p").cpu("2").nominated("n1"))
+    return cluster.claims().get("p")
+
+
+def test_without_cures_a_nomination_is_cleared():
+    assert claim_after(Cluster(node("n1").cpu("1"), using=with_cures())) is None
+
+
+def test_cures_that_say_nothing_of_it_keep_a_nomination():
+    assert claim_after(Cluster(node("n1").cpu("1"), using=with_cures(Says("no")))) == "n1"
+
+
+def test_preemption_that_does_not_help_clears_a_nomination():
+    assert claim_after(Cluster(node("n1").cpu("1"))) is None
+
+
+# Errors and the attempt itself
+
+
+def test_a_rule_that_breaks_fails_the_attempt_and_no_other_pod():
+    using = with_filters(Breaks(lambda each: each.metadata.name == "odd"))
+    cluster = Cluster(node("n1"), using=using)
+
+    assert cluster.schedule(pod("odd").priority(9)) == Failed("RuntimeError: the rule broke")
+    assert cluster.phase("odd") is QueuePhase.BACKOFF
+    assert cluster.schedule(pod("p")) == Placed("n1")
+
+
+def test_an_attempt_tells_who_where_and_how_often():
+    cluster = Cluster(node("n1"), node("n2").cordoned(), node("n3"))
+
+    attempt = attempt_of(cluster, pod("p").priority(5))
+
+    assert (attempt.pod, attempt.priority, attempt.scheduler_name) == (cluster.ref("p"), 5, OURS)
+    assert (attempt.nodes, attempt.feasible, attempt.number) == (3, 2, 1)
+
+
+def test_nobody_waits_so_there_is_no_attempt():
+    assert Cluster(node("n1")).step() is None
+
+
+# Rules that preemption cannot, or can, cure
+
+
+def test_a_rejection_that_preemption_cannot_cure_makes_no_victim():
+    cluster = Cluster(
+        node("n1").cpu("1"), pod("low").on("n1").priority(-1), using=with_filters(Refuses("n1"))
+    )
+
+    decision = cluster.schedule(pod("p"))
+
+    assert isinstance(decision, Unschedulable)
+    assert decision.message.endswith(f"1 {NOT_HELPFUL}.")
+
+
+def test_a_rule_that_rejects_whoever_is_there_makes_no_victim():
+    refuses = Refuses("n1", resolvable=True)
+    cluster = Cluster(node("n1"), pod("low").on("n1").priority(-1), using=with_filters(refuses))
+
+    decision = cluster.schedule(pod("p"))
+
+    assert isinstance(decision, Unschedulable)
+    assert decision.message.endswith(
+        "preemption: 0/1 nodes are available: 1 node(s) did not please Refuses."
+    )
+
+
+def test_a_guest_that_is_in_the_way_by_a_rule_of_the_simple_form_is_a_victim():
+    cluster = Cluster(
+        node("n1").cpu("4"), pod("low").on("n1").cpu("1"), using=with_filters(OneGuest())
+    )
+
+    assert cluster.schedule(pod("p").cpu("1").priority(9)) == Preempting(
+        "n1", cluster.refs("low"), 0, "0/1 nodes are available: 1 node(s) had a guest."
+    )

@@ -1,0 +1,218 @@
+"""Pods of several classes for which one attempt speaks."""
+
+from collections.abc import Callable
+
+import pytest
+
+from scheduler.core.attempt import signatures
+from scheduler.model.api.pod_spec import Volume
+from scheduler.model.api.storage import PersistentVolumeClaim
+from scheduler.model.classified_pod import ClassifiedPod
+from scheduler.model.decisions import Placed
+from scheduler.state.storage.volumes import Volumes
+from tests.support.builders import PodBuilder, node, pod
+from tests.support.cluster import Cluster
+from tests.support.storage import (
+    DRIVER,
+    StorageCluster,
+    bound,
+    claim,
+    csi_node,
+    gce_disk,
+    mounting,
+    storage_class,
+    using,
+    with_ephemeral,
+)
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+MINUTE = 60.0
+
+
+# Classes
+
+
+def test_the_token_of_its_service_account_does_not_set_a_pod_apart():
+    """The API server adds a volume whose name it makes up, and no rule is about it."""
+    tokens = [
+        pod(name).spec(volumes=[Volume(name=f"kube-api-access-{name}")]).build() for name in "ab"
+    ]
+
+    assert (
+        ClassifiedPod(tokens[0]).key
+        == ClassifiedPod(tokens[1]).key
+        == ClassifiedPod(pod("c").build()).key
+    )
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(using(pod("p"), "b"), id="another claim"),
+        pytest.param(mounting(pod("p"), gce_disk("d")), id="a disk"),
+        pytest.param(with_ephemeral(pod("p"), "v"), id="an ephemeral volume"),
+    ],
+)
+def test_a_volume_that_rules_are_about_sets_a_pod_apart(other: PodBuilder):
+    own = using(pod("p"), "a")
+
+    assert (
+        ClassifiedPod(other.build()).key
+        != ClassifiedPod(own.build()).key
+        != ClassifiedPod(pod("p").build()).key
+    )
+
+
+def test_the_shape_has_the_claims_without_their_names():
+    one, other = (using(pod(name).label(INDEX, name), name).build() for name in "ab")
+
+    assert signatures.shape(one) == signatures.shape(other)
+    assert signatures.shape(one) != signatures.shape(pod("c").build())
+    assert signatures.shape(one) != signatures.shape(using(pod("a").namespace("team"), "a").build())
+
+
+# What claims bring
+
+
+def volumes(*objects: object) -> Volumes:
+    return StorageCluster(node("n1"), *objects).machine.cluster.volumes
+
+
+def test_what_claims_bring_is_a_volume_of_each_driver():
+    there = volumes(*bound("a", "b"), *bound("c", "d", driver="other"))
+
+    def brought(*names: str) -> bytes | None:
+        return signatures.brought(using(pod("p"), *names).build(), there)
+
+    assert brought("a", "c") == brought("b", "d") == brought("d", "a")
+    assert len({brought("a"), brought("a", "b"), brought("a", "c"), brought("c"), brought()}) == 5
+
+
+@pytest.mark.parametrize(
+    ("wanted", "objects"),
+    [
+        pytest.param(using(pod("p"), "a"), (), id="the claim is not there"),
+        pytest.param(
+            using(pod("p"), "a"),
+            (*bound("a"), using(pod("q"), "a").on("n1")),
+            id="the volume is on a node already",
+        ),
+        pytest.param(
+            mounting(using(pod("p"), "a"), gce_disk("d")),
+            bound("a"),
+            id="the volume may be one that the pod names itself",
+        ),
+    ],
+)
+def test_it_depends_on_more_than_the_claims_where(wanted: PodBuilder, objects: tuple[object, ...]):
+    assert signatures.brought(wanted.build(), volumes(*objects)) is None
+
+
+# In the queue
+
+
+def attempts(cluster: Cluster, change: Callable[[], None]) -> list[tuple[str, bool]]:
+    """Return who is tried after a change, long after all back-offs, and whether it was placed."""
+    cluster.wait(MINUTE)
+    change()
+    return [(each.pod.name, isinstance(each.decision, Placed)) for each in cluster.drain()]
+
+
+def indexed(count: int, cpu: str = "2") -> list[PodBuilder]:
+    return [pod(f"p{index}").cpu(cpu).label(INDEX, str(index)) for index in range(count)]
+
+
+def full(*waiting: PodBuilder, guests: int = 2) -> Cluster:
+    """Return a cluster without room, in which everybody was tried once."""
+    there = [pod(f"q{index}").cpu("2").on("n1") for index in range(guests)]
+    cluster = Cluster(node("n1").cpu(str(2 * guests)), *there, *waiting)
+    cluster.drain()
+    return cluster
+
+
+def test_one_of_an_indexed_job_is_tried_for_all_of_it():
+    cluster = full(*indexed(9))
+
+    tried = attempts(cluster, lambda: cluster.delete("q0"))
+
+    assert tried == [("p0", True), ("p1", False)]
+    assert attempts(cluster, lambda: cluster.delete("q1")) == [("p2", True), ("p3", False)]
+
+
+def test_pods_that_ask_for_less_are_tried_for_themselves():
+    cluster = full(*indexed(3, cpu="3"), pod("less").cpu("1"))
+
+    tried = attempts(cluster, lambda: cluster.delete("q0"))
+
+    assert tried == [("p0", False), ("less", True)]
+
+
+def test_where_labels_decide_everybody_is_tried():
+    apart = [each.apart("zone", app="q") for each in indexed(3, cpu="1")]
+    there = [pod(name).label("app", "q").on("n1") for name in ("q0", "q1")]
+    cluster = Cluster(node("n1").cpu("8").label("zone", "z"), *there, *apart)
+    cluster.drain()
+
+    tried = attempts(cluster, lambda: cluster.delete("q0"))
+
+    assert tried == [("p0", False), ("p1", False), ("p2", False)]
+
+
+def test_where_somebody_could_be_evicted_everybody_is_tried():
+    """Whom labels keep off may go where others of its shape may not."""
+    waiting = [each.priority(5) for each in indexed(3)]
+    there = [pod(f"q{index}").cpu("2").priority(5).on("n1") for index in range(2)]
+    cluster = Cluster(node("n1").cpu("4"), *there, *waiting, pod("low").priority(1).on("n1"))
+    cluster.drain()
+
+    tried = attempts(cluster, lambda: cluster.change("q0", lambda each: each.cpu("1")))
+
+    assert [name for name, _ in tried] == ["p0", "p1", "p2"]
+
+
+def attached(*waiting: PodBuilder, limit: int = 1) -> StorageCluster:
+    """Return a cluster whose only node has as many volumes as it can have."""
+    names = [f"c{index}" for index in range(limit)]
+    users = [using(pod(f"q{name}"), name).on("n1") for name in names]
+    cluster = StorageCluster(
+        node("n1"),
+        csi_node("n1").driver(DRIVER, limit),
+        storage_class("standard"),
+        *bound(*names, *"abc"),
+        *users,
+        *waiting,
+    )
+    cluster.drain()
+    return cluster
+
+
+def with_claims() -> list[PodBuilder]:
+    return [using(pod(f"p-{name}"), name) for name in "abc"]
+
+
+def test_pods_with_claims_of_their_own_wait_for_a_volume_less_together():
+    cluster = attached(*with_claims())
+
+    tried = attempts(cluster, lambda: cluster.delete("qc0"))
+
+    assert tried == [("p-a", True), ("p-b", False)]
+
+
+def test_whose_volume_came_to_a_node_meanwhile_is_tried_for_itself():
+    """It takes no place any more: who brings a volume is rejected, and this one is not."""
+    cluster = attached(*with_claims(), limit=2)
+    cluster.add(using(pod("user"), "c").on("n1"))  # somebody else has put it there
+
+    tried = attempts(cluster, lambda: cluster.delete("qc0"))
+
+    assert tried == [("p-a", False), ("p-c", True)]
+
+
+def test_whose_claim_is_there_again_is_tried_for_itself():
+    cluster = attached(*with_claims())
+    cluster.wait(MINUTE)
+    cluster.remove_stored(PersistentVolumeClaim, "default/b")
+
+    tried = attempts(cluster, lambda: cluster.add(claim("b").bound_to("v-b")))
+
+    assert tried == [("p-b", False)]

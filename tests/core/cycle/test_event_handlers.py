@@ -1,0 +1,416 @@
+"""What is observed: pods, nodes and claims; repeats, late states, re-created pods."""
+
+import pytest
+
+from scheduler.model.api.objects import ObjectMeta, Service
+from scheduler.model.decisions import Placed, Unschedulable
+from scheduler.model.effects import ClearNomination, Evict, Nominate, SetCondition
+from scheduler.model.events import (
+    NamespaceGone,
+    NodeGone,
+    PodGone,
+    PodObserved,
+    WorkloadGone,
+    WorkloadObserved,
+)
+from scheduler.queue.phases import QueuePhase
+from tests.support.builders import budget, namespace, node, pod
+from tests.support.cluster import Cluster
+
+
+def one_node(*objects) -> Cluster:
+    return Cluster(node("n1").cpu("4"), *objects)
+
+
+def fits(cluster: Cluster, cpu: str) -> bool:
+    probe = pod(f"probe-{len(cluster.attempts)}").cpu(cpu)
+    return cluster.schedule(probe) == Placed("n1")
+
+
+# Pods of others
+
+
+def test_a_pod_of_another_scheduler_takes_room_but_is_not_decided_for():
+    cluster = one_node(pod("a").scheduler("other").on("n1").cpu("3"), pod("b").scheduler("other"))
+
+    assert cluster.step() is None
+    assert not fits(cluster, "2")
+
+
+def test_a_pod_that_finished_takes_no_room():
+    cluster = one_node(pod("a").on("n1").cpu("4").finished())
+    assert fits(cluster, "1")
+
+    cluster.add(pod("b").on("n1").cpu("3"))
+    cluster.add(pod("b").on("n1").cpu("3").finished("Failed"))
+    assert fits(cluster, "3")
+
+
+def test_a_terminating_pod_still_takes_room():
+    assert not fits(one_node(pod("a").on("n1").cpu("4").terminating()), "1")
+
+
+def test_a_pod_on_a_node_that_appears_later_counts():
+    cluster = Cluster(pod("a").on("n1").cpu("3"))
+
+    cluster.add(node("n1").cpu("4"))
+
+    assert not fits(cluster, "2")
+
+
+def test_the_pods_of_a_node_that_was_deleted_and_came_back_still_count():
+    cluster = one_node(pod("a").on("n1").cpu("3"))
+
+    cluster.delete_node("n1")
+    cluster.add(node("n1").cpu("4"))
+
+    assert not fits(cluster, "2")
+    assert fits(cluster, "1")
+
+
+def test_a_pod_that_is_gone_takes_no_room():
+    cluster = one_node(pod("a").on("n1").cpu("4"))
+
+    cluster.delete("a")
+
+    assert fits(cluster, "4")
+
+
+def test_a_repeated_observation_changes_nothing():
+    cluster = one_node(pod("a").on("n1").cpu("2"))
+    for _ in range(3):
+        cluster.add(pod("a").on("n1").cpu("2"))
+
+    assert fits(cluster, "2")
+
+
+def test_a_resized_pod_takes_what_it_has_now():
+    cluster = one_node(pod("a").on("n1").cpu("3"))
+
+    cluster.add(pod("a").on("n1").cpu("1"))
+
+    assert fits(cluster, "3")
+
+
+# Our pods
+
+
+def test_a_pending_pod_of_ours_is_decided_for_once():
+    cluster = one_node(pod("p"))
+    cluster.add(pod("p").version(1))
+
+    assert [attempt.decision for attempt in cluster.drain()] == [Placed("n1")]
+
+
+def test_a_pending_pod_that_is_being_deleted_is_not_decided_for():
+    cluster = one_node(pod("p").terminating())
+
+    assert cluster.step() is None
+
+
+def test_a_pod_that_is_deleted_while_it_waits_is_not_decided_for():
+    cluster = one_node(pod("p"))
+    cluster.delete("p")
+    assert cluster.step() is None
+
+    cluster.add(pod("q"))
+    cluster.change("q", lambda own: own.terminating())
+    assert cluster.step() is None
+
+
+def test_a_pod_that_somebody_else_binds_is_not_decided_for():
+    cluster = one_node(pod("p").cpu("3"))
+
+    cluster.change("p", lambda own: own.on("n1"))
+
+    assert cluster.step() is None
+    assert not fits(cluster, "2")
+
+
+def test_a_pod_that_finishes_without_a_node_is_not_decided_for():
+    cluster = one_node(pod("p"))
+
+    cluster.change("p", lambda own: own.finished("Failed"))
+
+    assert cluster.step() is None
+
+
+def test_a_pod_is_decided_for_as_it_was_seen_last():
+    cluster = one_node(pod("p").cpu("9"))
+
+    cluster.change("p", lambda own: own.cpu("1"))
+
+    assert cluster.step().decision == Placed("n1")
+
+
+def test_a_pod_that_was_created_again_under_its_name_is_another_pod():
+    cluster = one_node(pod("p").uid("old").cpu("9"))
+    cluster.drain()
+    cluster.observe(PodGone("default/p", "old"))
+
+    cluster.add(pod("p").uid("new").cpu("1"))
+
+    (attempt,) = cluster.drain()
+    assert (attempt.decision, attempt.pod.uid, attempt.number) == (Placed("n1"), "new", 1)
+
+
+def test_the_end_of_an_earlier_pod_of_the_name_does_not_end_the_present_one():
+    cluster = one_node(pod("p").uid("new"))
+
+    cluster.observe(PodGone("default/p", "old"))
+
+    assert cluster.step().decision == Placed("n1")
+
+
+def test_the_end_of_an_unknown_pod_is_no_news():
+    cluster = one_node()
+
+    cluster.observe(PodGone("default/p", "never-seen"))
+    cluster.observe(NodeGone("never-seen"))
+    cluster.observe(NamespaceGone("never-seen"))
+
+    assert fits(cluster, "4")
+
+
+# Odd objects
+
+
+def test_a_pod_with_an_odd_request_is_refused_and_stops_nobody():
+    cluster = one_node()
+
+    cluster.add(pod("odd").cpu("lots"))
+    assert cluster.refused == "'lots' is not a quantity"
+
+    cluster.add(pod("fine"))
+    assert [attempt.pod.name for attempt in cluster.drain()] == ["fine"]
+
+
+@pytest.mark.parametrize("where", [pod("p").scheduler("other").nominated("n1"), pod("p").on("n1")])
+def test_an_odd_pod_of_another_scheduler_is_refused(where):
+    cluster = one_node(where.cpu("lots"))
+
+    assert cluster.refused
+    assert fits(cluster, "4")
+
+
+def test_a_pod_that_becomes_odd_stays_as_it_was():
+    cluster = one_node(pod("p").cpu("3"))
+
+    cluster.change("p", lambda own: own.cpu("lots"))
+
+    assert cluster.refused
+    assert cluster.step().decision == Placed("n1")
+    assert not fits(cluster, "2")
+
+
+def test_a_node_with_an_odd_amount_is_refused():
+    cluster = Cluster(node("n1").cpu("lots"))
+
+    assert cluster.refused
+    assert isinstance(cluster.schedule(pod("p")), Unschedulable)
+
+
+# Claims by status
+
+
+def test_a_nomination_in_the_status_of_our_pod_is_a_claim():
+    assert one_node(pod("p").nominated("n1")).claims() == {"p": "n1"}
+
+
+def test_a_nomination_of_another_schedulers_pod_is_a_claim():
+    cluster = one_node(pod("p").scheduler("other").nominated("n1"))
+    assert cluster.claims() == {"p": "n1"}
+
+    cluster.add(pod("p").scheduler("other").nominated("n2"))
+    assert cluster.claims() == {"p": "n2"}
+
+    cluster.add(pod("p").scheduler("other"))
+    assert cluster.claims() == {}
+
+
+def test_another_schedulers_pod_that_is_being_deleted_claims_nothing():
+    cluster = one_node(pod("p").scheduler("other").nominated("n1"))
+
+    cluster.add(pod("p").scheduler("other").nominated("n1").terminating())
+
+    assert cluster.claims() == {}
+
+
+def test_a_repeated_nomination_of_another_schedulers_pod_is_no_news():
+    nominee = pod("p").scheduler("other").nominated("n1")
+    cluster = one_node(nominee)
+    claim = cluster.machine.cluster.nominations.get("uid:default/p")
+
+    cluster.add(nominee.meta(resource_version="2"))
+
+    assert cluster.machine.cluster.nominations.get("uid:default/p") is claim
+
+
+def test_a_claim_follows_a_pod_that_is_resized():
+    cluster = one_node(pod("a").scheduler("other").cpu("4").priority(1).nominated("n1"))
+    assert not fits(cluster, "1")
+
+    cluster.add(pod("a").scheduler("other").cpu("3").priority(1).nominated("n1"))
+
+    assert fits(cluster, "1")
+
+
+def test_our_own_claim_follows_a_pod_that_is_resized():
+    cluster = one_node(pod("p").cpu("4").priority(9).nominated("n1"))
+
+    cluster.change("p", lambda own: own.cpu("2"))
+
+    claim = cluster.machine.cluster.nominations.get("uid:default/p")
+    assert claim is not None
+    assert claim.pod.spec.containers[0].resources.requests == {"cpu": "2"}
+
+
+def test_a_claim_moves_and_goes_with_the_status():
+    cluster = one_node(pod("p").nominated("n1"))
+
+    cluster.change("p", lambda own: own.nominated("n2"))
+    assert cluster.claims() == {"p": "n2"}
+
+    cluster.change("p", lambda own: own.nominated(""))
+    assert cluster.claims() == {}
+
+
+def test_a_claim_ends_with_its_pod():
+    cluster = one_node(pod("a").nominated("n1"), pod("b").scheduler("other").nominated("n1"))
+
+    cluster.delete("a")
+    cluster.delete("b")
+
+    assert cluster.claims() == {}
+
+
+def test_a_claim_is_taken_back_when_its_node_goes():
+    cluster = one_node(
+        pod("p").nominated("n1").cpu("1"), pod("f").scheduler("other").nominated("n1")
+    )
+    cluster.delete_node("n1")
+
+    assert cluster.claims() == {"f": "n1"}
+    assert cluster.asked(ClearNomination) == [ClearNomination(cluster.ref("p"))]
+    assert cluster.pod("p").status.nominated_node_name == ""
+
+
+def nominated_by_us() -> Cluster:
+    """Give a preemptor that waits for its victim; the watch is behind."""
+    cluster = one_node(pod("low").on("n1").cpu("4").priority(0))
+    cluster.add(pod("high").cpu("4").priority(9))
+    cluster.lag()
+    cluster.step()
+    assert cluster.claims() == {"high": "n1"}
+    return cluster
+
+
+def test_a_late_state_without_the_nomination_does_not_take_our_claim_back():
+    cluster = nominated_by_us()
+
+    cluster.observe(PodObserved(pod("high").cpu("4").priority(9).label("a").version(7).build()))
+
+    assert cluster.claims() == {"high": "n1"}
+
+
+def test_a_late_state_with_an_earlier_nomination_does_not_move_our_claim():
+    cluster = Cluster(
+        node("n1").cpu("4").taint("a"),
+        node("n2").cpu("4"),
+        pod("low").on("n2").cpu("4").priority(0),
+    )
+    cluster.add(pod("high").cpu("4").priority(9).nominated("n1"))
+    cluster.lag()
+    cluster.step()
+    assert cluster.claims() == {"high": "n2"}
+
+    late = pod("high").cpu("4").priority(9).nominated("n1").label("a")
+    cluster.observe(PodObserved(late.version(7).build()))
+
+    assert cluster.claims() == {"high": "n2"}
+
+
+def test_our_claim_is_confirmed_by_the_watch():
+    cluster = nominated_by_us()
+
+    cluster.catch_up()
+
+    assert cluster.claims() == {"high": "n1"}
+    assert cluster.pod("high").status.nominated_node_name == "n1"
+
+
+def test_a_nomination_that_somebody_clears_is_no_claim_any_more():
+    cluster = nominated_by_us()
+    cluster.catch_up()
+
+    cluster.change("high", lambda own: own.nominated(""))
+
+    assert cluster.claims() == {}
+
+
+# Budgets and namespaces reach the rules
+
+
+def test_budgets_and_namespaces_are_kept():
+    cluster = one_node(budget("b").selects(app="web"), namespace("team", tier="gold"))
+    assert cluster.machine.cluster.budgets.allowed("default/b") == 0
+    assert cluster.machine.cluster.namespaces == {"team": {"tier": "gold"}}
+
+    cluster.delete_budget("default/b")
+    cluster.observe(NamespaceGone("team"))
+    assert cluster.machine.cluster.namespaces == {}
+
+
+def test_services_and_controllers_are_kept():
+    cluster = one_node()
+    service = Service(ObjectMeta(name="web", namespace="default"))
+
+    cluster.observe(WorkloadObserved(service))
+    cluster.observe(WorkloadGone("Service", "default/web"))
+
+    assert fits(cluster, "4")
+
+
+def test_the_machine_knows_when_it_has_something_to_do():
+    cluster = one_node()
+    assert not cluster.machine.ready()
+    assert cluster.machine.next_wakeup() is None
+
+    cluster.add(pod("p").cpu("9"))
+    assert cluster.machine.ready()
+
+    cluster.drain()
+    assert not cluster.machine.ready()
+    assert cluster.machine.next_wakeup() == cluster.now + 30
+
+
+def test_the_machine_knows_its_sizes():
+    cluster = one_node(pod("low").on("n1").cpu("4").priority(0))
+    cluster.hold(Evict)
+    cluster.schedule(pod("high").cpu("4").priority(9))
+
+    numbers = cluster.machine.numbers()
+
+    assert (numbers.nodes, numbers.pods, numbers.assumed) == (1, 1, 0)
+    assert (numbers.nominations, numbers.preempting) == (1, 1)
+    assert numbers.queue == {"active": 0, "backoff": 0, "unschedulable": 0, "gated": 1}
+    assert [type(effect) for effect in cluster.asked(Nominate, SetCondition)] == [Nominate]
+
+
+def test_the_reason_of_a_gate_is_told(machine):
+    assert machine.gated_because(pod("p").gated("a", "b").build()) == (
+        "waiting for scheduling gates: [a b]"
+    )
+    assert machine.gated_because(pod("p").build()) is None
+
+
+def test_a_gated_pod_is_decided_for_when_its_last_gate_is_removed():
+    cluster = one_node(pod("p").gated("a", "b"))
+    assert cluster.step() is None
+    assert cluster.phase("p") is QueuePhase.GATED
+
+    cluster.change("p", lambda own: own.gated("b"))
+    assert cluster.step() is None
+
+    cluster.change("p", lambda own: own.gated())
+    assert cluster.step().decision == Placed("n1")

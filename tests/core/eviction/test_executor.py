@@ -1,0 +1,500 @@
+"""Carrying a preemption out: nominate first, then evict, then wait for the victims to go."""
+
+from scheduler.model.decisions import Placed, Preempting, Unschedulable
+from scheduler.model.effects import (
+    Bind,
+    ClearNomination,
+    Evict,
+    Nominate,
+    RecordEvent,
+    SetCondition,
+)
+from scheduler.queue.phases import QueuePhase
+from tests.support.builders import OURS, PodBuilder, node, pod
+from tests.support.cluster import Cluster, without_plan
+
+FULL = "0/1 nodes are available: 1 Insufficient cpu."
+HIGH = pod("high").cpu("4").priority(100)
+
+
+def victim(name: str, priority: int = 0) -> PodBuilder:
+    return pod(name).on("n1").cpu("2").priority(priority)
+
+
+def two_victims() -> Cluster:
+    return Cluster(node("n1").cpu("4"), victim("a", 2), victim("b", 1))
+
+
+def evict(cluster: Cluster, name: str, preemptor: str = "high") -> Evict:
+    return Evict(cluster.ref(name), "n1", cluster.ref(preemptor), OURS, 0)
+
+
+# The order of effects
+
+
+def test_the_nomination_is_written_before_anybody_is_asked_to_leave():
+    cluster = two_victims()
+    cluster.hold(Nominate)
+
+    decision = cluster.schedule(HIGH)
+
+    assert decision == Preempting("n1", cluster.refs("a", "b"), 0, FULL)
+    (nominate,) = cluster.held
+    assert without_plan(nominate) == Nominate(cluster.ref("high"), "n1", FULL, 0)
+    assert cluster.evicted() == []
+
+
+def test_when_the_nomination_is_there_all_victims_are_asked_to_leave():
+    cluster = two_victims()
+    cluster.hold(Nominate)
+    cluster.schedule(HIGH)
+
+    cluster.done()
+
+    assert cluster.asked(Evict) == [evict(cluster, "a"), evict(cluster, "b")]
+
+
+def test_the_effects_of_a_preemption_come_in_this_order():
+    cluster = two_victims()
+
+    cluster.schedule(HIGH)
+
+    failed, nominate, *rest = cluster.effects
+    assert isinstance(failed, RecordEvent)
+    assert (failed.reason, failed.note) == ("FailedScheduling", FULL)
+    assert without_plan(nominate) == Nominate(cluster.ref("high"), "n1", FULL, 0)
+    assert [type(effect) for effect in rest] == [Evict, Evict, RecordEvent, RecordEvent]
+    assert [(each.reason, each.regarding.name, each.note) for each in rest[2:]] == [
+        ("Preempted", name, "Preempted by pod uid:default/high on node n1") for name in "ab"
+    ]
+
+
+def test_the_condition_goes_with_the_nomination():
+    cluster = two_victims()
+
+    cluster.schedule(HIGH)
+
+    assert cluster.asked(SetCondition) == []
+
+
+def test_the_generations_that_were_looked_at_are_named():
+    cluster = Cluster(node("n1").cpu("2"), victim("low").meta(generation=3))
+
+    cluster.schedule(HIGH.cpu("2").meta(generation=7))
+
+    assert [effect.generation for effect in cluster.asked(Nominate, Evict)] == [7, 3]
+
+
+# Waiting
+
+
+def test_the_preemptor_is_held_until_every_answer_is_there():
+    cluster = two_victims()
+    cluster.hold(Evict)
+    cluster.schedule(HIGH)
+    assert cluster.phase("high") is QueuePhase.PREEMPTING
+
+    cluster.done(evict(cluster, "b"))
+    assert cluster.phase("high") is QueuePhase.PREEMPTING
+
+    cluster.done(evict(cluster, "a"))
+    assert cluster.phase("high") is QueuePhase.UNSCHEDULABLE
+
+
+def test_the_preemptor_takes_the_room_when_its_victims_are_gone():
+    cluster = two_victims()
+    cluster.schedule(HIGH)
+
+    cluster.finish_terminating()
+    cluster.wait(3)
+
+    assert [attempt.decision for attempt in cluster.drain()] == [Placed("n1")]
+    assert cluster.claims() == {}
+
+
+def test_a_victim_that_goes_while_answers_are_outstanding_wakes_the_preemptor_afterwards():
+    cluster = two_victims()
+    cluster.hold(Evict)
+    cluster.schedule(HIGH)
+    cluster.delete("a")
+    cluster.delete("b")
+    assert cluster.phase("high") is QueuePhase.PREEMPTING
+
+    cluster.done(changed=False)
+    cluster.done(changed=False)
+
+    assert cluster.phase("high") is QueuePhase.BACKOFF
+
+
+def test_a_victim_that_goes_while_others_are_asked_to_leave_is_not_enough():
+    cluster = two_victims()
+    cluster.hold(Evict)
+    cluster.schedule(HIGH)
+    cluster.done()
+    cluster.finish_terminating()
+
+    cluster.done()
+
+    assert cluster.phase("high") is QueuePhase.UNSCHEDULABLE
+
+
+def test_a_preemptor_is_not_tried_before_the_last_of_its_victims_is_gone():
+    cluster = two_victims()
+    cluster.schedule(HIGH)
+
+    cluster.delete("a")
+    assert cluster.phase("high") is QueuePhase.UNSCHEDULABLE
+
+    cluster.delete("b")
+    assert cluster.phase("high") is QueuePhase.BACKOFF
+
+
+def another_node(*pods: PodBuilder, cpu: str = "4") -> Cluster:
+    """Give a preemptor that waits for its victims, and room that pods of another node take."""
+    there = (each.on("n2").priority(1000) for each in pods)
+    cluster = Cluster(node("n1").cpu("4"), node("n2").cpu(cpu), victim("a", 2), *there)
+    cluster.schedule(HIGH)
+    assert cluster.phase("high") is QueuePhase.UNSCHEDULABLE
+    return cluster
+
+
+def test_room_elsewhere_that_is_not_enough_is_no_help_to_who_waits_for_victims():
+    cluster = another_node(pod("x").cpu("1"), pod("y").cpu("3"))
+
+    cluster.delete("x")
+
+    assert cluster.phase("high") is QueuePhase.UNSCHEDULABLE
+
+
+def test_room_elsewhere_that_is_enough_is_a_help_to_who_waits_for_victims():
+    cluster = another_node(pod("x").cpu("1"), pod("y").cpu("3"))
+
+    cluster.delete("x")
+    cluster.delete("y")
+    cluster.wait(3)
+
+    assert [attempt.decision for attempt in cluster.drain()] == [Placed("n2")]
+
+
+def test_room_elsewhere_that_another_claims_is_no_help_to_who_waits_for_victims():
+    cluster = another_node(pod("x").cpu("4"))
+    cluster.add(pod("theirs").scheduler("other").cpu("4").priority(100).nominated("n2"))
+
+    cluster.delete("x")
+
+    assert cluster.phase("high") is QueuePhase.UNSCHEDULABLE
+
+
+def test_room_elsewhere_is_a_help_to_all_of_a_class_that_wait_for_victims():
+    cluster = Cluster(
+        node("n1").cpu("4"), node("n2").cpu("4"), node("n3").cpu("4"),
+        victim("a"), victim("b").on("n2"), pod("x").on("n3").cpu("4").priority(1000),
+    )  # fmt: skip
+    for name in ("h1", "h2"):
+        cluster.schedule(pod(name).cpu("4").priority(100))
+
+    cluster.delete("x")
+
+    assert [cluster.phase(name) for name in ("h1", "h2")] == [QueuePhase.BACKOFF] * 2
+
+
+def test_who_preempts_nobody_yet_is_woken_by_any_room():
+    cluster = Cluster(node("n1").cpu("4"), pod("x").on("n1").cpu("1").priority(1000))
+    cluster.add(pod("y").on("n1").cpu("3").priority(1000))
+    cluster.schedule(HIGH)
+
+    cluster.delete("x")
+
+    assert cluster.phase("high") is QueuePhase.BACKOFF
+
+
+def test_the_claim_keeps_lower_pods_out_while_the_victims_leave():
+    cluster = two_victims()
+    cluster.schedule(HIGH)
+    cluster.finish_terminating()
+
+    decision = cluster.schedule(pod("mid").cpu("1").priority(50))
+
+    assert isinstance(decision, Unschedulable)
+
+
+def test_while_a_victim_terminates_no_further_pod_is_asked_to_leave():
+    cluster = Cluster(node("n1").cpu("4"), victim("a", 1), victim("b", 0))
+    cluster.schedule(HIGH.cpu("2"))
+    assert cluster.evicted() == ["b"]
+    cluster.add(node("n1").cpu("3"))
+
+    cluster.wait(3)
+    cluster.add(node("n1").cpu("3.5"))
+    (attempt,) = cluster.drain()
+
+    assert attempt.decision == Unschedulable(
+        f"{FULL} no new claims to deallocate, "
+        "preemption: not eligible due to a terminating pod on the nominated node."
+    )
+    assert cluster.evicted() == ["b"]
+    assert cluster.claims() == {"high": "n1"}
+
+
+def test_a_preemptor_that_changes_meanwhile_still_gets_its_room():
+    cluster = two_victims()
+    cluster.hold(Evict)
+    cluster.schedule(HIGH)
+    cluster.change("high", lambda own: own.label("mutated", "true"))
+
+    cluster.done()
+    cluster.done()
+    cluster.finish_terminating()
+    cluster.wait(3)
+
+    assert [attempt.decision for attempt in cluster.drain()] == [Placed("n1")]
+
+
+# Victims that need not be asked
+
+
+def test_a_victim_that_is_terminating_already_is_not_asked_again():
+    cluster = Cluster(node("n1").cpu("4"), victim("a", 1).terminating(), victim("b"))
+
+    decision = cluster.schedule(HIGH)
+
+    assert decision == Preempting("n1", cluster.refs("a", "b"), 0, FULL)
+    assert cluster.evicted() == ["b"]
+
+
+def test_with_every_victim_terminating_the_nomination_is_all_there_is():
+    cluster = Cluster(node("n1").cpu("4"), victim("a").terminating(), victim("b").terminating())
+
+    cluster.schedule(HIGH)
+
+    assert [type(effect) for effect in cluster.effects] == [RecordEvent, Nominate]
+    assert cluster.phase("high") is QueuePhase.UNSCHEDULABLE
+    assert cluster.claims() == {"high": "n1"}
+
+
+def test_a_victim_that_went_before_the_nomination_was_written_is_not_asked():
+    cluster = two_victims()
+    cluster.hold(Nominate)
+    cluster.schedule(HIGH)
+    cluster.delete("a")
+
+    cluster.done()
+
+    assert cluster.evicted() == ["b"]
+
+
+def test_a_victim_that_was_gone_is_not_announced():
+    cluster = two_victims()
+    cluster.hold(Evict)
+    cluster.schedule(HIGH)
+    cluster.forget_effects()
+
+    cluster.done(evict(cluster, "a"), changed=False)
+    cluster.done(evict(cluster, "b"))
+
+    assert [each.regarding.name for each in cluster.asked(RecordEvent)] == ["b"]
+
+
+def test_a_victim_that_another_preemptor_asked_is_not_asked_again():
+    cluster = Cluster(node("n1").cpu("4"), victim("a", 1), victim("b", 0))
+    cluster.hold(Evict)
+    cluster.schedule(pod("first").cpu("2").priority(100))
+    assert cluster.evicted() == ["b"]
+
+    decision = cluster.schedule(pod("second").cpu("4").priority(200))
+
+    assert decision == Preempting("n1", cluster.refs("a", "b"), 0, FULL)
+    assert cluster.evicted() == ["b", "a"]
+
+
+# Two preemptors
+
+
+def test_the_second_preemptor_leaves_the_node_of_the_first_alone():
+    cluster = Cluster(
+        node("n1").cpu("2"), node("n2").cpu("2"),
+        pod("cheap").on("n1").cpu("2").priority(1), pod("dear").on("n2").cpu("2").priority(2),
+    )  # fmt: skip
+
+    first = cluster.schedule(pod("first").cpu("2").priority(100))
+    second = cluster.schedule(pod("second").cpu("2").priority(100))
+
+    assert isinstance(first, Preempting)
+    assert isinstance(second, Preempting)
+    assert (first.node, second.node) == ("n1", "n2")
+    assert cluster.claims() == {"first": "n1", "second": "n2"}
+
+
+def test_a_higher_preemptor_unseats_a_lower_one():
+    cluster = two_victims()
+    cluster.schedule(HIGH.cpu("2"))
+    assert cluster.claims() == {"high": "n1"}
+    cluster.forget_effects()
+
+    cluster.schedule(pod("top").cpu("4").priority(200))
+
+    assert cluster.claims() == {"top": "n1"}
+    assert cluster.asked(ClearNomination) == [ClearNomination(cluster.ref("high"))]
+    assert cluster.pod("high").status.nominated_node_name == ""
+    assert cluster.phase("high") is QueuePhase.BACKOFF
+
+
+def test_a_preemptor_does_not_unseat_an_equal_one():
+    cluster = Cluster(node("n1").cpu("4"), victim("a"), victim("b"))
+    cluster.schedule(pod("one").cpu("2").priority(100))
+
+    cluster.schedule(pod("two").cpu("2").priority(100))
+
+    assert cluster.claims() == {"one": "n1", "two": "n1"}
+    assert cluster.asked(ClearNomination) == []
+
+
+def test_a_preemptor_does_not_unseat_pods_of_other_schedulers():
+    cluster = two_victims()
+    cluster.add(pod("foreign").scheduler("other").priority(1).nominated("n1"))
+
+    cluster.schedule(HIGH)
+
+    assert cluster.claims() == {"foreign": "n1", "high": "n1"}
+
+
+def test_a_preemptor_that_is_unseated_while_its_nomination_is_written_evicts_nobody():
+    cluster = two_victims()
+    cluster.hold(Nominate)
+    cluster.schedule(HIGH.cpu("2"))
+    lower = cluster.held[0]
+    cluster.schedule(pod("top").cpu("4").priority(200))
+    cluster.done(cluster.held[1])
+    cluster.forget_effects()
+
+    cluster.done(lower)
+
+    assert cluster.evicted() == []
+    assert cluster.asked(ClearNomination) == [ClearNomination(cluster.ref("high"))]
+    assert cluster.claims() == {"top": "n1"}
+    assert cluster.phase("high") is QueuePhase.ACTIVE
+
+
+def test_a_preemptor_that_is_unseated_while_its_victims_leave_tries_again():
+    cluster = two_victims()
+    cluster.hold(Evict)
+    cluster.schedule(HIGH.cpu("2"))
+    cluster.schedule(pod("top").cpu("4").priority(200))
+    assert cluster.claims() == {"top": "n1"}
+
+    cluster.done()
+
+    assert cluster.phase("high") is QueuePhase.ACTIVE
+    assert cluster.asked(ClearNomination) == [ClearNomination(cluster.ref("high"))]
+
+
+def test_the_higher_preemptor_gets_the_room_whoever_was_first():
+    cluster = two_victims()
+    cluster.schedule(HIGH)
+    cluster.schedule(pod("top").cpu("4").priority(200))
+
+    cluster.finish_terminating()
+    cluster.wait(5)
+    cluster.drain()
+
+    assert cluster.pod("top").spec.node_name == "n1"
+    assert cluster.pod("high").spec.node_name == ""
+
+
+# Things that change meanwhile
+
+
+def test_a_preemptor_that_is_gone_claims_nothing_and_evicts_nobody_more():
+    cluster = two_victims()
+    cluster.hold(Nominate)
+    cluster.schedule(HIGH)
+
+    cluster.delete("high")
+    cluster.done()
+
+    assert cluster.claims() == {}
+    assert cluster.evicted() == []
+
+
+def test_answers_for_a_preemptor_that_is_gone_are_taken_note_of():
+    cluster = two_victims()
+    cluster.hold(Evict)
+    cluster.schedule(HIGH)
+    cluster.delete("high")
+
+    cluster.done()
+    cluster.fail()
+
+    assert cluster.machine.numbers().preempting == 0
+    assert cluster.claims() == {}
+
+
+def test_a_preemptor_that_is_being_deleted_claims_nothing():
+    cluster = two_victims()
+    cluster.schedule(HIGH)
+
+    cluster.change("high", lambda own: own.terminating())
+
+    assert cluster.claims() == {}
+    assert cluster.phase("high") is None
+
+
+def test_a_preemptor_that_somebody_else_binds_keeps_no_plan():
+    cluster = two_victims()
+    cluster.hold(Nominate)
+    cluster.schedule(HIGH)
+
+    cluster.change("high", lambda own: own.on("n9"))
+    cluster.done()
+
+    assert cluster.evicted() == []
+    assert cluster.claims() == {}
+
+
+def test_a_node_that_goes_before_the_nomination_is_written_makes_no_victim():
+    cluster = two_victims()
+    cluster.hold(Nominate)
+    cluster.schedule(HIGH)
+
+    cluster.delete_node("n1")
+    cluster.done()
+
+    assert cluster.evicted() == []
+    assert cluster.claims() == {}
+    assert cluster.asked(ClearNomination) == [ClearNomination(cluster.ref("high"))]
+    assert cluster.phase("high") is QueuePhase.ACTIVE
+
+
+def test_a_node_that_goes_while_its_victims_leave_lets_the_preemptor_try_again():
+    cluster = two_victims()
+    cluster.hold(Evict)
+    cluster.schedule(HIGH)
+
+    cluster.delete_node("n1")
+    cluster.done()
+    assert cluster.phase("high") is QueuePhase.PREEMPTING
+
+    cluster.done()
+    assert cluster.phase("high") is QueuePhase.ACTIVE
+    assert cluster.claims() == {}
+
+
+def test_a_node_that_goes_after_its_victims_were_asked_frees_the_preemptor():
+    cluster = two_victims()
+    cluster.schedule(HIGH)
+
+    cluster.delete_node("n1")
+
+    assert cluster.claims() == {}
+    assert cluster.phase("high") is QueuePhase.BACKOFF
+    assert cluster.pod("high").status.nominated_node_name == ""
+
+
+def test_a_preemptor_does_not_wait_when_another_node_becomes_free():
+    cluster = two_victims()
+    cluster.schedule(HIGH)
+    cluster.add(node("n2").cpu("4"))
+    cluster.wait(3)
+
+    assert [attempt.decision for attempt in cluster.drain()] == [Placed("n2")]
+    assert cluster.asked(Bind) == [Bind(cluster.ref("high"), "n2", OURS)]

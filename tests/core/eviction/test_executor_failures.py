@@ -1,0 +1,346 @@
+"""Preemptions that cannot be completed, and claims that others wait behind."""
+
+import pytest
+
+from scheduler.model.decisions import Placed, Preempting, Unschedulable
+from scheduler.model.effects import (
+    Bind,
+    ClearNomination,
+    Evict,
+    Nominate,
+    RecordEvent,
+    SetCondition,
+)
+from scheduler.model.events import FailureKind, NodeObserved
+from scheduler.queue.phases import QueuePhase
+from tests.support.builders import node, pod
+from tests.support.cluster import Cluster
+
+HIGH = pod("high").cpu("4").priority(100)
+MID = pod("mid").cpu("2").priority(50).never_preempts()
+
+
+def two_victims() -> Cluster:
+    return Cluster(
+        node("n1").cpu("4"),
+        pod("a").on("n1").cpu("2").priority(2),
+        pod("b").on("n1").cpu("2").priority(1),
+    )
+
+
+# The nomination is not taken
+
+
+@pytest.mark.parametrize("kind", list(FailureKind))
+def test_without_a_nomination_nobody_is_asked_to_leave(kind):
+    cluster = two_victims()
+    cluster.hold(Nominate)
+    cluster.schedule(HIGH)
+
+    cluster.fail(kind=kind)
+
+    assert cluster.evicted() == []
+    assert cluster.claims() == {}
+    assert cluster.asked(ClearNomination) == []
+    assert cluster.phase("high") is QueuePhase.BACKOFF
+
+
+def test_a_preemptor_whose_nomination_failed_tries_again_after_a_back_off():
+    cluster = two_victims()
+    cluster.hold(Nominate)
+    cluster.schedule(HIGH)
+    cluster.fail()
+    cluster.hold()
+
+    assert cluster.drain() == []
+    cluster.wait(12)
+    (attempt,) = cluster.drain()
+
+    assert isinstance(attempt.decision, Preempting)
+    assert cluster.evicted() == ["a", "b"]
+
+
+def test_a_preemptor_whose_nomination_failed_is_told_its_condition_later():
+    cluster = two_victims()
+    cluster.hold(Nominate)
+    cluster.schedule(HIGH)
+    cluster.fail()
+    message = "0/1 nodes are available: 1 Insufficient cpu."
+    assert cluster.pod("high").condition("PodScheduled") is None
+
+    queued = cluster.machine.queue.get(cluster.ref("high").uid)
+    assert queued is not None
+    assert queued.told is None
+    assert [each.note for each in cluster.asked(RecordEvent)] == [
+        message,
+        "preemption: nominating node n1: no",
+    ]
+
+
+# Evictions fail
+
+
+@pytest.mark.parametrize("failing", ["a", "b"])
+def test_a_plan_with_a_victim_that_stays_is_given_up_when_every_answer_is_there(failing):
+    cluster = two_victims()
+    cluster.hold(Evict)
+    cluster.schedule(HIGH)
+    failed, done = cluster.held if failing == "a" else reversed(cluster.held)
+
+    cluster.fail(failed, FailureKind.FORBIDDEN)
+    assert cluster.phase("high") is QueuePhase.PREEMPTING
+    assert cluster.claims() == {"high": "n1"}
+
+    cluster.done(done)
+    assert cluster.phase("high") is QueuePhase.BACKOFF
+    assert cluster.claims() == {}
+    assert cluster.asked(ClearNomination) == [ClearNomination(cluster.ref("high"))]
+    assert cluster.pod("high").status.nominated_node_name == ""
+    assert cluster.asked(RecordEvent)[-1].note == f"preemption: evicting pod default/{failing}: no"
+
+
+def test_a_victim_that_stays_may_be_asked_again_one_that_leaves_is_not():
+    cluster = two_victims()
+    cluster.hold(Evict)
+    cluster.schedule(HIGH)
+    first, second = cluster.held
+    cluster.done(first)
+    cluster.fail(second)
+    cluster.hold()
+    cluster.wait(12)
+
+    (attempt,) = cluster.drain()
+
+    assert attempt.decision == Preempting(
+        "n1", cluster.refs("a", "b"), 0, "0/1 nodes are available: 1 Insufficient cpu."
+    )
+    assert cluster.evicted() == ["a", "b", "b"]
+
+
+def test_the_first_failure_is_the_one_that_is_told():
+    cluster = two_victims()
+    cluster.hold(Evict)
+    cluster.schedule(HIGH)
+    first, second = cluster.held
+
+    cluster.fail(second)
+    cluster.fail(first)
+
+    assert cluster.asked(RecordEvent)[-1].note == "preemption: evicting pod default/b: no"
+
+
+def test_a_nomination_that_cannot_be_cleared_stops_nothing():
+    cluster = two_victims()
+    cluster.hold(Evict, ClearNomination)
+    cluster.schedule(HIGH)
+    cluster.fail()
+    cluster.fail()
+
+    cluster.fail()
+
+    assert cluster.claims() == {}
+    assert cluster.phase("high") is QueuePhase.BACKOFF
+
+
+def test_an_event_that_cannot_be_written_stops_nothing():
+    cluster = two_victims()
+    cluster.hold(RecordEvent)
+    cluster.schedule(HIGH)
+
+    while cluster.held:
+        cluster.fail()
+
+    assert cluster.phase("high") is QueuePhase.UNSCHEDULABLE
+
+
+# Who waits behind a claim
+
+
+def behind_a_claim() -> Cluster:
+    """Give a pod that waits because a preemptor, whose answers are outstanding, claims the room."""
+    cluster = two_victims()
+    cluster.hold(Evict)
+    cluster.schedule(HIGH)
+    cluster.delete("a")
+    cluster.delete("b")
+    cluster.schedule(MID)
+    assert cluster.phase("mid") is QueuePhase.UNSCHEDULABLE
+    return cluster
+
+
+def test_a_plan_that_is_given_up_wakes_who_waits_behind_its_claim():
+    cluster = behind_a_claim()
+
+    cluster.fail()
+    cluster.fail()
+
+    assert cluster.phase("mid") is QueuePhase.BACKOFF
+
+
+def test_a_preemptor_that_is_gone_wakes_who_waits_behind_its_claim():
+    cluster = behind_a_claim()
+
+    cluster.delete("high")
+
+    assert cluster.phase("mid") is QueuePhase.BACKOFF
+
+
+def test_a_preemptor_that_is_bound_elsewhere_wakes_who_waits_behind_its_claim():
+    cluster = behind_a_claim()
+
+    cluster.change("high", lambda own: own.on("n9"))
+
+    assert cluster.phase("mid") is QueuePhase.BACKOFF
+
+
+def test_a_preemptor_that_is_placed_elsewhere_wakes_who_waits_behind_its_claim():
+    cluster = behind_a_claim()
+    cluster.done()
+    cluster.done()
+    cluster.add(node("n2").cpu("4").taint("only-for-high"))
+    cluster.change("high", lambda own: own.tolerates("only-for-high", operator="Exists"))
+    cluster.add(node("n1").cpu("3"))
+    cluster.hold(Bind)
+    cluster.wait(60)
+    parked = cluster.phase("mid")
+
+    decisions = {attempt.pod.name: attempt.decision for attempt in cluster.drain()}
+
+    assert parked in (QueuePhase.ACTIVE, QueuePhase.UNSCHEDULABLE)
+    assert decisions == {"high": Placed("n2"), "mid": Placed("n1")}
+
+
+def test_a_preemptor_that_turns_to_another_node_wakes_who_waits_behind_its_claim():
+    cluster = behind_a_claim()
+    cluster.done()
+    cluster.done()
+    cluster.add(node("n2").cpu("4").taint("only-for-high"))
+    cluster.add(pod("c").on("n2").cpu("4").priority(-1))
+    cluster.change("high", lambda own: own.tolerates("only-for-high", operator="Exists"))
+    cluster.add(node("n1").cpu("3"))
+    cluster.wait(60)
+
+    cluster.drain()
+
+    assert cluster.claims() == {"high": "n2"}
+    assert cluster.pod("mid").spec.node_name == "n1"
+
+
+def test_a_preemptor_that_unseats_another_wakes_who_waits_behind_that_claim():
+    cluster = Cluster(
+        node("n1").has({"cpu": "4", "example.com/gpu": "1"}),
+        pod("user").on("n1").requests({"cpu": "2", "example.com/gpu": "1"}),
+    )
+    cluster.schedule(pod("claimant").cpu("3").priority(50).never_preempts().nominated("n1"))
+    cluster.schedule(pod("mid").cpu("1").priority(10).never_preempts())
+    assert cluster.phase("mid") is QueuePhase.UNSCHEDULABLE
+
+    cluster.schedule(pod("high").requests({"example.com/gpu": "1"}).priority(100))
+
+    assert cluster.claims() == {"high": "n1"}
+    assert cluster.phase("mid") is QueuePhase.BACKOFF
+
+
+def test_a_claim_that_goes_wakes_lower_and_equal_pods_only():
+    cluster = Cluster(node("n1").cpu("4"))
+    cluster.add(pod("claimant").scheduler("other").cpu("3").priority(50).nominated("n1"))
+    for name, priority in (("low", 10), ("equal", 50)):
+        cluster.schedule(pod(name).cpu("2").priority(priority).never_preempts())
+    cluster.schedule(pod("high").cpu("9").priority(90))
+    assert [cluster.phase(name) for name in ("low", "equal", "high")] == [
+        QueuePhase.UNSCHEDULABLE
+    ] * 3
+
+    cluster.add(pod("claimant").scheduler("other").cpu("3").priority(50))
+
+    assert [cluster.phase(name) for name in ("low", "equal", "high")] == [
+        QueuePhase.BACKOFF,
+        QueuePhase.BACKOFF,
+        QueuePhase.UNSCHEDULABLE,
+    ]
+
+
+# Conditions
+
+
+def test_a_condition_that_could_not_be_written_is_written_next_time():
+    cluster = Cluster(node("n1").cpu("1"))
+    cluster.hold(SetCondition)
+    cluster.schedule(pod("p").cpu("2"))
+    cluster.fail()
+
+    cluster.add(node("n2").cpu("1"))
+    cluster.wait(600)
+    cluster.wait(600)
+    cluster.drain()
+
+    assert len(cluster.asked(SetCondition)) == 2
+
+
+def test_a_condition_that_failed_for_a_pod_that_is_gone_is_forgotten():
+    cluster = Cluster(node("n1").cpu("1"))
+    cluster.hold(SetCondition)
+    cluster.schedule(pod("p").cpu("2"))
+    cluster.delete("p")
+
+    cluster.fail(kind=FailureKind.GONE)
+
+    assert cluster.phase("p") is None
+
+
+def test_a_condition_that_says_the_same_is_not_written_again():
+    cluster = Cluster(node("n1").cpu("1"))
+    decision = cluster.schedule(pod("p").cpu("2"))
+
+    cluster.wait(600)
+    cluster.wait(600)
+    (attempt,) = cluster.drain()
+
+    assert attempt.decision == decision
+    assert isinstance(decision, Unschedulable)
+    assert len(cluster.asked(SetCondition)) == 1
+    assert len(cluster.asked(RecordEvent)) == 2
+
+
+def test_a_condition_that_the_pod_has_already_is_not_written():
+    cluster = Cluster(node("n1").cpu("1"))
+    decision = cluster.schedule(pod("p").cpu("2"))
+    assert isinstance(decision, Unschedulable)
+
+    again = Cluster(node("n1").cpu("1"))
+    told = pod("p").cpu("2").condition("PodScheduled", "False", "Unschedulable", decision.message)
+    again.schedule(told)
+
+    assert again.asked(SetCondition) == []
+
+
+def test_a_condition_is_written_to_clear_a_nomination_even_if_it_says_the_same():
+    cluster = Cluster(node("n1").cpu("1"))
+    decision = cluster.schedule(pod("p").cpu("2"))
+    cluster.change("p", lambda own: own.nominated("n1"))
+    assert cluster.claims() == {"p": "n1"}
+
+    cluster.wait(600)
+    cluster.wait(600)
+    cluster.drain()
+
+    assert isinstance(decision, Unschedulable)
+    assert cluster.asked(SetCondition)[-1] == SetCondition(
+        cluster.ref("p"), "Unschedulable", decision.message, 0, clear_nomination=True
+    )
+    assert cluster.claims() == {}
+
+
+def test_a_nomination_that_the_watch_has_not_brought_yet_is_cleared_all_the_same():
+    cluster = two_victims()
+    cluster.add(HIGH)
+    cluster.lag()
+    cluster.step()
+    assert cluster.claims() == {"high": "n1"}
+
+    cluster.observe(NodeObserved(node("n1").cpu("1").build()))
+    cluster.wait(400)
+    cluster.wait(400)
+    cluster.drain()
+
+    assert [effect.clear_nomination for effect in cluster.asked(SetCondition)] == [True]

@@ -1,0 +1,220 @@
+"""Room that was made for a preemptor which does not come: who has it, and who waits for it."""
+
+import pytest
+
+from scheduler.core.eviction.freed_room import VACANT_FOR
+from scheduler.model.decisions import Placed, Preempting
+from scheduler.model.effects import Evict
+from tests.support.builders import NodeBuilder, PodBuilder, node, pod
+from tests.support.cluster import Cluster
+
+HIGH = pod("high").cpu("4").priority(100)
+
+
+def low(name: str, cpu: str = "2", on: str = "n1", priority: int = 1) -> PodBuilder:
+    return pod(name).on(on).cpu(cpu).priority(priority)
+
+
+def asked(cluster: Cluster) -> list[str]:
+    """Return whom the scheduler asked to leave, in order."""
+    return [each.victim.name for each in cluster.asked(Evict) if isinstance(each, Evict)]
+
+
+def wasted(cluster: Cluster) -> dict[str, int]:
+    return dict(cluster.machine.tracking.wasted)
+
+
+def left(other: NodeBuilder | None = None) -> Cluster:
+    """Return a cluster in which two pods left `n1` for a preemptor that found room on `n2`."""
+    cluster = Cluster(node("n1").cpu("4"), low("a"), low("b"))
+    assert isinstance(cluster.schedule(HIGH), Preempting)
+    cluster.add(other or node("n2").cpu("4"))
+    cluster.wait(3)
+    cluster.drain()
+    assert cluster.pod("high").spec.node_name == "n2"
+    return cluster
+
+
+# Who has it
+
+
+@pytest.mark.parametrize(
+    ("comer", "want"),
+    [
+        pytest.param(pod("x").cpu("4").priority(100), {}, id="an equal preemptor"),
+        pytest.param(pod("x").cpu("4").priority(200), {}, id="a more important pod"),
+        pytest.param(pod("x").cpu("4").priority(2), {}, id="a pod that could have evicted them"),
+        pytest.param(
+            pod("x").cpu("4").priority(1),
+            {"placed_elsewhere": 2},
+            id="a pod no more important than they",
+        ),
+        pytest.param(
+            pod("x").cpu("2").priority(100), {"placed_elsewhere": 1}, id="one that takes half of it"
+        ),
+    ],
+)
+def test_room_that_a_preemptor_has_left_is_used_by_whom_could_have_made_it(comer, want):
+    cluster = left()
+    cluster.finish_terminating()
+
+    assert cluster.schedule(comer) == Placed("n1")
+
+    cluster.wait(VACANT_FOR)
+    assert wasted(cluster) == want
+
+
+def test_room_that_another_scheduler_takes_is_wasted_also_beside_a_pod_of_ours():
+    cluster = left()
+    cluster.finish_terminating()
+    cluster.add(low("foreign", priority=100).scheduler("other").not_started())
+    cluster.schedule(pod("x").cpu("2").priority(100))
+
+    cluster.wait(VACANT_FOR)
+
+    assert cluster.pod("x").spec.node_name == "n1"
+    assert wasted(cluster) == {"placed_elsewhere": 1}
+
+
+def test_a_host_port_that_somebody_uses_is_not_free():
+    cluster = Cluster(node("n1").cpu("4"), low("a").port(80))
+    web = pod("web").cpu("1").port(80)
+    cluster.schedule(web.priority(100))
+    cluster.add(node("n2").cpu("1"))
+    cluster.wait(3)
+    cluster.drain()
+    cluster.finish_terminating()
+
+    assert cluster.schedule(pod("other").cpu("1").port(80).priority(50)) == Placed("n1")
+
+    cluster.wait(VACANT_FOR)
+    assert wasted(cluster) == {}
+
+
+def test_of_two_rooms_on_a_node_the_one_that_is_used_is_not_wasted():
+    cluster = Cluster(node("n1").cpu("4"), low("a"), low("b"))
+    cluster.schedule(pod("first").cpu("2").priority(100))
+    cluster.schedule(pod("second").cpu("2").priority(100))
+    cluster.add(node("n2").cpu("4"))
+    cluster.wait(3)
+    cluster.drain()
+    cluster.finish_terminating()
+
+    assert cluster.schedule(pod("x").cpu("2").priority(100)) == Placed("n1")
+
+    cluster.wait(VACANT_FOR)
+    assert wasted(cluster) == {"placed_elsewhere": 1}
+
+
+def test_room_is_not_given_up_while_somebody_claims_it():
+    cluster = Cluster(node("n1").cpu("6"), low("a"), low("b"), low("c"))
+    cluster.schedule(HIGH)
+    cluster.delete("a")
+    cluster.add(node("n2").cpu("4"))
+    cluster.wait(3)
+    cluster.drain()
+    cluster.hold(Evict)
+    assert isinstance(cluster.schedule(pod("x").cpu("6").priority(100)), Preempting)
+
+    cluster.wait(VACANT_FOR)
+    assert wasted(cluster) == {}
+
+    cluster.delete("x")
+    cluster.wait(VACANT_FOR)
+    assert wasted(cluster) == {"placed_elsewhere": 2}
+
+
+def test_what_is_left_on_a_node_that_is_gone_is_wasted():
+    cluster = left()
+    cluster.schedule(pod("x").cpu("4").priority(100))
+
+    cluster.delete_node("n1")
+    cluster.wait(VACANT_FOR)
+
+    assert wasted(cluster) == {"placed_elsewhere": 2}
+
+
+def test_a_new_leader_knows_who_has_come_since():
+    cluster = Cluster(node("n1").cpu("4"), low("a"), low("b"))
+    cluster.schedule(HIGH)
+    cluster.finish_terminating()
+    assert cluster.schedule(pod("top").cpu("4").priority(200)) == Placed("n1")
+    cluster.restart()
+    cluster.add(node("n2").cpu("4"))
+
+    cluster.drain()
+    cluster.wait(VACANT_FOR)
+
+    assert cluster.pod("high").spec.node_name == "n2"
+    assert wasted(cluster) == {}
+
+
+def test_what_was_vacated_before_a_plan_failed_serves_a_more_important_preemptor():
+    cluster = Cluster(node("n1").cpu("4"), node("n2").cpu("4"), low("a"), low("b"))
+    cluster.add(low("c", on="n2", priority=90), low("d", on="n2", priority=90))
+    cluster.hold(Evict)
+    cluster.schedule(HIGH)
+    cluster.done(cluster.held[0])
+    cluster.finish_terminating()
+    cluster.fail()
+    cluster.hold()
+    cluster.schedule(pod("top").cpu("4").priority(200))
+    for _ in range(3):
+        cluster.wait(15)
+        cluster.drain()
+        cluster.finish_terminating()
+
+    cluster.wait(VACANT_FOR)
+
+    assert cluster.pod("top").spec.node_name == "n1"
+    assert cluster.pod("high").spec.node_name == "n2"
+    assert asked(cluster) == ["a", "b", "b", "c", "d"]
+    assert wasted(cluster) == {}
+
+
+# Who waits for it
+
+
+def test_nobody_is_asked_to_leave_while_room_is_vacated_for_nobody():
+    cluster = left()
+    cluster.add(low("cheaper", "4", "n3", priority=0), node("n3").cpu("4"))
+    cluster.forget_effects()
+
+    decision = cluster.schedule(pod("x").cpu("4").priority(100))
+
+    assert decision == Preempting("n1", cluster.refs("a", "b"), 0, decision.message)
+    assert asked(cluster) == []
+    cluster.finish_terminating()
+    cluster.wait(15)
+    assert [each.decision for each in cluster.drain()] == [Placed("n1")]
+    cluster.wait(VACANT_FOR)
+    assert wasted(cluster) == {}
+
+
+def test_room_that_is_too_little_for_a_preemptor_does_not_keep_it_waiting():
+    cluster = left()
+    cluster.add(low("cheaper", "5", "n3", priority=0), node("n3").cpu("5"))
+    cluster.forget_effects()
+
+    cluster.schedule(pod("x").cpu("5").priority(100))
+
+    assert asked(cluster) == ["cheaper"]
+
+
+def test_room_that_somebody_waits_for_is_not_offered_again():
+    cluster = left()
+    cluster.schedule(pod("x").cpu("4").priority(100))
+    cluster.add(low("cheaper", "4", "n3", priority=0), node("n3").cpu("4"))
+    cluster.forget_effects()
+
+    cluster.schedule(pod("y").cpu("4").priority(100))
+
+    assert asked(cluster) == ["cheaper"]
+
+
+def test_a_pod_that_makes_nobody_leave_is_not_nominated_to_vacated_room():
+    cluster = left()
+
+    cluster.schedule(pod("x").cpu("4").priority(1))
+
+    assert cluster.claims() == {}

@@ -1,0 +1,369 @@
+"""What budgets and the loop breaker count is written down before the next victim is asked."""
+
+import pytest
+
+from scheduler.model.effects import ClearNomination, Evict, Nominate, RecordEvent, SaveLedger
+from scheduler.model.events import FailureKind, LedgerLoaded, PolicyObserved
+from scheduler.model.policies import Budget, BudgetScope, PreemptionLimit, PreemptionPolicy
+from scheduler.queue.phases import QueuePhase
+from scheduler.state.preemption.ledger import Ledger
+from scheduler.state.preemption.preemption_backoff import STOP_AFTER
+from scheduler.state.preemption.wasted_evictions import MOST_PREEMPTIONS
+from tests.support.builders import PodBuilder, node, pod
+from tests.support.cluster import Cluster
+
+GOLD = PreemptionPolicy(
+    "gold",
+    generation=3,
+    budgets=(Budget(100, 3600.0, BudgetScope.CLUSTER),),
+    max_preemptions_per_owner=PreemptionLimit(100, 3600.0),
+)
+HIGH = pod("high").cpu("4").priority(100)
+WEB = "StatefulSet/default/web"
+
+
+def victim(name: str, priority: int = 0, on: str = "n1") -> PodBuilder:
+    return pod(name).on(on).cpu("2").priority(priority).owner("StatefulSet", "web")
+
+
+def bounded(*objects: object) -> Cluster:
+    cluster = Cluster(node("n1").cpu("4"), victim("a", 2), victim("b", 1), *objects)
+    cluster.observe(PolicyObserved(GOLD))
+    return cluster
+
+
+def kinds(cluster: Cluster) -> list[str]:
+    return [type(each).__name__ for each in cluster.effects if not isinstance(each, RecordEvent)]
+
+
+def counted(cluster: Cluster) -> tuple[int, int]:
+    """Return how many victims and preemptions count."""
+    ledger = cluster.machine.ledger
+    since = cluster.now - 3600
+    victims = ledger.victims("gold", BudgetScope.CLUSTER, "", since)
+    return len(victims), len(ledger.preemptions("gold", "Pod/default/high", since))
+
+
+def written(cluster: Cluster) -> Ledger:
+    ledger = Ledger()
+    ledger.merge(cluster.ledger)
+    return ledger
+
+
+# The order
+
+
+def test_what_a_policy_counts_is_written_down_between_nomination_and_eviction():
+    cluster = bounded()
+
+    cluster.schedule(HIGH)
+
+    assert kinds(cluster) == ["Nominate", "SaveLedger", "Evict", "Evict"]
+    assert counted(cluster) == (2, 1)
+    since = cluster.now - 3600
+    assert len(written(cluster).victims("gold", BudgetScope.CLUSTER, "", since)) == 2
+
+
+def test_plans_that_wait_share_the_next_write():
+    cluster = bounded()
+    cluster.add(*(node(f"n{i}").cpu("2") for i in (2, 3, 4)))
+    cluster.add(*(victim(f"v{i}", 50, f"n{i}") for i in (2, 3, 4)))
+    cluster.hold(SaveLedger)
+    cluster.schedule(HIGH)
+    for i in (2, 3, 4):
+        cluster.schedule(pod(f"p{i}").cpu("2").priority(60))
+    (first,) = cluster.held
+
+    cluster.done(first)
+    (second,) = cluster.held
+    cluster.done(second)
+
+    assert cluster.held == []
+    assert len(cluster.asked(SaveLedger)) == 2
+    assert len(cluster.asked(Evict)) == 2 + 3
+
+
+def test_without_a_policy_that_counts_nothing_is_written_down():
+    cluster = bounded()
+    cluster.observe(PolicyObserved(PreemptionPolicy("gold", generation=4)))
+
+    cluster.schedule(HIGH)
+
+    assert kinds(cluster) == ["Nominate", "Evict", "Evict"]
+
+
+# When it cannot be written down
+
+
+@pytest.mark.parametrize("kind", list(FailureKind))
+def test_nobody_is_asked_when_what_counts_cannot_be_written_down(kind):
+    cluster = bounded()
+    cluster.hold(SaveLedger)
+    cluster.schedule(HIGH)
+
+    cluster.fail(kind=kind)
+
+    assert cluster.asked(Evict) == []
+    assert cluster.asked(ClearNomination) == [ClearNomination(cluster.ref("high"))]
+    assert cluster.phase("high") is QueuePhase.BACKOFF
+    assert counted(cluster) == (0, 0)
+
+
+def test_a_preemption_that_nothing_counts_goes_on_without_memory():
+    cluster = Cluster(node("n1").cpu("4"), victim("a", 2), victim("b", 1))
+    cluster.machine.ledger.note_fruitless("x", "n9", ["y"], cluster.now, lost=True)
+    cluster.hold(SaveLedger)
+    cluster.schedule(HIGH)
+
+    cluster.fail(kind=FailureKind.FORBIDDEN)
+
+    assert len(cluster.asked(Evict)) == 2
+
+
+# What counts
+
+
+def test_who_was_not_asked_does_not_count():
+    cluster = bounded()
+    cluster.hold(Evict)
+    cluster.schedule(HIGH)
+    assert counted(cluster) == (2, 1)
+
+    cluster.done()
+    cluster.fail()
+
+    assert counted(cluster) == (1, 1)
+
+
+def test_a_preemption_that_asks_nobody_does_not_count():
+    cluster = bounded()
+    cluster.hold(Nominate)
+    cluster.schedule(HIGH)
+    assert counted(cluster) == (2, 1)
+
+    cluster.fail()
+
+    assert counted(cluster) == (0, 0)
+
+
+def test_a_preemptor_that_goes_before_anybody_is_asked_does_not_count():
+    cluster = bounded()
+    cluster.hold(SaveLedger)
+    cluster.schedule(HIGH)
+
+    cluster.delete("high")
+
+    assert counted(cluster) == (0, 0)
+
+
+def test_a_victim_that_another_plan_names_too_goes_on_to_count():
+    cluster = bounded()
+    cluster.hold(SaveLedger)
+    cluster.schedule(HIGH.cpu("2"))
+    cluster.schedule(pod("top").cpu("4").priority(200))
+    assert counted(cluster) == (2, 1)
+
+    cluster.delete("high")
+
+    assert counted(cluster) == (2, 0)
+
+
+def test_a_victim_counts_from_the_moment_at_which_it_was_asked():
+    cluster = bounded()
+    cluster.hold(Evict)
+    cluster.schedule(HIGH)
+    cluster.now += 30
+
+    cluster.done()
+
+    moments = cluster.machine.ledger.victims("gold", BudgetScope.CLUSTER, "", 0.0)
+    assert moments == [cluster.now - 30, cluster.now]
+
+
+def test_after_a_crash_a_plan_that_goes_on_counts_once():
+    cluster = bounded()
+    cluster.hold(Evict)
+    cluster.schedule(HIGH)
+    cluster.restart()
+    cluster.observe(PolicyObserved(GOLD))
+    assert counted(cluster) == (2, 1)
+
+    cluster.drain()
+
+    assert len(cluster.asked(Evict)) == 4
+    assert counted(cluster) == (2, 1)
+
+
+def test_after_a_crash_a_plan_that_was_not_written_down_counts_before_it_goes_on():
+    cluster = bounded()
+    cluster.hold(SaveLedger)
+    cluster.schedule(HIGH)
+    cluster.restart()
+    cluster.observe(PolicyObserved(GOLD))
+    assert counted(cluster) == (0, 0)
+    cluster.forget_effects()
+
+    cluster.drain()
+
+    assert kinds(cluster) == ["SaveLedger", "Evict", "Evict"]
+    assert counted(cluster) == (2, 1)
+
+
+def test_after_a_crash_a_plan_that_policies_refuse_now_is_cancelled():
+    cluster = bounded()
+    cluster.hold(SaveLedger)
+    cluster.schedule(HIGH)
+    cluster.restart()
+    strict = PreemptionPolicy("gold", max_victims_per_preemption=1)
+    cluster.observe(PolicyObserved(strict))
+    cluster.forget_effects()
+
+    cluster.drain()
+
+    assert cluster.asked(Evict) == []
+    assert cluster.pod("high").status.nominated_node_name == ""
+
+
+def test_what_is_no_ledger_is_refused_and_changes_nothing():
+    cluster = bounded()
+
+    cluster.observe(LedgerLoaded("{}"))
+
+    assert cluster.refused.startswith("Object missing required field")
+    cluster.schedule(HIGH)
+    assert counted(cluster) == (2, 1)
+
+
+# The loop breaker
+
+
+def looping(cluster: Cluster, rounds: int, seconds: float = 10.0) -> list[float]:
+    """Let another scheduler put the victims straight back; return when evictions were asked for."""
+    moments: list[float] = []
+    for number in range(rounds):
+        fresh = cluster.asked(Evict)
+        moments += [cluster.now] * len(fresh)
+        cluster.forget_effects()
+        for each in fresh:
+            assert isinstance(each, Evict)
+            cluster.delete(each.victim.key)
+            back = victim(f"{each.victim.name[:1]}-{cluster.now}-{number}", on=each.node)
+            cluster.add(back.scheduler("other"))
+        cluster.wait(seconds)
+        cluster.drain()
+    return moments
+
+
+def test_evictions_of_a_loop_are_few_and_become_rare():
+    cluster = Cluster(node("n1").cpu("4"), victim("a"), victim("b"))
+
+    cluster.schedule(HIGH)
+
+    moments = looping(cluster, 24 * 60, 60.0)
+
+    begun = moments[0]
+    assert sum(each < begun + 3600 for each in moments) == 2 * MOST_PREEMPTIONS
+    assert len(moments) == 2 * (STOP_AFTER + 4)
+    assert cluster.machine.tracking.stopped >= 1
+
+
+def message(cluster: Cluster) -> str:
+    said = cluster.pod("high").condition("PodScheduled")
+    assert said is not None
+    return said.message
+
+
+def test_a_loop_is_told():
+    cluster = Cluster(node("n1").cpu("4"), victim("a"), victim("b"))
+    cluster.schedule(HIGH)
+    looping(cluster, 4)
+    assert cluster.machine.tracking.stopped == 0
+    assert (
+        "PreemptionLoop: node(s) where evicting pods of StatefulSet default/web came to nothing 2 "
+        "times, paused until "
+    ) in message(cluster)
+    for _ in range(STOP_AFTER):
+        ledger = cluster.machine.ledger
+        ledger.note_fruitless("Pod/default/high", "n9", [WEB], cluster.now, lost=True)
+
+    looping(cluster, 4)
+
+    assert (
+        "1 PreemptionLoop: evicting pods of StatefulSet default/web came to nothing 6 times, "
+        "stopped until 2026-01-0"
+    ) in message(cluster)
+
+
+def test_that_too_much_was_in_vain_is_told():
+    cluster = Cluster(node("n1").cpu("4"), victim("a"), victim("b"))
+    cluster.schedule(HIGH)
+
+    looping(cluster, 40)
+
+    assert (
+        "PreemptionStopped: 6 pods evicted in vain for this pod within the last hour"
+    ) in message(cluster)
+    assert cluster.machine.tracking.stopped == 1
+
+
+def test_what_came_to_nothing_is_written_down_at_once():
+    cluster = Cluster(node("n1").cpu("4"), victim("a"), victim("b"))
+    cluster.schedule(HIGH)
+    assert cluster.ledger == ""
+
+    looping_once(cluster)
+
+    assert kinds(cluster) == ["SaveLedger", "SetCondition", "Nominate", "Evict", "Evict"]
+    (memory,) = written(cluster).fruitless
+    assert (memory.key, memory.times) == (("Pod/default/high", "n1", WEB), 1)
+
+
+def test_a_success_forgets_what_was_in_vain():
+    cluster = Cluster(node("n1").cpu("4"), victim("a"), victim("b"))
+    cluster.machine.ledger.note_fruitless("Pod/default/high", "n9", [WEB], cluster.now, lost=True)
+    cluster.schedule(HIGH)
+    assert len(cluster.machine.ledger.fruitless) == 1
+
+    cluster.finish_terminating()
+    cluster.wait(3)
+    cluster.drain()
+
+    assert cluster.pod("high").spec.node_name == "n1"
+    assert len(cluster.machine.ledger.fruitless) == 0
+
+
+def test_no_eviction_overtakes_what_is_written_down():
+    cluster = Cluster(node("n1").cpu("4"), victim("a"), victim("b"))
+    cluster.schedule(HIGH)
+    cluster.hold(SaveLedger)
+
+    looping_once(cluster)
+    assert kinds(cluster) == ["SaveLedger", "SetCondition", "Nominate"]
+    cluster.done()
+
+    assert kinds(cluster) == ["SaveLedger", "SetCondition", "Nominate", "Evict", "Evict"]
+
+
+def test_after_a_restart_a_loop_is_still_stopped():
+    cluster = Cluster(node("n1").cpu("4"), victim("a"), victim("b"))
+    cluster.schedule(HIGH)
+    looping(cluster, 40)
+    before = message(cluster)
+    assert "PreemptionStopped" in before
+    cluster.restart()
+    cluster.forget_effects()
+
+    cluster.drain()
+
+    assert cluster.asked(Evict) == []
+    assert message(cluster).partition(" (until")[0] == before.partition(" (until")[0]
+
+
+def looping_once(cluster: Cluster) -> None:
+    for name in "ab":
+        cluster.delete(name)
+        cluster.add(victim(f"new-{name}").scheduler("other"))
+    cluster.forget_effects()
+    for _ in range(3):  # the node is backed off for ten seconds
+        cluster.wait(8)
+        cluster.drain()

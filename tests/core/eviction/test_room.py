@@ -1,0 +1,108 @@
+"""Whether there may be room beside pods and claims, by arithmetic alone."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.core.feasibility.nominated_pods import with_claims
+from scheduler.framework.verdicts import Verdicts
+from scheduler.model.api.objects import DeviceClass, DeviceClassSpec, ObjectMeta
+from scheduler.plugins.node_resources.fit import NodeResourcesFit
+from scheduler.state.cluster import Cluster
+from tests.support.builders import PodBuilder, node, pod
+from tests.support.cluster import profiles
+
+GPU = "example.com/gpu"
+
+
+def cluster_of(
+    *there: PodBuilder, claims: tuple[PodBuilder, ...] = (), pods: int = 10, gpus: str = "2"
+) -> Cluster:
+    made = Cluster()
+    made.write_node(node("n1").has({"cpu": "4", "pods": str(pods), GPU: gpus}).build())
+    for each in there:
+        made.place(each.on("n1").build(), "n1")
+    for each in claims:
+        made.nominate(each.build(), "n1")
+    return made
+
+
+def room(cluster: Cluster, wanted: PodBuilder, priority: int = 10) -> bool:
+    return cluster.room_beside(cluster.shapes.of(wanted.build()), 0, priority)
+
+
+FULL = cluster_of(pod("a").cpu("3"))
+CLAIMED = cluster_of(pod("a").cpu("1"), claims=(pod("c").cpu("2").priority(10),))
+CASES = {
+    "enough": (FULL, pod("p").cpu("1"), True),
+    "too little": (FULL, pod("p").cpu("1001m"), False),
+    "enough beside a claim": (CLAIMED, pod("p").cpu("1"), True),
+    "too little beside a claim": (CLAIMED, pod("p").cpu("2"), False),
+    "an extended resource": (cluster_of(), pod("p").requests({GPU: "3"}), False),
+    "what no node offers": (cluster_of(), pod("p").requests({"e.x/y": "3"}), True),
+    "as many pods as allowed": (cluster_of(pod("a"), pods=1), pod("p"), False),
+    "as many pods and claims as allowed": (
+        cluster_of(pod("a"), claims=(pod("c").priority(10),), pods=2),
+        pod("p"),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("cluster", "wanted", "want"), CASES.values(), ids=CASES)
+def test_room_is_what_pods_and_claims_leave(cluster, wanted, want):
+    assert room(cluster, wanted) is want
+
+
+def test_claims_of_lower_priority_do_not_count():
+    assert room(CLAIMED, pod("p").cpu("2"), priority=11)
+
+
+def test_a_node_that_is_gone_has_no_room():
+    cluster = cluster_of(pod("a"))
+    cluster.erase_node("n1")
+
+    assert not room(cluster, pod("p"))
+
+
+def test_what_is_ignored_is_never_too_little():
+    fit = NodeResourcesFit(ignored=frozenset({GPU}))
+    cluster = cluster_of()
+    shape = cluster.shapes.of(pod("p").requests({GPU: "3"}).build())
+
+    assert fit.may_fit(shape, 0, 10, cluster)
+    assert not NodeResourcesFit().may_fit(shape, 0, 10, cluster)
+
+
+def test_devices_may_stand_for_what_a_node_has_none_of():
+    cluster = cluster_of(gpus="0")
+    cluster.write_device_class(DeviceClass(ObjectMeta(name="gpus"), DeviceClassSpec(GPU)))
+
+    assert room(cluster, pod("p").requests({GPU: "3"}))
+
+
+def test_a_profile_knows_which_of_its_filters_are_about_room_alone():
+    (profile,) = profiles().values()
+
+    assert set(profile.room_filters) == {"NodeResourcesFit"}
+
+
+sizes = st.lists(st.tuples(st.integers(1, 3000), st.integers(8, 12)), max_size=4)
+
+
+@given(there=sizes, claims=sizes, wanted=st.integers(1, 4000), allowed=st.integers(1, 8))
+def test_room_is_where_the_filter_finds_it(there, claims, wanted, allowed):
+    cluster = cluster_of(
+        *(pod(f"t{n}").cpu(f"{size}m").priority(p) for n, (size, p) in enumerate(there)),
+        claims=tuple(pod(f"c{n}").cpu(f"{m}m").priority(p) for n, (m, p) in enumerate(claims)),
+        pods=allowed,
+    )
+    built = pod("p").cpu(f"{wanted}m").priority(10).build()
+    predicate = NodeResourcesFit().predicate(built, cluster, Verdicts())
+    assert predicate is not None
+    alone = predicate.codes(cluster.nodes())
+
+    codes = with_claims(alone, built, cluster, [("NodeResourcesFit", predicate)])
+
+    assert cluster.room_beside(cluster.shapes.of(built), 0, 10) == bool(np.all(codes == 0))

@@ -1,0 +1,57 @@
+"""The text that says why a pod fits nowhere."""
+
+import numpy as np
+import pytest
+
+from scheduler.core.feasibility import fit_error
+from scheduler.framework.verdicts import NO_NODE, Verdict, Verdicts
+
+
+def test_reasons_are_sorted_as_text_so_ten_comes_before_two():
+    text = fit_error.fit_error(12, [("Insufficient cpu", 2), ("untolerated taint", 10)])
+
+    assert text == "0/12 nodes are available: 10 untolerated taint, 2 Insufficient cpu."
+
+
+def test_without_reasons_there_is_no_list():
+    assert fit_error.fit_error(3, []) == "0/3 nodes are available:"
+
+
+def test_a_reason_before_any_node_was_looked_at_stands_for_all():
+    text = fit_error.fit_error(
+        3, [("Insufficient cpu", 2)], prefilter="pod affinity terms conflict"
+    )
+
+    assert text == "0/3 nodes are available: pod affinity terms conflict."
+
+
+def test_what_the_cures_say_comes_last_and_without_a_dot():
+    text = fit_error.fit_error(1, [("Insufficient cpu", 1)], post_filter="preemption: no")
+
+    assert text == "0/1 nodes are available: 1 Insufficient cpu. preemption: no"
+
+
+def test_a_node_counts_once_for_each_of_its_reasons():
+    verdicts = Verdicts()
+    both = verdicts.code(Verdict("Fit", ("Too many pods", "Insufficient cpu"), resolvable=True))
+    cpu = verdicts.code(Verdict("Fit", ("Insufficient cpu",), resolvable=True))
+    codes = np.array([both, cpu, 0, NO_NODE, both], dtype=np.uint16)
+
+    assert fit_error.counted(codes, verdicts) == {"Too many pods": 2, "Insufficient cpu": 3}
+
+
+def test_a_cluster_that_fits_has_no_reasons():
+    assert fit_error.counted(np.zeros(3, dtype=np.uint16), Verdicts()) == {}
+
+
+def test_a_short_note_is_kept():
+    assert fit_error.truncated("x" * 1024) == "x" * 1024
+
+
+@pytest.mark.parametrize("letter", ["x", "\u00e4", "\u20ac", "\U0001f600"])
+def test_a_long_note_ends_in_dots_within_1024_bytes_and_between_letters(letter):
+    note = fit_error.truncated(letter * 2000)
+
+    size = len(note.encode())
+    assert 1024 - len(letter.encode()) < size <= 1024
+    assert note == letter * note.count(letter) + " ..."

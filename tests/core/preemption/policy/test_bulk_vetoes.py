@@ -1,0 +1,235 @@
+"""What is said against all candidates at once is what is said against each for itself."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.core.preemption.evaluate.victims import DryRun
+from scheduler.core.preemption.policy.veto_sheet import Veto
+from scheduler.model.api.objects import Requirement
+from scheduler.model.policies import (
+    Budget,
+    BudgetScope,
+    DisruptionBudgets,
+    PodSelection,
+    PreemptionPolicy,
+)
+from scheduler.model.policy_refusals import PolicyRefusal, earliest
+from scheduler.state.preemption.ledger import ANY, EvictionEntry
+from scheduler.state.preemption.moments import MOST_TOLD
+from tests.support.builders import PodBuilder, budget, node, pod
+from tests.support.cluster import Cluster
+from tests.support.policies import labelled, refused, victims
+
+APPS = ("web", "db", "")
+OWNERS = ("Job", "ReplicaSet", "")
+#: Selects pods without a label, as an empty selector does, which is none for kube-scheduler.
+WITHOUT_APP = [Requirement("app", "DoesNotExist")]
+BUDGETS = st.builds(
+    Budget, st.integers(0, 3), st.sampled_from([50.0, 500.0]), st.sampled_from(BudgetScope)
+)
+POLICIES = st.lists(
+    st.builds(
+        PreemptionPolicy,
+        st.just("p"),
+        budgets=st.lists(BUDGETS, max_size=2).map(tuple),
+        max_victims_per_preemption=st.sampled_from([None, 0, 1, 2]),
+        disruption_budgets=st.sampled_from(
+            [DisruptionBudgets.STRICT, DisruptionBudgets.BEST_EFFORT]
+        ),
+        victims=st.sampled_from(
+            [
+                PodSelection(),
+                PodSelection(pods=labelled(app="web")),
+                PodSelection(max_priority=1),
+                PodSelection(priority_classes=frozenset({"low"})),
+            ]
+        ),
+    ),
+    max_size=3,
+)
+GUESTS = st.lists(
+    st.tuples(
+        st.integers(0, 3),  # node
+        st.sampled_from(APPS),
+        st.sampled_from(OWNERS),
+        st.sampled_from(["a", "b"]),  # namespace
+        st.integers(0, 2),  # priority
+        st.sampled_from(["ready", "unready", "leaving", "asked", "pending"]),
+        st.booleans(),  # in flight
+    ),
+    min_size=1,
+    max_size=14,
+)
+PDBS = st.lists(
+    st.tuples(st.sampled_from(["a", "b"]), st.sampled_from(APPS), st.integers(0, 3), st.booleans()),
+    max_size=4,
+)
+PAST = st.lists(
+    st.tuples(
+        st.sampled_from(["evicted", "lost", "wasted", "hangs"]),
+        st.integers(0, 400),  # seconds ago
+        st.integers(0, 3),  # node
+        st.sampled_from([*OWNERS[:2], ANY]),
+        st.integers(1, 6),
+    ),
+    max_size=8,
+)
+
+
+def guest(number: int, drawn: tuple) -> PodBuilder:
+    where, app, kind, space, priority, state, _ = drawn
+    made = pod(f"g{number}").on(f"n{where}").cpu("1").priority(priority)
+    made = made.meta(namespace=space, uid=f"uid:{number}")
+    made = made.label("app", app) if app else made
+    made = made.owner(kind, "o") if kind else made
+    made = made.status(phase="Pending" if state == "pending" else "Running")
+    if state != "unready":
+        made = made.condition("Ready", "True")
+    if number % 3 == 0:
+        made = made.spec(priority_class_name="low")
+    return made.terminating() if state == "leaving" else made
+
+
+def past(cluster: Cluster, drawn: tuple, number: int) -> None:
+    what, ago, where, kind, many = drawn
+    ledger, now = cluster.machine.ledger, cluster.now
+    whose = kind if kind == ANY else f"{kind}/a/o"
+    place = f"n{where}"
+    if what == "evicted":
+        names = frozenset(f"p{each}" for each in range(3) if (number + each) % 3)
+        ledger.count_victim(EvictionEntry(now - ago, f"e{number}", "a", whose, place, names, many))
+    elif what == "lost":
+        for _ in range(many):
+            ledger.note_fruitless("Pod/default/high", place, [whose], now - ago, lost=many > 3)
+    elif what == "wasted":
+        ledger.waste("uid:default/high", "Pod/default/high", place, many, now - ago)
+    else:
+        cluster.machine.cluster.note_overdue(f"uid:{many}")
+
+
+def summary(said: tuple[Veto, ...]) -> dict[str, tuple[float | None, frozenset[str]]]:
+    """Return when each text ends, and which disruption budgets it is about."""
+    found: dict[str, tuple[float | None, frozenset[str]]] = {}
+    for each in said:
+        until, budgets = found.get(each.text, (None, frozenset()))
+        more = each.budgets if isinstance(each, PolicyRefusal) else frozenset()
+        found[each.text] = (earliest((until, each.until)), budgets | more)
+    return found
+
+
+@settings(max_examples=200, deadline=None)
+@given(POLICIES, GUESTS, PDBS, PAST, st.data())
+def test_all_at_once_is_the_same_as_one_by_one(policies, guests, pdbs, before, data):
+    cluster = Cluster(*(node(f"n{number}").cpu("9") for number in range(4)))
+    for number, (space, app, allows, outdated) in enumerate(pdbs):
+        made = budget(f"b{number}").allows(allows)
+        made = made.selects(app=app) if app else made.selects(*WITHOUT_APP[: number % 2])
+        made = made.namespace(space)
+        cluster.add(made.generation(2, observed=1) if outdated else made)
+    for number, drawn in enumerate(guests):
+        cluster.add(guest(number, drawn))
+    for number, each in enumerate(policies):
+        cluster.add(replace(each, name=f"p{number}"))
+    machine = cluster.machine
+    known = [machine.cluster.placed(f"uid:{number}") for number in range(len(guests))]
+    for number, drawn in enumerate(guests):
+        if drawn[5] == "asked":
+            machine.cluster.note_leaving(f"uid:{number}")
+    for number, drawn in enumerate(before):
+        past(cluster, drawn, number)
+    high = pod("high").priority(9).build()
+    machine.policing.disruptions.promise(
+        high,
+        [each for each, drawn in zip(known, guests, strict=True) if drawn[6]],
+        cluster.now - 10,
+    )
+    machine.cluster.nominate(high, "n0")
+    objections = machine.policing.objections(high, cluster.now, cluster.now)
+    if objections is None:
+        return
+    rows = np.arange(4)
+    ((_, slots),) = machine.cluster.pods.ranked(rows)
+    chosen = slots >= 0
+    for place in zip(*np.nonzero(chosen), strict=True):
+        chosen[place] = data.draw(st.booleans())
+    run = DryRun(rows, np.zeros(4, dtype=np.uint16), slots, chosen, np.zeros_like(chosen))
+
+    found = objections.to_many(run).by_row()
+
+    for row in range(4):
+        victims = [machine.cluster.pods.pod(slot) for slot in slots[:, row][chosen[:, row]]]
+        if victims:
+            name = machine.cluster.columns.names[row]
+            assert summary(found.get(row, ())) == summary(objections.to(name, victims))
+
+
+def test_a_pod_with_victims_in_vain_is_told_so_for_nodes_with_too_many():
+    nodes = [node(f"n{number}").cpu("2") for number in range(6)]
+    guests = [pod(f"g{number}").on(f"n{number // 2}").cpu("1").priority(0) for number in range(12)]
+    cluster = Cluster(*nodes, *guests)
+    for many in (9, 7):
+        cluster.machine.ledger.waste(
+            "uid:default/high", "Pod/default/high", "gone", many, cluster.now - many
+        )
+
+    said = refused(cluster.schedule(pod("high").cpu("2").priority(9)))
+
+    assert said.startswith(
+        "0/6 nodes are available: 6 PreemptionStopped: 16 pods evicted in vain for this pod "
+        "within the last hour (until "
+    )
+
+
+def test_victims_in_flight_are_not_counted_twice():
+    nodes = [node(f"n{number}").cpu("2") for number in range(6)]
+    guests = [
+        pod(f"g{number}").on(f"n{number}").cpu("2").priority(0).label("app", "web")
+        .condition("Ready", "True")
+        for number in range(6)
+    ]  # fmt: skip
+    policy = PreemptionPolicy("p", disruption_budgets=DisruptionBudgets.STRICT)
+    cluster = Cluster(*nodes, *guests, budget("b").selects(app="web").allows(1), policy)
+    machine = cluster.machine
+    other = pod("other").build()
+    machine.cluster.nominate(other, "n3")
+    machine.policing.disruptions.promise(
+        other, [machine.cluster.placed("uid:default/g3")], cluster.now
+    )
+
+    assert victims(cluster.schedule(pod("high").cpu("1").priority(9))) == ["g3"]
+
+
+@pytest.mark.parametrize("owner", ["Job/default/o", ANY])
+def test_of_more_victims_than_any_budget_allows_the_last_count(owner):
+    guests = [
+        pod(f"g{number}").on(f"n{number}").cpu("1").priority(0).owner("Job", "o")
+        for number in range(4)
+    ]
+    most = Budget(MOST_TOLD, 1000.0, BudgetScope.OWNER)
+    policy = PreemptionPolicy("p", budgets=(most, Budget(3, 1000.0, BudgetScope.NODE)))
+    nodes = [node(f"n{number}").cpu("9") for number in range(4)]
+    cluster = Cluster(*nodes, *guests, policy)
+    machine = cluster.machine
+    for ago, whose, many in ((300, owner, MOST_TOLD), (200, "Job/default/o", 5), (100, owner, 7)):
+        names = frozenset({"p"})
+        machine.ledger.count_victim(
+            EvictionEntry(cluster.now - ago, f"e{ago}", "default", whose, "n1", names, many)
+        )
+    high = pod("high").priority(9).build()
+    objections = machine.policing.objections(high, cluster.now, cluster.now)
+    rows = np.arange(4)
+    ((_, slots),) = machine.cluster.pods.ranked(rows)
+    chosen = slots >= 0
+    run = DryRun(rows, np.zeros(4, dtype=np.uint16), slots, chosen, np.zeros_like(chosen))
+
+    found = objections.to_many(run).by_row()
+
+    for row in range(4):
+        victims = [machine.cluster.pods.pod(slot) for slot in slots[:, row][chosen[:, row]]]
+        one = objections.to(machine.cluster.columns.names[row], victims)
+        assert one
+        assert summary(found[row]) == summary(one)

@@ -1,0 +1,342 @@
+"""Policies in detail: what is kept between attempts, and what is judged for all rows at once."""
+
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.model.decisions import Preempting
+from scheduler.model.extender_answers import ExtenderVictims, VictimUids
+from scheduler.model.policies import (
+    BudgetScope,
+    DisruptionBudgets,
+    ForeignVictims,
+    PodSelection,
+    PolicyMode,
+    PreemptionPolicy,
+)
+from tests.properties.clusters import built, clusters
+from tests.support.builders import budget, namespace, node
+from tests.support.cluster import Cluster
+from tests.support.policies import (
+    HOUR,
+    app,
+    at_most,
+    guest,
+    labelled,
+    nodes,
+    policy,
+    refused,
+    victims,
+    wants,
+)
+
+SPARING = st.builds(
+    policy,
+    st.just("p"),
+    victim_min_runtime=st.sampled_from([0.0, 996.0, 998.0, 5000.0]),
+    foreign_victims=st.sampled_from([ForeignVictims.NEVER, ForeignVictims.ALWAYS]),
+    victims=st.builds(
+        PodSelection,
+        namespaces=st.sampled_from([None, labelled(team="a")]),
+        pods=st.sampled_from([None, labelled(app="web")]),
+        min_priority=st.sampled_from([None, 0, 1]),
+        max_priority=st.sampled_from([None, 1, 2]),
+        priority_classes=st.sampled_from([frozenset(), frozenset({"low"})]),
+    ),
+)
+
+
+def told(rule: str) -> str:
+    return f'PreemptionPolicy "p" refuses: {rule}'
+
+
+@settings(max_examples=30)
+@given(clusters(), st.lists(SPARING, min_size=1, max_size=2))
+def test_pods_that_stay_are_the_same_one_by_one_and_all_at_once(drawn, chosen):
+    objects, incoming = drawn
+    cluster = built([namespace("default", team="a"), *objects])
+    for number, each in enumerate(chosen):
+        cluster.add(replace(each, name=f"p{number}"))
+    for name in [pod.metadata.name for pod in cluster.pods.values()][::2]:
+        cluster.change(name, lambda pod: pod.spec(priority_class_name="low"))
+        cluster.change(name, lambda pod: pod.scheduler("other"))
+    machine, preemptor = cluster.machine, incoming.build()
+    bounds = machine.policing.bounds(preemptor, cluster.now, cluster.now)
+    rows = np.arange(machine.cluster.columns.size)
+
+    for _, slots in machine.cluster.pods.ranked(rows):
+        found = bounds.spared(slots)
+        for (rank, column), slot in np.ndenumerate(slots):
+            stays = False
+            if slot >= 0:
+                pod = machine.cluster.pods.pod(int(slot))
+                stays = bool(bounds.objections_to_each([pod]))
+            assert (found is not None and bool(found[0][rank, column])) == stays
+
+
+def test_only_those_pods_stay_that_must():
+    cluster = Cluster(
+        policy(victim_min_runtime=600),
+        *nodes("n1"), guest("new").not_started(), guest("old", priority=9),
+    )  # fmt: skip
+
+    assert victims(cluster.schedule(wants(cpu="2"))) == ["old"]
+
+
+def test_a_spent_budget_for_some_pods_lets_others_go():
+    cluster = Cluster(
+        policy(victims=app("web"), budgets=at_most(0)),
+        *nodes("n1", "n2"),
+        guest("web", "n1", "4").label("app", "web"),
+        guest("db", "n2", "4", priority=9).label("app", "db"),
+    )
+
+    assert victims(cluster.schedule(wants())) == ["db"]
+
+
+def test_strict_is_about_the_victims_that_the_policy_selects():
+    cluster = Cluster(
+        policy(victims=app("web"), disruption_budgets=DisruptionBudgets.STRICT),
+        budget("b").selects(app="db").allows(0),
+        *nodes("n1"), guest("web").label("app", "web"), guest("db").label("app", "db"),
+    )  # fmt: skip
+
+    decision = cluster.schedule(wants())
+
+    assert sorted(victims(decision)) == ["db", "web"]
+    assert isinstance(decision, Preempting)
+    assert decision.violations == 1
+
+
+def test_a_changed_budget_is_not_relied_on_before_it_was_counted():
+    cluster = Cluster(
+        policy(disruption_budgets=DisruptionBudgets.STRICT),
+        *nodes("n1"), guest("web", "n1", "4").label("app", "web").condition("Ready", "True"),
+    )  # fmt: skip
+    changed = budget("b").selects(app="web").allows(5)
+    cluster.add(changed.generation(2, observed=1))
+    assert "disruption budgets" in refused(cluster.schedule(wants()))
+
+    cluster.add(changed.generation(2, observed=2))
+    cluster.wait(10)
+    assert [victims(each.decision) for each in cluster.drain()] == [["web"]]
+
+
+def test_what_is_in_flight_counts_no_more_when_it_has_settled():
+    cluster = Cluster(
+        policy(disruption_budgets=DisruptionBudgets.STRICT),
+        budget("b").selects(app="web").allows(1),
+        *nodes("n1", "n2"),
+        *(
+            guest(f"web-{name}", name, "4").label("app", "web").condition("Ready", "True")
+            for name in ("n1", "n2")
+        ),
+    )
+    (first,) = victims(cluster.schedule(wants("first")))
+    assert "disruption budgets" in refused(cluster.schedule(wants("second")))
+    cluster.finish_terminating()
+    cluster.wait(3)
+    assert {each.pod.name for each in cluster.drain()} >= {"first"}
+
+    cluster.wait(31)
+    (again,) = cluster.drain()
+    assert victims(again.decision) == ["web-n2" if first == "web-n1" else "web-n1"]
+
+
+# What is kept between attempts
+
+
+def test_pods_that_stayed_may_go_when_the_policy_is_gone():
+    cluster = Cluster(policy(victim_min_runtime=HOUR), *nodes("n1"), guest("a", "n1", "4"))
+    assert "have run" in refused(cluster.schedule(wants()))
+
+    cluster.delete_policy("p")
+    cluster.wait(10)
+
+    assert [victims(each.decision) for each in cluster.drain()] == [["a"]]
+
+
+def test_replicas_are_told_the_same():
+    cluster = Cluster(policy(max_victims_per_preemption=1), *nodes("n1"), guest("a"), guest("b"))
+
+    first = cluster.schedule(wants("r1").owner("ReplicaSet", "r"))
+    second = cluster.schedule(wants("r2").owner("ReplicaSet", "r"))
+
+    assert refused(first) == refused(second) != ""
+
+
+def test_a_refusal_that_ends_in_time_is_not_kept_beyond_its_end():
+    cluster = Cluster(
+        policy(budgets=at_most(1, BudgetScope.NODE)),
+        node("n1").cpu("6"), guest("a", cpu="4"), guest("b", cpu="2", priority=9),
+    )  # fmt: skip
+    assert victims(cluster.schedule(wants("first", "4"))) == ["a"]
+    cluster.finish_terminating()
+    cluster.wait(3)
+    cluster.drain()
+    assert "per node" in refused(cluster.schedule(wants("second", "2")))
+
+    cluster.wait(HOUR)
+
+    assert [victims(each.decision) for each in cluster.drain()] == [["b"]]
+
+
+def test_a_refusal_is_not_kept_for_a_node_that_has_changed():
+    cluster = Cluster(policy(max_victims_per_preemption=1), *nodes("n1"), guest("a"), guest("b"))
+    assert "at most 1" in refused(cluster.schedule(wants()))
+
+    cluster.delete("a")
+    cluster.wait(10)
+
+    assert [victims(each.decision) for each in cluster.drain()] == [["b"]]
+
+
+def test_many_refused_nodes_do_not_hide_the_one_that_is_allowed():
+    names = [f"n{number}" for number in range(9)]
+    pairs = [guest(f"{name}-{each}", name) for name in names for each in "ab"]
+    cluster = Cluster(
+        policy(max_victims_per_preemption=1),
+        *nodes(*names, "last"), *pairs, guest("one", "last", "4", priority=50),
+    )  # fmt: skip
+
+    assert victims(cluster.schedule(wants())) == ["one"]
+
+
+def crowded(*rules: PreemptionPolicy) -> Cluster:
+    """Return ten nodes, on each of which one to three pods would have to leave."""
+    names = [f"n{number}" for number in range(10)]
+    guests = [
+        guest(f"{name}-{each}", name, str(4 // (1 + place % 3 + place % 3 // 2)))
+        for place, name in enumerate(names)
+        for each in range(1 + place % 3 + place % 3 // 2)
+    ]
+    return Cluster(*rules, *nodes(*names), *guests)
+
+
+def test_many_nodes_are_counted_at_once_as_one_by_one():
+    rules = (
+        policy("a", max_victims_per_preemption=0),
+        policy("b", victims=PodSelection(min_priority=0), budgets=at_most(1)),
+    )
+    # A rule of another kind that refuses nobody: then each node is looked at for itself.
+    single = policy("c", budgets=at_most(99, BudgetScope.NODE))
+
+    counted, one_by_one = crowded(*rules), crowded(*rules, single)
+    said = refused(counted.schedule(wants()))
+
+    assert said == refused(one_by_one.schedule(wants()))
+    assert said.startswith("0/10 nodes are available: 10 ")
+    assert said.count('"b" refuses: at most 1 victim within 1h') == 1
+
+
+def test_of_many_nodes_the_best_that_is_allowed_is_taken():
+    cluster = crowded(policy(max_victims_per_preemption=1))
+
+    assert len(victims(cluster.schedule(wants()))) == 1
+
+
+def test_a_namespace_that_gets_other_labels_is_selected_anew():
+    cluster = Cluster(
+        namespace("default", team="a"),
+        policy(victims=PodSelection(namespaces=labelled(team="a")), max_victims_per_preemption=0),
+        *nodes("n1"), guest("a", "n1", "4"),
+    )  # fmt: skip
+    assert "at most 0" in refused(cluster.schedule(wants()))
+
+    cluster.add(namespace("default", team="b"))
+    cluster.wait(10)
+
+    assert [victims(each.decision) for each in cluster.drain()] == [["a"]]
+
+
+# What is told to others
+
+
+def test_figures_tell_what_was_done_under_each_policy():
+    cluster = Cluster(
+        policy("a", budgets=at_most(1)),
+        policy("b", mode=PolicyMode.AUDIT, max_victims_per_preemption=0),
+        *nodes("n1", "n2"), guest("x", "n1", "4"), guest("y", "n2", "4", priority=9),
+    )  # fmt: skip
+    cluster.schedule(wants("first"))
+    cluster.schedule(wants("second"))
+
+    figures = cluster.machine.policing.figures(cluster.now)
+
+    assert (figures["a"].victims, figures["a"].refusals) == (1, {"budgets": 1})
+    assert (figures["b"].victims, figures["b"].refusals) == (0, {"maxVictimsPerPreemption": 1})
+    last = figures["a"].last_victim
+    assert (last.name, last.node, last.preemptor) == ("x", "n1", "default/first")
+    cluster.delete_policy("a")
+    assert set(cluster.machine.policing.figures(cluster.now)) == {"b"}
+
+
+def test_metrics_name_only_so_many_policies(monkeypatch):
+    monkeypatch.setattr("scheduler.core.preemption.policy.engine.MOST_NAMES", 1)
+    cluster = Cluster(
+        policy("a", max_victims_per_preemption=0), policy("b", max_victims_per_preemption=0),
+        *nodes("n1"), guest("x", "n1", "4"),
+    )  # fmt: skip
+    cluster.schedule(wants())
+
+    counted = cluster.machine.policing.refused
+
+    assert {key[0] for key in counted} == {"a", "<other>"}
+
+
+def test_a_plan_that_is_taken_up_again_is_refused_by_rules_that_still_hold():
+    theirs = guest("theirs", "n1", "4").scheduler("other")
+    cluster = Cluster(
+        policy("a", foreign_victims=ForeignVictims.NEVER, budgets=at_most(0)), *nodes("n1"), theirs
+    )
+    policing, preemptor = cluster.machine.policing, wants().build()
+
+    said = policing.refuses(preemptor, "n1", [cluster.pod("theirs")], cluster.now, counted=True)
+    cluster.add(policy("a", budgets=at_most(0)))
+
+    assert said.startswith('PreemptionPolicy "a" refuses: victims are of other schedulers')
+    assert (
+        policing.refuses(preemptor, "n1", [cluster.pod("theirs")], cluster.now, counted=True) == ""
+    )
+
+
+def test_the_oldest_windows_of_all_policies_are_remembered():
+    cluster = Cluster(policy("a", budgets=at_most(1, window=60)), policy("b", budgets=at_most(1)))
+    assert cluster.machine.ledger.horizon == HOUR
+
+    cluster.delete_policy("b")
+    assert cluster.machine.ledger.horizon == 60
+
+
+def test_what_extenders_choose_is_bound_too():
+    cluster = Cluster(
+        policy(max_victims_per_preemption=1),
+        *nodes("n1"), guest("a"), guest("b"),
+        config="extenders: [{urlPrefix: http://e, preemptVerb: preempt}]\n",
+    )  # fmt: skip
+    both = (cluster.ref("a").uid, cluster.ref("b").uid)
+    cluster.extender = lambda _: ExtenderVictims((VictimUids("n1", both, 0),))
+
+    said = refused(cluster.schedule(wants(cpu="2")))
+
+    assert said == f"{told('at most 1 victim per preemption')}."
+
+
+def test_what_a_budget_says_is_found_out_once_for_all_victims_that_share_it():
+    cluster = Cluster(
+        *(node(f"n{each}").cpu("2") for each in range(3)),
+        *(guest(f"a{each}", f"n{each}").owner("StatefulSet", "db") for each in range(3)),
+        policy("p", budgets=at_most(0, BudgetScope.OWNER)),
+    )
+    now, machine = cluster.now, cluster.machine
+    bounds = machine.policing.bounds(wants("high").build(), now, now)
+    assert bounds is not None
+
+    said = [bounds.objections(f"n{each}", [cluster.pod(f"a{each}")]) for each in range(3)]
+
+    (refusal,) = said[0]
+    assert refusal.reason == "at most 0 victims within 1h per owner"
+    assert all(each is refusal for (each,) in said)
+    assert bounds.objections("n0", [cluster.pod("a0"), cluster.pod("a1")]) != said[0]

@@ -1,0 +1,123 @@
+"""Evictions in flight: those that are looked at are all of which something has changed."""
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from scheduler.core.preemption.policy.in_flight import SETTLED_AFTER, InFlightEvictions
+from scheduler.state.cluster import Cluster
+from tests.support.builders import budget, node, pod
+
+VICTIMS = range(3)
+PREEMPTORS = range(2)
+KEY = "default/b"
+#: What happens to a victim, to a preemptor, or to both.
+HAPPENINGS = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["promise", "nominate", "withdraw", "ask", "stays", "leaves", "gone", "back", "end",
+             "wait", "other"]
+        ),
+        st.sampled_from(VICTIMS),
+        st.sampled_from(PREEMPTORS),
+        st.sampled_from([1.0, SETTLED_AFTER]),
+    ),
+    max_size=25,
+)  # fmt: skip
+
+
+def victim(number, *, leaves=False):
+    made = pod(f"v{number}").on(f"n{number % 2}").label("app", "web").status(phase="Running")
+    return (made.terminating() if leaves else made).build()
+
+
+class Both:
+    """What is in flight, found by a look at what changed and by a look at everything each time."""
+
+    def __init__(self):
+        self.cluster = Cluster()
+        for number in range(3):
+            self.cluster.write_node(node(f"n{number}").build())
+        for number in VICTIMS:
+            self.cluster.place(victim(number), f"n{number % 2}")
+        self.disruptions = InFlightEvictions(self.cluster)
+        protects = budget("b").selects(app="web").build()
+        self.cluster.write_budget(protects)
+        self.disruptions.accounted(protects)
+        self.now = 1000.0
+        #: By uid of the victim: the preemptor, and when the victim was first seen to leave.
+        self.promises = {}
+
+    def happen(self, what, number, whose, seconds):
+        cluster, target = self.cluster, victim(number)
+        preemptor = pod(f"p{whose}").build()
+        there = cluster.placed(target.uid)
+        changes = {
+            "nominate": lambda: cluster.nominate(preemptor, f"n{number % 3}"),
+            "withdraw": lambda: cluster.withdraw(preemptor.uid),
+            "stays": lambda: cluster.note_staying(target.uid),
+            "gone": lambda: cluster.remove(target.uid),
+            "end": lambda: self.end(preemptor.uid),
+            "other": lambda: cluster.place(pod("other").on("n2").build(), "n2"),
+            "wait": lambda: self.wait(seconds),
+        }
+        if there is None:
+            changes["back"] = lambda: cluster.place(target, f"n{number % 2}")
+        else:
+            left = victim(number, leaves=True)
+            changes["ask"] = lambda: cluster.note_leaving(target.uid)
+            changes["leaves"] = lambda: cluster.place(left, f"n{number % 2}")
+            changes["promise"] = lambda: self.promise(preemptor, there)
+        changes.get(what, lambda: None)()
+        self.disruptions.settle(self.now)
+        self.look_at_everything()
+
+    def wait(self, seconds):
+        self.now += seconds
+
+    def promise(self, preemptor, there):
+        self.look_at_everything()
+        if not there.terminating:
+            self.promises[there.uid] = [preemptor.uid, None]
+        self.disruptions.promise(preemptor, [there], self.now)
+
+    def end(self, preemptor):
+        for uid, (whose, _) in [*self.promises.items()]:
+            there = self.cluster.placed(uid)
+            if whose == preemptor and there is not None and not self.cluster.leaves(there):
+                del self.promises[uid]
+        self.disruptions.end(preemptor)
+
+    def look_at_everything(self):
+        for uid, promise in [*self.promises.items()]:
+            there = self.cluster.placed(uid)
+            if there is None or there.terminating:
+                promise[1] = self.now if promise[1] is None else promise[1]
+                over = self.now - promise[1] >= SETTLED_AFTER
+            else:
+                claims = self.cluster.nominations.get(promise[0]) is not None
+                over = not self.cluster.leaves(there) and not claims
+            if over:
+                del self.promises[uid]
+
+    def everything(self):
+        left = [at for _, at in self.promises.values() if at is not None]
+        return len(self.promises), min(left) + SETTLED_AFTER if left else None
+
+
+def at_once(*what):
+    return [(each, 0, 0, 1.0) for each in what]
+
+
+@settings(max_examples=300, deadline=None)
+@example(at_once("nominate", "promise", "withdraw"))
+@example(at_once("nominate", "promise", "ask", "withdraw", "stays"))
+@example(at_once("nominate", "promise", "leaves", "withdraw", "wait", "gone"))
+@given(HAPPENINGS)
+def test_a_look_at_what_changed_finds_the_same_as_a_look_at_everything(happenings):
+    both = Both()
+    for happening in happenings:
+        both.happen(*happening)
+
+        quota = both.disruptions.quota(KEY)
+        assert (quota.taken, quota.until) == both.everything()
+        assert len(both.disruptions) == len(both.promises)

@@ -1,0 +1,259 @@
+"""Pods that a rule holds: what wakes them, and that nothing is kept of those that are gone."""
+
+from typing import Any
+
+import pytest
+
+from scheduler.core.preemption.policy.engine import PolicyEngine
+from scheduler.model.decisions import Preempting
+from scheduler.model.effects import Nominate
+from scheduler.model.policies import Budget, DisruptionBudgets, ForeignVictims, PreemptionLimit
+from scheduler.model.policy_refusals import EVICT_ONLY
+from scheduler.queue.phases import QueuePhase
+from tests.support.builders import BudgetBuilder, PodBuilder, budget, node
+from tests.support.cluster import Cluster
+from tests.support.policies import HOUR, guest, nodes, policy, refused, victims, wants
+
+STRICT = policy(disruption_budgets=DisruptionBudgets.STRICT)
+
+
+def ready(name: str, where: str = "n1", space: str = "default") -> PodBuilder:
+    return (
+        guest(name, where, "4").label("app", "web").condition("Ready", "True").meta(
+            namespace=space, uid=f"uid:{space}/{name}"
+        )
+    )  # fmt: skip
+
+
+def protects(allows: int = 0, space: str = "default") -> BudgetBuilder:
+    return budget("b").selects(app="web").allows(allows).namespace(space)
+
+
+def held(cluster: Cluster) -> int:
+    return len(cluster.machine._context.held)
+
+
+def preempting(cluster: Cluster) -> list[str]:
+    """Return the pods that preempt now, by name."""
+    return [each.pod.name for each in cluster.drain() if isinstance(each.decision, Preempting)]
+
+
+def phase(cluster: Cluster, name: str) -> Any:
+    queued = cluster.machine.queue.get(cluster.ref(name).uid)
+    return None if queued is None else queued.phase
+
+
+def test_a_disruption_budget_wakes_the_pods_that_it_holds_and_no_others():
+    cluster = Cluster(STRICT, *nodes("n1"), ready("web"), protects(), protects(9, "other"))
+    assert "disruption budgets" in refused(cluster.schedule(wants()))
+
+    cluster.add(protects(8, "other"))
+    cluster.add(budget("new").selects(app="db").allows(3))
+    cluster.delete_budget("other/b")
+
+    assert phase(cluster, "high") is QueuePhase.UNSCHEDULABLE
+    cluster.add(protects(1))
+    cluster.wait(2)
+    assert [victims(each.decision) for each in cluster.drain()] == [["web"]]
+
+
+@pytest.mark.parametrize("many", [1, 8])
+def test_every_disruption_budget_in_the_way_wakes_the_pod(many):
+    """With many nodes candidates are judged together, with few one by one."""
+    names = [f"n{number}" for number in range(many)]
+    cluster = Cluster(
+        STRICT, *nodes(*names), ready("first", "n0"),
+        *(ready(f"web{number}", name, "other") for number, name in enumerate(names[1:])),
+        protects(), protects(0, "other"),
+    )  # fmt: skip
+    assert "disruption budgets" in refused(cluster.schedule(wants()))
+
+    if many > 1:
+        cluster.add(protects(1, "other"))
+    else:
+        cluster.delete_budget("default/b")
+    cluster.wait(2)
+
+    assert preempting(cluster) == ["high"]
+
+
+@pytest.mark.parametrize("end", ["deleted", "bound", "finished"])
+def test_nothing_is_kept_of_a_pod_that_leaves_the_queue(end):
+    cluster = Cluster(
+        policy(foreign_victims=ForeignVictims.NEVER), *nodes("n1"),
+        guest("low", "n1", "4").scheduler("other"),
+    )  # fmt: skip
+    cluster.schedule(wants())
+    assert held(cluster) == 1
+
+    if end == "deleted":
+        cluster.delete("high")
+    else:
+        cluster.change("high", lambda each: each.on("n9") if end == "bound" else each.finished())
+
+    assert held(cluster) == 0
+
+
+def two_that_share_a_budget() -> Cluster:
+    """Return two nodes, and a pod whose nomination to the first is not answered yet."""
+    cluster = Cluster(
+        STRICT, protects(1),
+        node("n1").cpu("4").label("zone", "a"), ready("web1", "n1"),
+        node("n2").cpu("4").label("zone", "b"), ready("web2", "n2"),
+    )  # fmt: skip
+    cluster.hold(Nominate)
+    cluster.add(wants("a", priority=10).selects(zone="a"))
+    cluster.drain()
+    cluster.hold()
+    return cluster
+
+
+def test_a_promise_ends_with_its_plan_and_frees_its_budget():
+    cluster = two_that_share_a_budget()
+    assert "disruption budgets" in refused(
+        cluster.schedule(wants("b", priority=20).selects(zone="b"))
+    )
+    policing = cluster.machine.policing
+    assert policing.freed(cluster.now) == frozenset()
+
+    policing.ended("uid:default/a")
+
+    assert len(policing.disruptions) == 0
+    freed = policing.freed(cluster.now)
+    assert freed == {"default/b"}
+    cluster.machine._context.held.wake_budgets(cluster.now, freed)
+    cluster.wait(2)
+    assert preempting(cluster) == ["b"]
+
+
+def test_a_promise_of_a_victim_that_was_asked_to_leave_does_not_end_with_the_plan():
+    cluster = Cluster(STRICT, *nodes("n1"), ready("web"), protects(1))
+    assert victims(cluster.schedule(wants())) == ["web"]
+
+    cluster.machine.policing.ended("uid:default/high")
+    cluster.machine.policing.spared(["uid:default/web"])
+
+    assert len(cluster.machine.policing.disruptions) == 1
+
+
+def test_what_is_remembered_is_not_asked_before_promises_have_settled():
+    """The refusal that is kept for the class depends on a promise that is void meanwhile."""
+    cluster = two_that_share_a_budget()
+    refused(cluster.schedule(wants("b", priority=20).selects(zone="b")))
+
+    cluster.fail()
+    cluster.delete("a")
+    cluster.wait(400)
+
+    assert preempting(cluster) == ["b"]
+
+
+COUNTING = [
+    policy(budgets=(Budget(1, HOUR),)),
+    policy(max_preemptions_per_owner=PreemptionLimit(1, HOUR)),
+]
+
+
+@pytest.mark.parametrize("rule", COUNTING, ids=["budgets", "preemptions"])
+def test_what_was_given_back_wakes_whom_it_held(rule):
+    cluster = Cluster(rule, *nodes("n1", "n2"), guest("x", "n1", "4"), guest("y", "n2", "4"))
+    cluster.hold(Nominate)
+    cluster.add(wants("a", priority=10).owner("Job", "j"))
+    cluster.drain()
+    cluster.hold()
+    refused(cluster.schedule(wants("b", priority=20).owner("Job", "j")))
+    cluster.fail()
+
+    cluster.machine._context.held.wake_counted(cluster.now)
+    cluster.wait(2)
+
+    assert preempting(cluster) == ["b"]
+
+
+def test_ends_that_are_not_meant_any_more_are_not_kept():
+    cluster = Cluster(policy(victim_min_runtime=HOUR), *nodes("n1"), guest("low", "n1", "4"))
+    for number in range(200):
+        cluster.schedule(wants(f"high{number}"))
+        cluster.delete(f"high{number}")
+
+    assert len(cluster.machine._context.held._ends) <= 100
+
+
+# Evictions only
+
+
+def evict_only(cluster: Cluster) -> PolicyEngine:
+    machine = cluster.machine
+    return PolicyEngine(machine.cluster, machine.ledger, lambda _: True, evict_only=True)
+
+
+def test_where_only_evictions_are_allowed_every_preemptor_is_strict():
+    cluster = Cluster(*nodes("n1"), ready("web"))
+    policing = evict_only(cluster)
+    cluster.machine._context.bounds = policing
+    cluster.add(protects())
+    high, web = wants().build(), cluster.machine.cluster.placed("uid:default/web")
+
+    (said,) = policing.objections(high, cluster.now, cluster.now).to("n1", [web])
+
+    assert said.text == "evictOnly refuses: disruption budgets do not allow it"
+    assert said.budgets == {"default/b"}
+    charge = policing.charge(high, "n1", [web], cluster.now)
+    assert (charge.strict, charge.counts, charge.generations) == ({web.uid}, False, {})
+    policing.count([said])
+    assert policing.refused == {(EVICT_ONLY, "podDisruptionBudgets", "Enforce"): 1}
+    assert policing.figures(cluster.now) == {}
+
+
+def test_where_only_evictions_are_allowed_policies_bind_as_well():
+    cluster = Cluster(policy(max_victims_per_preemption=0), *nodes("n1"), ready("web"))
+    policing = evict_only(cluster)
+    web = cluster.machine.cluster.placed("uid:default/web")
+
+    said = policing.objections(wants().build(), cluster.now, cluster.now).to("n1", [web])
+
+    assert [each.text for each in said] == [
+        'PreemptionPolicy "p" refuses: at most 0 victims per preemption'
+    ]
+
+
+# What was in vain
+
+
+def test_a_pod_with_too_much_in_vain_is_stopped_and_tried_when_an_hour_is_over():
+    cluster = Cluster(*nodes("n1"), guest("low", "n1", "4"))
+    for number in range(3):
+        cluster.machine.ledger.waste(
+            "uid:default/high", "Pod/default/high", f"n{number + 5}", 1, cluster.now
+        )
+
+    said = refused(cluster.schedule(wants()))
+
+    assert said.startswith(
+        "PreemptionStopped: 3 pods evicted in vain for this pod within the last hour (until "
+    )
+    cluster.wait(HOUR - 1)
+    assert not [each for each in cluster.drain() if each.refusals]
+    cluster.wait(2)
+    assert [victims(each.decision) for each in cluster.drain()] == [["low"]]
+
+
+def test_a_node_on_which_preemption_failed_is_left_out_for_a_while():
+    cluster = Cluster(*nodes("n1", "n2"), guest("a", "n1", "4"), guest("b", "n2", "4", 5))
+    cluster.machine.ledger.waste("uid:default/high", "Pod/default/high", "n1", 0, cluster.now)
+
+    assert victims(cluster.schedule(wants())) == ["b"]
+
+
+def test_a_victim_that_an_earlier_process_counted_can_be_taken_back():
+    cluster = Cluster(policy(budgets=(Budget(1, HOUR),)), *nodes("n1"), guest("low", "n1", "4"))
+    cluster.schedule(wants())
+    ledger = cluster.machine.ledger
+    assert ledger.counted("uid:default/high") is None
+    counted = ledger.counted("uid:default/low")
+    assert counted is not None
+    assert (counted.node, counted.policies) == ("n1", {"p"})
+
+    ledger.take_back("uid:default/low")
+
+    assert ledger.counted("uid:default/low") is None

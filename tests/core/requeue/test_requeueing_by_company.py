@@ -1,0 +1,170 @@
+"""Which events wake pods that wait for, or because of, other pods."""
+
+from scheduler.queue.phases import QueuePhase
+from tests.support.builders import PodBuilder, node, pod, requirement
+from tests.support.cluster import Cluster
+
+
+def has(key: str):
+    return requirement(key, "Exists")
+
+
+def parked(*objects: object, pods: tuple[PodBuilder, ...]) -> Cluster:
+    """Give a cluster in which some pods were found unschedulable."""
+    cluster = Cluster(*objects)
+    for each in pods:
+        cluster.schedule(each)
+        assert cluster.phase(each.object.metadata.name) is QueuePhase.UNSCHEDULABLE
+    return cluster
+
+
+def waiting(cluster: Cluster, *names: str) -> list[str]:
+    return [name for name in names if cluster.phase(name) is QueuePhase.UNSCHEDULABLE]
+
+
+# Affinity and anti-affinity
+
+
+def test_the_end_of_a_pod_wakes_who_keeps_away_from_it():
+    cluster = parked(
+        node("n1").label("node", "n1"),
+        pod("one").on("n1").label("anti1", "x"),
+        pod("two").on("n1").label("anti2", "x"),
+        pods=(
+            pod("from-one").apart("node", has("anti1")),
+            pod("from-two").apart("node", has("anti2")),
+        ),
+    )
+
+    cluster.delete("one")
+
+    assert waiting(cluster, "from-one", "from-two") == ["from-two"]
+
+
+def test_the_end_of_a_pod_that_keeps_others_away_wakes_them():
+    cluster = parked(
+        node("n1").label("node", "n1"),
+        pod("shy").on("n1").apart("node", app="web"),
+        pods=(pod("p").label("app", "web"),),
+    )
+
+    cluster.delete("shy")
+
+    assert waiting(cluster, "p") == []
+
+
+def test_a_label_on_a_running_pod_wakes_who_wants_to_be_near_it():
+    running = pod("running").on("n1")
+    cluster = parked(
+        node("n1").label("node", "n1"),
+        running,
+        pods=(pod("a").near("node", has("aaa")), pod("b").near("node", has("bbb"))),
+    )
+
+    assert cluster.woken_by(running.label("aaa", "x")) == ["a"]
+
+
+def test_a_new_pod_wakes_who_wants_to_be_near_it():
+    cluster = parked(
+        node("n1").label("node", "n1"),
+        pods=(pod("a").near("node", app="web"), pod("b").near("node", app="db")),
+    )
+
+    assert cluster.woken_by(pod("web").on("n1").label("app", "web")) == ["a"]
+
+
+def test_a_node_that_gets_the_key_wakes_who_needs_it():
+    n1 = node("n1").label("region", "r1")
+    cluster = parked(
+        n1,
+        node("n2").label("region", "r2").label("group", "b"),
+        pod("running").on("n1").label("affine", "x"),
+        pods=(
+            pod("by-node").label("affine", "x").near("node", has("affine")),
+            pod("by-other").label("affine", "x").near("other", has("affine")),
+            pod("by-region").near("region", has("affine")).selects(group="b"),
+        ),
+    )
+
+    moved = node("n1").label("node", "n1").label("region", "r2")
+    assert cluster.woken_by(moved) == ["by-node", "by-region"]
+
+
+def test_a_new_node_wakes_all_who_keep_away_from_others():
+    cluster = parked(
+        node("n1").label("zone", "z").label("node", "n1"),
+        pod("running").on("n1").label("anti", "x"),
+        pods=(pod("by-zone").apart("zone", has("anti")), pod("by-node").apart("node", has("anti"))),
+    )
+
+    assert cluster.woken_by(node("n2").label("zone", "z")) == ["by-node", "by-zone"]
+
+
+# Spread
+
+
+def spreading(name: str, key: str, label: str, least: int) -> PodBuilder:
+    return pod(name).label(label, "val").spreads(key, has(label), least=least)
+
+
+def two_labels() -> Cluster:
+    return parked(
+        node("n1").cpu("2").label("node", "n1"),
+        pod("one").on("n1").label("key1", "val"),
+        pod("two").on("n1").label("key2", "val"),
+        pods=(spreading("a", "node", "key1", 3), spreading("b", "node", "key2", 3)),
+    )
+
+
+def test_a_new_peer_wakes_who_spreads_with_it():
+    cluster = two_labels()
+
+    assert cluster.woken_by(pod("three").on("n1").label("key1", "val")) == ["a"]
+
+
+def test_the_end_of_a_peer_wakes_who_spreads_with_it():
+    cluster = two_labels()
+
+    cluster.delete("one")
+
+    assert waiting(cluster, "a", "b") == ["b"]
+
+
+def test_a_node_whose_keys_change_wakes_who_spreads_over_them():
+    def second(**more: str):
+        labels = {"node": "n", "region": "r", "service": "a"} | more
+        built = node("n2")
+        for key, value in labels.items():
+            built = built.label(key, value)
+        return built
+
+    first = node("n1").label("node", "n").label("region", "r").label("service", "a")
+    cluster = parked(
+        first,
+        second(),
+        pod("peer").on("n1").label("key1", "val"),
+        *(pod(f"peer-{number}").on("n2").label("key1", "val") for number in range(3)),
+        pods=tuple(
+            spreading(key, key, "key1", 3) for key in ("node", "zone", "region", "other", "service")
+        ),
+    )
+
+    changed = node("n2").label("zone", "z").label("region", "r").label("service", "b")
+    assert cluster.woken_by(changed) == ["node", "service", "zone"]
+
+
+def test_taints_of_a_node_with_the_key_wake_who_spreads_over_it():
+    tainted = node("n3").label("zone", "z").taint("node.kubernetes.io/not-ready")
+    cluster = parked(
+        node("n1").label("node", "n1"),
+        node("n2").label("zone", "z"),
+        tainted,
+        pod("one").on("n1").label("key1", "val"),
+        pod("two").on("n2").label("key1", "val"),
+        pods=(
+            spreading("by-node", "node", "key1", 3),
+            spreading("by-zone", "zone", "key1", 3).tolerates("aaa", operator="Exists"),
+        ),
+    )
+
+    assert "by-zone" in cluster.woken_by(node("n3").label("zone", "z").taint("aaa", "bbb"))

@@ -1,0 +1,228 @@
+"""From a decision to a pod on its node: assume, bind, confirm; and everything that goes wrong."""
+
+import pytest
+
+from scheduler.core.requeue.context import Bound
+from scheduler.model.decisions import Placed, Unschedulable
+from scheduler.model.effects import Bind, RecordEvent, SetCondition
+from scheduler.model.events import FailureKind
+from scheduler.queue.phases import QueuePhase
+from tests.support.builders import OURS, node, pod
+from tests.support.cluster import Cluster
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """Give a cluster in which the pod `p` is being bound to the only node."""
+    made = Cluster(node("n1").cpu("2"))
+    made.hold(Bind)
+    assert made.schedule(pod("p").cpu("2")) == Placed("n1")
+    return made
+
+
+def bind(cluster: Cluster) -> Bind:
+    return Bind(cluster.ref("p"), "n1", OURS)
+
+
+def test_a_placed_pod_is_bound(cluster):
+    assert cluster.held == [bind(cluster)]
+    assert cluster.phase("p") is QueuePhase.BINDING
+
+
+def test_a_pod_takes_its_room_before_it_is_bound(cluster):
+    assert isinstance(cluster.schedule(pod("q").cpu("1")), Unschedulable)
+
+
+def test_a_bound_pod_leaves_the_queue_and_is_announced(cluster):
+    cluster.wait(3)
+
+    cluster.done()
+
+    assert cluster.phase("p") is None
+    assert cluster.bound == [Bound(cluster.ref("p"), "n1", OURS, 1, 3.0, flushed=False)]
+    assert cluster.asked(RecordEvent) == [
+        RecordEvent(
+            cluster.ref("p"), "Normal", "Scheduled", "Binding",
+            "Successfully assigned default/p to n1", OURS, "1",
+        )
+    ]  # fmt: skip
+
+
+def test_the_watch_may_confirm_before_the_answer_comes(cluster):
+    cluster.change("p", lambda own: own.on("n1"))
+    assert cluster.phase("p") is None
+    assert cluster.machine.cluster.assumed == 0
+
+    cluster.done()
+
+    assert len(cluster.bound) == 1
+
+
+def test_the_answer_may_come_before_the_watch_confirms(cluster):
+    cluster.lag()
+    cluster.done()
+    assert cluster.machine.cluster.assumed == 1
+
+    cluster.catch_up()
+
+    assert cluster.machine.cluster.assumed == 0
+    assert isinstance(cluster.schedule(pod("q").cpu("1")), Unschedulable)
+
+
+def test_what_was_assumed_stays_however_long_the_answer_takes(cluster):
+    cluster.wait(3600)
+
+    assert cluster.machine.cluster.assumed == 1
+    assert isinstance(cluster.schedule(pod("q").cpu("1")), Unschedulable)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [FailureKind.CONFLICT, FailureKind.REFUSED, FailureKind.FORBIDDEN, FailureKind.UNAVAILABLE],
+)
+def test_a_pod_that_could_not_be_bound_gives_its_room_back_and_tries_again(cluster, kind):
+    cluster.fail(kind=kind)
+
+    assert cluster.phase("p") is QueuePhase.BACKOFF
+    assert cluster.schedule(pod("q").cpu("2").priority(9)) == Placed("n1")
+    cluster.fail()
+    cluster.wait(3)
+    assert [attempt.decision for attempt in cluster.drain()] == [Placed("n1"), Unschedulable(
+        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: "
+        "0/1 nodes are available: 1 No preemption victims found for incoming pod."
+    )]  # fmt: skip
+
+
+def test_a_pod_that_could_not_be_bound_is_told_why(cluster):
+    cluster.fail()
+
+    error = 'running Bind plugin "DefaultBinder": no'
+    assert cluster.asked(SetCondition) == [
+        SetCondition(cluster.ref("p"), "SchedulerError", error, 0)
+    ]
+    assert [each.note for each in cluster.asked(RecordEvent)] == [error]
+
+
+def test_a_pod_that_could_not_be_bound_has_no_nomination_any_more():
+    cluster = Cluster(node("n1"))
+    cluster.hold(Bind)
+    cluster.schedule(pod("p").nominated("n1"))
+
+    cluster.fail()
+
+    assert cluster.asked(SetCondition)[0].clear_nomination
+    assert cluster.pod("p").status.nominated_node_name == ""
+    assert cluster.claims() == {}
+
+
+def test_a_pod_that_is_gone_is_not_tried_again(cluster):
+    cluster.fail(kind=FailureKind.GONE)
+
+    assert cluster.phase("p") is None
+    assert cluster.machine.cluster.assumed == 0
+    assert cluster.asked(SetCondition) == []
+
+
+def test_a_pod_that_is_being_deleted_is_not_tried_again(cluster):
+    cluster.lag()
+    cluster.change("p", lambda own: own.terminating())
+    cluster.catch_up()
+
+    cluster.fail(kind=FailureKind.CONFLICT)
+
+    assert cluster.phase("p") is None
+    assert cluster.asked(SetCondition) == []
+
+
+def test_a_pod_that_is_deleted_while_it_is_bound_gives_its_room_back(cluster):
+    cluster.delete("p")
+    assert cluster.machine.cluster.assumed == 0
+
+    cluster.fail(kind=FailureKind.GONE)
+
+    assert cluster.phase("p") is None
+    assert cluster.schedule(pod("q").cpu("2")) == Placed("n1")
+
+
+def test_a_late_state_without_a_node_does_not_unbind(cluster):
+    cluster.done()
+
+    cluster.add(pod("p").cpu("2").version(1))
+
+    assert cluster.phase("p") is None
+    assert isinstance(cluster.schedule(pod("q").cpu("1")), Unschedulable)
+
+
+def test_a_pod_that_changed_while_it_was_bound_is_judged_by_its_new_state(cluster):
+    cluster.change("p", lambda own: own.selects(disk="ssd"))
+    cluster.fail()
+    cluster.wait(3)
+
+    (attempt,) = cluster.drain()
+
+    assert attempt.plugins == ("NodeAffinity",)
+
+
+# Who is woken
+
+
+def waiting_for_room() -> Cluster:
+    made = Cluster(node("n1").cpu("2"))
+    made.hold(Bind)
+    made.schedule(pod("p").cpu("2"))
+    made.schedule(pod("q").cpu("2"))
+    assert made.phase("q") is QueuePhase.UNSCHEDULABLE
+    return made
+
+
+def test_a_failed_binding_wakes_who_waits_for_the_room():
+    cluster = waiting_for_room()
+
+    cluster.fail()
+
+    assert cluster.phase("q") is QueuePhase.BACKOFF
+
+
+def test_a_pod_that_is_deleted_while_it_is_bound_wakes_who_waits_for_the_room():
+    cluster = waiting_for_room()
+
+    cluster.delete("p")
+
+    assert cluster.phase("q") is QueuePhase.BACKOFF
+
+
+def test_a_pod_that_somebody_else_binds_elsewhere_wakes_who_waits_for_the_room():
+    cluster = waiting_for_room()
+
+    cluster.change("p", lambda own: own.on("n2"))
+    assert cluster.phase("q") is QueuePhase.BACKOFF
+    cluster.fail(kind=FailureKind.CONFLICT)
+
+    assert cluster.phase("p") is None
+    cluster.hold()
+    assert [attempt.decision for attempt in cluster.drain()] == [Placed("n1")]
+
+
+def test_a_binding_that_is_confirmed_wakes_nobody_who_waits_for_room():
+    cluster = waiting_for_room()
+
+    cluster.done()
+
+    assert cluster.phase("q") is QueuePhase.UNSCHEDULABLE
+
+
+def test_two_pods_do_not_get_one_room():
+    cluster = Cluster(node("n1").cpu("2"), node("n2").cpu("2"))
+    cluster.hold(Bind)
+
+    nodes = {cluster.schedule(pod(name).cpu("2")) for name in ("a", "b")}
+
+    assert nodes == {Placed("n1"), Placed("n2")}
+
+
+def test_a_plain_pod_is_bound_without_a_nomination():
+    cluster = Cluster(node("n1"))
+
+    cluster.schedule(pod("p"))
+
+    assert [type(effect) for effect in cluster.effects] == [Bind, RecordEvent]

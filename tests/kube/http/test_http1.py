@@ -1,0 +1,321 @@
+"""HTTP/1.1: how answers end, and when a connection or a request is used twice."""
+
+import asyncio
+
+import pytest
+
+from scheduler.kube.errors import Unreachable
+from scheduler.kube.http import connection, http1
+from scheduler.kube.http.http1 import Http1, Reply
+from tests.support.scripted_api import OK, Server
+
+ENDLESS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+async def get(http: Http1) -> Reply:
+    return await http.send("GET", "/a?b=c", {}, None)
+
+
+async def test_a_request_is_one_line_its_headers_and_its_body(server: Server, http: Http1):
+    server.script = [[OK]]
+
+    reply = await http.send("POST", "/a?b=c", {"Authorization": "Bearer t"}, b"{}")
+
+    assert reply == Reply(200, {"content-length": "2"}, b"ok")
+    host = server.url.split("/")[2]
+    assert server.connections == [
+        [
+            f"POST /base/a?b=c HTTP/1.1\r\nHost: {host}\r\nUser-Agent: test\r\n".encode()
+            + b"Authorization: Bearer t\r\nContent-Length: 2\r\n\r\n{}"
+        ]
+    ]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nabc", id="by its length"),
+        pytest.param(ENDLESS + b"1\r\na\r\n2\r\nbc\r\n0\r\n\r\n", id="in chunks"),
+        pytest.param(b"HTTP/1.1 200 OK\r\n\r\nabc", id="with the connection"),
+        pytest.param(
+            b"HTTP/1.1 100 Continue\r\nX: y\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc",
+            id="after it was announced",
+        ),
+    ],
+)
+async def test_how_an_answer_ends(server: Server, http: Http1, answer: bytes):
+    server.script = [[answer]]
+
+    reply = await get(http)
+
+    assert (reply.status, reply.body, "x" in reply.headers) == (200, b"abc", False)
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", "closed", id="too short"),
+        pytest.param(ENDLESS + b"9\r\nabc", "closed", id="half a chunk"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Le", "closed", id="half a head"),
+        pytest.param(b"SSH-2.0-OpenSSH_9.6\r\n", "not HTTP", id="something else"),
+        pytest.param(ENDLESS + b"zz\r\n", "not HTTP", id="broken chunks"),
+    ],
+)
+async def test_half_an_answer_is_none(server: Server, http: Http1, answer: bytes, problem: str):
+    server.script = [[answer]]
+
+    with pytest.raises(Unreachable, match=problem) as raised:
+        await get(http)
+
+    assert raised.value.sent
+
+
+async def test_a_header_that_comes_again_is_joined(server: Server, http: Http1):
+    server.script = [[b"HTTP/1.1 200 OK\r\nWarning: a\r\nwarning: b\r\nContent-Length: 0\r\n\r\n"]]
+
+    assert (await get(http)).headers["warning"] == "a, b"
+
+
+async def test_a_connection_is_used_again(server: Server, http: Http1):
+    server.script = [[OK, OK, OK]]
+
+    for _ in range(3):
+        await get(http)
+
+    assert [len(requests) for requests in server.connections] == [3]
+
+
+async def test_two_requests_at_a_time_have_a_connection_each(server: Server, http: Http1):
+    server.script = [[OK, OK], [OK, OK]]
+
+    await asyncio.gather(get(http), get(http))
+    await asyncio.gather(get(http), get(http))
+
+    assert [len(requests) for requests in server.connections] == [2, 2]
+
+
+async def test_a_connection_that_the_server_does_not_keep_is_not_used_again(
+    server: Server, http: Http1
+):
+    closing = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"
+    wait = asyncio.Event()
+    server.script = [[closing, wait], [OK]]
+
+    await get(http)
+    await get(http)
+
+    wait.set()
+    assert [len(requests) for requests in server.connections] == [1, 1]
+
+
+async def test_a_connection_that_was_idle_for_long_is_not_trusted(
+    server: Server, http: Http1, monkeypatch: pytest.MonkeyPatch
+):
+    server.script = [[OK, OK], [OK]]
+    await get(http)
+    monkeypatch.setattr(http1, "KEEP_ALIVE_SECONDS", 0.0)
+
+    await get(http)
+
+    assert [len(requests) for requests in server.connections] == [1, 1]
+
+
+async def test_a_connection_on_which_something_comes_unasked_is_not_used_again(
+    server: Server, http: Http1
+):
+    wait = asyncio.Event()
+    server.script = [[OK + OK, wait], [OK]]
+
+    assert [(await get(http)).body for _ in range(2)] == [b"ok", b"ok"]
+
+    wait.set()
+    assert [len(requests) for requests in server.connections] == [1, 1]
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+async def test_what_may_be_repeated_is_when_a_kept_connection_is_cut(
+    server: Server, http: Http1, method: str
+):
+    server.script = [[OK, None], [OK]]
+    await get(http)
+
+    reply = await http.send(method, "/", {}, None)
+
+    assert reply.body == b"ok"
+    assert [len(requests) for requests in server.connections] == [2, 1]
+
+
+@pytest.mark.parametrize("method", ["POST", "PATCH"])
+async def test_what_may_have_happened_is_not_repeated(server: Server, http: Http1, method: str):
+    server.script = [[OK, None], [OK]]
+    await get(http)
+
+    with pytest.raises(Unreachable) as raised:
+        await http.send(method, "/", {}, b"{}")
+
+    assert raised.value.sent
+    assert [len(requests) for requests in server.connections] == [2]
+
+
+async def test_a_new_connection_that_is_cut_is_not_tried_again(server: Server, http: Http1):
+    server.script = [[None], [OK]]
+
+    with pytest.raises(Unreachable, match="closed the connection"):
+        await get(http)
+
+    assert [len(requests) for requests in server.connections] == [1]
+
+
+async def test_a_request_that_is_given_up_cuts_its_connection(server: Server, http: Http1):
+    wait = asyncio.Event()
+    server.script = [[wait], [OK]]
+    task = asyncio.create_task(get(http))
+    while not server.connections:
+        await asyncio.sleep(0)
+
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    reply = await get(http)
+
+    wait.set()
+    assert reply.body == b"ok"
+
+
+async def posted(http: Http1, seconds: float = 10.0) -> Reply | Unreachable:
+    """Post without a task; there must be a connection."""
+    answer: asyncio.Future[Reply | Unreachable] = asyncio.get_running_loop().create_future()
+    assert http.post("/a", {"Authorization": "Bearer t"}, b"{}", seconds, answer.set_result)
+    assert not answer.done()
+    async with asyncio.timeout(5):
+        return await answer
+
+
+async def test_without_an_open_connection_nothing_is_posted(server: Server, http: Http1):
+    told: list[object] = []
+
+    assert not http.post("/a", {}, b"{}", 10.0, told.append)
+
+    assert told == server.connections == []
+
+
+async def test_what_is_posted_goes_over_a_connection_that_is_kept(server: Server, http: Http1):
+    server.script = [[OK, OK, OK, OK]]
+    await get(http)
+
+    answers = [await posted(http), await posted(http)]
+    await get(http)
+
+    assert answers == [Reply(200, {"content-length": "2"}, b"ok")] * 2
+    (requests,) = server.connections
+    host = server.url.split("/")[2]
+    assert requests[1] == requests[2]
+    assert requests[1] == (
+        f"POST /base/a HTTP/1.1\r\nHost: {host}\r\nUser-Agent: test\r\n".encode()
+        + b"Authorization: Bearer t\r\nContent-Length: 2\r\n\r\n{}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        pytest.param(None, "closed", id="none"),
+        pytest.param(OK[:-1], "closed", id="half"),
+        pytest.param(b"what?\r\n\r\n", "not HTTP", id="no HTTP"),
+    ],
+)
+async def test_what_is_posted_is_not_repeated(
+    server: Server, http: Http1, answer: bytes | None, problem: str
+):
+    server.script = [[OK, answer], [OK]]
+    await get(http)
+
+    told = await posted(http)
+
+    assert isinstance(told, Unreachable)
+    assert told.sent
+    assert problem in str(told)
+    assert (await get(http)).body == b"ok"
+    assert [len(requests) for requests in server.connections] == [2, 1]
+
+
+async def test_an_answer_that_is_overdue_is_given_up(
+    server: Server, http: Http1, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(http1, "OVERDUE_SECONDS", 0.01)
+    never = asyncio.Event()
+    server.script = [[OK, OK, never], [OK]]
+    await get(http)
+    assert isinstance(await posted(http), Reply)
+
+    told = await posted(http, 0.05)
+
+    assert isinstance(told, Unreachable)
+    assert "in time" in str(told)
+    assert (await get(http)).body == b"ok"
+    assert len(server.connections) == 2
+
+
+async def test_nothing_is_said_of_a_server_that_is_not_there(server: Server, http: Http1):
+    await server.stop()
+
+    with pytest.raises(Unreachable, match=r"cannot connect to 127\.0\.0\.1:") as raised:
+        await get(http)
+
+    assert not raised.value.sent
+
+
+# Streams
+
+
+async def test_a_stream_is_read_as_it_comes(server: Server, http: Http1):
+    more = asyncio.Event()
+    server.script = [[ENDLESS + b"1\r\na\r\n", more]]
+
+    stream = await http.stream("/", {}, 5)
+
+    assert (stream.status, await stream.read()) == (200, b"a")
+    more.set()
+    with pytest.raises(Unreachable, match="closed the connection"):
+        await stream.read()
+    stream.close()
+
+
+async def test_a_stream_that_ends_says_so(server: Server, http: Http1):
+    server.script = [[ENDLESS + b"1\r\na\r\n0\r\n\r\n"]]
+
+    stream = await http.stream("/", {}, 5)
+
+    assert [await stream.read(), await stream.read()] == [b"a", b""]
+    stream.close()
+
+
+async def test_a_stream_that_is_silent_is_given_up(server: Server, http: Http1):
+    wait = asyncio.Event()
+    server.script = [[ENDLESS, wait], [wait]]
+
+    stream = await http.stream("/", {}, 1)
+    with pytest.raises(Unreachable, match="silent for too long"):
+        await stream.read()
+    stream.close()
+    with pytest.raises(Unreachable, match="did not answer in time"):
+        await http.stream("/", {}, 0.01)
+    wait.set()
+
+
+async def test_a_slow_reader_holds_the_stream_back_and_loses_nothing(
+    server: Server, http: Http1, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(connection, "BUFFER_BYTES", 1000)
+    size = 4_000_000
+    server.script = [[ENDLESS + b"%x\r\n" % size + b"x" * size + b"\r\n0\r\n\r\n"]]
+
+    stream = await http.stream("/", {}, 5)
+    for _ in range(50):
+        await asyncio.sleep(0)
+    parts = []
+    while part := await stream.read():
+        parts.append(len(part))
+
+    stream.close()
+    assert sum(parts) == size
+    assert max(parts) < size / 2

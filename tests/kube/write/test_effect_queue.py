@@ -1,0 +1,260 @@
+"""Which effect goes next."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.kube.write.effect_queue import EffectQueue, Job, Lane, shares
+from scheduler.model.effects import (
+    Ask,
+    Bind,
+    ClearNomination,
+    Effect,
+    Evict,
+    Nominate,
+    PodRef,
+    RecordEvent,
+    SetCondition,
+)
+
+
+def ref(uid: str) -> PodRef:
+    return PodRef("default", uid, uid)
+
+
+def bind(uid: str, node: str = "n1") -> Bind:
+    return Bind(ref(uid), node, "s")
+
+
+def condition(uid: str, message: str = "", *, clear: bool = False) -> SetCondition:
+    return SetCondition(ref(uid), "Unschedulable", message, 1, clear_nomination=clear)
+
+
+def nominate(uid: str) -> Nominate:
+    return Nominate(ref(uid), "n1", "", 1)
+
+
+def evict(uid: str) -> Evict:
+    return Evict(ref(uid), "n1", ref("preemptor"), "s", 1)
+
+
+def announce(uid: str) -> RecordEvent:
+    return RecordEvent(ref(uid), "Normal", "Scheduled", "Binding", "", "s")
+
+
+def about(effect: Effect) -> str:
+    """Return the pod whose order an effect keeps; none for an announcement."""
+    match effect:
+        case RecordEvent():
+            return ""
+        case Evict():
+            return effect.victim.uid
+        case _:
+            return effect.pod.uid
+
+
+def taken(outbox: EffectQueue) -> list[Effect]:
+    """Take out everything there is a place for."""
+    effects = []
+    while job := outbox.take():
+        effects.append(job.effect)
+    return effects
+
+
+def take(outbox: EffectQueue) -> Job:
+    job = outbox.take()
+    assert job is not None
+    return job
+
+
+def test_the_more_important_lane_goes_first():
+    outbox = EffectQueue(64, lambda: 0.0)
+    for effect in (announce("a"), condition("b"), evict("c"), nominate("d"), bind("e")):
+        outbox.add(effect)
+
+    assert taken(outbox) == [bind("e"), evict("c"), nominate("d"), condition("b"), announce("a")]
+
+
+def test_one_lane_leaves_places_for_the_others():
+    outbox = EffectQueue(64, lambda: 0.0)
+    for number in range(100):
+        outbox.add(bind(f"b{number}"))
+
+    assert len(taken(outbox)) == 48
+    for effect in (evict("c"), condition("b"), announce("a")):
+        outbox.add(effect)
+    assert taken(outbox) == [evict("c"), condition("b"), announce("a")]
+
+
+def test_an_important_lane_finds_places_though_others_are_full():
+    outbox = EffectQueue(64, lambda: 0.0)
+    for number in range(100):
+        outbox.add(condition(f"c{number}"))
+        outbox.add(announce(f"a{number}"))
+    taken(outbox)
+
+    for number in range(100):
+        outbox.add(bind(f"b{number}"))
+    assert len(taken(outbox)) == 32
+
+
+def test_a_job_knows_since_when_it_waits():
+    now = iter([1.0, 2.0])
+    outbox = EffectQueue(64, lambda: next(now))
+    for effect in (announce("a"), announce("b")):
+        outbox.add(effect)
+
+    assert [take(outbox).since for _ in range(2)] == [1.0, 2.0]
+
+
+def test_extenders_have_places_of_their_own():
+    outbox = EffectQueue(64, lambda: 0.0)
+    for number in range(100):
+        outbox.add(Ask(ref(f"a{number}"), number, "1", ()))
+        outbox.add(Bind(ref(f"b{number}"), "n1", "s", 0))
+
+    assert len(taken(outbox)) == 64
+    for number in range(100):
+        outbox.add(bind(f"c{number}"))
+    assert len(taken(outbox)) == 48
+    assert outbox.waiting(Lane.EXTEND) == 136
+
+
+def test_for_one_pod_effects_go_in_the_order_in_which_they_came():
+    outbox = EffectQueue(64, lambda: 0.0)
+    effects = [condition("a"), nominate("a"), evict("a")]
+    for effect in effects:
+        outbox.add(effect)
+
+    for effect in effects:
+        job = take(outbox)
+        assert job.effect == effect
+        assert outbox.take() is None
+        outbox.done(job)
+    assert outbox.sent == 0
+
+
+@pytest.mark.parametrize(
+    ("old_clears", "new_clears"), [(True, False), (False, True), (False, False)]
+)
+def test_a_newer_condition_replaces_an_unsent_one(old_clears: bool, new_clears: bool):
+    outbox = EffectQueue(64, lambda: 0.0)
+    old = condition("a", "old", clear=old_clears)
+    new = condition("a", "new", clear=new_clears)
+    outbox.add(old)
+
+    assert outbox.add(new) == [old]
+    job = take(outbox)
+    assert job.effect == new
+    assert job.clear_nomination == (old_clears or new_clears)
+
+
+def test_a_condition_on_its_way_is_not_replaced():
+    outbox = EffectQueue(64, lambda: 0.0)
+    outbox.add(condition("a", "old"))
+    take(outbox)
+
+    assert outbox.add(condition("a", "new")) == []
+    assert outbox.waiting(Lane.CONDITION) == 1
+
+
+def test_a_condition_is_not_moved_across_a_nomination():
+    outbox = EffectQueue(64, lambda: 0.0)
+    outbox.add(condition("a", "old"))
+    outbox.add(nominate("a"))
+
+    assert outbox.add(condition("a", "new")) == []
+
+
+def test_a_binding_makes_unsent_conditions_and_nominations_pointless():
+    outbox = EffectQueue(64, lambda: 0.0)
+    for effect in (condition("a"), nominate("a"), ClearNomination(ref("a"))):
+        outbox.add(effect)
+
+    moot = outbox.add(bind("a"))
+
+    assert moot == [condition("a"), nominate("a"), ClearNomination(ref("a"))]
+    assert taken(outbox) == [bind("a")]
+    assert outbox.waiting(Lane.CONDITION) == outbox.waiting(Lane.PREEMPT) == 0
+
+
+def test_a_binding_waits_for_the_condition_on_its_way_and_ends_its_retries():
+    outbox = EffectQueue(64, lambda: 0.0)
+    outbox.add(condition("a"))
+    job = take(outbox)
+
+    assert outbox.add(bind("a")) == []
+    assert job.moot
+    assert outbox.take() is None
+    outbox.done(job)
+    assert taken(outbox) == [bind("a")]
+
+
+def test_everything_unsent_can_be_taken_back():
+    outbox = EffectQueue(64, lambda: 0.0)
+    outbox.add(condition("a"))
+    sent = take(outbox)
+    for effect in (nominate("a"), announce("a"), bind("b")):
+        outbox.add(effect)
+
+    assert Counter(outbox.clear()) == Counter([nominate("a"), announce("a"), bind("b")])
+    assert outbox.take() is None
+    outbox.done(sent)
+    assert outbox.sent == 0
+
+
+@pytest.mark.parametrize("places", [4, 5, 8, 16, 64, 1000])
+def test_shares_leave_nobody_out(places: int):
+    assert min(shares(places).values()) >= 1
+    assert sum(shares(places).values()) <= places
+
+
+def test_too_few_places_are_refused():
+    with pytest.raises(ValueError, match="at least 4"):
+        EffectQueue(3, lambda: 0.0)
+
+
+EFFECTS = st.builds(
+    lambda make, uid: make(uid),
+    st.sampled_from([bind, condition, nominate, evict, announce]),
+    st.sampled_from(["a", "b", "c"]),
+)
+
+
+@given(st.lists(st.one_of(EFFECTS, st.just("take"), st.just("done"))), st.integers(4, 9))
+def test_every_effect_comes_out_once_and_in_the_order_of_its_pod(
+    steps: list[Effect | str], places: int
+):
+    outbox = EffectQueue(places, lambda: 0.0)
+    came: list[Effect] = []
+    went: list[Effect] = []
+    moot: list[Effect] = []
+    sent: list[Job] = []
+
+    def end(job: Job) -> None:
+        went.append(job.effect)
+        outbox.done(job)
+
+    for step in steps:
+        if step == "take":
+            sent += filter(None, [outbox.take()])
+        elif step == "done":
+            if sent:
+                end(sent.pop(0))
+        else:
+            came.append(step)
+            moot += outbox.add(step)
+        on_their_way = [job.effect for job in sent if not isinstance(job.effect, RecordEvent)]
+        pods = [each.victim if isinstance(each, Evict) else each.pod for each in on_their_way]
+        assert len(pods) == len(set(pods))
+        assert outbox.sent == len(sent) <= places
+    while sent or any(outbox.waiting(lane) for lane in Lane):
+        sent += filter(None, [outbox.take()])
+        end(sent.pop(0))
+
+    assert Counter(went) + Counter(moot) == Counter(came)
+    for uid in ("a", "b", "c"):
+        wanted = iter([each for each in came if about(each) == uid])
+        assert all(each in wanted for each in went if about(each) == uid)

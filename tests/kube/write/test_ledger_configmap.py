@@ -1,0 +1,188 @@
+"""The ledger is written down in one ConfigMap, and nothing that another instance wrote is lost."""
+
+import pytest
+
+from scheduler.kube.client.client import Client
+from scheduler.kube.write.ledger_configmap import KEY, LedgerStore
+from scheduler.kube.write.writer import Writer, WriterSettings
+from scheduler.kube.write.writer_settings import Patience
+from scheduler.model.effects import Effect, Evict, SaveLedger
+from scheduler.model.events import EffectDone, FailureKind
+from scheduler.model.policies import BudgetScope
+from scheduler.state.preemption.ledger import EvictionEntry, Ledger
+from tests.kube.fixtures import NOW, Outcomes, Waits, ref, until, writes
+from tests.support.fake_api import FakeApi, Fault, pod
+
+MAP = "us/ours-ledger"
+
+
+def text(*uids: str) -> str:
+    """Return a ledger that counts some victims."""
+    ledger = Ledger()
+    for uid in uids:
+        ledger.count_victim(EvictionEntry(1.0, uid, "default", "o", "n1", frozenset({"gold"})))
+    return ledger.text(0.0)
+
+
+def stored(api: FakeApi) -> int:
+    """Return how many victims count in what is written down."""
+    ledger = Ledger()
+    ledger.merge(api.store.get("configmaps", MAP)["data"][KEY])
+    return len(ledger.victims("gold", BudgetScope.CLUSTER, "", 0.0))
+
+
+class Instance:
+    """One scheduler's store and writer."""
+
+    def __init__(self, client: Client, outcomes: Outcomes, waits: Waits, **more: bool) -> None:
+        self.recalled: list[str] = []
+        self.client = client
+        self.outcomes = outcomes
+        self.store = LedgerStore("us", "ours-ledger", self.recalled.append)
+        settings = WriterSettings(patience=Patience(seconds=1.0), ledger=self.store, **more)
+        self.writer = Writer(
+            client, outcomes.append, lambda: True, lambda: NOW, waits.pauses, settings
+        )
+
+    async def submit(self, effect: Effect) -> object:
+        told = len(self.outcomes)
+        self.writer.submit(effect)
+        await until(lambda: len(self.outcomes) > told)
+        return self.outcomes[-1]
+
+    async def remember(self, *uids: str) -> object:
+        return await self.submit(SaveLedger(text(*uids), 1))
+
+
+@pytest.fixture
+def instance(writing_client: Client, outcomes: Outcomes, waits: Waits) -> Instance:
+    return Instance(writing_client, outcomes, waits)
+
+
+async def test_it_is_made_once_and_then_replaced(api: FakeApi, instance: Instance):
+    assert await instance.store.load(instance.client) == ""
+
+    first = await instance.remember("a")
+    second = await instance.remember("a", "b")
+
+    assert isinstance(first, EffectDone)
+    assert isinstance(second, EffectDone)
+    assert writes(api) == ["create configmaps", "patch configmaps"]
+    assert stored(api) == 2
+
+
+async def test_what_an_earlier_leader_has_written_is_read(
+    api: FakeApi, instance: Instance, writing_client: Client, outcomes: Outcomes, waits: Waits
+):
+    await instance.remember("a")
+    later = Instance(writing_client, outcomes, waits)
+
+    assert await later.store.load(later.client) == text("a")
+    await later.remember("a", "b")
+
+    assert stored(api) == 2
+    assert later.recalled == []
+
+
+async def test_what_another_instance_has_written_meanwhile_is_kept_and_told(
+    api: FakeApi, instance: Instance, writing_client: Client, outcomes: Outcomes, waits: Waits
+):
+    await instance.remember("a")
+    other = Instance(writing_client, outcomes, waits)
+    await other.store.load(other.client)
+    await other.remember("a", "theirs")
+
+    outcome = await instance.remember("a", "ours")
+
+    assert isinstance(outcome, EffectDone)
+    assert stored(api) == 3
+    assert instance.recalled == [text("a", "theirs")]
+
+
+@pytest.mark.parametrize("method", ["POST", "PATCH"])
+async def test_a_write_whose_answer_is_lost_is_found_out(
+    api: FakeApi, instance: Instance, method: str
+):
+    if method == "PATCH":
+        await instance.remember("a")
+    api.inject(Fault(method, "configmaps", lose=True))
+
+    outcome = await instance.remember("a", "b")
+
+    assert isinstance(outcome, EffectDone)
+    assert stored(api) == 2
+    assert instance.recalled == []
+
+
+async def test_one_that_was_deleted_is_made_anew(api: FakeApi, instance: Instance):
+    await instance.remember("a")
+    api.store.remove("configmaps", MAP)
+
+    assert isinstance(await instance.remember("a", "b"), EffectDone)
+
+    assert stored(api) == 2
+
+
+async def test_without_the_right_to_write_it_fails(
+    api: FakeApi, instance: Instance, outcomes: Outcomes
+):
+    api.inject(Fault("POST", "configmaps", status=403))
+
+    await instance.remember("a")
+
+    assert outcomes.kinds() == [FailureKind.FORBIDDEN]
+
+
+# Strict evictions
+
+
+def strict(api: FakeApi) -> Evict:
+    return Evict(ref(api), "n1", ref(api), "preemptive-scheduler", 3, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "want"),
+    [
+        (429, "Cannot evict pod as it would violate the pod's disruption budget.", "refused"),
+        (500, "This pod has more than one PodDisruptionBudget, which the eviction", "refused"),
+        (403, "pods is forbidden", "forbidden"),
+    ],
+)
+async def test_an_eviction_that_a_budget_forbids_is_refused_at_once(
+    api: FakeApi, instance: Instance, outcomes: Outcomes, status: int, message: str, want: str
+):
+    api.store.put("pods", pod("a", node="n1"))
+    body = f'{{"kind":"Status","message":"{message}"}}'.encode()
+    api.inject(Fault("POST", "eviction", times=9, status=status, body=body))
+
+    await instance.submit(strict(api))
+
+    assert outcomes.kinds() == [FailureKind(want)]
+    assert writes(api) == ["create pods/eviction"]
+
+
+async def test_a_busy_server_is_asked_to_evict_again(
+    api: FakeApi, instance: Instance, outcomes: Outcomes
+):
+    api.store.put("pods", pod("a", node="n1"))
+    gone = b'{"kind":"Status","message":"pods \\"a\\" not found"}'
+    api.inject(Fault("POST", "eviction", status=429))
+    api.inject(Fault("POST", "eviction", status=404, body=gone))
+
+    outcome = await instance.submit(strict(api))
+
+    assert outcome == EffectDone(strict(api), changed=False)
+    assert writes(api) == ["create pods/eviction"] * 2
+
+
+async def test_with_evictions_only_no_victim_is_deleted(
+    api: FakeApi, writing_client: Client, outcomes: Outcomes, waits: Waits
+):
+    api.store.put("pods", pod("a", node="n1"))
+    api.inject(Fault("POST", "eviction", status=403))
+    instance = Instance(writing_client, outcomes, waits, evict_only=True)
+    lenient = Evict(ref(api), "n1", ref(api), "preemptive-scheduler", 3)
+
+    await instance.submit(lenient)
+
+    assert writes(api) == ["create pods/eviction"]

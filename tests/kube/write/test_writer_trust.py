@@ -1,0 +1,305 @@
+"""The writer when it does not know: late bindings, evictions without a reason, sinks that fail."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from scheduler.kube.client.client import Client, Request
+from scheduler.kube.write.executor import Patience
+from scheduler.kube.write.writer import Writer, WriterSettings
+from scheduler.model.effects import Bind, ClearNomination, Effect, RecordEvent, SetCondition
+from scheduler.model.events import EffectDone, Event
+from tests.kube.fixtures import NOW, Outcomes, Waits, bind, evict, ref, settle, until, writes
+from tests.support.fake_api import FakeApi, Fault, pod
+from tests.support.fake_store import Target
+
+
+@pytest.fixture
+def made(writing_client: Client, waits: Waits) -> Callable[..., Writer]:
+    def make(sink: Callable[[Event], None], patience: float = 0.05, **settings: Any) -> Writer:
+        patient = Patience(seconds=patience, unsettled_seconds=settings.pop("unsettled", 0.05))
+        return Writer(
+            writing_client, sink, lambda: True, lambda: NOW, waits.pauses,
+            WriterSettings(patience=patient, **settings),
+        )  # fmt: skip
+
+    return make
+
+
+Made = Callable[..., Writer]
+
+
+def carry_out(api: FakeApi, node: str) -> None:
+    """Do what a binding asks for that was cut long ago."""
+    body = {"metadata": {"uid": ref(api).uid}, "target": {"kind": "Node", "name": node}}
+    api.store.execute("create", Target("pods", "default", "a", "binding"), {}, body)
+
+
+# Bindings
+
+
+@pytest.mark.parametrize("status", [0, 500, 504], ids=["cut", "500", "504"])
+async def test_a_binding_that_happens_after_our_patience_has_happened(
+    api: FakeApi, made: Made, outcomes: Outcomes, status: int
+):
+    api.store.put("pods", pod("a"))
+    fault = {"status": status} if status else {"cut": True}
+    api.inject(Fault("POST", "/binding", times=1000, **fault))
+    writer = made(outcomes.append, unsettled=5.0)
+
+    writer.submit(bind(api))
+    await until(lambda: len(api.requests) > 8)
+    await asyncio.sleep(0.1)  # our patience is over
+    sent = writes(api)
+    assert outcomes == []
+    carry_out(api, "n1")
+    await until(lambda: outcomes)
+
+    assert outcomes.kinds() == ["done"]
+    assert writes(api) == sent
+    await writer.drain(0)
+
+
+async def test_a_late_binding_to_another_node_is_a_conflict(
+    api: FakeApi, made: Made, outcomes: Outcomes
+):
+    api.store.put("pods", pod("a"))
+    api.inject(Fault("POST", "/binding", times=1000, cut=True))
+    writer = made(outcomes.append, unsettled=5.0)
+
+    writer.submit(bind(api))
+    await asyncio.sleep(0.1)
+    carry_out(api, "n2")
+    await until(lambda: outcomes)
+
+    assert outcomes.kinds() == ["conflict"]
+    await writer.drain(0)
+
+
+async def test_a_refusal_does_not_settle_what_was_sent_before(
+    api: FakeApi, made: Made, outcomes: Outcomes
+):
+    api.store.put("pods", pod("a"))
+    api.inject(Fault("POST", "/binding", cut=True))
+    api.inject(Fault("POST", "/binding", times=1000, status=403))
+    writer = made(outcomes.append, unsettled=5.0)
+
+    writer.submit(bind(api))
+    await asyncio.sleep(0.1)
+    assert outcomes == []
+    carry_out(api, "n1")
+    await until(lambda: outcomes)
+
+    assert outcomes.kinds() == ["done"]
+    await writer.drain(0)
+
+
+async def test_what_cannot_happen_any_more_has_failed(api: FakeApi, made: Made, outcomes: Outcomes):
+    api.store.put("pods", pod("a"))
+    api.inject(Fault("POST", "/binding", times=1000, cut=True))
+    writer = made(outcomes.append)
+
+    writer.submit(bind(api))
+    await until(lambda: outcomes)
+
+    assert outcomes.kinds() == ["unavailable"]
+    assert api.requests[-1].verb == "get"
+    await writer.drain(0)
+
+
+async def test_who_stops_does_not_wait_for_a_late_binding(
+    api: FakeApi, made: Made, outcomes: Outcomes
+):
+    api.store.put("pods", pod("a"))
+    api.inject(Fault("POST", "/binding", times=1000, cut=True))
+    writer = made(outcomes.append, unsettled=60.0)
+    writer.submit(bind(api))
+    await asyncio.sleep(0.1)
+
+    async with asyncio.timeout(1):
+        await writer.drain(30)
+
+    assert outcomes.kinds() == ["abandoned"]
+
+
+# Evictions
+
+
+@pytest.mark.parametrize("settings", [{}, {"evict_only": True}], ids=["delete", "eviction"])
+async def test_an_eviction_that_is_not_wanted_any_more_is_not_sent(
+    api: FakeApi, made: Made, outcomes: Outcomes, settings: dict[str, Any]
+):
+    api.store.put("pods", pod("a", node="n1"))
+    asked = []
+    writer = made(outcomes.append, still_wanted=lambda each: bool(asked.append(each)), **settings)
+
+    writer.submit(evict(api))
+    await until(lambda: outcomes)
+    await settle()
+
+    assert outcomes.kinds() == ["abandoned"]
+    assert asked == [evict(api)]
+    assert api.requests == []
+    await writer.drain(0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "call"),
+    [
+        pytest.param({}, ("PATCH", "/status"), id="delete"),
+        pytest.param({"evict_only": True}, ("POST", "/eviction"), id="eviction"),
+    ],
+)
+async def test_an_eviction_is_asked_about_before_it_is_sent_again(
+    api: FakeApi, made: Made, outcomes: Outcomes, settings: dict[str, Any], call: tuple[str, str]
+):
+    api.store.put("pods", pod("a", node="n1"))
+    api.inject(Fault(*call, times=9, status=503))
+    wanted = iter([True, True, False])
+    writer = made(outcomes.append, 9.0, still_wanted=lambda _: next(wanted), **settings)
+
+    writer.submit(evict(api))
+    await until(lambda: outcomes)
+
+    assert outcomes.kinds() == ["abandoned"]
+    assert len(writes(api)) == 2
+    assert api.store.get("pods", "default/a")["metadata"].get("deletionTimestamp") is None
+    await writer.drain(0)
+
+
+async def test_a_victim_that_was_marked_is_deleted_without_another_question(
+    api: FakeApi, made: Made, outcomes: Outcomes
+):
+    api.store.put("pods", pod("a", node="n1"))
+    api.inject(Fault("DELETE", "/pods/a", times=2, status=503))
+    wanted = iter([True])
+    writer = made(outcomes.append, 9.0, still_wanted=lambda _: next(wanted))
+
+    writer.submit(evict(api))
+    await until(lambda: outcomes)
+
+    assert outcomes.kinds() == ["done"]
+    await writer.drain(0)
+
+
+# Defects
+
+
+class Failing:
+    """A sink that fails, and what is told of it."""
+
+    def __init__(self) -> None:
+        self.heard: list[Event] = []
+        self.defects: list[Exception] = []
+
+    def take(self, event: Event) -> None:
+        self.heard.append(event)
+        raise ArithmeticError("a defect")
+
+
+def announce(api: FakeApi) -> RecordEvent:
+    return RecordEvent(ref(api), "Normal", "Scheduled", "Binding", "note", "s", "")
+
+
+@pytest.mark.parametrize(
+    "effect",
+    [
+        pytest.param(bind, id="a binding"),
+        pytest.param(announce, id="an Event"),
+        pytest.param(lambda api: ClearNomination(ref(api)), id="over a task"),
+    ],
+)
+async def test_what_a_sink_raises_is_told(
+    api: FakeApi, made: Made, effect: Callable[[FakeApi], Effect]
+):
+    api.store.put("pods", pod("a"))
+    unheard: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
+    failing = Failing()
+    writer = made(failing.take, defect=failing.defects.append)
+
+    writer.submit(effect(api))
+    await until(lambda: failing.heard)
+    await settle()
+
+    assert [str(each) for each in failing.defects] == ["a defect"]
+    assert len(failing.heard) == 1
+    assert unheard == []
+    await writer.drain(0)
+
+
+async def test_what_a_sink_raises_is_told_when_the_outcome_needs_no_request(
+    api: FakeApi, made: Made
+):
+    api.store.put("pods", pod("a"))
+    failing = Failing()
+    writer = made(failing.take, 9.0, defect=failing.defects.append)
+    condition = SetCondition(ref(api), "Unschedulable", "why", 1)
+    api.inject(Fault("PATCH", "/status", times=1000, status=503))
+
+    writer.submit(condition)
+    await until(lambda: api.requests)
+    writer.submit(SetCondition(ref(api), "Unschedulable", "newer", 1))
+    writer.submit(SetCondition(ref(api), "Unschedulable", "newest", 1))
+    await asyncio.sleep(0)
+
+    (replaced,) = failing.heard
+    assert isinstance(replaced, EffectDone)
+    assert len(failing.defects) == 1
+    await writer.drain(0)
+
+
+async def test_a_defect_does_not_cost_the_connection(api: FakeApi, client: Client, waits: Waits):
+    api.store.put("pods", pod("a"))
+    await client.call(Request("list", "nodes", "GET", "/api/v1/nodes"))
+    failing = Failing()
+    settings = WriterSettings(defect=failing.defects.append)
+    writer = Writer(client, failing.take, lambda: True, lambda: NOW, waits.pauses, settings)
+
+    writer.submit(Bind(ref(api), "n1", "s"))
+    await until(lambda: failing.defects)
+    told: list[Any] = []
+    post = Request("create", "events", "POST", "/apis/events.k8s.io/v1/namespaces/d/events", b"{}")
+
+    assert client.post(post, told.append)
+    await until(lambda: told)
+    await writer.drain(0)
+
+
+# What a server asks for
+
+
+async def test_what_a_server_asks_for_beyond_our_patience_counts_for_what_follows(
+    api: FakeApi, made: Made, outcomes: Outcomes, waits: Waits
+):
+    api.store.put("pods", pod("a"))
+    api.inject(Fault("POST", "/binding", status=429, headers={"Retry-After": "30"}))
+    writer = made(outcomes.append)
+    writer.submit(bind(api))
+    await until(lambda: outcomes)
+    assert waits.slept == []
+
+    writer.submit(bind(api))
+    await until(lambda: len(outcomes) == 2)
+
+    assert outcomes.kinds() == ["unavailable", "done"]
+    assert waits.slept == [pytest.approx(30, abs=1)]
+    writer.submit(ClearNomination(ref(api)))
+    await until(lambda: len(outcomes) == 3)
+    assert len(waits.slept) == 1
+    await writer.drain(0)
+
+
+async def test_the_wish_of_a_server_may_stand_in_its_status(
+    api: FakeApi, write: Any, outcomes: Outcomes, waits: Waits
+):
+    api.store.put("pods", pod("a"))
+    busy = b'{"kind":"Status","reason":"TooManyRequests","details":{"retryAfterSeconds":3}}'
+    api.inject(Fault("POST", "/binding", status=429, body=busy))
+
+    await write(bind(api), patience=9)
+
+    assert outcomes.kinds() == ["done"]
+    assert waits.slept == [3.0]

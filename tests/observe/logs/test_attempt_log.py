@@ -1,0 +1,258 @@
+import pytest
+import structlog
+from msgspec.structs import replace
+from structlog.testing import CapturingLogger
+
+from scheduler.model.decisions import (
+    Attempt,
+    Decision,
+    Failed,
+    Gated,
+    Placed,
+    Preempting,
+    Unschedulable,
+    Waiting,
+)
+from scheduler.model.effects import Bind, Evict, Nominate, PodRef, RecordEvent
+from scheduler.model.events import EffectDone, EffectFailed, Failure, FailureKind
+from scheduler.model.policies import PolicyMode
+from scheduler.model.policy_refusals import PolicyRefusal, Rule
+from scheduler.observe.logs.attempt_log import AttemptLog
+
+POD = PodRef("shop", "web", "uid-1")
+VICTIM = PodRef("shop", "low", "uid-2")
+EVICT = Evict(VICTIM, "n1", POD, "p", 1)
+NOMINATE = Nominate(POD, "n1", "full", 1)
+CONFLICT = Failure(FailureKind.CONFLICT, "is bound")
+
+
+class Bench:
+    """An attempt log with all that it told."""
+
+    def __init__(self, verbosity: int = 2) -> None:
+        self._captured = CapturingLogger()
+        logger = structlog.wrap_logger(
+            self._captured,
+            processors=[lambda logger, level, event: ((), {"level": level, **event})],
+            wrapper_class=structlog.make_filtering_bound_logger(0),
+        )
+        self.log = AttemptLog(logger, verbosity)
+
+    @property
+    def told(self) -> list[dict[str, object]]:
+        return [call.kwargs for call in self._captured.calls]
+
+    @property
+    def events(self) -> list[tuple[object, object]]:
+        return [(call["level"], call["event"]) for call in self.told]
+
+
+def attempt(decision: Decision) -> Attempt:
+    return Attempt(POD, "p", 7, decision, (), 3, nodes=10, feasible=4)
+
+
+def test_a_bound_pod_is_told_with_its_node():
+    bench = Bench()
+
+    bench.log.attempt(attempt(Placed("n1")))
+    bench.log.bound(attempt(Placed("n1")), "n1", 0.0123456789)
+    bench.log.outcome(EffectDone(Bind(POD, "n1", "p")))
+
+    assert bench.told == [
+        {
+            "level": "info",
+            "event": "pod_bound",
+            "pod": "shop/web",
+            "node": "n1",
+            "attempts": 3,
+            "nodes": 10,
+            "feasible": 4,
+            "seconds": 0.012346,
+        }
+    ]
+
+
+def test_a_preemption_is_told_with_its_victims():
+    bench = Bench()
+
+    bench.log.attempt(attempt(Preempting("n1", (VICTIM,), 1, "0/10 nodes are available")))
+
+    assert bench.told == [
+        {
+            "level": "info",
+            "event": "preemption_planned",
+            "pod": "shop/web",
+            "node": "n1",
+            "attempts": 3,
+            "priority": 7,
+            "victims": ["shop/low"],
+            "victim_count": 1,
+            "violations": 1,
+            "message": "0/10 nodes are available",
+        }
+    ]
+
+
+def test_what_an_audit_would_have_refused_is_told_beside():
+    bench = Bench()
+    told = [
+        PolicyRefusal("small-steps", Rule.MAX_VICTIMS, mode, "at most 1 victim per preemption")
+        for mode in (PolicyMode.ENFORCE, PolicyMode.AUDIT)
+    ]
+
+    bench.log.attempt(replace(attempt(Preempting("n1", (VICTIM,), 0, "")), refusals=tuple(told)))
+
+    assert bench.events[0] == ("info", "preemption_planned")
+    assert bench.told[1:] == [
+        {
+            "level": "info",
+            "event": "preemption_audited",
+            "pod": "shop/web",
+            "policy": "small-steps",
+            "rule": "maxVictimsPerPreemption",
+            "message": 'PreemptionPolicy "small-steps" refuses: at most 1 victim per preemption',
+        }
+    ]
+
+
+def test_of_many_victims_some_are_named_and_all_are_counted():
+    bench = Bench()
+    victims = tuple(PodRef("shop", f"low-{i}", f"uid-{i}") for i in range(500))
+
+    bench.log.attempt(attempt(Preempting("n1", victims, 0, "full")))
+
+    (told,) = bench.told
+    assert (len(told["victims"]), told["victim_count"]) == (20, 500)
+
+
+def test_a_long_message_is_cut():
+    bench = Bench()
+
+    bench.log.attempt(attempt(Unschedulable("x" * 5_000)))
+
+    (told,) = bench.told
+    assert len(told["message"]) == 1_024
+    assert told["message"].endswith("x ...")
+
+
+@pytest.mark.parametrize(
+    ("decision", "want"),
+    [
+        pytest.param(Unschedulable("full"), [("info", "pod_unschedulable")], id="fits nowhere"),
+        pytest.param(Failed("boom"), [("error", "attempt_failed")], id="failed"),
+        pytest.param(Gated("gates"), [], id="gated"),
+        pytest.param(Placed("n1"), [], id="placed, and told when bound"),
+    ],
+)
+def test_an_attempt_has_at_most_one_line(decision, want):
+    bench = Bench()
+
+    bench.log.attempt(attempt(decision))
+
+    assert bench.events == want
+
+
+def test_a_failed_binding_tells_why():
+    bench = Bench()
+    failed = EffectFailed(Bind(POD, "n1", "p"), CONFLICT)
+
+    bench.log.bind_failed(attempt(Placed("n1")), "n1", CONFLICT)
+    bench.log.outcome(failed)
+
+    assert bench.told == [
+        {
+            "level": "warning",
+            "event": "bind_failed",
+            "pod": "shop/web",
+            "node": "n1",
+            "attempts": 3,
+            "cause": "conflict",
+            "message": "is bound",
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("verbosity", "want"),
+    [
+        pytest.param(0, ["preemption_planned", "victim_evicted"], id="0: pods that are deleted"),
+        pytest.param(
+            2,
+            ["pod_unschedulable", "preemption_planned", "pod_bound", "victim_evicted"],
+            id="2: attempts",
+        ),
+        pytest.param(
+            4,
+            [
+                "pod_unschedulable",
+                "preemption_planned",
+                "pod_bound",
+                "victim_evicted",
+                "effect_done",
+                "extenders_asked",
+            ],
+            id="4: effects",
+        ),
+    ],
+)
+def test_verbosity_decides_what_is_told(verbosity, want):
+    bench = Bench(verbosity)
+
+    bench.log.attempt(attempt(Unschedulable("full")))
+    bench.log.attempt(attempt(Preempting("n1", (VICTIM,), 0, "full")))
+    bench.log.bound(attempt(Placed("n1")), "n1", 0.1)
+    bench.log.outcome(EffectDone(EVICT))
+    bench.log.outcome(EffectDone(NOMINATE))
+    bench.log.attempt(attempt(Waiting((0,))))
+
+    assert [event for _, event in bench.events] == want
+
+
+def test_an_eviction_tells_for_whom():
+    bench = Bench()
+
+    bench.log.outcome(EffectDone(EVICT))
+
+    assert bench.told == [
+        {
+            "level": "info",
+            "event": "victim_evicted",
+            "pod": "shop/low",
+            "node": "n1",
+            "preemptor": "shop/web",
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("effect", "failure", "want"),
+    [
+        pytest.param(EVICT, CONFLICT, "warning", id="an eviction that was refused"),
+        pytest.param(NOMINATE, CONFLICT, "warning", id="a nomination that was refused"),
+        pytest.param(
+            EVICT, Failure(FailureKind.GONE, "not found"), "debug", id="a victim that is gone"
+        ),
+        pytest.param(
+            RecordEvent(POD, "Normal", "Scheduled", "Binding", "", "p"),
+            Failure(FailureKind.UNAVAILABLE, "429"),
+            "debug",
+            id="an event that nobody needs",
+        ),
+    ],
+)
+def test_a_failed_effect_is_a_warning_unless_it_was_to_be_expected(effect, failure, want):
+    bench = Bench()
+
+    bench.log.outcome(EffectFailed(effect, failure))
+
+    assert bench.events == [(want, "effect_failed")]
+    assert bench.told[0]["cause"] == failure.kind.value
+
+
+def test_an_eviction_that_failed_is_told_with_both_names():
+    bench = Bench()
+
+    bench.log.outcome(EffectFailed(EVICT, CONFLICT))
+
+    told = bench.told[0]
+    assert (told["pod"], told["preemptor"]) == (EVICT.victim.key, EVICT.preemptor.key)

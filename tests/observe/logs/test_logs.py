@@ -1,0 +1,180 @@
+import io
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from scheduler.observe.logs.logs import Format, Logs
+
+#: 2026-08-01T12:00:00.25Z.
+WALL = 1785585600.25
+
+
+class Bench:
+    """A log that writes into memory."""
+
+    def __init__(self, **more) -> None:
+        self.stream = io.BytesIO()
+        self.logs = Logs(self.stream, lambda: WALL, **more)
+
+    def lines(self) -> list[bytes]:
+        self.logs.flush()
+        return self.stream.getvalue().splitlines()
+
+    def records(self) -> list[dict[str, object]]:
+        return [json.loads(line) for line in self.lines()]
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+@pytest.fixture
+def installed() -> Iterator[Bench]:
+    bench = Bench(verbosity=6)
+    bench.logs.install()
+    yield bench
+    bench.logs.close()
+
+
+def test_a_record_begins_with_time_level_and_event(bench):
+    bench.logs.logger.info("pod_bound", pod="shop/web", attempts=3)
+
+    assert bench.lines() == [
+        b'{"ts":"2026-08-01T12:00:00.250000Z","level":"info","event":"pod_bound",'
+        b'"pod":"shop/web","attempts":3}'
+    ]
+
+
+def test_text_says_the_same():
+    bench = Bench(form=Format.TEXT)
+
+    bench.logs.logger.warning("bind_failed", pod="shop/web", message="is bound")
+
+    assert bench.lines() == [
+        b'2026-08-01T12:00:00.250000Z warning bind_failed pod=shop/web message="is bound"'
+    ]
+
+
+def test_the_time_of_day_is_read_for_each_record():
+    readings = iter([0.0, 0.999999, 1.5, 86_400.0])
+    stream = io.BytesIO()
+    logs = Logs(stream, lambda: next(readings))
+
+    for _ in range(4):
+        logs.logger.info("tick")
+    logs.flush()
+
+    stamps = [json.loads(line)["ts"] for line in stream.getvalue().splitlines()]
+    assert stamps == [
+        "1970-01-01T00:00:00.000000Z",
+        "1970-01-01T00:00:00.999999Z",
+        "1970-01-01T00:00:01.500000Z",
+        "1970-01-02T00:00:00.000000Z",
+    ]
+
+
+def test_an_exception_is_one_line(bench):
+    try:
+        int("why\nnot")
+    except ValueError:
+        bench.logs.logger.exception("attempt_failed", pod="shop/web")
+
+    (record,) = bench.records()
+    assert record["level"] == "error"
+    assert "ValueError: invalid literal for int() with base 10: 'why\\nnot'" in str(
+        record["exception"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("verbosity", "want"),
+    [(0, ["info", "warning"]), (3, ["info", "warning"]), (4, ["debug", "info", "warning"])],
+)
+def test_details_are_told_from_verbosity_4_on(verbosity, want):
+    bench = Bench(verbosity=verbosity)
+
+    bench.logs.logger.debug("detail")
+    bench.logs.logger.info("news")
+    bench.logs.logger.warning("trouble")
+
+    assert [record["level"] for record in bench.records()] == want
+
+
+def test_a_logger_can_be_bound_to_what_all_its_records_have(bench):
+    logger = bench.logs.logger.bind(resource="pods")
+
+    logger.info("watch_started")
+    bench.logs.logger.info("other")
+
+    assert [record.get("resource") for record in bench.records()] == ["pods", None]
+
+
+def test_structlog_hands_out_our_logger_once_installed(installed):
+    structlog.get_logger().info("anywhere", pod="shop/web")
+
+    (record,) = installed.records()
+    assert (record["event"], record["pod"]) == ("anywhere", "shop/web")
+
+
+def test_libraries_are_heard_under_their_name(installed):
+    logging.getLogger("aiohttp.client").info("retry %d", 3)
+    logging.getLogger("aiohttp.client").debug("not this")
+
+    (record,) = installed.records()
+    assert (record["event"], record["logger"], record["level"]) == (
+        "retry 3",
+        "aiohttp.client",
+        "info",
+    )
+
+
+def test_a_library_with_odd_levels_and_arguments_is_heard_too(installed):
+    ours = next(each for each in logging.getLogger().handlers if "observe" in type(each).__module__)
+
+    for level, message, args in (
+        (25, "between", ()),
+        (70, "beyond", ()),
+        (30, "one %s", ("a", "b")),
+    ):
+        ours.handle(logging.LogRecord("odd", level, __file__, 1, message, args, None))
+
+    assert [(each["level"], each["event"]) for each in installed.records()] == [
+        ("info", "between"),
+        ("critical", "beyond"),
+        ("warning", "one %s ('a', 'b')"),
+    ]
+
+
+def test_exceptions_of_libraries_keep_their_traceback(installed):
+    try:
+        int("lost")
+    except ValueError:
+        logging.getLogger("asyncio").exception("task failed")
+
+    (record,) = installed.records()
+    assert "ValueError: invalid literal" in str(record["exception"])
+
+
+def test_warnings_are_logged(installed):
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.warn("old", stacklevel=1)
+
+    (record,) = installed.records()
+    assert (record["logger"], record["level"]) == ("py.warnings", "warning")
+
+
+def test_closing_writes_the_rest_and_undoes_the_installation():
+    bench = Bench()
+    bench.logs.install()
+    structlog.get_logger().info("last")
+
+    bench.logs.close()
+    logging.getLogger("other").error("not ours any more")
+
+    assert [json.loads(line)["event"] for line in bench.stream.getvalue().splitlines()] == ["last"]

@@ -1,0 +1,239 @@
+"""The debug pages say what the scheduler knows, and change nothing."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from scheduler.model.decisions import Unschedulable
+from scheduler.model.effects import Bind, Nominate
+from scheduler.observe.pages.debug import Debug
+from scheduler.queue.phases import QueuePhase
+from tests.support.builders import node, pod
+from tests.support.cluster import Cluster
+
+POD = "/debug/pods/{namespace}/{name}"
+
+
+async def page(cluster: Cluster, path: str, **query: str) -> Any:
+    content = Debug(cluster.machine, lambda: cluster.now).pages()[path](query)
+    if isinstance(content, AsyncIterator):
+        return json.loads(b"".join([part async for part in content]))
+    return content
+
+
+async def explained(cluster: Cluster, name: str) -> Any:
+    return await page(cluster, POD, namespace="default", name=name)
+
+
+async def test_a_waiting_pod_is_explained_node_by_node():
+    taken = pod("low").on("full").cpu("4").priority(9)
+    cluster = Cluster(node("full").cpu("4"), node("tainted").cpu("4").taint("k"), taken)
+    decision = cluster.schedule(pod("p").cpu("2").priority(1))
+
+    found = await explained(cluster, "p")
+
+    assert isinstance(decision, Unschedulable)
+    assert found["phase"] == "unschedulable"
+    assert found["attempts"] == 1
+    assert found["since"] == "2026-01-01T00:16:40Z"
+    assert found["rejectedBy"] == ["NodeResourcesFit", "TaintToleration"]
+    assert found["message"] == decision.message
+    assert found["node"] is None
+    assert [(each["name"], each["filter"]) for each in found["nodes"]] == [
+        ("full", "NodeResourcesFit: Insufficient cpu"),
+        ("tainted", "TaintToleration: node(s) had untolerated taint(s)"),
+    ]
+    assert found["rejections"] == {each["filter"]: 1 for each in found["nodes"]}
+
+
+async def test_it_is_judged_by_the_cluster_of_this_moment():
+    cluster = Cluster(node("n1").cpu("1"), pod("p").cpu("2"))
+    cluster.hold(Bind)
+    cluster.drain()
+
+    cluster.add(node("n2").cpu("4"))
+    found = await explained(cluster, "p")
+
+    assert found["node"] == "n2"
+    assert found["message"] == ""
+    assert cluster.phase("p") is not QueuePhase.BINDING
+
+
+async def test_the_preemption_that_would_follow_is_told():
+    low = pod("low").on("n1").cpu("4").priority(1)
+    cluster = Cluster(node("n1").cpu("4"), low, pod("high").cpu("4").priority(9))
+
+    found = await explained(cluster, "high")
+
+    assert found["preemption"] == {
+        "node": "n1",
+        "victims": ["default/low"],
+        "pdbViolations": 0,
+    }
+    assert cluster.effects == []
+    assert cluster.claims() == {}
+
+
+async def test_asking_changes_no_decision():
+    def fresh() -> Cluster:
+        return Cluster(
+            *(node(f"n{i}").cpu("4") for i in range(3)),
+            *(pod(f"low{i}").on(f"n{i}").cpu("4").priority(i) for i in range(3)),
+            *(pod(f"p{i}").cpu("2").priority(5 + i) for i in range(4)),
+        )
+
+    asked, silent = fresh(), fresh()
+    for _ in range(4):
+        for i in range(4):
+            if asked.phase(f"p{i}") is not None:
+                await explained(asked, f"p{i}")
+        asked.step()
+        silent.step()
+
+    assert asked.attempts == silent.attempts
+    assert asked.effects == silent.effects
+
+
+async def test_a_gated_pod_says_why():
+    cluster = Cluster(node("n1").cpu("4"), pod("p").gated("wait"))
+
+    found = await explained(cluster, "p")
+
+    assert found["phase"] == "gated"
+    assert "wait" in found["message"]
+    assert "nodes" not in found
+
+
+async def test_a_pod_that_is_being_bound_is_not_judged_again():
+    cluster = Cluster(node("n1").cpu("4"), pod("p").cpu("4"))
+    cluster.hold(Bind)
+    cluster.step()
+
+    found = await explained(cluster, "p")
+
+    assert (found["phase"], found["node"], found["message"]) == ("binding", "n1", "it is binding")
+
+
+async def test_a_pod_that_was_placed_before_its_turn_is_not_judged_again():
+    cluster = Cluster(node("n1").cpu("4"), pod("p").cpu("4"))
+    query = {"namespace": "default", "name": "p"}
+    content = Debug(cluster.machine, lambda: cluster.now).pages()[POD](query)
+    cluster.hold(Bind)
+
+    cluster.step()
+    (told,) = [json.loads(part) async for part in content]
+
+    assert told["phase"] == "binding"
+    assert "nodes" not in told
+
+
+async def test_extenders_are_not_asked_for_a_page():
+    config = "extenders: [{urlPrefix: http://e, filterVerb: filter}]\n"
+    cluster = Cluster(node("n1").cpu("4"), pod("p").cpu("1"), config=config)
+
+    found = await explained(cluster, "p")
+
+    assert found["message"] == "extenders would be asked first"
+    assert (found["node"], found["nodes"]) == (None, [])
+    assert cluster.effects == []
+    assert cluster.phase("p") is QueuePhase.ACTIVE
+
+
+async def test_pods_are_judged_one_after_the_other():
+    cluster = Cluster(node("n1").cpu("1"), pod("a").cpu("2"), pod("b").cpu("2"))
+    loop = asyncio.get_running_loop()
+    pages = Debug(cluster.machine, lambda: cluster.now).pages()
+    moments: dict[str, float] = {}
+
+    async def ask(name: str) -> None:
+        async for _ in pages[POD]({"namespace": "default", "name": name}):
+            moments[name] = loop.time()
+
+    await asyncio.gather(ask("a"), ask("b"))
+
+    assert abs(moments["a"] - moments["b"]) >= 0.15
+
+
+async def test_a_pod_that_does_not_wait_is_not_found():
+    cluster = Cluster(node("n1").cpu("4"), pod("p").on("n1"))
+
+    with pytest.raises(LookupError, match="no pod default/p waits"):
+        await explained(cluster, "p")
+
+
+async def test_the_queue_is_told_with_its_phases():
+    cluster = Cluster(node("n1").cpu("1"), pod("big").cpu("2"), pod("gated").gated("wait"))
+    cluster.drain()
+    cluster.add(pod("new").priority(7))
+
+    found = await page(cluster, "/debug/queue")
+
+    assert found["lengths"] == {"active": 1, "backoff": 0, "unschedulable": 1, "gated": 1}
+    assert [(each["pod"], each["phase"], each["priority"]) for each in found["pods"]] == [
+        ("default/big", "unschedulable", 0),
+        ("default/gated", "gated", 0),
+        ("default/new", "active", 7),
+    ]
+
+
+async def test_some_of_the_queue_can_be_picked():
+    cluster = Cluster(node("n1").cpu("1"), pod("big").cpu("2"), pod("gated").gated("wait"))
+
+    found = await page(cluster, "/debug/queue", phase="gated")
+
+    assert [each["pod"] for each in found["pods"]] == ["default/gated"]
+    with pytest.raises(ValueError, match="'lost'"):
+        await page(cluster, "/debug/queue", phase="lost")
+
+
+async def test_a_back_off_is_told_until_it_is_over():
+    cluster = Cluster(node("n1").cpu("1"), pod("p").cpu("2"))
+    cluster.drain()
+    during = await explained(cluster, "p")
+    cluster.now += 60
+    after = await explained(cluster, "p")
+
+    assert during["backoffUntil"] == "2026-01-01T00:16:41Z"
+    assert after["backoffUntil"] is None
+
+
+async def test_nodes_are_told_with_what_is_asked_of_them():
+    low = pod("low").on("n1").cpu("3").priority(1)
+    high = pod("high").cpu("4").priority(9)
+    cluster = Cluster(node("n1").cpu("4"), node("n2").cpu("1").cordoned(), low, high)
+    cluster.hold(Nominate)
+    cluster.step()
+
+    found = await page(cluster, "/debug/nodes")
+
+    first, second = found["nodes"]
+    assert first["name"] == "n1"
+    assert first["pods"] == 1
+    assert first["resources"]["cpu"] == {"allocatable": 4000, "requested": 3000}
+    assert first["nominated"] == ["default/high"]
+    assert not first["unschedulable"]
+    assert (second["name"], second["unschedulable"], second["nominated"]) == ("n2", True, [])
+
+
+async def test_long_lists_come_in_parts():
+    cluster = Cluster(node("n1").cpu("1"), *(pod(f"p{i}").cpu("2") for i in range(250)))
+    content = Debug(cluster.machine, lambda: cluster.now).pages()["/debug/queue"]({})
+
+    parts = [part async for part in content]
+
+    assert len(parts) == 1 + 3 + 1
+    assert len(json.loads(b"".join(parts))["pods"]) == 250
+
+
+async def test_a_node_that_goes_while_nodes_are_told_is_left_out():
+    cluster = Cluster(*(node(f"n{i}").cpu("1") for i in range(150)))
+    content = Debug(cluster.machine, lambda: cluster.now).pages()["/debug/nodes"]({})
+    told = await anext(content) + await anext(content)
+
+    cluster.delete_node("n149")
+    told += b"".join([part async for part in content])
+
+    assert len(json.loads(told)["nodes"]) == 149

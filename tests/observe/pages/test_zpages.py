@@ -1,0 +1,186 @@
+"""`/flagz` and `/statusz`, by what clients accept."""
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from scheduler.observe.pages import cbor
+from scheduler.observe.pages.pages import Document
+from scheduler.observe.pages.zpages import rendered
+
+FIELDS = {"startTime": "2026-01-01T00:00:00Z", "uptimeSeconds": 70_000, "paths": ["/a", "/b"]}
+PAGE = Document("Statusz", "it", "\nit statusz\n", FIELDS)
+TYPE = "g=config.k8s.io;as=Statusz"
+BETA, ALPHA = f"{TYPE};v=v1beta1", f"{TYPE};v=v1alpha1"
+
+
+def want(version: str) -> dict[str, Any]:
+    return {
+        "kind": "Statusz",
+        "apiVersion": f"config.k8s.io/{version}",
+        "metadata": {"name": "it"},
+        **FIELDS,
+    }
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "", "  ", "text/plain", "*/*", "text/*", "*", "text/plain;q=0.5",
+        "text/plain; charset=utf-8",
+        "text/html,application/xhtml+xml,*/*;q=0.8",
+        f"application/json;{TYPE};v=foo,*/*",
+        "application/json,text/plain",
+        "application/json;v=v1beta1,text/plain",
+        f"application/json;{BETA};q=0,text/plain",
+    ],
+)  # fmt: skip
+def test_text_is_for_people(accept):
+    told = rendered(PAGE, accept)
+
+    assert (told.code, told.content_type, told.body) == (200, "text/plain", b"\nit statusz\n")
+    assert told.headers == {}
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "application/xml",
+        "application/json",
+        "application/yaml",
+        "application/cbor",
+        "application/*",
+        "application/json;v=v1beta1;g=config.k8s.io",
+        "application/json;v=v1beta1;g=config.k8s.io;as=Flagz",
+        "application/json;v=v1beta1;g=other;as=Statusz",
+        f"application/json;{TYPE};v=v1",
+        f"application/json;{BETA};stream=watch",
+        f"application/json;{BETA};sv=v1",
+        f"text/plain;{BETA}",
+        f"application/vnd.kubernetes.protobuf;{BETA}",
+        f"application/json;{BETA};q=0",
+        f"application/json;{BETA};q=much",
+        "nonsense", "/", "a/b/c", ",", ";;;", "application/json;=;==",
+    ],
+)  # fmt: skip
+def test_other_types_are_not_acceptable(accept):
+    told = rendered(PAGE, accept)
+
+    assert (told.code, told.content_type) == (406, "application/json")
+    assert json.loads(told.body) == {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": "only the following media types are accepted: "
+        "application/json, application/yaml, text/plain, application/cbor",
+        "reason": "NotAcceptable",
+        "code": 406,
+    }
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        f"application/json;{BETA}",
+        f"application/json; v=v1beta1; {TYPE}",
+        f"application/*;{BETA}",
+        f"*/*;{BETA}",
+        f"text/plain;q=0.1,application/json;{BETA}",
+        f"application/json;{BETA},application/json;{ALPHA}",
+        f"*/*,application/json;{BETA}",
+    ],
+)
+def test_an_object_is_for_programs_that_name_it(accept):
+    told = rendered(PAGE, accept)
+
+    assert (told.code, told.content_type, told.headers) == (200, "application/json", {})
+    assert json.loads(told.body) == want("v1beta1")
+
+
+def test_the_old_version_comes_with_a_warning():
+    told = rendered(PAGE, f"application/json;{ALPHA},application/json;{BETA}")
+
+    assert json.loads(told.body) == want("v1alpha1")
+    assert told.headers == {
+        "Warning": '299 - "This version of the statusz endpoint is deprecated. '
+        'Please use a newer version."'
+    }
+
+
+def test_yaml_and_cbor_say_the_same():
+    as_yaml = rendered(PAGE, f"application/yaml;{BETA}")
+    as_cbor = rendered(PAGE, f"application/cbor;{BETA}")
+
+    assert as_yaml.content_type == "application/yaml"
+    assert yaml.safe_load(as_yaml.body) == want("v1beta1")
+    assert as_cbor.content_type == "application/cbor"
+    assert read(as_cbor.body) == want("v1beta1")
+
+
+@pytest.mark.parametrize(
+    ("agent", "pretty", "more", "indented"),
+    [
+        ("curl/8.1", "", "", True),
+        ("Prometheus/3", "", "", False),
+        ("curl/8.1", "false", "", False),
+        ("Prometheus/3", "true", "", True),
+        ("Prometheus/3", "", ";pretty=1", True),
+    ],
+)
+def test_json_is_indented_for_people(agent, pretty, more, indented):
+    told = rendered(PAGE, f"application/json;{BETA}{more}", agent, pretty)
+
+    assert (b"\n  " in told.body) is indented
+    assert json.loads(told.body) == want("v1beta1")
+
+
+@pytest.mark.parametrize(
+    ("value", "encoded"),
+    [
+        # RFC 8949, appendix A, with byte strings for strings.
+        (0, "00"), (23, "17"), (24, "1818"), (255, "18ff"), (256, "190100"), (65_536, "1a00010000"),
+        (1_000_000_000_000, "1b000000e8d4a51000"), (2**64 - 1, "1bffffffffffffffff"),
+        ("", "40"), ("a", "4161"), ("\u00fc", "42c3bc"), ("x" * 24, "5818" + "78" * 24),
+        ([], "80"), ([1, 2, 3], "83010203"),
+        ({}, "a0"), ({"b": 2, "a": [1]}, "a2416181014162" "02"),
+    ],
+)  # fmt: skip
+def test_cbor_is_what_the_rfc_says(value, encoded):
+    assert cbor.encode(value).hex() == "d9d9f7" + encoded
+
+
+@pytest.mark.parametrize("number", [-1, 2**64])
+def test_cbor_refuses_numbers_that_do_not_fit(number):
+    with pytest.raises(OverflowError):
+        cbor.encode({"n": number})
+
+
+def read(document: bytes) -> Any:
+    """Decode self-described CBOR, by hand and slowly."""
+    assert document[:3] == b"\xd9\xd9\xf7"
+    value, rest = item(document[3:])
+    assert rest == b""
+    return value
+
+
+def item(data: bytes) -> tuple[Any, bytes]:
+    kind, number = data[0] >> 5, data[0] & 0x1F
+    data = data[1:]
+    if number >= 24:
+        size = 1 << number - 24
+        number, data = int.from_bytes(data[:size], "big"), data[size:]
+    if kind == 0:
+        return number, data
+    if kind == 2:
+        return data[:number].decode(), data[number:]
+    values = []
+    for _ in range(number * (2 if kind == 5 else 1)):
+        value, data = item(data)
+        values.append(value)
+    if kind == 4:
+        return values, data
+    assert kind == 5
+    return dict(zip(values[::2], values[1::2], strict=True)), data

@@ -1,0 +1,104 @@
+"""Which connections are kept."""
+
+import pytest
+
+from scheduler.observe.server import connections
+from scheduler.observe.server.connections import OpenConnection, Table
+
+
+def test_connections_are_let_in_until_there_are_too_many():
+    table = Table(8)
+    held = [OpenConnection(f"peer-{i % 2}", float(i)) for i in range(8)]
+
+    assert [table.admit(each) for each in held] == [None] * 8
+    assert len(table) == 8
+
+
+def test_one_peer_gives_up_the_connection_that_was_idle_longest():
+    table = Table(8)
+    held = [OpenConnection("a", float(i)) for i in range(6)]
+    for each in held:
+        table.admit(each)
+    held[0].idle_since = 10.0
+
+    assert table.admit(OpenConnection("a", 11.0)) is held[1]
+    assert len(table) == 6
+
+
+def test_a_newcomer_takes_the_place_of_the_peer_that_has_most():
+    table = Table(8)
+    many = [OpenConnection("many", 5.0 + i) for i in range(6)]
+    few = [OpenConnection("few", float(i)) for i in range(2)]
+    for each in (*many, *few):
+        table.admit(each)
+
+    assert table.admit(OpenConnection("kubelet", 20.0)) is many[0]
+    assert len(table) == 8
+
+
+def test_among_peers_with_one_connection_the_oldest_goes():
+    table = Table(4)
+    held = [OpenConnection(f"peer-{i}", float(i)) for i in range(4)]
+    for each in held:
+        table.admit(each)
+
+    assert table.admit(OpenConnection("kubelet", 20.0)) is held[0]
+
+
+def test_a_busy_connection_stays():
+    table = Table(4)
+    busy = [OpenConnection(f"peer-{i}", 0.0, busy=True) for i in range(4)]
+    for each in busy:
+        table.admit(each)
+    newcomer = OpenConnection("stranger", 1.0)
+
+    assert table.admit(newcomer) is newcomer
+    assert len(table) == 4
+    assert table.least() is None
+
+
+def test_a_peer_whose_connections_are_all_busy_gets_no_other():
+    table = Table(8)
+    for _ in range(6):
+        table.admit(OpenConnection("a", 0.0, busy=True))
+    newcomer = OpenConnection("a", 1.0)
+
+    assert table.admit(newcomer) is newcomer
+
+
+def test_a_connection_that_ended_makes_room():
+    table = Table(4)
+    held = [OpenConnection(f"peer-{i}", 0.0) for i in range(4)]
+    for each in held:
+        table.admit(each)
+
+    table.drop(held[0])
+    table.drop(held[0])
+    table.drop(OpenConnection("unknown", 0.0))
+
+    assert len(table) == 3
+    assert table.admit(OpenConnection("new", 1.0)) is None
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "want"), [(-1, 512), (1_048_576, 512), (1024, 256), (256, 64), (20, 16)]
+)
+def test_most_descriptors_are_left_for_requests(descriptors, want):
+    assert connections.bounded(512, descriptors) == want
+
+
+@pytest.mark.parametrize(
+    ("address", "want"),
+    [
+        ("10.0.0.7", "10.0.0.7"),
+        ("::ffff:10.0.0.7", "10.0.0.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::9", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("::1", "::/64"),
+        ("", ""),
+        ("a name", "a name"),
+    ],
+)
+def test_a_peer_is_an_address_or_a_network_of_ipv6(address, want):
+    assert connections.peer(address) == want

@@ -1,0 +1,269 @@
+"""Plugins of other packages in attempts: what they say counts, what they raise ends the attempt."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.framework.plugin import CompiledFilter, CompiledScore, Reads, Rejected
+from scheduler.framework.profile import Profile
+from scheduler.framework.verdicts import Verdict
+from scheduler.model.decisions import Failed, Placed, Preempting, Unschedulable
+from scheduler.plugins.external.sandbox import Sandbox
+from scheduler.queue.phases import QueuePhase
+from tests.support.builders import OURS, node, pod
+from tests.support.cluster import Cluster, profiles
+
+WHO = 'running "Mine" {} plugin of acme 1.0: '
+
+
+class Simple:
+    """Rejects nodes with the label `no`, likes those with the label `rate`."""
+
+    name: ClassVar[str] = "Mine"
+    reasons: ClassVar[tuple[str, ...]] = ("", "node(s) said no")
+
+    def admit(self, pod, node, pods):
+        return int("no" in node.metadata.labels)
+
+    def rate(self, pod, node, pods):
+        return int(node.metadata.labels.get("rate", "0"))
+
+
+class Vector:
+    """Rejects nodes with pods, likes those with much memory."""
+
+    def predicate(self, pod, cluster, verdicts):
+        return HasPods(verdicts.code(Verdict("Mine", ("node(s) had pods",), resolvable=True)))
+
+    def priority(self, pod, cluster):
+        return Allocatable(cluster.axis.code("memory"))
+
+    def wakes(self):
+        return (Wake(Resource.POD, Action.DELETE),)
+
+
+class HasPods(CompiledFilter):
+    reads = Reads.PODS
+
+    def __init__(self, code):
+        self.code = code
+
+    def codes(self, nodes):
+        assert nodes.columns.exists()[nodes.rows].all()
+        return (nodes.pods() > 0) * np.uint16(self.code)
+
+
+class Allocatable(CompiledScore):
+    normalised = True
+
+    def __init__(self, resource):
+        self.resource = resource
+
+    def scores(self, nodes):
+        assert nodes.columns.exists()[nodes.rows].all()
+        return nodes.allocatable(self.resource)
+
+    def normalise(self, raw):
+        return raw * 100 // max(raw.max(), 1)
+
+
+def using(plugin: Any) -> Mapping[str, Profile]:
+    """Return the default profile with a plugin of another package."""
+    guarded, usual = Sandbox("Mine", "acme 1.0", plugin), profiles()[OURS]
+    has_filter = hasattr(plugin, "admit") or hasattr(plugin, "predicate")
+    has_score = hasattr(plugin, "rate") or hasattr(plugin, "priority")
+    filters = (*usual.filters, guarded) if has_filter else usual.filters
+    scores = (*usual.scores, (guarded, 100)) if has_score else usual.scores
+    wakes = (*usual.wakes, *(("Mine", wake) for wake in guarded.wakes()))
+    return {OURS: replace(usual, filters=filters, scores=scores, wakes=wakes)}
+
+
+def test_a_simple_filter_rejects_with_its_reason():
+    cluster = Cluster(node("n1").label("no"), using=using(Simple()))
+
+    decision = cluster.schedule(pod("p"))
+
+    assert isinstance(decision, Unschedulable)
+    assert decision.message.startswith("0/1 nodes are available: 1 node(s) said no.")
+
+
+def test_a_simple_score_counts_with_its_weight():
+    cluster = Cluster(
+        node("n1").label("rate", "1"), node("n2").label("rate", "99"), node("n3").label("no"),
+        using=using(Simple()),
+    )  # fmt: skip
+
+    assert [cluster.schedule(pod(name)) for name in "ab"] == [Placed("n2"), Placed("n2")]
+
+
+def test_a_vector_filter_rejects_with_its_reason_and_preemption_makes_room_for_it():
+    cluster = Cluster(
+        node("n1"), node("gone"), pod("low").on("n1").priority(1), using=using(Vector())
+    )
+    cluster.delete_node("gone")
+
+    decision = cluster.schedule(pod("high").priority(5))
+
+    assert decision == Preempting(
+        "n1", cluster.refs("low"), 0, "0/1 nodes are available: 1 node(s) had pods."
+    )
+
+
+def test_a_vector_score_counts_with_its_weight():
+    cluster = Cluster(
+        node("n1").memory("1Gi"), node("n2").memory("8Gi"), node("n3"), using=using(Vector())
+    )
+    cluster.delete_node("n3")
+
+    assert cluster.schedule(pod("p")) == Placed("n2")
+
+
+def test_the_plugins_own_hints_wake_its_pods():
+    cluster = Cluster(node("n1"), pod("a").on("n1"), using=using(Vector()))
+    cluster.schedule(pod("p"))
+
+    cluster.add(node("n1").label("new"))
+    asleep = cluster.phase("p")
+    cluster.delete("a")
+
+    assert asleep is QueuePhase.UNSCHEDULABLE
+    assert cluster.phase("p") is not QueuePhase.UNSCHEDULABLE
+
+
+def test_a_plugin_that_names_no_events_is_woken_by_all():
+    cluster = Cluster(node("n1").label("no"), using=using(Simple()))
+    cluster.schedule(pod("p"))
+    cluster.wait(30)  # its own new condition has woken it once
+    cluster.drain()
+
+    assert cluster.woken_by(node("n1").label("other").label("no")) == ["p"]
+
+
+def test_a_hint_that_fails_counts_as_hope():
+    def fails(*_):
+        raise ValueError("no idea")
+
+    plugin = Vector()
+    plugin.wakes = lambda: (Wake(Resource.NODE, Action.UPDATE_NODE_LABEL, fails),)
+    cluster = Cluster(node("n1"), pod("a").on("n1"), using=using(plugin))
+    cluster.schedule(pod("p"))
+
+    assert cluster.woken_by(node("n1").label("new")) == ["p"]
+
+
+def _says(answer):
+    """Return a method that returns, or raises, this."""
+
+    def method(*_):
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    return method
+
+
+def _made(base, methods):
+    """Return an instance of a class with some methods that return, or raise, these."""
+    return type("Made", base, {name: _says(answer) for name, answer in methods.items()})()
+
+
+def _answering(**methods):
+    return _made((Named,), methods)
+
+
+def _compiled(**methods):
+    return _answering(predicate=_made((Fits,), methods))
+
+
+def _scoring(**methods):
+    return _answering(priority=_made((Counts,), methods))
+
+
+class Named:
+    name: ClassVar[str] = "Mine"
+    reasons: ClassVar[tuple[str, ...]] = ("", "no")
+
+
+class Fits(CompiledFilter):
+    def codes(self, nodes):
+        return np.zeros(len(nodes), dtype=np.uint16)
+
+
+class Counts(CompiledScore):
+    normalised = True
+
+    def scores(self, nodes):
+        return np.arange(len(nodes))
+
+
+OF_ANOTHER = Verdict("Other", ("no",), resolvable=True)
+WITHOUT_WORDS = Verdict("Mine", (), resolvable=True)
+SPELLED = Verdict("Mine", "no", resolvable=True)
+
+
+@pytest.mark.parametrize(
+    ("plugin", "point", "want"),
+    [
+        (_answering(admit=ValueError("a\nb")), "filter", "ValueError: a b (test_sandbox.py:"),
+        (_answering(admit=SystemExit()), "filter", "SystemExit (test_sandbox.py:"),
+        (_answering(admit=2), "filter", "admit returned 2, which is no index of its reasons"),
+        (_answering(admit=-1), "filter", "admit returned -1, which is no index"),
+        (_answering(admit=True), "filter", "admit returned True, which is no index"),
+        (_answering(rate=101), "score", "rate returned 101, which is no integer from 0 to 100"),
+        (_answering(rate=0.5), "score", "rate returned 0.5, which is no integer"),
+        (_answering(rate=RecursionError()), "score", "RecursionError (test_sandbox.py:"),
+        (_answering(predicate=MemoryError("m")), "filter", "MemoryError: m (test_sandbox.py:"),
+        (_answering(predicate="x"), "filter", "predicate returned str, not a Predicate or None"),
+        (_answering(priority=1), "score", "priority returned int, not a Priority or None"),
+        (_compiled(prepare=OSError("x")), "filter", "OSError: x (test_sandbox.py:"),
+        (_compiled(prepare=7), "filter", "prepare returned int, not PASS, SKIP or Rejected"),
+        (_compiled(prepare=Rejected(OF_ANOTHER)), "filter", "a verdict names the plugin 'Other'"),
+        (_compiled(prepare=Rejected(WITHOUT_WORDS)), "filter", "the reasons of a verdict are ()"),
+        (_compiled(prepare=Rejected(SPELLED)), "filter", "the reasons of a verdict are 'no', not"),
+        (_compiled(codes=KeyError("x")), "filter", "KeyError: 'x' (test_sandbox.py:"),
+        (_compiled(codes=[0]), "filter", "codes returned int64 of shape (1,), not integers of"),
+        (_compiled(codes=[True, True]), "filter", "codes returned bool of shape (2,)"),
+        (_compiled(codes=[0, 60_000]), "filter", "codes returned 60000, which `verdicts.code`"),
+        (_compiled(codes=[0, -1]), "filter", "codes returned -1, which `verdicts.code` never"),
+        (_scoring(token=ValueError()), "score", "ValueError (test_sandbox.py:"),
+        (_scoring(prepare=9), "score", "ValueError: 9 is not a valid PrepareStatus"),
+        (_scoring(scores=[0.5, 1.5]), "score", "scores returned float64 of shape (2,)"),
+        (_scoring(normalise=[0, 101]), "score", "an invalid score 101, it should be from 0 to"),
+        (_scoring(normalise=[-1, 0]), "score", "an invalid score -1, it should be from 0 to 100"),
+        (_scoring(normalise=[0]), "score", "normalise returned int64 of shape (1,)"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_a_mistake_fails_the_attempt_and_nothing_else(plugin: Any, point: str, want: str):
+    cluster = Cluster(node("n1"), node("n2"), using=using(plugin) | {"other": profiles()[OURS]})
+
+    decision = cluster.schedule(pod("p"))
+
+    assert isinstance(decision, Failed)
+    assert decision.message.startswith(WHO.format(point) + want)
+    assert cluster.phase("p") is QueuePhase.BACKOFF
+    assert isinstance(cluster.schedule(pod("q").scheduler("other")), Placed)
+
+
+def test_a_plugin_that_comes_to_its_senses_is_believed_again():
+    plugin = _answering(admit=0, rate=101)
+    cluster = Cluster(node("n1"), node("n2"), using=using(plugin))
+    failed = cluster.schedule(pod("p"))
+
+    plugin.rate = lambda *_: 100
+    cluster.wait(5)
+    cluster.drain()
+
+    assert isinstance(failed, Failed)
+    assert cluster.pod("p").spec.node_name
+
+
+def test_a_plugin_may_have_nothing_to_say_about_a_pod():
+    plugin = _answering(predicate=None, priority=None)
+    cluster = Cluster(node("n1"), node("n2"), using=using(plugin))
+
+    assert isinstance(cluster.schedule(pod("p")), Placed)

@@ -1,0 +1,38 @@
+"""How long a pod waits after a failure."""
+
+import pytest
+
+from scheduler.queue.backoff import PodBackoff
+
+DEFAULTS = PodBackoff()
+
+
+@pytest.mark.parametrize(
+    ("failures", "seconds"), [(0, 0), (1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (6, 10), (1000, 10)]
+)
+def test_the_pause_doubles_up_to_the_longest(failures, seconds):
+    assert DEFAULTS.duration(failures) == seconds
+
+
+@pytest.mark.parametrize(("failures", "seconds"), [(1, 3), (2, 6), (3, 12), (4, 13), (5, 13)])
+def test_the_longest_pause_need_not_be_a_multiple_of_the_first(failures, seconds):
+    assert PodBackoff(initial_seconds=3, max_seconds=13).duration(failures) == seconds
+
+
+def test_a_first_pause_longer_than_the_longest_is_cut():
+    assert PodBackoff(initial_seconds=20, max_seconds=10).duration(1) == 10
+
+
+def test_a_pause_ends_on_a_whole_second():
+    assert DEFAULTS.expiry(100.9, 1) == 101
+
+
+@pytest.mark.parametrize(("now", "waiting"), [(100.9, True), (101.99, True), (102.0, False)])
+def test_a_pause_of_one_second_really_ends_between_one_and_two_seconds_later(now, waiting):
+    assert DEFAULTS.waiting(DEFAULTS.expiry(100.9, 1), now) is waiting
+
+
+def test_a_longest_pause_of_0_switches_the_back_off_off():
+    backoff = PodBackoff(initial_seconds=1, max_seconds=0)
+
+    assert not backoff.waiting(backoff.expiry(100.0, 3), 100.0)

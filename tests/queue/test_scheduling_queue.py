@@ -1,0 +1,305 @@
+"""The order of the queue, back-off, and what leaves it."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from scheduler.queue.backoff import PodBackoff
+from scheduler.queue.phases import QueuePhase
+from tests.support.builders import pod
+from tests.support.queues import FIT, NOBODY, T0, Queue, everybody
+
+
+@pytest.fixture
+def queue() -> Iterator[Queue]:
+    made = Queue()
+    yield made
+    made.real.check()
+
+
+# Order
+
+
+def test_the_higher_priority_comes_first(queue):
+    queue.add(pod("low").priority(-1), pod("high").priority(2), pod("none"))
+
+    assert queue.order() == ["high", "none", "low"]
+
+
+def test_of_equal_priority_the_pod_that_waits_longer_comes_first(queue):
+    queue.add("late", now=T0 + 2)
+    queue.add("early", now=T0)
+
+    assert queue.order() == ["early", "late"]
+
+
+def test_of_equal_priority_and_time_the_first_to_arrive_comes_first(queue):
+    queue.add("b", "c", "a")
+
+    assert queue.order() == ["b", "c", "a"]
+
+
+def test_a_pod_that_failed_stands_behind_equal_ones_that_waited_longer(queue):
+    queue.add("first", now=T0)
+    queue.add("second", now=T0 + 1)
+    queue.real.reject(queue.pop(T0 + 2), FIT, T0 + 2)
+
+    queue.wake(everybody, T0 + 60, "NodeAdd")
+
+    assert queue.order(T0 + 60) == ["second", "first"]
+
+
+def test_the_time_of_a_wake_up_does_not_matter_the_time_of_the_failure_does(queue):
+    queue.rejected("old", now=T0)
+    queue.rejected("new", now=T0 + 1)
+    queue.wake(lambda each, _: each.metadata.name == "new", T0 + 60, "NodeAdd")
+    queue.wake(everybody, T0 + 61, "NodeAdd")
+
+    assert queue.order(T0 + 61) == ["old", "new"]
+
+
+def test_a_pod_whose_priority_changes_moves(queue):
+    queue.add(pod("a").priority(1), pod("b").priority(2))
+
+    queue.update(pod("a").priority(3))
+
+    assert queue.order() == ["a", "b"]
+
+
+def test_a_pod_that_is_dropped_is_not_popped(queue):
+    queue.add("a", "b")
+
+    dropped = queue.real.drop("uid:default/a", T0)
+
+    assert dropped is not None
+    assert dropped.phase is QueuePhase.GONE
+    assert queue.order() == ["b"]
+    assert queue.real.drop("uid:default/a", T0) is None
+
+
+def test_a_pod_of_the_same_name_with_another_uid_is_another_pod(queue):
+    queue.add(pod("p").uid("1"))
+    queue.real.drop("1", T0)
+    queue.add(pod("p").uid("2"))
+
+    assert queue.pop().uid == "2"
+    assert queue.real.pop(T0) is None
+
+
+def test_attempts_are_counted(queue):
+    queue.add("p")
+
+    for attempt in (1, 2, 3):
+        queued = queue.pop(T0 + 20 * attempt)
+        assert queued.attempts == attempt
+        queue.real.reject(queued, FIT, T0 + 20 * attempt)
+        queue.wake(everybody, T0 + 20 * attempt, "NodeAdd")
+
+
+def test_the_first_time_in_the_active_queue_is_remembered(queue):
+    queue.add("p", now=0.0)
+    queued = queue.pop(5.0)
+    queue.real.reject(queued, FIT, 5.0)
+
+    queue.wake(everybody, 60.0, "NodeAdd")
+
+    assert queued.first_active == 0.0
+
+
+def test_lengths_are_by_place(queue):
+    queue.add("active", pod("gated").gated("a"))
+    queue.rejected("parked")
+    queue.failed("erring")
+    queue.held("held")
+
+    assert queue.real.lengths() == {"active": 1, "backoff": 1, "unschedulable": 1, "gated": 2}
+    assert len(queue.real) == 5
+    assert sorted(queued.pod.metadata.name for queued in queue.real) == [
+        "active", "erring", "gated", "held", "parked",
+    ]  # fmt: skip
+
+
+# Back-off
+
+
+def test_a_woken_pod_waits_until_its_back_off_is_over(queue):
+    queue.rejected("p", now=T0 + 0.5)
+
+    queue.wake(everybody, T0 + 0.6, "NodeAdd")
+    assert queue.phase("p") is QueuePhase.BACKOFF
+
+    queue.real.flush(T0 + 1.9)
+    assert queue.phase("p") is QueuePhase.BACKOFF
+
+    queue.real.flush(T0 + 2.0)
+    assert queue.phase("p") is QueuePhase.ACTIVE
+
+
+def test_a_pod_whose_back_off_is_over_is_active_at_once(queue):
+    queue.rejected("p", now=T0)
+
+    queue.wake(everybody, T0 + 2, "NodeAdd")
+
+    assert queue.phase("p") is QueuePhase.ACTIVE
+
+
+def backed_off(queue: Queue, rejectors: list[frozenset[str]]) -> float:
+    """Let a pod end some attempts so; return for how long it waits after the last."""
+    queue.add("p")
+    now = T0
+    for each in rejectors:
+        queued = queue.pop(now)
+        if each:
+            queue.real.reject(queued, each, now)
+            queue.wake(everybody, now, "NodeAdd")
+        else:
+            queue.real.retry(queued, now)
+        waited = queued.expiry - now
+        now += 100
+        queue.real.flush(now)
+    return waited
+
+
+VERDICT, ERROR = FIT, NOBODY
+
+
+@pytest.mark.parametrize(
+    ("ends", "seconds"),
+    [
+        ([VERDICT], 1),
+        ([VERDICT] * 2, 2),
+        ([VERDICT] * 3, 4),
+        ([VERDICT] * 4, 8),
+        ([VERDICT] * 5, 10),
+        ([VERDICT] * 9, 10),
+        ([ERROR], 1),
+        ([ERROR] * 3, 4),
+        ([VERDICT, VERDICT, ERROR], 1),
+        ([VERDICT, ERROR, ERROR], 2),
+        ([ERROR, ERROR, ERROR, VERDICT], 1),
+        ([VERDICT, ERROR, VERDICT], 2),
+    ],
+    ids=lambda each: (
+        " ".join("v" if end else "e" for end in each) if isinstance(each, list) else ""
+    ),
+)
+def test_verdicts_in_all_and_errors_in_a_row_decide_the_back_off(queue, ends, seconds):
+    assert backed_off(queue, ends) == seconds
+
+
+def test_back_offs_end_in_the_order_of_their_ends(queue):
+    queue.rejected("later", now=T0 + 1)
+    queue.rejected("sooner", now=T0)
+    queue.wake(everybody, T0 + 1, "NodeAdd")
+
+    queue.real.flush(T0 + 2)
+
+    assert queue.phases(["sooner", "later"]) == [QueuePhase.ACTIVE, QueuePhase.BACKOFF]
+
+
+def test_without_an_active_pod_the_next_one_in_back_off_is_taken_early(queue):
+    queue.rejected("p")
+    queue.wake(everybody, T0, "NodeAdd")
+
+    assert queue.real.ready()
+    assert not queue.real.active()
+    assert queue.pop(T0).pod.metadata.name == "p"
+    assert queue.real.incoming["active", "PopFromBackoffQ"] == 1
+
+
+def test_with_an_active_pod_nobody_is_taken_early(queue):
+    queue.rejected("waiting")
+    queue.wake(everybody, T0, "NodeAdd")
+    queue.add("active")
+
+    assert queue.pop(T0).pod.metadata.name == "active"
+
+
+def test_of_pods_in_back_off_the_more_important_of_equal_ends_is_taken_first(queue):
+    for name, priority in (("low", 1), ("high", 5)):
+        queue.add(pod(name).priority(priority))
+        queue.real.reject(queue.pop(), FIT, T0)
+    queue.wake(everybody, T0, "NodeAdd")
+
+    assert queue.order() == ["high", "low"]
+
+
+def test_a_pod_that_ended_in_an_error_is_never_taken_early(queue):
+    queue.failed("p")
+
+    assert not queue.real.ready()
+    assert queue.real.pop(T0) is None
+
+
+def test_a_pod_that_ended_in_an_error_comes_back_by_itself(queue):
+    queue.failed("p")
+
+    queue.real.flush(T0 + 2)
+
+    assert queue.order(T0 + 2) == ["p"]
+
+
+def test_a_dropped_pod_leaves_the_back_off(queue):
+    queue.failed("a")
+    queue.failed("b")
+
+    queue.real.drop("uid:default/a", T0)
+    queue.real.flush(T0 + 2)
+
+    assert queue.order(T0 + 2) == ["b"]
+
+
+def test_the_back_off_can_be_switched_off():
+    queue = Queue(PodBackoff(initial_seconds=1, max_seconds=0))
+    queue.failed("p")
+
+    assert queue.phase("p") is QueuePhase.ACTIVE
+
+
+# When to look again
+
+
+def test_nothing_waits_so_there_is_no_next_time(queue):
+    queue.add("p")
+
+    assert queue.real.next_wakeup() is None
+
+
+def test_the_next_time_is_the_end_of_the_first_back_off(queue):
+    queue.failed("late", now=T0 + 5)
+    queue.failed("early", now=T0)
+
+    assert queue.real.next_wakeup() == T0 + 2
+    queue.real.flush(T0 + 2)
+    assert queue.phase("early") is QueuePhase.ACTIVE
+
+
+def test_the_next_time_for_parked_pods_is_the_next_look_at_them(queue):
+    queue.real.flush(T0)
+    queue.rejected("p")
+
+    assert queue.real.next_wakeup() == T0 + 30
+
+
+def test_who_moved_a_pod_is_counted(queue):
+    queue.add("a", pod("gated").gated("x"))
+    queue.rejected("b")
+    queue.wake(everybody, T0, "NodeAdd")
+    queue.real.flush(T0 + 5)
+
+    assert dict(queue.real.incoming) == {
+        ("active", "UnschedulablePodAdd"): 2,
+        ("gated", "UnschedulablePodAdd"): 1,
+        ("unschedulable", "ScheduleAttemptFailure"): 1,
+        ("backoff", "NodeAdd"): 1,
+        ("active", "BackoffComplete"): 1,
+    }
+
+
+def test_the_invariants_are_really_checked():
+    queue = Queue()
+    queue.add("p")
+    queue.real._active.pop()
+
+    with pytest.raises(AssertionError):
+        queue.real.check()

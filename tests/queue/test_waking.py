@@ -1,0 +1,421 @@
+"""Who is woken by what: events, own changes, the periodic flush, gates, and held preemptors."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from scheduler.queue.phases import QueuePhase
+from tests.support.builders import pod
+from tests.support.queues import FIT, T0, Queue, everybody, nobody, only
+
+PORTS = frozenset({"NodePorts"})
+LATER = T0 + 60
+
+
+@pytest.fixture
+def queue() -> Iterator[Queue]:
+    made = Queue()
+    yield made
+    made.real.check()
+
+
+# Events
+
+
+def test_a_rejected_pod_waits_for_an_event(queue):
+    queue.rejected("p")
+    queue.real.flush(LATER)
+
+    assert queue.phase("p") is QueuePhase.UNSCHEDULABLE
+    assert not queue.real.ready()
+
+
+def test_an_event_wakes_the_pods_that_it_helps(queue):
+    for name in ("a", "b", "c"):
+        queue.rejected(name)
+
+    assert queue.wake(only("a", "c"), LATER, "NodeAdd") == 2
+
+    assert queue.phases("abc") == [QueuePhase.ACTIVE, QueuePhase.UNSCHEDULABLE, QueuePhase.ACTIVE]
+
+
+def test_an_event_is_judged_by_the_plugins_that_rejected(queue):
+    queue.rejected("fit", FIT)
+    queue.rejected("ports", PORTS)
+
+    queue.wake(
+        lambda _, rejectors: "NodePorts" if rejectors == PORTS else "", LATER, "AssignedPodDelete"
+    )
+
+    assert queue.phases(["fit", "ports"]) == [QueuePhase.UNSCHEDULABLE, QueuePhase.ACTIVE]
+
+
+def test_pods_of_one_class_and_one_verdict_are_judged_once(queue):
+    for name in ("a", "b", "c"):
+        queue.rejected(name, group="class")
+    asked = []
+
+    def judge(waiting, rejectors):
+        asked.append(waiting.metadata.name)
+        return "NodeResourcesFit"
+
+    assert queue.wake(judge, LATER, "NodeAdd") == 3
+    assert len(asked) == 1
+    assert queue.order() == ["a"]
+
+
+def test_pods_of_one_class_and_different_verdicts_are_judged_apart(queue):
+    queue.rejected("a", FIT, group="class")
+    queue.rejected("b", PORTS, group="class")
+
+    helped = queue.wake(
+        lambda _, rejectors: "NodeResourcesFit" if rejectors == FIT else "", LATER, "NodeAdd"
+    )
+
+    assert helped == 1
+    assert queue.phases("ab") == [QueuePhase.ACTIVE, QueuePhase.UNSCHEDULABLE]
+
+
+def test_a_dropped_pod_is_not_judged(queue):
+    queue.rejected("p")
+    queue.real.drop("uid:default/p", T0)
+
+    assert queue.wake(everybody, LATER, "NodeAdd") == 0
+
+
+def test_waking_a_pod_that_does_not_wait_does_nothing(queue):
+    queue.add("p")
+    queued = queue.real.get("uid:default/p")
+    assert queued is not None
+
+    queue.real.wake_one(queued, T0, "NodeAdd")
+
+    assert queued.phase is QueuePhase.ACTIVE
+    assert queue.order() == ["p"]
+
+
+# Own changes
+
+
+def test_an_own_change_that_helps_wakes_the_pod(queue):
+    queue.rejected("p")
+
+    queue.update(pod("p").label("a", "b"), only("p"), LATER)
+
+    assert queue.phase("p") is QueuePhase.ACTIVE
+    assert queue.pop(LATER).pod.metadata.labels["a"] == "b"
+
+
+def test_an_own_change_that_does_not_help_is_taken_over(queue):
+    queue.rejected("p")
+
+    queue.update(pod("p").label("a", "b"), nobody, LATER)
+    assert queue.phase("p") is QueuePhase.UNSCHEDULABLE
+
+    queue.wake(
+        lambda waiting, _: "Any" if waiting.metadata.labels.get("a") == "b" else "",
+        LATER,
+        "NodeAdd",
+    )
+    assert queue.phase("p") is QueuePhase.ACTIVE
+
+
+def test_an_own_change_does_not_wake_others_of_the_class(queue):
+    queue.rejected("p", group="class")
+    queue.rejected("q", group="class")
+
+    queue.update(pod("p"), everybody, LATER)
+
+    assert queue.phases("pq") == [QueuePhase.ACTIVE, QueuePhase.UNSCHEDULABLE]
+
+
+def test_a_change_of_an_active_pod_is_taken_over_where_it_stands(queue):
+    queue.add("p", "q")
+
+    queue.update(pod("p").label("a", "b"), everybody)
+
+    assert queue.order() == ["p", "q"]
+
+
+def test_a_change_of_a_pod_in_back_off_does_not_shorten_it(queue):
+    queue.failed("p")
+
+    queue.update(pod("p").label("a", "b"), everybody)
+
+    assert queue.phase("p") is QueuePhase.BACKOFF
+
+
+# Gates
+
+
+def test_a_gated_pod_is_not_tried(queue):
+    queue.add(pod("p").gated("a", "b"))
+
+    assert queue.phase("p") is QueuePhase.GATED
+    assert not queue.real.ready()
+
+
+def test_no_event_wakes_a_gated_pod(queue):
+    queue.add(pod("p").gated("a"))
+
+    queue.wake(everybody, LATER, "NodeAdd")
+    queue.real.flush(T0)
+    queue.real.flush(T0 + 1000)
+
+    assert queue.phase("p") is QueuePhase.GATED
+
+
+def test_a_pod_whose_last_gate_is_removed_is_active(queue):
+    queue.add(pod("p").gated("a", "b"))
+
+    queue.update(pod("p").gated("b"))
+    assert queue.phase("p") is QueuePhase.GATED
+
+    queue.update(pod("p"))
+    assert queue.phase("p") is QueuePhase.ACTIVE
+
+
+def test_a_gate_keeps_out_whoever_wakes_the_pod(queue):
+    queue.rejected("p")
+    queue.update(pod("p").gated("a"), everybody, LATER)
+
+    assert queue.phase("p") is QueuePhase.GATED
+
+
+# The periodic flush
+
+
+def test_a_pod_that_nothing_wakes_is_tried_after_five_minutes(queue):
+    queue.real.flush(T0)
+    queue.rejected("p", now=T0 + 1)
+
+    for now in range(int(T0) + 2, int(T0) + 302):
+        queue.real.flush(now)
+    assert queue.phase("p") is QueuePhase.UNSCHEDULABLE
+
+    for now in range(int(T0) + 302, int(T0) + 332):
+        queue.real.flush(now)
+    assert queue.phase("p") is QueuePhase.ACTIVE
+    assert queue.pop(T0 + 340).flushed
+
+
+def test_leftovers_are_looked_for_every_thirty_seconds(queue):
+    queue.real.flush(T0)
+    queue.rejected("p", now=T0 - 300.5)
+
+    queue.real.flush(T0 + 29.9)
+    assert queue.phase("p") is QueuePhase.UNSCHEDULABLE
+
+    queue.real.flush(T0 + 30)
+    assert queue.phase("p") is QueuePhase.ACTIVE
+
+
+def test_a_flushed_pod_that_fails_again_is_no_longer_flushed(queue):
+    queue.real.flush(T0)
+    queue.rejected("p")
+    queue.real.flush(T0 + 400)
+    queued = queue.pop(T0 + 400)
+    assert queued.flushed
+
+    queue.real.reject(queued, FIT, T0 + 400)
+
+    assert not queued.flushed
+
+
+def test_only_pods_that_waited_long_enough_are_flushed(queue):
+    queue.real.flush(T0)
+    queue.rejected("old", now=T0)
+    queue.rejected("new", now=T0 + 200)
+
+    queue.real.flush(T0 + 310)
+
+    assert queue.phases(["old", "new"]) == [QueuePhase.ACTIVE, QueuePhase.UNSCHEDULABLE]
+
+
+# Preemptors whose preemption is being carried out
+
+
+def test_a_held_preemptor_is_not_tried(queue):
+    queue.held("p")
+    queue.wake(everybody, LATER, "AssignedPodDelete")
+    queue.real.flush(T0)
+    queue.real.flush(T0 + 1000)
+
+    assert queue.phase("p") is QueuePhase.PREEMPTING
+    assert not queue.real.ready()
+
+
+def test_a_released_preemptor_waits_for_its_victims(queue):
+    queued = queue.held("p")
+
+    queue.real.release(queued, LATER, retry=False)
+    assert queue.phase("p") is QueuePhase.UNSCHEDULABLE
+
+    queue.wake(everybody, LATER, "AssignedPodDelete")
+    assert queue.phase("p") is QueuePhase.ACTIVE
+
+
+def test_an_event_during_the_hold_is_not_lost(queue):
+    queued = queue.held("p")
+    queue.wake(only("p"), T0, "AssignedPodDelete")
+
+    queue.real.release(queued, LATER, retry=False)
+
+    assert queue.phase("p") is QueuePhase.ACTIVE
+
+
+def test_an_event_during_the_hold_that_does_not_help_changes_nothing(queue):
+    queued = queue.held("p")
+    queue.wake(nobody, T0, "AssignedPodDelete")
+
+    queue.real.release(queued, LATER, retry=False)
+
+    assert queue.phase("p") is QueuePhase.UNSCHEDULABLE
+
+
+def test_an_own_change_during_the_hold_is_not_lost(queue):
+    queued = queue.held("p")
+    queue.update(pod("p").label("a", "b"), everybody)
+
+    queue.real.release(queued, LATER, retry=False)
+
+    assert queue.phase("p") is QueuePhase.ACTIVE
+
+
+def test_a_preemptor_that_is_woken_early_still_backs_off(queue):
+    queued = queue.held("p")
+    queue.wake(everybody, T0, "AssignedPodDelete")
+
+    queue.real.release(queued, T0, retry=False)
+
+    assert queue.phase("p") is QueuePhase.BACKOFF
+
+
+def test_a_preemptor_that_shall_try_again_is_active_at_once(queue):
+    queued = queue.held("p")
+
+    queue.real.release(queued, T0, retry=True)
+
+    assert queue.phase("p") is QueuePhase.ACTIVE
+
+
+def test_a_preemptor_whose_preemption_failed_backs_off_and_comes_back(queue):
+    queued = queue.held("p")
+
+    queue.real.fail_held(queued, T0)
+    assert queue.phase("p") is QueuePhase.BACKOFF
+
+    queue.real.flush(T0 + 2)
+    assert queue.phase("p") is QueuePhase.ACTIVE
+
+
+def test_a_preemptor_cannot_be_released_twice(queue):
+    queued = queue.held("p")
+    queue.real.release(queued, LATER, retry=True)
+
+    queue.real.release(queued, LATER, retry=False)
+    queue.real.fail_held(queued, LATER)
+
+    assert queue.phase("p") is QueuePhase.ACTIVE
+
+
+def test_a_held_preemptor_can_be_dropped(queue):
+    queued = queue.held("p")
+
+    queue.real.drop("uid:default/p", T0)
+    queue.real.release(queued, T0, retry=True)
+
+    assert queue.phase("p") is None
+    assert not queue.real.ready()
+
+
+# Bindings
+
+
+def test_a_pod_that_is_being_bound_is_not_tried(queue):
+    queue.add("p")
+    queue.real.assumed(queue.pop(), T0)
+    queue.wake(everybody, LATER, "NodeAdd")
+
+    assert queue.phase("p") is QueuePhase.BINDING
+    assert not queue.real.ready()
+
+
+def test_a_pod_whose_binding_failed_backs_off(queue):
+    queue.add("p")
+    queued = queue.pop()
+    queue.real.assumed(queued, T0)
+
+    queue.real.retry(queued, T0)
+
+    assert queue.phase("p") is QueuePhase.BACKOFF
+    assert not queue.real.ready()
+
+
+# Wake-ups for nothing
+
+
+def test_a_pod_that_the_same_plugins_reject_again_was_woken_for_nothing(queue):
+    queue.rejected("p", FIT)
+    queue.wake(everybody, LATER, "NodeAdd")
+
+    queue.real.reject(queue.pop(LATER), FIT, LATER)
+
+    assert queue.real.wasted == {("NodeResourcesFit", "NodeAdd"): 1}
+
+
+def test_a_pod_is_counted_each_time_that_it_was_woken_for_nothing(queue):
+    queue.rejected("p", FIT)
+    for now in (LATER, LATER + 60):
+        queue.wake(everybody, now, "NodeAdd")
+        queue.real.reject(queue.pop(now), FIT, now)
+
+    assert queue.real.wasted.total() == 2
+
+
+def test_the_event_that_woke_a_pod_first_is_counted(queue):
+    queue.rejected("p", FIT)
+    queue.wake(everybody, T0, "NodeAdd")
+    queue.wake(everybody, T0, "AssignedPodDelete")
+
+    queue.real.reject(queue.pop(LATER), FIT, LATER)
+
+    assert list(queue.real.wasted) == [("NodeResourcesFit", "NodeAdd")]
+
+
+def test_its_own_change_may_wake_a_pod_for_nothing(queue):
+    queue.rejected("p", FIT)
+    queue.update(pod("p").label("a"), everybody, LATER)
+
+    queue.real.reject(queue.pop(LATER), FIT, LATER)
+
+    assert list(queue.real.wasted) == [("NodeResourcesFit", "UnschedulablePodUpdate")]
+
+
+@pytest.mark.parametrize("ending", ["other plugins", "an error", "a preemption", "a node"])
+def test_a_wake_up_that_changed_something_was_not_for_nothing(queue, ending):
+    queue.rejected("p", FIT)
+    queue.wake(everybody, LATER, "NodeAdd")
+    woken = queue.pop(LATER)
+
+    match ending:
+        case "other plugins":
+            queue.real.reject(woken, PORTS, LATER)
+        case "an error":
+            queue.real.retry(woken, LATER)
+        case "a preemption":
+            queue.real.hold(woken, FIT, LATER)
+        case "a node":
+            queue.real.assumed(woken, LATER)
+
+    assert not queue.real.wasted
+
+
+def test_a_pod_that_no_event_woke_was_not_woken_for_nothing(queue):
+    queue.rejected("p", FIT)
+    queue.real.flush(T0)
+    queue.real.flush(T0 + 400)
+
+    queue.real.reject(queue.pop(T0 + 400), FIT, T0 + 400)
+
+    assert not queue.real.wasted

@@ -1,0 +1,93 @@
+"""Codes for values that come and go."""
+
+from scheduler.state.columns.refcounted_interner import RefcountedInterner
+
+
+def made() -> RefcountedInterner[str]:
+    return RefcountedInterner("")
+
+
+def take(pool: RefcountedInterner[str], value: str) -> int:
+    return pool.take(value.encode(), lambda: value)
+
+
+def test_equal_values_share_a_code_and_no_code_is_0() -> None:
+    pool = made()
+
+    codes = [take(pool, "a"), take(pool, "b"), take(pool, "a")]
+
+    assert codes == [1, 2, 1]
+    assert [pool.values[code] for code in codes] == ["a", "b", "a"]
+    assert pool.references(1) == 2
+    assert pool.live == 2
+
+
+def test_a_value_that_comes_back_soon_gets_its_code_again() -> None:
+    pool = made()
+    code = take(pool, "a")
+
+    pool.give_back(code)
+
+    assert pool.live == 0
+    assert take(pool, "a") == code
+    assert pool.serial == 1
+    pool.check()
+
+
+def test_giving_back_nothing_does_nothing() -> None:
+    pool = made()
+
+    pool.give_back(0)
+
+    pool.check()
+
+
+def test_says_which_codes_are_new() -> None:
+    pool = made()
+    take(pool, "a")
+    seen = pool.serial
+
+    take(pool, "b")
+    take(pool, "a")
+
+    assert pool.born_since(seen).tolist() == [2]
+    assert pool.born_since(pool.serial).tolist() == []
+
+
+def test_codes_are_used_again_so_that_memory_is_bounded() -> None:
+    pool = made()
+    kept = take(pool, "kept")
+
+    for number in range(10_000):
+        pool.give_back(take(pool, f"passing-{number}"))
+
+    assert len(pool) < 3000
+    assert pool.epoch > 0
+    assert pool.values[kept] == "kept"
+    pool.check()
+
+
+def test_a_code_that_is_used_again_is_new_again() -> None:
+    pool = made()
+    pool.give_back(take(pool, "first"))
+    while pool.epoch == 0:
+        pool.give_back(take(pool, f"passing-{pool.serial}"))
+    before = {code: pool.values[code] for code in range(len(pool))}
+    seen = pool.serial
+
+    code = take(pool, "another")
+
+    assert before[code] != "another"
+    assert pool.born_since(seen).tolist() == [code]
+
+
+def test_values_keep_their_meaning_until_the_next_epoch() -> None:
+    pool = made()
+    code = take(pool, "gone")
+    pool.give_back(code)
+
+    for number in range(1000):
+        take(pool, f"other-{number}")
+
+    assert pool.epoch == 0
+    assert pool.values[code] == "gone"

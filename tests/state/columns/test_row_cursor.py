@@ -1,0 +1,49 @@
+"""Where a reader of changed rows stands."""
+
+from scheduler.state.columns.change_log import ChangeLog
+from scheduler.state.columns.row_cursor import RowCursor, few
+
+
+def log_of(*rows: int) -> ChangeLog:
+    log = ChangeLog()
+    for row in rows:
+        log.note(row)
+    return log
+
+
+def test_at_first_all_rows_are_to_be_looked_at():
+    cursor = RowCursor(log_of())
+
+    assert not cursor.up_to_date
+    assert cursor.news(100) is None
+    assert cursor.up_to_date
+
+
+def test_rows_are_read_once():
+    log = log_of(1)
+    cursor = RowCursor(log)
+    cursor.news(100)
+
+    log.note(7)
+    log.note(3)
+    log.note(7)
+
+    assert not cursor.up_to_date
+    assert _read(cursor) == [3, 7]
+    assert _read(cursor) == []
+
+
+def test_after_more_changes_than_are_wanted_all_rows_are_to_be_looked_at_once():
+    log = log_of()
+    cursor = RowCursor(log)
+    cursor.news(100)
+    for row in range(9):
+        log.note(row)
+
+    assert cursor.news(few(64)) is None
+    assert _read(cursor) == []
+
+
+def _read(cursor: RowCursor) -> list[int] | None:
+    found = cursor.news(few(80))
+    return None if found is None else found.tolist()

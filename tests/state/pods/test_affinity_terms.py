@@ -1,0 +1,155 @@
+"""What pod affinity terms are about."""
+
+import pytest
+
+from scheduler.model.api.objects import LabelSelector, PodAffinityTerm, Requirement
+from scheduler.model.api.selectors import Selector
+from scheduler.state.pods import affinity_terms
+from scheduler.state.pods.affinity_terms import NO_TERMS, about, compiled, spelled
+from tests.support.affinities import away, labels, near, term
+from tests.support.builders import PodBuilder, pod, requirement
+
+TEAMS = {"blue": {"team": "blue"}, "red": {"team": "red"}, "bare": {}}
+NONSENSE = PodAffinityTerm(labels(requirement("app", "Nonsense")), topology_key="zone")
+
+
+def only_term(given: PodAffinityTerm, owner: str = "default") -> affinity_terms.AffinityTerm:
+    (found,) = compiled(near(pod("owner").namespace(owner), given).build()).affinity
+    return found
+
+
+@pytest.mark.parametrize(
+    ("given", "namespace", "want"),
+    [
+        pytest.param(term("zone", app="x"), "mine", True, id="its own namespace by default"),
+        pytest.param(term("zone", app="x"), "blue", False, id="no other one by default"),
+        pytest.param(
+            term("zone", namespaces=["blue"], app="x"), "mine", False, id="listed ones instead"
+        ),
+        pytest.param(term("zone", namespaces=["blue"], app="x"), "blue", True, id="listed ones"),
+        pytest.param(
+            term("zone", among=labels(team="blue"), app="x"), "mine", False, id="selected instead"
+        ),
+        pytest.param(term("zone", among=labels(team="blue"), app="x"), "blue", True, id="selected"),
+        pytest.param(term("zone", among=labels(), app="x"), "unknown", True, id="all"),
+        pytest.param(
+            term("zone", among=labels(team="blue"), app="x"), "unknown", False,
+            id="an unknown namespace has no labels",
+        ),
+        pytest.param(
+            term("zone", namespaces=["red"], among=labels(team="blue"), app="x"), "red", True,
+            id="listed ones besides selected ones",
+        ),
+    ],
+)  # fmt: skip
+def test_a_carried_term_asks_for_the_namespace(
+    given: PodAffinityTerm, namespace: str, want: bool
+) -> None:
+    found = only_term(given, owner="mine")
+
+    assert found.matches(namespace, {"app": "x"}, TEAMS.get(namespace, {})) is want
+    assert not found.matches(namespace, {"app": "y"}, TEAMS.get(namespace, {}))
+
+
+def test_a_term_without_a_label_selector_is_about_no_pod() -> None:
+    found = only_term(PodAffinityTerm(None, ["blue"], "zone", LabelSelector()))
+
+    assert not found.matches("blue", {}, {})
+
+
+@pytest.mark.parametrize(
+    ("given", "want"),
+    [
+        pytest.param(term("zone"), frozenset({"mine"}), id="its own"),
+        pytest.param(term("zone", namespaces=["red"]), frozenset({"red"}), id="listed"),
+        pytest.param(
+            term("zone", namespaces=["gone"], among=labels(team="blue")),
+            frozenset({"gone", "blue"}),
+            id="listed and selected",
+        ),
+        pytest.param(term("zone", among=labels(team="grey")), frozenset(), id="none"),
+        pytest.param(term("zone", among=labels()), None, id="all"),
+        pytest.param(
+            term("zone", among=labels(Requirement("team", "NotIn", ["blue"]))),
+            None,
+            id="all, once the selector holds without any label",
+        ),
+        pytest.param(
+            term("zone", among=labels(Requirement("team", "DoesNotExist", []))),
+            None,
+            id="all, for a label that must be absent",
+        ),
+    ],
+)
+def test_the_term_of_an_incoming_pod_has_a_scope(
+    given: PodAffinityTerm, want: frozenset[str] | None
+) -> None:
+    assert only_term(given, owner="mine").scope(TEAMS) == want
+
+
+def test_a_pod_without_affinity_has_no_terms() -> None:
+    assert compiled(pod("plain").build()) is NO_TERMS
+
+
+def test_all_four_lists_are_kept_apart_with_their_weights() -> None:
+    made = near(away(pod("p"), term("a"), weight=7), term("b"), weight=3)
+    made = near(away(made, term("c")), term("d"))
+
+    found = compiled(made.build())
+
+    assert [(each.topology_key, each.weight) for each in found.affinity] == [("d", 0)]
+    assert [(each.topology_key, each.weight) for each in found.anti_affinity] == [("c", 0)]
+    assert [(each.topology_key, each.weight) for each in found.preferred_affinity] == [("b", 3)]
+    assert [(each.topology_key, each.weight) for each in found.preferred_anti_affinity] == [
+        ("a", 7)
+    ]
+    assert not found.error
+
+
+def test_one_term_that_means_nothing_empties_its_list_and_no_other() -> None:
+    found = compiled(away(near(pod("p"), term("zone"), NONSENSE), term("zone")).build())
+
+    assert found.affinity == ()
+    assert len(found.anti_affinity) == 1
+    assert found.error == (
+        "requiredAffinityTerms: 'Nonsense' is not a valid label selector operator"
+    )
+
+
+def test_all_lists_that_mean_nothing_are_named() -> None:
+    found = compiled(away(near(pod("p"), NONSENSE, weight=1), NONSENSE).build())
+
+    assert found.error.startswith("[requiredAntiAffinityTerms: ")
+    assert ", preferredAffinityTerms: " in found.error
+
+
+def test_a_namespace_selector_that_means_nothing_counts_as_well() -> None:
+    among = labels(requirement("team", "Nonsense"))
+
+    assert compiled(near(pod("p"), term("zone", among=among)).build()).error
+
+
+@pytest.mark.parametrize(
+    ("given", "want"),
+    [
+        pytest.param(pod("p"), False, id="no terms are about nothing"),
+        pytest.param(near(pod("p"), term("a", app="x"), term("b", tier="t")), True, id="all"),
+        pytest.param(near(pod("p"), term("a", app="x"), term("b", tier="u")), False, id="not all"),
+        pytest.param(
+            near(pod("p"), term("a", among=labels(team="blue"), app="x")), False,
+            id="labels of namespaces are left aside",
+        ),
+    ],
+)  # fmt: skip
+def test_a_pod_that_all_terms_are_about(given: PodBuilder, want: bool) -> None:
+    other = pod("other").label("app", "x").label("tier", "t").build()
+
+    assert about(compiled(given.build()).affinity, other) is want
+
+
+def test_equal_selectors_are_spelled_alike_and_others_are_not() -> None:
+    by_map = Selector.of(labels(b="2", a="1"))
+    by_expression = Selector.of(labels(requirement("a", "In", "1"), requirement("b", "In", "2")))
+
+    assert spelled(by_map) == spelled(by_expression)
+    assert len({spelled(by_map), spelled(Selector(())), spelled(None)}) == 3

@@ -1,0 +1,316 @@
+"""Storage as it is believed to be: what is assumed, who has what, and what counts on a node."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from scheduler.model.api.quantity import QuantityError
+from scheduler.model.api.storage import (
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from scheduler.state.cluster import Cluster
+from scheduler.state.storage.csi_counts import NO_LIMIT
+from scheduler.state.storage.csi_translation import CsiVolume
+from scheduler.state.storage.mounts import Disk, Disks
+from tests.support.builders import node, pod
+from tests.support.storage import (
+    attachment,
+    capacity,
+    claim,
+    csi_node,
+    ebs_disk,
+    iscsi,
+    mounting,
+    storage_class,
+    using,
+    volume,
+    with_ephemeral,
+)
+
+DRIVER = "csi.a"
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    """Give two nodes, a volume that the claim `c` has, and one that nobody has."""
+    made = Cluster()
+    for name in ("n1", "n2"):
+        made.write_node(node(name).build())
+    for each in (
+        volume("v").of_class("x").csi(DRIVER, "h").for_claim("c", "uid:claim:default/c"),
+        volume("w").of_class("x").csi(DRIVER, "g"),
+        claim("c").of_class("x").bound_to("v"),
+    ):
+        made.volumes.write(each.build())
+    yield made
+    made.check()
+
+
+def names(found: tuple[list[PersistentVolume], ...]) -> list[list[str]]:
+    return [[each.metadata.name for each in part] for part in found]
+
+
+def attached(cluster: Cluster, node_name: str, driver: str = DRIVER) -> int:
+    row = cluster.columns.row(node_name)
+    counts = cluster.volumes.counts.attached(driver)
+    assert row is not None
+    return 0 if counts is None else int(counts[row])
+
+
+# Observed and assumed ---------------------------------------------------------------------------
+
+
+def test_what_is_assumed_holds_until_there_is_news(cluster):
+    volumes = cluster.volumes
+    reserved = volume("w").of_class("x").csi(DRIVER, "g").for_claim("d").build()
+
+    volumes.assume(reserved)
+    assert volumes.volumes.get("w") is reserved
+    assert volumes.volumes.observed("w") is not reserved
+
+    news = volume("w").of_class("x").version(5).build()
+    volumes.write(news)
+    assert volumes.volumes.get("w") is news
+
+
+def test_a_repeat_is_no_news(cluster):
+    reserved = volume("w").of_class("x").for_claim("d").build()
+    cluster.volumes.assume(reserved)
+
+    cluster.volumes.write(volume("w").of_class("x").csi(DRIVER, "g").build())
+
+    assert cluster.volumes.volumes.get("w") is reserved
+
+
+def test_what_is_assumed_can_be_taken_back_unless_there_was_news(cluster):
+    volumes = cluster.volumes
+    reserved = volume("w").of_class("x").for_claim("d").build()
+    volumes.assume(reserved)
+    volumes.restore(reserved)
+    assert names(volumes.candidates(claim("d").of_class("x").build())) == [[], ["w"]]
+
+    volumes.assume(reserved)
+    volumes.write(volume("w").of_class("x").for_claim("d").version(5).build())
+    volumes.restore(reserved)
+
+    assert names(volumes.candidates(claim("d").of_class("x").build())) == [["w"], []]
+
+
+def test_only_the_state_that_was_observed_last_can_be_built_upon(cluster):
+    with pytest.raises(ValueError, match="out of sync"):
+        cluster.volumes.assume(volume("w").version(4).build())
+    with pytest.raises(ValueError, match="out of sync"):
+        cluster.volumes.assume(claim("unknown").build())
+
+
+def test_what_is_gone_is_assumed_no_more(cluster):
+    cluster.volumes.assume(volume("w").of_class("x").for_claim("d").build())
+
+    cluster.volumes.erase("PersistentVolume", "w")
+
+    assert cluster.volumes.volumes.get("w") is None
+
+
+def test_an_amount_that_means_nothing_changes_nothing(cluster):
+    for odd in (volume("v").size("much"), claim("c").size("?"), capacity("r", "x").room("-")):
+        with pytest.raises(QuantityError):
+            cluster.volumes.write(odd.build())
+
+    assert cluster.volumes.volumes.get("v").capacity == "1Gi"
+    assert cluster.volumes.capacities("x") == []
+
+
+# Who has what -----------------------------------------------------------------------------------
+
+
+def test_volumes_are_found_by_class_or_by_the_claim_that_has_them(cluster):
+    volumes = cluster.volumes
+
+    assert names(volumes.candidates(claim("c").of_class("x").build())) == [["v"], ["w"]]
+    assert names(volumes.candidates(claim("d").of_class("x").build())) == [[], ["w"]]
+    assert names(volumes.candidates(claim("c").of_class("y").build())) == [[], []]
+
+
+def test_a_volume_moves_with_its_class_and_its_claim(cluster):
+    volumes = cluster.volumes
+    volumes.write(volume("w").of_class("y").build())
+    assert names(volumes.candidates(claim("d").of_class("y").build())) == [[], ["w"]]
+
+    volumes.write(volume("w").of_class("y").for_claim("d").build())
+    assert names(volumes.candidates(claim("d").of_class("y").build())) == [["w"], []]
+
+
+def test_the_old_annotation_names_the_class_first(cluster):
+    old = "volume.beta.kubernetes.io/storage-class"
+    cluster.volumes.write(volume("w").of_class("x").annotation(old, "y").build())
+
+    wanted = claim("d").of_class("z").annotation(old, "y").build()
+
+    assert names(cluster.volumes.candidates(wanted)) == [[], ["w"]]
+
+
+def test_room_is_known_by_class(cluster):
+    room = capacity("r", "x").room("1Gi").build()
+    assert cluster.volumes.write(room) is None
+    assert cluster.volumes.capacities("x") == [room]
+
+    assert cluster.volumes.write(capacity("r", "y").build()) is room
+    assert cluster.volumes.capacities("x") == []
+    assert cluster.volumes.erase(CSIStorageCapacity.__name__, "default/r") is not None
+    assert cluster.volumes.erase(CSIStorageCapacity.__name__, "default/r") is None
+
+
+# Who uses what ----------------------------------------------------------------------------------
+
+
+def test_a_claim_is_used_by_pods_on_nodes_that_exist(cluster):
+    use = cluster.volumes.use
+    cluster.nominate(using(pod("p"), "c").build(), "n1")
+    assert not use.is_used("default/c")
+
+    cluster.place(using(pod("p"), "c").build(), "n1")
+    cluster.place(using(pod("q").namespace("other"), "d").build(), "imaginary")
+
+    assert use.is_used("default/c")
+    assert not use.is_used("other/c")
+    assert not use.is_used("other/d")
+
+
+def test_pods_are_found_by_the_name_of_a_claim_as_often_as_they_name_it(cluster):
+    twice = using(pod("p"), "c", "c", "d").build()
+    cluster.place(twice, "n1")
+    cluster.nominate(using(pod("q").namespace("other"), "c").build(), "n2")
+
+    slots = {cluster.pods.slot("uid:default/p"): 2, cluster.pods.slot("uid:other/q"): 1}
+    assert cluster.volumes.use.naming({"c"}) == slots
+
+
+def test_pods_are_found_by_their_disks(cluster):
+    cluster.place(mounting(pod("p"), iscsi("a", read_only=True)).build(), "n1")
+
+    writer, reader = (Disk(("iscsi", "a"), frozenset(), read_only=each) for each in (False, True))
+    assert cluster.volumes.use.conflicting(Disks([writer])) == {cluster.pods.slot("uid:default/p")}
+    assert cluster.volumes.use.conflicting(Disks([reader])) == set()
+
+
+def test_a_pod_that_names_other_volumes_than_before_is_counted_by_the_new_ones(cluster):
+    cluster.place(using(pod("p"), "c").build(), "n1")
+
+    cluster.place(using(pod("p"), "d").build(), "n1")
+
+    assert not cluster.volumes.use.is_used("default/c")
+    assert cluster.volumes.use.is_used("default/d")
+
+
+# What counts on a node --------------------------------------------------------------------------
+
+
+def test_a_volume_counts_once_on_each_node(cluster):
+    for name, where in (("p", "n1"), ("q", "n1"), ("r", "n2")):
+        cluster.place(using(pod(name), "c").build(), where)
+
+    assert (attached(cluster, "n1"), attached(cluster, "n2")) == (1, 1)
+    rows = [cluster.columns.row(each) for each in ("n1", "n2")]
+    assert sorted(cluster.volumes.counts.holders(CsiVolume(DRIVER, "h"))) == rows
+
+    cluster.remove("uid:default/p")
+    assert attached(cluster, "n1") == 1
+    cluster.remove("uid:default/q")
+    assert attached(cluster, "n1") == 0
+
+
+def test_a_pod_that_only_claims_room_does_not_count(cluster):
+    cluster.nominate(using(pod("p"), "c").build(), "n1")
+
+    assert attached(cluster, "n1") == 0
+
+
+def test_what_a_claim_comes_down_to_is_found_out_in_any_order(cluster):
+    cluster.place(using(pod("p"), "d").build(), "n1")
+    assert attached(cluster, "n1", "csi.b") == 0
+
+    cluster.volumes.write(claim("d").of_class("y").build())
+    cluster.volumes.write(storage_class("y").made_by("csi.b").build())
+    assert attached(cluster, "n1", "csi.b") == 1
+
+    cluster.volumes.write(claim("d").of_class("y").bound_to("late").build())
+    assert attached(cluster, "n1", "csi.b") == 1
+    cluster.volumes.write(volume("late").csi("csi.c").build())
+    assert (attached(cluster, "n1", "csi.b"), attached(cluster, "n1", "csi.c")) == (0, 1)
+
+    cluster.volumes.erase(PersistentVolume.__name__, "late")
+    cluster.volumes.erase(StorageClass.__name__, "y")
+    cluster.volumes.erase(PersistentVolumeClaim.__name__, "default/d")
+    assert attached(cluster, "n1", "csi.c") == 0
+
+
+def test_ephemeral_and_inline_volumes_count(cluster):
+    cluster.volumes.write(claim("p-own").bound_to("w").build())
+    own = mounting(with_ephemeral(pod("p"), "own"), ebs_disk("vol-1"))
+    cluster.place(own.build(), "n1")
+
+    assert attached(cluster, "n1") == 1
+    assert attached(cluster, "n1", "ebs.csi.aws.com") == 1
+
+
+def test_an_attachment_counts_beside_pods_but_not_twice(cluster):
+    cluster.volumes.write(attachment("a", "v", "n1", DRIVER))
+    cluster.volumes.write(attachment("b", "v", "n2", DRIVER))
+    cluster.place(using(pod("p"), "c").build(), "n1")
+    assert (attached(cluster, "n1"), attached(cluster, "n2")) == (1, 1)
+
+    cluster.volumes.write(attachment("b", "v", "n1", DRIVER))
+    cluster.remove("uid:default/p")
+    assert (attached(cluster, "n1"), attached(cluster, "n2")) == (1, 0)
+
+
+def test_counts_and_limits_follow_a_node_whose_row_changes(cluster):
+    cluster.volumes.write(csi_node("n3").driver(DRIVER, 3).build())
+    cluster.volumes.write(attachment("a", "v", "n3", DRIVER))
+    cluster.erase_node("n1")
+    cluster.write_node(node("n3").build())
+
+    row = cluster.columns.row("n3")
+    limits = cluster.volumes.nodes.limits(DRIVER)
+    assert attached(cluster, "n3") == 1
+    assert limits is not None
+    assert limits[row] == 3
+    assert limits[cluster.columns.row("n2")] == NO_LIMIT
+
+
+def test_what_a_node_says_of_csi_is_forgotten_with_it(cluster):
+    plugin = "kubernetes.io/aws-ebs"
+    cluster.volumes.write(csi_node("n1").driver(DRIVER, 3).migrated(plugin, "x").build())
+    assert cluster.volumes.nodes.is_migrated(plugin, "n1")
+
+    cluster.volumes.erase(CSINode.__name__, "n1")
+
+    limits, migrated = cluster.volumes.nodes.limits(DRIVER), cluster.volumes.nodes.migrated(plugin)
+    assert limits is not None
+    assert migrated is not None
+    row = cluster.columns.row("n1")
+    assert (limits[row], migrated[row]) == (NO_LIMIT, 0)
+    assert cluster.volumes.nodes.limits("unknown") is None
+
+
+def test_what_a_claim_comes_down_to_follows_every_change(cluster):
+    volumes = cluster.volumes
+    key = "default/d"
+    seen = []
+    for change in (
+        lambda: None,
+        lambda: volumes.write(claim("d").of_class("fast").build()),
+        lambda: volumes.write(storage_class("fast").made_by("csi.b").build()),
+        lambda: volumes.write(claim("d").of_class("fast").bound_to("w").build()),
+        lambda: volumes.erase("PersistentVolume", "w"),
+        lambda: volumes.erase("PersistentVolumeClaim", key),
+    ):
+        change()
+        found = volumes.csi_volume(key)
+        seen.append(None if found is None else found.driver)
+
+    assert seen == [None, None, "csi.b", DRIVER, "csi.b", None]

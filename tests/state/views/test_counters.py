@@ -1,0 +1,230 @@
+"""Counters over pods, kept up to date by what changed."""
+
+from weakref import ref
+
+import numpy as np
+import pytest
+
+from scheduler.state.cluster import Cluster
+from scheduler.state.pods.pod_index import LabelSet
+from scheduler.state.views import counters
+from scheduler.state.views.counters import Domains, NodeCounter, PodWeights, TopologyCounter
+from scheduler.state.views.node_view import NodeView
+from tests.support.builders import PodBuilder, node, pod
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """Three nodes in zone a, two in b, one in none."""
+    made = Cluster()
+    for number, zone in enumerate(["a", "a", "a", "b", "b", ""]):
+        named = node(f"n{number}")
+        made.write_node((named.label("zone", zone) if zone else named).build())
+    return made
+
+
+def webs(cluster: Cluster) -> PodWeights[LabelSet]:
+    """Count 2 for each pod with `app: web`."""
+    return counters.of_labels(
+        cluster.pods.census, "webs", lambda looks: 2 * (looks.labels.get("app") == "web")
+    )
+
+
+def by_zone(cluster: Cluster) -> TopologyCounter:
+    columns = cluster.columns
+    return counters.by_domain(
+        webs(cluster), "zone", lambda: Domains(columns.labels.column("zone")), columns
+    )
+
+
+def sums(tally: TopologyCounter) -> dict[str, int]:
+    tally.refresh()
+    values = tally.domains.column.values
+    found = zip(values, tally.sums.tolist(), tally.members.tolist(), strict=False)
+    return {str(value): total for value, total, members in found if members}
+
+
+def web(name: str) -> PodBuilder:
+    return pod(name).label("app", "web")
+
+
+def test_pods_count_on_their_row_and_in_their_domain(cluster: Cluster) -> None:
+    cluster.place(web("w0").build(), "n0")
+    cluster.place(web("w1").build(), "n1")
+    cluster.place(pod("other").build(), "n3")
+    cluster.place(web("outside").build(), "n5")
+
+    assert sums(by_zone(cluster)) == {"a": 4, "b": 0}
+    assert NodeCounter(webs(cluster)).rows(6).tolist() == [2, 2, 0, 0, 0, 2]
+
+
+def test_counters_follow_pods_that_come_go_and_change(cluster: Cluster) -> None:
+    domains, rows = by_zone(cluster), counters.by_row(webs(cluster))
+    assert sums(domains) == {"a": 0, "b": 0}
+    assert rows.rows(6).tolist() == [0] * 6
+
+    cluster.place(web("w0").build(), "n0")
+    cluster.place(web("w1").build(), "n3")
+    assert sums(domains) == {"a": 2, "b": 2}
+
+    cluster.remove(web("w0").build().uid)
+    cluster.place(pod("w1").label("app", "db").build(), "n3")
+    cluster.place(web("w2").build(), "n4")
+    assert sums(domains) == {"a": 0, "b": 2}
+    assert rows.rows(6).tolist() == [0, 0, 0, 0, 2, 0]
+
+
+def test_counters_follow_nodes_that_move_go_and_come(cluster: Cluster) -> None:
+    domains = by_zone(cluster)
+    for number in range(6):
+        cluster.place(web(f"w{number}").build(), f"n{number}")
+    assert sums(domains) == {"a": 6, "b": 4}
+
+    cluster.write_node(node("n0").label("zone", "c").build())
+    cluster.erase_node("n1")
+    cluster.write_node(node("n5").label("zone", "b").build())
+    assert sums(domains) == {"a": 2, "b": 6, "c": 2}
+
+    cluster.write_node(node("n1").label("zone", "a").build())
+    assert sums(domains) == {"a": 4, "b": 6, "c": 2}
+
+
+def test_pods_that_moved_before_their_node_did_are_counted_once(cluster: Cluster) -> None:
+    domains = by_zone(cluster)
+    cluster.place(web("w0").build(), "n0")
+    assert sums(domains) == {"a": 2, "b": 0}
+
+    cluster.remove(web("w0").build().uid)
+    cluster.place(web("w1").build(), "n0")
+    cluster.place(web("w2").build(), "n0")
+    cluster.write_node(node("n0").label("zone", "b").build())
+
+    assert sums(domains) == {"a": 0, "b": 4}
+
+
+def test_pods_on_a_node_that_is_not_there_yet_count_when_it_comes(cluster: Cluster) -> None:
+    domains = by_zone(cluster)
+    assert sums(domains) == {"a": 0, "b": 0}
+
+    cluster.place(web("early").build(), "late")
+    assert sums(domains) == {"a": 0, "b": 0}
+
+    cluster.write_node(node("late").label("zone", "b").build())
+    assert sums(domains) == {"a": 0, "b": 2}
+
+
+def test_versions_tell_whether_a_counter_changed(cluster: Cluster) -> None:
+    domains = by_zone(cluster)
+    domains.refresh()
+    before = domains.version
+
+    cluster.place(pod("other").build(), "n0")
+    cluster.write_node(node("n0").label("zone", "a").label("disk", "ssd").build())
+    domains.refresh()
+    assert domains.version == before
+
+    cluster.place(web("w").build(), "n0")
+    domains.refresh()
+    assert domains.version > before
+
+
+def test_several_pods_at_once_are_added_and_taken_off(cluster: Cluster) -> None:
+    domains = by_zone(cluster)
+    for number in range(8):
+        cluster.place(web(f"old{number}").build(), f"n{number % 6}")
+    assert sums(domains) == {"a": 10, "b": 4}
+
+    for number in range(7):
+        cluster.remove(web(f"old{number}").build().uid)
+        cluster.place(web(f"new{number}").build(), "n4")
+        cluster.place(web(f"outside{number}").build(), "n5")
+
+    assert sums(domains) == {"a": 2, "b": 14}
+
+
+def test_a_burst_of_changes_is_counted_anew(cluster: Cluster) -> None:
+    domains, rows = by_zone(cluster), counters.by_row(webs(cluster))
+    assert sums(domains) == {"a": 0, "b": 0}
+    assert rows.rows(6).tolist() == [0] * 6
+
+    for number in range(300):
+        cluster.place(web(f"w{number}").build(), f"n{number % 6}")
+    for number in range(100):
+        cluster.write_node(node(f"n{number % 6}").label("zone", f"z{number % 6}").build())
+
+    assert sums(domains) == {f"z{number}": 100 for number in range(6)}
+    assert rows.rows(6).tolist() == [100] * 6
+
+
+def test_counters_outlive_any_number_of_pods_with_labels_of_their_own(cluster: Cluster) -> None:
+    domains, rows = by_zone(cluster), counters.by_row(webs(cluster))
+    cluster.place(web("stays").build(), "n3")
+
+    for number in range(2500):
+        passing = web("passes") if number % 3 else pod("passes")
+        cluster.place(passing.label("number", str(number)).build(), f"n{number % 6}")
+        if number % 100 == 0:
+            on_row = np.zeros(6, dtype=np.int64)
+            on_row[3] = 2
+            on_row[number % 6] += 2 * bool(number % 3)
+            assert rows.rows(6).tolist() == on_row.tolist()
+            assert sums(domains) == {"a": int(on_row[:3].sum()), "b": int(on_row[3:5].sum())}
+
+    assert len(cluster.pods.census.label_sets) < 3000
+    cluster.check()
+
+
+def test_a_hypothesis_shifts_the_sums_of_its_own_rows(cluster: Cluster) -> None:
+    cluster.place(web("w0").build(), "n0")
+    cluster.place(web("outside").build(), "n5")
+    domains = by_zone(cluster)
+    domains.refresh()
+    slots = [cluster.pods.slot(web(name).build().uid) for name in ("w0", "outside")]
+    there = cluster.hypothesis(np.array([0, 1, 5]))
+
+    there.change(np.array([slots[0], -1, slots[1]]), -1)
+    first = domains.shift(there)
+    assert first is not None
+    assert first.tolist() == [-2, 0, 0]
+
+    there.change(np.array([-1, slots[0], -1]), +1)
+    then = domains.shift(there)
+    assert then is not None
+    assert then.tolist() == [-2, 2, 0]
+    assert domains.shift(NodeView(cluster.columns)) is None
+
+
+def test_rows_without_a_change_are_not_shifted(cluster: Cluster) -> None:
+    for number in range(16):
+        cluster.place(web(f"w{number}").build(), "n0")
+
+    assert webs(cluster).of(np.array([-1, 0, 15, -1])).tolist() == [0, 2, 2, 0]
+
+
+def test_equal_questions_share_one_counter(cluster: Cluster) -> None:
+    first = by_zone(cluster)
+    alive = ref(first)
+
+    assert by_zone(cluster) is first
+    assert counters.by_row(webs(cluster)) is not first
+    del first
+
+    assert alive() is None
+
+
+def test_domains_stay_right_when_codes_are_given_to_other_values(cluster: Cluster) -> None:
+    tally = by_zone(cluster)
+    for number in range(6):
+        cluster.place(web(f"w{number}").build(), f"n{number}")
+
+    for turn in range(1_000):
+        cluster.write_node(node(f"n{turn % 6}").label("zone", f"zone-{turn // 2}").build())
+        if turn % 3 == 0:
+            want: dict[str, int] = {}
+            for each in filter(None, cluster.columns.nodes):
+                zone = each.metadata.labels.get("zone")
+                if zone:
+                    want[zone] = want.get(zone, 0) + 2
+            assert sums(tally) == want
+
+    assert len(tally.domains.column.values) < 200

@@ -1,0 +1,95 @@
+"""One plugin against a small cluster: what it says about each node."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from scheduler.framework.cluster_events import Action, ClusterEvent, Resource
+from scheduler.framework.plugin import CompiledFilter, CompiledScore, Rejected
+from scheduler.framework.verdicts import Verdict, Verdicts
+from scheduler.model.api.objects import Node, Pod
+from scheduler.state.cluster import Cluster
+from scheduler.state.views.node_view import NodeView
+from tests.support.builders import NodeBuilder, PodBuilder
+
+__all__ = ["hint", "rejections", "scored", "state_of", "verdicts_of"]
+
+
+def state_of(*objects: NodeBuilder | PodBuilder) -> Cluster:
+    """Return a cluster of nodes, and pods on them."""
+    state = Cluster()
+    for each in objects:
+        if isinstance(each, NodeBuilder):
+            state.write_node(each.build())
+        else:
+            state.place(each.build(), each.build().spec.node_name)
+    return state
+
+
+def verdicts_of(plugin: Any, wanted: PodBuilder, state: Cluster) -> dict[str, Verdict | None]:
+    """Return what a filter says about each node; asserts that it judges nodes one by one."""
+    verdicts = Verdicts()
+    predicate = plugin.predicate(wanted.build(), state, verdicts)
+    rows = np.flatnonzero(state.columns.exists())
+    if predicate is None:
+        return {state.columns.names[row]: None for row in rows}
+    codes = predicate.codes(state.nodes())[rows].tolist()
+    assert codes == [_alone(predicate, state, int(row)) for row in rows]
+    assert (predicate.fits(state.nodes())[rows] == (np.array(codes) == 0)).all()
+    return {
+        state.columns.names[row]: verdicts[code] if code else None
+        for row, code in zip(rows.tolist(), codes, strict=True)
+    }
+
+
+def _alone(predicate: CompiledFilter, state: Cluster, row: int) -> int:
+    code = int(predicate.codes(NodeView(state.columns, np.array([row])))[0])
+    fits = predicate.fits_row(row)
+    assert fits is None or fits == (code == 0)
+    return code
+
+
+def rejections(plugin: Any, wanted: PodBuilder, state: Cluster) -> dict[str, str]:
+    """Return the reasons of a filter, joined, by node; nodes that fit left out."""
+    found = verdicts_of(plugin, wanted, state)
+    return {name: ", ".join(each.reasons) for name, each in found.items() if each is not None}
+
+
+def rejected_as_a_whole(plugin: Any, wanted: PodBuilder, state: Cluster) -> Verdict | None:
+    """Return what a filter says before any node is looked at."""
+    predicate = plugin.predicate(wanted.build(), state, Verdicts())
+    said = predicate.prepare() if predicate is not None else None
+    return said.verdict if isinstance(said, Rejected) else None
+
+
+def scored(plugin: Any, wanted: PodBuilder, state: Cluster) -> dict[str, int] | None:
+    """Return the score of each node, normalised; `None` when the plugin does not score the pod."""
+    priority: CompiledScore | None = plugin.priority(wanted.build(), state)
+    if priority is None:
+        return None
+    rows = np.flatnonzero(state.columns.exists())
+    raw = priority.scores(NodeView(state.columns, rows))
+    for place, row in enumerate(rows.tolist()):
+        alone = priority.scores(NodeView(state.columns, np.array([row])))
+        one = priority.score_row(row)
+        assert alone.tolist() == [raw[place]]
+        assert one is None or one == raw[place]
+    scores = priority.normalise(raw) if priority.normalised else raw
+    return {state.columns.names[row]: int(score) for row, score in zip(rows, scores, strict=True)}
+
+
+def hint(
+    plugin: Any,
+    event: tuple[Resource, Action],
+    waiting: PodBuilder,
+    old: NodeBuilder | PodBuilder | None,
+    new: NodeBuilder | PodBuilder | None,
+) -> bool:
+    """Tell whether a plugin sees hope for a waiting pod in a change."""
+    objects: Sequence[Node | Pod | None] = [each and each.build() for each in (old, new)]
+    happened = ClusterEvent(*event)
+    asked: list[Callable[..., bool]] = [
+        wake.hint for wake in plugin.wakes() if happened.matched_by(wake.resource, wake.action)
+    ]
+    return any(each(waiting.build(), *objects) for each in asked)

@@ -1,0 +1,114 @@
+"""A scheduling queue for tests: pods by name, and no class or plugin that matters."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from scheduler.model.api.objects import Pod
+from scheduler.model.classified_pod import ClassifiedPod
+from scheduler.queue.backoff import PodBackoff
+from scheduler.queue.phases import QueuePhase
+from scheduler.queue.representatives import Strangers
+from scheduler.queue.scheduling_queue import QueuedPod, SchedulingQueue
+from scheduler.queue.waiting_groups import Judge, WakeUp
+from tests.support.builders import PodBuilder, pod
+
+T0 = 1000.0
+FIT = frozenset({"NodeResourcesFit"})
+NOBODY: frozenset[str] = frozenset()
+
+
+def gate(waiting: Pod) -> str | None:
+    """Keep pods with scheduling gates out."""
+    return "SchedulingGates" if waiting.spec.scheduling_gates else None
+
+
+def everybody(_pod: Pod, rejectors: frozenset[str]) -> str:
+    """Judge that an event helps every pod."""
+    return min(rejectors, default="*")
+
+
+def nobody(_pod: Pod, _rejectors: frozenset[str]) -> str:
+    """Judge that an event helps no pod."""
+    return ""
+
+
+def only(*names: str) -> Judge:
+    """Judge that an event helps these pods only."""
+
+    def judge(waiting: Pod, rejectors: frozenset[str]) -> str:
+        return everybody(waiting, rejectors) if waiting.metadata.name in names else ""
+
+    return judge
+
+
+def class_of(group: str) -> bytes:
+    """Return the key of the class of pods that were added as members of a group."""
+    return _in_class(pod(group), group).key
+
+
+def _in_class(builder: PodBuilder, group: str = "") -> ClassifiedPod:
+    """Return a pod in the class of a group, or in a class of its own."""
+    return ClassifiedPod(builder.label("group", group or builder.object.metadata.name).build())
+
+
+class Queue:
+    """The real queue, spoken to by names."""
+
+    def __init__(self, backoff: PodBackoff | None = None, **options: Strangers) -> None:
+        self.real = SchedulingQueue(backoff or PodBackoff(), gate, **options)
+
+    def add(self, *wanted: str | PodBuilder, now: float = T0, group: str = "") -> None:
+        for each in wanted:
+            builder = pod(each) if isinstance(each, str) else each
+            self.real.add(_in_class(builder, group), now, "UnschedulablePodAdd")
+
+    def update(self, builder: PodBuilder, judge: Judge = nobody, now: float = T0) -> None:
+        self.real.update(_in_class(builder), now, judge, "UnschedulablePodUpdate")
+
+    def wake(self, judge: Judge, now: float, event: str, **options: Any) -> int:
+        """Let an event happen that helps the pods a judge names."""
+        return self.real.wake(WakeUp(event, judge, **options), now)
+
+    def pop(self, now: float = T0) -> QueuedPod:
+        queued = self.real.pop(now)
+        assert queued is not None
+        return queued
+
+    def rejected(
+        self,
+        name: str,
+        rejectors: frozenset[str] = FIT,
+        now: float = T0,
+        *,
+        kin: bytes = b"",
+        **options: str,
+    ) -> None:
+        """Add a pod whose attempt was a verdict, on all of a kin where one is named."""
+        self.add(name, now=now, **options)
+        self.real.reject(self.pop(now), rejectors, now, kin=kin)
+
+    def held(self, name: str, now: float = T0) -> QueuedPod:
+        """Add a pod whose preemption is being carried out."""
+        self.add(name, now=now)
+        queued = self.pop(now)
+        self.real.hold(queued, FIT, now)
+        return queued
+
+    def failed(self, name: str, now: float = T0) -> None:
+        """Add a pod whose attempt was an error."""
+        self.add(name, now=now)
+        self.real.retry(self.pop(now), now)
+
+    def phase(self, name: str) -> QueuePhase | None:
+        queued = self.real.get(f"uid:default/{name}")
+        return None if queued is None else queued.phase
+
+    def phases(self, names: Iterable[str]) -> list[QueuePhase | None]:
+        return [self.phase(name) for name in names]
+
+    def order(self, now: float = T0) -> list[str]:
+        """Pop until nothing is left; return the names."""
+        names = []
+        while (queued := self.real.pop(now)) is not None:
+            names.append(queued.pod.metadata.name)
+        return names

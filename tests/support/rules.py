@@ -1,0 +1,199 @@
+"""Plugins made for tests, and profiles with them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from scheduler.framework.cluster_events import Wake
+from scheduler.framework.node_adapters import NodeFilterAdapter
+from scheduler.framework.plugin import (
+    PASS,
+    CompiledFilter,
+    CompiledScore,
+    PostFilterMessage,
+    Prepared,
+    Reads,
+    Rejected,
+)
+from scheduler.framework.profile import Profile
+from scheduler.framework.verdicts import Verdict, Verdicts
+from scheduler.model.api.objects import Node, Pod
+from scheduler.state.cluster import Cluster as State
+from scheduler.state.columns.arrays import Codes, Scores
+from scheduler.state.views.node_view import NodeView
+from tests.support.builders import OURS
+from tests.support.cluster import profiles
+
+
+class Refuses:
+    """Rejects nodes by name, and for a reason of its own; what is resolvable is preempted for."""
+
+    def __init__(
+        self,
+        *nodes: str,
+        name: str = "Refuses",
+        resolvable: bool = False,
+        wakes: Wake | None = None,
+    ) -> None:
+        self.name = name
+        self.reason = f"node(s) did not please {name}"
+        self._nodes = nodes
+        self._resolvable = resolvable
+        self._wakes = () if wakes is None else (wakes,)
+
+    def predicate(self, _pod: Pod, _cluster: State, verdicts: Verdicts) -> CompiledFilter | None:
+        code = verdicts.code(Verdict(self.name, (self.reason,), self._resolvable))
+        return _Refusal(self._nodes, code)
+
+    def wakes(self) -> Sequence[Wake]:
+        return self._wakes
+
+
+class _Refusal(CompiledFilter):
+    def __init__(self, nodes: tuple[str, ...], code: int) -> None:
+        self._nodes = nodes
+        self._code = code
+
+    def codes(self, nodes: NodeView) -> Codes:
+        refused = [nodes.name(position) in self._nodes for position in range(len(nodes))]
+        return np.array(refused, dtype=np.uint16) * np.uint16(self._code)
+
+
+class Prepares:
+    """Says something about the pod as a whole before any node is looked at."""
+
+    def __init__(self, said: Prepared | Verdict = PASS, *, name: str = "Prepares") -> None:
+        self.name = name
+        self._said = Rejected(said) if isinstance(said, Verdict) else said
+
+    def predicate(self, _pod: Pod, _cluster: State, verdicts: Verdicts) -> CompiledFilter | None:
+        return _Preparation(self._said, verdicts.code(Verdict(self.name, ("never",), False)))
+
+    def wakes(self) -> Sequence[Wake]:
+        return ()
+
+
+class _Preparation(CompiledFilter):
+    reads = Reads.CLUSTER
+
+    def __init__(self, said: Prepared, code: int) -> None:
+        self._said = said
+        self._code = code
+
+    def prepare(self) -> Prepared:
+        return self._said
+
+    def codes(self, nodes: NodeView) -> Codes:
+        return np.full(len(nodes), self._code if self._said != PASS else 0, dtype=np.uint16)
+
+
+class Only:
+    """Says which nodes alone can take the pod."""
+
+    def __init__(self, *nodes: str, name: str) -> None:
+        self.name = name
+        self._nodes = frozenset(nodes)
+
+    def predicate(self, _pod: Pod, _cluster: State, _verdicts: Verdicts) -> CompiledFilter | None:
+        return _Narrowing(self._nodes)
+
+    def wakes(self) -> Sequence[Wake]:
+        return ()
+
+
+class _Narrowing(CompiledFilter):
+    def __init__(self, nodes: frozenset[str]) -> None:
+        self.only = nodes
+
+    def codes(self, nodes: NodeView) -> Codes:
+        return np.zeros(len(nodes), dtype=np.uint16)
+
+
+class OneGuest:
+    """The simple form of a filter: one pod a node."""
+
+    name = "OneGuest"
+    reasons = ("", "node(s) had a guest")
+
+    def predicate(self, pod: Pod, cluster: State, verdicts: Verdicts) -> CompiledFilter:
+        return NodeFilterAdapter(self, pod, cluster, verdicts)
+
+    def admit(self, _pod: Pod, _node: Node, pods: Sequence[Pod]) -> int:
+        return int(bool(pods))
+
+    def wakes(self) -> Sequence[Wake]:
+        return ()
+
+
+class Likes:
+    """Scores nodes by name."""
+
+    def __init__(self, by_node: Mapping[str, int], *, name: str = "Scores") -> None:
+        self.name = name
+        self._by_node = by_node
+
+    def priority(self, _pod: Pod, _cluster: State) -> CompiledScore | None:
+        return _ByName(self._by_node)
+
+    def wakes(self) -> Sequence[Wake]:
+        return ()
+
+
+class _ByName(CompiledScore):
+    def __init__(self, by_node: Mapping[str, int]) -> None:
+        self._by_node = by_node
+
+    def scores(self, nodes: NodeView) -> Scores:
+        return np.array(
+            [self._by_node.get(nodes.name(place), 0) for place in range(len(nodes))],
+            dtype=np.int64,
+        )
+
+
+class Breaks:
+    """Fails whenever it is asked about a pod."""
+
+    name = "Breaks"
+
+    def __init__(self, when: Callable[[Pod], bool] = lambda _: True) -> None:
+        self._when = when
+
+    def predicate(self, pod: Pod, _cluster: State, _verdicts: Verdicts) -> CompiledFilter | None:
+        if self._when(pod):
+            raise RuntimeError("the rule broke")
+        return None
+
+    def wakes(self) -> Sequence[Wake]:
+        return ()
+
+
+class Says:
+    """A cure that only has something to say."""
+
+    def __init__(self, text: str, *, ends: bool = False, name: str = "Says") -> None:
+        self.name = name
+        self._said = PostFilterMessage(text, ends)
+
+    def post_filter(self, _pod: Pod, *, prefilter_rejected_by: str | None) -> PostFilterMessage:
+        return self._said
+
+    def wakes(self) -> Sequence[Wake]:
+        return ()
+
+
+def with_filters(*more: object) -> dict[str, Profile]:
+    """Return the default profile with more filters behind its own."""
+    own = profiles()[OURS]
+    wakes = [(each.name, wake) for each in more for wake in each.wakes()]
+    return {OURS: replace(own, filters=(*own.filters, *more), wakes=(*own.wakes, *wakes))}
+
+
+def with_cures(*cures: object) -> dict[str, Profile]:
+    """Return the default profile with other cures."""
+    return {OURS: replace(profiles()[OURS], post_filters=cures)}
+
+
+def with_scores(*scores: tuple[object, int]) -> dict[str, Profile]:
+    """Return the default profile with other scores."""
+    return {OURS: replace(profiles()[OURS], scores=scores)}

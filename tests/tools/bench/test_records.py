@@ -1,0 +1,97 @@
+"""An interrupted benchmark goes on where it stopped."""
+
+from pathlib import Path
+
+import pytest
+
+from deploy.tools.bench import campaign, cases
+from deploy.tools.bench.contenders import CONTENDERS, ROOT, contenders_for
+from deploy.tools.bench.results import Store
+from deploy.tools.bench.run import Plan
+from tests.support.bench_results import result
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store("small", tmp_path)
+
+
+def missing(store: Store, runs: int = 2, code: Path = ROOT) -> list[tuple[str, int]]:
+    workload = cases.workload("PodAntiAffinity", "small")
+    plans = campaign.missing(workload, store, runs, code)
+    return [(plan.contender.name, plan.number) for plan in plans]
+
+
+def record(store: Store, contender: str, run: int, **changed: object) -> None:
+    workload = cases.workload("PodAntiAffinity", "small")
+    fingerprint = Plan(workload, "small", CONTENDERS[contender], run, ROOT).fingerprint()
+    made = {"fingerprint": fingerprint, **changed}
+    store.keep(result("PodAntiAffinity", contender, run, **made))
+
+
+def test_the_contenders_take_turns(store: Store):
+    names = ["ceiling", "kube-scheduler", "preemptive-scheduler"]
+
+    assert missing(store) == [(name, run) for run in (1, 2) for name in names]
+
+
+def test_what_is_on_record_is_not_run_again(store: Store):
+    record(store, "ceiling", 1)
+    record(store, "kube-scheduler", 2)
+
+    assert missing(store) == [
+        ("kube-scheduler", 1),
+        ("preemptive-scheduler", 1),
+        ("ceiling", 2),
+        ("preemptive-scheduler", 2),
+    ]
+
+
+def test_a_run_that_does_not_count_is_run_again(store: Store):
+    record(store, "ceiling", 1, problems=["ns/a has no node"])
+
+    assert ("ceiling", 1) in missing(store)
+
+
+def test_a_record_of_other_code_or_sizes_is_stale(store: Store):
+    record(store, "ceiling", 1, fingerprint="other")
+
+    assert ("ceiling", 1) in missing(store)
+
+
+def test_our_records_are_stale_when_our_code_has_changed(store: Store, tmp_path: Path):
+    for name in ("ceiling", "kube-scheduler", "preemptive-scheduler"):
+        record(store, name, 1)
+    module = tmp_path / "scheduler" / "other.py"
+    module.parent.mkdir()
+    module.write_text("")
+
+    assert missing(store, runs=1) == []
+    assert missing(store, runs=1, code=tmp_path) == [("preemptive-scheduler", 1)]
+
+
+def test_half_a_record_is_none(store: Store):
+    record(store, "ceiling", 1)
+    (path,) = store.folder.rglob("*.json")
+    path.write_bytes(path.read_bytes()[:100])
+
+    assert ("ceiling", 1) in missing(store)
+    assert list(store.all()) == []
+
+
+def test_a_record_comes_back_as_it_was_kept(store: Store):
+    kept = result()
+    store.keep(kept)
+
+    assert list(store.all()) == [kept]
+
+
+def test_stock_limits_are_measured_on_basic_alone():
+    stock = "kube-scheduler-stock"
+
+    with_stock = [
+        name for name in cases.CASES if stock in [each.name for each in contenders_for(name)]
+    ]
+
+    assert with_stock == ["Basic"]
+    assert "qps" not in CONTENDERS[stock].configuration("")["clientConnection"]

@@ -1,0 +1,253 @@
+"""The page that is made of records."""
+
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from deploy.tools.bench import plots, report, summary
+from deploy.tools.bench.plots import Group, Row
+from tests.support.bench_results import result
+
+OURS = "preemptive-scheduler"
+
+
+def table(text, title):
+    """Return the rows of a table, without its head."""
+    section = text.split(f"## {title}\n\n")[1].split("\n\n")[0]
+    rows = [line.split("|")[1:-1] for line in section.splitlines()]
+    return [[cell.strip() for cell in row] for row in rows[2:]]
+
+
+def test_the_clock_runs_from_the_first_write_to_the_last():
+    found = summary.figures(result())
+
+    assert found.rate == 2.0  # the first of five pods starts the clock
+    assert found.rate_with_events == 1.0
+    assert found.cpu == pytest.approx({"scheduler": 2.0, "kube-apiserver": 4.0, "etcd": 6.0})
+    assert found.writes_per_pod == 2.0
+    assert found.latency["p50"] == 2.0
+
+
+def test_with_preemption_every_pod_is_bound_after_the_first_write():
+    assert summary.figures(result(first_write=0.5)).rate == 2.0
+
+
+def test_what_others_took_is_what_the_machine_did_beyond_the_benchmark():
+    assert summary.disturbance(result()) == pytest.approx(0.5)  # 2 of 4 seconds
+
+
+def test_the_median_is_shown_with_the_range():
+    runs = [result(run=run, finished=finished) for run, finished in enumerate((2.0, 3.0, 5.0), 1)]
+
+    (row,) = table(report.tables(runs), "Throughput")
+
+    assert row[:3] == ["Basic", "kube-scheduler", "3"]
+    assert (row[3], row[6]) == ("2 (2 to 2)", "2 (1 to 4)")
+
+
+def test_we_are_compared_with_kube_scheduler_and_the_ceiling():
+    runs = [
+        result(contender="ceiling", bound=[1.0, 1.5, 2.0]),
+        result(contender="kube-scheduler", bound=[1.0, 1.5, 9.0]),
+        result(contender=OURS, bound=[1.0, 1.5, 3.0]),
+    ]
+
+    ceiling, theirs, ours = table(report.tables(runs), "Throughput")
+
+    assert ceiling[4:6] == ["", ""]
+    assert theirs[4:6] == ["12%", ""]
+    assert ours[4:6] == ["50%", "4.0"]
+
+
+def test_a_run_that_does_not_count_is_told_and_not_reckoned():
+    runs = [result(run=1), result(run=2, bound=[1.0, 1.1], problems=["ns/a has no node"])]
+
+    text = report.tables(runs)
+
+    assert table(text, "Throughput")[0][2] == "1"
+    assert table(text, "Runs that do not count") == [
+        ["Basic", "kube-scheduler", "2", "ns/a has no node"]
+    ]
+
+
+def test_cpu_is_also_shown_in_turns_of_a_fixed_loop():
+    (row,) = table(report.tables([result()]), "CPU")
+
+    assert row == ["Basic", "kube-scheduler", "2.00", "4.00", "6.00", "40.0"]
+
+
+def test_the_page_says_how_the_speed_of_the_machine_varied():
+    text = report.machine([result(), result(run=2, loop_seconds=0.0025)])
+
+    assert "A processor did 8 to 20 million turns of a fixed loop in a second" in text
+
+
+def test_what_does_not_count_says_nothing_about_the_machine():
+    runs = [result(), result(run=2, loop_seconds=0.0025, problems=["ns/a has no node"])]
+
+    assert report.machine(runs) == report.machine(runs[:1])
+
+
+def test_by_turns_a_slow_moment_of_the_machine_does_not_count_against_who_met_it():
+    quick = summary.figures(result())
+    slow = summary.figures(result(loop_seconds=0.002, finished=9.0))
+
+    assert quick.rate_with_events == 2 * slow.rate_with_events
+    assert quick.rate_by_turns == slow.rate_by_turns == pytest.approx(1.0 / 40)
+
+
+def test_what_the_host_has_stolen_was_not_there_to_be_used():
+    half = result(stolen_seconds=4.0)  # one of two cores, 4 seconds
+
+    assert summary.power(half) == summary.power(result()) / 2
+
+
+def test_a_workload_of_which_no_run_counts_has_no_figures():
+    text = report.tables([result(problems=["ns/a has no node"])])
+
+    assert "## Throughput" not in text
+
+
+def test_an_idle_run_shows_its_share_of_a_core():
+    idle = result("Idle", pods=0, bound=[], first_write=1.0, finished=5.0)
+
+    assert table(report.tables([idle]), "Idle") == [["Idle", "kube-scheduler", "1", "0.2%", "100"]]
+
+
+def test_what_is_reached_is_told_with_what_is_wanted():
+    slow = {"bound": [1.0, 2.0, 3.0, 4.0, 11.0], "finished": 11.0}
+    runs = [
+        result(contender="ceiling", finished=4.0),
+        result(contender="kube-scheduler", **slow),
+        result(contender=OURS, finished=4.5),
+        result("Quiet", OURS, pods=0, bound=[], first_write=1.0, finished=2.0),
+    ]
+
+    assert table(report.tables(runs), "Targets") == [
+        ["Basic: times kube-scheduler", "at least 2.3", "5.0 (5.0)", "2.9 (2.9)", "yes"],
+        ["Basic: share of the ceiling", "at least 85%", "100% (100%)", "86% (86%)", "yes"],
+        [
+            "Basic: CPU of the scheduler per pod, of kube-scheduler's",
+            "at most 13%",
+            "100% (100%): 2.00 ms of 2.00 ms",
+            "",
+            "**no**",
+        ],
+        ["Basic: peak RSS", "at most 100 MiB", "100 MiB", "", "yes"],
+        ["Quiet: share of a core", "at most 0.5%", "1.0%", "", "**no**"],
+    ]
+
+
+def test_on_a_large_cluster_the_rate_is_compared_with_that_of_basic_in_both_windows():
+    runs = [
+        result("Basic", OURS, bound=[1.0, 1.5, 3.0], finished=4.0),
+        result("ColdStart", OURS, bound=[1.0, 1.5, 3.5], finished=5.5, loop_seconds=0.002),
+    ]
+
+    assert table(report.tables(runs), "Targets")[-1] == [
+        "15,000 nodes, 150,000 pods: rate, of that of Basic",
+        "at least 75%",
+        "80% (160%)",
+        "67% (133%)",
+        "**only to the last binding**",
+    ]
+
+
+def test_where_room_must_be_made_the_share_of_the_ceiling_is_enough():
+    runs = [
+        result("PreemptionLarge", name, finished=4.0)
+        for name in ("ceiling", "kube-scheduler", OURS)
+    ]
+
+    assert table(report.tables(runs), "Targets")[0] == [
+        "PreemptionLarge: times kube-scheduler",
+        "at least 12 or the share of the ceiling",
+        "1.0 (1.0)",
+        "1.0 (1.0)",
+        "yes",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("bound", "finished", "reached"),
+    [
+        pytest.param(3.0, 4.0, "yes", id="everywhere"),
+        pytest.param(3.0, 9.0, "**only to the last binding**", id="bindings"),
+        pytest.param(4.0, 4.0, "**only to the last event**", id="events"),
+        pytest.param(9.0, 9.0, "**no**", id="nowhere"),
+    ],
+)
+def test_postponing_events_cannot_flatter(bound: float, finished: float, reached: str):
+    runs = [
+        result(contender="ceiling", bound=[1.0, 1.5, 3.0], finished=4.0),
+        result(contender=OURS, bound=[1.0, 1.5, bound], finished=finished),
+    ]
+
+    (row,) = table(report.tables(runs), "Targets")
+
+    assert row[-1] == reached
+
+
+def test_runs_too_short_for_samples_by_the_second_show_none():
+    short = result(bound=[1.0, 1.1], first_write=1.0)
+
+    (row,) = table(report.tables([short]), "Throughput by the second, and latency")
+
+    assert row[2:6] == ["-", "-", "-", "-"]
+
+
+def test_workloads_come_in_their_own_order():
+    runs = [result("PreemptionBasic"), result("Basic"), result("PodAntiAffinity")]
+
+    rows = table(report.tables(runs), "Throughput")
+
+    assert [row[0] for row in rows] == ["Basic", "PodAntiAffinity", "PreemptionBasic"]
+
+
+def test_the_page_and_its_plots_are_written(tmp_path):
+    runs = [result(contender=name) for name in ("ceiling", "kube-scheduler", OURS)]
+
+    report.write(runs, tmp_path / "page.md", tmp_path / "img")
+
+    page = (tmp_path / "page.md").read_text()
+    assert "2 cores (a processor)" in page
+    assert "<!--" not in page
+    for name in ("throughput.svg", "cpu.svg"):
+        assert f"img/{name}" in page
+        ET.fromstring((tmp_path / "img" / name).read_text())
+
+
+def test_the_page_tells_when_our_runs_are_not_of_one_version():
+    one = [result(contender=OURS, fingerprint=f"{shape}-x") for shape in "ab"]
+    two = [result(contender=OURS, fingerprint=f"a-{version}") for version in "xy"]
+
+    assert "versions of the code" not in report.page(one)
+    assert "of 2 versions of the code" in report.page(two)
+
+
+def test_a_bar_is_as_long_as_its_share_of_the_full_width():
+    drawn = plots.bars("", "", [Group("g", 10.0, (Row("r", (2.5, 5.0), "7.5"),))])
+
+    widths = [
+        each.get("width") for each in ET.fromstring(drawn).iter() if each.tag.endswith("rect")
+    ]
+
+    assert widths[1:] == ["120.0", "240.0"]
+
+
+def test_a_bar_beyond_the_full_width_has_room_for_its_text():
+    usual, beyond = (
+        ET.fromstring(plots.bars("", "", [Group("g", 10.0, (Row("r", (value,), ""),))]))
+        for value in (10.0, 15.0)
+    )
+
+    width = [float(each.get("viewBox").split()[2]) for each in (usual, beyond)]
+    assert width[1] - width[0] == 240  # half of the full width
+
+
+def test_a_function_is_as_wide_as_it_was_seen():
+    drawn = plots.flames("t", {("main", "<a>"): 3, ("main", "b"): 1})
+
+    titles = [each.text for each in ET.fromstring(drawn).iter() if each.tag.endswith("title")]
+
+    assert titles == ["main: 4 samples, 100.0%", "<a>: 3 samples, 75.0%", "b: 1 samples, 25.0%"]

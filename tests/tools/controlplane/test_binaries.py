@@ -1,0 +1,220 @@
+import textwrap
+import threading
+from pathlib import Path
+
+import pytest
+
+from deploy.tools.controlplane import binaries
+from deploy.tools.controlplane.building import BuildError
+
+VERSION = binaries.pinned_version("kube-apiserver")
+
+
+class Machine:
+    """A machine with folders for assets, PATH and the cache, all empty at first."""
+
+    def __init__(self, root: Path) -> None:
+        self.assets, self.path, self.cache = root / "assets", root / "path", root / "cache"
+        self.assets.mkdir()
+        self.path.mkdir()
+        self.reports: list[str] = []
+        self.environ = {
+            "KUBEBUILDER_ASSETS": str(self.assets),
+            "PATH": f"{self.path}",
+            "XDG_CACHE_HOME": str(self.cache),
+        }
+
+    @property
+    def cached(self) -> Path:
+        folder = self.cache / "preemptive-scheduler" / "bin" / f"kube-apiserver-{VERSION}"
+        return folder / "kube-apiserver"
+
+    def find(self, name: str = "kube-apiserver", version: str | None = None) -> Path:
+        return binaries.find(name, version, environ=self.environ, report=self.reports.append)
+
+    def leftovers(self) -> list[str]:
+        return sorted(path.name for path in self.cached.parent.parent.iterdir())
+
+    def with_go(self, built_version: str, *, fails: bool = False) -> None:
+        """Put a Go on PATH whose builds report this version."""
+        answer = f"echo Kubernetes {built_version}"
+        self.go = write(
+            self.path / "go",
+            f"""
+            if [ "$1" = version ]; then echo go version go1.26.8 linux/amd64; exit; fi
+            echo "$PWD" "$@" >> {self.path}/builds
+            {"echo oh no; exit 1" if fails else ""}
+            while [ "$1" != -o ]; do shift; done
+            printf '#!/bin/sh\\n{answer}\\n' > "$2"
+            /bin/chmod +x "$2"
+            """,
+        )
+
+    def builds(self) -> list[str]:
+        return (self.path / "builds").read_text().splitlines()
+
+
+def write(path: Path, script: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n" + textwrap.dedent(script))
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return Machine(tmp_path)
+
+
+def test_the_assets_folder_comes_first(machine):
+    wanted = write(machine.assets / "kube-apiserver", f"echo Kubernetes {VERSION}")
+    write(machine.path / "kube-apiserver", f"echo Kubernetes {VERSION}")
+
+    assert machine.find() == wanted
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param("echo Kubernetes v1.30.0", id="another version"),
+        pytest.param(f"echo Kubernetes {VERSION}-alpha.1", id="a pre-release of the version"),
+        pytest.param("echo nonsense", id="says no version"),
+        pytest.param(f"echo Kubernetes {VERSION}; exit 1", id="fails"),
+    ],
+)
+def test_path_comes_next_if_the_asset(machine, script):
+    write(machine.assets / "kube-apiserver", script)
+    wanted = write(machine.path / "kube-apiserver", f"echo Kubernetes {VERSION}")
+
+    assert machine.find() == wanted
+
+
+def test_the_cache_comes_after_path_and_is_not_asked_for_its_version(machine):
+    write(machine.path / "kube-apiserver", "echo Kubernetes v1.30.0")
+    wanted = write(machine.cached, "exit 1")
+
+    assert machine.find() == wanted
+
+
+def test_another_patch_release_of_etcd_will_do(machine):
+    minor = binaries.pinned_version("etcd").rsplit(".", 1)[0]
+    wanted = write(machine.path / "etcd", f"echo etcd Version: {minor[1:]}.99")
+
+    assert machine.find("etcd") == wanted
+
+
+def test_what_is_missing_is_built_into_the_cache(machine):
+    machine.with_go(VERSION)
+
+    assert machine.find() == machine.cached
+    assert machine.leftovers() == ["build.lock", machine.cached.parent.name]
+    (build,) = machine.builds()
+    assert build.startswith(f"{binaries.TOOLS / 'kubernetes'} build -trimpath -ldflags -s -w -X ")
+    assert f"version.gitVersion={VERSION}" in build
+    assert build.endswith("k8s.io/kubernetes/cmd/kube-apiserver")
+
+
+def test_build_tags_leave_out_what_is_not_needed(machine):
+    machine.with_go(binaries.pinned_version("promtool"))
+
+    machine.find("promtool")
+
+    (build,) = machine.builds()
+    assert " build -trimpath -tags remove_all_sd -ldflags " in build
+    assert build.endswith("github.com/prometheus/prometheus/cmd/promtool")
+
+
+def test_progress_names_the_binary_and_the_time_to_expect(machine):
+    machine.with_go(VERSION)
+
+    machine.find()
+
+    assert machine.reports[0] == (
+        f"building kube-apiserver {VERSION} (about 200 s on two quiet cores)"
+    )
+    assert machine.reports[-1].startswith(f"built kube-apiserver {VERSION} in ")
+
+
+def test_a_failed_build_says_why_in_one_line_and_leaves_nothing(machine):
+    machine.with_go(VERSION, fails=True)
+
+    with pytest.raises(BuildError, match=f"go build of kube-apiserver {VERSION} failed: oh no$"):
+        machine.find()
+
+    assert not machine.cached.exists()
+    assert not [name for name in machine.leftovers() if name.startswith("building")]
+
+
+def test_a_build_of_the_wrong_version_is_refused(machine):
+    machine.with_go("v1.0.0")
+
+    with pytest.raises(BuildError, match=f"the kube-apiserver that was built is not {VERSION}"):
+        machine.find()
+
+    assert not machine.cached.exists()
+
+
+def test_two_that_need_the_same_binary_build_it_once(machine):
+    machine.with_go(VERSION)
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(machine.find())) for _ in range(4)]
+
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert found == [machine.cached] * 4
+    assert len(machine.builds()) == 1
+
+
+def test_a_go_that_is_too_old_gives_way_to_the_one_in_the_cache(machine):
+    machine.with_go(VERSION)
+    machine.go.rename(write(machine.cached.parent.parent / "go-1.26/go/bin/go", ""))
+    write(machine.path / "go", "echo go version go1.21.0 linux/amd64")
+
+    assert machine.find() == machine.cached
+
+
+def test_a_version_that_is_not_pinned_is_refused_with_those_that_are(machine):
+    pinned = ", ".join(binaries.kubernetes_versions())
+
+    with pytest.raises(BuildError, match=rf"v1\.2\.3 is not pinned .*\(pinned: {pinned}\)"):
+        machine.find(version="v1.2.3")
+
+
+def test_every_minor_that_is_pinned_can_be_had(machine):
+    for version in binaries.kubernetes_versions():
+        for name in ("kube-apiserver", "kube-controller-manager"):
+            folder = binaries.tools_folder(binaries.BINARIES[name], version)
+            assert f'_ "{binaries.BINARIES[name].package}"' in (folder / "tools.go").read_text()
+
+    machine.with_go("v1.34.4")
+    machine.find(version="v1.34.4")
+    assert machine.builds()[0].startswith(str(binaries.TOOLS / "kubernetes-1.34"))
+
+
+def test_a_version_that_is_not_pinned_may_come_from_path(machine):
+    wanted = write(machine.path / "kube-apiserver", "echo Kubernetes v1.2.3")
+
+    assert machine.find(version="v1.2.3") == wanted
+
+
+def test_every_binary_is_pinned_by_its_module():
+    for name, binary in binaries.BINARIES.items():
+        assert binaries.pinned_version(name).startswith("v")
+        if binary.own_code:
+            continue
+        tools = (binaries.TOOLS / binary.folder / "tools.go").read_text()
+        assert f'_ "{binary.package}"' in tools
+
+
+def test_other_code_of_our_own_is_another_binary(tmp_path, monkeypatch):
+    folder = tmp_path / binaries.BINARIES["scheduler-oracle"].folder
+    write(folder / "main.go", "one")
+    monkeypatch.setattr(binaries, "TOOLS", tmp_path)
+    before = binaries.cached_path("scheduler-oracle", VERSION, {"HOME": "/home"})
+
+    write(folder / "main.go", "two")
+
+    assert binaries.cached_path("scheduler-oracle", VERSION, {"HOME": "/home"}) != before

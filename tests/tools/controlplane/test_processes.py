@@ -1,0 +1,191 @@
+import os
+import select
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+
+import pytest
+
+from deploy.tools.controlplane.processes import ProcessError, Processes
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    path = tmp_path / "cluster"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def processes(folder):
+    processes = Processes(folder)
+    yield processes
+    processes.close()
+
+
+def ends(pid: int, seconds: float = 10.0) -> bool:
+    """Wait until a process is gone."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([handle], [], [], seconds)[0])
+    finally:
+        os.close(handle)
+
+
+def children_of(pid: int) -> list[int]:
+    """Wait for the first child of a process and return all there are."""
+    while True:
+        found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        if found:
+            return [int(child) for child in found]
+
+
+def phase_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_closing_ends_all_children_and_removes_the_folder(folder, processes):
+    pids = [
+        processes.start("one", ["sleep", "1000"], folder / "one.log"),
+        processes.start("two", ["sleep", "1000"], folder / "two.log"),
+    ]
+
+    processes.close()
+
+    assert [ends(pid, 0) for pid in pids] == [True, True]
+    assert not folder.exists()
+
+
+def test_closing_twice_is_allowed(processes):
+    processes.close()
+    processes.close()
+
+
+def test_closing_ends_what_the_children_started(folder, processes):
+    pid = processes.start("shell", ["sh", "-c", "sleep 1000; true"], folder / "log")
+    (grandchild,) = children_of(pid)
+
+    processes.close()
+
+    assert ends(grandchild)
+
+
+def test_a_child_that_ignores_sigterm_is_killed(folder, processes):
+    script = "trap '' TERM; sleep 1000; true"
+    pid = processes.start("stubborn", ["sh", "-c", script], folder / "log")
+    children_of(pid)
+
+    assert processes.stop("stubborn", 0.1) == -signal.SIGKILL
+
+
+def test_a_paused_child_ends_by_sigterm(folder, processes):
+    processes.start("paused", ["sleep", "1000"], folder / "log")
+    processes.pause("paused")
+
+    assert processes.stop("paused", 5.0) == -signal.SIGTERM
+
+
+def test_a_paused_child_stands_still_until_it_is_resumed(folder, processes):
+    pid = processes.start("one", ["sleep", "1000"], folder / "log")
+
+    processes.pause("one")
+    paused = phase_of(pid)
+    processes.pause("one")
+    processes.resume("one")
+
+    assert paused == "T"
+    assert phase_of(pid) != "T"
+
+
+def test_what_has_ended_cannot_be_paused(folder, processes):
+    assert ends(processes.start("one", ["true"], folder / "log"))
+
+    with pytest.raises(ProcessError, match="one has ended"):
+        processes.pause("one")
+
+
+def test_exit_codes_tell_how_a_child_ended(folder, processes):
+    pid = processes.start("quick", ["sh", "-c", "exit 7"], folder / "log")
+    slow = processes.start("slow", ["sleep", "1000"], folder / "log")
+    assert ends(pid)
+
+    assert processes.exit_code("quick") == 7
+    assert processes.exit_code("slow") is None
+    os.kill(slow, signal.SIGKILL)
+    assert ends(slow)
+    assert processes.exit_code("slow") == -signal.SIGKILL
+
+
+def test_output_is_appended_to_the_log(folder, processes, tmp_path):
+    log = tmp_path / "log"
+    for word in ("one", "two"):
+        assert ends(processes.start("echo", ["echo", word], log))
+
+    assert log.read_text() == "one\ntwo\n"
+
+
+def test_a_name_cannot_run_twice(folder, processes):
+    processes.start("one", ["sleep", "1000"], folder / "log")
+
+    with pytest.raises(ProcessError, match="one is running"):
+        processes.start("one", ["sleep", "1000"], folder / "log")
+
+
+def test_a_command_that_does_not_exist_is_an_error(folder, processes):
+    with pytest.raises(ProcessError, match="no-such-command"):
+        processes.start("one", ["no-such-command"], folder / "log")
+
+
+def test_a_child_outlives_the_thread_that_started_it(folder, processes):
+    pids = []
+    thread = threading.Thread(
+        target=lambda: pids.append(processes.start("one", ["sleep", "1000"], folder / "log"))
+    )
+    thread.start()
+    thread.join()
+
+    assert not ends(pids[0], 0.1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_nothing_is_left_when_the_owner_is_ended_by(number, folder):
+    script = """
+        import sys, time
+        from pathlib import Path
+        from deploy.tools.controlplane.processes import Processes
+        folder = Path(sys.argv[1])
+        processes = Processes(folder)
+        pid = processes.start("one", ["sleep", "1000"], folder / "log")
+        print(processes.keeper_pid, pid, flush=True)
+        time.sleep(1000)
+    """
+    owner = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script), folder],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with owner:
+        keeper, child = map(int, owner.stdout.readline().split())
+        owner.send_signal(number)
+
+    assert [ends(child), ends(keeper)] == [True, True]
+    assert not folder.exists()
+
+
+def test_children_die_with_a_killed_keeper(folder, processes):
+    pid = processes.start("one", ["sleep", "1000"], folder / "log")
+
+    os.kill(processes.keeper_pid, signal.SIGKILL)
+
+    assert ends(pid)
+    with pytest.raises(ProcessError, match="keeper"):
+        processes.exit_code("one")
