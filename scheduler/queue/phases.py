@@ -42,8 +42,8 @@ class QueueMove(StrEnum):
     PARK = "park"
     POP = "pop"
     ASSUME = "assume"
-    HOLD = "hold"
-    ASK = "ask"
+    PREEMPT = "preempt"
+    SUSPEND = "suspend"
     RESUME = "resume"
     DROP = "drop"
 
@@ -70,10 +70,10 @@ TABLE: Final[dict[tuple[QueuePhase, QueueMove], QueuePhase]] = {
     (QueuePhase.DECIDING, QueueMove.GATE): QueuePhase.GATED,
     (QueuePhase.DECIDING, QueueMove.PARK): QueuePhase.UNSCHEDULABLE,
     (QueuePhase.DECIDING, QueueMove.DELAY): QueuePhase.BACKOFF,
-    (QueuePhase.DECIDING, QueueMove.HOLD): QueuePhase.PREEMPTING,
+    (QueuePhase.DECIDING, QueueMove.PREEMPT): QueuePhase.PREEMPTING,
     (QueuePhase.DECIDING, QueueMove.ASSUME): QueuePhase.BINDING,
     (QueuePhase.DECIDING, QueueMove.DROP): QueuePhase.GONE,
-    (QueuePhase.DECIDING, QueueMove.ASK): QueuePhase.ASKING,
+    (QueuePhase.DECIDING, QueueMove.SUSPEND): QueuePhase.ASKING,
     (QueuePhase.ASKING, QueueMove.RESUME): QueuePhase.DECIDING,
     (QueuePhase.ASKING, QueueMove.DROP): QueuePhase.GONE,
     (QueuePhase.PREEMPTING, QueueMove.PARK): QueuePhase.UNSCHEDULABLE,

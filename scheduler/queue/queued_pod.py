@@ -11,7 +11,7 @@ from scheduler.queue.phases import QueueMove, QueuePhase, after
 __all__ = ["QueuedPod"]
 
 #: Moves that are remembered, for the message about an illegal one.
-_STORY: Final = 16
+_HISTORY: Final = 16
 
 
 class QueuedPod:
@@ -19,32 +19,32 @@ class QueuedPod:
 
     __slots__ = (
         "attempts",
+        "backoff_expiry",
         "classified",
-        "errors",
-        "expiry",
-        "failures",
+        "consecutive_errors",
         "first_active",
         "flushed",
-        "kin",
+        "group_key",
+        "history",
         "phase",
-        "promised",
         "rejectors",
+        "reported_condition",
         "sequence",
-        "story",
         "timestamp",
-        "told",
+        "unschedulable_count",
         "unschedulable_since",
         "version",
-        "woken",
+        "victims_terminating",
+        "wakeup_pending",
         "woken_by",
     )
 
     def __init__(self, classified: ClassifiedPod, now: Seconds, sequence: int) -> None:
         #: The last known state of the pod, with the class of that state.
         self.classified = classified
-        #: Pods of one kin are judged alike by every event but their own changes: those of a class,
-        #: or of all classes that the same rejections are about.
-        self.kin = classified.key
+        #: Of its equivalence group: its class, or several classes that are rejected together. An
+        #: event that helps one pod of a group helps all, except for changes of the pods themselves.
+        self.group_key = classified.key
         self.phase = QueuePhase.NEW
         #: When it last entered the queue, or last failed.
         self.timestamp = now
@@ -53,31 +53,32 @@ class QueuedPod:
         self.attempts = 0
         #: When it first became active; `None` while it never was.
         self.first_active: Seconds | None = None
-        #: Verdicts in all, and errors in a row; they decide the back-off.
-        self.failures = 0
-        self.errors = 0
-        self.expiry: Seconds = 0.0
+        #: Rejections in all, and errors in a row; they decide the back-off.
+        self.unschedulable_count = 0
+        self.consecutive_errors = 0
+        self.backoff_expiry: Seconds = 0.0
         #: Plugins whose verdict the last attempt failed on; empty after an error.
         self.rejectors: frozenset[str] = frozenset()
-        #: Whether room is being made for it: its victims leave, and are not gone yet.
-        self.promised = False
-        #: When an attempt first found that it fits nowhere; `None` while none has.
+        #: Whether victims that were evicted for it are still terminating.
+        self.victims_terminating = False
+        #: When an attempt first found that it fits nowhere; `None` before that.
         self.unschedulable_since: Seconds | None = None
-        #: Reason and message of the condition that its status carries, or soon will.
-        self.told: tuple[str, str] | None = _told(classified.pod)
-        #: Whether something happened that could help while its preemption was carried out, or
-        #: that an extender could judge otherwise while it was asked.
-        self.woken = False
-        #: The plugin whose hint woke it since its last attempt, and the event that was about.
+        #: Reason and message of the `PodScheduled` condition that its status has, or gets by a
+        #: write under way; `None` without one.
+        self.reported_condition: tuple[str, str] | None = _reported_condition(classified.pod)
+        #: Whether an event that can help it happened while its preemption was carried out, or
+        #: while its attempt waited for extenders that the event concerns.
+        self.wakeup_pending = False
+        #: The plugin whose hint woke it since its last attempt, and the event of that hint.
         self.woken_by: tuple[str, str] | None = None
-        #: Whether it was last released by the periodic flush.
+        #: Whether the periodic flush put it back into the queue.
         self.flushed = False
         #: Heap entries of older versions are void.
         self.version = 0
-        self.story: deque[tuple[Seconds, QueuePhase]] = deque(maxlen=_STORY)
+        self.history: deque[tuple[Seconds, QueuePhase]] = deque(maxlen=_HISTORY)
 
     def __str__(self) -> str:
-        return f"{self.pod.key} {list(self.story)}"
+        return f"{self.pod.key} {list(self.history)}"
 
     @property
     def pod(self) -> Pod:
@@ -94,8 +95,8 @@ class QueuedPod:
         """The uid of the pod."""
         return self.classified.pod.metadata.uid
 
-    def note_active(self, now: Seconds) -> None:
-        """Note when the pod first had its turn in sight."""
+    def record_active(self, now: Seconds) -> None:
+        """Record when the pod first became active."""
         if self.first_active is None:
             self.first_active = now
 
@@ -107,10 +108,10 @@ class QueuedPod:
         """
         self.phase = after(self.phase, move, self)
         self.version += 1
-        self.story.append((now, self.phase))
+        self.history.append((now, self.phase))
 
 
-def _told(pod: Pod) -> tuple[str, str] | None:
+def _reported_condition(pod: Pod) -> tuple[str, str] | None:
     condition = pod.condition("PodScheduled")
     if condition is None or condition.status != "False":
         return None

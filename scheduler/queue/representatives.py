@@ -67,9 +67,9 @@ class Representatives:
         """Yield each kin with the uid of the pod that is tried for it."""
         return ((key, trial.first) for key, trial in self._trials.items())
 
-    def lined_up(self, queued: QueuedPod) -> bool:
+    def follows_representative(self, queued: QueuedPod) -> bool:
         """Tell whether a pod is among those who follow in a trial of its kin."""
-        trial = self._trials.get(queued.kin)
+        trial = self._trials.get(queued.group_key)
         calls = () if trial is None else trial.calls.values()
         return any(queued.uid in call.line for call in calls)
 
@@ -126,7 +126,7 @@ class Representatives:
         front = [pods[uid] for uid in islice(line, _FRONT) if uid in pods]
         if not front:
             return None
-        ready = (each for each in front if not self._backoff.waiting(each.expiry, now))
-        chosen = next(ready, None) or min(front, key=attrgetter("expiry"))
+        ready = (each for each in front if not self._backoff.waiting(each.backoff_expiry, now))
+        chosen = next(ready, None) or min(front, key=attrgetter("backoff_expiry"))
         line.remove(chosen.uid)
         return chosen

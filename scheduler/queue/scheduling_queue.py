@@ -62,14 +62,14 @@ class SchedulingQueue:
         self._held: Final = WaitingGroups()
         self._asking: dict[str, QueuedPod] = {}
         #: Pods, by uid, whose status does not say yet what their last attempt has found.
-        self.untold: Final[set[str]] = set()
-        self._trials: Final = Representatives(self._parked, backoff, self.wake_one, strangers)
+        self.unreported: Final[set[str]] = set()
+        self._trials: Final = Representatives(self._parked, backoff, self.wake_pod, strangers)
         self._sequence = 0
         self._next_flush: Seconds | None = None
         #: Pods that entered a queue, by queue and by what moved them; only ever counted up.
         self.incoming: Final[Counter[tuple[str, str]]] = Counter()
         #: Pods that were woken for nothing, by the plugin that saw hope and by event.
-        self.wasted: Final[Counter[tuple[str, str]]] = Counter()
+        self.wasted_wakeups: Final[Counter[tuple[str, str]]] = Counter()
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -96,9 +96,9 @@ class SchedulingQueue:
             self._parked.pop(queued)
             self._held.pop(queued)
             self._asking.pop(uid, None)
-            self.untold.discard(uid)
+            self.unreported.discard(uid)
             queued.move(QueueMove.DROP, now)
-            self._trials.tried(queued, queued.kin, now)
+            self._trials.tried(queued, queued.group_key, now)
         return queued
 
     def update(self, classified: ClassifiedPod, now: Seconds, judge: Judge, event: str) -> None:
@@ -107,15 +107,15 @@ class SchedulingQueue:
         queued = self._pods[pod.uid]
         place = next((each for each in (self._parked, self._held) if each.pop(queued)), None)
         reordered = queued.pod.priority != pod.priority
-        before, changed = queued.kin, queued.key != classified.key
+        before, changed = queued.group_key, queued.key != classified.key
         # An event that may help it is not forgotten when it leaves those who wait with it.
-        called = changed and self._trials.lined_up(queued)
+        called = changed and self._trials.follows_representative(queued)
         queued.classified = classified
         if changed:
-            queued.kin = classified.key
+            queued.group_key = classified.key
         if place is not None:
             place.add(queued)
-        if before != queued.kin:
+        if before != queued.group_key:
             self._trials.tried(queued, before, now)
         if reordered and queued.phase is QueuePhase.ACTIVE:
             queued.version += 1
@@ -124,7 +124,7 @@ class SchedulingQueue:
             if self._gate(pod) is None:
                 self._enter(queued, now, event, delay=False)
         elif (plugin := judge(pod, queued.rejectors)) or called:
-            self.wake_one(queued, now, event, plugin)
+            self.wake_pod(queued, now, event, plugin)
 
     def pop(self, now: Seconds) -> QueuedPod | None:
         """Take the next pod for an attempt; `None` when there is none."""
@@ -137,15 +137,15 @@ class SchedulingQueue:
                 return None
             self._waiting.pop()
             self.incoming["active", "PopFromBackoffQ"] += 1
-            queued.note_active(now)
+            queued.record_active(now)
         queued.move(QueueMove.POP, now)
         queued.attempts += 1
-        queued.woken = False
+        queued.wakeup_pending = False
         return queued
 
-    def ask(self, queued: QueuedPod, now: Seconds) -> None:
+    def suspend(self, queued: QueuedPod, now: Seconds) -> None:
         """Keep a pod aside while extenders are asked about it."""
-        queued.move(QueueMove.ASK, now)
+        queued.move(QueueMove.SUSPEND, now)
         self._asking[queued.uid] = queued
 
     def resume(self, queued: QueuedPod, now: Seconds) -> None:
@@ -159,8 +159,8 @@ class SchedulingQueue:
         rejectors: frozenset[str],
         now: Seconds,
         *,
-        promised: bool = False,
-        kin: bytes = b"",
+        victims_terminating: bool = False,
+        group_key: bytes = b"",
     ) -> None:
         """Park a pod that was found unschedulable until something can help it.
 
@@ -168,64 +168,64 @@ class SchedulingQueue:
             queued: The pod.
             rejectors: Plugins that have rejected it.
             now: The time.
-            promised: Whether room is being made for it.
-            kin: Whoever is of it would be rejected like that: of its class, or of more than one;
-                empty where nobody else.
+            victims_terminating: Whether victims that were evicted for it are still terminating.
+            group_key: Of the equivalence group whose pods are certain to be rejected in the same
+                way: a class, or several; empty if no other pod is.
         """
         if queued.woken_by is not None and rejectors == queued.rejectors:
-            self.wasted[queued.woken_by] += 1
-        before = self._failed(queued, rejectors, now, kin)
-        if queued.woken and EXTENDER in rejectors:
+            self.wasted_wakeups[queued.woken_by] += 1
+        before = self._failed(queued, rejectors, now, group_key)
+        if queued.wakeup_pending and EXTENDER in rejectors:
             self._enter(queued, now, "ScheduleAttemptFailure", delay=True)
             self._trials.tried(queued, before, now)
             return
         queued.move(QueueMove.PARK, now)
-        self._park(queued, promised=promised)
+        self._park(queued, victims_terminating=victims_terminating)
         self.incoming["unschedulable", "ScheduleAttemptFailure"] += 1
-        speaks = bool(kin) and before in (queued.key, kin)
+        speaks = bool(group_key) and before in (queued.key, group_key)
         self._trials.tried(queued, before, now, rejected=speaks)
 
-    def hold(self, queued: QueuedPod, rejectors: frozenset[str], now: Seconds) -> None:
+    def begin_preemption(self, queued: QueuedPod, rejectors: frozenset[str], now: Seconds) -> None:
         """Keep a preemptor aside while its preemption is carried out."""
         # Plans that fail one after the other are errors in a row: the back-off grows.
-        errors = queued.errors
+        errors = queued.consecutive_errors
         before = self._failed(queued, rejectors, now)
-        queued.errors = errors
-        queued.woken = queued.woken and EXTENDER in rejectors
-        queued.move(QueueMove.HOLD, now)
-        queued.promised = True
+        queued.consecutive_errors = errors
+        queued.wakeup_pending = queued.wakeup_pending and EXTENDER in rejectors
+        queued.move(QueueMove.PREEMPT, now)
+        queued.victims_terminating = True
         self._held.add(queued)
         self.incoming["gated", "ScheduleAttemptFailure"] += 1
         self._trials.tried(queued, before, now)
 
-    def release(
-        self, queued: QueuedPod, now: Seconds, *, retry: bool, promised: bool = False
+    def end_preemption(
+        self, queued: QueuedPod, now: Seconds, *, retry: bool, victims_terminating: bool = False
     ) -> None:
-        """End the hold on a preemptor.
+        """End the preemption of a pod.
 
         Args:
             queued: The preemptor.
             now: The time.
             retry: Whether to try it again without waiting for an event: at once, and after a
                 back-off where that happens again and again.
-            promised: Whether room is being made for it still.
+            victims_terminating: Whether victims that were evicted for it are still terminating.
         """
         if self._held.pop(queued) is None:
             return
         if retry:
-            queued.errors += 1
-            queued.expiry = self._backoff.expiry(now, queued.errors)
-            self._enter(queued, now, "ForceActivate", delay=queued.errors > 1)
+            queued.consecutive_errors += 1
+            queued.backoff_expiry = self._backoff.expiry(now, queued.consecutive_errors)
+            self._enter(queued, now, "ForceActivate", delay=queued.consecutive_errors > 1)
             return
-        queued.errors = 0
-        if queued.woken:
+        queued.consecutive_errors = 0
+        if queued.wakeup_pending:
             self._enter(queued, now, "AssignedPodDelete", delay=True)
         else:
             queued.move(QueueMove.PARK, now)
-            self._park(queued, promised=promised)
+            self._park(queued, victims_terminating=victims_terminating)
 
-    def fail_held(self, queued: QueuedPod, now: Seconds) -> None:
-        """End the hold on a preemptor whose preemption failed; it tries again after a back-off."""
+    def fail_preemption(self, queued: QueuedPod, now: Seconds) -> None:
+        """End a preemption that failed; the preemptor is tried again after a back-off."""
         if self._held.pop(queued) is not None:
             self.retry(queued, now)
 
@@ -235,53 +235,54 @@ class SchedulingQueue:
         self._enter(queued, now, "ScheduleAttemptFailure", delay=True)
         self._trials.tried(queued, before, now)
 
-    def assumed(self, queued: QueuedPod, now: Seconds) -> None:
+    def mark_assumed(self, queued: QueuedPod, now: Seconds) -> None:
         """Note that a pod is being bound."""
         queued.move(QueueMove.ASSUME, now)
         queued.unschedulable_since = None
-        self._trials.tried(queued, queued.kin, now)
+        self._trials.tried(queued, queued.group_key, now)
 
     def wake(self, wake_up: WakeUp, now: Seconds) -> int:
         """Wake every waiting pod that an event can help; return how many."""
         woken = 0
-        for group, pods in self._parked.hearing(wake_up):
+        for group, pods in self._parked.concerned(wake_up):
             plugin = self._helped_by(wake_up, group, pods)
             if not plugin:
                 continue
             woken += len(pods)
-            if len(pods) > 1 and not group.promised and not wake_up.apart(pods):
+            if len(pods) > 1 and not group.victims_terminating and not wake_up.retry_each(pods):
                 self._trials.call(group, plugin, wake_up.event, now)
                 continue
             for queued in list(pods.values()):
-                self.wake_one(queued, now, wake_up.event, plugin)
-        for group, pods in self._held.hearing(wake_up):
+                self.wake_pod(queued, now, wake_up.event, plugin)
+        for group, pods in self._held.concerned(wake_up):
             plugin = self._helped_by(wake_up, group, pods)
             for queued in list(pods.values()) if plugin else ():
-                self.wake_one(queued, now, wake_up.event, plugin)
+                self.wake_pod(queued, now, wake_up.event, plugin)
         for queued in self._asking.values():
-            queued.woken = queued.woken or bool(wake_up.helped_by(queued.pod, _BY_EXTENDERS))
+            helped = queued.wakeup_pending or wake_up.helped_by(queued.pod, _BY_EXTENDERS)
+            queued.wakeup_pending = bool(helped)
         return woken
 
     @staticmethod
     def _helped_by(wake_up: WakeUp, group: WaitingGroup, pods: Mapping[str, QueuedPod]) -> str:
         """Return the plugin that says an event can help a group; empty where none does."""
         plugin = wake_up.helped_by(next(iter(pods.values())).pod, group.rejectors)
-        return "" if plugin and wake_up.spares(group, pods) else plugin
+        return "" if plugin and wake_up.rules_out(group, pods) else plugin
 
-    def wake_one(self, queued: QueuedPod, now: Seconds, event: str, plugin: str = "") -> None:
+    def wake_pod(self, queued: QueuedPod, now: Seconds, event: str, plugin: str = "") -> None:
         """Wake one pod, if it is waiting for something; `plugin` is the one that saw hope."""
         if queued.phase is QueuePhase.UNSCHEDULABLE:
             queued.woken_by = (plugin, event) if plugin else None
             self._parked.pop(queued)
             self._enter(queued, now, event, delay=True)
         elif queued.phase in (QueuePhase.PREEMPTING, QueuePhase.ASKING):
-            queued.woken = True
+            queued.wakeup_pending = True
 
     def flush(self, now: Seconds) -> None:
         """Move what has waited long enough: ended back-offs, and pods that nothing woke."""
         for heap in (self._waiting, self._erring):
             while (queued := heap.first()) is not None:
-                if self._backoff.waiting(queued.expiry, now):
+                if self._backoff.waiting(queued.backoff_expiry, now):
                     break
                 heap.pop()
                 self._activate(queued, now, "BackoffComplete")
@@ -294,7 +295,7 @@ class SchedulingQueue:
     def next_wakeup(self) -> Seconds | None:
         """Return when `flush` next has something to do; `None` when never."""
         moments = [
-            queued.expiry + 1
+            queued.backoff_expiry + 1
             for heap in (self._waiting, self._erring)
             if (queued := heap.first()) is not None
         ]
@@ -302,13 +303,13 @@ class SchedulingQueue:
             moments.append(self._next_flush)
         return min(moments, default=None)
 
-    def anyone_waits(self) -> bool:
+    def has_waiting_pods(self) -> bool:
         """Tell whether there is a pod that an event may help."""
         return bool(self._parked or self._held or self._asking)
 
-    def lined_up(self, queued: QueuedPod) -> bool:
+    def follows_representative(self, queued: QueuedPod) -> bool:
         """Tell whether a parked pod has its turn unless one of its class is rejected for all."""
-        return self._trials.lined_up(queued)
+        return self._trials.follows_representative(queued)
 
     def active(self) -> bool:
         """Tell whether a pod is in the active queue."""
@@ -319,7 +320,7 @@ class SchedulingQueue:
         return self._active.first() is not None or self._waiting.first() is not None
 
     def lengths(self) -> dict[str, int]:
-        """Return how many pods wait, by queue; a preemptor on hold counts as gated."""
+        """Return how many pods wait, by queue; a pod in the phase `PREEMPTING` counts as gated."""
         counts = Counter(queued.phase for queued in self._pods.values())
         return {
             "active": counts[QueuePhase.ACTIVE],
@@ -332,26 +333,28 @@ class SchedulingQueue:
         stale = [queued for queued in self._parked if now - queued.timestamp > _LONGEST_WAIT]
         for queued in stale:
             queued.flushed = True
-            self.wake_one(queued, now, "UnschedulableTimeout")
+            self.wake_pod(queued, now, "UnschedulableTimeout")
 
     def _failed(
-        self, queued: QueuedPod, rejectors: frozenset[str], now: Seconds, kin: bytes = b""
+        self, queued: QueuedPod, rejectors: frozenset[str], now: Seconds, group_key: bytes = b""
     ) -> bytes:
-        """Note how an attempt has ended; return of which kin the pod was in it."""
-        before, queued.kin = queued.kin, kin or queued.key
+        """Record how an attempt has ended; return the group that the pod was in during it."""
+        before, queued.group_key = queued.group_key, group_key or queued.key
         queued.rejectors = rejectors
-        queued.promised = False
+        queued.victims_terminating = False
         queued.woken_by = None
         if rejectors:
-            queued.failures += 1
-            queued.errors = 0
+            queued.unschedulable_count += 1
+            queued.consecutive_errors = 0
             if queued.unschedulable_since is None:
                 queued.unschedulable_since = now
         else:
-            queued.errors += 1
+            queued.consecutive_errors += 1
         queued.timestamp = now
         queued.flushed = False
-        queued.expiry = self._backoff.expiry(now, queued.errors or queued.failures)
+        queued.backoff_expiry = self._backoff.expiry(
+            now, queued.consecutive_errors or queued.unschedulable_count
+        )
         return before
 
     def _enter(self, queued: QueuedPod, now: Seconds, event: str, *, delay: bool) -> None:
@@ -359,22 +362,22 @@ class SchedulingQueue:
         if self._gate(queued.pod) is not None:
             queued.move(QueueMove.GATE, now)
             self.incoming["gated", event] += 1
-        elif delay and self._backoff.waiting(queued.expiry, now):
+        elif delay and self._backoff.waiting(queued.backoff_expiry, now):
             queued.move(QueueMove.DELAY, now)
             self.incoming["backoff", event] += 1
-            heap = self._erring if queued.errors else self._waiting
-            heap.push(queued, queued.expiry)
+            heap = self._erring if queued.consecutive_errors else self._waiting
+            heap.push(queued, queued.backoff_expiry)
         else:
             self._activate(queued, now, event)
 
     def _activate(self, queued: QueuedPod, now: Seconds, event: str) -> None:
         queued.move(QueueMove.ADMIT, now)
-        queued.note_active(now)
+        queued.record_active(now)
         self.incoming["active", event] += 1
         self._active.push(queued)
 
-    def _park(self, queued: QueuedPod, *, promised: bool) -> None:
-        queued.promised = promised
+    def _park(self, queued: QueuedPod, *, victims_terminating: bool) -> None:
+        queued.victims_terminating = victims_terminating
         self._parked.add(queued)
 
     def check(self) -> None:
@@ -391,7 +394,7 @@ class SchedulingQueue:
             assert (uid in self._asking) == (queued.phase is QueuePhase.ASKING)
         for key, uid in self._trials:
             first = self._pods[uid]
-            assert first.kin == key
+            assert first.group_key == key
             assert first.phase in (
                 QueuePhase.ACTIVE,
                 QueuePhase.BACKOFF,

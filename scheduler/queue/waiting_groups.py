@@ -21,7 +21,7 @@ class WaitingGroup(NamedTuple):
     #: Their kin: of one class, or of several.
     key: bytes
     #: Whether room is being made for them: their victims leave, and are not gone yet.
-    promised: bool
+    victims_terminating: bool
 
 
 #: Names the plugin that says an event can help a pod that these plugins rejected; empty when none.
@@ -50,13 +50,13 @@ class WakeUp:
     event: str
     helped_by: Judge
     #: Groups whose rejectors do not hear of it are not judged at all.
-    hears: Hears = _every
+    concerns: Hears = _every
     #: Whether it may help one pod and not another of its group, so that each is judged by itself.
-    by_name: bool = False
+    pod_specific: bool = False
     #: Tells of pods of a group, by uid, whether the event certainly does not help them.
-    spares: Callable[[WaitingGroup, Mapping[str, QueuedPod]], bool] = _certain
+    rules_out: Callable[[WaitingGroup, Mapping[str, QueuedPod]], bool] = _certain
     #: Tells of pods of a group, by uid, whether one attempt does not speak for all of them.
-    apart: Callable[[Mapping[str, QueuedPod]], bool] = _alike
+    retry_each: Callable[[Mapping[str, QueuedPod]], bool] = _alike
 
 
 class WaitingGroups:
@@ -77,13 +77,13 @@ class WaitingGroups:
             for each in pods.values()
         )
 
-    def hearing(self, wake_up: WakeUp) -> list[tuple[WaitingGroup, Mapping[str, QueuedPod]]]:
+    def concerned(self, wake_up: WakeUp) -> list[tuple[WaitingGroup, Mapping[str, QueuedPod]]]:
         """Return the groups that hear of an event; none is empty."""
         found: list[tuple[WaitingGroup, Mapping[str, QueuedPod]]] = []
         for rejectors, groups in self._groups.items():
-            if wake_up.hears(rejectors):
+            if wake_up.concerns(rejectors):
                 found += groups.items()
-        if not wake_up.by_name:
+        if not wake_up.pod_specific:
             return found
         return [each for group, pods in found for each in _parts(group, pods)]
 
@@ -93,11 +93,11 @@ class WaitingGroups:
 
     def regroup(self, group: WaitingGroup, like: QueuedPod) -> None:
         """Note that the pods of a group are rejected by the plugins that reject another one now."""
-        if (group.rejectors, group.key) == (like.rejectors, like.kin):
+        if (group.rejectors, group.key) == (like.rejectors, like.group_key):
             return
         for queued in [*self.of(group).values()]:
             self.pop(queued)
-            queued.rejectors, queued.kin = like.rejectors, like.kin
+            queued.rejectors, queued.group_key = like.rejectors, like.group_key
             self.add(queued)
 
     def add(self, queued: QueuedPod) -> None:
@@ -118,7 +118,7 @@ class WaitingGroups:
 
 
 def _group(queued: QueuedPod) -> WaitingGroup:
-    return WaitingGroup(queued.rejectors, queued.kin, queued.promised)
+    return WaitingGroup(queued.rejectors, queued.group_key, queued.victims_terminating)
 
 
 def _parts(

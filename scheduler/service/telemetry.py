@@ -166,7 +166,7 @@ def provide(
     """Let gauges be read from those who keep their values."""
     metrics.provide("scheduler_pending_pods", machine.queue.lengths)
     metrics.provide("scheduler_queue_incoming_pods_total", lambda: machine.queue.incoming)
-    metrics.provide("scheduler_wasted_wakeups_total", lambda: machine.queue.wasted)
+    metrics.provide("scheduler_wasted_wakeups_total", lambda: machine.queue.wasted_wakeups)
     metrics.provide("scheduler_unschedulable_pods", lambda: _rejections(machine))
     metrics.provide("scheduler_cache_size", lambda: _cache_size(machine))
     metrics.provide("scheduler_nominations", lambda: {(): len(machine.cluster.nominations)})

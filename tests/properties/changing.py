@@ -244,7 +244,10 @@ class Changing(World):
         """Return the parked pods that a fresh attempt would place or preempt for."""
         machine, found = self.machine, []
         for queued in machine.queue:
-            if queued.phase is QueuePhase.UNSCHEDULABLE and not machine.queue.lined_up(queued):
+            if (
+                queued.phase is QueuePhase.UNSCHEDULABLE
+                and not machine.queue.follows_representative(queued)
+            ):
                 since = queued.unschedulable_since
                 outcome = found_afresh(
                     PROFILES, machine, queued.classified, self.now,

@@ -101,7 +101,10 @@ class Besieged(Changing):
         machine, found = self.machine, []
         for queued in machine.queue:
             outside = queued.pod.metadata.namespace != EVIL
-            parked = queued.phase is QueuePhase.UNSCHEDULABLE and not machine.queue.lined_up(queued)
+            parked = (
+                queued.phase is QueuePhase.UNSCHEDULABLE
+                and not machine.queue.follows_representative(queued)
+            )
             if outside and parked:
                 now, since = self.now, queued.unschedulable_since
                 since = now if since is None else since
@@ -166,7 +169,7 @@ class Besieged(Changing):
             "rows": len([each for each in cluster.columns.names if each]),
             "leaving": cluster.leaving,
             "overdue": len(cluster.overdue),
-            "untold": len(machine.queue.untold),
+            "unreported": len(machine.queue.unreported),
             # A pod that waits may keep its plan; a process that begins knows of none.
             "preempting": sum(uid not in self.pods for uid in machine._executor._plans._plans),
         }

@@ -311,7 +311,7 @@ class World:
             queued.pod.key
             for queued in queue
             if queued.phase is QueuePhase.UNSCHEDULABLE
-            and not queue.lined_up(queued)
+            and not queue.follows_representative(queued)
             and helped(view, queued.pod)
         ]
 

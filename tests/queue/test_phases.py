@@ -14,8 +14,8 @@ LEGAL = {
     "backoff": "admit:active pop:deciding drop:gone",
     "unschedulable": "admit:active delay:backoff gate:gated drop:gone",
     "deciding": (
-        "admit:active gate:gated park:unschedulable delay:backoff hold:preempting assume:binding "
-        "ask:asking drop:gone"
+        "admit:active gate:gated park:unschedulable delay:backoff preempt:preempting "
+        "assume:binding suspend:asking drop:gone"
     ),
     "asking": "resume:deciding drop:gone",
     "preempting": "park:unschedulable delay:backoff admit:active gate:gated drop:gone",

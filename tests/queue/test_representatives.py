@@ -42,14 +42,14 @@ def test_one_of_a_class_has_its_turn(called):
 
 
 def test_who_is_rejected_for_all_leaves_the_others_where_they_are(called):
-    called.real.reject(called.pop(LATER), FIT, LATER, kin=KEY)
+    called.real.reject(called.pop(LATER), FIT, LATER, group_key=KEY)
 
     assert parked(called) == ["a", "b", "c"]
     assert not called.real.ready()
 
 
 def test_all_are_rejected_by_what_rejected_the_one(called):
-    called.real.reject(called.pop(LATER), BOTH, LATER, kin=KEY)
+    called.real.reject(called.pop(LATER), BOTH, LATER, group_key=KEY)
 
     def about_ports(_, rejectors):
         return "NodePorts" if rejectors == BOTH else ""
@@ -58,7 +58,7 @@ def test_all_are_rejected_by_what_rejected_the_one(called):
 
 
 def test_the_next_event_begins_anew(called):
-    called.real.reject(called.pop(LATER), FIT, LATER, kin=KEY)
+    called.real.reject(called.pop(LATER), FIT, LATER, group_key=KEY)
 
     called.wake(everybody, LATER + 60, "NodeAdd")
 
@@ -66,11 +66,11 @@ def test_the_next_event_begins_anew(called):
 
 
 ENDS = {
-    "is assumed": lambda queue: queue.real.assumed(queue.pop(LATER), LATER),
+    "is assumed": lambda queue: queue.real.mark_assumed(queue.pop(LATER), LATER),
     "is gone": lambda queue: queue.real.drop("uid:default/a", LATER),
     "is gone while it is tried": lambda queue: queue.real.drop(queue.pop(LATER).uid, LATER),
     "ends in an error": lambda queue: queue.real.retry(queue.pop(LATER), LATER),
-    "preempts": lambda queue: queue.real.hold(queue.pop(LATER), FIT, LATER),
+    "preempts": lambda queue: queue.real.begin_preemption(queue.pop(LATER), FIT, LATER),
     "is rejected for itself": lambda queue: queue.real.reject(queue.pop(LATER), FIT, LATER),
     "is of another class now": lambda queue: queue.update(pod("a"), now=LATER),
 }
@@ -94,8 +94,8 @@ def test_each_has_one_turn_where_nobody_speaks_for_others(called):
 
 
 def test_who_went_its_own_way_has_no_second_turn(called):
-    called.real.wake_one(called.real.get("uid:default/b"), LATER, "ForceActivate")
-    called.real.assumed(called.pop(LATER), LATER)
+    called.real.wake_pod(called.real.get("uid:default/b"), LATER, "ForceActivate")
+    called.real.mark_assumed(called.pop(LATER), LATER)
 
     assert called.order(LATER) == ["b", "c"]
 
@@ -104,7 +104,7 @@ def test_an_event_meanwhile_is_covered_by_the_attempt_that_is_to_come(called):
     called.wake(everybody, LATER, "NodeAdd")
     assert parked(called) == ["b", "c"]
 
-    called.real.reject(called.pop(LATER), FIT, LATER, kin=KEY)
+    called.real.reject(called.pop(LATER), FIT, LATER, group_key=KEY)
 
     assert not called.real.ready()
 
@@ -113,7 +113,7 @@ def test_pods_that_are_judged_apart_are_tried_one_by_one(queue):
     for name in "abc":
         queue.rejected(name, group=GROUP)
 
-    queue.wake(everybody, LATER, "NodeAdd", apart=lambda pods: "uid:default/b" in pods)
+    queue.wake(everybody, LATER, "NodeAdd", retry_each=lambda pods: "uid:default/b" in pods)
 
     assert queue.order(LATER) == ["a", "b", "c"]
 
@@ -153,7 +153,7 @@ KIN = b"kin"
 def kindred(queue) -> Queue:
     """A queue in which the first of three pods of three classes has its turn."""
     for name in "abc":
-        queue.rejected(name, kin=KIN)
+        queue.rejected(name, group_key=KIN)
     queue.wake(everybody, LATER, "NodeAdd")
     return queue
 
@@ -161,7 +161,7 @@ def kindred(queue) -> Queue:
 def test_one_of_several_classes_has_its_turn_and_speaks_for_all(kindred):
     assert parked(kindred) == ["b", "c"]
 
-    kindred.real.reject(kindred.pop(LATER), BOTH, LATER, kin=KIN)
+    kindred.real.reject(kindred.pop(LATER), BOTH, LATER, group_key=KIN)
 
     assert parked(kindred) == ["a", "b", "c"]
     assert {queued.rejectors for queued in kindred.real} == {BOTH}
@@ -169,7 +169,7 @@ def test_one_of_several_classes_has_its_turn_and_speaks_for_all(kindred):
 
 def test_who_is_rejected_for_its_class_speaks_for_no_other(kindred):
     first = kindred.pop(LATER)
-    kindred.real.reject(first, BOTH, LATER, kin=first.key)
+    kindred.real.reject(first, BOTH, LATER, group_key=first.key)
 
     assert kindred.phase("b") is QueuePhase.ACTIVE
     assert {queued.rejectors for queued in kindred.real} == {FIT, BOTH}
@@ -183,12 +183,12 @@ def test_who_changes_while_others_come_first_has_its_turn(name, request):
     queue.real.update(changed, LATER, nobody, "UnschedulablePodUpdate")
 
     assert parked(queue) == ["c"]
-    queue.real.reject(queue.pop(LATER), FIT, LATER, kin=KIN if name == "kindred" else KEY)
+    queue.real.reject(queue.pop(LATER), FIT, LATER, group_key=KIN if name == "kindred" else KEY)
     assert queue.order(LATER) == ["b"]
 
 
 def test_who_changes_later_is_of_its_class_alone(kindred):
-    kindred.real.reject(kindred.pop(LATER), FIT, LATER, kin=KIN)
+    kindred.real.reject(kindred.pop(LATER), FIT, LATER, group_key=KIN)
     changed = ClassifiedPod(pod("b").label("new").build())
     kindred.real.update(changed, LATER, nobody, "UnschedulablePodUpdate")
 
@@ -199,9 +199,9 @@ def test_who_changes_later_is_of_its_class_alone(kindred):
 
 
 def test_an_event_about_a_name_is_judged_for_each(kindred):
-    kindred.real.reject(kindred.pop(LATER), FIT, LATER, kin=KIN)
+    kindred.real.reject(kindred.pop(LATER), FIT, LATER, group_key=KIN)
 
-    woken = kindred.wake(only("b"), LATER + 60, "PersistentVolumeClaimAdd", by_name=True)
+    woken = kindred.wake(only("b"), LATER + 60, "PersistentVolumeClaimAdd", pod_specific=True)
 
     assert woken == 1
     assert parked(kindred) == ["a", "c"]
@@ -213,11 +213,11 @@ def test_who_is_not_of_its_kin_any_more_is_tried_for_itself():
         strangers=lambda pods: [each for each in pods if each.pod.metadata.name in strange]
     )
     for name in "abc":
-        queue.rejected(name, kin=KIN)
+        queue.rejected(name, group_key=KIN)
     queue.wake(everybody, LATER, "NodeAdd")
     strange.add("c")
 
-    queue.real.reject(queue.pop(LATER), FIT, LATER, kin=KIN)
+    queue.real.reject(queue.pop(LATER), FIT, LATER, group_key=KIN)
 
     assert queue.order(LATER) == ["c"]
     queue.real.check()

@@ -154,7 +154,7 @@ def backed_off(queue: Queue, rejectors: list[frozenset[str]]) -> float:
             queue.wake(everybody, now, "NodeAdd")
         else:
             queue.real.retry(queued, now)
-        waited = queued.expiry - now
+        waited = queued.backoff_expiry - now
         now += 100
         queue.real.flush(now)
     return waited

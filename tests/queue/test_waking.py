@@ -88,7 +88,7 @@ def test_waking_a_pod_that_does_not_wait_does_nothing(queue):
     queued = queue.real.get("uid:default/p")
     assert queued is not None
 
-    queue.real.wake_one(queued, T0, "NodeAdd")
+    queue.real.wake_pod(queued, T0, "NodeAdd")
 
     assert queued.phase is QueuePhase.ACTIVE
     assert queue.order() == ["p"]
@@ -248,7 +248,7 @@ def test_a_held_preemptor_is_not_tried(queue):
 def test_a_released_preemptor_waits_for_its_victims(queue):
     queued = queue.held("p")
 
-    queue.real.release(queued, LATER, retry=False)
+    queue.real.end_preemption(queued, LATER, retry=False)
     assert queue.phase("p") is QueuePhase.UNSCHEDULABLE
 
     queue.wake(everybody, LATER, "AssignedPodDelete")
@@ -259,7 +259,7 @@ def test_an_event_during_the_hold_is_not_lost(queue):
     queued = queue.held("p")
     queue.wake(only("p"), T0, "AssignedPodDelete")
 
-    queue.real.release(queued, LATER, retry=False)
+    queue.real.end_preemption(queued, LATER, retry=False)
 
     assert queue.phase("p") is QueuePhase.ACTIVE
 
@@ -268,7 +268,7 @@ def test_an_event_during_the_hold_that_does_not_help_changes_nothing(queue):
     queued = queue.held("p")
     queue.wake(nobody, T0, "AssignedPodDelete")
 
-    queue.real.release(queued, LATER, retry=False)
+    queue.real.end_preemption(queued, LATER, retry=False)
 
     assert queue.phase("p") is QueuePhase.UNSCHEDULABLE
 
@@ -277,7 +277,7 @@ def test_an_own_change_during_the_hold_is_not_lost(queue):
     queued = queue.held("p")
     queue.update(pod("p").label("a", "b"), everybody)
 
-    queue.real.release(queued, LATER, retry=False)
+    queue.real.end_preemption(queued, LATER, retry=False)
 
     assert queue.phase("p") is QueuePhase.ACTIVE
 
@@ -286,7 +286,7 @@ def test_a_preemptor_that_is_woken_early_still_backs_off(queue):
     queued = queue.held("p")
     queue.wake(everybody, T0, "AssignedPodDelete")
 
-    queue.real.release(queued, T0, retry=False)
+    queue.real.end_preemption(queued, T0, retry=False)
 
     assert queue.phase("p") is QueuePhase.BACKOFF
 
@@ -294,7 +294,7 @@ def test_a_preemptor_that_is_woken_early_still_backs_off(queue):
 def test_a_preemptor_that_shall_try_again_is_active_at_once(queue):
     queued = queue.held("p")
 
-    queue.real.release(queued, T0, retry=True)
+    queue.real.end_preemption(queued, T0, retry=True)
 
     assert queue.phase("p") is QueuePhase.ACTIVE
 
@@ -302,7 +302,7 @@ def test_a_preemptor_that_shall_try_again_is_active_at_once(queue):
 def test_a_preemptor_whose_preemption_failed_backs_off_and_comes_back(queue):
     queued = queue.held("p")
 
-    queue.real.fail_held(queued, T0)
+    queue.real.fail_preemption(queued, T0)
     assert queue.phase("p") is QueuePhase.BACKOFF
 
     queue.real.flush(T0 + 2)
@@ -311,10 +311,10 @@ def test_a_preemptor_whose_preemption_failed_backs_off_and_comes_back(queue):
 
 def test_a_preemptor_cannot_be_released_twice(queue):
     queued = queue.held("p")
-    queue.real.release(queued, LATER, retry=True)
+    queue.real.end_preemption(queued, LATER, retry=True)
 
-    queue.real.release(queued, LATER, retry=False)
-    queue.real.fail_held(queued, LATER)
+    queue.real.end_preemption(queued, LATER, retry=False)
+    queue.real.fail_preemption(queued, LATER)
 
     assert queue.phase("p") is QueuePhase.ACTIVE
 
@@ -323,7 +323,7 @@ def test_a_held_preemptor_can_be_dropped(queue):
     queued = queue.held("p")
 
     queue.real.drop("uid:default/p", T0)
-    queue.real.release(queued, T0, retry=True)
+    queue.real.end_preemption(queued, T0, retry=True)
 
     assert queue.phase("p") is None
     assert not queue.real.ready()
@@ -334,7 +334,7 @@ def test_a_held_preemptor_can_be_dropped(queue):
 
 def test_a_pod_that_is_being_bound_is_not_tried(queue):
     queue.add("p")
-    queue.real.assumed(queue.pop(), T0)
+    queue.real.mark_assumed(queue.pop(), T0)
     queue.wake(everybody, LATER, "NodeAdd")
 
     assert queue.phase("p") is QueuePhase.BINDING
@@ -344,7 +344,7 @@ def test_a_pod_that_is_being_bound_is_not_tried(queue):
 def test_a_pod_whose_binding_failed_backs_off(queue):
     queue.add("p")
     queued = queue.pop()
-    queue.real.assumed(queued, T0)
+    queue.real.mark_assumed(queued, T0)
 
     queue.real.retry(queued, T0)
 
@@ -361,7 +361,7 @@ def test_a_pod_that_the_same_plugins_reject_again_was_woken_for_nothing(queue):
 
     queue.real.reject(queue.pop(LATER), FIT, LATER)
 
-    assert queue.real.wasted == {("NodeResourcesFit", "NodeAdd"): 1}
+    assert queue.real.wasted_wakeups == {("NodeResourcesFit", "NodeAdd"): 1}
 
 
 def test_a_pod_is_counted_each_time_that_it_was_woken_for_nothing(queue):
@@ -370,7 +370,7 @@ def test_a_pod_is_counted_each_time_that_it_was_woken_for_nothing(queue):
         queue.wake(everybody, now, "NodeAdd")
         queue.real.reject(queue.pop(now), FIT, now)
 
-    assert queue.real.wasted.total() == 2
+    assert queue.real.wasted_wakeups.total() == 2
 
 
 def test_the_event_that_woke_a_pod_first_is_counted(queue):
@@ -380,7 +380,7 @@ def test_the_event_that_woke_a_pod_first_is_counted(queue):
 
     queue.real.reject(queue.pop(LATER), FIT, LATER)
 
-    assert list(queue.real.wasted) == [("NodeResourcesFit", "NodeAdd")]
+    assert list(queue.real.wasted_wakeups) == [("NodeResourcesFit", "NodeAdd")]
 
 
 def test_its_own_change_may_wake_a_pod_for_nothing(queue):
@@ -389,7 +389,7 @@ def test_its_own_change_may_wake_a_pod_for_nothing(queue):
 
     queue.real.reject(queue.pop(LATER), FIT, LATER)
 
-    assert list(queue.real.wasted) == [("NodeResourcesFit", "UnschedulablePodUpdate")]
+    assert list(queue.real.wasted_wakeups) == [("NodeResourcesFit", "UnschedulablePodUpdate")]
 
 
 @pytest.mark.parametrize("ending", ["other plugins", "an error", "a preemption", "a node"])
@@ -404,11 +404,11 @@ def test_a_wake_up_that_changed_something_was_not_for_nothing(queue, ending):
         case "an error":
             queue.real.retry(woken, LATER)
         case "a preemption":
-            queue.real.hold(woken, FIT, LATER)
+            queue.real.begin_preemption(woken, FIT, LATER)
         case "a node":
-            queue.real.assumed(woken, LATER)
+            queue.real.mark_assumed(woken, LATER)
 
-    assert not queue.real.wasted
+    assert not queue.real.wasted_wakeups
 
 
 def test_a_pod_that_no_event_woke_was_not_woken_for_nothing(queue):
@@ -418,4 +418,4 @@ def test_a_pod_that_no_event_woke_was_not_woken_for_nothing(queue):
 
     queue.real.reject(queue.pop(T0 + 400), FIT, T0 + 400)
 
-    assert not queue.real.wasted
+    assert not queue.real.wasted_wakeups

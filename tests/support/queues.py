@@ -80,18 +80,18 @@ class Queue:
         rejectors: frozenset[str] = FIT,
         now: float = T0,
         *,
-        kin: bytes = b"",
+        group_key: bytes = b"",
         **options: str,
     ) -> None:
-        """Add a pod whose attempt was a verdict, on all of a kin where one is named."""
+        """Add a rejected pod, and with a key all of its equivalence group."""
         self.add(name, now=now, **options)
-        self.real.reject(self.pop(now), rejectors, now, kin=kin)
+        self.real.reject(self.pop(now), rejectors, now, group_key=group_key)
 
     def held(self, name: str, now: float = T0) -> QueuedPod:
         """Add a pod whose preemption is being carried out."""
         self.add(name, now=now)
         queued = self.pop(now)
-        self.real.hold(queued, FIT, now)
+        self.real.begin_preemption(queued, FIT, now)
         return queued
 
     def failed(self, name: str, now: float = T0) -> None:

@@ -66,11 +66,11 @@ def brought(pod: Pod, volumes: Volumes) -> bytes | None:
 def strangers(pods: Collection[QueuedPod], volumes: Volumes) -> list[QueuedPod]:
     """Return those of some pods of one kin whose claims have set them apart from it meanwhile."""
     first = next(iter(pods), None)
-    if first is None or first.kin == first.key or not claims_of(first.pod):
+    if first is None or first.group_key == first.key or not claims_of(first.pod):
         return []
     return [each for each in pods if not _is_akin(each, volumes)]
 
 
 def _is_akin(queued: QueuedPod, volumes: Volumes) -> bool:
     now = brought(queued.pod, volumes)
-    return now is not None and queued.kin.startswith(now)
+    return now is not None and queued.group_key.startswith(now)

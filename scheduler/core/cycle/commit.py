@@ -45,13 +45,13 @@ class DecisionCommitter:
             return self._place(queued, outcome.node, now)
         resumed, plan = self._executor.resume(queued, now)
         if plan is not None and resumed is Resumed.GOES_ON:
-            self._queue.hold(queued, outcome.rejectors, now)
+            self._queue.begin_preemption(queued, outcome.rejectors, now)
             self._executor.go_on(plan, now)
             return Preempting(plan.node, plan.refs(), 0, outcome.message)
         if outcome.candidate is not None:
             candidate = self._executor.instead(queued, outcome.candidate)
             self._leave_other_claim(pod, self._cluster.columns.names[candidate.row], now)
-            self._queue.hold(queued, outcome.rejectors, now)
+            self._queue.begin_preemption(queued, outcome.rejectors, now)
             pod_status.announce_failure(self._context, pod, outcome.message)
             node = self._executor.start(queued, candidate, outcome.message, now)
             victims = tuple(victim.ref for victim in candidate.victims)
@@ -66,7 +66,7 @@ class DecisionCommitter:
         self._executor.tracking.assumed(pod.uid, node, now)
         self._leave_other_claim(pod, node, now)
         self._cluster.assume(pod, node)
-        self._queue.assumed(queued, now)
+        self._queue.mark_assumed(queued, now)
         self._context.binding[pod.uid] = queued
         problem = self._binding.placed(queued, node)
         if not problem:
@@ -95,7 +95,9 @@ class DecisionCommitter:
         clear = not keeps and self._give_back(queued, now)
         if outcome.rejectors:
             promised = outcome.keeps_nomination and self._executor.tracking.awaits(queued.uid)
-            self._queue.reject(queued, outcome.rejectors, now, promised=promised, kin=outcome.kin)
+            self._queue.reject(
+                queued, outcome.rejectors, now, victims_terminating=promised, group_key=outcome.kin
+            )
         else:
             self._queue.retry(queued, now)
         if outcome.held:

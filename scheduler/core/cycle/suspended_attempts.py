@@ -98,7 +98,7 @@ class SuspendedAttempts:
         under_way.number = self._number
         queued = under_way.queued
         self._waiting[queued.uid] = under_way
-        self._context.queue.ask(queued, now)
+        self._context.queue.suspend(queued, now)
         version = queued.pod.metadata.resource_version
         self._context.outbox.append(Ask(queued.pod.ref, self._number, version, questions))
         return Waiting(tuple(question.extender for question in questions))

@@ -353,7 +353,7 @@ class Executor:
             context.outbox.append(ClearNomination(pod.ref))
             queued = context.queue.get(pod.uid)
             if queued is not None:
-                context.queue.wake_one(queued, now, "NodeDelete")
+                context.queue.wake_pod(queued, now, "NodeDelete")
 
     def preemptor_gone(self, uid: str, now: Seconds) -> None:
         """Close the plan of a preemptor that is gone; no further victim is evicted."""
@@ -436,7 +436,7 @@ class Executor:
                     context.outbox.append(ClearNomination(claim.pod.ref))
                     queued = context.queue.get(claim.pod.uid)
                     if queued is not None:
-                        context.queue.wake_one(queued, now, "ForceActivate")
+                        context.queue.wake_pod(queued, now, "ForceActivate")
                 else:
                     self._stop(theirs, now)
                 context.wake_below(claim, now)
@@ -472,7 +472,7 @@ class Executor:
             self.tracking.watch(plan, now)
             if queued is not None:
                 promised = self.tracking.awaits(uid)
-                context.queue.release(queued, now, retry=False, promised=promised)
+                context.queue.end_preemption(queued, now, retry=False, victims_terminating=promised)
             return
         context.withdraw(uid, now)
         if told_api_server:
@@ -485,10 +485,10 @@ class Executor:
             # The condition went with the nomination.
             pod_status.forget_condition(context, queued)
         if phase is PreemptionPhase.FAILING:
-            context.queue.fail_held(queued, now)
+            context.queue.fail_preemption(queued, now)
             pod_status.announce_failure(context, queued.pod, f"preemption: {plan.problem}")
         else:
-            context.queue.release(queued, now, retry=True)
+            context.queue.end_preemption(queued, now, retry=True)
 
 
 def _first(staying: list[Pod], strict: frozenset[str]) -> list[Pod]:

@@ -304,7 +304,7 @@ class VictimTracker:
         context.outbox.append(ClearNomination(plan.preemptor.ref))
         queued = context.queue.get(uid)
         if queued is not None:
-            context.queue.wake_one(queued, now, "ForceActivate")
+            context.queue.wake_pod(queued, now, "ForceActivate")
 
     def _close(self, plan: PreemptionPlan, move: PreemptionMove, now: Seconds) -> None:
         """Take a plan out of the table; what was counted for it and not evicted is taken back."""

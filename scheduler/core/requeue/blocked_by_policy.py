@@ -122,7 +122,7 @@ class BlockedByPolicy:
         self.let_go(uid)
         queued = self._queue.get(uid)
         if queued is not None:
-            self._queue.wake_one(queued, now, event)
+            self._queue.wake_pod(queued, now, event)
 
     def check(self) -> None:
         """Assert the invariants: each end in time and each budget is known, and each pod waits."""

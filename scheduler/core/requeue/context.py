@@ -97,9 +97,9 @@ class Context:
             wake_up = WakeUp(
                 event.label,
                 self.judge(event, old, new),
-                hears=self._waker.hears(event),
-                by_name=by_name,
-                apart=self._apart,
+                concerns=self._waker.hears(event),
+                pod_specific=by_name,
+                retry_each=self._apart,
             )
             self.queue.wake(wake_up, now)
 
@@ -129,14 +129,14 @@ class Context:
         helped_by = self.judge(event, gone, None)
 
         def spares(group: WaitingGroup, pods: Mapping[str, QueuedPod]) -> bool:
-            return group.promised and self.about_room(pods) and not fits(pods)
+            return group.victims_terminating and self.about_room(pods) and not fits(pods)
 
-        wake_up = WakeUp(event.label, helped_by, spares=spares, apart=self._apart)
+        wake_up = WakeUp(event.label, helped_by, rules_out=spares, retry_each=self._apart)
         self.queue.wake(wake_up, now)
         for queued in filter(None, map(self.queue.get, served)):
             # Its plan knows better than the hints: the room that it was made for is there.
             plugin = helped_by(queued.pod, queued.rejectors)
-            self.queue.wake_one(queued, now, event.label, plugin)
+            self.queue.wake_pod(queued, now, event.label, plugin)
 
     def about_room(self, pods: Mapping[str, QueuedPod]) -> bool:
         """Tell whether nothing but room, as far as pods that go can change it, rejected a group."""
@@ -153,19 +153,19 @@ class Context:
         def lower_helped_by(other: Pod, rejectors: frozenset[str]) -> str:
             return helped_by(other, rejectors) if other.priority <= priority else ""
 
-        wake_up = WakeUp(event_diff.POD_DELETED.label, lower_helped_by, apart=self._apart)
+        wake_up = WakeUp(event_diff.POD_DELETED.label, lower_helped_by, retry_each=self._apart)
         self.queue.wake(wake_up, now)
 
     def _is_heard(self, event: ClusterEvent) -> bool:
         """Tell whether an event may help somebody at all."""
-        return self.queue.anyone_waits() and self._waker.anyone_listens(event)
+        return self.queue.has_waiting_pods() and self._waker.anyone_listens(event)
 
     def _apart(self, pods: Mapping[str, QueuedPod]) -> bool:
         """Tell whether one of some pods has to be tried for itself.
 
         It may claim room, or still has to be told what was found about it.
         """
-        claims, untold = self.cluster.nominations, self.queue.untold
+        claims, untold = self.cluster.nominations, self.queue.unreported
         if untold and not untold.isdisjoint(pods):
             return True
         if len(claims) < len(pods):

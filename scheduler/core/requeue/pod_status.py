@@ -133,7 +133,7 @@ def set_condition(
         message: The full text.
         clear_nomination: Whether a nomination in its status is to be taken back.
     """
-    if queued.told == (reason, message) and not clear_nomination:
+    if queued.reported_condition == (reason, message) and not clear_nomination:
         return
     remember_condition(context, queued, reason, message)
     pod = queued.pod
@@ -151,11 +151,11 @@ def condition_not_set(context: Context, effect: SetCondition) -> None:
 
 def remember_condition(context: Context, queued: QueuedPod, reason: str, message: str) -> None:
     """Take note that a pod's status soon says what its last attempt has found."""
-    queued.told = (reason, message)
-    context.queue.untold.discard(queued.uid)
+    queued.reported_condition = (reason, message)
+    context.queue.unreported.discard(queued.uid)
 
 
 def forget_condition(context: Context, queued: QueuedPod) -> None:
     """Take note that a pod's status does not say what its last attempt has found."""
-    queued.told = None
-    context.queue.untold.add(queued.uid)
+    queued.reported_condition = None
+    context.queue.unreported.add(queued.uid)

@@ -139,7 +139,7 @@ class Debug:
 
     def _waiting(self, queued: QueuedPod) -> dict[str, Any]:
         pod = queued.pod
-        condition = queued.told
+        condition, expiry = queued.reported_condition, queued.backoff_expiry
         return {
             "pod": pod.key,
             "uid": queued.uid,
@@ -148,7 +148,7 @@ class Debug:
             "phase": queued.phase,
             "since": times.stamp(queued.timestamp),
             "attempts": queued.attempts,
-            "backoffUntil": times.stamp(queued.expiry) if queued.expiry > self._now() else None,
+            "backoffUntil": times.stamp(expiry) if expiry > self._now() else None,
             "rejectedBy": sorted(queued.rejectors),
             "nominatedNode": self._machine.cluster.nominations.node(queued.uid),
             "condition": None if condition is None else condition[1],

@@ -70,7 +70,7 @@ def test_a_preemptor_whose_nomination_failed_is_told_its_condition_later():
 
     queued = cluster.machine.queue.get(cluster.ref("high").uid)
     assert queued is not None
-    assert queued.told is None
+    assert queued.reported_condition is None
     assert [each.note for each in cluster.asked(RecordEvent)] == [
         message,
         "preemption: nominating node n1: no",
