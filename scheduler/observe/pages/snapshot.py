@@ -18,7 +18,14 @@ from msgspec.structs import replace
 from scheduler.core.machine import Machine
 from scheduler.model import times
 from scheduler.model.api import objects, storage
-from scheduler.model.api.objects import Condition, LocalObject, ObjectMeta, Pod
+from scheduler.model.api.objects import (
+    DISRUPTION_TARGET,
+    PREEMPTION_BY_SCHEDULER,
+    Condition,
+    LocalObject,
+    ObjectMeta,
+    Pod,
+)
 from scheduler.model.times import Seconds
 from scheduler.observe.pages import json_stream
 from scheduler.queue.phases import QueuePhase
@@ -99,7 +106,7 @@ class _Encoding:
     def _evicted(self, pod: Pod) -> Pod:
         if pod.terminating:
             return pod
-        target = Condition("DisruptionTarget", "True", "PreemptionByScheduler")
+        target = Condition(DISRUPTION_TARGET, "True", PREEMPTION_BY_SCHEDULER)
         metadata = replace(pod.metadata, deletion_timestamp=self._leaving_since)
         status = replace(pod.status, conditions=[*pod.status.conditions, target])
         return replace(pod, metadata=metadata, status=status)
