@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from scheduler.core.machine import Machine
 from scheduler.model import times
-from scheduler.model.api import objects, storage
+from scheduler.model.api.kinds import KINDS
 from scheduler.model.api.objects import (
     DISRUPTION_TARGET,
     PREEMPTION_BY_SCHEDULER,
@@ -30,29 +30,7 @@ from scheduler.model.times import Seconds
 from scheduler.observe.pages import json_stream
 from scheduler.queue.phases import QueuePhase
 
-__all__ = ["KINDS", "snapshot"]
-
-#: The API version and kind of each type of object.
-KINDS: Final[dict[type[Any], tuple[str, str]]] = {
-    objects.LocalObject: ("v1", "Namespace"),
-    **{
-        each: ("v1", each.__name__)
-        for each in (
-            objects.Node, objects.Pod, objects.Service, objects.ReplicationController,
-            storage.PersistentVolume, storage.PersistentVolumeClaim,
-        )
-    },
-    **{each: ("apps/v1", each.__name__) for each in (objects.ReplicaSet, objects.StatefulSet)},
-    objects.PodDisruptionBudget: ("policy/v1", "PodDisruptionBudget"),
-    objects.DeviceClass: ("resource.k8s.io/v1", "DeviceClass"),
-    **{
-        each: ("storage.k8s.io/v1", each.__name__)
-        for each in (
-            storage.StorageClass, storage.CSINode, storage.CSIDriver,
-            storage.CSIStorageCapacity, storage.VolumeAttachment,
-        )
-    },
-}  # fmt: skip
+__all__ = ["snapshot"]
 
 _HEADS: Final = {
     type_: msgspec.json.encode({"apiVersion": version, "kind": kind})[:-1]
