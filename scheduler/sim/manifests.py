@@ -17,6 +17,7 @@ import yaml
 from scheduler.config import policies
 from scheduler.config.policies import PolicyError
 from scheduler.model.api import quantity, resources
+from scheduler.model.api.kinds import KINDS
 from scheduler.model.api.objects import (
     DeviceClass,
     LocalObject,
@@ -31,14 +32,9 @@ from scheduler.model.api.objects import (
 )
 from scheduler.model.api.quantity import QuantityError
 from scheduler.model.api.storage import (
-    CSIDriver,
-    CSINode,
     CSIStorageCapacity,
-    PersistentVolume,
     PersistentVolumeClaim,
     Storage,
-    StorageClass,
-    VolumeAttachment,
     amounts,
 )
 from scheduler.model.policies import PreemptionPolicy
@@ -57,24 +53,7 @@ NamespacedT = TypeVar(
 
 #: YAML's own C loader where it was built, ten times as fast.
 _Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_KINDS: Final[dict[tuple[str, str], type[Any]]] = {
-    ("v1", "Pod"): Pod,
-    ("v1", "Node"): Node,
-    ("v1", "Namespace"): LocalObject,
-    ("policy/v1", "PodDisruptionBudget"): PodDisruptionBudget,
-    ("v1", "Service"): Service,
-    ("v1", "ReplicationController"): ReplicationController,
-    ("apps/v1", "ReplicaSet"): ReplicaSet,
-    ("apps/v1", "StatefulSet"): StatefulSet,
-    ("v1", "PersistentVolume"): PersistentVolume,
-    ("v1", "PersistentVolumeClaim"): PersistentVolumeClaim,
-    ("resource.k8s.io/v1", "DeviceClass"): DeviceClass,
-    ("storage.k8s.io/v1", "StorageClass"): StorageClass,
-    ("storage.k8s.io/v1", "CSINode"): CSINode,
-    ("storage.k8s.io/v1", "CSIDriver"): CSIDriver,
-    ("storage.k8s.io/v1", "CSIStorageCapacity"): CSIStorageCapacity,
-    ("storage.k8s.io/v1", "VolumeAttachment"): VolumeAttachment,
-}
+_TYPES: Final[dict[tuple[str, str], type[Any]]] = {kind: type_ for type_, kind in KINDS.items()}
 
 
 class ManifestError(Exception):
@@ -186,12 +165,12 @@ def _add(found: Manifests, document: dict[str, Any], where: str) -> None:
     if (document.get("apiVersion"), document["kind"]) == (policies.API_VERSION, policies.KIND):
         found.policies.append(_policy(document, where))
         return
-    kind = _KINDS.get((document.get("apiVersion", "v1"), document["kind"]))
-    if kind is None:
+    type_ = _TYPES.get((document.get("apiVersion", "v1"), document["kind"]))
+    if type_ is None:
         return
     try:
         document = _without_nulls(document)
-        item = msgspec.convert(document, kind, strict=False)
+        item = msgspec.convert(document, type_, strict=False)
         _check(item)
     except (msgspec.ValidationError, QuantityError) as error:
         raise ManifestError(f"{where}: {document['kind']}: {error}") from error

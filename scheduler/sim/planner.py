@@ -14,7 +14,12 @@ from msgspec.structs import replace
 from scheduler.core.machine import Machine
 from scheduler.framework.profile import Profile
 from scheduler.model import times
-from scheduler.model.api.objects import Condition, Pod
+from scheduler.model.api.objects import (
+    DISRUPTION_TARGET,
+    PREEMPTION_BY_SCHEDULER,
+    Condition,
+    Pod,
+)
 from scheduler.model.decisions import Attempt, Gated, Waiting
 from scheduler.model.effects import (
     Ask,
@@ -248,7 +253,7 @@ class Planner:
         pod = self._pods.get(reference.uid)
         if pod is None:
             return None
-        target = Condition("DisruptionTarget", "True", "PreemptionByScheduler")
+        target = Condition(DISRUPTION_TARGET, "True", PREEMPTION_BY_SCHEDULER)
         metadata = replace(pod.metadata, deletion_timestamp=times.stamp(self._now))
         status = replace(pod.status, conditions=[*pod.status.conditions, target])
         return replace(pod, metadata=metadata, status=status)

@@ -249,14 +249,7 @@ class Cluster:
 
     def leaves_by_preemption(self, pod: Pod) -> bool:
         """Tell whether a pod is on its way out because a scheduler preempted it."""
-        if pod.uid in self._leaving:
-            return True
-        target = pod.condition("DisruptionTarget") if pod.terminating else None
-        return (
-            target is not None
-            and target.status == "True"
-            and target.reason == "PreemptionByScheduler"
-        )
+        return pod.uid in self._leaving or (pod.terminating and pod.preempted)
 
     def write_node(self, node: Node) -> Node | None:
         """Take over the state of a node; return its last one.

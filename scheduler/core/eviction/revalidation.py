@@ -11,7 +11,7 @@ from typing import Protocol
 from scheduler.core.eviction.plan import PreemptionPlan
 from scheduler.core.preemption.evaluate.candidates import Candidate
 from scheduler.core.requeue.context import Context
-from scheduler.model.api.objects import Pod
+from scheduler.model.api.objects import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER, Pod
 from scheduler.model.classified_pod import ClassifiedPod
 from scheduler.queue.scheduling_queue import QueuedPod
 from scheduler.state.columns.change_log import ChangeLog
@@ -204,5 +204,5 @@ class PlanValidator:
 
 def _is_marked(pod: Pod) -> bool:
     """Tell whether a scheduler has set the DisruptionTarget condition of a pod."""
-    target = pod.condition("DisruptionTarget")
-    return target is not None and target.reason == "PreemptionByScheduler"
+    target = pod.condition(DISRUPTION_TARGET)
+    return target is not None and target.reason == PREEMPTION_BY_SCHEDULER

@@ -15,6 +15,7 @@ import msgspec
 from scheduler.kube.client.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, Request
 from scheduler.model import plan_record
 from scheduler.model.api import storage
+from scheduler.model.api.objects import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER, SCHEDULED
 from scheduler.model.api.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.model.effects import (
     Bind,
@@ -185,9 +186,9 @@ def _versioned(
 def disrupt(effect: Evict, transition: str) -> Request:
     """Tell a victim why it has to go."""
     condition = {
-        "type": "DisruptionTarget",
+        "type": DISRUPTION_TARGET,
         "status": "True",
-        "reason": "PreemptionByScheduler",
+        "reason": PREEMPTION_BY_SCHEDULER,
         "message": f"{effect.scheduler_name}: preempting to accommodate a higher priority pod",
         "observedGeneration": effect.generation,
         "lastProbeTime": None,
@@ -262,7 +263,7 @@ def _unscheduled(
     reason: str, message: str, generation: int, transition: str | None
 ) -> dict[str, Any]:
     condition = {
-        "type": "PodScheduled",
+        "type": SCHEDULED,
         "status": "False",
         "reason": reason,
         "message": message,

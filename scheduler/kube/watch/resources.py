@@ -1,12 +1,14 @@
 """What is watched: one row per kind of object.
 
-A new kind is a new row here, with its events in `scheduler.model.events`.
+A new kind is a new row here, with its events in `scheduler.model.events` and its name in
+`scheduler.model.api.kinds`.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar
 
+from scheduler.model.api.kinds import KINDS
 from scheduler.model.api.objects import (
     DeviceClass,
     LocalObject,
@@ -78,13 +80,19 @@ class ApiResource(Generic[ObjectT]):
     field_selector: str = ""
     #: Whether a server that does not know the resource is taken for one that has no objects.
     optional: bool = False
-    #: Of the objects, where that is not the name of the type.
+    #: The kind of the objects where the type is not in `KINDS`.
     named: str = ""
 
     @property
     def kind(self) -> str:
         """The kind of the objects as the API names it, such as `Pod`."""
-        return self.named or self.type.__name__
+        return self.named or KINDS[self.type].name
+
+
+def _path(kind: type[Any], name: str) -> str:
+    """Return the path of all objects of a type, by its plural name."""
+    version = KINDS[kind].api_version
+    return f"/{'apis' if '/' in version else 'api'}/{version}/{name}"
 
 
 def _budget_gone(key: str, _: str) -> Event:
@@ -105,7 +113,7 @@ def _device_class_gone(name: str, _: str) -> Event:
 
 PODS: Final = ApiResource(
     name="pods",
-    path="/api/v1/pods",
+    path=_path(Pod, "pods"),
     type=Pod,
     observed=PodObserved,
     gone=PodGone,
@@ -114,14 +122,14 @@ PODS: Final = ApiResource(
 )
 NODES: Final = ApiResource(
     name="nodes",
-    path="/api/v1/nodes",
+    path=_path(Node, "nodes"),
     type=Node,
     observed=NodeObserved,
     gone=_node_gone,
 )
 DEVICE_CLASSES: Final = ApiResource(
     name="deviceclasses",
-    path="/apis/resource.k8s.io/v1/deviceclasses",
+    path=_path(DeviceClass, "deviceclasses"),
     type=DeviceClass,
     observed=DeviceClassObserved,
     gone=_device_class_gone,
@@ -129,7 +137,7 @@ DEVICE_CLASSES: Final = ApiResource(
 )
 BUDGETS: Final = ApiResource(
     name="poddisruptionbudgets",
-    path="/apis/policy/v1/poddisruptionbudgets",
+    path=_path(PodDisruptionBudget, "poddisruptionbudgets"),
     type=PodDisruptionBudget,
     observed=BudgetObserved,
     gone=_budget_gone,
@@ -137,49 +145,45 @@ BUDGETS: Final = ApiResource(
 )
 NAMESPACES: Final = ApiResource(
     name="namespaces",
-    path="/api/v1/namespaces",
+    path=_path(LocalObject, "namespaces"),
     type=LocalObject,
     observed=NamespaceObserved,
     gone=_namespace_gone,
-    named="Namespace",
 )
 
 
-def _workloads(path: str, kind: type[Workload], *, optional: bool = False) -> ApiResource[Any]:
+def _workloads(kind: type[Workload], name: str, *, optional: bool = False) -> ApiResource[Any]:
     """Return a kind of workload; default topology spreading reads their selectors."""
 
     def gone(key: str, _: str) -> Event:
         return WorkloadGone(kind.__name__, key)
 
-    name = path.rpartition("/")[2]
-    return ApiResource(name, path, kind, WorkloadObserved, gone, optional=optional)
+    return ApiResource(name, _path(kind, name), kind, WorkloadObserved, gone, optional=optional)
 
 
-SERVICES: Final = _workloads("/api/v1/services", Service)
-REPLICATION_CONTROLLERS: Final = _workloads("/api/v1/replicationcontrollers", ReplicationController)
-REPLICA_SETS: Final = _workloads("/apis/apps/v1/replicasets", ReplicaSet, optional=True)
-STATEFUL_SETS: Final = _workloads("/apis/apps/v1/statefulsets", StatefulSet, optional=True)
+SERVICES: Final = _workloads(Service, "services")
+REPLICATION_CONTROLLERS: Final = _workloads(ReplicationController, "replicationcontrollers")
+REPLICA_SETS: Final = _workloads(ReplicaSet, "replicasets", optional=True)
+STATEFUL_SETS: Final = _workloads(StatefulSet, "statefulsets", optional=True)
 
 
-def _storage(path: str, kind: type[Storage]) -> ApiResource[Any]:
-    """Return a kind of storage object; the volume rules read them."""
+def _storage(kind: type[Storage], name: str) -> ApiResource[Any]:
+    """Return a kind of storage object; the volume plugins read them."""
 
     def gone(key: str, _: str) -> Event:
         return StorageGone(kind.__name__, key)
 
-    name = path.rpartition("/")[2]
-    return ApiResource(name, path, kind, StorageObserved, gone)
+    return ApiResource(name, _path(kind, name), kind, StorageObserved, gone)
 
 
-_STORAGE_GROUP: Final = "/apis/storage.k8s.io/v1"
 STORAGE: Final = (
-    _storage(f"{_STORAGE_GROUP}/storageclasses", StorageClass),
-    _storage(f"{_STORAGE_GROUP}/csidrivers", CSIDriver),
-    _storage(f"{_STORAGE_GROUP}/csinodes", CSINode),
-    _storage(f"{_STORAGE_GROUP}/csistoragecapacities", CSIStorageCapacity),
-    _storage(f"{_STORAGE_GROUP}/volumeattachments", VolumeAttachment),
-    _storage("/api/v1/persistentvolumes", PersistentVolume),
-    _storage("/api/v1/persistentvolumeclaims", PersistentVolumeClaim),
+    _storage(StorageClass, "storageclasses"),
+    _storage(CSIDriver, "csidrivers"),
+    _storage(CSINode, "csinodes"),
+    _storage(CSIStorageCapacity, "csistoragecapacities"),
+    _storage(VolumeAttachment, "volumeattachments"),
+    _storage(PersistentVolume, "persistentvolumes"),
+    _storage(PersistentVolumeClaim, "persistentvolumeclaims"),
 )
 
 #: Everything that the scheduler watches. Nodes and storage come before pods, so that pods

@@ -54,7 +54,9 @@ from scheduler.model.base import (
 from scheduler.model.effects import PodRef
 
 __all__ = [
+    "DISRUPTION_TARGET",
     "ISCSI",
+    "PREEMPTION_BY_SCHEDULER",
     "RBD",
     "SCHEDULED",
     "TERMINAL_PHASES",
@@ -118,6 +120,10 @@ __all__ = [
 _NOT_OF_NODES: Final = frozenset({REST, "kubectl.kubernetes.io/last-applied-configuration"})
 #: The condition that says whether a pod is bound.
 SCHEDULED: Final = "PodScheduled"
+#: The condition that says why a pod is about to be terminated.
+DISRUPTION_TARGET: Final = "DisruptionTarget"
+#: The reason of that condition where a scheduler preempts the pod.
+PREEMPTION_BY_SCHEDULER: Final = "PreemptionByScheduler"
 
 
 class LocalObject(Value, frozen=True):
@@ -213,6 +219,16 @@ class Pod(Value, frozen=True):
     def terminating(self) -> bool:
         """Whether the pod is being deleted."""
         return self.metadata.deletion_timestamp is not None
+
+    @property
+    def preempted(self) -> bool:
+        """Whether the pod's DisruptionTarget condition is true because a scheduler preempts it."""
+        target = self.condition(DISRUPTION_TARGET)
+        return (
+            target is not None
+            and target.status == "True"
+            and target.reason == PREEMPTION_BY_SCHEDULER
+        )
 
     def condition(self, kind: str) -> Condition | None:
         """Return the condition of that type, if the pod has it."""

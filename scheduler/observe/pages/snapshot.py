@@ -17,35 +17,20 @@ from msgspec.structs import replace
 
 from scheduler.core.machine import Machine
 from scheduler.model import times
-from scheduler.model.api import objects, storage
-from scheduler.model.api.objects import Condition, LocalObject, ObjectMeta, Pod
+from scheduler.model.api.kinds import KINDS
+from scheduler.model.api.objects import (
+    DISRUPTION_TARGET,
+    PREEMPTION_BY_SCHEDULER,
+    Condition,
+    LocalObject,
+    ObjectMeta,
+    Pod,
+)
 from scheduler.model.times import Seconds
 from scheduler.observe.pages import json_stream
 from scheduler.queue.phases import QueuePhase
 
-__all__ = ["KINDS", "snapshot"]
-
-#: The API version and kind of each type of object.
-KINDS: Final[dict[type[Any], tuple[str, str]]] = {
-    objects.LocalObject: ("v1", "Namespace"),
-    **{
-        each: ("v1", each.__name__)
-        for each in (
-            objects.Node, objects.Pod, objects.Service, objects.ReplicationController,
-            storage.PersistentVolume, storage.PersistentVolumeClaim,
-        )
-    },
-    **{each: ("apps/v1", each.__name__) for each in (objects.ReplicaSet, objects.StatefulSet)},
-    objects.PodDisruptionBudget: ("policy/v1", "PodDisruptionBudget"),
-    objects.DeviceClass: ("resource.k8s.io/v1", "DeviceClass"),
-    **{
-        each: ("storage.k8s.io/v1", each.__name__)
-        for each in (
-            storage.StorageClass, storage.CSINode, storage.CSIDriver,
-            storage.CSIStorageCapacity, storage.VolumeAttachment,
-        )
-    },
-}  # fmt: skip
+__all__ = ["snapshot"]
 
 _HEADS: Final = {
     type_: msgspec.json.encode({"apiVersion": version, "kind": kind})[:-1]
@@ -99,7 +84,7 @@ class _Encoding:
     def _evicted(self, pod: Pod) -> Pod:
         if pod.terminating:
             return pod
-        target = Condition("DisruptionTarget", "True", "PreemptionByScheduler")
+        target = Condition(DISRUPTION_TARGET, "True", PREEMPTION_BY_SCHEDULER)
         metadata = replace(pod.metadata, deletion_timestamp=self._leaving_since)
         status = replace(pod.status, conditions=[*pod.status.conditions, target])
         return replace(pod, metadata=metadata, status=status)

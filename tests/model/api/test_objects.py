@@ -40,6 +40,21 @@ def test_a_pod_tells_what_it_is():
     assert (found.key, found.uid, found.terminating, found.terminal) == ("team/p", "1", True, True)
 
 
+def test_a_pod_is_preempted_while_its_condition_says_so():
+    reason = "PreemptionByScheduler"
+
+    assert pod("x").preempted().condition("Ready", "True").build().preempted
+    assert pod("x").condition("DisruptionTarget", "True", reason).build().preempted
+    assert not pod("x").condition("DisruptionTarget", "False", reason).build().preempted
+    assert (
+        not pod("x")
+        .condition("DisruptionTarget", "True", "DeletionByTaintManager")
+        .build()
+        .preempted
+    )
+    assert not pod("x").terminating().build().preempted
+
+
 def test_a_pod_without_a_priority_has_priority_0():
     assert pod("p").build().priority == 0
     assert pod("p").priority(-7).build().priority == -7

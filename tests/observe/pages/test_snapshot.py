@@ -10,11 +10,12 @@ import pytest
 from scheduler.core.machine import Machine
 from scheduler.model import capture_codec
 from scheduler.model.api import storage
+from scheduler.model.api.kinds import KINDS
 from scheduler.model.api.objects import Pod, ReplicaSet, ReplicationController, Service, StatefulSet
 from scheduler.model.decisions import Attempt, Preempting
 from scheduler.model.effects import Bind, Evict, Nominate
 from scheduler.model.events import NodeObserved, PodObserved, StorageObserved
-from scheduler.observe.pages.snapshot import KINDS, snapshot
+from scheduler.observe.pages.snapshot import snapshot
 from scheduler.queue.backoff import PodBackoff
 from scheduler.sim import manifests
 from scheduler.sim.manifests import Manifests
@@ -170,10 +171,6 @@ async def test_a_snapshot_with_all_annotations_is_read(tmp_path):
     assert [each.uid for each in again.pods] == [each.uid for each in found.pods]
     assert found.nodes[0].metadata.annotations["team"] == "shop"
     assert found.storage[0].selected_node == "n1"
-
-
-def test_plan_knows_every_kind_by_the_same_name():
-    assert {name: kind for kind, name in KINDS.items()} == manifests._KINDS
 
 
 @pytest.mark.parametrize("kind", [Service, ReplicationController, ReplicaSet, StatefulSet])
