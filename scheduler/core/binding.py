@@ -97,7 +97,7 @@ class BindingCycle:
             return
         for each in waiting.held:
             if each.hold.effect == effect and each.deadline is None:
-                each.deadline = now + each.hold.patience_seconds
+                each.deadline = now + each.hold.timeout_seconds
                 self._due.put(waiting, each.deadline)
         self._look(effect.pod.uid, now)
 
@@ -168,7 +168,7 @@ class BindingCycle:
         self._context.outbox.append(bind)
 
     def _concerns(self, held: Iterable[_Reserved], node: str) -> set[tuple[str, str]]:
-        return {(_NODE, node), *(concern for each in held for concern in each.hold.concerns)}
+        return {(_NODE, node), *(concern for each in held for concern in each.hold.watched_objects)}
 
     def _news(self, concerns: Iterable[tuple[str, str]], now: Seconds) -> None:
         if self._waiting:
@@ -186,12 +186,12 @@ class BindingCycle:
             return
         ready = True
         for each in waiting.held:
-            said = each.hold.settled()
+            said = each.hold.poll()
             if isinstance(said, ReservationFailed):
                 self._give_up(waiting, each.plugin, said.reason, now)
                 return
             if not said and each.deadline is not None and now >= each.deadline:
-                self._give_up(waiting, each.plugin, each.hold.late.reason, now)
+                self._give_up(waiting, each.plugin, each.hold.timed_out.reason, now)
                 return
             ready = ready and said
         if ready:

@@ -258,7 +258,7 @@ class Machine:
 
     def gated_because(self, pod: Pod) -> str | None:
         """Return why a pod must not be scheduled yet, `None` when it may."""
-        said = self._profiles[pod.spec.scheduler_name].gate(pod)
+        said = self._profiles[pod.spec.scheduler_name].run_pre_enqueue(pod)
         return None if said is None else said[1]
 
     @property
@@ -288,7 +288,7 @@ class Machine:
             assert on_node == (queued.phase is QueuePhase.BINDING), queued.pod.key
 
     def _gate(self, pod: Pod) -> str | None:
-        said = self._profiles[pod.spec.scheduler_name].gate(pod)
+        said = self._profiles[pod.spec.scheduler_name].run_pre_enqueue(pod)
         return None if said is None else said[0]
 
     def _dispatch(self, event: Event, now: Seconds) -> None:

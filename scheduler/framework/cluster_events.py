@@ -10,7 +10,7 @@ from typing import Any
 
 from scheduler.model.api.objects import Pod
 
-__all__ = ["Action", "ClusterEvent", "Hint", "Resource", "Wake", "always"]
+__all__ = ["Action", "ClusterEvent", "ClusterEventWithHint", "Hint", "Resource", "always"]
 
 
 class Resource(StrEnum):
@@ -102,7 +102,7 @@ def always(_pod: Pod, _old: object, _new: object) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Wake:
+class ClusterEventWithHint:
     """A plugin's registration: events that may lift its rejections."""
 
     resource: Resource

@@ -47,9 +47,11 @@ class NodeFilterAdapter(CompiledFilter):
         """Return, (n,), the code of the reason that the plugin gives for each node."""
         codes = np.zeros(len(nodes), dtype=np.uint16)
         for position, node, pods in _each(nodes, self._pods):
-            place = self._plugin.admit(self._pod, node, pods)
+            place = self._plugin.filter_node(self._pod, node, pods)
             if not _is_integer(place) or not 0 <= place < len(self._codes):
-                raise PluginError(f"admit returned {place!r}, which is no index of its reasons")
+                raise PluginError(
+                    f"filter_node returned {place!r}, which is no index of its reasons"
+                )
             codes[position] = self._codes[place]
         return codes
 
@@ -68,9 +70,11 @@ class NodeScoreAdapter(CompiledScore):
         """Return, (n,), the rate of each node."""
         scores = np.zeros(len(nodes), dtype=np.int64)
         for position, node, pods in _each(nodes, self._pods):
-            score = self._plugin.rate(self._pod, node, pods)
+            score = self._plugin.score_node(self._pod, node, pods)
             if not _is_integer(score) or not 0 <= score <= MAX_SCORE:
-                raise PluginError(f"rate returned {score!r}, which is no integer from 0 to 100")
+                raise PluginError(
+                    f"score_node returned {score!r}, which is no integer from 0 to 100"
+                )
             scores[position] = score
         return scores
 

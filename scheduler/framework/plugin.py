@@ -5,7 +5,7 @@ or a priority (score): an object that already knows what the pod asks for and ju
 nodes, all rows at once. A plugin that has nothing to say about a class compiles to `None` and
 costs that class nothing.
 
-    Filter.predicate(pod) -> Predicate.codes(nodes) -> (n,) verdict codes, 0 where the pod fits
+    Filter.compile_filter(pod) -> Predicate.codes(nodes) -> (n,) verdict codes, 0 where the pod fits
     Score.priority(pod)   -> Priority.scores(nodes) -> (n,) raw scores; .normalise(raw) -> [0, 100]
 
 Each predicate and priority says what its result `reads`. Results that read only a node's own
@@ -23,7 +23,7 @@ from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from scheduler.framework.cluster_events import Wake
+from scheduler.framework.cluster_events import ClusterEventWithHint
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.objects import Node, Pod
 from scheduler.model.effects import Effect
@@ -37,6 +37,7 @@ __all__ = [
     "MAX_SCORE",
     "PASS",
     "SKIP",
+    "CapacityFilter",
     "CompiledFilter",
     "CompiledScore",
     "Filter",
@@ -54,7 +55,6 @@ __all__ = [
     "Reservation",
     "ReservationFailed",
     "Reserve",
-    "RoomFilter",
     "Score",
     "normalise_to_max",
 ]
@@ -107,7 +107,7 @@ class Plugin(Protocol):
         """The name, as in the configuration file."""
         ...
 
-    def wakes(self) -> Sequence[Wake]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Return which changes may lift a rejection by this plugin."""
         ...
 
@@ -121,9 +121,9 @@ class CompiledFilter(ABC):
     monotone: bool = True
     #: Whether nothing of the pod is looked at but its spec, without the names in its volumes, and
     #: what its claims bring; neither here nor by the hints of the plugin, those on claims aside.
-    by_spec: bool = False
+    spec_only: bool = False
     #: The only nodes that can take the pod, by name; `None` when all can.
-    only: frozenset[str] | None = None
+    node_names: frozenset[str] | None = None
 
     def prepare(self) -> Prepared:
         """Say something about the pod as a whole, before any node is looked at."""
@@ -154,13 +154,13 @@ class CompiledScore(ABC):
     #: What a raw score depends on.
     reads: Reads = Reads.NODE
     #: Whether raw scores have to be normalised over the feasible nodes.
-    normalised: bool = False
+    needs_normalising: bool = False
 
     def prepare(self) -> PrepareStatus:
         """Say whether the rule scores at all in this attempt."""
         return PASS
 
-    def token(self) -> Hashable:
+    def cache_key(self) -> Hashable:
         """Return a value that changes when the raw scores of all rows have to be recomputed."""
         return None
 
@@ -190,7 +190,7 @@ class PreEnqueue(Protocol):
         """The name, as in the configuration file."""
         ...
 
-    def gate(self, pod: Pod) -> str | None:
+    def pre_enqueue(self, pod: Pod) -> str | None:
         """Return why the pod must not be scheduled yet, `None` when it may."""
         ...
 
@@ -204,13 +204,15 @@ class Filter(Protocol):
         """The name, as in the configuration file."""
         ...
 
-    def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> CompiledFilter | None:
+    def compile_filter(
+        self, pod: Pod, cluster: Cluster, verdicts: Verdicts
+    ) -> CompiledFilter | None:
         """Compile the rule for pods like this one; `None` when it never rejects them."""
         ...
 
 
 @runtime_checkable
-class RoomFilter(Protocol):
+class CapacityFilter(Protocol):
     """A filter that rejects a node for nothing that a pod which goes can change but its room.
 
     Preemptors that it alone has rejected need not be tried again before there is enough room.
@@ -237,7 +239,7 @@ class RoomFilter(Protocol):
 class NodeFilter(Protocol):
     """The simple form of a filter: one node at a time, run on the survivors of all others."""
 
-    #: What `admit` may return: index 0 stands for *fits*, the others are reasons.
+    #: What `filter_node` may return: index 0 stands for *fits*, the others are reasons.
     reasons: ClassVar[tuple[str, ...]]
 
     @property
@@ -245,7 +247,7 @@ class NodeFilter(Protocol):
         """The name, as in the configuration file."""
         ...
 
-    def admit(self, pod: Pod, node: Node, pods: Sequence[Pod]) -> int:
+    def filter_node(self, pod: Pod, node: Node, pods: Sequence[Pod]) -> int:
         """Return 0 when the node takes the pod, else the index of the reason why not."""
         ...
 
@@ -259,7 +261,7 @@ class Score(Protocol):
         """The name, as in the configuration file."""
         ...
 
-    def priority(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
+    def compile_score(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
         """Compile the rule for pods like this one; `None` when it does not score them."""
         ...
 
@@ -273,7 +275,7 @@ class NodeScore(Protocol):
         """The name, as in the configuration file."""
         ...
 
-    def rate(self, pod: Pod, node: Node, pods: Sequence[Pod]) -> int:
+    def score_node(self, pod: Pod, node: Node, pods: Sequence[Pod]) -> int:
         """Return how good the node is for the pod, from 0 to 100."""
         ...
 
@@ -311,19 +313,19 @@ class ReservationFailed:
 class Reservation(ABC):
     """What a pod holds beside room on its node, from the choice of the node until it is bound.
 
-    The effect has to be done, and what `settled` asks for has to be there, before it is bound.
+    The effect has to be done, and what `poll` asks for has to be there, before it is bound.
     """
 
     #: What has to be done before the binding.
     effect: Effect
     #: How long to wait for the rest when the effect is done, and why it then is given up.
-    patience_seconds: Seconds
-    late: ReservationFailed
+    timeout_seconds: Seconds
+    timed_out: ReservationFailed
     #: Objects whose news may decide: kind and key.
-    concerns: frozenset[tuple[str, str]]
+    watched_objects: frozenset[tuple[str, str]]
 
     @abstractmethod
-    def settled(self) -> bool | ReservationFailed:
+    def poll(self) -> bool | ReservationFailed:
         """Tell whether everything is there; asked when the effect is done, and again on news."""
 
     @abstractmethod

@@ -4,30 +4,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from scheduler.config.settings import Extender
-from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.extender_protocol import EXTENDER
 from scheduler.framework.plugin import (
+    CapacityFilter,
     CompiledFilter,
     CompiledScore,
     Filter,
     Plugin,
     PostFilter,
     PreEnqueue,
-    RoomFilter,
     Score,
 )
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model.api.objects import Pod
 from scheduler.state.cluster import Cluster
 
-__all__ = ["PREEMPTION", "Profile", "registrations"]
+__all__ = ["PREEMPTION", "Profile", "build_queueing_hints"]
 
 #: The post-filter plugin whose work the core does itself.
 PREEMPTION = "DefaultPreemption"
 
 #: What may lift a rejection by an extender: nobody knows, so everything.
 #: Source: kube-scheduler v1.36.3 framework/runtime.defaultEnqueueExtension.
-_BY_EXTENDERS = (EXTENDER, Wake(Resource.ANY, Action.ALL))
+_BY_EXTENDERS = (EXTENDER, ClusterEventWithHint(Resource.ANY, Action.ALL))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,57 +35,61 @@ class Profile:
     """The plugins of one scheduler name, in the order of each extension point."""
 
     scheduler_name: str
-    gatekeepers: tuple[PreEnqueue, ...] = ()
+    pre_enqueue: tuple[PreEnqueue, ...] = ()
     filters: tuple[Filter, ...] = ()
     #: Score plugins with their weights.
     scores: tuple[tuple[Score, int], ...] = ()
     #: Plugins asked when a pod fits nowhere; `PREEMPTION` stands for preemption.
     post_filters: tuple[PostFilter | str, ...] = ()
     #: What may lift a rejection, by plugin.
-    wakes: tuple[tuple[str, Wake], ...] = ()
+    queueing_hints: tuple[tuple[str, ClusterEventWithHint], ...] = ()
     #: Who takes part in decisions over HTTP, in the order in which they are asked.
     extenders: tuple[Extender, ...] = ()
     #: Whether preemption prefers, among equally good candidates, victims that fit elsewhere.
     prefers_movable: bool = False
     #: The filters that are about nothing but room, by name.
-    room_filters: Mapping[str, RoomFilter] = field(init=False, compare=False, repr=False)
+    capacity_filters: Mapping[str, CapacityFilter] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        found = {each.name: each for each in self.filters if isinstance(each, RoomFilter)}
-        object.__setattr__(self, "room_filters", found)
+        found = {each.name: each for each in self.filters if isinstance(each, CapacityFilter)}
+        object.__setattr__(self, "capacity_filters", found)
 
-    def predicates(
+    def compile_filters(
         self, pod: Pod, cluster: Cluster, verdicts: Verdicts
     ) -> Iterator[tuple[str, CompiledFilter]]:
         """Compile the filters for a class of pods, in order; those with nothing to say left out."""
         for plugin in self.filters:
-            predicate = plugin.predicate(pod, cluster, verdicts)
+            predicate = plugin.compile_filter(pod, cluster, verdicts)
             if predicate is not None:
                 yield plugin.name, predicate
 
-    def priorities(self, pod: Pod, cluster: Cluster) -> Iterator[tuple[str, int, CompiledScore]]:
+    def compile_scores(
+        self, pod: Pod, cluster: Cluster
+    ) -> Iterator[tuple[str, int, CompiledScore]]:
         """Compile the scores for a class of pods, with their weights."""
         for plugin, weight in self.scores:
-            priority = plugin.priority(pod, cluster)
+            priority = plugin.compile_score(pod, cluster)
             if priority is not None:
                 yield plugin.name, weight, priority
 
-    def extended_by(self, extenders: tuple[Extender, ...]) -> "Profile":
+    def with_extenders(self, extenders: tuple[Extender, ...]) -> "Profile":
         """Return the profile with extenders that take part in its decisions."""
         if not extenders:
             return self
-        return replace(self, extenders=extenders, wakes=(*self.wakes, _BY_EXTENDERS))
+        return replace(
+            self, extenders=extenders, queueing_hints=(*self.queueing_hints, _BY_EXTENDERS)
+        )
 
-    def gate(self, pod: Pod) -> tuple[str, str] | None:
+    def run_pre_enqueue(self, pod: Pod) -> tuple[str, str] | None:
         """Return the plugin that keeps a pod out of the queue, and why; `None` if none does."""
-        for plugin in self.gatekeepers:
-            reason = plugin.gate(pod)
+        for plugin in self.pre_enqueue:
+            reason = plugin.pre_enqueue(pod)
             if reason is not None:
                 return plugin.name, reason
         return None
 
 
-def registrations(plugins: Sequence[Plugin]) -> tuple[tuple[str, Wake], ...]:
+def build_queueing_hints(plugins: Sequence[Plugin]) -> tuple[tuple[str, ClusterEventWithHint], ...]:
     """Return which changes may lift rejections, by plugin.
 
     A plugin that waits for new nodes but not for taints is woken by every change of taints too: a
@@ -93,12 +97,14 @@ def registrations(plugins: Sequence[Plugin]) -> tuple[tuple[str, Wake], ...]:
 
     Source: kube-scheduler v1.36.3 scheduler.buildQueueingHintMap.
     """
-    found: list[tuple[str, Wake]] = []
+    found: list[tuple[str, ClusterEventWithHint]] = []
     for plugin in plugins:
-        wakes = plugin.wakes()
-        found += [(plugin.name, wake) for wake in wakes]
-        actions = [wake.action for wake in wakes if wake.resource is Resource.NODE]
+        events = plugin.events_to_register()
+        found += [(plugin.name, event) for event in events]
+        actions = [event.action for event in events if event.resource is Resource.NODE]
         adds = any(action & Action.ADD for action in actions)
         if adds and not any(action & Action.UPDATE_NODE_TAINT for action in actions):
-            found.append((plugin.name, Wake(Resource.NODE, Action.UPDATE_NODE_TAINT)))
+            found.append(
+                (plugin.name, ClusterEventWithHint(Resource.NODE, Action.UPDATE_NODE_TAINT))
+            )
     return tuple(found)

@@ -8,7 +8,7 @@ Source: kube-scheduler v1.36.3 plugins/defaultbinder.
 from collections.abc import Sequence
 from typing import ClassVar
 
-from scheduler.framework.cluster_events import Wake
+from scheduler.framework.cluster_events import ClusterEventWithHint
 
 __all__ = ["DefaultBinder"]
 
@@ -18,5 +18,5 @@ class DefaultBinder:
 
     name: ClassVar[str] = "DefaultBinder"
 
-    def wakes(self) -> Sequence[Wake]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return ()

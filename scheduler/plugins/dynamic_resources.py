@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.plugin import (
     PASS,
     CompiledFilter,
@@ -42,7 +42,9 @@ class DynamicResources:
 
     name: ClassVar[str] = "DynamicResources"
 
-    def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> CompiledFilter | None:
+    def compile_filter(
+        self, pod: Pod, cluster: Cluster, verdicts: Verdicts
+    ) -> CompiledFilter | None:
         if pod.spec.resource_claims:
             return _Unsupported(Verdict(self.name, (REASON,), resolvable=False))
         if resources.too_many(pod):
@@ -58,11 +60,11 @@ class DynamicResources:
             return PostFilterMessage("not found", ends=True)
         return PostFilterMessage(NOTHING_TO_FREE)
 
-    def wakes(self) -> Sequence[Wake]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         action = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
         return (
-            Wake(Resource.NODE, action),
-            Wake(Resource.DEVICE_CLASS, Action.ADD | Action.UPDATE),
+            ClusterEventWithHint(Resource.NODE, action),
+            ClusterEventWithHint(Resource.DEVICE_CLASS, Action.ADD | Action.UPDATE),
         )
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from scheduler.framework.cluster_events import Wake
+from scheduler.framework.cluster_events import ClusterEventWithHint
 from scheduler.framework.plugin import MAX_SCORE, CompiledScore
 from scheduler.model.api.objects import Pod
 from scheduler.state.cluster import Cluster
@@ -29,13 +29,13 @@ class ImageLocality:
 
     name: ClassVar[str] = "ImageLocality"
 
-    def priority(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
+    def compile_score(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
         containers = [*pod.spec.init_containers, *pod.spec.containers]
         volumes = [each.image.reference for each in pod.spec.volumes if each.image is not None]
         names = [*(each.image for each in containers), *volumes]
         return _Images([_normalised(name) for name in names], len(containers), cluster.columns)
 
-    def wakes(self) -> Sequence[Wake]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return ()
 
 
@@ -47,7 +47,7 @@ class _Images(CompiledScore):
         self._max_bytes = _MAX_BYTES_PER_CONTAINER * containers
         self._columns = columns
 
-    def token(self) -> Hashable:
+    def cache_key(self) -> Hashable:
         images = self._columns.images
         known = any(images.get(name) for name in self._names)
         return (self._columns.node_count, images.version) if known else None

@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.plugin import CompiledFilter
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.objects import Node, Pod
@@ -30,23 +30,27 @@ class NodeDeclaredFeatures:
 
     name: ClassVar[str] = "NodeDeclaredFeatures"
 
-    def predicate(self, pod: Pod, _cluster: Cluster, verdicts: Verdicts) -> CompiledFilter | None:
+    def compile_filter(
+        self, pod: Pod, _cluster: Cluster, verdicts: Verdicts
+    ) -> CompiledFilter | None:
         needed = _needed(pod)
         if not needed:
             return None
         return _Declared(needed, verdicts.code(Verdict(self.name, (REASON,), resolvable=False)))
 
-    def wakes(self) -> Sequence[Wake]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return (
-            Wake(Resource.NODE, Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE, _declares),
-            Wake(Resource.POD, Action.UPDATE, _needs_others),
+            ClusterEventWithHint(
+                Resource.NODE, Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE, _declares
+            ),
+            ClusterEventWithHint(Resource.POD, Action.UPDATE, _needs_others),
         )
 
 
 class _Declared(CompiledFilter):
     """Rejects nodes that lack one of some features."""
 
-    by_spec = True
+    spec_only = True
 
     def __init__(self, needed: frozenset[str], code: int) -> None:
         self._needed = needed

@@ -9,7 +9,7 @@ Source: kube-scheduler v1.36.3 plugins/nodename.
 from collections.abc import Sequence
 from typing import ClassVar
 
-from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.plugin import CompiledFilter
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model.api.objects import Pod
@@ -23,8 +23,10 @@ class NodeName:
 
     name: ClassVar[str] = "NodeName"
 
-    def predicate(self, _pod: Pod, _cluster: Cluster, _verdicts: Verdicts) -> CompiledFilter | None:
+    def compile_filter(
+        self, _pod: Pod, _cluster: Cluster, _verdicts: Verdicts
+    ) -> CompiledFilter | None:
         return None
 
-    def wakes(self) -> Sequence[Wake]:
-        return (Wake(Resource.NODE, Action.ADD),)
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        return (ClusterEventWithHint(Resource.NODE, Action.ADD),)

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.plugin import CompiledFilter, Reads
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.objects import Pod
@@ -27,16 +27,18 @@ class NodePorts:
 
     name: ClassVar[str] = "NodePorts"
 
-    def predicate(self, pod: Pod, _cluster: Cluster, verdicts: Verdicts) -> CompiledFilter | None:
+    def compile_filter(
+        self, pod: Pod, _cluster: Cluster, verdicts: Verdicts
+    ) -> CompiledFilter | None:
         wanted = host_ports(pod)
         if not wanted:
             return None
         return _PortsTaken(wanted, verdicts.code(Verdict(self.name, (REASON,), resolvable=True)))
 
-    def wakes(self) -> Sequence[Wake]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return (
-            Wake(Resource.POD, Action.DELETE, _freed_a_port),
-            Wake(Resource.NODE, Action.ADD),
+            ClusterEventWithHint(Resource.POD, Action.DELETE, _freed_a_port),
+            ClusterEventWithHint(Resource.NODE, Action.ADD),
         )
 
 
@@ -44,7 +46,7 @@ class _PortsTaken(CompiledFilter):
     """Rejects nodes on which one of the ports is taken."""
 
     reads = Reads.PODS
-    by_spec = True
+    spec_only = True
 
     def __init__(self, wanted: Sequence[HostPort], code: int) -> None:
         self._wanted = WantedPorts(wanted)

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.plugin import CompiledFilter
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.objects import Node, Pod, Taint
@@ -28,22 +28,26 @@ class NodeUnschedulable:
 
     name: ClassVar[str] = "NodeUnschedulable"
 
-    def predicate(self, pod: Pod, _cluster: Cluster, verdicts: Verdicts) -> CompiledFilter | None:
+    def compile_filter(
+        self, pod: Pod, _cluster: Cluster, verdicts: Verdicts
+    ) -> CompiledFilter | None:
         if _tolerates_cordon(pod):
             return None
         return _Cordoned(verdicts.code(Verdict(self.name, (REASON,), resolvable=False)))
 
-    def wakes(self) -> Sequence[Wake]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return (
-            Wake(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT, _became_schedulable),
-            Wake(Resource.POD, Action.UPDATE_POD_TOLERATION, _now_tolerates),
+            ClusterEventWithHint(
+                Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT, _became_schedulable
+            ),
+            ClusterEventWithHint(Resource.POD, Action.UPDATE_POD_TOLERATION, _now_tolerates),
         )
 
 
 class _Cordoned(CompiledFilter):
     """Rejects cordoned nodes."""
 
-    by_spec = True
+    spec_only = True
 
     def __init__(self, code: int) -> None:
         self._code = code

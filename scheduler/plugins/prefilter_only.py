@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scheduler.framework.cluster_events import Wake
+from scheduler.framework.cluster_events import ClusterEventWithHint
 from scheduler.framework.plugin import CompiledFilter, Filter, Plugin, Prepared
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model.api.objects import Pod
@@ -28,13 +28,17 @@ class PreFilterOnly:
         self.name = plugin.name
         self._plugin = plugin
 
-    def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> CompiledFilter | None:
-        inner = self._plugin.predicate(pod, cluster, verdicts)
-        if inner is None or (type(inner).prepare is CompiledFilter.prepare and inner.only is None):
+    def compile_filter(
+        self, pod: Pod, cluster: Cluster, verdicts: Verdicts
+    ) -> CompiledFilter | None:
+        inner = self._plugin.compile_filter(pod, cluster, verdicts)
+        if inner is None or (
+            type(inner).prepare is CompiledFilter.prepare and inner.node_names is None
+        ):
             return None
         return _Prepares(inner)
 
-    def wakes(self) -> Sequence[Wake]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return ()
 
 
@@ -43,7 +47,7 @@ class _Prepares(CompiledFilter):
 
     def __init__(self, inner: CompiledFilter) -> None:
         self._inner = inner
-        self.only = inner.only
+        self.node_names = inner.node_names
 
     def prepare(self) -> Prepared:
         return self._inner.prepare()

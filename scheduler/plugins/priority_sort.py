@@ -8,7 +8,7 @@ Source: kube-scheduler v1.36.3 plugins/queuesort.PrioritySort.Less.
 from collections.abc import Sequence
 from typing import ClassVar
 
-from scheduler.framework.cluster_events import Wake
+from scheduler.framework.cluster_events import ClusterEventWithHint
 
 __all__ = ["PrioritySort"]
 
@@ -18,5 +18,5 @@ class PrioritySort:
 
     name: ClassVar[str] = "PrioritySort"
 
-    def wakes(self) -> Sequence[Wake]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return ()

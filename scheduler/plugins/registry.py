@@ -20,7 +20,7 @@ from scheduler.framework.plugin import (
     PreEnqueue,
     Score,
 )
-from scheduler.framework.profile import PREEMPTION, Profile, registrations
+from scheduler.framework.profile import PREEMPTION, Profile, build_queueing_hints
 from scheduler.plugins.default_binder import DefaultBinder
 from scheduler.plugins.default_preemption import DefaultPreemption
 from scheduler.plugins.dynamic_resources import DynamicResources
@@ -125,7 +125,7 @@ def profiles(settings: Settings) -> dict[str, Profile]:
         PackageError: A plugin of another package cannot be made.
     """
     return {
-        each.scheduler_name: profile(each).extended_by(settings.extenders)
+        each.scheduler_name: profile(each).with_extenders(settings.extenders)
         for each in settings.profiles
     }
 
@@ -147,7 +147,7 @@ def profile(settings: ProfileSettings) -> Profile:
     ours = settings.arguments(PreemptiveSchedulerArgs)
     return Profile(
         scheduler_name=settings.scheduler_name,
-        gatekeepers=tuple(each for each in gates if isinstance(each, PreEnqueue)),
+        pre_enqueue=tuple(each for each in gates if isinstance(each, PreEnqueue)),
         filters=tuple(each for each in filters if isinstance(each, Filter)),
         scores=tuple((each, weight) for each, weight in scores if isinstance(each, Score)),
         post_filters=tuple(
@@ -155,7 +155,7 @@ def profile(settings: ProfileSettings) -> Profile:
             for each in cures
             if isinstance(each, PostFilter | DefaultPreemption)
         ),
-        wakes=registrations(list(made.values())),
+        queueing_hints=build_queueing_hints(list(made.values())),
         prefers_movable=ours.prefer_victims_that_fit_elsewhere,
     )
 

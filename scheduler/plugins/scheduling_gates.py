@@ -6,7 +6,7 @@ Source: kube-scheduler v1.36.3 plugins/schedulinggates.
 from collections.abc import Sequence
 from typing import ClassVar
 
-from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Resource
 from scheduler.model.api.objects import Pod
 
 __all__ = ["SchedulingGates"]
@@ -17,15 +17,15 @@ class SchedulingGates:
 
     name: ClassVar[str] = "SchedulingGates"
 
-    def gate(self, pod: Pod) -> str | None:
+    def pre_enqueue(self, pod: Pod) -> str | None:
         gates = pod.spec.scheduling_gates
         if not gates:
             return None
         return f"waiting for scheduling gates: [{' '.join(each.name for each in gates)}]"
 
-    def wakes(self) -> Sequence[Wake]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         action = Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
-        return (Wake(Resource.POD, action, _own),)
+        return (ClusterEventWithHint(Resource.POD, action, _own),)
 
 
 def _own(pod: Pod, _old: Pod | None, new: Pod | None) -> bool:

@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.plugin import CompiledFilter, CompiledScore, normalise_to_max
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api import selectors
@@ -35,17 +35,21 @@ class TaintToleration:
 
     name: ClassVar[str] = "TaintToleration"
 
-    def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> CompiledFilter | None:
+    def compile_filter(
+        self, pod: Pod, cluster: Cluster, verdicts: Verdicts
+    ) -> CompiledFilter | None:
         code = verdicts.code(Verdict(self.name, (REASON,), resolvable=False))
         return _Untolerated(pod.spec.tolerations, cluster.columns.taint_sets, code)
 
-    def priority(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
+    def compile_score(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
         return _SoftTaints(pod.spec.tolerations, cluster.columns.taint_sets)
 
-    def wakes(self) -> Sequence[Wake]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return (
-            Wake(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT, _became_tolerable),
-            Wake(Resource.POD, Action.UPDATE_POD_TOLERATION, _own),
+            ClusterEventWithHint(
+                Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT, _became_tolerable
+            ),
+            ClusterEventWithHint(Resource.POD, Action.UPDATE_POD_TOLERATION, _own),
         )
 
 
@@ -75,7 +79,7 @@ class _PerTaintSet:
 class _Untolerated(CompiledFilter):
     """Rejects nodes with a hard taint that is not tolerated."""
 
-    by_spec = True
+    spec_only = True
 
     def __init__(
         self, tolerations: list[Toleration], taint_sets: RefcountedInterner[TaintSet], code: int
@@ -94,7 +98,7 @@ class _Untolerated(CompiledFilter):
 class _SoftTaints(CompiledScore):
     """Counts soft taints that are not tolerated; fewer is better."""
 
-    normalised = True
+    needs_normalising = True
 
     def __init__(
         self, tolerations: list[Toleration], taint_sets: RefcountedInterner[TaintSet]

@@ -1,8 +1,14 @@
-"""Which registrations hear of which events."""
+"""Which build_queueing_hints hear of which events."""
 
 import pytest
 
-from scheduler.framework.cluster_events import Action, ClusterEvent, Resource, Wake, always
+from scheduler.framework.cluster_events import (
+    Action,
+    ClusterEvent,
+    ClusterEventWithHint,
+    Resource,
+    always,
+)
 from tests.support.builders import pod
 
 HEARD = [
@@ -102,5 +108,5 @@ def test_update_means_every_action_but_add_and_delete():
 
 
 def test_without_a_hint_every_event_of_the_kind_helps():
-    assert Wake(Resource.NODE, Action.ADD).hint is always
+    assert ClusterEventWithHint(Resource.NODE, Action.ADD).hint is always
     assert always(pod("p").build(), None, None)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.node_adapters import NodeFilterAdapter
 from scheduler.framework.plugin import (
     CompiledFilter,
@@ -17,7 +17,7 @@ from scheduler.framework.plugin import (
     Score,
     normalise_to_max,
 )
-from scheduler.framework.profile import Profile, registrations
+from scheduler.framework.profile import Profile, build_queueing_hints
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.objects import Node, Pod
 from scheduler.state.cluster import Cluster
@@ -37,7 +37,9 @@ class Rule:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def predicate(self, pod: Pod, _cluster: Cluster, _verdicts: Verdicts) -> CompiledFilter | None:
+    def compile_filter(
+        self, pod: Pod, _cluster: Cluster, _verdicts: Verdicts
+    ) -> CompiledFilter | None:
         return Everywhere() if self.name in pod.metadata.labels else None
 
 
@@ -50,7 +52,7 @@ class Liking:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def priority(self, pod: Pod, _cluster: Cluster) -> CompiledScore | None:
+    def compile_score(self, pod: Pod, _cluster: Cluster) -> CompiledScore | None:
         return Constant() if self.name in pod.metadata.labels else None
 
 
@@ -58,7 +60,7 @@ class Gate:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def gate(self, pod: Pod) -> str | None:
+    def pre_enqueue(self, pod: Pod) -> str | None:
         return "not yet" if self.name in pod.metadata.labels else None
 
 
@@ -68,7 +70,7 @@ class Crowded:
     name = "Crowded"
     reasons = ("", "node(s) had company", "node(s) were not mine")
 
-    def admit(self, _pod: Pod, node: Node, pods: Sequence[Pod]) -> int:
+    def filter_node(self, _pod: Pod, node: Node, pods: Sequence[Pod]) -> int:
         if node.metadata.name == "other":
             return 2
         return 1 if pods else 0
@@ -77,11 +79,11 @@ class Crowded:
 class Waiting:
     """A plugin that waits for changes."""
 
-    def __init__(self, name: str, *wakes: Wake) -> None:
+    def __init__(self, name: str, *wakes: ClusterEventWithHint) -> None:
         self.name = name
         self._wakes = wakes
 
-    def wakes(self) -> Sequence[Wake]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return self._wakes
 
 
@@ -89,7 +91,7 @@ def test_filters_are_compiled_in_order_without_those_that_say_nothing():
     profile = Profile("x", filters=(Rule("c"), Rule("a"), Rule("b")))
     wanted = pod("p").label("a").label("c").build()
 
-    found = [name for name, _ in profile.predicates(wanted, Cluster(), Verdicts())]
+    found = [name for name, _ in profile.compile_filters(wanted, Cluster(), Verdicts())]
 
     assert found == ["c", "a"]
 
@@ -99,17 +101,17 @@ def test_scores_are_compiled_with_their_weights():
 
     found = [
         (name, weight)
-        for name, weight, _ in profile.priorities(pod("p").label("a").build(), Cluster())
+        for name, weight, _ in profile.compile_scores(pod("p").label("a").build(), Cluster())
     ]
 
     assert found == [("a", 3)]
 
 
 def test_the_first_gatekeeper_that_objects_is_named():
-    profile = Profile("x", gatekeepers=(Gate("a"), Gate("b"), Gate("c")))
+    profile = Profile("x", pre_enqueue=(Gate("a"), Gate("b"), Gate("c")))
 
-    assert profile.gate(pod("p").label("b").label("c").build()) == ("b", "not yet")
-    assert profile.gate(pod("p").build()) is None
+    assert profile.run_pre_enqueue(pod("p").label("b").label("c").build()) == ("b", "not yet")
+    assert profile.run_pre_enqueue(pod("p").build()) is None
 
 
 def compiled(cluster: Cluster, verdicts: Verdicts) -> CompiledFilter:
@@ -154,17 +156,25 @@ def test_a_filter_of_the_simple_form_may_read_anything():
 
 
 def actions(plugin: Waiting) -> list[tuple[Resource, Action]]:
-    return [(wake.resource, wake.action) for _, wake in registrations([plugin])]
+    return [(wake.resource, wake.action) for _, wake in build_queueing_hints([plugin])]
 
 
 def test_what_a_plugin_waits_for_is_registered_under_its_name():
-    wakes = (Wake(Resource.POD, Action.DELETE), Wake(Resource.NODE, Action.UPDATE_NODE_LABEL))
+    wakes = (
+        ClusterEventWithHint(Resource.POD, Action.DELETE),
+        ClusterEventWithHint(Resource.NODE, Action.UPDATE_NODE_LABEL),
+    )
 
-    assert registrations([Waiting("A", *wakes), Waiting("B")]) == (("A", wakes[0]), ("A", wakes[1]))
+    assert build_queueing_hints([Waiting("A", *wakes), Waiting("B")]) == (
+        ("A", wakes[0]),
+        ("A", wakes[1]),
+    )
 
 
 def test_who_waits_for_new_nodes_hears_of_every_taint_too():
-    assert actions(Waiting("A", Wake(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL))) == [
+    assert actions(
+        Waiting("A", ClusterEventWithHint(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL))
+    ) == [
         (Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
         (Resource.NODE, Action.UPDATE_NODE_TAINT),
     ]
@@ -172,16 +182,23 @@ def test_who_waits_for_new_nodes_hears_of_every_taint_too():
 
 def test_who_waits_for_taints_anyway_is_asked_about_them():
     wakes = [
-        Wake(Resource.NODE, Action.ADD),
-        Wake(Resource.NODE, Action.UPDATE_NODE_TAINT, lambda *_: False),
+        ClusterEventWithHint(Resource.NODE, Action.ADD),
+        ClusterEventWithHint(Resource.NODE, Action.UPDATE_NODE_TAINT, lambda *_: False),
     ]
 
     assert len(actions(Waiting("A", *wakes))) == 2
 
 
 def test_who_does_not_wait_for_new_nodes_hears_nothing_of_taints():
-    assert len(actions(Waiting("A", Wake(Resource.NODE, Action.UPDATE_NODE_ALLOCATABLE)))) == 1
-    assert len(actions(Waiting("A", Wake(Resource.POD, Action.ADD)))) == 1
+    assert (
+        len(
+            actions(
+                Waiting("A", ClusterEventWithHint(Resource.NODE, Action.UPDATE_NODE_ALLOCATABLE))
+            )
+        )
+        == 1
+    )
+    assert len(actions(Waiting("A", ClusterEventWithHint(Resource.POD, Action.ADD)))) == 1
 
 
 # The forms of a plugin
@@ -204,7 +221,7 @@ def test_a_predicate_that_says_no_more_passes_prepares_nothing_and_fits_where_it
     cluster.write_node(node("n1").build())
 
     assert Everywhere().prepare() == 0
-    assert Everywhere().only is None
+    assert Everywhere().node_names is None
     assert Everywhere().fits(cluster.nodes()).tolist() == [True]
 
 
@@ -212,7 +229,7 @@ def test_a_priority_that_says_no_more_keeps_its_raw_scores():
     raw = np.array([3, 9])
 
     assert Constant().normalise(raw).tolist() == [3, 9]
-    assert Constant().token() is None
+    assert Constant().cache_key() is None
     assert Constant().prepare() == 0
 
 

@@ -33,7 +33,7 @@ from scheduler.state.columns.arrays import Rows
 from scheduler.state.views.node_view import NodeView
 from tests.support.builders import OURS, PodBuilder, node, pod, requirement, term
 from tests.support.cluster import profiles
-from tests.support.judging import state_of
+from tests.support.plugin_checks import state_of
 
 PROFILE = profiles()[OURS]
 FILTERS = {plugin.name: plugin for plugin in PROFILE.filters}
@@ -101,7 +101,7 @@ def cluster() -> Cluster:
 
 def compiled(plugin: Any, wanted: PodBuilder, state: Cluster) -> Iterator[Any]:
     """Yield the predicate, where there is one that judges nodes."""
-    predicate = plugin.predicate(wanted.build(), state, Verdicts())
+    predicate = plugin.compile_filter(wanted.build(), state, Verdicts())
     if predicate is not None:
         said = predicate.prepare()
         if said is not SKIP and not isinstance(said, Rejected):
@@ -188,7 +188,7 @@ def test_a_filter_agrees_with_the_cluster_as_it_would_be(plugin, wanted):
             continue
         other = cluster()
         other.remove(state.pods.pod(slot).uid)
-        fresh = plugin.predicate(wanted.build(), other, Verdicts())
+        fresh = plugin.compile_filter(wanted.build(), other, Verdicts())
         if fresh.prepare() is SKIP:
             assert imagined == [0]
         else:
@@ -201,11 +201,11 @@ def test_a_filter_agrees_with_the_cluster_as_it_would_be(plugin, wanted):
 def test_a_score_lies_between_0_and_100_and_scores_every_node(plugin, wanted):
     state = cluster()
     rows: Rows = np.flatnonzero(state.columns.exists())
-    priority = plugin.priority(wanted.build(), state)
+    priority = plugin.compile_score(wanted.build(), state)
     if priority is None or priority.prepare() is SKIP:
         return
     raw = priority.scores(NodeView(state.columns, rows))
-    scores = priority.normalise(raw.copy()) if priority.normalised else raw
+    scores = priority.normalise(raw.copy()) if priority.needs_normalising else raw
 
     assert scores.shape == rows.shape
     assert scores.min() >= 0
@@ -217,7 +217,7 @@ def test_a_score_lies_between_0_and_100_and_scores_every_node(plugin, wanted):
 def test_a_score_that_is_kept_by_row_judges_a_node_alone_as_among_others(plugin, wanted):
     state = cluster()
     rows: Rows = np.flatnonzero(state.columns.exists())
-    priority = plugin.priority(wanted.build(), state)
+    priority = plugin.compile_score(wanted.build(), state)
     if priority is None or priority.prepare() is SKIP or priority.reads is Reads.CLUSTER:
         return
     together = priority.scores(NodeView(state.columns, rows)).tolist()
@@ -235,8 +235,12 @@ def test_a_score_that_is_kept_by_row_judges_a_node_alone_as_among_others(plugin,
 def test_equal_raw_scores_stay_equal(plugin):
     state = cluster()
     for wanted in PODS.values():
-        priority = plugin.priority(wanted.build(), state)
-        if priority is not None and priority.normalised and priority.reads is not Reads.CLUSTER:
+        priority = plugin.compile_score(wanted.build(), state)
+        if (
+            priority is not None
+            and priority.needs_normalising
+            and priority.reads is not Reads.CLUSTER
+        ):
             assert len(set(priority.normalise(np.full(4, 7, dtype=np.int64)).tolist())) == 1
 
 
@@ -248,4 +252,4 @@ def test_every_plugin_has_a_form_or_is_a_name(name):
 
     assert plugin.name == name
     assert any(isinstance(plugin, form) for form in forms) or name in names_only
-    assert all(wake.action for wake in plugin.wakes())
+    assert all(event.action for event in plugin.events_to_register())

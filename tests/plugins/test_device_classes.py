@@ -12,7 +12,7 @@ from scheduler.queue.phases import QueuePhase
 from scheduler.state.columns.device_classes import DeviceClasses
 from tests.support.builders import node, pod
 from tests.support.cluster import Cluster
-from tests.support.judging import hint, rejections, state_of
+from tests.support.plugin_checks import hint, rejections, state_of
 
 GPU = "example.com/gpu"
 OWN = "deviceclass.resource.kubernetes.io/gpus"

@@ -15,15 +15,17 @@ from scheduler.plugins.node_name import NodeName
 from scheduler.plugins.priority_sort import PrioritySort
 from scheduler.plugins.scheduling_gates import SchedulingGates
 from tests.support.builders import container, node, pod
-from tests.support.judging import hint, rejected_as_a_whole, rejections, state_of
+from tests.support.plugin_checks import hint, rejected_as_a_whole, rejections, state_of
 
 GATES = SchedulingGates()
 CLAIMING = pod("p").spec(resource_claims=[PodResourceClaim("device")])
 
 
 def test_a_pod_with_gates_waits_for_all_of_them():
-    assert GATES.gate(pod("p").gated("a", "b").build()) == "waiting for scheduling gates: [a b]"
-    assert GATES.gate(pod("p").build()) is None
+    assert (
+        GATES.pre_enqueue(pod("p").gated("a", "b").build()) == "waiting for scheduling gates: [a b]"
+    )
+    assert GATES.pre_enqueue(pod("p").build()) is None
 
 
 def test_hope_for_a_gated_pod_lies_in_its_own_change():
@@ -44,7 +46,7 @@ def test_a_pod_that_claims_devices_is_never_placed_without_them():
 
 
 def test_a_pod_without_claims_is_not_looked_at():
-    assert DynamicResources().predicate(pod("p").build(), state_of(), Verdicts()) is None
+    assert DynamicResources().compile_filter(pod("p").build(), state_of(), Verdicts()) is None
 
 
 @pytest.mark.parametrize(
@@ -109,7 +111,7 @@ def test_a_pod_goes_where_what_it_needs_is_declared(wanted, feature):
     ids=["plain", "host network", "own users", "host users", "another rule"],
 )
 def test_a_pod_that_needs_nothing_declared_is_not_looked_at(wanted):
-    assert FEATURES.predicate(wanted.build(), state_of(), Verdicts()) is None
+    assert FEATURES.compile_filter(wanted.build(), state_of(), Verdicts()) is None
 
 
 def test_hope_lies_in_nodes_that_declare_it_and_in_own_changes():
@@ -127,10 +129,10 @@ def test_hope_lies_in_nodes_that_declare_it_and_in_own_changes():
 
 
 def test_a_pod_that_waits_has_no_node_name_to_check():
-    assert NodeName().predicate(pod("p").build(), state_of(), Verdicts()) is None
+    assert NodeName().compile_filter(pod("p").build(), state_of(), Verdicts()) is None
     assert hint(NodeName(), (Resource.NODE, Action.ADD), pod("p"), None, node("n"))
 
 
 @pytest.mark.parametrize("plugin", [DefaultBinder(), DefaultPreemption(), PrioritySort()])
 def test_a_plugin_that_is_only_a_name_waits_for_nothing(plugin):
-    assert plugin.wakes() == ()
+    assert plugin.events_to_register() == ()

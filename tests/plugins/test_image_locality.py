@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from scheduler.model.api.objects import ImageVolume, Volume
 from scheduler.plugins.image_locality import ImageLocality
 from tests.support.builders import container, node, pod
-from tests.support.judging import scored, state_of
+from tests.support.plugin_checks import scored, state_of
 
 PLUGIN = ImageLocality()
 MIB = 1024 * 1024
@@ -76,23 +76,23 @@ def test_an_image_that_is_mounted_counts_without_a_container():
 
 def test_points_are_worked_out_anew_when_another_node_gets_or_loses_the_image():
     state = state_of(with_image("n1", "app:1", 1000), node("n2"))
-    priority = PLUGIN.priority(pod("p").image("app:1").build(), state)
+    priority = PLUGIN.compile_score(pod("p").image("app:1").build(), state)
     assert priority is not None
-    first = priority.token()
+    first = priority.cache_key()
 
     state.write_node(with_image("n2", "app:1", 1000).build())
-    second = priority.token()
+    second = priority.cache_key()
     state.write_node(node("n3").build())
 
-    assert len({first, second, priority.token()}) == 3
+    assert len({first, second, priority.cache_key()}) == 3
 
 
 def test_images_that_nobody_asked_for_do_not_matter():
     state = state_of(node("n1"))
-    priority = PLUGIN.priority(pod("p").image("app:1").build(), state)
+    priority = PLUGIN.compile_score(pod("p").image("app:1").build(), state)
     assert priority is not None
-    first = priority.token()
+    first = priority.cache_key()
 
     state.write_node(with_image("n2", "other:1", 100).build())
 
-    assert priority.token() == first
+    assert priority.cache_key() == first

@@ -6,14 +6,14 @@ from scheduler.framework.cluster_events import Action, Resource
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.plugins.node_ports import NodePorts
 from tests.support.builders import node, pod
-from tests.support.judging import hint, rejections, state_of, verdicts_of
+from tests.support.plugin_checks import hint, rejections, state_of, verdicts_of
 
 PLUGIN = NodePorts()
 REASON = "node(s) didn't have free ports for the requested pod ports"
 
 
 def test_a_pod_without_host_ports_is_never_looked_at():
-    assert PLUGIN.predicate(pod("p").build(), state_of(node("n1")), Verdicts()) is None
+    assert PLUGIN.compile_filter(pod("p").build(), state_of(node("n1")), Verdicts()) is None
 
 
 def test_a_taken_port_rejects_and_preemption_may_help():

@@ -6,7 +6,7 @@ from scheduler.framework.cluster_events import Action, Resource
 from scheduler.framework.verdicts import Verdict
 from scheduler.plugins.node_unschedulable import NodeUnschedulable
 from tests.support.builders import node, pod
-from tests.support.judging import hint, rejections, state_of, verdicts_of
+from tests.support.plugin_checks import hint, rejections, state_of, verdicts_of
 
 CORDON = "node.kubernetes.io/unschedulable"
 REASON = "node(s) were unschedulable"

@@ -15,7 +15,7 @@ def names(plugins) -> list[str]:
 def test_the_default_profile_has_its_plugins_in_upstreams_order():
     profile = profiles()[OURS]
 
-    assert names(profile.gatekeepers) == ["SchedulingGates"]
+    assert names(profile.pre_enqueue) == ["SchedulingGates"]
     assert names(profile.filters)[:6] == [
         "NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts",
         "NodeResourcesFit",
@@ -109,7 +109,7 @@ def test_what_plugins_wait_for_is_registered_under_their_names():
     profile = profiles()[OURS]
 
     assert {"NodeResourcesFit", "NodeAffinity", "TaintToleration", "NodePorts"} <= {
-        name for name, _ in profile.wakes
+        name for name, _ in profile.queueing_hints
     }
 
 

@@ -4,7 +4,7 @@ from scheduler.framework.cluster_events import Action, Resource
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.plugins.taint_toleration import TaintToleration
 from tests.support.builders import node, pod
-from tests.support.judging import hint, rejections, scored, state_of, verdicts_of
+from tests.support.plugin_checks import hint, rejections, scored, state_of, verdicts_of
 
 PLUGIN = TaintToleration()
 REASON = "node(s) had untolerated taint(s)"
@@ -35,7 +35,7 @@ def test_every_hard_taint_must_be_tolerated():
 
 def test_taints_that_come_later_are_judged_too():
     state = state_of(node("n1"))
-    predicate = PLUGIN.predicate(pod("p").build(), state, Verdicts())
+    predicate = PLUGIN.compile_filter(pod("p").build(), state, Verdicts())
     assert predicate.codes(state.nodes()).tolist() == [0]
 
     state.write_node(node("n2").taint("new").build())
@@ -95,8 +95,8 @@ def test_hope_lies_in_any_own_toleration():
 def test_taints_that_no_node_has_any_more_are_forgotten():
     state = state_of(node("n1"), node("n2").taint("kept"))
     tolerant = pod("p").tolerates("kept", operator="Exists").build()
-    predicate = PLUGIN.predicate(tolerant, state, Verdicts())
-    score = PLUGIN.priority(tolerant, state)
+    predicate = PLUGIN.compile_filter(tolerant, state, Verdicts())
+    score = PLUGIN.compile_score(tolerant, state)
 
     for number in range(5_000):
         effect = "NoSchedule" if number % 2 else "PreferNoSchedule"

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.plugin import CompiledFilter, CompiledScore, Reads
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api import resources
@@ -33,7 +33,9 @@ class Headroom:
         if not isinstance(self._percent, int) or not 0 <= self._percent <= 99:
             raise ValueError(f"percent is {self._percent!r}, not an integer from 0 to 99")
 
-    def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> CompiledFilter | None:
+    def compile_filter(
+        self, pod: Pod, cluster: Cluster, verdicts: Verdicts
+    ) -> CompiledFilter | None:
         """Compile the filter for pods like this one; those that ask for nothing always fit."""
         asked = resources.pod_requests(pod).get(self._resource, 0)
         if not asked:
@@ -43,16 +45,16 @@ class Headroom:
         code = verdicts.code(Verdict(self.name, (reason,), resolvable=True))
         return _KeepsFree(_Share(cluster, self._resource, asked), self._percent, code)
 
-    def priority(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
+    def compile_score(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
         """Compile the score for pods like this one."""
         asked = resources.pod_requests(pod).get(self._resource, 0)
         return _MostFree(_Share(cluster, self._resource, asked))
 
-    def wakes(self) -> Sequence[Wake]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Say what may lift a rejection: pods that go, and nodes that come or grow."""
         return (
-            Wake(Resource.POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN),
-            Wake(Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE),
+            ClusterEventWithHint(Resource.POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN),
+            ClusterEventWithHint(Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE),
         )
 
 
@@ -101,7 +103,7 @@ class Maintenance:
     """Follows the label `example.com/maintenance` of nodes: `planned` or `running`."""
 
     name: ClassVar[str] = "Maintenance"
-    #: What `admit` may return an index of; the first stands for a node that fits.
+    #: What `filter_node` may return an index of; the first stands for a node that fits.
     reasons: ClassVar[tuple[str, ...]] = ("", "node(s) were in maintenance")
 
     LABEL: ClassVar[str] = "example.com/maintenance"
@@ -111,14 +113,14 @@ class Maintenance:
         if args:
             raise ValueError(f"there are no settings, found {', '.join(sorted(args))}")
 
-    def admit(self, pod: Pod, node: Node, pods: Sequence[Pod]) -> int:
+    def filter_node(self, pod: Pod, node: Node, pods: Sequence[Pod]) -> int:
         """Reject nodes that are being repaired."""
         return 1 if node.metadata.labels.get(self.LABEL) == "running" else 0
 
-    def rate(self, pod: Pod, node: Node, pods: Sequence[Pod]) -> int:
+    def score_node(self, pod: Pod, node: Node, pods: Sequence[Pod]) -> int:
         """Like nodes that will not be repaired soon."""
         return 0 if node.metadata.labels.get(self.LABEL) == "planned" else 100
 
-    def wakes(self) -> Sequence[Wake]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Say what may lift a rejection: nodes that come, or get other labels."""
-        return (Wake(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),)
+        return (ClusterEventWithHint(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),)

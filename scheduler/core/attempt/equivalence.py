@@ -44,9 +44,9 @@ class PodClass:
         self.pod = pod
         self.key = classified.key
         self.profile = profile
-        self.filtering = ClassFilters(cluster, profile.predicates(pod, cluster, verdicts))
+        self.filtering = ClassFilters(cluster, profile.compile_filters(pod, cluster, verdicts))
         self.outlook = CandidateCache(cluster)
-        self.scoring = ClassScores(cluster, profile.priorities(pod, cluster))
+        self.scoring = ClassScores(cluster, profile.compile_scores(pod, cluster))
         #: The extenders that want to be asked, with their places.
         self.extenders: tuple[tuple[int, Extender], ...] = tuple(
             (place, each) for place, each in enumerate(profile.extenders) if interested(each, pod)
@@ -75,7 +75,7 @@ class PodClass:
         """
         if self.extenders or cluster.nominations.get(pod.uid) is not None:
             return b""
-        if rejectors <= self.filtering.by_spec and not self._may_evict(pod, cluster):
+        if rejectors <= self.filtering.spec_only and not self._may_evict(pod, cluster):
             brought = signatures.brought(pod, cluster.volumes)
             return self.key if brought is None else brought + self.shape
         return self.key

@@ -266,7 +266,7 @@ class EventHandlers:
 
     def _nominated(self, pod: Pod) -> str:
         """Return the node that a pod of ours is nominated to; a gated one claims nothing."""
-        gated = self._context.profiles[pod.spec.scheduler_name].gate(pod) is not None
+        gated = self._context.profiles[pod.spec.scheduler_name].run_pre_enqueue(pod) is not None
         return "" if gated else pod.status.nominated_node_name
 
     def _sync_foreign_claim(self, pod: Pod, now: Seconds) -> None:

@@ -149,7 +149,7 @@ class PlanValidator:
             return False
         claim, pod = claims.get(other.uid), other.pod
         shape = cluster.shapes.of(pod) if claim is None else cluster.pods.shape(claim.slot)
-        filters = self._context.profiles[pod.spec.scheduler_name].room_filters
+        filters = self._context.profiles[pod.spec.scheduler_name].capacity_filters
         for name in other.rejectors:
             if not filters[name].may_fit(shape, row, pod.priority, cluster):
                 return False

@@ -48,7 +48,7 @@ class ClassFilters:
         self._cluster = cluster
         self._predicates = tuple(predicates)
         #: Plugins that look at nothing of a pod but its spec.
-        self.by_spec: Final = frozenset(name for name, each in self._predicates if each.by_spec)
+        self.spec_only: Final = frozenset(name for name, each in self._predicates if each.spec_only)
         self._rows = _RowVerdicts(
             cluster, [each for _, each in self._predicates if each.reads is not Reads.CLUSTER]
         )
@@ -83,9 +83,9 @@ class ClassFilters:
             if said is SKIP:
                 continue
             kept.append((name, predicate))
-            if predicate.only is not None:
+            if predicate.node_names is not None:
                 narrowed_by.append(name)
-                only = predicate.only if only is None else only & predicate.only
+                only = predicate.node_names if only is None else only & predicate.node_names
                 if not only:
                     reason = _conflict(narrowed_by)
                     shown = ", ".join(narrowed_by)

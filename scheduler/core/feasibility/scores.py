@@ -51,8 +51,8 @@ class ClassScores:
             for name, weight, priority in self._order
             if priority.reads is not Reads.CLUSTER
         ]
-        self._plain = [each for each in row_wise if not each.priority.normalised]
-        self._scaled = [each for each in row_wise if each.priority.normalised]
+        self._plain = [each for each in row_wise if not each.priority.needs_normalising]
+        self._scaled = [each for each in row_wise if each.priority.needs_normalising]
         self._live = [each for each in self._order if each[2].reads is Reads.CLUSTER]
         self._sum: Scores = np.zeros(0, dtype=np.int64)
         self._tokens: list[Hashable] = []
@@ -120,11 +120,11 @@ class ClassScores:
         for name, weight, priority in self._live:
             if priority.prepare() is not SKIP:
                 raw = priority.scores(nodes)
-                yield name, weight, priority.normalise(raw) if priority.normalised else raw
+                yield name, weight, priority.normalise(raw) if priority.needs_normalising else raw
 
     def _refresh(self) -> None:
         """Bring the raw scores up to date."""
-        tokens = [each.priority.token() for each in (*self._plain, *self._scaled)]
+        tokens = [each.priority.cache_key() for each in (*self._plain, *self._scaled)]
         most = few(self._cluster.columns.size)
         of_nodes, of_pods = self._nodes_seen.news(most), self._pods_seen.news(most)
         if of_nodes is None or of_pods is None or tokens != self._tokens:
@@ -158,10 +158,10 @@ class ClassScores:
             if rows.shape[0] == 1 and self._rescored(kept, int(rows[0])):
                 continue
             fresh = kept.priority.scores(nodes)
-            if not kept.priority.normalised:
+            if not kept.priority.needs_normalising:
                 self._sum[rows] += kept.weight * (fresh - kept.raw[rows])
             kept.raw[rows] = fresh
-            if kept.priority.normalised:
+            if kept.priority.needs_normalising:
                 kept.flat = _flat(kept.raw)
         self._best = self._still_best(int(rows[0])) if rows.shape[0] == 1 else _NONE
 
@@ -176,7 +176,7 @@ class ClassScores:
 
     def _rescored(self, kept: _CachedScore, row: int) -> bool:
         """Recompute one row without arrays; tell whether the priority could."""
-        fresh = None if kept.priority.normalised else kept.priority.score_row(row)
+        fresh = None if kept.priority.needs_normalising else kept.priority.score_row(row)
         if fresh is None:
             return False
         self._sum[row] += kept.weight * (fresh - int(kept.raw[row]))

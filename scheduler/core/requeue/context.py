@@ -141,7 +141,9 @@ class Context:
     def about_room(self, pods: Mapping[str, QueuedPod]) -> bool:
         """Tell whether nothing but room, as far as pods that go can change it, rejected a group."""
         first = next(iter(pods.values()))
-        return first.rejectors <= self.profiles[first.pod.spec.scheduler_name].room_filters.keys()
+        return (
+            first.rejectors <= self.profiles[first.pod.spec.scheduler_name].capacity_filters.keys()
+        )
 
     def wake_below(self, claim: Nomination, now: Seconds) -> None:
         """Wake the waiting pods that may use room which a nominated pod no longer claims."""

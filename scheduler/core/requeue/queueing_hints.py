@@ -74,7 +74,7 @@ class QueueingHints:
         found = self._listeners.get(key)
         if found is None:
             profile = self._profiles.get(scheduler_name)
-            wakes = profile.wakes if profile is not None else ()
+            wakes = profile.queueing_hints if profile is not None else ()
             found = self._listeners[key] = tuple(
                 (plugin, wake.hint)
                 for plugin, wake in wakes

@@ -28,14 +28,14 @@ GROUP: Final = "preemptive_scheduler.plugins"
 
 #: The methods that make a class a plugin, what they are called with, and where they run.
 _METHODS: Final[Mapping[str, tuple[tuple[str, ...], Point]]] = {
-    "predicate": (("pod", "cluster", "verdicts"), Point.FILTER),
-    "admit": (("pod", "node", "pods"), Point.FILTER),
-    "priority": (("pod", "cluster"), Point.SCORE),
-    "rate": (("pod", "node", "pods"), Point.SCORE),
+    "compile_filter": (("pod", "cluster", "verdicts"), Point.FILTER),
+    "filter_node": (("pod", "node", "pods"), Point.FILTER),
+    "compile_score": (("pod", "cluster"), Point.SCORE),
+    "score_node": (("pod", "node", "pods"), Point.SCORE),
 }
-_FORMS: Final = (("predicate", "admit"), ("priority", "rate"))
+_FORMS: Final = (("compile_filter", "filter_node"), ("compile_score", "score_node"))
 #: What plugins of this project may do, and others may not.
-_CLOSED: Final = ("gate", "post_filter", "reserve")
+_CLOSED: Final = ("pre_enqueue", "post_filter", "reserve")
 
 
 class PackageError(ConfigError):
@@ -136,7 +136,7 @@ def _problems(name: str, kind: Any) -> Iterator[str]:
         yield "cannot be made from one argument, the mapping of its settings"
     yield from _wrong_methods(kind)
     yield from _wrong_signatures(kind)
-    if hasattr(kind, "admit"):
+    if hasattr(kind, "filter_node"):
         yield from _wrong_reasons(getattr(kind, "reasons", None))
 
 
@@ -152,7 +152,7 @@ def _wrong_methods(kind: type[Any]) -> Iterator[str]:
 
 
 def _wrong_signatures(kind: type[Any]) -> Iterator[str]:
-    wanted = {method: names for method, (names, _) in _METHODS.items()} | {"wakes": ()}
+    wanted = {method: names for method, (names, _) in _METHODS.items()} | {"events_to_register": ()}
     for method, names in wanted.items():
         if hasattr(kind, method) and not _takes(getattr(kind, method), ("self", *names)):
             yield f"has a method {method} that cannot be called with ({', '.join(names)})"

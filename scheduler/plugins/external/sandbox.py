@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from scheduler.framework.cluster_events import Action, Hint, Resource, Wake
+from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Hint, Resource
 from scheduler.framework.node_adapters import NodeFilterAdapter, NodeScoreAdapter
 from scheduler.framework.plugin import (
     MAX_SCORE,
@@ -34,7 +34,7 @@ __all__ = ["Sandbox", "told"]
 
 #: A plugin that does not say what may lift its rejections is woken by everything.
 #: Source: kube-scheduler v1.36.3 scheduler.buildQueueingHintMap, EnqueueExtensions.
-_EVERYTHING: Final = (Wake(Resource.ANY, Action.ALL),)
+_EVERYTHING: Final = (ClusterEventWithHint(Resource.ANY, Action.ALL),)
 
 
 def told(error: BaseException) -> str:
@@ -89,39 +89,46 @@ class Sandbox:
         Args:
             name: as in the configuration file.
             package: who to blame, with its version.
-            plugin: has some of `predicate` or `admit`, `priority` or `rate`, and `wakes`.
+            plugin: has `compile_filter` or `filter_node`, `compile_score` or `score_node`, and
+                perhaps `events_to_register`.
 
         Raises:
-            TypeError: `wakes` does not return what it should.
+            TypeError: `events_to_register` does not return what it should.
         """
         self.name: Final = name
         self._plugin = plugin
         self._filter = _Blame(name, package, "filter")
         self._score = _Blame(name, package, "score")
-        self._wakes = _wakes(plugin)
+        self._events = _events(plugin)
 
-    def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> CompiledFilter | None:
+    def compile_filter(
+        self, pod: Pod, cluster: Cluster, verdicts: Verdicts
+    ) -> CompiledFilter | None:
         with self._filter:
-            if hasattr(self._plugin, "admit"):
-                return _Predicate(
+            if hasattr(self._plugin, "filter_node"):
+                return _CheckedFilter(
                     NodeFilterAdapter(self._plugin, pod, cluster, verdicts), self, verdicts
                 )
-            found = self._plugin.predicate(pod, cluster, verdicts)
+            found = self._plugin.compile_filter(pod, cluster, verdicts)
             if not isinstance(found, CompiledFilter | None):
-                raise PluginError(f"predicate returned {_kind(found)}, not a Predicate or None")
-            return None if found is None else _Predicate(found, self, verdicts)
+                raise PluginError(
+                    f"compile_filter returned {_kind(found)}, not a CompiledFilter or None"
+                )
+            return None if found is None else _CheckedFilter(found, self, verdicts)
 
-    def priority(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
+    def compile_score(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
         with self._score:
-            if hasattr(self._plugin, "rate"):
-                return _Priority(NodeScoreAdapter(self._plugin, pod, cluster), self)
-            found = self._plugin.priority(pod, cluster)
+            if hasattr(self._plugin, "score_node"):
+                return _CheckedScore(NodeScoreAdapter(self._plugin, pod, cluster), self)
+            found = self._plugin.compile_score(pod, cluster)
             if not isinstance(found, CompiledScore | None):
-                raise PluginError(f"priority returned {_kind(found)}, not a Priority or None")
-            return None if found is None else _Priority(found, self)
+                raise PluginError(
+                    f"compile_score returned {_kind(found)}, not a CompiledScore or None"
+                )
+            return None if found is None else _CheckedScore(found, self)
 
-    def wakes(self) -> Sequence[Wake]:
-        return self._wakes
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        return self._events
 
     @property
     def filter_blame(self) -> _Blame:
@@ -134,13 +141,13 @@ class Sandbox:
         return self._score
 
 
-class _Predicate(CompiledFilter):
+class _CheckedFilter(CompiledFilter):
     """A filter whose answers are looked at."""
 
     def __init__(self, inner: CompiledFilter, owner: Sandbox, verdicts: Verdicts) -> None:
         self.reads = Reads(inner.reads)
         self.monotone = bool(inner.monotone)
-        self.only = None if inner.only is None else frozenset(inner.only)
+        self.node_names = None if inner.node_names is None else frozenset(inner.node_names)
         self._inner = inner
         self._owner = owner
         self._verdicts = verdicts
@@ -184,12 +191,12 @@ class _Predicate(CompiledFilter):
             raise PluginError(f"the reasons of a verdict are {reasons!r}, not a tuple of texts")
 
 
-class _Priority(CompiledScore):
+class _CheckedScore(CompiledScore):
     """A score whose answers are looked at."""
 
     def __init__(self, inner: CompiledScore, owner: Sandbox) -> None:
         self.reads = Reads(inner.reads)
-        self.normalised = bool(inner.normalised)
+        self.needs_normalising = bool(inner.needs_normalising)
         self._inner = inner
         self._owner = owner
 
@@ -197,9 +204,9 @@ class _Priority(CompiledScore):
         with self._owner.score_blame:
             return PrepareStatus(self._inner.prepare())
 
-    def token(self) -> Hashable:
+    def cache_key(self) -> Hashable:
         with self._owner.score_blame:
-            return self._inner.token()
+            return self._inner.cache_key()
 
     def scores(self, nodes: NodeView) -> Scores:
         there = _there(nodes)
@@ -209,7 +216,7 @@ class _Priority(CompiledScore):
             return scores
         with self._owner.score_blame:
             found = _integers(self._inner.scores(nodes), len(nodes), "scores")
-            return found if self.normalised else _in_range(found)
+            return found if self.needs_normalising else _in_range(found)
 
     def normalise(self, raw: Scores) -> Scores:
         with self._owner.score_blame:
@@ -248,13 +255,15 @@ def _in_range(scores: Scores) -> Scores:
     return scores
 
 
-def _wakes(plugin: Any) -> tuple[Wake, ...]:
-    if not hasattr(plugin, "wakes"):
+def _events(plugin: Any) -> tuple[ClusterEventWithHint, ...]:
+    if not hasattr(plugin, "events_to_register"):
         return _EVERYTHING
-    found = tuple(plugin.wakes())
-    if not all(isinstance(each, Wake) for each in found):
-        raise TypeError("wakes did not return instances of Wake")
-    return tuple(Wake(each.resource, each.action, _hopeful(each.hint)) for each in found)
+    found = tuple(plugin.events_to_register())
+    if not all(isinstance(each, ClusterEventWithHint) for each in found):
+        raise TypeError("events_to_register did not return instances of ClusterEventWithHint")
+    return tuple(
+        ClusterEventWithHint(each.resource, each.action, _hopeful(each.hint)) for each in found
+    )
 
 
 def _hopeful(hint: Hint) -> Hint:

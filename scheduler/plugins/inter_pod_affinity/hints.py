@@ -2,7 +2,7 @@
 
 Source: kube-scheduler v1.36.3 interpodaffinity/plugin.go isSchedulableAfterPodChange,
 isSchedulableAfterNodeChange. As there, terms are matched as if no namespace had labels, and a
-change concerns anti-affinity only when it concerns all of its terms.
+change watched_objects anti-affinity only when it watched_objects all of its terms.
 """
 
 from collections.abc import Sequence

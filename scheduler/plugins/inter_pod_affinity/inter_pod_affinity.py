@@ -15,7 +15,7 @@ from typing import ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.plugin import (
     MAX_SCORE,
     PASS,
@@ -72,7 +72,9 @@ class InterPodAffinity:
         self._hard_weight = hard_pod_affinity_weight
         self._ignore = ignore_preferred_of_running
 
-    def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> CompiledFilter | None:
+    def compile_filter(
+        self, pod: Pod, cluster: Cluster, verdicts: Verdicts
+    ) -> CompiledFilter | None:
         own = affinity_terms.compiled(pod)
         if own.error:
             return InvalidSelector(self.name, f"parsing pod: {own.error}")
@@ -87,7 +89,7 @@ class InterPodAffinity:
         )
         return _Required(pod, own, cluster, codes)
 
-    def priority(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
+    def compile_score(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
         affinity = pod.spec.affinity
         prefers = affinity is not None and any(
             each is not None and each.preferred
@@ -97,12 +99,12 @@ class InterPodAffinity:
             return None
         return _Liked(pod, affinity_terms.compiled(pod), self._hard_weight, cluster)
 
-    def wakes(self) -> Sequence[Wake]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         pods = Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE
         nodes = Action.ADD | Action.UPDATE_NODE_LABEL
         return (
-            Wake(Resource.POD, pods, hints.after_pod),
-            Wake(Resource.NODE, nodes, hints.after_node),
+            ClusterEventWithHint(Resource.POD, pods, hints.after_pod),
+            ClusterEventWithHint(Resource.NODE, nodes, hints.after_node),
         )
 
 
@@ -206,7 +208,7 @@ class _Liked(CompiledScore):
     """Adds up, by topology, what preferred terms and required affinity around a node count."""
 
     reads = Reads.CLUSTER
-    normalised = True
+    needs_normalising = True
 
     def __init__(self, pod: Pod, own: AffinityTerms, hard_weight: int, cluster: Cluster) -> None:
         liked = [(each, each.weight) for each in own.preferred_affinity]

@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.plugin import (
     PASS,
     CompiledFilter,
@@ -63,7 +63,9 @@ class NodeAffinity:
         """
         self._added = added
 
-    def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> CompiledFilter | None:
+    def compile_filter(
+        self, pod: Pod, cluster: Cluster, verdicts: Verdicts
+    ) -> CompiledFilter | None:
         own = _affinity(pod)
         required = own.required if own else None
         enforced = self._added.required if self._added else None
@@ -90,7 +92,7 @@ class NodeAffinity:
             rules.append((NodeTerms(required.node_selector_terms, labels), code))
         return _Required(rules, _only(required), verdict(REASON_CONFLICT), cluster.columns)
 
-    def priority(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
+    def compile_score(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
         own = _affinity(pod)
         preferred = [
             *(self._added.preferred if self._added else []),
@@ -100,8 +102,12 @@ class NodeAffinity:
             return None
         return _Preferred(preferred, cluster.columns.labels)
 
-    def wakes(self) -> Sequence[Wake]:
-        return (Wake(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL, self._became_match),)
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        return (
+            ClusterEventWithHint(
+                Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL, self._became_match
+            ),
+        )
 
     def _became_match(self, pod: Pod, old: Node | None, new: Node) -> bool:
         return self._matches(pod, new) and (old is None or not self._matches(pod, old))
@@ -131,7 +137,7 @@ class _Required(CompiledFilter):
     step, asks again and again.
     """
 
-    by_spec = True
+    spec_only = True
 
     def __init__(
         self,
@@ -143,13 +149,13 @@ class _Required(CompiledFilter):
         self._rules = rules
         self._columns = columns
         self._conflict = conflict
-        self.only = only
+        self.node_names = only
         #: (N,) verdicts as of the last look.
         self._kept: Codes = np.zeros(0, dtype=np.uint16)
         self._seen = RowCursor(columns.node_changes)
 
     def prepare(self) -> Prepared:
-        return Rejected(self._conflict) if self.only == frozenset() else PASS
+        return Rejected(self._conflict) if self.node_names == frozenset() else PASS
 
     def codes(self, nodes: NodeView) -> Codes:
         self._refresh()
@@ -174,7 +180,7 @@ class _Required(CompiledFilter):
 class _Preferred(CompiledScore):
     """Adds up the weights of the preferred terms that a node satisfies."""
 
-    normalised = True
+    needs_normalising = True
 
     def __init__(self, preferred: list[WeightedNodeTerm], labels: LabelColumns) -> None:
         weighty = [each for each in preferred if each.weight]

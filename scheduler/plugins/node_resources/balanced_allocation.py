@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from scheduler.framework.cluster_events import Wake
+from scheduler.framework.cluster_events import ClusterEventWithHint
 from scheduler.framework.plugin import MAX_SCORE, CompiledScore, Reads
 from scheduler.model.api import resources
 from scheduler.model.api.objects import Pod
@@ -34,7 +34,7 @@ class NodeResourcesBalancedAllocation:
         """
         self._balanced = tuple(balanced)
 
-    def priority(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
+    def compile_score(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
         if resources.too_many(pod):
             return None  # NodeResourcesFit rejects it
         found = resources.pod_requests(pod, status_aware=True)
@@ -50,7 +50,7 @@ class NodeResourcesBalancedAllocation:
             cluster,
         )
 
-    def wakes(self) -> Sequence[Wake]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return ()
 
 

@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.plugin import CompiledFilter, CompiledScore, Prepared, Reads, Rejected
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api import resources
@@ -61,7 +61,9 @@ class NodeResourcesFit:
         self._ignored = ignored
         self._ignored_groups = ignored_groups
 
-    def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> CompiledFilter | None:
+    def compile_filter(
+        self, pod: Pod, cluster: Cluster, verdicts: Verdicts
+    ) -> CompiledFilter | None:
         if resources.too_many(pod):
             return _TooManyResources(_refused(pod))
         return _Room(self._checked(pod), cluster, self.name, verdicts)
@@ -69,7 +71,7 @@ class NodeResourcesFit:
     def may_fit(self, shape: Shape, row: int, priority: int, cluster: Cluster) -> bool:
         return cluster.room_beside(shape, row, priority, self._ignores)
 
-    def priority(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
+    def compile_score(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
         if resources.too_many(pod):
             return _Nothing()
         requests = resources.scored_requests(pod)
@@ -80,12 +82,14 @@ class NodeResourcesFit:
         ]
         return _Fullness(self._strategy, parts, cluster) if parts else _Nothing()
 
-    def wakes(self) -> Sequence[Wake]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return (
-            Wake(Resource.POD, Action.DELETE, _was_placed),
-            Wake(Resource.POD, Action.UPDATE_POD_SCALE_DOWN, _scaled_down),
-            Wake(Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE, self._has_more_room),
-            Wake(Resource.DEVICE_CLASS, Action.ADD | Action.UPDATE, _provides_more),
+            ClusterEventWithHint(Resource.POD, Action.DELETE, _was_placed),
+            ClusterEventWithHint(Resource.POD, Action.UPDATE_POD_SCALE_DOWN, _scaled_down),
+            ClusterEventWithHint(
+                Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE, self._has_more_room
+            ),
+            ClusterEventWithHint(Resource.DEVICE_CLASS, Action.ADD | Action.UPDATE, _provides_more),
         )
 
     def _checked(self, pod: Pod) -> list[tuple[str, int]]:
@@ -120,7 +124,7 @@ class NodeResourcesFit:
 class _TooManyResources(CompiledFilter):
     """Rejects a pod that names more resources than are looked at."""
 
-    by_spec = True
+    spec_only = True
 
     def __init__(self, verdict: Verdict) -> None:
         self._verdict = verdict
@@ -136,7 +140,7 @@ class _Room(CompiledFilter):
     """Compares what is free with what is requested."""
 
     reads = Reads.PODS
-    by_spec = True
+    spec_only = True
 
     def __init__(
         self, wanted: list[tuple[str, int]], cluster: Cluster, plugin: str, verdicts: Verdicts

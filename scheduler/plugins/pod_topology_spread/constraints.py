@@ -237,11 +237,11 @@ class Inclusion:
 
     @cached_property
     def _affinity(self) -> CompiledFilter | None:
-        return NodeAffinity().predicate(self._pod, self._cluster, Verdicts())
+        return NodeAffinity().compile_filter(self._pod, self._cluster, Verdicts())
 
     @cached_property
     def _taints(self) -> CompiledFilter | None:
-        return TaintToleration().predicate(self._pod, self._cluster, Verdicts())
+        return TaintToleration().compile_filter(self._pod, self._cluster, Verdicts())
 
 
 class _Eligible(Domains):

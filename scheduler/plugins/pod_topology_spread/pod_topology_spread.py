@@ -9,7 +9,7 @@ Source: kube-scheduler v1.36.3 plugins/podtopologyspread.
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.plugin import CompiledFilter, CompiledScore
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.objects import Pod, TopologySpreadConstraint
@@ -47,7 +47,9 @@ class PodTopologySpread:
         self._built_in = defaults is None
         self._hints = SpreadHints(self._defaults)
 
-    def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> CompiledFilter | None:
+    def compile_filter(
+        self, pod: Pod, cluster: Cluster, verdicts: Verdicts
+    ) -> CompiledFilter | None:
         try:
             constraints = Constraints(pod, HARD, self._defaults, cluster)
         except SelectorError as error:
@@ -63,7 +65,7 @@ class PodTopologySpread:
             skewed=verdicts.code(Verdict(self.name, (REASON,), resolvable=True)),
         )
 
-    def priority(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
+    def compile_score(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
         try:
             constraints = Constraints(pod, SOFT, self._defaults, cluster)
         except SelectorError:
@@ -73,10 +75,10 @@ class PodTopologySpread:
         every_key = bool(pod.spec.topology_spread_constraints) or not self._built_in
         return Preferred(pod, constraints, cluster, every_key=every_key)
 
-    def wakes(self) -> Sequence[Wake]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         pods = Action.ADD | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION | Action.DELETE
         nodes = Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT
         return (
-            Wake(Resource.POD, pods, self._hints.after_pod),
-            Wake(Resource.NODE, nodes, self._hints.after_node),
+            ClusterEventWithHint(Resource.POD, pods, self._hints.after_pod),
+            ClusterEventWithHint(Resource.NODE, nodes, self._hints.after_node),
         )

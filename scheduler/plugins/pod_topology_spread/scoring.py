@@ -36,7 +36,7 @@ class Preferred(CompiledScore):
     """
 
     reads = Reads.CLUSTER
-    normalised = True
+    needs_normalising = True
 
     def __init__(
         self, pod: Pod, constraints: Constraints, cluster: Cluster, *, every_key: bool

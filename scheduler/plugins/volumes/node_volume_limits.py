@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.plugin import PASS, CompiledFilter, PluginError, Prepared, Reads
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.objects import Pod
@@ -35,19 +35,21 @@ class NodeVolumeLimits:
 
     name: ClassVar[str] = "NodeVolumeLimits"
 
-    def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> CompiledFilter | None:
+    def compile_filter(
+        self, pod: Pod, cluster: Cluster, verdicts: Verdicts
+    ) -> CompiledFilter | None:
         if not node_volume_limits_hints.may_attach(pod):
             return None
         return _Limited(pod, cluster, verdicts)
 
-    def wakes(self) -> Sequence[Wake]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         hints = node_volume_limits_hints
         return (
-            Wake(Resource.CSI_NODE, Action.ADD),
-            Wake(Resource.CSI_NODE, Action.UPDATE, hints.after_node),
-            Wake(Resource.POD, Action.DELETE, hints.after_pod),
-            Wake(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD, hints.after_claim),
-            Wake(Resource.VOLUME_ATTACHMENT, Action.DELETE, hints.after_attachment),
+            ClusterEventWithHint(Resource.CSI_NODE, Action.ADD),
+            ClusterEventWithHint(Resource.CSI_NODE, Action.UPDATE, hints.after_node),
+            ClusterEventWithHint(Resource.POD, Action.DELETE, hints.after_pod),
+            ClusterEventWithHint(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD, hints.after_claim),
+            ClusterEventWithHint(Resource.VOLUME_ATTACHMENT, Action.DELETE, hints.after_attachment),
         )
 
 
@@ -55,7 +57,7 @@ class _Limited(CompiledFilter):
     """Rejects nodes by counts. What `prepare` found holds for the attempt."""
 
     reads = Reads.CLUSTER
-    by_spec = True
+    spec_only = True
     #: A pod more may bring a volume that then is not new any more.
     monotone = False
 

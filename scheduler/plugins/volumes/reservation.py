@@ -58,10 +58,10 @@ def selected(claim: PersistentVolumeClaim, node: str) -> PersistentVolumeClaim:
 class VolumeReservation(Reservation):
     """The volumes of one pod on one node."""
 
-    late = ReservationFailed("binding volumes: context deadline exceeded")
+    timed_out = ReservationFailed("binding volumes: context deadline exceeded")
 
     def __init__(
-        self, pod: PodRef, node: str, found: Found, cluster: Cluster, patience_seconds: Seconds
+        self, pod: PodRef, node: str, found: Found, cluster: Cluster, timeout_seconds: Seconds
     ) -> None:
         self._node = node
         self._found = found
@@ -69,11 +69,11 @@ class VolumeReservation(Reservation):
         self._assumed: list[PersistentVolume | PersistentVolumeClaim] = []
         #: By kind and key, the version that every state has before what is written here.
         self._old: dict[tuple[str, str], str] = {}
-        self.patience_seconds = patience_seconds
+        self.timeout_seconds = timeout_seconds
         volumes = tuple(self._reserve())
         claims = tuple(self._select())
         self.effect = BindVolumes(pod, node, volumes, claims)
-        self.concerns = frozenset(
+        self.watched_objects = frozenset(
             {
                 *((_VOLUME, volume.metadata.name) for volume, _ in found.bindings),
                 *((_CLAIM, claim.key) for _, claim in found.bindings),
@@ -123,7 +123,7 @@ class VolumeReservation(Reservation):
         for each in self._assumed:
             self._cluster.volumes.restore(each)
 
-    def settled(self) -> bool | ReservationFailed:
+    def poll(self) -> bool | ReservationFailed:
         node = self._cluster.columns.node(self._node)
         if node is None:
             name = self._node

@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.plugin import (
     PASS,
     CompiledFilter,
@@ -66,7 +66,9 @@ class VolumeBinding:
         """
         self._patience = bind_timeout_seconds
 
-    def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> CompiledFilter | None:
+    def compile_filter(
+        self, pod: Pod, cluster: Cluster, verdicts: Verdicts
+    ) -> CompiledFilter | None:
         return _Bindable(pod, cluster, verdicts) if volume_claims.claims_of(pod) else None
 
     def reserve(self, pod: Pod, node: str, cluster: Cluster) -> Reservation | None:
@@ -84,16 +86,16 @@ class VolumeBinding:
         reference = PodRef(pod.metadata.namespace, pod.metadata.name, pod.uid)
         return VolumeReservation(reference, node, volumes, cluster, self._patience)
 
-    def wakes(self) -> Sequence[Wake]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         hints, changed = volume_binding_hints, Action.ADD | Action.UPDATE
         return (
-            Wake(Resource.STORAGE_CLASS, changed, hints.after_class),
-            Wake(Resource.PERSISTENT_VOLUME_CLAIM, changed, hints.after_claim),
-            Wake(Resource.PERSISTENT_VOLUME, changed),
-            Wake(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
-            Wake(Resource.CSI_NODE, changed, hints.after_csi_node),
-            Wake(Resource.CSI_DRIVER, Action.UPDATE, hints.after_driver),
-            Wake(Resource.CSI_STORAGE_CAPACITY, changed, hints.after_capacity),
+            ClusterEventWithHint(Resource.STORAGE_CLASS, changed, hints.after_class),
+            ClusterEventWithHint(Resource.PERSISTENT_VOLUME_CLAIM, changed, hints.after_claim),
+            ClusterEventWithHint(Resource.PERSISTENT_VOLUME, changed),
+            ClusterEventWithHint(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
+            ClusterEventWithHint(Resource.CSI_NODE, changed, hints.after_csi_node),
+            ClusterEventWithHint(Resource.CSI_DRIVER, Action.UPDATE, hints.after_driver),
+            ClusterEventWithHint(Resource.CSI_STORAGE_CAPACITY, changed, hints.after_capacity),
         )
 
 

@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.plugin import PASS, CompiledFilter, Prepared, Reads, Rejected
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.objects import Pod
@@ -36,7 +36,9 @@ class VolumeRestrictions:
 
     name: ClassVar[str] = "VolumeRestrictions"
 
-    def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> CompiledFilter | None:
+    def compile_filter(
+        self, pod: Pod, cluster: Cluster, verdicts: Verdicts
+    ) -> CompiledFilter | None:
         if not disks_of(pod) and not _claims(pod):
             return None
 
@@ -45,11 +47,11 @@ class VolumeRestrictions:
 
         return _Exclusive(pod, cluster, code(REASON_DISK), code(REASON_IN_USE))
 
-    def wakes(self) -> Sequence[Wake]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return (
-            Wake(Resource.POD, Action.DELETE, _freed_a_volume),
-            Wake(Resource.NODE, Action.ADD),
-            Wake(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD, _is_own_claim),
+            ClusterEventWithHint(Resource.POD, Action.DELETE, _freed_a_volume),
+            ClusterEventWithHint(Resource.NODE, Action.ADD),
+            ClusterEventWithHint(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD, _is_own_claim),
         )
 
 

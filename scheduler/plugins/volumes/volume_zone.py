@@ -10,7 +10,7 @@ from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.plugin import PASS, Prepared, Rejected
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.objects import Pod
@@ -41,18 +41,18 @@ class VolumeZone:
 
     name: ClassVar[str] = "VolumeZone"
 
-    def predicate(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> "_InZone | None":
+    def compile_filter(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> "_InZone | None":
         if not _claims(pod):
             return None
         return _InZone(pod, cluster, verdicts.code(_verdict(REASON)))
 
-    def wakes(self) -> Sequence[Wake]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         changed = Action.ADD | Action.UPDATE
         return (
-            Wake(Resource.STORAGE_CLASS, Action.ADD, _waits_for_consumer),
-            Wake(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
-            Wake(Resource.PERSISTENT_VOLUME_CLAIM, changed, _is_own_claim),
-            Wake(Resource.PERSISTENT_VOLUME, changed, _moved),
+            ClusterEventWithHint(Resource.STORAGE_CLASS, Action.ADD, _waits_for_consumer),
+            ClusterEventWithHint(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
+            ClusterEventWithHint(Resource.PERSISTENT_VOLUME_CLAIM, changed, _is_own_claim),
+            ClusterEventWithHint(Resource.PERSISTENT_VOLUME, changed, _moved),
         )
 
 

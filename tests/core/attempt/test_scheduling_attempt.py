@@ -18,7 +18,7 @@ from scheduler.model.effects import SetCondition
 from scheduler.queue.phases import QueuePhase
 from tests.support.builders import OURS, node, pod, requirement, term
 from tests.support.cluster import Cluster
-from tests.support.rules import (
+from tests.support.custom_plugins import (
     Breaks,
     Likes,
     OneGuest,

@@ -256,7 +256,7 @@ class OutOfOrder:
 
     name = "OutOfOrder"
 
-    def predicate(self, *_: object) -> None:
+    def compile_filter(self, *_: object) -> None:
         return None
 
     def reserve(self, *_: object) -> None:

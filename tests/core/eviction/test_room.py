@@ -85,7 +85,7 @@ def test_devices_may_stand_for_what_a_node_has_none_of():
 def test_a_profile_knows_which_of_its_filters_are_about_room_alone():
     (profile,) = profiles().values()
 
-    assert set(profile.room_filters) == {"NodeResourcesFit"}
+    assert set(profile.capacity_filters) == {"NodeResourcesFit"}
 
 
 sizes = st.lists(st.tuples(st.integers(1, 3000), st.integers(8, 12)), max_size=4)
@@ -99,7 +99,7 @@ def test_room_is_where_the_filter_finds_it(there, claims, wanted, allowed):
         pods=allowed,
     )
     built = pod("p").cpu(f"{wanted}m").priority(10).build()
-    predicate = NodeResourcesFit().predicate(built, cluster, Verdicts())
+    predicate = NodeResourcesFit().compile_filter(built, cluster, Verdicts())
     assert predicate is not None
     alone = predicate.codes(cluster.nodes())
 

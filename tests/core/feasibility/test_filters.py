@@ -41,10 +41,10 @@ class Kept:
         return built.label("zone", "ab"[number % 2])
 
     def _compiled(self) -> tuple[ClassFilters, ClassScores]:
-        predicates = self.profile.predicates(self.wanted, self.state, self.verdicts)
+        predicates = self.profile.compile_filters(self.wanted, self.state, self.verdicts)
         return (
             ClassFilters(self.state, predicates),
-            ClassScores(self.state, self.profile.priorities(self.wanted, self.state)),
+            ClassScores(self.state, self.profile.compile_scores(self.wanted, self.state)),
         )
 
     def answers(self, compiled: tuple[ClassFilters, ClassScores]) -> tuple[list[int], dict]:
@@ -231,7 +231,7 @@ class Raw(CompiledScore):
         self.reads = reads
         self.version = 0
 
-    def token(self) -> int:
+    def cache_key(self) -> int:
         return self.version
 
     def scores(self, nodes: NodeView) -> Scores:

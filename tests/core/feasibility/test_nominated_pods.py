@@ -5,7 +5,7 @@ import pytest
 from scheduler.model.decisions import Placed, Unschedulable
 from tests.support.builders import OURS, node, pod, requirement, term
 from tests.support.cluster import Cluster
-from tests.support.rules import OneGuest, Prepares, with_filters
+from tests.support.custom_plugins import OneGuest, Prepares, with_filters
 
 FULL = node("n1").cpu("4")
 NAMED = term(fields=(requirement("metadata.name", "In", "n1"),))
@@ -101,7 +101,7 @@ class Sociable(OneGuest):
     name = "Sociable"
     reasons = ("", "node(s) had no company")
 
-    def admit(self, _pod, _node, pods) -> int:
+    def filter_node(self, _pod, _node, pods) -> int:
         return int(not pods)
 
 

@@ -2,7 +2,7 @@
 
 from scheduler.core.requeue.queueing_hints import QueueingHints
 from scheduler.framework import event_diff
-from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.profile import Profile
 from scheduler.model.api.quantity import QuantityError
 from tests.support.builders import OURS, pod
@@ -11,12 +11,12 @@ P = pod("p").build()
 ADDED = event_diff.NODE_ADDED
 
 
-def waker(*wakes: tuple[str, Wake]) -> QueueingHints:
-    return QueueingHints({OURS: Profile(OURS, wakes=wakes)})
+def waker(*wakes: tuple[str, ClusterEventWithHint]) -> QueueingHints:
+    return QueueingHints({OURS: Profile(OURS, queueing_hints=wakes)})
 
 
-def on_nodes(answer: bool = True) -> Wake:
-    return Wake(Resource.NODE, Action.ADD, lambda *_: answer)
+def on_nodes(answer: bool = True) -> ClusterEventWithHint:
+    return ClusterEventWithHint(Resource.NODE, Action.ADD, lambda *_: answer)
 
 
 def helps(found: QueueingHints, *rejectors: str) -> str:
@@ -50,12 +50,12 @@ def test_a_plugin_that_cannot_tell_sees_hope():
     def cannot_tell(*_: object) -> bool:
         raise QuantityError("odd")
 
-    assert helps(waker(("A", Wake(Resource.NODE, Action.ADD, cannot_tell))), "A")
+    assert helps(waker(("A", ClusterEventWithHint(Resource.NODE, Action.ADD, cannot_tell))), "A")
 
 
 def test_the_hint_gets_the_waiting_pod_and_the_old_and_new_object():
     seen = []
-    wake = Wake(Resource.NODE, Action.ADD, lambda *args: bool(seen.append(args)))
+    wake = ClusterEventWithHint(Resource.NODE, Action.ADD, lambda *args: bool(seen.append(args)))
 
     waker(("A", wake)).judge(ADDED, None, P)(P, frozenset({"A"}))
 
@@ -71,7 +71,7 @@ def test_only_events_that_somebody_listens_to_are_worth_a_look():
 
 def test_the_plugins_of_another_profile_are_not_asked():
     found = QueueingHints(
-        {OURS: Profile(OURS), "other": Profile("other", wakes=(("A", on_nodes()),))}
+        {OURS: Profile(OURS), "other": Profile("other", queueing_hints=(("A", on_nodes()),))}
     )
 
     assert found.anyone_listens(ADDED)

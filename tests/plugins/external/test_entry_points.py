@@ -18,7 +18,7 @@ class Plugin:
     name = "Mine"
     reasons = ("", "no")
     def __init__(self, args): self.args = args
-    def admit(self, pod, node, pods): return 0
+    def filter_node(self, pod, node, pods): return 0
 """
 CONFIG = """\
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -71,8 +71,8 @@ def test_every_method_has_its_extension_point(package: Package):
     class Both:
         name = "Mine"
         def __init__(self, args): pass
-        def predicate(self, pod, cluster, verdicts): return None
-        def rate(self, pod, node, pods): return 0
+        def compile_filter(self, pod, cluster, verdicts): return None
+        def score_node(self, pod, node, pods): return 0
     """, Mine="Both")  # fmt: skip
 
     assert entry_points.discover()["Mine"].points == {"filter", "score"}
@@ -85,16 +85,31 @@ def test_every_method_has_its_extension_point(package: Package):
         (("class Plugin:", "raise SystemExit(3)\nclass Plugin:"), "imported: SystemExit: 3"),
         (('"Mine"', '"Yours"'), "is called 'Yours' by its attribute `name`"),
         (("self, args", "self"), "cannot be made from one argument"),
-        (("def admit", "def other"), "has none of the methods predicate, admit, priority, rate"),
-        (("self, pod, node, pods", "self, pod"), "has a method admit that cannot be called with"),
+        (
+            ("def filter_node", "def other"),
+            "has none of the methods compile_filter, filter_node, compile_score, score_node",
+        ),
+        (
+            ("self, pod, node, pods", "self, pod"),
+            "has a method filter_node that cannot be called with",
+        ),
         (("reasons =", "other ="), "has no `reasons`"),
         (('("", "no")', '("no",)'), "has no `reasons`"),
         (('("", "no")', '"no"'), "has no `reasons`"),
         (('"no"', '" "'), "has a reason that is not one line of text"),
         (('"no"', '"a\\nb"'), "has a reason that is not one line of text"),
-        (("    reasons", "    predicate = print\n    reasons"), "has both predicate and admit"),
-        (("    reasons", "    gate = print\n    reasons"), "has a method gate, which is closed"),
-        (("    reasons", "    wakes = 1\n    reasons"), "has a method wakes that cannot be called"),
+        (
+            ("    reasons", "    compile_filter = print\n    reasons"),
+            "has both compile_filter and filter_node",
+        ),
+        (
+            ("    reasons", "    pre_enqueue = print\n    reasons"),
+            "has a method pre_enqueue, which is closed",
+        ),
+        (
+            ("    reasons", "    events_to_register = 1\n    reasons"),
+            "has a method events_to_register that cannot be called",
+        ),
         (("class Plugin:", "Plugin = 1\nclass Other:"), "is no class"),
     ],
     ids=lambda each: each if isinstance(each, str) else "",
@@ -153,7 +168,7 @@ def test_a_score_has_the_weight_of_the_configuration(package: Package, config: P
     class Score:
         name = "Mine"
         def __init__(self, args): assert dict(args) == {}
-        def rate(self, pod, node, pods): return 7
+        def score_node(self, pod, node, pods): return 7
     """, Mine="Score")  # fmt: skip
 
     (profile,) = registry.profiles(configuration.read(str(config))).values()
@@ -169,12 +184,12 @@ def test_a_score_has_the_weight_of_the_configuration(package: Package, config: P
         (("self.args = args", "args['a']"), "{}", "KeyError: 'a'"),
         (("self.args = args", "raise SystemExit"), "{}", "SystemExit"),
         (
-            ("    reasons", "    def wakes(self): return ['no']\n    reasons"),
+            ("    reasons", "    def events_to_register(self): return ['no']\n    reasons"),
             "{}",
-            "TypeError: wakes did not return instances of Wake",
+            "TypeError: events_to_register did not return instances of ClusterEventWithHint",
         ),
     ],
-    ids=["no mapping", "the plugin objects", "the plugin gives up", "wakes of another type"],
+    ids=["no mapping", "the plugin objects", "the plugin gives up", "events of another type"],
 )
 def test_settings_that_a_plugin_does_not_like_are_an_error_of_its_package(
     change: tuple[str, str], args: str, want: str, package: Package, config: Path
@@ -190,7 +205,7 @@ def test_settings_that_a_plugin_does_not_like_are_an_error_of_its_package(
 
 
 def test_a_weight_that_turns_a_score_around_is_refused(package: Package, config: Path):
-    package(GOOD + "    def rate(self, pod, node, pods): return 0\n")
+    package(GOOD + "    def score_node(self, pod, node, pods): return 0\n")
     config.write_text(CONFIG.replace("weight: 3", "weight: -1"))
 
     with pytest.raises(PackageError, match="its weight is -1, which is not positive"):

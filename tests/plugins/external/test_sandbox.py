@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from scheduler.framework.cluster_events import Action, Resource, Wake
+from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Resource
 from scheduler.framework.plugin import CompiledFilter, CompiledScore, Reads, Rejected
 from scheduler.framework.profile import Profile
 from scheduler.framework.verdicts import Verdict
@@ -21,29 +21,29 @@ WHO = 'running "Mine" {} plugin of acme 1.0: '
 
 
 class Simple:
-    """Rejects nodes with the label `no`, likes those with the label `rate`."""
+    """Rejects nodes with the label `no`, likes those with the label `score_node`."""
 
     name: ClassVar[str] = "Mine"
     reasons: ClassVar[tuple[str, ...]] = ("", "node(s) said no")
 
-    def admit(self, pod, node, pods):
+    def filter_node(self, pod, node, pods):
         return int("no" in node.metadata.labels)
 
-    def rate(self, pod, node, pods):
+    def score_node(self, pod, node, pods):
         return int(node.metadata.labels.get("rate", "0"))
 
 
 class Vector:
     """Rejects nodes with pods, likes those with much memory."""
 
-    def predicate(self, pod, cluster, verdicts):
+    def compile_filter(self, pod, cluster, verdicts):
         return HasPods(verdicts.code(Verdict("Mine", ("node(s) had pods",), resolvable=True)))
 
-    def priority(self, pod, cluster):
+    def compile_score(self, pod, cluster):
         return Allocatable(cluster.axis.code("memory"))
 
-    def wakes(self):
-        return (Wake(Resource.POD, Action.DELETE),)
+    def events_to_register(self):
+        return (ClusterEventWithHint(Resource.POD, Action.DELETE),)
 
 
 class HasPods(CompiledFilter):
@@ -58,7 +58,7 @@ class HasPods(CompiledFilter):
 
 
 class Allocatable(CompiledScore):
-    normalised = True
+    needs_normalising = True
 
     def __init__(self, resource):
         self.resource = resource
@@ -74,12 +74,12 @@ class Allocatable(CompiledScore):
 def using(plugin: Any) -> Mapping[str, Profile]:
     """Return the default profile with a plugin of another package."""
     guarded, usual = Sandbox("Mine", "acme 1.0", plugin), profiles()[OURS]
-    has_filter = hasattr(plugin, "admit") or hasattr(plugin, "predicate")
-    has_score = hasattr(plugin, "rate") or hasattr(plugin, "priority")
+    has_filter = hasattr(plugin, "filter_node") or hasattr(plugin, "compile_filter")
+    has_score = hasattr(plugin, "score_node") or hasattr(plugin, "compile_score")
     filters = (*usual.filters, guarded) if has_filter else usual.filters
     scores = (*usual.scores, (guarded, 100)) if has_score else usual.scores
-    wakes = (*usual.wakes, *(("Mine", wake) for wake in guarded.wakes()))
-    return {OURS: replace(usual, filters=filters, scores=scores, wakes=wakes)}
+    wakes = (*usual.queueing_hints, *(("Mine", event) for event in guarded.events_to_register()))
+    return {OURS: replace(usual, filters=filters, scores=scores, queueing_hints=wakes)}
 
 
 def test_a_simple_filter_rejects_with_its_reason():
@@ -148,7 +148,9 @@ def test_a_hint_that_fails_counts_as_hope():
         raise ValueError("no idea")
 
     plugin = Vector()
-    plugin.wakes = lambda: (Wake(Resource.NODE, Action.UPDATE_NODE_LABEL, fails),)
+    plugin.events_to_register = lambda: (
+        ClusterEventWithHint(Resource.NODE, Action.UPDATE_NODE_LABEL, fails),
+    )
     cluster = Cluster(node("n1"), pod("a").on("n1"), using=using(plugin))
     cluster.schedule(pod("p"))
 
@@ -176,11 +178,11 @@ def _answering(**methods):
 
 
 def _compiled(**methods):
-    return _answering(predicate=_made((Fits,), methods))
+    return _answering(compile_filter=_made((Fits,), methods))
 
 
 def _scoring(**methods):
-    return _answering(priority=_made((Counts,), methods))
+    return _answering(compile_score=_made((Counts,), methods))
 
 
 class Named:
@@ -194,7 +196,7 @@ class Fits(CompiledFilter):
 
 
 class Counts(CompiledScore):
-    normalised = True
+    needs_normalising = True
 
     def scores(self, nodes):
         return np.arange(len(nodes))
@@ -208,17 +210,33 @@ SPELLED = Verdict("Mine", "no", resolvable=True)
 @pytest.mark.parametrize(
     ("plugin", "point", "want"),
     [
-        (_answering(admit=ValueError("a\nb")), "filter", "ValueError: a b (test_sandbox.py:"),
-        (_answering(admit=SystemExit()), "filter", "SystemExit (test_sandbox.py:"),
-        (_answering(admit=2), "filter", "admit returned 2, which is no index of its reasons"),
-        (_answering(admit=-1), "filter", "admit returned -1, which is no index"),
-        (_answering(admit=True), "filter", "admit returned True, which is no index"),
-        (_answering(rate=101), "score", "rate returned 101, which is no integer from 0 to 100"),
-        (_answering(rate=0.5), "score", "rate returned 0.5, which is no integer"),
-        (_answering(rate=RecursionError()), "score", "RecursionError (test_sandbox.py:"),
-        (_answering(predicate=MemoryError("m")), "filter", "MemoryError: m (test_sandbox.py:"),
-        (_answering(predicate="x"), "filter", "predicate returned str, not a Predicate or None"),
-        (_answering(priority=1), "score", "priority returned int, not a Priority or None"),
+        (_answering(filter_node=ValueError("a\nb")), "filter", "ValueError: a b (test_sandbox.py:"),
+        (_answering(filter_node=SystemExit()), "filter", "SystemExit (test_sandbox.py:"),
+        (
+            _answering(filter_node=2),
+            "filter",
+            "filter_node returned 2, which is no index of its reasons",
+        ),
+        (_answering(filter_node=-1), "filter", "filter_node returned -1, which is no index"),
+        (_answering(filter_node=True), "filter", "filter_node returned True, which is no index"),
+        (
+            _answering(score_node=101),
+            "score",
+            "score_node returned 101, which is no integer from 0 to 100",
+        ),
+        (_answering(score_node=0.5), "score", "score_node returned 0.5, which is no integer"),
+        (_answering(score_node=RecursionError()), "score", "RecursionError (test_sandbox.py:"),
+        (_answering(compile_filter=MemoryError("m")), "filter", "MemoryError: m (test_sandbox.py:"),
+        (
+            _answering(compile_filter="x"),
+            "filter",
+            "compile_filter returned str, not a CompiledFilter or None",
+        ),
+        (
+            _answering(compile_score=1),
+            "score",
+            "compile_score returned int, not a CompiledScore or None",
+        ),
         (_compiled(prepare=OSError("x")), "filter", "OSError: x (test_sandbox.py:"),
         (_compiled(prepare=7), "filter", "prepare returned int, not PASS, SKIP or Rejected"),
         (_compiled(prepare=Rejected(OF_ANOTHER)), "filter", "a verdict names the plugin 'Other'"),
@@ -229,7 +247,7 @@ SPELLED = Verdict("Mine", "no", resolvable=True)
         (_compiled(codes=[True, True]), "filter", "codes returned bool of shape (2,)"),
         (_compiled(codes=[0, 60_000]), "filter", "codes returned 60000, which `verdicts.code`"),
         (_compiled(codes=[0, -1]), "filter", "codes returned -1, which `verdicts.code` never"),
-        (_scoring(token=ValueError()), "score", "ValueError (test_sandbox.py:"),
+        (_scoring(cache_key=ValueError()), "score", "ValueError (test_sandbox.py:"),
         (_scoring(prepare=9), "score", "ValueError: 9 is not a valid PrepareStatus"),
         (_scoring(scores=[0.5, 1.5]), "score", "scores returned float64 of shape (2,)"),
         (_scoring(normalise=[0, 101]), "score", "an invalid score 101, it should be from 0 to"),
@@ -250,11 +268,11 @@ def test_a_mistake_fails_the_attempt_and_nothing_else(plugin: Any, point: str, w
 
 
 def test_a_plugin_that_comes_to_its_senses_is_believed_again():
-    plugin = _answering(admit=0, rate=101)
+    plugin = _answering(filter_node=0, score_node=101)
     cluster = Cluster(node("n1"), node("n2"), using=using(plugin))
     failed = cluster.schedule(pod("p"))
 
-    plugin.rate = lambda *_: 100
+    plugin.score_node = lambda *_: 100
     cluster.wait(5)
     cluster.drain()
 
@@ -263,7 +281,7 @@ def test_a_plugin_that_comes_to_its_senses_is_believed_again():
 
 
 def test_a_plugin_may_have_nothing_to_say_about_a_pod():
-    plugin = _answering(predicate=None, priority=None)
+    plugin = _answering(compile_filter=None, compile_score=None)
     cluster = Cluster(node("n1"), node("n2"), using=using(plugin))
 
     assert isinstance(cluster.schedule(pod("p")), Placed)

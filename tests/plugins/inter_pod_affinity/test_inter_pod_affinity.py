@@ -32,7 +32,7 @@ def twin() -> Twin:
 def judged(twin: Twin, builder: PodBuilder, rule: InterPodAffinity | None = None) -> list[str]:
     """Return the reason against each node."""
     verdicts = Verdicts()
-    predicate = (rule or InterPodAffinity()).predicate(builder.build(), twin.cluster, verdicts)
+    predicate = (rule or InterPodAffinity()).compile_filter(builder.build(), twin.cluster, verdicts)
     assert predicate is not None
     assert predicate.prepare() is PASS
     return reasons(predicate.codes(twin.cluster.nodes()).tolist(), verdicts)
@@ -40,7 +40,7 @@ def judged(twin: Twin, builder: PodBuilder, rule: InterPodAffinity | None = None
 
 def scored(twin: Twin, builder: PodBuilder, **settings: int) -> list[int]:
     """Return the raw score of each node."""
-    priority = InterPodAffinity(**settings).priority(builder.build(), twin.cluster)
+    priority = InterPodAffinity(**settings).compile_score(builder.build(), twin.cluster)
     assert priority is not None
     if priority.prepare() is SKIP:
         return []
@@ -114,7 +114,7 @@ def test_namespaces_are_found_by_their_labels_as_they_are(twin: Twin) -> None:
     twin.place(pod("db").namespace("blue").label("app", "db").build(), "a1")
     fan = near(pod("p"), term("zone", among=labels(team="t1"), app="db")).build()
     verdicts = Verdicts()
-    predicate = InterPodAffinity().predicate(fan, twin.cluster, verdicts)
+    predicate = InterPodAffinity().compile_filter(fan, twin.cluster, verdicts)
     assert predicate is not None
     seen = []
 
@@ -137,8 +137,8 @@ def test_running_pods_look_at_the_labels_of_the_pods_namespace_as_they_are(twin:
     twin.place(away(pod("shy"), term("zone", among=labels(team="t1"), app="web")).build(), "a1")
     verdicts = Verdicts()
     web = pod("p").label("app", "web").build()
-    predicate = InterPodAffinity().predicate(web, twin.cluster, verdicts)
-    bystander = InterPodAffinity().predicate(web, twin.cluster, verdicts)
+    predicate = InterPodAffinity().compile_filter(web, twin.cluster, verdicts)
+    bystander = InterPodAffinity().compile_filter(web, twin.cluster, verdicts)
     assert predicate is not None
     assert bystander is not None
     bystander.prepare()
@@ -167,7 +167,7 @@ def test_a_selector_that_means_nothing_rejects_the_pod(twin: Twin) -> None:
     verdicts = Verdicts()
     broken = away(pod("p"), NONSENSE, weight=1).build()
 
-    predicate = InterPodAffinity().predicate(broken, twin.cluster, verdicts)
+    predicate = InterPodAffinity().compile_filter(broken, twin.cluster, verdicts)
 
     assert predicate is not None
     said = predicate.prepare()
@@ -188,7 +188,7 @@ def test_terms_of_running_pods_that_mean_nothing_are_ignored(twin: Twin) -> None
 
 def test_only_the_lack_of_affinity_cannot_be_cured_by_removing_pods(twin: Twin) -> None:
     verdicts = Verdicts()
-    InterPodAffinity().predicate(pod("p").build(), twin.cluster, verdicts)
+    InterPodAffinity().compile_filter(pod("p").build(), twin.cluster, verdicts)
 
     found = {verdicts[code].reasons: verdicts[code].resolvable for code in (1, 2, 3)}
 
@@ -202,7 +202,7 @@ def if_nominated(twin: Twin, builder: PodBuilder, nominated: PodBuilder) -> tupl
     """Return what is said about node a1 when a nominated pod is taken to be there."""
     twin.nominate(nominated.build(), "a1")
     verdicts = Verdicts()
-    predicate = InterPodAffinity().predicate(builder.build(), twin.cluster, verdicts)
+    predicate = InterPodAffinity().compile_filter(builder.build(), twin.cluster, verdicts)
     assert predicate is not None
     predicate.prepare()
     there = twin.cluster.hypothesis(np.array([0]))
@@ -243,7 +243,7 @@ def test_the_last_wanted_pod_of_a_zone_may_have_to_leave(
         twin.place(pod(f"web-{name}").label("app", "web").build(), name)
     verdicts = Verdicts()
     fan = near(pod("p").label("app", "web"), term("zone", app="web")).build()
-    predicate = InterPodAffinity().predicate(fan, twin.cluster, verdicts)
+    predicate = InterPodAffinity().compile_filter(fan, twin.cluster, verdicts)
     assert predicate is not None
     predicate.prepare()
     there = twin.cluster.hypothesis(np.array([0]))
@@ -256,7 +256,7 @@ def test_the_last_wanted_pod_of_a_zone_may_have_to_leave(
 
 def test_a_pod_more_can_help_only_where_affinity_is_required(twin: Twin) -> None:
     def monotone(builder: PodBuilder) -> bool:
-        predicate = InterPodAffinity().predicate(builder.build(), twin.cluster, Verdicts())
+        predicate = InterPodAffinity().compile_filter(builder.build(), twin.cluster, Verdicts())
         assert predicate is not None
         return predicate.monotone
 
@@ -301,7 +301,7 @@ def test_profiles_with_different_weights_do_not_share_their_counts(twin: Twin) -
     web = pod("p").label("app", "web").build()
     found = []
 
-    both = [InterPodAffinity(weight).priority(web, twin.cluster) for weight in (1, 5)]
+    both = [InterPodAffinity(weight).compile_score(web, twin.cluster) for weight in (1, 5)]
     for priority in both:
         assert priority is not None
         priority.prepare()
@@ -321,9 +321,9 @@ def test_pods_without_preferences_can_be_left_out(twin: Twin) -> None:
     rule = InterPodAffinity(ignore_preferred_of_running=True)
     plain = pod("p").label("app", "web")
 
-    assert rule.priority(plain.build(), twin.cluster) is None
+    assert rule.compile_score(plain.build(), twin.cluster) is None
     fussy = away(plain, term("zone", app="db"), weight=1)
-    priority = rule.priority(fussy.build(), twin.cluster)
+    priority = rule.compile_score(fussy.build(), twin.cluster)
     assert priority is not None
     assert priority.prepare() is PASS
     assert priority.scores(twin.cluster.nodes()).tolist() == [10, 10, 0, 0]
@@ -341,14 +341,14 @@ def test_pods_without_preferences_can_be_left_out(twin: Twin) -> None:
 def test_scores_are_scaled_with_upstreams_arithmetic(
     twin: Twin, raw: list[int], want: list[int]
 ) -> None:
-    priority = InterPodAffinity().priority(pod("p").build(), twin.cluster)
+    priority = InterPodAffinity().compile_score(pod("p").build(), twin.cluster)
     assert priority is not None
 
     assert priority.normalise(np.array(raw, dtype=np.int64)).tolist() == want
 
 
 def test_listens_to_the_events_of_upstream() -> None:
-    listens = [(wake.resource, wake.action) for wake in InterPodAffinity().wakes()]
+    listens = [(event.resource, event.action) for event in InterPodAffinity().events_to_register()]
 
     assert listens == [
         (Resource.POD, Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE),

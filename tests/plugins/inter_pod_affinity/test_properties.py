@@ -25,8 +25,8 @@ class Compiled:
         self.pod = pod
         self.twin = twin
         self.verdicts = Verdicts()
-        self.predicate = rule.predicate(pod, twin.cluster, self.verdicts)
-        self.priority = rule.priority(pod, twin.cluster)
+        self.predicate = rule.compile_filter(pod, twin.cluster, self.verdicts)
+        self.priority = rule.compile_score(pod, twin.cluster)
 
     def check(self) -> None:
         assert self.predicate is not None

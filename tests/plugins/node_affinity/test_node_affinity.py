@@ -12,7 +12,7 @@ from scheduler.model.api.objects import NodeAffinity as Affinity
 from scheduler.model.api.objects import NodeSelector, WeightedNodeTerm
 from scheduler.plugins.node_affinity.node_affinity import NodeAffinity
 from tests.support.builders import NodeBuilder, PodBuilder, node, pod, requirement, term
-from tests.support.judging import (
+from tests.support.plugin_checks import (
     hint,
     rejected_as_a_whole,
     rejections,
@@ -29,8 +29,8 @@ ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 def test_a_pod_that_asks_for_nothing_is_never_looked_at():
     state = state_of(node("n1"))
 
-    assert PLUGIN.predicate(pod("p").build(), state, Verdicts()) is None
-    assert PLUGIN.priority(pod("p").build(), state) is None
+    assert PLUGIN.compile_filter(pod("p").build(), state, Verdicts()) is None
+    assert PLUGIN.compile_score(pod("p").build(), state) is None
 
 
 def test_an_empty_selector_rejects_nobody():
@@ -60,9 +60,9 @@ def named(*terms: tuple[str, ...]) -> PodBuilder:
 
 
 def only(wanted: PodBuilder) -> frozenset[str] | None:
-    predicate = PLUGIN.predicate(wanted.build(), state_of(node("n1")), Verdicts())
+    predicate = PLUGIN.compile_filter(wanted.build(), state_of(node("n1")), Verdicts())
     assert predicate is not None
-    return predicate.only
+    return predicate.node_names
 
 
 def test_terms_that_all_name_nodes_allow_their_union():

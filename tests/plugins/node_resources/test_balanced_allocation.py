@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from scheduler.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
 from tests.support.builders import node, pod
-from tests.support.judging import scored, state_of
+from tests.support.plugin_checks import scored, state_of
 
 PLUGIN = NodeResourcesBalancedAllocation()
 GPU = "example.com/gpu"

@@ -7,7 +7,7 @@ from scheduler.framework.cluster_events import Action, Resource
 from scheduler.framework.verdicts import Verdict
 from scheduler.plugins.node_resources.fit import NodeResourcesFit
 from tests.support.builders import PodBuilder, container, node, pod
-from tests.support.judging import hint, rejections, state_of, verdicts_of
+from tests.support.plugin_checks import hint, rejections, state_of, verdicts_of
 
 PLUGIN = NodeResourcesFit()
 GPU = "example.com/gpu"

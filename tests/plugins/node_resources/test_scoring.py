@@ -13,7 +13,7 @@ from scheduler.plugins.node_resources.fit import NodeResourcesFit
 from scheduler.plugins.node_resources.scoring_strategies import requested_to_capacity_ratio
 from tests.support.builders import OURS, node, pod
 from tests.support.cluster import profiles
-from tests.support.judging import scored, state_of
+from tests.support.plugin_checks import scored, state_of
 
 GPU = "example.com/gpu"
 BOTH = "[{name: cpu, weight: 1}, {name: memory, weight: 1}]"

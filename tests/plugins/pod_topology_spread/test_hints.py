@@ -46,7 +46,7 @@ def test_which_pods_wake_a_pod(
     waiting: PodBuilder, old: PodBuilder | None, new: PodBuilder | None, want: bool
 ) -> None:
     rule = PodTopologySpread([TopologySpreadConstraint(1, "zone", "DoNotSchedule")])
-    hint = rule.wakes()[0].hint
+    hint = rule.events_to_register()[0].hint
 
     assert hint(waiting.build(), old and old.build(), new and new.build()) is want
 
@@ -73,12 +73,12 @@ KEYLESS = node("n")
 def test_which_nodes_wake_a_pod(
     old: NodeBuilder | None, new: NodeBuilder | None, want: bool
 ) -> None:
-    hint = PodTopologySpread().wakes()[1].hint
+    hint = PodTopologySpread().events_to_register()[1].hint
 
     assert hint(WAITING.build(), old and old.build(), new and new.build()) is want
 
 
 def test_a_pod_that_cannot_be_told_about_is_woken_by_every_node() -> None:
-    hint = PodTopologySpread().wakes()[1].hint
+    hint = PodTopologySpread().events_to_register()[1].hint
 
     assert hint(spread(pod("w"), NONSENSE).build(), None, KEYLESS.build())

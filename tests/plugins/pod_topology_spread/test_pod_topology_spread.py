@@ -52,7 +52,7 @@ def judged(
     """Return the reason against each node."""
     verdicts = Verdicts()
     rule = PodTopologySpread(defaults)
-    predicate = rule.predicate(builder.build(), twin.cluster, verdicts)
+    predicate = rule.compile_filter(builder.build(), twin.cluster, verdicts)
     if predicate is None:
         return []
     assert predicate.prepare() is PASS
@@ -63,7 +63,7 @@ def scored(
     twin: Twin, builder: PodBuilder, defaults: list[TopologySpreadConstraint] | None = None
 ) -> list[int]:
     """Return the normalised score of each node."""
-    priority = PodTopologySpread(defaults).priority(builder.build(), twin.cluster)
+    priority = PodTopologySpread(defaults).compile_score(builder.build(), twin.cluster)
     if priority is None or priority.prepare() is SKIP:
         return []
     return priority.normalise(priority.scores(twin.cluster.nodes())).tolist()
@@ -175,7 +175,7 @@ def test_tainted_nodes_count_unless_the_policy_says_otherwise(twin: Twin) -> Non
 def test_a_new_value_on_a_node_that_does_not_count_is_judged_as_well(twin: Twin) -> None:
     verdicts = Verdicts()
     here = spread(WEB.selects(disk="ssd"), constraint("zone", app="web")).build()
-    predicate = PodTopologySpread().predicate(here, twin.cluster, verdicts)
+    predicate = PodTopologySpread().compile_filter(here, twin.cluster, verdicts)
     assert predicate is not None
     predicate.prepare()
 
@@ -192,7 +192,7 @@ def test_a_victim_that_leaves_already_lowers_the_count_once_more(twin: Twin) -> 
     twin.place(WEB.uid("leaving").terminating().build(), "a1")
     verdicts = Verdicts()
     both = spread(WEB, constraint("zone", min_domains=3, app="web")).build()
-    predicate = PodTopologySpread().predicate(both, twin.cluster, verdicts)
+    predicate = PodTopologySpread().compile_filter(both, twin.cluster, verdicts)
     assert predicate is not None
     predicate.prepare()
     there = twin.cluster.hypothesis(np.array([0]))
@@ -207,7 +207,7 @@ def test_a_victim_that_leaves_already_lowers_the_count_once_more(twin: Twin) -> 
 def test_a_selector_that_means_nothing_rejects_the_pod(twin: Twin) -> None:
     rule = PodTopologySpread()
 
-    predicate = rule.predicate(spread(WEB, NONSENSE).build(), twin.cluster, Verdicts())
+    predicate = rule.compile_filter(spread(WEB, NONSENSE).build(), twin.cluster, Verdicts())
 
     assert predicate is not None
     said = predicate.prepare()
@@ -218,14 +218,14 @@ def test_a_selector_that_means_nothing_rejects_the_pod(twin: Twin) -> None:
     )
     assert predicate.codes(twin.cluster.nodes()).tolist() == [0] * 4
     soft = replace(NONSENSE, when_unsatisfiable="ScheduleAnyway")
-    assert rule.priority(spread(WEB, soft).build(), twin.cluster) is None
+    assert rule.compile_score(spread(WEB, soft).build(), twin.cluster) is None
 
 
 def test_hard_defaults_hold_while_something_selects_the_pod(twin: Twin) -> None:
     run(twin, a1=1)
     verdicts = Verdicts()
     rule = PodTopologySpread([TopologySpreadConstraint(1, "zone", "DoNotSchedule")])
-    predicate = rule.predicate(WEB.build(), twin.cluster, verdicts)
+    predicate = rule.compile_filter(WEB.build(), twin.cluster, verdicts)
     assert predicate is not None
     seen = []
 
@@ -303,7 +303,7 @@ def test_configured_defaults_need_every_key() -> None:
 
 
 def test_listens_to_the_events_of_upstream() -> None:
-    listens = [(wake.resource, wake.action) for wake in PodTopologySpread().wakes()]
+    listens = [(event.resource, event.action) for event in PodTopologySpread().events_to_register()]
     pods = Action.ADD | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION | Action.DELETE
     nodes = Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT
 

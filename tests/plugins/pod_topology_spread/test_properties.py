@@ -72,8 +72,8 @@ class Compiled:
         self.twin = twin
         self.verdicts = Verdicts()
         self.constraints: list[TopologySpreadConstraint] = pod.spec.topology_spread_constraints
-        self.predicate = rule.predicate(pod, twin.cluster, self.verdicts)
-        self.priority = rule.priority(pod, twin.cluster)
+        self.predicate = rule.compile_filter(pod, twin.cluster, self.verdicts)
+        self.priority = rule.compile_score(pod, twin.cluster)
 
     def check(self) -> None:
         if self.predicate is not None:
@@ -160,7 +160,7 @@ def test_built_in_constraints_also_score_nodes_without_a_zone(
     twin = Twin()
     pod = PodBuilder(Pod()).meta(name="p", uid="p", namespace="default", labels={"app": "x"})
     twin.cluster.workloads.write(service("web", app="x"))
-    priority = PodTopologySpread().priority(pod.build(), twin.cluster)
+    priority = PodTopologySpread().compile_score(pod.build(), twin.cluster)
     assert priority is not None
     built_in = [
         constraint(HOSTNAME, skew=3, soft=True, app="x"),

@@ -197,7 +197,9 @@ class Rule:
     def __init__(self, plugin: Any, incoming: Pod, cluster: Cluster) -> None:
         self.verdicts = Verdicts()
         self.cluster = cluster
-        self.predicate: CompiledFilter | None = plugin.predicate(incoming, cluster, self.verdicts)
+        self.predicate: CompiledFilter | None = plugin.compile_filter(
+            incoming, cluster, self.verdicts
+        )
         self.refused: Refused | None = None
         self.prepare()
 

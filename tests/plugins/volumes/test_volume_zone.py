@@ -118,7 +118,9 @@ def test_a_moved_volume_or_node_wakes():
 
 def test_only_a_class_that_waits_for_its_consumer_wakes():
     (hint,) = (
-        wake.hint for wake in VolumeZone().wakes() if wake.resource.value.endswith("StorageClass")
+        event.hint
+        for event in VolumeZone().events_to_register()
+        if event.resource.value.endswith("StorageClass")
     )
     waiting = pod("p").build()
 

@@ -38,7 +38,7 @@ def cluster() -> Cluster:
 
 def test_a_node_that_would_keep_too_little_free_is_rejected(cluster: Cluster):
     verdicts = Verdicts()
-    predicate = Headroom({"percent": 50}).predicate(pod("p", "1"), cluster, verdicts)
+    predicate = Headroom({"percent": 50}).compile_filter(pod("p", "1"), cluster, verdicts)
 
     codes = predicate.codes(cluster.nodes()).tolist()
 
@@ -49,13 +49,13 @@ def test_a_node_that_would_keep_too_little_free_is_rejected(cluster: Cluster):
 
 
 def test_the_more_stays_free_the_better(cluster: Cluster):
-    priority = Headroom({}).priority(pod("p", "1"), cluster)
+    priority = Headroom({}).compile_score(pod("p", "1"), cluster)
 
     assert priority.scores(cluster.nodes()).tolist() == [25, 75]
 
 
 def test_a_pod_that_asks_for_nothing_is_not_looked_at(cluster: Cluster):
-    assert Headroom({}).predicate(Pod(), cluster, Verdicts()) is None
+    assert Headroom({}).compile_filter(Pod(), cluster, Verdicts()) is None
 
 
 @pytest.mark.parametrize("percent", [-1, 100, "many"])
@@ -70,4 +70,7 @@ def test_nodes_in_maintenance_are_rejected_and_those_that_soon_will_be_disliked(
 
     for state, want in labelled.items():
         there = node("n", "4", **{Maintenance.LABEL: state})
-        assert [maintenance.admit(asking, there, []), maintenance.rate(asking, there, [])] == want
+        assert [
+            maintenance.filter_node(asking, there, []),
+            maintenance.score_node(asking, there, []),
+        ] == want

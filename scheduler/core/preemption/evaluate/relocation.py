@@ -72,7 +72,7 @@ class RelocationCost:
         unbound = replace(pod, spec=replace(pod.spec, node_name=""))
         cluster = self._cluster
         filtering = ClassFilters(
-            cluster, self._profile.predicates(unbound, cluster, self._verdicts)
+            cluster, self._profile.compile_filters(unbound, cluster, self._verdicts)
         )
         prepared = filtering.prepare()
         exists = cluster.columns.exists()

@@ -5,7 +5,7 @@ import pytest
 from scheduler.model.decisions import Preempting, Unschedulable
 from tests.support.builders import PodBuilder, node, pod
 from tests.support.cluster import Cluster
-from tests.support.rules import Refuses, with_filters
+from tests.support.custom_plugins import Refuses, with_filters
 
 PREFIX = "no new claims to deallocate, preemption: "
 WAITS = f"{PREFIX}not eligible due to a terminating pod on the nominated node."

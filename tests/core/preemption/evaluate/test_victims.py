@@ -5,7 +5,7 @@ import pytest
 from scheduler.model.decisions import Preempting, Unschedulable
 from tests.support.builders import PodBuilder, budget, node, pod
 from tests.support.cluster import Cluster
-from tests.support.rules import OneGuest, with_filters
+from tests.support.custom_plugins import OneGuest, with_filters
 
 HIGH = 100
 

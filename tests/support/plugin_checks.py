@@ -30,7 +30,7 @@ def state_of(*objects: NodeBuilder | PodBuilder) -> Cluster:
 def verdicts_of(plugin: Any, wanted: PodBuilder, state: Cluster) -> dict[str, Verdict | None]:
     """Return what a filter says about each node; asserts that it judges nodes one by one."""
     verdicts = Verdicts()
-    predicate = plugin.predicate(wanted.build(), state, verdicts)
+    predicate = plugin.compile_filter(wanted.build(), state, verdicts)
     rows = np.flatnonzero(state.columns.exists())
     if predicate is None:
         return {state.columns.names[row]: None for row in rows}
@@ -58,14 +58,14 @@ def rejections(plugin: Any, wanted: PodBuilder, state: Cluster) -> dict[str, str
 
 def rejected_as_a_whole(plugin: Any, wanted: PodBuilder, state: Cluster) -> Verdict | None:
     """Return what a filter says before any node is looked at."""
-    predicate = plugin.predicate(wanted.build(), state, Verdicts())
+    predicate = plugin.compile_filter(wanted.build(), state, Verdicts())
     said = predicate.prepare() if predicate is not None else None
     return said.verdict if isinstance(said, Rejected) else None
 
 
 def scored(plugin: Any, wanted: PodBuilder, state: Cluster) -> dict[str, int] | None:
     """Return the score of each node, normalised; `None` when the plugin does not score the pod."""
-    priority: CompiledScore | None = plugin.priority(wanted.build(), state)
+    priority: CompiledScore | None = plugin.compile_score(wanted.build(), state)
     if priority is None:
         return None
     rows = np.flatnonzero(state.columns.exists())
@@ -75,7 +75,7 @@ def scored(plugin: Any, wanted: PodBuilder, state: Cluster) -> dict[str, int] | 
         one = priority.score_row(row)
         assert alone.tolist() == [raw[place]]
         assert one is None or one == raw[place]
-    scores = priority.normalise(raw) if priority.normalised else raw
+    scores = priority.normalise(raw) if priority.needs_normalising else raw
     return {state.columns.names[row]: int(score) for row, score in zip(rows, scores, strict=True)}
 
 
@@ -90,6 +90,8 @@ def hint(
     objects: Sequence[Node | Pod | None] = [each and each.build() for each in (old, new)]
     happened = ClusterEvent(*event)
     asked: list[Callable[..., bool]] = [
-        wake.hint for wake in plugin.wakes() if happened.matched_by(wake.resource, wake.action)
+        event.hint
+        for event in plugin.events_to_register()
+        if happened.matched_by(event.resource, event.action)
     ]
     return any(each(waiting.build(), *objects) for each in asked)

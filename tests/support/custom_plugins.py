@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from scheduler.framework.cluster_events import Wake
+from scheduler.framework.cluster_events import ClusterEventWithHint
 from scheduler.framework.node_adapters import NodeFilterAdapter
 from scheduler.framework.plugin import (
     PASS,
@@ -34,7 +34,7 @@ class Refuses:
         *nodes: str,
         name: str = "Refuses",
         resolvable: bool = False,
-        wakes: Wake | None = None,
+        wakes: ClusterEventWithHint | None = None,
     ) -> None:
         self.name = name
         self.reason = f"node(s) did not please {name}"
@@ -42,11 +42,13 @@ class Refuses:
         self._resolvable = resolvable
         self._wakes = () if wakes is None else (wakes,)
 
-    def predicate(self, _pod: Pod, _cluster: State, verdicts: Verdicts) -> CompiledFilter | None:
+    def compile_filter(
+        self, _pod: Pod, _cluster: State, verdicts: Verdicts
+    ) -> CompiledFilter | None:
         code = verdicts.code(Verdict(self.name, (self.reason,), self._resolvable))
         return _Refusal(self._nodes, code)
 
-    def wakes(self) -> Sequence[Wake]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return self._wakes
 
 
@@ -67,10 +69,12 @@ class Prepares:
         self.name = name
         self._said = Rejected(said) if isinstance(said, Verdict) else said
 
-    def predicate(self, _pod: Pod, _cluster: State, verdicts: Verdicts) -> CompiledFilter | None:
+    def compile_filter(
+        self, _pod: Pod, _cluster: State, verdicts: Verdicts
+    ) -> CompiledFilter | None:
         return _Preparation(self._said, verdicts.code(Verdict(self.name, ("never",), False)))
 
-    def wakes(self) -> Sequence[Wake]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return ()
 
 
@@ -95,16 +99,18 @@ class Only:
         self.name = name
         self._nodes = frozenset(nodes)
 
-    def predicate(self, _pod: Pod, _cluster: State, _verdicts: Verdicts) -> CompiledFilter | None:
+    def compile_filter(
+        self, _pod: Pod, _cluster: State, _verdicts: Verdicts
+    ) -> CompiledFilter | None:
         return _Narrowing(self._nodes)
 
-    def wakes(self) -> Sequence[Wake]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return ()
 
 
 class _Narrowing(CompiledFilter):
     def __init__(self, nodes: frozenset[str]) -> None:
-        self.only = nodes
+        self.node_names = nodes
 
     def codes(self, nodes: NodeView) -> Codes:
         return np.zeros(len(nodes), dtype=np.uint16)
@@ -116,13 +122,13 @@ class OneGuest:
     name = "OneGuest"
     reasons = ("", "node(s) had a guest")
 
-    def predicate(self, pod: Pod, cluster: State, verdicts: Verdicts) -> CompiledFilter:
+    def compile_filter(self, pod: Pod, cluster: State, verdicts: Verdicts) -> CompiledFilter:
         return NodeFilterAdapter(self, pod, cluster, verdicts)
 
-    def admit(self, _pod: Pod, _node: Node, pods: Sequence[Pod]) -> int:
+    def filter_node(self, _pod: Pod, _node: Node, pods: Sequence[Pod]) -> int:
         return int(bool(pods))
 
-    def wakes(self) -> Sequence[Wake]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return ()
 
 
@@ -133,10 +139,10 @@ class Likes:
         self.name = name
         self._by_node = by_node
 
-    def priority(self, _pod: Pod, _cluster: State) -> CompiledScore | None:
+    def compile_score(self, _pod: Pod, _cluster: State) -> CompiledScore | None:
         return _ByName(self._by_node)
 
-    def wakes(self) -> Sequence[Wake]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return ()
 
 
@@ -159,12 +165,14 @@ class Breaks:
     def __init__(self, when: Callable[[Pod], bool] = lambda _: True) -> None:
         self._when = when
 
-    def predicate(self, pod: Pod, _cluster: State, _verdicts: Verdicts) -> CompiledFilter | None:
+    def compile_filter(
+        self, pod: Pod, _cluster: State, _verdicts: Verdicts
+    ) -> CompiledFilter | None:
         if self._when(pod):
             raise RuntimeError("the rule broke")
         return None
 
-    def wakes(self) -> Sequence[Wake]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return ()
 
 
@@ -178,15 +186,19 @@ class Says:
     def post_filter(self, _pod: Pod, *, prefilter_rejected_by: str | None) -> PostFilterMessage:
         return self._said
 
-    def wakes(self) -> Sequence[Wake]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return ()
 
 
 def with_filters(*more: object) -> dict[str, Profile]:
     """Return the default profile with more filters behind its own."""
     own = profiles()[OURS]
-    wakes = [(each.name, wake) for each in more for wake in each.wakes()]
-    return {OURS: replace(own, filters=(*own.filters, *more), wakes=(*own.wakes, *wakes))}
+    wakes = [(each.name, event) for each in more for event in each.events_to_register()]
+    return {
+        OURS: replace(
+            own, filters=(*own.filters, *more), queueing_hints=(*own.queueing_hints, *wakes)
+        )
+    }
 
 
 def with_cures(*cures: object) -> dict[str, Profile]:
