@@ -3,11 +3,15 @@
 import argparse
 import dataclasses
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
 from deploy.tools.pages import configuration as configuration_page
+from deploy.tools.pages import drawings, site
 from scheduler.cli import main
 from scheduler.config.args import TYPES
 from scheduler.config.settings import (
@@ -17,7 +21,9 @@ from scheduler.config.settings import (
     LeaderElection,
     Settings,
 )
+from scheduler.core.eviction import phases as preemption_phases
 from scheduler.observe.metrics import catalogue
+from scheduler.queue import phases as pod_phases
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -110,6 +116,46 @@ def test_every_field_of_the_configuration_is_explained():
     assert [name for name, row in told.items() if row is None or len(row[1]) < 10] == []
 
 
+@pytest.mark.parametrize("name", drawings.DRAWINGS)
+def test_the_drawings_are_what_their_source_says(name: str):
+    want = drawings.DRAWINGS[name].svg()
+
+    assert (DOCS / "img" / name).read_text() == want, "run: make golden"
+
+
+@pytest.mark.parametrize(
+    ("name", "table"),
+    [
+        pytest.param("pod-phases.svg", pod_phases.TABLE, id="pod"),
+        pytest.param("preemption-phases.svg", preemption_phases.TABLE, id="preemption"),
+    ],
+)
+def test_a_drawing_of_phases_has_the_words_of_the_table(name: str, table: Mapping[Any, Any]):
+    """Every phase is a box, every move a label, and there is no other label."""
+    words: dict[str, set[str]] = {"name": set(), "label": set()}
+    for element in ElementTree.fromstring((DOCS / "img" / name).read_text()).iter():
+        kind = (element.get("class") or "").split(" ")[0]
+        if kind in words and element.text:
+            words[kind].update(element.text.split(", "))
+
+    phases = {str(phase) for phase, _ in table} | {str(phase) for phase in table.values()}
+    assert words["name"] - {"in the queue"} == phases
+    assert words["label"] == {str(move) for _, move in table}
+
+
+@pytest.mark.parametrize(
+    ("name", "table"),
+    [
+        pytest.param("pod-phases.svg", pod_phases.TABLE, id="pod"),
+        pytest.param("preemption-phases.svg", preemption_phases.TABLE, id="preemption"),
+    ],
+)
+def test_a_drawing_of_phases_shows_every_move_of_the_table(name: str, table: Mapping[Any, Any]):
+    shown = drawings.shown(drawings.DRAWINGS[name].arrows, table)
+
+    assert shown == drawings.moves(table)
+
+
 def test_every_metric_is_documented():
     text = (DOCS / "metrics.md").read_text()
 
@@ -128,6 +174,30 @@ def test_the_readme_lists_every_page():
     pages = [path.name for path in DOCS.glob("*.md")]
 
     assert [page for page in pages if f"(docs/{page})" not in text] == []
+
+
+def test_the_site_lists_every_page():
+    text = (ROOT / "mkdocs.yml").read_text()
+
+    named = re.findall(r"^ +- (?:[^:]+: )?(\S+\.md)$", text, re.MULTILINE)
+    assert sorted(named) == sorted(str(page) for page in site.pages(ROOT))
+
+
+def test_the_site_has_the_files_that_pages_link_to(tmp_path: Path):
+    (tmp_path / "repository" / "docs").mkdir(parents=True)
+    (tmp_path / "repository" / "README.md").write_text("[all](docs/page.md) [example](a.yaml#top)")
+    (tmp_path / "repository" / "a.yaml").write_text("{}")
+    (tmp_path / "repository" / "b.yaml").write_text("{}")
+    (tmp_path / "repository" / "docs" / "page.md").write_text("[up](../README.md)")
+
+    site.gather(tmp_path / "repository", tmp_path / "site")
+
+    found = [path for path in (tmp_path / "site").rglob("*") if path.is_file()]
+    assert sorted(str(path.relative_to(tmp_path / "site")) for path in found) == [
+        "README.md",
+        "a.yaml",
+        "docs/page.md",
+    ]
 
 
 def test_the_readme_names_targets_that_exist():
