@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+import yaml
 
 from deploy.tools.pages import configuration as configuration_page
 from deploy.tools.pages import drawings, site
@@ -206,6 +208,34 @@ def test_the_readme_names_targets_that_exist():
 
     assert set(named) <= set(targets)
     assert {"run", "test"} <= set(named)
+
+
+def test_the_quick_start_ends_with_a_preemption(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """A node with the seats that README.md gives it, after the first step of the example."""
+    (patch,) = re.findall(r"-p '(\{.*\})'", (ROOT / "README.md").read_text())
+    shipped = [*yaml.safe_load_all((DOCS / "examples" / "quickstart.yaml").read_text())]
+    priorities = {one["metadata"]["name"]: one["value"] for one in shipped if "value" in one}
+    (batch,) = (one for one in shipped if one["kind"] == "Deployment")
+    (urgent,) = (one for one in shipped if one["kind"] == "Pod")
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, **json.loads(patch)}
+    for kind in ("capacity", "allocatable"):
+        node["status"][kind] |= {"cpu": "2", "memory": "2Gi", "pods": "110"}
+    pods = [
+        {**urgent, "metadata": {"name": f"batch-{number}", "namespace": "quickstart"},
+         "spec": {**batch["spec"]["template"]["spec"], "nodeName": "n1"}}
+        for number in range(batch["spec"]["replicas"])
+    ]  # fmt: skip
+    for pod in (*pods, urgent):
+        (container,) = pod["spec"]["containers"]
+        container["resources"]["requests"] = container["resources"]["limits"]
+        pod["spec"]["priority"] = priorities[pod["spec"]["priorityClassName"]]
+    (tmp_path / "objects.yaml").write_text(yaml.safe_dump_all([node, *pods, urgent]))
+
+    code = main.main(["plan", "-f", str(tmp_path / "objects.yaml"), "-o", "json"])
+
+    (decision,) = json.loads(capsys.readouterr().out)["results"]
+    assert code == 0
+    assert (decision["decision"], len(decision["victims"])) == ("Preempting", 2)
 
 
 def threats() -> list[tuple[str, list[str]]]:
