@@ -209,6 +209,20 @@ bench-core: setup ## how fast decisions are, without an API server
 golden: setup ## write generated files anew; git shows what changed
 	$(BIN)/python -m deploy.tools.pages.metrics > docs/metrics.md
 	$(BIN)/python -m deploy.tools.pages.configuration > docs/configuration.md
+	$(BIN)/python -m deploy.tools.pages.drawings
+
+DOCS_VENV := build/docs-python
+
+$(DOCS_VENV)/.ready: requirements/docs.txt | $(READY)
+	$(BIN)/python -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python -m pip install --quiet --require-hashes -r requirements/docs.txt
+	@touch $@
+
+.PHONY: docs
+docs: setup $(DOCS_VENV)/.ready ## the documentation as a site, in build/site; a link that leads nowhere fails
+	@$(BIN)/python -m deploy.tools.pages.site build/site-pages
+	@NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --quiet --strict
+	@echo build/site/index.html
 
 .PHONY: lock
 lock: $(BIN)/python ## pin the newest dependencies that pyproject.toml allows
@@ -216,6 +230,7 @@ lock: $(BIN)/python ## pin the newest dependencies that pyproject.toml allows
 	$(call compile,requirements/runtime.txt,pyproject.toml)
 	$(call compile,requirements/dev.txt,pyproject.toml --group dev requirements/build.in)
 	$(call compile,requirements/build.txt,requirements/build.in)
+	$(call compile,requirements/docs.txt,requirements/docs.in)
 
 compile = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
 	--fork-strategy fewest --generate-hashes --no-emit-index-url --no-header --upgrade \

@@ -2,12 +2,18 @@
 
 import argparse
 import dataclasses
+import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 import pytest
+import yaml
 
 from deploy.tools.pages import configuration as configuration_page
+from deploy.tools.pages import drawings, site
 from scheduler.cli import main
 from scheduler.config.args import TYPES
 from scheduler.config.settings import (
@@ -17,7 +23,9 @@ from scheduler.config.settings import (
     LeaderElection,
     Settings,
 )
+from scheduler.core.eviction import phases as preemption_phases
 from scheduler.observe.metrics import catalogue
+from scheduler.queue import phases as pod_phases
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -110,6 +118,46 @@ def test_every_field_of_the_configuration_is_explained():
     assert [name for name, row in told.items() if row is None or len(row[1]) < 10] == []
 
 
+@pytest.mark.parametrize("name", drawings.DRAWINGS)
+def test_the_drawings_are_what_their_source_says(name: str):
+    want = drawings.DRAWINGS[name].svg()
+
+    assert (DOCS / "img" / name).read_text() == want, "run: make golden"
+
+
+@pytest.mark.parametrize(
+    ("name", "table"),
+    [
+        pytest.param("pod-phases.svg", pod_phases.TABLE, id="pod"),
+        pytest.param("preemption-phases.svg", preemption_phases.TABLE, id="preemption"),
+    ],
+)
+def test_a_drawing_of_phases_has_the_words_of_the_table(name: str, table: Mapping[Any, Any]):
+    """Every phase is a box, every move a label, and there is no other label."""
+    words: dict[str, set[str]] = {"name": set(), "label": set()}
+    for element in ElementTree.fromstring((DOCS / "img" / name).read_text()).iter():
+        kind = (element.get("class") or "").split(" ")[0]
+        if kind in words and element.text:
+            words[kind].update(element.text.split(", "))
+
+    phases = {str(phase) for phase, _ in table} | {str(phase) for phase in table.values()}
+    assert words["name"] - {"in the queue"} == phases
+    assert words["label"] == {str(move) for _, move in table}
+
+
+@pytest.mark.parametrize(
+    ("name", "table"),
+    [
+        pytest.param("pod-phases.svg", pod_phases.TABLE, id="pod"),
+        pytest.param("preemption-phases.svg", preemption_phases.TABLE, id="preemption"),
+    ],
+)
+def test_a_drawing_of_phases_shows_every_move_of_the_table(name: str, table: Mapping[Any, Any]):
+    shown = drawings.shown(drawings.DRAWINGS[name].arrows, table)
+
+    assert shown == drawings.moves(table)
+
+
 def test_every_metric_is_documented():
     text = (DOCS / "metrics.md").read_text()
 
@@ -130,12 +178,64 @@ def test_the_readme_lists_every_page():
     assert [page for page in pages if f"(docs/{page})" not in text] == []
 
 
+def test_the_site_lists_every_page():
+    text = (ROOT / "mkdocs.yml").read_text()
+
+    named = re.findall(r"^ +- (?:[^:]+: )?(\S+\.md)$", text, re.MULTILINE)
+    assert sorted(named) == sorted(str(page) for page in site.pages(ROOT))
+
+
+def test_the_site_has_the_files_that_pages_link_to(tmp_path: Path):
+    (tmp_path / "repository" / "docs").mkdir(parents=True)
+    (tmp_path / "repository" / "README.md").write_text("[all](docs/page.md) [example](a.yaml#top)")
+    (tmp_path / "repository" / "a.yaml").write_text("{}")
+    (tmp_path / "repository" / "b.yaml").write_text("{}")
+    (tmp_path / "repository" / "docs" / "page.md").write_text("[up](../README.md)")
+
+    site.gather(tmp_path / "repository", tmp_path / "site")
+
+    found = [path for path in (tmp_path / "site").rglob("*") if path.is_file()]
+    assert sorted(str(path.relative_to(tmp_path / "site")) for path in found) == [
+        "README.md",
+        "a.yaml",
+        "docs/page.md",
+    ]
+
+
 def test_the_readme_names_targets_that_exist():
     targets = re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     named = re.findall(r"[`$] ?make ([a-z0-9-]+)", (ROOT / "README.md").read_text())
 
     assert set(named) <= set(targets)
     assert {"run", "test"} <= set(named)
+
+
+def test_the_quick_start_ends_with_a_preemption(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """A node with the seats that README.md gives it, after the first step of the example."""
+    (patch,) = re.findall(r"-p '(\{.*\})'", (ROOT / "README.md").read_text())
+    shipped = [*yaml.safe_load_all((DOCS / "examples" / "quickstart.yaml").read_text())]
+    priorities = {one["metadata"]["name"]: one["value"] for one in shipped if "value" in one}
+    (batch,) = (one for one in shipped if one["kind"] == "Deployment")
+    (urgent,) = (one for one in shipped if one["kind"] == "Pod")
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, **json.loads(patch)}
+    for kind in ("capacity", "allocatable"):
+        node["status"][kind] |= {"cpu": "2", "memory": "2Gi", "pods": "110"}
+    pods = [
+        {**urgent, "metadata": {"name": f"batch-{number}", "namespace": "quickstart"},
+         "spec": {**batch["spec"]["template"]["spec"], "nodeName": "n1"}}
+        for number in range(batch["spec"]["replicas"])
+    ]  # fmt: skip
+    for pod in (*pods, urgent):
+        (container,) = pod["spec"]["containers"]
+        container["resources"]["requests"] = container["resources"]["limits"]
+        pod["spec"]["priority"] = priorities[pod["spec"]["priorityClassName"]]
+    (tmp_path / "objects.yaml").write_text(yaml.safe_dump_all([node, *pods, urgent]))
+
+    code = main.main(["plan", "-f", str(tmp_path / "objects.yaml"), "-o", "json"])
+
+    (decision,) = json.loads(capsys.readouterr().out)["results"]
+    assert code == 0
+    assert (decision["decision"], len(decision["victims"])) == ("Preempting", 2)
 
 
 def threats() -> list[tuple[str, list[str]]]:

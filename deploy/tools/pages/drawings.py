@@ -1,0 +1,355 @@
+"""`python -m deploy.tools.pages.drawings`: writes the drawings in `docs/img`.
+
+Positions are chosen by hand; words are not. An arrow of a state diagram names its moves, and the
+phases that it starts from and leads to come from the tables of the scheduler. A move that the
+tables have and no arrow shows is an error, and so is the opposite.
+
+A drawing has a background of its own and follows the colour scheme of the reader, so it is legible
+on light and on dark pages.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from xml.sax.saxutils import escape
+
+from scheduler.core.eviction import phases as preemption_phases
+from scheduler.queue import phases as pod_phases
+
+__all__ = ["DRAWINGS", "Arrow", "Box", "Drawing", "main", "moves", "shown"]
+
+FOLDER: Final = Path(__file__).parents[3] / "docs" / "img"
+
+#: Phase, move, phase.
+Moves = frozenset[tuple[str, str, str]]
+#: (phase, move) -> phase, as the scheduler has it.
+Table = Mapping[tuple[Any, Any], Any]
+Point = tuple[int, int]
+
+STYLE: Final = """\
+  <style>
+    svg { font-family: system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; }
+    .page { fill: #ffffff; stroke: #d0d7de; }
+    .area { fill: #f6f8fa; stroke: #8c959f; stroke-dasharray: 5 4; }
+    .box { fill: #ddf4ff; stroke: #0969da; stroke-width: 1.5; }
+    .end { fill: #dafbe1; stroke: #1a7f37; }
+    .outside { fill: #fff8c5; stroke: #9a6700; }
+    .line { fill: none; stroke: #57606a; stroke-width: 1.5; marker-end: url(#tip); }
+    .tip { fill: #57606a; }
+    text { fill: #1f2328; font-size: 14px; text-anchor: middle; }
+    .name { font-weight: 600; }
+    .note, .label { font-size: 12px; fill: #424a53; }
+    .left { text-anchor: start; }
+    @media (prefers-color-scheme: dark) {
+      .page { fill: #0d1117; stroke: #3d444d; }
+      .area { fill: #151b23; stroke: #656c76; }
+      .box { fill: #0c2d6b; stroke: #4493f8; }
+      .end { fill: #04260f; stroke: #3fb950; }
+      .outside { fill: #341a00; stroke: #d29922; }
+      .line { stroke: #9198a1; }
+      .tip { fill: #9198a1; }
+      text { fill: #f0f6fc; }
+      .note, .label { fill: #c7d1db; }
+    }
+  </style>
+  <defs>
+    <marker id="tip" markerWidth="9" markerHeight="8" refX="8" refY="4" orient="auto">
+      <path class="tip" d="M0,0 L9,4 L0,8 z"/>
+    </marker>
+  </defs>
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A rectangle with a name and lines of text below it."""
+
+    name: str
+    x: int
+    y: int
+    width: int = 130
+    height: int = 42
+    notes: tuple[str, ...] = ()
+    kind: str = "box"
+
+    def svg(self) -> Iterable[str]:
+        """Yield the elements of the box."""
+        middle = self.x + self.width // 2
+        top = self.y + 22 if self.kind == "area" else self.y + self._first_line()
+        css = self.kind if self.kind in ("area", "box") else f"box {self.kind}"
+        yield (
+            f'<rect class="{css}" x="{self.x}" y="{self.y}" '
+            f'width="{self.width}" height="{self.height}" rx="8"/>'
+        )
+        if self.name:
+            yield f'<text class="name" x="{middle}" y="{top}">{escape(self.name)}</text>'
+        for number, note in enumerate(self.notes, start=1):
+            yield f'<text class="note" x="{middle}" y="{top + 17 * number}">{escape(note)}</text>'
+
+    def _first_line(self) -> int:
+        return (self.height - 17 * len(self.notes)) // 2 + 5
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """A line through points, with a text at a position of its own."""
+
+    points: tuple[Point, ...]
+    text: str
+    at: Point
+    #: The phases that it starts from, where it shows moves of a table.
+    sources: tuple[str, ...] = ()
+    left: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The moves that it shows."""
+        return tuple(self.text.split(", "))
+
+    def svg(self) -> Iterable[str]:
+        """Yield the elements of the arrow."""
+        path = " L".join(f"{x},{y}" for x, y in self.points)
+        yield f'<path class="line" d="M{path}"/>'
+        x, y = self.at
+        css = "label left" if self.left else "label"
+        yield f'<text class="{css}" x="{x}" y="{y}">{escape(self.text)}</text>'
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A picture: what it shows, its boxes and its arrows."""
+
+    title: str
+    size: Point
+    boxes: tuple[Box, ...]
+    arrows: tuple[Arrow, ...]
+    notes: tuple[tuple[int, int, str], ...] = ()
+
+    def svg(self) -> str:
+        """Return the picture as SVG."""
+        width, height = self.size
+        return "\n".join(
+            [
+                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+                f'width="{width}" height="{height}" role="img">',
+                f"  <title>{escape(self.title)}</title>",
+                STYLE.rstrip("\n"),
+                f'  <rect class="page" x="0.5" y="0.5" width="{width - 1}" '
+                f'height="{height - 1}" rx="10"/>',
+                *(f"  {line}" for box in self.boxes for line in box.svg()),
+                *(f"  {line}" for arrow in self.arrows for line in arrow.svg()),
+                *(
+                    f'  <text class="note left" x="{x}" y="{y}">{escape(text)}</text>'
+                    for x, y, text in self.notes
+                ),
+                "</svg>",
+                "",
+            ]
+        )
+
+
+def moves(table: Table) -> Moves:
+    """Return the moves of a table."""
+    return frozenset((str(phase), str(move), str(after)) for (phase, move), after in table.items())
+
+
+def shown(arrows: Sequence[Arrow], table: Table) -> Moves:
+    """Return the moves that arrows show; a move leads to the same phase from everywhere."""
+    target = {str(move): str(after) for (_, move), after in table.items()}
+    return frozenset(
+        (source, move, target[move])
+        for arrow in arrows
+        for source in arrow.sources
+        for move in arrow.names
+    )
+
+
+def _checked(drawing: Drawing, table: Table) -> Drawing:
+    """Return a drawing that shows exactly the moves and phases of a table.
+
+    Raises:
+        ValueError: It does not.
+    """
+    want, found = moves(table), shown(drawing.arrows, table)
+    if want != found:
+        raise ValueError(f"{drawing.title}: {sorted(want ^ found)}")
+    phases = {phase for source, _, target in want for phase in (source, target)}
+    boxes = {box.name for box in drawing.boxes if box.kind != "area"}
+    if boxes != phases:
+        raise ValueError(f"{drawing.title}: {sorted(boxes ^ phases)}")
+    return drawing
+
+
+_WAITING: Final = ("gated", "active", "backoff", "unschedulable")
+
+_POD: Final = Drawing(
+    title="Phases of a pending pod",
+    size=(980, 500),
+    boxes=(
+        Box("in the queue", 180, 20, 320, 420, kind="area"),
+        Box("new", 16, 160, 80),
+        Box("gated", 290, 70, 140, 46, ("a PreEnqueue plugin",)),
+        Box("active", 290, 158, 140, 46, ("waits for its turn",)),
+        Box("backoff", 290, 256, 140, 46, ("waits for a time",)),
+        Box("unschedulable", 290, 356, 140, 46, ("waits for an event",)),
+        Box("deciding", 620, 158, 150, 46, ("one attempt",)),
+        Box("asking", 690, 48, 150, 46, ("waits for extenders",)),
+        Box("binding", 836, 158, 126, 46, ("assumed",)),
+        Box("preempting", 620, 270, 150, 46, ("evicts its victims",)),
+        Box("gone", 836, 380, 126, 46, ("bound or deleted",), "end"),
+    ),
+    arrows=(
+        Arrow(((96, 181), (178, 181)), "admit, gate", (136, 172), ("new",)),
+        Arrow(((340, 116), (340, 156)), "admit", (347, 141), ("gated",), left=True),
+        Arrow(
+            ((430, 93), (452, 93), (452, 270), (432, 270)),
+            "delay", (457, 150), ("gated",), left=True,
+        ),
+        Arrow(((310, 70), (310, 54), (350, 54), (350, 68)), "gate", (382, 60), ("gated",)),
+        Arrow(((340, 256), (340, 206)), "admit", (347, 236), ("backoff",), left=True),
+        Arrow(((360, 356), (360, 304)), "delay", (367, 334), ("unschedulable",), left=True),
+        Arrow(
+            ((290, 372), (268, 372), (268, 190), (288, 190)),
+            "admit", (247, 290), ("unschedulable",),
+        ),
+        Arrow(
+            ((290, 388), (226, 388), (226, 93), (288, 93)), "gate", (207, 240), ("unschedulable",)
+        ),
+        Arrow(((430, 174), (618, 174)), "pop", (560, 167), ("active",)),
+        Arrow(
+            ((430, 286), (560, 286), (560, 194), (618, 194)),
+            "pop", (566, 250), ("backoff",), left=True,
+        ),
+        Arrow(
+            ((640, 158), (640, 110), (502, 110)),
+            "admit, delay, park, gate", (580, 102), ("deciding",),
+        ),
+        Arrow(((720, 158), (720, 96)), "ask", (704, 130), ("deciding",)),
+        Arrow(((750, 94), (750, 156)), "resume", (757, 130), ("asking",), left=True),
+        Arrow(((770, 181), (834, 181)), "assume", (801, 173), ("deciding",)),
+        Arrow(((695, 204), (695, 268)), "hold", (702, 240), ("deciding",), left=True),
+        Arrow(
+            ((620, 300), (590, 300), (590, 340), (502, 340)),
+            "admit, delay, park, gate", (510, 358), ("preempting",), left=True,
+        ),
+        Arrow(
+            ((899, 204), (899, 344), (780, 344), (780, 410), (502, 410)),
+            "admit, delay, gate", (640, 402), ("binding",),
+        ),
+        Arrow(
+            ((899, 460), (899, 428)), "drop", (906, 450),
+            ("new", *_WAITING, "deciding", "asking", "preempting", "binding"), left=True,
+        ),
+    ),
+    notes=(
+        (24, 470, "A move names its goal: gate leads to gated, admit to active, delay to backoff, "
+         "park to unschedulable."),
+        (730, 476, "drop leads to gone from every phase."),
+    ),
+)  # fmt: skip
+
+_OPEN: Final = ("nominating", "recording", "evicting")
+_UNDER_WAY: Final = ("inherited", *_OPEN, "stopping", "failing", "awaiting", "released")
+
+_PREEMPTION: Final = Drawing(
+    title="Phases of a preemption",
+    size=(1130, 480),
+    boxes=(
+        Box("", 16, 16, 896, 420, kind="area"),
+        Box("inherited", 500, 34, 150, 46, ("from an earlier leader",)),
+        Box("", 28, 140, 636, 86, kind="area"),
+        Box("nominating", 42, 160, 150, 46, ("write the nomination",)),
+        Box("recording", 270, 160, 150, 46, ("write the ledger",)),
+        Box("evicting", 500, 160, 150, 46, ("request evictions",)),
+        Box("awaiting", 736, 160, 150, 46, ("victims terminate",)),
+        Box("stopping", 150, 310, 150, 46, ("then retry at once",)),
+        Box("failing", 440, 310, 150, 46, ("then back off",)),
+        Box("released", 736, 310, 150, 46, ("nomination given up",)),
+        Box("vacated", 984, 310, 130, 46, ("resources are free",)),
+        Box("done", 984, 160, 130, 46, (), "end"),
+    ),
+    arrows=(
+        Arrow(((192, 183), (268, 183)), "nominated", (229, 174), ("nominating",)),
+        Arrow(((420, 183), (498, 183)), "recorded", (458, 174), ("recording",)),
+        Arrow(((650, 183), (734, 183)), "evicted", (698, 174), ("evicting",)),
+        Arrow(((500, 57), (345, 57), (345, 158)), "resume", (422, 49), ("inherited",)),
+        Arrow(((650, 68), (790, 68), (790, 158)), "recognise", (718, 84), ("inherited",)),
+        Arrow(((650, 46), (900, 46), (900, 324), (888, 324)), "release", (800, 38), ("inherited",)),
+        Arrow(((225, 226), (225, 308)), "stop", (232, 275), _OPEN, left=True),
+        Arrow(((515, 226), (515, 308)), "fail", (522, 275), _OPEN, left=True),
+        Arrow(((300, 333), (438, 333)), "fail", (368, 325), ("stopping",)),
+        Arrow(((590, 333), (734, 333)), "release", (660, 325), ("failing",)),
+        Arrow(
+            ((225, 356), (225, 396), (790, 396), (790, 358)), "release", (512, 389), ("stopping",)
+        ),
+        Arrow(((811, 206), (811, 308)), "release", (818, 262), ("awaiting",), left=True),
+        Arrow(((912, 343), (982, 343)), "vacate", (946, 335), _UNDER_WAY),
+        Arrow(((912, 183), (982, 183)), "end", (946, 175), _UNDER_WAY),
+        Arrow(((1049, 310), (1049, 208)), "end", (1056, 262), ("vacated",), left=True),
+    ),
+    notes=(
+        (28, 460, "An arrow from a dashed frame starts at every phase in it. "
+         "end: the preemptor is bound, or nothing was evicted for it."),
+    ),
+)  # fmt: skip
+
+_ARCHITECTURE: Final = Drawing(
+    title="Architecture",
+    size=(980, 520),
+    boxes=(
+        Box("API server", 24, 40, 120, 380, (), "outside"),
+        Box("one event loop: the owner of all state", 210, 20, 746, 336, kind="area"),
+        Box("kube/watch", 234, 64, 150, 62, ("informers:", "list and watch")),
+        Box("core/machine", 470, 64, 190, 62, ("observe: events in", "step: one attempt")),
+        Box("queue", 740, 56, 200, 46, ("active, backoff, ...",)),
+        Box("state", 740, 116, 200, 62, ("nodes, pods, volumes,", "budgets, ledger")),
+        Box("core/attempt", 470, 176, 190, 46, ("filter, score, pick a node",)),
+        Box("plugins", 740, 194, 200, 46, ("compiled by class of pods",)),
+        Box("core/preemption", 470, 252, 190, 46, ("candidates and victims",)),
+        Box("core/eviction", 740, 260, 200, 66, ("carries plans out:", "nominate, evict, wait")),
+        Box("kube/write", 234, 246, 150, 62, ("writer:", "effects, in order")),
+        Box("extenders", 24, 450, 120, 46, (), "outside"),
+        Box("kube/extenders", 234, 450, 150, 46, ("HTTP, optional",)),
+        Box("threads beside it", 450, 376, 506, 126, kind="area"),
+        Box("kube/policies", 474, 422, 210, 62, ("kopf watches", "PreemptionPolicies")),
+        Box("observe/server", 730, 422, 210, 62, ("health, metrics,", "debug pages")),
+    ),
+    arrows=(
+        Arrow(((144, 95), (232, 95)), "watch", (177, 87)),
+        Arrow(((384, 82), (468, 82)), "events", (424, 74)),
+        Arrow(((660, 80), (738, 80)), "pop", (698, 73)),
+        Arrow(((660, 112), (696, 112), (696, 147), (738, 147)), "write", (716, 140)),
+        Arrow(((565, 126), (565, 174)), "step", (572, 154), left=True),
+        Arrow(((740, 217), (700, 217), (700, 199), (662, 199)), "rules", (702, 234)),
+        Arrow(((565, 222), (565, 250)), "no node fits", (573, 241), left=True),
+        Arrow(((660, 275), (738, 275)), "plan", (698, 268)),
+        Arrow(((470, 207), (430, 207), (430, 264), (386, 264)), "bind", (436, 238), left=True),
+        Arrow(
+            ((740, 316), (430, 316), (430, 290), (386, 290)), "nominate, evict", (560, 334)
+        ),
+        Arrow(((234, 277), (146, 277)), "requests", (178, 269)),
+        Arrow(((309, 246), (309, 160), (430, 160), (430, 108), (468, 108)), "outcomes", (368, 152)),
+        Arrow(((309, 308), (309, 448)), "asks", (316, 400), left=True),
+        Arrow(((234, 473), (146, 473)), "HTTP", (189, 465)),
+        Arrow(((579, 422), (579, 358)), "policies, as events", (586, 416), left=True),
+        Arrow(((835, 422), (835, 358)), "reads pages", (842, 416), left=True),
+    ),
+)  # fmt: skip
+
+#: By file name.
+DRAWINGS: Final[Mapping[str, Drawing]] = {
+    "architecture.svg": _ARCHITECTURE,
+    "pod-phases.svg": _checked(_POD, pod_phases.TABLE),
+    "preemption-phases.svg": _checked(_PREEMPTION, preemption_phases.TABLE),
+}
+
+
+def main() -> None:
+    """Write the drawings."""
+    for name, drawing in DRAWINGS.items():
+        (FOLDER / name).write_text(drawing.svg())
+
+
+if __name__ == "__main__":
+    main()
