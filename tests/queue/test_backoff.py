@@ -1,4 +1,4 @@
-"""How long a pod waits after a failure."""
+"""The back-off after failed attempts."""
 
 import pytest
 
