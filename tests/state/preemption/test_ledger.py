@@ -16,7 +16,7 @@ from scheduler.state.preemption.ledger import (
     LedgerError,
 )
 from scheduler.state.preemption.ledger import PreemptionEntry as PreemptedOnce
-from scheduler.state.preemption.ledger_entries import merged, places
+from scheduler.state.preemption.ledger_entries import counted_for, merged
 
 GOLD = frozenset({"gold"})
 
@@ -257,7 +257,7 @@ def test_merging_never_lets_more_through(entries, hard):
                     sum(
                         each.count
                         for each in listed if each.at > since
-                        for place in places(each) if place in counting
+                        for place in counted_for(each) if place in counting
                     )
                     for listed in (entries, fewer)
                 )  # fmt: skip

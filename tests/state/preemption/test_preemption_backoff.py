@@ -15,7 +15,7 @@ P, V = "ReplicaSet/default/important", "ReplicaSet/default/web"
 def noted(*nodes: str, lost: bool = True, every: float = 0.0) -> PreemptionBackoff:
     memory = PreemptionBackoff()
     for number, node in enumerate(nodes):
-        memory.note(P, node, [V], number * every, lost=lost)
+        memory.record_failure(P, node, [V], number * every, lost=lost)
     return memory
 
 
@@ -62,12 +62,12 @@ def test_a_preemptor_that_is_placed_elsewhere_does_not_stop_others():
 
 def test_a_success_forgets_what_was_in_vain_between_two_owners():
     memory = noted("n1", "n2", "n3", "n4")
-    memory.note(P, "n1", ["other"], 0.0, lost=True)
+    memory.record_failure(P, "n1", ["other"], 0.0, lost=True)
 
-    assert memory.succeeded(P, [V])
+    assert memory.record_success(P, [V])
     assert memory.pause(P, "n1", V, 0.0) is None
     assert [each.key for each in memory] == [(P, "n1", "other")]
-    assert not memory.succeeded(P, [V])
+    assert not memory.record_success(P, [V])
 
 
 def test_a_pair_of_owners_loops_as_soon_as_room_was_lost():
@@ -88,7 +88,7 @@ def test_what_is_long_ago_is_forgotten():
 def test_only_the_latest_are_kept():
     memory = PreemptionBackoff()
     for number in range(MOST + 5):
-        memory.note(P, f"n{number}", [V], float(number), lost=True)
+        memory.record_failure(P, f"n{number}", [V], float(number), lost=True)
 
     assert len(memory) == MOST
     assert min(each.last for each in memory) == 5.0

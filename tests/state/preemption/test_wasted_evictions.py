@@ -124,8 +124,8 @@ def test_a_node_without_failures_for_long_begins_with_the_first_pause():
 def test_a_success_ends_the_pause_of_the_node_and_excuses_nothing():
     made = wasted(4, 4, 1)
 
-    assert made.credited(OWNER, "n2")
-    assert not made.credited(OWNER, "n2")
+    assert made.record_binding(OWNER, "n2")
+    assert not made.record_binding(OWNER, "n2")
     assert made.view("p", OWNER, 3.0).on("n2", 1) is None
     assert made.view("p", OWNER, 3.0).anywhere(1) == WastePause(WINDOW, WasteScope.POD, 9)
 
@@ -191,7 +191,7 @@ def test_no_pod_has_more_in_vain_within_any_hour(tries):
         if made.allowed("p", OWNER, f"n{node}", victims, now) is not None:
             continue
         if succeeds:
-            made.credited(OWNER, f"n{node}")
+            made.record_binding(OWNER, f"n{node}")
         else:
             made.record("p", OWNER, f"n{node}", victims, now)
             done.append((now, victims))
