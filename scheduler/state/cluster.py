@@ -152,7 +152,7 @@ class Cluster:
             self._overdue.add(uid)
         row = self.columns.ensure(node)
         slot = self.pods.add(pod, row, shape)
-        self.volumes.enter(slot, pod, node)
+        self.volumes.add_pod(slot, pod, node)
         self.pods.protect(slot, self.budgets.code(pod))
         self.columns.take(row, self.shapes[shape])
         return before
@@ -197,7 +197,7 @@ class Cluster:
             return None
         row, pod = self.pods.row(slot), self.pods.pod(slot)
         shape = self.pods.shape(slot)
-        self.volumes.leave(slot)
+        self.volumes.remove_pod(slot)
         self.pods.remove(uid)
         if row == NOWHERE:
             return None
@@ -213,7 +213,7 @@ class Cluster:
         shape = self.shapes.take(pod)
         self.remove(pod.uid)
         slot = self.pods.add(pod, NOWHERE, shape)
-        self.volumes.enter(slot, pod, "")
+        self.volumes.add_pod(slot, pod, "")
         self.nominations.add(Nomination(pod, node, slot))
 
     def withdraw(self, uid: str) -> None:

@@ -85,7 +85,7 @@ def host_ports(pod: Pod) -> tuple[HostPort, ...]:
 
     Source: kube-scheduler v1.36.3 util.GetHostPorts.
     """
-    sidecars = [each for each in pod.spec.init_containers if each.restart_policy == "Always"]
+    sidecars = [c for c in pod.spec.init_containers if c.restart_policy == "Always"]
     return tuple(
         HostPort(port.host_ip or ANY_ADDRESS, port.protocol or "TCP", port.host_port)
         for container in (*pod.spec.containers, *sidecars)
@@ -235,14 +235,14 @@ def _fingerprint(pod: Pod) -> bytes:
     """Return bytes that differ for pods whose shapes differ."""
     spec, status = pod.spec, pod.status
     parts: list[object] = [
-        [_container_key(each) for each in spec.containers],
-        [_container_key(each) for each in spec.init_containers],
+        [_container_key(container) for container in spec.containers],
+        [_container_key(container) for container in spec.init_containers],
         spec.overhead,
         None if spec.resources is None else spec.resources.requests,
     ]
     if _resizing(pod):
-        parts += [[_granted_key(each) for each in status.container_statuses]]
-        parts += [[_granted_key(each) for each in status.init_container_statuses]]
+        parts += [[_granted_key(granted) for granted in status.container_statuses]]
+        parts += [[_granted_key(granted) for granted in status.init_container_statuses]]
         parts += [None if status.resources is None else status.resources.requests]
         parts += [status.allocated_resources, resources.resize_infeasible(pod)]
     return _encode(parts)
@@ -263,6 +263,6 @@ def _resizing(pod: Pod) -> bool:
     status = pod.status
     return (
         status.resources is not None
-        or any(each.resources is not None for each in status.container_statuses)
-        or any(each.resources is not None for each in status.init_container_statuses)
+        or any(item.resources is not None for item in status.container_statuses)
+        or any(item.resources is not None for item in status.init_container_statuses)
     )

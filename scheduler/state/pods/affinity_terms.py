@@ -192,7 +192,7 @@ def _compiled(namespace: str, affinity: Affinity) -> AffinityTerms:
 
     def parsed(name: str, given: Sequence[WeightedPodAffinityTerm]) -> TermList:
         try:
-            return TermList(_term(each.pod_affinity_term, each.weight, namespace) for each in given)
+            return TermList(_term(item.pod_affinity_term, item.weight, namespace) for item in given)
         except SelectorError as error:
             errors.append(f"{name}: {error}")
             return _NONE

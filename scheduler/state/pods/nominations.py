@@ -160,11 +160,11 @@ def _layered(rows: Rows, slots: Int) -> tuple[Rows, list[Int]]:
     if distinct.shape[0] == rows.shape[0]:
         return rows, [slots]
     depth = np.arange(rows.shape[0]) - np.repeat(first, np.diff(first, append=rows.shape[0]))
-    place = np.searchsorted(distinct, rows)
+    index = np.searchsorted(distinct, rows)
     layers = []
     for level in range(int(depth.max()) + 1):
         layer = np.full(distinct.shape[0], -1, dtype=np.int64)
         here = depth == level
-        layer[place[here]] = slots[here]
+        layer[index[here]] = slots[here]
         layers.append(layer)
     return distinct, layers

@@ -101,7 +101,7 @@ class PodIndex:
         self._size = 0
         self._shared: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
 
-    def enter(self, slot: int, pod: Pod, row: int) -> None:
+    def add(self, slot: int, pod: Pod, row: int) -> None:
         """Add the pod in a slot, on a row or, below 0, on none."""
         if slot >= self._size:
             self._size = slot + 1
@@ -118,15 +118,15 @@ class PodIndex:
         self._rows[slot] = row
         self._record(slot, +1)
 
-    def renew(self, slot: int, before: Pod, pod: Pod) -> None:
+    def replace(self, slot: int, before: Pod, pod: Pod) -> None:
         """Replace the state of the pod in a slot."""
         if _same_codes(before, pod):
             return
         row = int(self._rows[slot])
-        self.leave(slot)
-        self.enter(slot, pod, row)
+        self.remove(slot)
+        self.add(slot, pod, row)
 
-    def leave(self, slot: int) -> None:
+    def remove(self, slot: int) -> None:
         """Remove the pod in a slot."""
         self._record(slot, -1)
         self._rows[slot] = _OUTSIDE

@@ -107,7 +107,7 @@ class PodTable:
         self._shape[slot] = shape
         if row != NOWHERE:
             self._on_row.setdefault(row, []).append(slot)
-        self.census.enter(slot, pod, row)
+        self.census.add(slot, pod, row)
         self._with_priority[pod.priority] += 1
         self._write(slot, pod)
         return slot
@@ -115,7 +115,7 @@ class PodTable:
     def update(self, slot: int, pod: Pod) -> None:
         """Replace the state of the pod in a slot; its shape and row stay."""
         before = self.pod(slot)
-        self.census.renew(slot, before, pod)
+        self.census.replace(slot, before, pod)
         if before.priority != pod.priority:
             self._with_priority[pod.priority] += 1
             self._forget_priority(before)
@@ -145,7 +145,7 @@ class PodTable:
             if not on_row:
                 del self._on_row[row]
             self._stale.add(row)
-        self.census.leave(slot)
+        self.census.remove(slot)
         self._shapes.give_back(int(self._shape[slot]))
         self._shape[slot] = _NO_SHAPE
         self._protection[slot] = 0

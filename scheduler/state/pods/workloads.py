@@ -120,7 +120,7 @@ class Workloads:
 
 
 def _controller(pod: Pod) -> OwnerReference | None:
-    return next((each for each in pod.metadata.owner_references if each.controller), None)
+    return next((owner for owner in pod.metadata.owner_references if owner.controller), None)
 
 
 def _named(namespace: str, name: str) -> ObjectMeta:

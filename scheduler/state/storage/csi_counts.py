@@ -1,8 +1,8 @@
 """The number of attached volumes and the limit of each CSI driver on each node.
 
 A volume counts once on a node, for any number of pods there, and also if only an attachment is
-left. The CSI volume of a claim can change while pods use the claim, for example when it is bound; the
-counts are updated then.
+left. The CSI volume of a claim can change while pods use the claim, for example when it is bound;
+the counts are updated then.
 
 Counts are kept by the name of the node, because claims and attachments may be known before the
 node, and read by row.
@@ -152,7 +152,7 @@ class VolumeCounts:
         self._resolved: dict[str, CsiVolume | None] = {}
         self._users: dict[str, Counter[str]] = {}
 
-    def enter(self, node: str, claims: Iterable[str], inline: Iterable[CsiVolume]) -> None:
+    def add_pod(self, node: str, claims: Iterable[str], inline: Iterable[CsiVolume]) -> None:
         """Count the volumes of a pod that was added to a node."""
         for claim in claims:
             if claim not in self._resolved:
@@ -162,7 +162,7 @@ class VolumeCounts:
         for volume in inline:
             self._count(node, volume, pods=1)
 
-    def leave(self, node: str, claims: Iterable[str], inline: Iterable[CsiVolume]) -> None:
+    def remove_pod(self, node: str, claims: Iterable[str], inline: Iterable[CsiVolume]) -> None:
         """Count out the volumes of a pod that was removed from a node."""
         for claim in claims:
             self._count(node, self._resolved[claim], pods=-1)

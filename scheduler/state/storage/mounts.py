@@ -119,7 +119,7 @@ class VolumeUse:
         """Return the mounts of the pod in a slot, if it has any."""
         return self._mounts.get(slot)
 
-    def enter(self, slot: int, mounts: Mounts) -> None:
+    def add(self, slot: int, mounts: Mounts) -> None:
         """Add the mounts of the pod in a slot."""
         self._mounts[slot] = mounts
         self._attaches = grown(self._attaches, slot + 2)
@@ -130,7 +130,7 @@ class VolumeUse:
         for identity in mounts.disks.identities:
             _add(self._by_disk, identity, slot)
 
-    def leave(self, slot: int) -> Mounts | None:
+    def remove(self, slot: int) -> Mounts | None:
         """Remove and return the mounts of the pod in a slot."""
         mounts = self._mounts.pop(slot, None)
         if mounts is None:

@@ -180,20 +180,20 @@ class Volumes:
         self.version += 1
         self._csi_volumes.clear()
 
-    def enter(self, slot: int, pod: Pod, node: str) -> None:
+    def add_pod(self, slot: int, pod: Pod, node: str) -> None:
         """Add the mounts of a pod that got a slot; `node` is empty for a pod on no node."""
         mounts = mounts_of(pod, node)
         if mounts is None:
             return
-        self.use.enter(slot, mounts)
+        self.use.add(slot, mounts)
         if node:
-            self.counts.enter(node, mounts.claims, mounts.inline)
+            self.counts.add_pod(node, mounts.claims, mounts.inline)
 
-    def leave(self, slot: int) -> None:
+    def remove_pod(self, slot: int) -> None:
         """Remove the mounts of a pod that loses its slot."""
-        mounts = self.use.leave(slot)
+        mounts = self.use.remove(slot)
         if mounts is not None and mounts.node:
-            self.counts.leave(mounts.node, mounts.claims, mounts.inline)
+            self.counts.remove_pod(mounts.node, mounts.claims, mounts.inline)
 
     def _write_volume(self, item: PersistentVolume) -> PersistentVolume | None:
         name = item.metadata.name

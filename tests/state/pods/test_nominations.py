@@ -1,4 +1,4 @@
-"""Claims, and which of them a pod has to respect."""
+"""Nominations, and which of them count for a pod."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ def claim(cluster: Cluster, name: str, where: str, priority: int = 10) -> None:
 
 
 def respected(cluster: Cluster, priority: int, uid: str = "uid:default/p") -> dict[str, list[str]]:
-    """Return, by node, the names of the pods whose claims count, oldest first."""
+    """Return, by node, the names of the nominated pods that count, oldest first."""
     rows, layers = cluster.nominations.layers(priority, uid)
     return {
         cluster.columns.names[row]: [
@@ -34,11 +34,11 @@ def respected(cluster: Cluster, priority: int, uid: str = "uid:default/p") -> di
     }
 
 
-def test_without_claims_there_is_nothing_to_respect(cluster):
+def test_without_nominations_there_are_no_layers(cluster):
     assert respected(cluster, 0) == {}
 
 
-def test_claims_of_higher_and_equal_priority_count(cluster):
+def test_nominations_of_higher_and_equal_priority_count(cluster):
     claim(cluster, "higher", "n1", priority=11)
     claim(cluster, "equal", "n1", priority=10)
     claim(cluster, "lower", "n1", priority=9)
@@ -46,14 +46,14 @@ def test_claims_of_higher_and_equal_priority_count(cluster):
     assert respected(cluster, 10) == {"n1": ["higher", "equal"]}
 
 
-def test_the_own_claim_does_not_count(cluster):
+def test_the_own_nomination_does_not_count(cluster):
     claim(cluster, "p", "n1")
     claim(cluster, "q", "n1")
 
     assert respected(cluster, 10) == {"n1": ["q"]}
 
 
-def test_claims_are_layered_oldest_first_by_row(cluster):
+def test_nominations_are_layered_oldest_first_by_row(cluster):
     for name, where in (("a", "n3"), ("b", "n1"), ("c", "n3"), ("d", "n3"), ("e", "n1")):
         claim(cluster, name, where)
 
@@ -64,7 +64,7 @@ def test_claims_are_layered_oldest_first_by_row(cluster):
     assert respected(cluster, 10) == {"n1": ["b", "e"], "n3": ["a", "c", "d"]}
 
 
-def test_a_claim_that_is_made_again_is_the_latest(cluster):
+def test_a_nomination_that_is_added_again_is_the_latest(cluster):
     claim(cluster, "a", "n1")
     claim(cluster, "b", "n1")
     claim(cluster, "a", "n1")
@@ -73,7 +73,7 @@ def test_a_claim_that_is_made_again_is_the_latest(cluster):
     assert [each.pod.metadata.name for each in cluster.nominations.on_node("n1")] == ["b", "a"]
 
 
-def test_a_claim_on_an_unknown_node_counts_when_the_node_appears(cluster):
+def test_a_nomination_for_an_unknown_node_counts_when_the_node_is_added(cluster):
     claim(cluster, "a", "n9")
     assert respected(cluster, 10) == {}
 
@@ -82,7 +82,7 @@ def test_a_claim_on_an_unknown_node_counts_when_the_node_appears(cluster):
     assert respected(cluster, 10) == {"n9": ["a"]}
 
 
-def test_a_claim_is_found_by_the_uid_of_its_pod(cluster):
+def test_a_nomination_is_found_by_the_uid_of_its_pod(cluster):
     claim(cluster, "a", "n1")
 
     found = cluster.nominations.get("uid:default/a")
@@ -92,7 +92,7 @@ def test_a_claim_is_found_by_the_uid_of_its_pod(cluster):
     assert cluster.nominations.node("nobody") is None
 
 
-def test_a_withdrawn_claim_counts_no_more(cluster):
+def test_a_removed_nomination_does_not_count(cluster):
     claim(cluster, "a", "n1")
     assert respected(cluster, 10) == {"n1": ["a"]}
 

@@ -1,4 +1,4 @@
-"""Views over rows: as they are, and as they would be with other pods on them."""
+"""Views of rows: the present state, and what-if states with other pods."""
 
 from collections.abc import Iterator
 
@@ -86,7 +86,7 @@ def test_an_unknown_resource_is_0_everywhere(cluster):
 
 @pytest.fixture
 def hypothesis(cluster) -> WhatIfView:
-    """Give what-if copies of the first and the third node."""
+    """Return a what-if view of the first and the third node."""
     return cluster.hypothesis(np.array([0, 2]))
 
 
@@ -98,23 +98,23 @@ def facts(nodes: NodeView) -> dict[str, list[int]]:
     }
 
 
-def test_a_hypothesis_starts_as_things_are(hypothesis):
+def test_a_what_if_view_starts_with_the_present_state(hypothesis):
     assert facts(hypothesis) == {"cpu": [300, 300], "pods": [2, 1], "ports": [1, 0]}
 
 
-def test_pods_can_be_taken_away_one_a_row(cluster, hypothesis):
+def test_one_pod_can_be_removed_on_each_row(cluster, hypothesis):
     hypothesis.change(np.array([slot(cluster, "b"), slot(cluster, "c")]), -1)
 
     assert facts(hypothesis) == {"cpu": [100, 0], "pods": [1, 0], "ports": [0, 0]}
 
 
-def test_rows_without_a_change_stay(cluster, hypothesis):
+def test_rows_without_a_change_stay_the_same(cluster, hypothesis):
     hypothesis.change(np.array([slot(cluster, "a"), -1]), -1)
 
     assert facts(hypothesis) == {"cpu": [200, 300], "pods": [1, 1], "ports": [1, 0]}
 
 
-def test_pods_can_be_given_back(cluster, hypothesis):
+def test_removed_pods_can_be_added_again(cluster, hypothesis):
     away = np.array([slot(cluster, "b"), -1])
     hypothesis.change(away, -1)
     facts(hypothesis)
@@ -130,7 +130,7 @@ def test_pods_of_other_nodes_can_be_added(cluster, hypothesis):
     assert facts(hypothesis) == {"cpu": [300, 500], "pods": [2, 2], "ports": [1, 1]}
 
 
-def test_a_fact_that_is_asked_for_late_knows_all_changes(cluster, hypothesis):
+def test_a_value_that_is_read_late_includes_all_changes(cluster, hypothesis):
     hypothesis.change(np.array([slot(cluster, "a"), -1]), -1)
     hypothesis.change(np.array([slot(cluster, "b"), slot(cluster, "c")]), -1)
     hypothesis.change(np.array([-1, slot(cluster, "c")]), +1)
@@ -154,6 +154,6 @@ def test_the_cluster_itself_does_not_change(cluster, hypothesis):
     assert facts(cluster.nodes()) == {"cpu": [300, 0, 300], "pods": [2, 0, 1], "ports": [1, 0, 0]}
 
 
-def test_what_a_node_has_does_not_depend_on_its_pods(hypothesis):
+def test_allocatable_amounts_do_not_depend_on_pods(hypothesis):
     assert hypothesis.allocatable(CPU).tolist() == [1000, 3000]
     assert hypothesis.allowed_pods().tolist() == [1, 3]
