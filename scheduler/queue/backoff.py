@@ -35,6 +35,6 @@ class PodBackoff:
         """Return when the pause after the last failure ends, a whole second."""
         return math.floor(failed_at + self.duration(failures))
 
-    def waiting(self, expiry: Seconds, now: Seconds) -> bool:
+    def is_waiting(self, expiry: Seconds, now: Seconds) -> bool:
         """Return whether a back-off is not over yet."""
         return self.max_seconds > 0 and expiry >= math.floor(now)

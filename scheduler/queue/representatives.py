@@ -135,7 +135,7 @@ class Representatives:
         front = [pods[uid] for uid in islice(followers, _FRONT) if uid in pods]
         if not front:
             return None
-        ready = (pod for pod in front if not self._backoff.waiting(pod.backoff_expiry, now))
+        ready = (pod for pod in front if not self._backoff.is_waiting(pod.backoff_expiry, now))
         chosen = next(ready, None) or min(front, key=attrgetter("backoff_expiry"))
         followers.remove(chosen.uid)
         return chosen

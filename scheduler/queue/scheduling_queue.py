@@ -289,7 +289,7 @@ class SchedulingQueue:
         """Move pods whose back-off is over, and pods that no event woke for too long."""
         for heap in (self._backoff_pods, self._error_backoff_pods):
             while (queued := heap.first()) is not None:
-                if self._backoff.waiting(queued.backoff_expiry, now):
+                if self._backoff.is_waiting(queued.backoff_expiry, now):
                     break
                 heap.pop()
                 self._activate(queued, now, "BackoffComplete")
@@ -369,7 +369,7 @@ class SchedulingQueue:
         if self._gate(queued.pod) is not None:
             queued.move(QueueMove.GATE, now)
             self.incoming["gated", event] += 1
-        elif delay and self._backoff.waiting(queued.backoff_expiry, now):
+        elif delay and self._backoff.is_waiting(queued.backoff_expiry, now):
             queued.move(QueueMove.DELAY, now)
             self.incoming["backoff", event] += 1
             heap = self._error_backoff_pods if queued.consecutive_errors else self._backoff_pods

@@ -162,7 +162,7 @@ def test_a_newer_nomination_replaces_the_older_one(cluster):
     cluster.nominate(P, "n1")
     cluster.nominate(P, "n2")
 
-    assert [claim.node for claim in cluster.nominations] == ["n2"]
+    assert [nomination.node for nomination in cluster.nominations] == ["n2"]
 
 
 def test_a_nomination_can_be_removed(cluster):
@@ -251,8 +251,8 @@ def test_a_deleted_pod_is_not_terminating(cluster):
     assert cluster.leaving == 0
 
 
-LEAVING = {
-    "deleted by somebody": (pod("x").terminating(), True, False),
+TERMINATING = {
+    "deleted by a user": (pod("x").terminating(), True, False),
     "preempted by a scheduler": (pod("x").preempted(), True, True),
     "a stale condition": (
         pod("x").condition("DisruptionTarget", "True", "PreemptionByScheduler"),
@@ -273,7 +273,9 @@ LEAVING = {
 }
 
 
-@pytest.mark.parametrize(("builder", "leaves", "by_preemption"), LEAVING.values(), ids=LEAVING)
+@pytest.mark.parametrize(
+    ("builder", "leaves", "by_preemption"), TERMINATING.values(), ids=TERMINATING
+)
 def test_the_status_of_a_pod_shows_whether_it_terminates(cluster, builder, leaves, by_preemption):
     found = builder.build()
 

@@ -140,8 +140,8 @@ def merged_owners(entries: Iterable[PreemptionEntry], *, hard: bool) -> list[Pre
     """Merge preemptions of the same owner; with `hard` those of all owners, as `merged` does."""
     by_policy: dict[frozenset[str], list[PreemptionEntry]] = {}
     for entry in entries:
-        singly = [frozenset({name}) for name in entry.policies]
-        for policies in singly if hard else [entry.policies]:
+        keys = [frozenset({name}) for name in entry.policies] if hard else [entry.policies]
+        for policies in keys:
             by_policy.setdefault(policies, []).append(entry)
     result = []
     for policies, own in by_policy.items():

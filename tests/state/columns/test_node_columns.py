@@ -161,7 +161,7 @@ def test_rows_of_names_are_those_that_exist_in_row_order(columns):
         columns.write(node(name).build())
     columns.ensure("imaginary")
 
-    assert columns.rows_of(frozenset({"c", "a", "nobody", "imaginary"})).tolist() == [0, 2]
+    assert columns.rows_of(frozenset({"c", "a", "unknown", "imaginary"})).tolist() == [0, 2]
 
 
 def test_equal_taints_share_a_code(columns):

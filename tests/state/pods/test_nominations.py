@@ -17,7 +17,7 @@ def cluster() -> Iterator[Cluster]:
     made.check()
 
 
-def claim(cluster: Cluster, name: str, where: str, priority: int = 10) -> None:
+def nominate(cluster: Cluster, name: str, where: str, priority: int = 10) -> None:
     cluster.nominate(pod(name).priority(priority).build(), where)
 
 
@@ -39,23 +39,23 @@ def test_without_nominations_there_are_no_layers(cluster):
 
 
 def test_nominations_of_higher_and_equal_priority_count(cluster):
-    claim(cluster, "higher", "n1", priority=11)
-    claim(cluster, "equal", "n1", priority=10)
-    claim(cluster, "lower", "n1", priority=9)
+    nominate(cluster, "higher", "n1", priority=11)
+    nominate(cluster, "equal", "n1", priority=10)
+    nominate(cluster, "lower", "n1", priority=9)
 
     assert respected(cluster, 10) == {"n1": ["higher", "equal"]}
 
 
 def test_the_own_nomination_does_not_count(cluster):
-    claim(cluster, "p", "n1")
-    claim(cluster, "q", "n1")
+    nominate(cluster, "p", "n1")
+    nominate(cluster, "q", "n1")
 
     assert respected(cluster, 10) == {"n1": ["q"]}
 
 
 def test_nominations_are_layered_oldest_first_by_row(cluster):
     for name, where in (("a", "n3"), ("b", "n1"), ("c", "n3"), ("d", "n3"), ("e", "n1")):
-        claim(cluster, name, where)
+        nominate(cluster, name, where)
 
     rows, layers = cluster.nominations.layers(10, "")
 
@@ -65,16 +65,16 @@ def test_nominations_are_layered_oldest_first_by_row(cluster):
 
 
 def test_a_nomination_that_is_added_again_is_the_latest(cluster):
-    claim(cluster, "a", "n1")
-    claim(cluster, "b", "n1")
-    claim(cluster, "a", "n1")
+    nominate(cluster, "a", "n1")
+    nominate(cluster, "b", "n1")
+    nominate(cluster, "a", "n1")
 
     assert respected(cluster, 10) == {"n1": ["b", "a"]}
     assert [each.pod.metadata.name for each in cluster.nominations.on_node("n1")] == ["b", "a"]
 
 
 def test_a_nomination_for_an_unknown_node_counts_when_the_node_is_added(cluster):
-    claim(cluster, "a", "n9")
+    nominate(cluster, "a", "n9")
     assert respected(cluster, 10) == {}
 
     cluster.write_node(node("n9").build())
@@ -83,17 +83,17 @@ def test_a_nomination_for_an_unknown_node_counts_when_the_node_is_added(cluster)
 
 
 def test_a_nomination_is_found_by_the_uid_of_its_pod(cluster):
-    claim(cluster, "a", "n1")
+    nominate(cluster, "a", "n1")
 
     found = cluster.nominations.get("uid:default/a")
     assert found is not None
     assert (found.node, cluster.nominations.node("uid:default/a")) == ("n1", "n1")
-    assert cluster.nominations.get("nobody") is None
-    assert cluster.nominations.node("nobody") is None
+    assert cluster.nominations.get("unknown") is None
+    assert cluster.nominations.node("unknown") is None
 
 
 def test_a_removed_nomination_does_not_count(cluster):
-    claim(cluster, "a", "n1")
+    nominate(cluster, "a", "n1")
     assert respected(cluster, 10) == {"n1": ["a"]}
 
     cluster.withdraw("uid:default/a")

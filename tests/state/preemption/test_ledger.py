@@ -78,7 +78,7 @@ def test_a_victim_counts_from_the_moment_at_which_its_eviction_is_certain():
     made.restamp("a", 9.0)
 
     assert made.victims("gold", BudgetScope.NODE, "n1", 0.0) == [1.0, 2.0, 9.0]
-    made.restamp("nobody", 99.0)
+    made.restamp("unknown", 99.0)
     assert made.victims("gold", BudgetScope.NODE, "n1", 9.0) == []
 
 

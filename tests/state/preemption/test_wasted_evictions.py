@@ -69,7 +69,7 @@ def test_another_pod_of_the_owner_may_still_preempt():
 
 
 @pytest.mark.parametrize(
-    ("scope", "owner", "node", "whose"),
+    ("scope", "owner", "node", "stopped_owner"),
     [
         (WasteScope.OWNER, OWNER, "n{}", OWNER),
         (WasteScope.NAMESPACE, "Job/ns/{}", "n{}", "Job/ns/new"),
@@ -77,11 +77,13 @@ def test_another_pod_of_the_owner_may_still_preempt():
         (WasteScope.NODE, "Job/ns{}/j", "one", "Job/ns7/new"),
     ],
 )
-def test_pods_that_share_a_limit_are_stopped_together(scope, owner, node, whose):
+def test_pods_that_share_a_limit_are_stopped_together(scope, owner, node, stopped_owner):
     fewer, all_of = (spread(MOST[scope] - less, owner, node) for less in (1, 0))
 
-    assert fewer.allowed("new", whose, "one", 1, 10.0) is None
-    assert all_of.allowed("new", whose, "one", 1, 10.0) == WastePause(WINDOW, scope, MOST[scope])
+    assert fewer.allowed("new", stopped_owner, "one", 1, 10.0) is None
+    assert all_of.allowed("new", stopped_owner, "one", 1, 10.0) == WastePause(
+        WINDOW, scope, MOST[scope]
+    )
 
 
 @pytest.mark.parametrize(
@@ -133,9 +135,9 @@ def test_a_success_ends_the_pause_of_the_node_but_wasted_evictions_still_count()
 def test_record_returns_the_pause_only_when_preemption_stops():
     made = WastedEvictions()
 
-    told = [made.record("p", OWNER, f"n{n}", 1, float(n)) for n in range(5)]
+    pauses = [made.record("p", OWNER, f"n{n}", 1, float(n)) for n in range(5)]
 
-    assert told == [None, None, WastePause(WINDOW, WasteScope.POD, 3), None, None]
+    assert pauses == [None, None, WastePause(WINDOW, WasteScope.POD, 3), None, None]
 
 
 def test_old_entries_are_dropped():
