@@ -1,4 +1,4 @@
-"""How long a pod waits after a failure.
+"""The back-off of a pod after failed attempts.
 
 Source: kube-scheduler v1.36.3 backend/queue.backoffQueue. Times are whole seconds on purpose: a
 back-off of one second ends between one and two seconds after the failure.
@@ -22,11 +22,11 @@ class PodBackoff:
     max_seconds: int = 10
 
     def duration(self, failures: int) -> int:
-        """Return the pause after so many failures in a row, in seconds: doubled each time."""
+        """Return the pause in seconds, which doubles with every failure."""
         if failures <= 0:
             return 0
         doublings = failures - 1
-        # Compared by shifting the limit down: doubling the pause could grow without bound.
+        # The limit is shifted down, because a pause that is doubled could grow without bound.
         if self.initial_seconds > self.max_seconds >> doublings:
             return self.max_seconds
         return self.initial_seconds << doublings
@@ -35,6 +35,6 @@ class PodBackoff:
         """Return when the pause after the last failure ends, a whole second."""
         return math.floor(failed_at + self.duration(failures))
 
-    def waiting(self, expiry: Seconds, now: Seconds) -> bool:
-        """Tell whether a pod still has to wait."""
+    def is_waiting(self, expiry: Seconds, now: Seconds) -> bool:
+        """Return whether a back-off is not over yet."""
         return self.max_seconds > 0 and expiry >= math.floor(now)

@@ -1,4 +1,4 @@
-"""When to look at something next: a heap of moments."""
+"""A heap of items by the moment at which each is due."""
 
 import heapq
 from collections.abc import Callable, Iterator
@@ -11,55 +11,55 @@ __all__ = ["Deadlines"]
 
 Item = TypeVar("Item")
 
-#: How many entries may be void before all are looked through.
+#: How many entries may be void before they are dropped.
 _FEW: Final = 64
 
 
 class Deadlines(Generic[Item]):
-    """Items in the order of their moments; of one moment, the one that was put first.
+    """Items in the order of their moments; for equal moments, in the order of arrival.
 
-    An item may be put more than once. Entries that are not meant any more are void: they are left
-    out, and there are never many more of them than of others.
+    An item may be added more than once. Entries that do not apply any more are void: they are
+    skipped, and there are never many more of them than of valid entries.
     """
 
-    def __init__(self, is_meant: Callable[[Item, Seconds], bool]) -> None:
-        """Make it.
+    def __init__(self, is_valid: Callable[[Item, Seconds], bool]) -> None:
+        """Create an empty heap.
 
         Args:
-            is_meant: Tells of an item and a moment whether it is still to be looked at then.
+            is_valid: Returns whether an item is still due at a moment.
         """
-        self._is_meant = is_meant
+        self._is_valid = is_valid
         self.entries: list[tuple[Seconds, int, Item]] = []
         self._numbers = count()
         #: How many entries there may be before the void ones are dropped.
         self._most = _FEW
 
     def __len__(self) -> int:
-        """Return how many entries are kept, void ones included."""
+        """Return the number of entries, void ones included."""
         return len(self.entries)
 
     def put(self, item: Item, moment: Seconds) -> None:
-        """Take in an item."""
+        """Add an item that is due at a moment."""
         heapq.heappush(self.entries, (moment, next(self._numbers), item))
         if len(self.entries) > self._most:
-            self.entries = [each for each in self.entries if self._is_meant(each[2], each[0])]
+            self.entries = [entry for entry in self.entries if self._is_valid(entry[2], entry[0])]
             heapq.heapify(self.entries)
             self._most = 2 * len(self.entries) + _FEW
 
     def first(self) -> Seconds | None:
-        """Return the first moment; `None` when there is none."""
+        """Return the first moment; `None` if there is none."""
         while self.entries:
             moment, _, item = self.entries[0]
-            if self._is_meant(item, moment):
+            if self._is_valid(item, moment):
                 return moment
             heapq.heappop(self.entries)
         return None
 
     def pop_until(self, now: Seconds) -> Iterator[Item]:
-        """Take out the items whose moment has come, and yield them.
+        """Remove and yield the items that are due.
 
-        Whether one is meant is asked when it is its turn, so what is done about one counts for the
-        next. What is put meanwhile for a moment that has come is yielded, too.
+        An item is checked for validity just before it is yielded, so the treatment of one item can
+        make the next one void. Items that are added meanwhile are yielded, too, if they are due.
         """
         while (moment := self.first()) is not None and moment <= now:
             yield heapq.heappop(self.entries)[2]

@@ -1,6 +1,6 @@
 """The phases of a pending pod and every legal move between them, as one table.
 
-An illegal move is a defect; it raises with the story of the pod.
+An illegal move is a defect; it raises an error that contains the history of the pod.
 """
 
 from enum import StrEnum
@@ -10,26 +10,26 @@ __all__ = ["TABLE", "IllegalTransitionError", "QueueMove", "QueuePhase", "after"
 
 
 class QueuePhase(StrEnum):
-    """Where a pod of ours is."""
+    """What happens to a pod of ours at present."""
 
     NEW = "new"
     #: A PreEnqueue plugin keeps it out of the queue.
     GATED = "gated"
     #: Waits for its turn.
     ACTIVE = "active"
-    #: Waits until its last failure is long enough ago.
+    #: Waits until the back-off after its last failure is over.
     BACKOFF = "backoff"
     #: Waits for an event that can help.
     UNSCHEDULABLE = "unschedulable"
-    #: Is the pod of the attempt that runs.
+    #: Its attempt is running.
     DECIDING = "deciding"
-    #: Its attempt waits for the answers of extenders, and goes on with them.
+    #: Its attempt is suspended until extenders have answered.
     ASKING = "asking"
-    #: Its preemption is being carried out; nothing may be decided for it meanwhile.
+    #: Its preemption is being carried out; it is not tried meanwhile.
     PREEMPTING = "preempting"
-    #: Is assumed on a node and being bound.
+    #: It is assumed on a node and being bound.
     BINDING = "binding"
-    #: Was seen on a node, or is gone.
+    #: It was observed on a node, or deleted.
     GONE = "gone"
 
 
@@ -48,7 +48,7 @@ class QueueMove(StrEnum):
     DROP = "drop"
 
 
-#: (phase, move) -> phase; what is not here is illegal.
+#: (phase, move) -> phase; any other move is illegal.
 TABLE: Final[dict[tuple[QueuePhase, QueueMove], QueuePhase]] = {
     (QueuePhase.NEW, QueueMove.ADMIT): QueuePhase.ACTIVE,
     (QueuePhase.NEW, QueueMove.GATE): QueuePhase.GATED,
@@ -92,14 +92,14 @@ class IllegalTransitionError(Exception):
     """A move that the table does not have."""
 
 
-def after(phase: QueuePhase, move: QueueMove, story: object) -> QueuePhase:
+def after(phase: QueuePhase, move: QueueMove, history: object) -> QueuePhase:
     """Return the phase after a move.
 
     Raises:
-        IllegalTransitionError: The table has no such move; the message tells the story, which is
-            made into text only then.
+        IllegalTransitionError: The table has no such move; the message contains the history, which
+            is converted to text only then.
     """
-    found = TABLE.get((phase, move))
-    if found is None:
-        raise IllegalTransitionError(f"a pod that is {phase} cannot {move}: {story}")
-    return found
+    target = TABLE.get((phase, move))
+    if target is None:
+        raise IllegalTransitionError(f"a pod that is {phase} cannot {move}: {history}")
+    return target

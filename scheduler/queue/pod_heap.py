@@ -1,4 +1,4 @@
-"""Pods in the order in which their turn comes."""
+"""A priority queue of pods."""
 
 import heapq
 from collections.abc import Iterator
@@ -12,27 +12,27 @@ _Entry = tuple[Seconds, int, Seconds, int, int, QueuedPod]
 
 
 class PodHeap:
-    """A heap of pods; who has moved on since is not in it any more.
+    """A heap of pods, from which a pod drops out with its next move.
 
-    Earlier moments come first, then higher priorities, then who waits longer.
+    Earlier moments come first, then higher priorities, then pods that wait longer.
     """
 
     def __init__(self) -> None:
         self._entries: list[_Entry] = []
 
     def __iter__(self) -> Iterator[QueuedPod]:
-        """Yield the pods in no order."""
+        """Yield the pods in no particular order."""
         return (entry[-1] for entry in self._entries if entry[-2] == entry[-1].version)
 
     def push(self, queued: QueuedPod, moment: Seconds = 0.0) -> None:
-        """Take in a pod in the phase in which it is; with its next move it is out again."""
+        """Add a pod in its present phase; its next move removes it."""
         entry = (
             moment, -queued.pod.priority, queued.timestamp, queued.sequence, queued.version, queued,
         )  # fmt: skip
         heapq.heappush(self._entries, entry)
 
     def first(self) -> QueuedPod | None:
-        """Return the pod that comes first; `None` when there is none."""
+        """Return the first pod; `None` if there is none."""
         entries = self._entries
         while entries:
             queued = entries[0][-1]
@@ -42,5 +42,5 @@ class PodHeap:
         return None
 
     def pop(self) -> None:
-        """Take out the pod that comes first."""
+        """Remove the first pod."""
         heapq.heappop(self._entries)

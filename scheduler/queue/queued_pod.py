@@ -1,4 +1,4 @@
-"""A pod of ours on its way through the scheduling queue."""
+"""A pod in the scheduling queue."""
 
 from collections import deque
 from typing import Final
@@ -10,12 +10,12 @@ from scheduler.queue.phases import QueueMove, QueuePhase, after
 
 __all__ = ["QueuedPod"]
 
-#: Moves that are remembered, for the message about an illegal one.
+#: How many moves are kept, for the error about an illegal one.
 _HISTORY: Final = 16
 
 
 class QueuedPod:
-    """A pod of ours that is not on a node, and what happened to it so far."""
+    """A pod of ours that is not on a node, with the results of its attempts."""
 
     __slots__ = (
         "attempts",
@@ -40,24 +40,24 @@ class QueuedPod:
     )
 
     def __init__(self, classified: ClassifiedPod, now: Seconds, sequence: int) -> None:
-        #: The last known state of the pod, with the class of that state.
+        #: The last known state of the pod, with its class.
         self.classified = classified
         #: Of its equivalence group: its class, or several classes that are rejected together. An
         #: event that helps one pod of a group helps all, except for changes of the pods themselves.
         self.group_key = classified.key
         self.phase = QueuePhase.NEW
-        #: When it last entered the queue, or last failed.
+        #: When it was added, or its last attempt failed.
         self.timestamp = now
-        #: Order of arrival, the last criterion of the order.
+        #: Order of arrival, the last sort criterion.
         self.sequence = sequence
         self.attempts = 0
-        #: When it first became active; `None` while it never was.
+        #: When it first became active; `None` before that.
         self.first_active: Seconds | None = None
         #: Rejections in all, and errors in a row; they decide the back-off.
         self.unschedulable_count = 0
         self.consecutive_errors = 0
         self.backoff_expiry: Seconds = 0.0
-        #: Plugins whose verdict the last attempt failed on; empty after an error.
+        #: Plugins that rejected it in its last attempt; empty after an error.
         self.rejectors: frozenset[str] = frozenset()
         #: Whether victims that were evicted for it are still terminating.
         self.victims_terminating = False
@@ -73,7 +73,7 @@ class QueuedPod:
         self.woken_by: tuple[str, str] | None = None
         #: Whether the periodic flush put it back into the queue.
         self.flushed = False
-        #: Heap entries of older versions are void.
+        #: Grows with every move; heap entries of older versions are void.
         self.version = 0
         self.history: deque[tuple[Seconds, QueuePhase]] = deque(maxlen=_HISTORY)
 
@@ -87,7 +87,7 @@ class QueuedPod:
 
     @property
     def key(self) -> bytes:
-        """The class of that state."""
+        """The key of its class."""
         return self.classified.key
 
     @property
@@ -101,10 +101,10 @@ class QueuedPod:
             self.first_active = now
 
     def move(self, move: QueueMove, now: Seconds) -> None:
-        """Go to the next phase.
+        """Change the phase.
 
         Raises:
-            IllegalTransitionError: The table of transitions does not have the move.
+            IllegalTransitionError: The table of transitions has no such move.
         """
         self.phase = after(self.phase, move, self)
         self.version += 1

@@ -1,9 +1,10 @@
-"""Who is tried for all pods of its kin that an event may help.
+"""One pod is tried for all pods of its equivalence group that an event may help.
 
-Pods of one kin are judged alike, so one attempt that fails speaks for all of them that wait. One
-pod has its turn; the next one follows where the cluster had room for it, or where its attempt said
-nothing about the others. So an event costs an attempt for each pod that it helps and one more, and
-not one for each that waits.
+An event that helps one pod of an equivalence group helps all of them, and one rejection can be
+valid for all of them that wait. So one pod, the representative, is tried first. The next pod of
+the group is tried if the cluster had capacity for this one, or if its attempt proved nothing about
+the others. An event therefore costs one attempt for each pod that it helps and one more, instead of
+one for each waiting pod.
 
 Differs from kube-scheduler, which tries all of them again.
 """
@@ -21,112 +22,120 @@ from scheduler.queue.phases import QueuePhase
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.waiting_groups import WaitingGroup, WaitingGroups
 
-__all__ = ["Representatives", "Strangers", "Wake"]
+__all__ = ["NoLongerEquivalent", "Representatives", "Wake"]
 
-#: So many pods of a line are looked at for one whose back-off is over.
+#: How many followers are searched for one whose back-off is over.
 _FRONT: Final = 16
 
-#: Wakes a pod: the time, the event and the plugin that saw hope in it.
+#: Wakes a pod: the time, the event and the plugin whose hint says that the event helps.
 Wake = Callable[[QueuedPod, Seconds, str, str], None]
-#: Returns those of some parked pods of one kin that are not of it any more.
-Strangers = Callable[[Collection[QueuedPod]], list[QueuedPod]]
+#: Returns which of some parked pods of one equivalence group do not belong to it any more.
+NoLongerEquivalent = Callable[[Collection[QueuedPod]], list[QueuedPod]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
-    """Why the pods of a group are tried, and which of them were not yet."""
+class _GroupRetry:
+    """Why the pods of a group are tried again, and which of them were not tried yet."""
 
     plugin: str
     event: str
-    #: Uids, in the order in which the pods came to wait.
-    line: deque[str]
+    #: Uids, in the order in which the pods were parked.
+    followers: deque[str]
 
 
 @dataclass(slots=True)
-class _Trial:
-    """A kin, while a pod of it is tried."""
+class _Representative:
+    """The pod that is tried for an equivalence group, and which parked pods depend on it."""
 
-    #: The uid of that pod.
-    first: str = ""
-    calls: dict[WaitingGroup, _Call] = field(default_factory=dict)
+    uid: str = ""
+    retries: dict[WaitingGroup, _GroupRetry] = field(default_factory=dict)
 
 
 class Representatives:
-    """Each kin of which a pod is tried for others. Those others stay parked."""
+    """The representative of each equivalence group; the pods that follow it stay parked."""
 
     def __init__(
-        self, parked: WaitingGroups, backoff: PodBackoff, wake: Wake, strangers: Strangers
+        self,
+        parked: WaitingGroups,
+        backoff: PodBackoff,
+        wake: Wake,
+        no_longer_equivalent: NoLongerEquivalent,
     ) -> None:
         self._parked = parked
         self._backoff = backoff
         self._wake = wake
-        self._strangers = strangers
-        self._trials: dict[bytes, _Trial] = {}
+        self._no_longer_equivalent = no_longer_equivalent
+        self._representatives: dict[bytes, _Representative] = {}
 
     def __iter__(self) -> Iterator[tuple[bytes, str]]:
-        """Yield each kin with the uid of the pod that is tried for it."""
-        return ((key, trial.first) for key, trial in self._trials.items())
+        """Yield the key of each equivalence group with the uid of its representative."""
+        return ((key, first.uid) for key, first in self._representatives.items())
 
     def follows_representative(self, queued: QueuedPod) -> bool:
-        """Tell whether a pod is among those who follow in a trial of its kin."""
-        trial = self._trials.get(queued.group_key)
-        calls = () if trial is None else trial.calls.values()
-        return any(queued.uid in call.line for call in calls)
+        """Return whether a pod is tried after the representative of its equivalence group."""
+        first = self._representatives.get(queued.group_key)
+        retries = () if first is None else first.retries.values()
+        return any(queued.uid in retry.followers for retry in retries)
 
-    def call(self, group: WaitingGroup, plugin: str, event: str, now: Seconds) -> None:
-        """Have the pods of a group tried; whoever is tried for its kin already comes first."""
-        under_way = group.key in self._trials
-        trial = self._trials.setdefault(group.key, _Trial())
-        trial.calls[group] = _Call(plugin, event, deque(self._parked.of(group)))
+    def start(self, group: WaitingGroup, plugin: str, event: str, now: Seconds) -> None:
+        """Try the pods of a group again, after a representative that is tried already."""
+        under_way = group.key in self._representatives
+        first = self._representatives.setdefault(group.key, _Representative())
+        first.retries[group] = _GroupRetry(plugin, event, deque(self._parked.of(group)))
         if not under_way:
-            self._go_on(group.key, now)
+            self._wake_next(group.key, now)
 
-    def tried(self, queued: QueuedPod, key: bytes, now: Seconds, *, rejected: bool = False) -> None:
-        """Note that a pod was tried, or will not be; others may have waited for that.
+    def finish(
+        self, queued: QueuedPod, key: bytes, now: Seconds, *, rejected: bool = False
+    ) -> None:
+        """Record that a pod was tried, or will not be; wake the next pod if it is needed.
 
         Args:
-            queued: The pod.
-            key: Of the kin that it was tried for.
+            queued: The pod; nothing happens unless it is a representative.
+            key: Of the equivalence group that it was tried for.
             now: The time.
-            rejected: Whether all others of that kin are rejected with it.
+            rejected: Whether its rejection is valid for the whole equivalence group.
         """
-        trial = self._trials.get(key)
-        if trial is None or trial.first != queued.uid:
+        first = self._representatives.get(key)
+        if first is None or first.uid != queued.uid:
             return
         if not rejected:
-            self._go_on(key, now)
+            self._wake_next(key, now)
             return
-        del self._trials[key]
-        for group, call in trial.calls.items():
-            for each in self._strangers(self._parked.of(group).values()):
-                self._wake(each, now, call.event, call.plugin)
+        del self._representatives[key]
+        for group, retry in first.retries.items():
+            for pod in self._no_longer_equivalent(self._parked.of(group).values()):
+                self._wake(pod, now, retry.event, retry.plugin)
             self._parked.regroup(group, queued)
 
-    def _go_on(self, key: bytes, now: Seconds) -> None:
-        """Wake the next pod of a kin, if there is one."""
-        trial = self._trials[key]
-        while trial.calls:
-            group, call = next(iter(trial.calls.items()))
-            queued = self._next(self._parked.of(group), call.line, now)
+    def _wake_next(self, key: bytes, now: Seconds) -> None:
+        """Make the next pod of an equivalence group its representative, if there is one."""
+        first = self._representatives[key]
+        while first.retries:
+            group, retry = next(iter(first.retries.items()))
+            queued = self._next(self._parked.of(group), retry.followers, now)
             if queued is None:
-                del trial.calls[group]
+                del first.retries[group]
                 continue
-            trial.first = queued.uid
-            self._wake(queued, now, call.event, call.plugin)
+            first.uid = queued.uid
+            self._wake(queued, now, retry.event, retry.plugin)
             if queued.phase is not QueuePhase.GATED:
                 return
-        del self._trials[key]
+        del self._representatives[key]
 
     def _next(
-        self, pods: Mapping[str, QueuedPod], line: deque[str], now: Seconds
+        self, pods: Mapping[str, QueuedPod], followers: deque[str], now: Seconds
     ) -> QueuedPod | None:
-        """Take the next pod out of a line: one whose back-off is over, if one stands in front."""
-        while line and line[0] not in pods:
-            line.popleft()  # it went its own way
-        front = [pods[uid] for uid in islice(line, _FRONT) if uid in pods]
+        """Take the next follower: the first whose back-off is over, else the one it ends for first.
+
+        Only the first `_FRONT` followers are searched.
+        """
+        while followers and followers[0] not in pods:
+            followers.popleft()  # not parked any more
+        front = [pods[uid] for uid in islice(followers, _FRONT) if uid in pods]
         if not front:
             return None
-        ready = (each for each in front if not self._backoff.waiting(each.backoff_expiry, now))
+        ready = (pod for pod in front if not self._backoff.is_waiting(pod.backoff_expiry, now))
         chosen = next(ready, None) or min(front, key=attrgetter("backoff_expiry"))
-        line.remove(chosen.uid)
+        followers.remove(chosen.uid)
         return chosen

@@ -1,17 +1,21 @@
 """The scheduling queue: active, back-off, unschedulable and gated pods.
 
 Order of the active pods: higher priority first, then the earlier time stamp of the last move into
-the queue, then the order of arrival. A pod that failed gets a new time stamp, so pods that are
-re-activated stand behind equal ones that waited longer.
+the queue, then the order of arrival. A pod gets a new time stamp when its attempt fails, so a pod
+that is activated again comes after equal pods that have waited longer.
 
-A woken pod goes to the active queue when its back-off is over, else to the back-off queue; when
-nothing is active, the next pod in back-off is taken early, unless its last failure was an error.
+A woken pod goes to the active queue if its back-off is over, else to the back-off queue. If no pod
+is active, the next pod in back-off is popped early, unless its last failure was an error.
 
-Source: kube-scheduler v1.36.3 backend/queue.PriorityQueue. Differs: unless extenders are asked, one
-attempt is one call, so no event can happen between the pop and the verdict and none has to be kept
-in flight; where they are, the verdict is about the cluster at its own time, and only what extenders
-said can be outdated by an event meanwhile. Pods that wait are grouped, and each group is judged
-once per event; of each class one pod is tried after the other (`scheduler.queue.representatives`).
+Source: kube-scheduler v1.36.3 backend/queue.PriorityQueue. Differs: an attempt without extenders
+is one call, so no event can happen between pop and verdict, and no in-flight events are kept. An
+attempt with extenders decides about the cluster at the time of its verdict, so an event meanwhile
+can only outdate the answers of the extenders. Waiting pods are grouped, hints are asked once per
+group and event, and the pods of a group are tried one after the other
+(`scheduler.queue.representatives`).
+
+The module is longer than others because every move of a pod between the collections of the queue
+belongs to one class, which keeps them consistent.
 """
 
 from collections import Counter
@@ -25,50 +29,55 @@ from scheduler.queue.backoff import PodBackoff
 from scheduler.queue.phases import QueueMove, QueuePhase
 from scheduler.queue.pod_heap import PodHeap
 from scheduler.queue.queued_pod import QueuedPod
-from scheduler.queue.representatives import Representatives, Strangers
+from scheduler.queue.representatives import NoLongerEquivalent, Representatives
 from scheduler.queue.waiting_groups import Judge, WaitingGroup, WaitingGroups, WakeUp
 
 __all__ = ["EXTENDER", "Gate", "QueuedPod", "SchedulingQueue"]
 
-#: What stands for all extenders where plugins are named.
+#: The name that stands for all extenders among names of plugins.
 #: Source: kube-scheduler v1.36.3 framework.ExtenderName.
 EXTENDER: Final = "Extender"
 
-#: Tells whether a pod must be kept out of the queue: the name of the plugin, or `None`.
+#: Returns the PreEnqueue plugin that keeps a pod out of the queue, or `None`.
 Gate = Callable[[Pod], str | None]
 
-#: How long a pod may wait for an event before it is tried anyway, and how often that is looked at.
+#: How long a pod may wait for an event before it is tried anyway, and how often that is checked.
 _LONGEST_WAIT: Final = 300.0
 _FLUSH_EVERY: Final = 30.0
 
 _BY_EXTENDERS: Final = frozenset({EXTENDER})
 
 
-def _nobody(_pods: Collection[QueuedPod]) -> list[QueuedPod]:
+def _none(_pods: Collection[QueuedPod]) -> list[QueuedPod]:
     return []
 
 
 class SchedulingQueue:
     """All pods of ours that are not on a node. Owned by the machine."""
 
-    def __init__(self, backoff: PodBackoff, gate: Gate, strangers: Strangers = _nobody) -> None:
+    def __init__(
+        self, backoff: PodBackoff, gate: Gate, no_longer_equivalent: NoLongerEquivalent = _none
+    ) -> None:
         self._backoff: Final = backoff
         self._gate = gate
         self._pods: dict[str, QueuedPod] = {}
         self._active: Final = PodHeap()
-        self._waiting: Final = PodHeap()
-        self._erring: Final = PodHeap()
+        self._backoff_pods: Final = PodHeap()
+        self._error_backoff_pods: Final = PodHeap()
         self._parked: Final = WaitingGroups()
-        self._held: Final = WaitingGroups()
-        self._asking: dict[str, QueuedPod] = {}
-        #: Pods, by uid, whose status does not say yet what their last attempt has found.
+        self._preempting: Final = WaitingGroups()
+        self._suspended: dict[str, QueuedPod] = {}
+        #: Uids of pods whose last result is not in their status yet.
         self.unreported: Final[set[str]] = set()
-        self._trials: Final = Representatives(self._parked, backoff, self.wake_pod, strangers)
+        self._representatives: Final = Representatives(
+            self._parked, backoff, self.wake_pod, no_longer_equivalent
+        )
         self._sequence = 0
         self._next_flush: Seconds | None = None
-        #: Pods that entered a queue, by queue and by what moved them; only ever counted up.
+        #: Pods that entered a queue, by queue and by event; a counter that never falls.
         self.incoming: Final[Counter[tuple[str, str]]] = Counter()
-        #: Pods that were woken for nothing, by the plugin that saw hope and by event.
+        #: Pods that were woken and rejected again by the same plugins, by the plugin whose hint
+        #: woke them and by event.
         self.wasted_wakeups: Final[Counter[tuple[str, str]]] = Counter()
 
     def __len__(self) -> int:
@@ -78,11 +87,11 @@ class SchedulingQueue:
         return iter(self._pods.values())
 
     def get(self, uid: str) -> QueuedPod | None:
-        """Return a pod of the queue, whatever its phase."""
+        """Return a pod of the queue in any phase."""
         return self._pods.get(uid)
 
     def add(self, classified: ClassifiedPod, now: Seconds, event: str) -> QueuedPod:
-        """Take in a new pod."""
+        """Add a new pod."""
         self._sequence += 1
         queued = QueuedPod(classified, now, self._sequence)
         self._pods[queued.uid] = queued
@@ -90,52 +99,53 @@ class SchedulingQueue:
         return queued
 
     def drop(self, uid: str, now: Seconds) -> QueuedPod | None:
-        """Let go of a pod: it is on a node, deleted, or no longer ours."""
+        """Remove a pod that is on a node, deleted, or no longer ours."""
         queued = self._pods.pop(uid, None)
         if queued is not None:
             self._parked.pop(queued)
-            self._held.pop(queued)
-            self._asking.pop(uid, None)
+            self._preempting.pop(queued)
+            self._suspended.pop(uid, None)
             self.unreported.discard(uid)
             queued.move(QueueMove.DROP, now)
-            self._trials.tried(queued, queued.group_key, now)
+            self._representatives.finish(queued, queued.group_key, now)
         return queued
 
     def update(self, classified: ClassifiedPod, now: Seconds, judge: Judge, event: str) -> None:
-        """Take over a new state of a pod, and wake it if its own change can help it."""
+        """Replace the state of a pod, and wake the pod if the change can help it."""
         pod = classified.pod
         queued = self._pods[pod.uid]
-        place = next((each for each in (self._parked, self._held) if each.pop(queued)), None)
+        pools = (self._parked, self._preempting)
+        waiting_in = next((pool for pool in pools if pool.pop(queued)), None)
         reordered = queued.pod.priority != pod.priority
         before, changed = queued.group_key, queued.key != classified.key
-        # An event that may help it is not forgotten when it leaves those who wait with it.
-        called = changed and self._trials.follows_representative(queued)
+        # A follower still gets its attempt when it leaves its group.
+        follower = changed and self._representatives.follows_representative(queued)
         queued.classified = classified
         if changed:
             queued.group_key = classified.key
-        if place is not None:
-            place.add(queued)
+        if waiting_in is not None:
+            waiting_in.add(queued)
         if before != queued.group_key:
-            self._trials.tried(queued, before, now)
+            self._representatives.finish(queued, before, now)
         if reordered and queued.phase is QueuePhase.ACTIVE:
             queued.version += 1
             self._active.push(queued)
         if queued.phase is QueuePhase.GATED:
             if self._gate(pod) is None:
                 self._enter(queued, now, event, delay=False)
-        elif (plugin := judge(pod, queued.rejectors)) or called:
+        elif (plugin := judge(pod, queued.rejectors)) or follower:
             self.wake_pod(queued, now, event, plugin)
 
     def pop(self, now: Seconds) -> QueuedPod | None:
-        """Take the next pod for an attempt; `None` when there is none."""
+        """Return the next pod, for an attempt; `None` if there is none."""
         queued = self._active.first()
         if queued is not None:
             self._active.pop()
         else:
-            queued = self._waiting.first()
+            queued = self._backoff_pods.first()
             if queued is None:
                 return None
-            self._waiting.pop()
+            self._backoff_pods.pop()
             self.incoming["active", "PopFromBackoffQ"] += 1
             queued.record_active(now)
         queued.move(QueueMove.POP, now)
@@ -144,13 +154,13 @@ class SchedulingQueue:
         return queued
 
     def suspend(self, queued: QueuedPod, now: Seconds) -> None:
-        """Keep a pod aside while extenders are asked about it."""
+        """Suspend the attempt of a pod until extenders have answered."""
         queued.move(QueueMove.SUSPEND, now)
-        self._asking[queued.uid] = queued
+        self._suspended[queued.uid] = queued
 
     def resume(self, queued: QueuedPod, now: Seconds) -> None:
-        """Go on with the attempt of a pod that extenders were asked about."""
-        del self._asking[queued.uid]
+        """Continue a suspended attempt."""
+        del self._suspended[queued.uid]
         queued.move(QueueMove.RESUME, now)
 
     def reject(
@@ -162,11 +172,11 @@ class SchedulingQueue:
         victims_terminating: bool = False,
         group_key: bytes = b"",
     ) -> None:
-        """Park a pod that was found unschedulable until something can help it.
+        """Park an unschedulable pod until an event can help it.
 
         Args:
             queued: The pod.
-            rejectors: Plugins that have rejected it.
+            rejectors: The plugins that rejected it.
             now: The time.
             victims_terminating: Whether victims that were evicted for it are still terminating.
             group_key: Of the equivalence group whose pods are certain to be rejected in the same
@@ -177,26 +187,26 @@ class SchedulingQueue:
         before = self._failed(queued, rejectors, now, group_key)
         if queued.wakeup_pending and EXTENDER in rejectors:
             self._enter(queued, now, "ScheduleAttemptFailure", delay=True)
-            self._trials.tried(queued, before, now)
+            self._representatives.finish(queued, before, now)
             return
         queued.move(QueueMove.PARK, now)
         self._park(queued, victims_terminating=victims_terminating)
         self.incoming["unschedulable", "ScheduleAttemptFailure"] += 1
-        speaks = bool(group_key) and before in (queued.key, group_key)
-        self._trials.tried(queued, before, now, rejected=speaks)
+        for_all = bool(group_key) and before in (queued.key, group_key)
+        self._representatives.finish(queued, before, now, rejected=for_all)
 
     def begin_preemption(self, queued: QueuedPod, rejectors: frozenset[str], now: Seconds) -> None:
-        """Keep a preemptor aside while its preemption is carried out."""
-        # Plans that fail one after the other are errors in a row: the back-off grows.
+        """Keep a pod out of the queue while its preemption is carried out."""
+        # Preemptions that fail in a row are errors in a row: the back-off grows.
         errors = queued.consecutive_errors
         before = self._failed(queued, rejectors, now)
         queued.consecutive_errors = errors
         queued.wakeup_pending = queued.wakeup_pending and EXTENDER in rejectors
         queued.move(QueueMove.PREEMPT, now)
         queued.victims_terminating = True
-        self._held.add(queued)
+        self._preempting.add(queued)
         self.incoming["gated", "ScheduleAttemptFailure"] += 1
-        self._trials.tried(queued, before, now)
+        self._representatives.finish(queued, before, now)
 
     def end_preemption(
         self, queued: QueuedPod, now: Seconds, *, retry: bool, victims_terminating: bool = False
@@ -206,11 +216,11 @@ class SchedulingQueue:
         Args:
             queued: The preemptor.
             now: The time.
-            retry: Whether to try it again without waiting for an event: at once, and after a
-                back-off where that happens again and again.
+            retry: Whether to try it again without waiting for an event: at once for the first time
+                in a row, then after a back-off.
             victims_terminating: Whether victims that were evicted for it are still terminating.
         """
-        if self._held.pop(queued) is None:
+        if self._preempting.pop(queued) is None:
             return
         if retry:
             queued.consecutive_errors += 1
@@ -226,23 +236,23 @@ class SchedulingQueue:
 
     def fail_preemption(self, queued: QueuedPod, now: Seconds) -> None:
         """End a preemption that failed; the preemptor is tried again after a back-off."""
-        if self._held.pop(queued) is not None:
+        if self._preempting.pop(queued) is not None:
             self.retry(queued, now)
 
     def retry(self, queued: QueuedPod, now: Seconds) -> None:
-        """Put a pod whose attempt or binding ended in an error into back-off."""
+        """Put a pod whose attempt or binding failed with an error into back-off."""
         before = self._failed(queued, frozenset(), now)
         self._enter(queued, now, "ScheduleAttemptFailure", delay=True)
-        self._trials.tried(queued, before, now)
+        self._representatives.finish(queued, before, now)
 
     def mark_assumed(self, queued: QueuedPod, now: Seconds) -> None:
-        """Note that a pod is being bound."""
+        """Record that a pod is assumed on a node and being bound."""
         queued.move(QueueMove.ASSUME, now)
         queued.unschedulable_since = None
-        self._trials.tried(queued, queued.group_key, now)
+        self._representatives.finish(queued, queued.group_key, now)
 
     def wake(self, wake_up: WakeUp, now: Seconds) -> int:
-        """Wake every waiting pod that an event can help; return how many."""
+        """Wake the waiting pods that an event can help; return their number."""
         woken = 0
         for group, pods in self._parked.concerned(wake_up):
             plugin = self._helped_by(wake_up, group, pods)
@@ -250,27 +260,27 @@ class SchedulingQueue:
                 continue
             woken += len(pods)
             if len(pods) > 1 and not group.victims_terminating and not wake_up.retry_each(pods):
-                self._trials.call(group, plugin, wake_up.event, now)
+                self._representatives.start(group, plugin, wake_up.event, now)
                 continue
             for queued in list(pods.values()):
                 self.wake_pod(queued, now, wake_up.event, plugin)
-        for group, pods in self._held.concerned(wake_up):
+        for group, pods in self._preempting.concerned(wake_up):
             plugin = self._helped_by(wake_up, group, pods)
             for queued in list(pods.values()) if plugin else ():
                 self.wake_pod(queued, now, wake_up.event, plugin)
-        for queued in self._asking.values():
+        for queued in self._suspended.values():
             helped = queued.wakeup_pending or wake_up.helped_by(queued.pod, _BY_EXTENDERS)
             queued.wakeup_pending = bool(helped)
         return woken
 
     @staticmethod
     def _helped_by(wake_up: WakeUp, group: WaitingGroup, pods: Mapping[str, QueuedPod]) -> str:
-        """Return the plugin that says an event can help a group; empty where none does."""
+        """Return the plugin whose hint says that an event can help a group; empty if none."""
         plugin = wake_up.helped_by(next(iter(pods.values())).pod, group.rejectors)
         return "" if plugin and wake_up.rules_out(group, pods) else plugin
 
     def wake_pod(self, queued: QueuedPod, now: Seconds, event: str, plugin: str = "") -> None:
-        """Wake one pod, if it is waiting for something; `plugin` is the one that saw hope."""
+        """Wake a pod if it waits for an event; `plugin` is the one whose hint says it helps."""
         if queued.phase is QueuePhase.UNSCHEDULABLE:
             queued.woken_by = (plugin, event) if plugin else None
             self._parked.pop(queued)
@@ -279,10 +289,10 @@ class SchedulingQueue:
             queued.wakeup_pending = True
 
     def flush(self, now: Seconds) -> None:
-        """Move what has waited long enough: ended back-offs, and pods that nothing woke."""
-        for heap in (self._waiting, self._erring):
+        """Move pods whose back-off is over, and pods that no event woke for too long."""
+        for heap in (self._backoff_pods, self._error_backoff_pods):
             while (queued := heap.first()) is not None:
-                if self._backoff.waiting(queued.backoff_expiry, now):
+                if self._backoff.is_waiting(queued.backoff_expiry, now):
                     break
                 heap.pop()
                 self._activate(queued, now, "BackoffComplete")
@@ -290,13 +300,13 @@ class SchedulingQueue:
             self._next_flush = now + _FLUSH_EVERY
         elif now >= self._next_flush:
             self._next_flush = now + _FLUSH_EVERY
-            self._flush_leftovers(now)
+            self._flush_stale(now)
 
     def next_wakeup(self) -> Seconds | None:
-        """Return when `flush` next has something to do; `None` when never."""
+        """Return when `flush` has work next; `None` if never."""
         moments = [
             queued.backoff_expiry + 1
-            for heap in (self._waiting, self._erring)
+            for heap in (self._backoff_pods, self._error_backoff_pods)
             if (queued := heap.first()) is not None
         ]
         if self._parked and self._next_flush is not None:
@@ -304,23 +314,23 @@ class SchedulingQueue:
         return min(moments, default=None)
 
     def has_waiting_pods(self) -> bool:
-        """Tell whether there is a pod that an event may help."""
-        return bool(self._parked or self._held or self._asking)
+        """Return whether there is a pod that an event may help."""
+        return bool(self._parked or self._preempting or self._suspended)
 
     def follows_representative(self, queued: QueuedPod) -> bool:
-        """Tell whether a parked pod has its turn unless one of its class is rejected for all."""
-        return self._trials.follows_representative(queued)
+        """Return whether a parked pod is tried after the representative of its group."""
+        return self._representatives.follows_representative(queued)
 
     def active(self) -> bool:
-        """Tell whether a pod is in the active queue."""
+        """Return whether a pod is in the active queue."""
         return self._active.first() is not None
 
     def ready(self) -> bool:
-        """Tell whether `pop` would return a pod."""
-        return self._active.first() is not None or self._waiting.first() is not None
+        """Return whether `pop` would return a pod."""
+        return self._active.first() is not None or self._backoff_pods.first() is not None
 
     def lengths(self) -> dict[str, int]:
-        """Return how many pods wait, by queue; a pod in the phase `PREEMPTING` counts as gated."""
+        """Return the number of pods by queue; a pod in the phase `PREEMPTING` counts as gated."""
         counts = Counter(queued.phase for queued in self._pods.values())
         return {
             "active": counts[QueuePhase.ACTIVE],
@@ -329,7 +339,7 @@ class SchedulingQueue:
             "gated": counts[QueuePhase.GATED] + counts[QueuePhase.PREEMPTING],
         }
 
-    def _flush_leftovers(self, now: Seconds) -> None:
+    def _flush_stale(self, now: Seconds) -> None:
         stale = [queued for queued in self._parked if now - queued.timestamp > _LONGEST_WAIT]
         for queued in stale:
             queued.flushed = True
@@ -358,14 +368,14 @@ class SchedulingQueue:
         return before
 
     def _enter(self, queued: QueuedPod, now: Seconds, event: str, *, delay: bool) -> None:
-        """Let a pod into the active or back-off queue, unless a plugin keeps it out."""
+        """Put a pod into the active or back-off queue, unless a PreEnqueue plugin keeps it out."""
         if self._gate(queued.pod) is not None:
             queued.move(QueueMove.GATE, now)
             self.incoming["gated", event] += 1
-        elif delay and self._backoff.waiting(queued.backoff_expiry, now):
+        elif delay and self._backoff.is_waiting(queued.backoff_expiry, now):
             queued.move(QueueMove.DELAY, now)
             self.incoming["backoff", event] += 1
-            heap = self._erring if queued.consecutive_errors else self._waiting
+            heap = self._error_backoff_pods if queued.consecutive_errors else self._backoff_pods
             heap.push(queued, queued.backoff_expiry)
         else:
             self._activate(queued, now, event)
@@ -381,18 +391,19 @@ class SchedulingQueue:
         self._parked.add(queued)
 
     def check(self) -> None:
-        """Assert the invariants: each pod waits in exactly the place that its phase names."""
-        parked, held = ({each.uid for each in place} for place in (self._parked, self._held))
-        heaps = (self._active, self._waiting, self._erring)
+        """Assert the invariants: each pod is in exactly the collection that its phase names."""
+        pools = (self._parked, self._preempting)
+        parked, preempting = ({queued.uid for queued in pool} for pool in pools)
+        heaps = (self._active, self._backoff_pods, self._error_backoff_pods)
         queued_uids = [queued.uid for heap in heaps for queued in heap]
         assert len(queued_uids) == len(set(queued_uids))
         for uid, queued in self._pods.items():
             assert (uid in parked) == (queued.phase is QueuePhase.UNSCHEDULABLE)
-            assert (uid in held) == (queued.phase is QueuePhase.PREEMPTING)
+            assert (uid in preempting) == (queued.phase is QueuePhase.PREEMPTING)
             waiting = queued.phase in (QueuePhase.ACTIVE, QueuePhase.BACKOFF)
             assert (uid in queued_uids) == waiting
-            assert (uid in self._asking) == (queued.phase is QueuePhase.ASKING)
-        for key, uid in self._trials:
+            assert (uid in self._suspended) == (queued.phase is QueuePhase.ASKING)
+        for key, uid in self._representatives:
             first = self._pods[uid]
             assert first.group_key == key
             assert first.phase in (

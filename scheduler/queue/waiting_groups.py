@@ -1,6 +1,6 @@
-"""Pods that wait for the same: of one kin, rejected by the same plugins.
+"""Waiting pods of one equivalence group that the same plugins rejected.
 
-An event that helps one pod of a group helps each, so a group is judged once.
+An event that helps one pod of a group helps all of them, so hints are asked once for a group.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,56 +14,57 @@ __all__ = ["Hears", "Judge", "WaitingGroup", "WaitingGroups", "WakeUp"]
 
 
 class WaitingGroup(NamedTuple):
-    """What pods have in common that are judged alike by every event but their own changes."""
+    """What waiting pods have in common if the same events help them, changes of their own aside."""
 
-    #: Plugins whose verdict their last attempts failed on; empty after an error.
+    #: Plugins that rejected them in their last attempts; empty after an error.
     rejectors: frozenset[str]
-    #: Their kin: of one class, or of several.
+    #: Of their equivalence group: one class, or several.
     key: bytes
-    #: Whether room is being made for them: their victims leave, and are not gone yet.
+    #: Whether victims that were evicted for them are still terminating.
     victims_terminating: bool
 
 
-#: Names the plugin that says an event can help a pod that these plugins rejected; empty when none.
+#: Returns the plugin whose hint says that an event can help a pod that these plugins rejected;
+#: empty if there is none.
 Judge = Callable[[Pod, frozenset[str]], str]
-#: Tells of rejecting plugins whether any of them hears of an event.
+#: Returns whether any of these rejecting plugins is registered for an event.
 Hears = Callable[[frozenset[str]], bool]
 
 
-def _every(_rejectors: frozenset[str]) -> bool:
+def _always(_rejectors: frozenset[str]) -> bool:
     return True
 
 
-def _certain(_group: WaitingGroup, _pods: Mapping[str, QueuedPod]) -> bool:
+def _never(_group: WaitingGroup, _pods: Mapping[str, QueuedPod]) -> bool:
     return False
 
 
-def _alike(_pods: Mapping[str, QueuedPod]) -> bool:
+def _never_singly(_pods: Mapping[str, QueuedPod]) -> bool:
     return False
 
 
 @dataclass(frozen=True, slots=True)
 class WakeUp:
-    """An event that may help waiting pods, and all that decides which of them it moves."""
+    """An event that may help waiting pods, and what decides which of them it moves."""
 
-    #: What it is called in metrics.
+    #: Its name in metrics.
     event: str
     helped_by: Judge
-    #: Groups whose rejectors do not hear of it are not judged at all.
-    concerns: Hears = _every
-    #: Whether it may help one pod and not another of its group, so that each is judged by itself.
+    #: No hint is asked for groups none of whose rejectors is registered for the event.
+    concerns: Hears = _always
+    #: Whether it may help one pod of a group and not another, so that hints are asked for each pod.
     pod_specific: bool = False
-    #: Tells of pods of a group, by uid, whether the event certainly does not help them.
-    rules_out: Callable[[WaitingGroup, Mapping[str, QueuedPod]], bool] = _certain
-    #: Tells of pods of a group, by uid, whether one attempt does not speak for all of them.
-    retry_each: Callable[[Mapping[str, QueuedPod]], bool] = _alike
+    #: Returns whether the event certainly does not help the pods of a group, by uid.
+    rules_out: Callable[[WaitingGroup, Mapping[str, QueuedPod]], bool] = _never
+    #: Returns whether the pods of a group, by uid, must be retried one by one.
+    retry_each: Callable[[Mapping[str, QueuedPod]], bool] = _never_singly
 
 
 class WaitingGroups:
     """Waiting pods, by group and uid."""
 
     def __init__(self) -> None:
-        #: Also by rejectors: most events concern few plugins.
+        #: By rejectors first: most events concern few plugins.
         self._groups: Final[dict[frozenset[str], dict[WaitingGroup, dict[str, QueuedPod]]]] = {}
 
     def __bool__(self) -> bool:
@@ -71,28 +72,28 @@ class WaitingGroups:
 
     def __iter__(self) -> Iterator[QueuedPod]:
         return (
-            each
+            queued
             for groups in self._groups.values()
             for pods in groups.values()
-            for each in pods.values()
+            for queued in pods.values()
         )
 
     def concerned(self, wake_up: WakeUp) -> list[tuple[WaitingGroup, Mapping[str, QueuedPod]]]:
-        """Return the groups that hear of an event; none is empty."""
-        found: list[tuple[WaitingGroup, Mapping[str, QueuedPod]]] = []
+        """Return the groups that an event concerns; none is empty."""
+        concerned: list[tuple[WaitingGroup, Mapping[str, QueuedPod]]] = []
         for rejectors, groups in self._groups.items():
             if wake_up.concerns(rejectors):
-                found += groups.items()
+                concerned += groups.items()
         if not wake_up.pod_specific:
-            return found
-        return [each for group, pods in found for each in _parts(group, pods)]
+            return concerned
+        return [part for group, pods in concerned for part in _parts(group, pods)]
 
     def of(self, group: WaitingGroup) -> Mapping[str, QueuedPod]:
         """Return the pods of a group, by uid."""
         return self._groups.get(group.rejectors, {}).get(group, {})
 
     def regroup(self, group: WaitingGroup, like: QueuedPod) -> None:
-        """Note that the pods of a group are rejected by the plugins that reject another one now."""
+        """Give the pods of a group the rejectors and the equivalence group of another pod."""
         if (group.rejectors, group.key) == (like.rejectors, like.group_key):
             return
         for queued in [*self.of(group).values()]:
@@ -101,20 +102,20 @@ class WaitingGroups:
             self.add(queued)
 
     def add(self, queued: QueuedPod) -> None:
-        """Take in a pod, which must not change its group while it is here."""
+        """Add a pod, whose group must not change while it is here."""
         groups = self._groups.setdefault(queued.rejectors, {})
         groups.setdefault(_group(queued), {})[queued.uid] = queued
 
     def pop(self, queued: QueuedPod) -> QueuedPod | None:
-        """Take out a pod; `None` if it is not here."""
+        """Remove and return a pod; `None` if it is not here."""
         groups = self._groups.get(queued.rejectors, {})
         pods = groups.get(group := _group(queued), {})
-        found = pods.pop(queued.uid, None)
-        if found is not None and not pods:
+        removed = pods.pop(queued.uid, None)
+        if removed is not None and not pods:
             del groups[group]
             if not groups:
                 del self._groups[queued.rejectors]
-        return found
+        return removed
 
 
 def _group(queued: QueuedPod) -> WaitingGroup:
@@ -124,6 +125,7 @@ def _group(queued: QueuedPod) -> WaitingGroup:
 def _parts(
     group: WaitingGroup, pods: Mapping[str, QueuedPod]
 ) -> Iterator[tuple[WaitingGroup, Mapping[str, QueuedPod]]]:
+    """Split a group into single pods, unless all of them are of one class."""
     first = next(iter(pods.values()))
     if group.key == first.key:
         yield group, pods

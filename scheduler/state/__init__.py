@@ -1,1 +1,1 @@
-"""What the scheduler knows: nodes, pods, queues, nominations. One owner, no locks, no clock."""
+"""What the scheduler knows: nodes, pods, nominations, storage. One owner, no locks, no clock."""

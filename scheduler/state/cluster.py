@@ -1,8 +1,8 @@
-"""The cluster as the scheduler believes it to be: nodes, pods on them, claims, budgets.
+"""The cluster as the scheduler knows it: nodes, pods on nodes, nominated pods, budgets, volumes.
 
-A pod comes onto a node by being observed there or by being assumed, and leaves by being observed
-gone or by being forgotten. What was assumed stays until the truth is known: nothing assumed is
-ever freed by a timer. Observations carry full states, so repeats and re-orderings are harmless.
+A pod is added to a node when it is observed there or assumed, and removed when it is observed gone
+or forgotten. An assumed pod stays until its real state is known: a timer never frees anything that
+was assumed. Observations carry full states, so repeats and re-orderings are harmless.
 
 Axes: N rows.
 """
@@ -32,7 +32,7 @@ __all__ = ["Cluster"]
 
 
 class Cluster:
-    """Everything that rules read. Rules must not change it; only the machine does."""
+    """All state that plugins read. Plugins must not change it; only the machine does."""
 
     def __init__(self) -> None:
         self.axis: Final = ResourceAxis()
@@ -43,7 +43,7 @@ class Cluster:
         self.budgets: Final = BudgetIndex()
         self.policies: Final = PoliciesInForce()
         self.namespaces: Final[dict[str, dict[str, str]]] = {}
-        #: Grows whenever a namespace comes, goes or gets other labels.
+        #: Grows whenever a namespace is added, removed or gets other labels.
         self.namespaces_version = 0
         self.workloads: Final = Workloads()
         self.volumes: Final = Volumes(self.columns)
@@ -51,23 +51,23 @@ class Cluster:
         self._assumed: set[str] = set()
         self._leaving: set[str] = set()
         self._overdue: set[str] = set()
-        #: Grows whenever a pod begins or ends to be overdue.
+        #: Grows whenever a pod becomes overdue or stops being so.
         self.overdue_version = 0
-        #: By how many seconds the clock that `now` comes from is ahead of the API server's.
+        #: How many seconds the clock behind `now` is ahead of the API server's clock.
         self.clock_ahead = 0.0
 
     @property
     def assumed(self) -> int:
-        """How many pods are assumed and not yet seen on their node."""
+        """How many pods are assumed and not observed on their node yet."""
         return len(self._assumed)
 
     @property
     def leaving(self) -> int:
-        """How many pods were asked to leave and are still there."""
+        """How many pods we evicted that are still on their nodes."""
         return len(self._leaving)
 
     def is_assumed(self, uid: str) -> bool:
-        """Tell whether a pod is on its node only by our own decision."""
+        """Return whether a pod is assumed on its node and not observed there yet."""
         return uid in self._assumed
 
     def nodes(self) -> NodeView:
@@ -75,7 +75,7 @@ class Cluster:
         return NodeView(self.columns)
 
     def hypothesis(self, rows: Rows) -> WhatIfView:
-        """Return what-if copies of some rows."""
+        """Return a what-if view of copies of some rows."""
         return WhatIfView(self.columns, self.pods, self.shapes, rows)
 
     def room_beside(
@@ -85,55 +85,55 @@ class Cluster:
         priority: int,
         ignored: Callable[[str], bool] = lambda _: False,
     ) -> bool:
-        """Tell whether a pod may have the room that it needs beside pods and claims on a row.
+        """Return whether the free resources of a row may be enough for a pod.
 
-        This is arithmetic alone, for callers that ask about many pods. False is certain: the
-        resources of the node, or the number of pods that it allows, are not enough. True means
-        that other rules have to be asked.
+        This is arithmetic alone, for callers with many pods. False is certain: the free resources
+        of the node, or the number of pods that it allows, are not enough beside its pods and
+        nominated pods. True means that the other filters must be checked.
 
         Args:
-            shape: Of the pod. What no node offers is not looked at.
+            shape: Of the pod. Resources that no node offers are not checked.
             row: Of the node.
-            priority: Of the pod; claims of pods of lower priority do not count. The pod itself
-                must not have a claim on the node.
-            ignored: Tells which resources are not checked.
+            priority: Of the pod; nominated pods of lower priority do not count. The pod itself
+                must not be nominated to the node.
+            ignored: Returns whether a resource is not checked.
         """
         columns = self.columns
         if columns.nodes[row] is None:
             return False
-        claims = self.nominations.on_node(columns.names[row])
-        coming = [self.pods.shape(each.slot) for each in claims if each.pod.priority >= priority]
-        if int(columns.pods()[row]) + len(coming) >= int(columns.allowed_pods()[row]):
+        nominations = self.nominations.on_node(columns.names[row])
+        nominated = [self.pods.shape(n.slot) for n in nominations if n.pod.priority >= priority]
+        if int(columns.pods()[row]) + len(nominated) >= int(columns.allowed_pods()[row]):
             return False
-        claimed = [dict(each.requests) for each in coming]
+        reserved = [dict(other.requests) for other in nominated]
         for resource, amount in shape.requests:
-            has, name = columns.allocatable(resource)[row], self.axis.values[resource]
-            taken = columns.requested(resource)[row] + sum(
-                each.get(resource, 0) for each in claimed
+            allocatable, name = columns.allocatable(resource)[row], self.axis.values[resource]
+            requested = columns.requested(resource)[row] + sum(
+                requests.get(resource, 0) for requests in reserved
             )
-            by_devices = has <= 0 and name in self.device_classes.resources
-            if has - taken < amount and not by_devices and not ignored(name):
+            by_devices = allocatable <= 0 and name in self.device_classes.resources
+            if allocatable - requested < amount and not by_devices and not ignored(name):
                 return False
         return True
 
     def node_of(self, uid: str) -> str | None:
-        """Return the node that a pod takes room on."""
+        """Return the node of a pod that is observed or assumed on a node."""
         slot = self.pods.slot(uid)
         row = NOWHERE if slot is None else self.pods.row(slot)
         return None if row == NOWHERE else self.columns.names[row]
 
     def placed(self, uid: str) -> Pod | None:
-        """Return the last known state of a pod that takes room on a node."""
+        """Return the last known state of a pod that is observed or assumed on a node."""
         slot = self.pods.slot(uid)
         return None if slot is None or self.pods.row(slot) == NOWHERE else self.pods.pod(slot)
 
     def place(self, pod: Pod, node: str) -> Pod | None:
-        """Count a pod on a node, in place of what was counted for it before.
+        """Store the state of a pod on a node, in place of its previous state.
 
-        A pod that was assumed is confirmed by this.
+        This confirms a pod that was assumed.
 
         Returns:
-            The pod's last known state, if it was on a node already.
+            The previous state of the pod, if it was on a node.
 
         Raises:
             QuantityError: A request of the pod is no quantity; nothing is changed then.
@@ -152,13 +152,13 @@ class Cluster:
             self._overdue.add(uid)
         row = self.columns.ensure(node)
         slot = self.pods.add(pod, row, shape)
-        self.volumes.enter(slot, pod, node)
+        self.volumes.add_pod(slot, pod, node)
         self.pods.protect(slot, self.budgets.code(pod))
         self.columns.take(row, self.shapes[shape])
         return before
 
     def _unmoved(self, pod: Pod, node: str, shape: int) -> bool:
-        """Take over a new state of a pod that still takes the same of the same node."""
+        """Update a pod in place if its node, shape and volumes are unchanged."""
         slot = self.pods.slot(pod.uid)
         if slot is None or self.node_of(pod.uid) != node or self.pods.shape_code(slot) != shape:
             return False
@@ -169,9 +169,9 @@ class Cluster:
         return True
 
     def assume(self, pod: Pod, node: str) -> None:
-        """Count a pod on the node that was chosen for it, before the API server knows.
+        """Add a pod to the node that was chosen for it, before it is bound.
 
-        What is kept says already that it is on that node.
+        The stored state of the pod names that node already.
         """
         if self.placed(pod.uid) is not None:
             raise ValueError(f"pod {pod.key} ({pod.uid}) is on a node and cannot be assumed")
@@ -179,13 +179,13 @@ class Cluster:
         self._assumed.add(pod.uid)
 
     def forget(self, uid: str) -> Pod | None:
-        """Take an assumed pod off its node again; return it as it was there."""
+        """Remove an assumed pod from its node; return its state there."""
         if uid not in self._assumed:
             raise ValueError(f"pod {uid} is not assumed and cannot be forgotten")
         return self.remove(uid)
 
     def remove(self, uid: str) -> Pod | None:
-        """Count a pod out, and drop its claim; return its last state if it was on a node."""
+        """Remove a pod and its nomination; return its last state if it was on a node."""
         self._assumed.discard(uid)
         self._leaving.discard(uid)
         if uid in self._overdue:
@@ -197,7 +197,7 @@ class Cluster:
             return None
         row, pod = self.pods.row(slot), self.pods.pod(slot)
         shape = self.pods.shape(slot)
-        self.volumes.leave(slot)
+        self.volumes.remove_pod(slot)
         self.pods.remove(uid)
         if row == NOWHERE:
             return None
@@ -205,7 +205,7 @@ class Cluster:
         return pod
 
     def nominate(self, pod: Pod, node: str) -> None:
-        """Let a pod that is on no node claim room on one.
+        """Nominate a pod that is on no node to a node.
 
         Raises:
             QuantityError: A request of the pod is no quantity; nothing is changed then.
@@ -213,46 +213,46 @@ class Cluster:
         shape = self.shapes.take(pod)
         self.remove(pod.uid)
         slot = self.pods.add(pod, NOWHERE, shape)
-        self.volumes.enter(slot, pod, "")
+        self.volumes.add_pod(slot, pod, "")
         self.nominations.add(Nomination(pod, node, slot))
 
     def withdraw(self, uid: str) -> None:
-        """Drop the claim of a pod, if it has one."""
+        """Remove the nomination of a pod, if it has one."""
         if self.nominations.get(uid) is not None:
             self.remove(uid)
 
     def note_leaving(self, uid: str) -> None:
-        """Note that a pod was asked to leave, though not yet seen to."""
+        """Record that we evicted a pod, before it is observed to terminate."""
         self._leaving.add(uid)
 
     def note_staying(self, uid: str) -> None:
-        """Note that a pod which was asked to leave stays."""
+        """Record that a pod is not evicted after all."""
         self._leaving.discard(uid)
 
     def note_overdue(self, uid: str) -> None:
-        """Note that a pod hangs: it should have been gone by now."""
+        """Record that a pod is overdue: its termination should have ended by now."""
         self._overdue.add(uid)
         self.overdue_version += 1
 
     @property
     def overdue(self) -> Set[str]:
-        """The uids of pods that should have been gone by now."""
+        """The uids of pods whose termination should have ended by now."""
         return self._overdue
 
     def asked_to_leave(self) -> frozenset[str]:
-        """Return the uids of pods that we asked to leave and that are still there."""
+        """Return the uids of pods that we evicted and that are still on their nodes."""
         return frozenset(self._leaving)
 
     def leaves(self, pod: Pod) -> bool:
-        """Tell whether a pod is on its way out."""
+        """Return whether a pod is terminating, or evicted by us."""
         return pod.terminating or pod.uid in self._leaving
 
     def leaves_by_preemption(self, pod: Pod) -> bool:
-        """Tell whether a pod is on its way out because a scheduler preempted it."""
+        """Return whether a pod is terminating or evicted because a scheduler preempted it."""
         return pod.uid in self._leaving or (pod.terminating and pod.preempted)
 
     def write_node(self, node: Node) -> Node | None:
-        """Take over the state of a node; return its last one.
+        """Store the state of a node; return its previous state.
 
         Raises:
             QuantityError: An allocatable amount is no quantity; nothing is changed then.
@@ -263,14 +263,14 @@ class Cluster:
         return before
 
     def erase_node(self, name: str) -> Node | None:
-        """Forget a node; return its last state."""
+        """Remove a node; return its last state."""
         before = self.columns.node(name)
         self.columns.erase(name)
         self._settle_axis()
         return before
 
     def _settle_axis(self) -> None:
-        """Follow names of resources that came with the first node or went with the last one."""
+        """Update columns and shapes for resources that nodes began or stopped to offer."""
         retired, fresh = self.axis.settle()
         for resource in retired:
             self.shapes.withdraw(resource)
@@ -281,7 +281,7 @@ class Cluster:
             self.columns.count_requested(resource, requesting)
 
     def write_budget(self, budget: PodDisruptionBudget) -> None:
-        """Take over the state of a budget."""
+        """Store the state of a budget."""
         key = f"{budget.metadata.namespace}/{budget.metadata.name}"
         before = self.budgets.find(key)
         if self.budgets.write(budget):
@@ -290,60 +290,60 @@ class Cluster:
             self.pods.note_protected(self.budgets.codes_with(key))
 
     def erase_budget(self, key: str) -> None:
-        """Forget a budget."""
+        """Remove a budget."""
         if self.budgets.erase(key):
             self._protect(key)
 
     def write_namespace(self, namespace: LocalObject) -> None:
-        """Take over the labels of a namespace."""
+        """Store the labels of a namespace."""
         name, labels = namespace.metadata.name, namespace.metadata.labels
         if self.namespaces.get(name) != labels:
             self.namespaces[name] = labels
             self.namespaces_version += 1
 
     def erase_namespace(self, name: str) -> None:
-        """Forget a namespace."""
+        """Remove a namespace."""
         if self.namespaces.pop(name, None) is not None:
             self.namespaces_version += 1
 
     def write_device_class(self, device_class: DeviceClass) -> DeviceClass | None:
-        """Take over the state of a device class; return the one before."""
-        known = self.device_classes.resources
+        """Store the state of a device class; return its previous state."""
+        provided = self.device_classes.resources
         before = self.device_classes.write(device_class)
-        self._provide_anew(known)
+        self._note_provided(provided)
         return before
 
     def erase_device_class(self, name: str) -> DeviceClass | None:
-        """Forget a device class; return it."""
-        known = self.device_classes.resources
+        """Remove a device class; return its last state."""
+        provided = self.device_classes.resources
         before = self.device_classes.erase(name)
-        self._provide_anew(known)
+        self._note_provided(provided)
         return before
 
-    def _provide_anew(self, known: Set[str]) -> None:
-        """Let all nodes be judged again when other resources are provided by device classes."""
-        if self.device_classes.resources != known:
+    def _note_provided(self, before: Set[str]) -> None:
+        """Mark all nodes as changed if device classes provide other resources than before."""
+        if self.device_classes.resources != before:
             for row in range(self.columns.size):
                 self.columns.node_changes.note(row)
 
     def _protect(self, key: str) -> None:
-        """Find out which pods a budget protects that came, went or got another selector."""
+        """Update which pods a budget protects that was added, removed or got a new selector."""
         namespace, budgets = key.partition("/")[0], self.budgets
 
-        def protected(looks: LabelSet) -> bool:
-            return looks.namespace == namespace and budgets.protects(key, looks.labels)
+        def protected(pod: LabelSet) -> bool:
+            return pod.namespace == namespace and budgets.protects(key, pod.labels)
 
         selected = self.pods.census.having(protected)
         slots = np.flatnonzero(selected | self.pods.protected_by(budgets.codes_with(key)))
-        codes, which = np.unique(self.pods.protection(slots), return_inverse=True)
+        codes, inverse = np.unique(self.pods.protection(slots), return_inverse=True)
         more = np.array([budgets.with_key(code, key) for code in codes.tolist()], dtype=np.int64)
         less = np.array([budgets.without_key(code, key) for code in codes.tolist()], dtype=np.int64)
-        self.pods.protect_all(slots, np.where(selected[slots], more[which], less[which]))
+        self.pods.protect_all(slots, np.where(selected[slots], more[inverse], less[inverse]))
         if budgets.crowded:
             self.pods.rename_protection(budgets.compact)
 
     def check(self) -> None:
-        """Assert the invariants: what is counted on each row is the sum over its pods."""
+        """Assert the invariants: the usage of each row is the sum over its pods."""
         self.pods.check()
         columns = self.columns
         for row in range(columns.size):
@@ -357,11 +357,11 @@ class Cluster:
                 total = sum(shape.non_zero[index] for shape in shapes)
                 assert columns.non_zero(index)[row] == total
         self.volumes.check([slot for slot, _ in self.pods.occupied()])
-        for claim in self.nominations:
-            assert self.pods.row(claim.slot) == NOWHERE
+        for nomination in self.nominations:
+            assert self.pods.row(nomination.slot) == NOWHERE
         assert all(self.placed(uid) is not None for uid in self._assumed)
 
 
 def _charging(budget: PodDisruptionBudget) -> tuple[int, Mapping[str, str]]:
-    """Return what evictions are charged by."""
+    """Return the fields by which evictions are charged."""
     return budget.status.disruptions_allowed, budget.status.disrupted_pods

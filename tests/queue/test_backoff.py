@@ -1,4 +1,4 @@
-"""How long a pod waits after a failure."""
+"""The back-off after failed attempts."""
 
 import pytest
 
@@ -29,10 +29,10 @@ def test_a_pause_ends_on_a_whole_second():
 
 @pytest.mark.parametrize(("now", "waiting"), [(100.9, True), (101.99, True), (102.0, False)])
 def test_a_pause_of_one_second_really_ends_between_one_and_two_seconds_later(now, waiting):
-    assert DEFAULTS.waiting(DEFAULTS.expiry(100.9, 1), now) is waiting
+    assert DEFAULTS.is_waiting(DEFAULTS.expiry(100.9, 1), now) is waiting
 
 
 def test_a_longest_pause_of_0_switches_the_back_off_off():
     backoff = PodBackoff(initial_seconds=1, max_seconds=0)
 
-    assert not backoff.waiting(backoff.expiry(100.0, 3), 100.0)
+    assert not backoff.is_waiting(backoff.expiry(100.0, 3), 100.0)

@@ -1,15 +1,15 @@
-"""Moments in order, and entries that are not meant any more."""
+"""The order of items, and void entries."""
 
 from scheduler.queue.deadlines import Deadlines
 
 
 def made(*entries: tuple[str, float]) -> tuple[Deadlines[str], dict[str, float]]:
-    """Return deadlines, and the moments that are meant, which a test may change."""
-    meant = dict(entries)
-    deadlines: Deadlines[str] = Deadlines(lambda item, moment: meant.get(item) == moment)
+    """Return deadlines, and the valid moments, which a test may change."""
+    valid = dict(entries)
+    deadlines: Deadlines[str] = Deadlines(lambda item, moment: valid.get(item) == moment)
     for item, moment in entries:
         deadlines.put(item, moment)
-    return deadlines, meant
+    return deadlines, valid
 
 
 def test_items_come_in_the_order_of_their_moments():
@@ -20,32 +20,32 @@ def test_items_come_in_the_order_of_their_moments():
     assert deadlines.first() == 9.0
 
 
-def test_what_is_not_meant_any_more_is_left_out():
-    deadlines, meant = made(("moved", 1.0), ("gone", 2.0), ("there", 3.0))
-    meant["moved"] = 4.0
+def test_void_entries_are_skipped():
+    deadlines, valid = made(("moved", 1.0), ("gone", 2.0), ("there", 3.0))
+    valid["moved"] = 4.0
     deadlines.put("moved", 4.0)
-    del meant["gone"]
+    del valid["gone"]
 
     assert deadlines.first() == 3.0
     assert list(deadlines.pop_until(5.0)) == ["there", "moved"]
     assert deadlines.first() is None
 
 
-def test_what_is_done_about_one_counts_for_the_next():
-    deadlines, meant = made(("one", 1.0), ("other", 2.0))
+def test_the_treatment_of_one_item_can_make_the_next_one_void():
+    deadlines, valid = made(("one", 1.0), ("other", 2.0))
     found = []
 
     for each in deadlines.pop_until(5.0):
         found.append(each)
-        meant.clear()
+        valid.clear()
 
     assert found == ["one"]
 
 
-def test_void_entries_do_not_pile_up():
-    deadlines, meant = made()
+def test_void_entries_do_not_accumulate():
+    deadlines, valid = made()
     for number in range(100_000):
-        meant["one"] = float(number)
+        valid["one"] = float(number)
         deadlines.put("one", float(number))
 
     assert len(deadlines) < 100

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.queue.phases import TABLE, IllegalTransitionError, QueueMove, QueuePhase, after
 
-#: Phase -> its moves, as text; written down a second time on purpose.
+#: Phase -> its moves, as text; repeated here on purpose.
 LEGAL = {
     "new": "admit:active gate:gated drop:gone",
     "gated": "admit:active delay:backoff gate:gated drop:gone",

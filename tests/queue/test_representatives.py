@@ -1,4 +1,4 @@
-"""One pod is tried for all of its class that an event may help."""
+"""One pod is tried for all pods of its equivalence group that an event may help."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from scheduler.model.classified_pod import ClassifiedPod
 from scheduler.queue.backoff import PodBackoff
 from scheduler.queue.phases import QueuePhase
 from tests.support.builders import pod
-from tests.support.queues import FIT, T0, Queue, class_of, everybody, nobody, only
+from tests.support.queues import FIT, T0, Queue, class_of, helps_all, helps_none, only
 
 BOTH = frozenset({"NodeResourcesFit", "NodePorts"})
 LATER = T0 + 60
@@ -24,11 +24,11 @@ def queue() -> Iterator[Queue]:
 
 
 @pytest.fixture
-def called(queue) -> Queue:
-    """A queue in which the first of three pods of a class has its turn."""
+def retried(queue) -> Queue:
+    """A queue in which the first of three pods of a class is tried."""
     for name in "abc":
         queue.rejected(name, group=GROUP)
-    queue.wake(everybody, LATER, "NodeAdd")
+    queue.wake(helps_all, LATER, "NodeAdd")
     return queue
 
 
@@ -36,33 +36,33 @@ def parked(queue: Queue) -> list[str]:
     return [name for name in "abc" if queue.phase(name) is QueuePhase.UNSCHEDULABLE]
 
 
-def test_one_of_a_class_has_its_turn(called):
-    assert called.phase("a") is QueuePhase.ACTIVE
-    assert parked(called) == ["b", "c"]
+def test_one_pod_of_a_class_is_tried(retried):
+    assert retried.phase("a") is QueuePhase.ACTIVE
+    assert parked(retried) == ["b", "c"]
 
 
-def test_who_is_rejected_for_all_leaves_the_others_where_they_are(called):
-    called.real.reject(called.pop(LATER), FIT, LATER, group_key=KEY)
+def test_a_rejection_that_is_valid_for_all_keeps_the_others_parked(retried):
+    retried.real.reject(retried.pop(LATER), FIT, LATER, group_key=KEY)
 
-    assert parked(called) == ["a", "b", "c"]
-    assert not called.real.ready()
+    assert parked(retried) == ["a", "b", "c"]
+    assert not retried.real.ready()
 
 
-def test_all_are_rejected_by_what_rejected_the_one(called):
-    called.real.reject(called.pop(LATER), BOTH, LATER, group_key=KEY)
+def test_all_pods_get_the_rejectors_of_the_representative(retried):
+    retried.real.reject(retried.pop(LATER), BOTH, LATER, group_key=KEY)
 
     def about_ports(_, rejectors):
         return "NodePorts" if rejectors == BOTH else ""
 
-    assert called.wake(about_ports, LATER, "AssignedPodDelete") == 3
+    assert retried.wake(about_ports, LATER, "AssignedPodDelete") == 3
 
 
-def test_the_next_event_begins_anew(called):
-    called.real.reject(called.pop(LATER), FIT, LATER, group_key=KEY)
+def test_the_next_event_starts_with_another_representative(retried):
+    retried.real.reject(retried.pop(LATER), FIT, LATER, group_key=KEY)
 
-    called.wake(everybody, LATER + 60, "NodeAdd")
+    retried.wake(helps_all, LATER + 60, "NodeAdd")
 
-    assert called.order(LATER + 60) == ["b"]
+    assert retried.order(LATER + 60) == ["b"]
 
 
 ENDS = {
@@ -77,52 +77,52 @@ ENDS = {
 
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
-def test_the_next_one_has_its_turn_when_the_first(called, end):
-    end(called)
+def test_the_next_pod_is_tried_when_the_first(retried, end):
+    end(retried)
 
-    assert called.phase("b") is QueuePhase.ACTIVE
-    assert called.phase("c") is QueuePhase.UNSCHEDULABLE
+    assert retried.phase("b") is QueuePhase.ACTIVE
+    assert retried.phase("c") is QueuePhase.UNSCHEDULABLE
 
 
-def test_each_has_one_turn_where_nobody_speaks_for_others(called):
+def test_each_pod_is_tried_once_if_no_rejection_is_valid_for_others(retried):
     names = []
-    while called.real.ready():
-        names.append((queued := called.pop(LATER)).pod.metadata.name)
-        called.real.reject(queued, FIT, LATER)
+    while retried.real.ready():
+        names.append((queued := retried.pop(LATER)).pod.metadata.name)
+        retried.real.reject(queued, FIT, LATER)
 
     assert names == ["a", "b", "c"]
 
 
-def test_who_went_its_own_way_has_no_second_turn(called):
-    called.real.wake_pod(called.real.get("uid:default/b"), LATER, "ForceActivate")
-    called.real.mark_assumed(called.pop(LATER), LATER)
+def test_a_follower_that_was_woken_otherwise_is_not_tried_twice(retried):
+    retried.real.wake_pod(retried.real.get("uid:default/b"), LATER, "ForceActivate")
+    retried.real.mark_assumed(retried.pop(LATER), LATER)
 
-    assert called.order(LATER) == ["b", "c"]
-
-
-def test_an_event_meanwhile_is_covered_by_the_attempt_that_is_to_come(called):
-    called.wake(everybody, LATER, "NodeAdd")
-    assert parked(called) == ["b", "c"]
-
-    called.real.reject(called.pop(LATER), FIT, LATER, group_key=KEY)
-
-    assert not called.real.ready()
+    assert retried.order(LATER) == ["b", "c"]
 
 
-def test_pods_that_are_judged_apart_are_tried_one_by_one(queue):
+def test_an_event_meanwhile_is_covered_by_the_attempt_that_is_to_come(retried):
+    retried.wake(helps_all, LATER, "NodeAdd")
+    assert parked(retried) == ["b", "c"]
+
+    retried.real.reject(retried.pop(LATER), FIT, LATER, group_key=KEY)
+
+    assert not retried.real.ready()
+
+
+def test_pods_that_must_be_retried_singly_are_tried_one_by_one(queue):
     for name in "abc":
         queue.rejected(name, group=GROUP)
 
-    queue.wake(everybody, LATER, "NodeAdd", retry_each=lambda pods: "uid:default/b" in pods)
+    queue.wake(helps_all, LATER, "NodeAdd", retry_each=lambda pods: "uid:default/b" in pods)
 
     assert queue.order(LATER) == ["a", "b", "c"]
 
 
-def test_each_class_has_a_trial_of_its_own(queue):
+def test_each_class_has_its_own_representative(queue):
     for name, group in zip("abcde", (GROUP, GROUP, "other", "other", GROUP), strict=True):
         queue.rejected(name, group=group)
 
-    queue.wake(everybody, LATER, "NodeAdd")
+    queue.wake(helps_all, LATER, "NodeAdd")
 
     assert queue.order(LATER) == ["a", "c"]
 
@@ -134,90 +134,92 @@ def test_each_class_has_a_trial_of_its_own(queue):
         pytest.param(T0 + 9, QueuePhase.BACKOFF, id="ends first"),
     ],
 )
-def test_the_next_one_is_the_one_whose_back_off(now, want):
+def test_the_next_pod_is_the_one_whose_back_off(now, want):
     queue = Queue(PodBackoff(10, 100))
     queue.rejected("late", now=T0 + 9, group=GROUP)
     queue.rejected("early", now=T0, group=GROUP)
 
-    queue.wake(everybody, now, "NodeAdd")
+    queue.wake(helps_all, now, "NodeAdd")
 
     assert queue.phases(["late", "early"]) == [QueuePhase.UNSCHEDULABLE, want]
 
 
-# Kin of several classes
+# Equivalence groups of several classes
 
-KIN = b"kin"
+ONE_GROUP = b"several classes"
 
 
 @pytest.fixture
-def kindred(queue) -> Queue:
-    """A queue in which the first of three pods of three classes has its turn."""
+def grouped(queue) -> Queue:
+    """A queue in which the first of three pods of three classes is tried."""
     for name in "abc":
-        queue.rejected(name, group_key=KIN)
-    queue.wake(everybody, LATER, "NodeAdd")
+        queue.rejected(name, group_key=ONE_GROUP)
+    queue.wake(helps_all, LATER, "NodeAdd")
     return queue
 
 
-def test_one_of_several_classes_has_its_turn_and_speaks_for_all(kindred):
-    assert parked(kindred) == ["b", "c"]
+def test_a_rejection_can_be_valid_for_several_classes(grouped):
+    assert parked(grouped) == ["b", "c"]
 
-    kindred.real.reject(kindred.pop(LATER), BOTH, LATER, group_key=KIN)
+    grouped.real.reject(grouped.pop(LATER), BOTH, LATER, group_key=ONE_GROUP)
 
-    assert parked(kindred) == ["a", "b", "c"]
-    assert {queued.rejectors for queued in kindred.real} == {BOTH}
-
-
-def test_who_is_rejected_for_its_class_speaks_for_no_other(kindred):
-    first = kindred.pop(LATER)
-    kindred.real.reject(first, BOTH, LATER, group_key=first.key)
-
-    assert kindred.phase("b") is QueuePhase.ACTIVE
-    assert {queued.rejectors for queued in kindred.real} == {FIT, BOTH}
+    assert parked(grouped) == ["a", "b", "c"]
+    assert {queued.rejectors for queued in grouped.real} == {BOTH}
 
 
-@pytest.mark.parametrize("name", ["called", "kindred"])
-def test_who_changes_while_others_come_first_has_its_turn(name, request):
+def test_a_rejection_that_is_valid_for_one_class_says_nothing_about_others(grouped):
+    first = grouped.pop(LATER)
+    grouped.real.reject(first, BOTH, LATER, group_key=first.key)
+
+    assert grouped.phase("b") is QueuePhase.ACTIVE
+    assert {queued.rejectors for queued in grouped.real} == {FIT, BOTH}
+
+
+@pytest.mark.parametrize("name", ["retried", "grouped"])
+def test_a_follower_that_changes_is_still_tried(name, request):
     queue = request.getfixturevalue(name)
     changed = ClassifiedPod(pod("b").label("new").build())
 
-    queue.real.update(changed, LATER, nobody, "UnschedulablePodUpdate")
+    queue.real.update(changed, LATER, helps_none, "UnschedulablePodUpdate")
 
     assert parked(queue) == ["c"]
-    queue.real.reject(queue.pop(LATER), FIT, LATER, group_key=KIN if name == "kindred" else KEY)
+    queue.real.reject(
+        queue.pop(LATER), FIT, LATER, group_key=ONE_GROUP if name == "grouped" else KEY
+    )
     assert queue.order(LATER) == ["b"]
 
 
-def test_who_changes_later_is_of_its_class_alone(kindred):
-    kindred.real.reject(kindred.pop(LATER), FIT, LATER, group_key=KIN)
+def test_a_pod_that_changes_later_is_in_its_class_alone(grouped):
+    grouped.real.reject(grouped.pop(LATER), FIT, LATER, group_key=ONE_GROUP)
     changed = ClassifiedPod(pod("b").label("new").build())
-    kindred.real.update(changed, LATER, nobody, "UnschedulablePodUpdate")
+    grouped.real.update(changed, LATER, helps_none, "UnschedulablePodUpdate")
 
-    kindred.wake(everybody, LATER + 60, "NodeAdd")
+    grouped.wake(helps_all, LATER + 60, "NodeAdd")
 
-    assert parked(kindred) == ["a"]
-    assert kindred.order(LATER + 60) == ["b", "c"]
+    assert parked(grouped) == ["a"]
+    assert grouped.order(LATER + 60) == ["b", "c"]
 
 
-def test_an_event_about_a_name_is_judged_for_each(kindred):
-    kindred.real.reject(kindred.pop(LATER), FIT, LATER, group_key=KIN)
+def test_hints_about_a_pod_specific_event_are_asked_for_each_pod(grouped):
+    grouped.real.reject(grouped.pop(LATER), FIT, LATER, group_key=ONE_GROUP)
 
-    woken = kindred.wake(only("b"), LATER + 60, "PersistentVolumeClaimAdd", pod_specific=True)
+    woken = grouped.wake(only("b"), LATER + 60, "PersistentVolumeClaimAdd", pod_specific=True)
 
     assert woken == 1
-    assert parked(kindred) == ["a", "c"]
+    assert parked(grouped) == ["a", "c"]
 
 
-def test_who_is_not_of_its_kin_any_more_is_tried_for_itself():
+def test_a_pod_that_is_no_longer_equivalent_is_tried_by_itself():
     strange: set[str] = set()
     queue = Queue(
-        strangers=lambda pods: [each for each in pods if each.pod.metadata.name in strange]
+        no_longer_equivalent=lambda pods: [p for p in pods if p.pod.metadata.name in strange]
     )
     for name in "abc":
-        queue.rejected(name, group_key=KIN)
-    queue.wake(everybody, LATER, "NodeAdd")
+        queue.rejected(name, group_key=ONE_GROUP)
+    queue.wake(helps_all, LATER, "NodeAdd")
     strange.add("c")
 
-    queue.real.reject(queue.pop(LATER), FIT, LATER, group_key=KIN)
+    queue.real.reject(queue.pop(LATER), FIT, LATER, group_key=ONE_GROUP)
 
     assert queue.order(LATER) == ["c"]
     queue.real.check()

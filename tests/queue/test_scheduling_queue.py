@@ -1,4 +1,4 @@
-"""The order of the queue, back-off, and what leaves it."""
+"""The order of the queue, back-off, and removal."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ import pytest
 from scheduler.queue.backoff import PodBackoff
 from scheduler.queue.phases import QueuePhase
 from tests.support.builders import pod
-from tests.support.queues import FIT, NOBODY, T0, Queue, everybody
+from tests.support.queues import FIT, NO_REJECTORS, T0, Queue, helps_all
 
 
 @pytest.fixture
@@ -39,12 +39,12 @@ def test_of_equal_priority_and_time_the_first_to_arrive_comes_first(queue):
     assert queue.order() == ["b", "c", "a"]
 
 
-def test_a_pod_that_failed_stands_behind_equal_ones_that_waited_longer(queue):
+def test_a_pod_that_failed_comes_after_equal_pods_that_waited_longer(queue):
     queue.add("first", now=T0)
     queue.add("second", now=T0 + 1)
     queue.real.reject(queue.pop(T0 + 2), FIT, T0 + 2)
 
-    queue.wake(everybody, T0 + 60, "NodeAdd")
+    queue.wake(helps_all, T0 + 60, "NodeAdd")
 
     assert queue.order(T0 + 60) == ["second", "first"]
 
@@ -53,7 +53,7 @@ def test_the_time_of_a_wake_up_does_not_matter_the_time_of_the_failure_does(queu
     queue.rejected("old", now=T0)
     queue.rejected("new", now=T0 + 1)
     queue.wake(lambda each, _: each.metadata.name == "new", T0 + 60, "NodeAdd")
-    queue.wake(everybody, T0 + 61, "NodeAdd")
+    queue.wake(helps_all, T0 + 61, "NodeAdd")
 
     assert queue.order(T0 + 61) == ["old", "new"]
 
@@ -93,7 +93,7 @@ def test_attempts_are_counted(queue):
         queued = queue.pop(T0 + 20 * attempt)
         assert queued.attempts == attempt
         queue.real.reject(queued, FIT, T0 + 20 * attempt)
-        queue.wake(everybody, T0 + 20 * attempt, "NodeAdd")
+        queue.wake(helps_all, T0 + 20 * attempt, "NodeAdd")
 
 
 def test_the_first_time_in_the_active_queue_is_remembered(queue):
@@ -101,12 +101,12 @@ def test_the_first_time_in_the_active_queue_is_remembered(queue):
     queued = queue.pop(5.0)
     queue.real.reject(queued, FIT, 5.0)
 
-    queue.wake(everybody, 60.0, "NodeAdd")
+    queue.wake(helps_all, 60.0, "NodeAdd")
 
     assert queued.first_active == 0.0
 
 
-def test_lengths_are_by_place(queue):
+def test_lengths_are_by_queue(queue):
     queue.add("active", pod("gated").gated("a"))
     queue.rejected("parked")
     queue.failed("erring")
@@ -125,7 +125,7 @@ def test_lengths_are_by_place(queue):
 def test_a_woken_pod_waits_until_its_back_off_is_over(queue):
     queue.rejected("p", now=T0 + 0.5)
 
-    queue.wake(everybody, T0 + 0.6, "NodeAdd")
+    queue.wake(helps_all, T0 + 0.6, "NodeAdd")
     assert queue.phase("p") is QueuePhase.BACKOFF
 
     queue.real.flush(T0 + 1.9)
@@ -138,20 +138,20 @@ def test_a_woken_pod_waits_until_its_back_off_is_over(queue):
 def test_a_pod_whose_back_off_is_over_is_active_at_once(queue):
     queue.rejected("p", now=T0)
 
-    queue.wake(everybody, T0 + 2, "NodeAdd")
+    queue.wake(helps_all, T0 + 2, "NodeAdd")
 
     assert queue.phase("p") is QueuePhase.ACTIVE
 
 
 def backed_off(queue: Queue, rejectors: list[frozenset[str]]) -> float:
-    """Let a pod end some attempts so; return for how long it waits after the last."""
+    """Run attempts of a pod with these ends; return its back-off after the last, in seconds."""
     queue.add("p")
     now = T0
     for each in rejectors:
         queued = queue.pop(now)
         if each:
             queue.real.reject(queued, each, now)
-            queue.wake(everybody, now, "NodeAdd")
+            queue.wake(helps_all, now, "NodeAdd")
         else:
             queue.real.retry(queued, now)
         waited = queued.backoff_expiry - now
@@ -160,7 +160,7 @@ def backed_off(queue: Queue, rejectors: list[frozenset[str]]) -> float:
     return waited
 
 
-VERDICT, ERROR = FIT, NOBODY
+VERDICT, ERROR = FIT, NO_REJECTORS
 
 
 @pytest.mark.parametrize(
@@ -190,16 +190,16 @@ def test_verdicts_in_all_and_errors_in_a_row_decide_the_back_off(queue, ends, se
 def test_back_offs_end_in_the_order_of_their_ends(queue):
     queue.rejected("later", now=T0 + 1)
     queue.rejected("sooner", now=T0)
-    queue.wake(everybody, T0 + 1, "NodeAdd")
+    queue.wake(helps_all, T0 + 1, "NodeAdd")
 
     queue.real.flush(T0 + 2)
 
     assert queue.phases(["sooner", "later"]) == [QueuePhase.ACTIVE, QueuePhase.BACKOFF]
 
 
-def test_without_an_active_pod_the_next_one_in_back_off_is_taken_early(queue):
+def test_without_an_active_pod_the_next_one_in_back_off_is_popped_early(queue):
     queue.rejected("p")
-    queue.wake(everybody, T0, "NodeAdd")
+    queue.wake(helps_all, T0, "NodeAdd")
 
     assert queue.real.ready()
     assert not queue.real.active()
@@ -207,31 +207,31 @@ def test_without_an_active_pod_the_next_one_in_back_off_is_taken_early(queue):
     assert queue.real.incoming["active", "PopFromBackoffQ"] == 1
 
 
-def test_with_an_active_pod_nobody_is_taken_early(queue):
+def test_with_an_active_pod_no_pod_is_popped_early(queue):
     queue.rejected("waiting")
-    queue.wake(everybody, T0, "NodeAdd")
+    queue.wake(helps_all, T0, "NodeAdd")
     queue.add("active")
 
     assert queue.pop(T0).pod.metadata.name == "active"
 
 
-def test_of_pods_in_back_off_the_more_important_of_equal_ends_is_taken_first(queue):
+def test_of_pods_whose_back_off_ends_together_the_higher_priority_comes_first(queue):
     for name, priority in (("low", 1), ("high", 5)):
         queue.add(pod(name).priority(priority))
         queue.real.reject(queue.pop(), FIT, T0)
-    queue.wake(everybody, T0, "NodeAdd")
+    queue.wake(helps_all, T0, "NodeAdd")
 
     assert queue.order() == ["high", "low"]
 
 
-def test_a_pod_that_ended_in_an_error_is_never_taken_early(queue):
+def test_a_pod_whose_attempt_was_an_error_is_never_popped_early(queue):
     queue.failed("p")
 
     assert not queue.real.ready()
     assert queue.real.pop(T0) is None
 
 
-def test_a_pod_that_ended_in_an_error_comes_back_by_itself(queue):
+def test_a_pod_whose_attempt_was_an_error_is_retried_without_an_event(queue):
     queue.failed("p")
 
     queue.real.flush(T0 + 2)
@@ -256,16 +256,16 @@ def test_the_back_off_can_be_switched_off():
     assert queue.phase("p") is QueuePhase.ACTIVE
 
 
-# When to look again
+# The next wake-up
 
 
-def test_nothing_waits_so_there_is_no_next_time(queue):
+def test_without_waiting_pods_there_is_no_next_wakeup(queue):
     queue.add("p")
 
     assert queue.real.next_wakeup() is None
 
 
-def test_the_next_time_is_the_end_of_the_first_back_off(queue):
+def test_the_next_wakeup_is_the_end_of_the_first_back_off(queue):
     queue.failed("late", now=T0 + 5)
     queue.failed("early", now=T0)
 
@@ -274,17 +274,17 @@ def test_the_next_time_is_the_end_of_the_first_back_off(queue):
     assert queue.phase("early") is QueuePhase.ACTIVE
 
 
-def test_the_next_time_for_parked_pods_is_the_next_look_at_them(queue):
+def test_the_next_wakeup_for_parked_pods_is_the_next_flush(queue):
     queue.real.flush(T0)
     queue.rejected("p")
 
     assert queue.real.next_wakeup() == T0 + 30
 
 
-def test_who_moved_a_pod_is_counted(queue):
+def test_moves_are_counted_by_event(queue):
     queue.add("a", pod("gated").gated("x"))
     queue.rejected("b")
-    queue.wake(everybody, T0, "NodeAdd")
+    queue.wake(helps_all, T0, "NodeAdd")
     queue.real.flush(T0 + 5)
 
     assert dict(queue.real.incoming) == {

@@ -1,4 +1,4 @@
-"""Who is woken by what: events, own changes, the periodic flush, gates, and held preemptors."""
+"""What wakes a pod: events, own changes, the periodic flush, gates, and the end of a preemption."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.queue.phases import QueuePhase
 from tests.support.builders import pod
-from tests.support.queues import FIT, T0, Queue, everybody, nobody, only
+from tests.support.queues import FIT, T0, Queue, helps_all, helps_none, only
 
 PORTS = frozenset({"NodePorts"})
 LATER = T0 + 60
@@ -39,7 +39,7 @@ def test_an_event_wakes_the_pods_that_it_helps(queue):
     assert queue.phases("abc") == [QueuePhase.ACTIVE, QueuePhase.UNSCHEDULABLE, QueuePhase.ACTIVE]
 
 
-def test_an_event_is_judged_by_the_plugins_that_rejected(queue):
+def test_the_hints_of_the_plugins_that_rejected_a_pod_are_asked(queue):
     queue.rejected("fit", FIT)
     queue.rejected("ports", PORTS)
 
@@ -50,7 +50,7 @@ def test_an_event_is_judged_by_the_plugins_that_rejected(queue):
     assert queue.phases(["fit", "ports"]) == [QueuePhase.UNSCHEDULABLE, QueuePhase.ACTIVE]
 
 
-def test_pods_of_one_class_and_one_verdict_are_judged_once(queue):
+def test_hints_are_asked_once_for_pods_of_one_class_and_one_verdict(queue):
     for name in ("a", "b", "c"):
         queue.rejected(name, group="class")
     asked = []
@@ -64,7 +64,7 @@ def test_pods_of_one_class_and_one_verdict_are_judged_once(queue):
     assert queue.order() == ["a"]
 
 
-def test_pods_of_one_class_and_different_verdicts_are_judged_apart(queue):
+def test_hints_are_asked_separately_for_different_verdicts_of_a_class(queue):
     queue.rejected("a", FIT, group="class")
     queue.rejected("b", PORTS, group="class")
 
@@ -76,11 +76,11 @@ def test_pods_of_one_class_and_different_verdicts_are_judged_apart(queue):
     assert queue.phases("ab") == [QueuePhase.ACTIVE, QueuePhase.UNSCHEDULABLE]
 
 
-def test_a_dropped_pod_is_not_judged(queue):
+def test_no_hint_is_asked_for_a_dropped_pod(queue):
     queue.rejected("p")
     queue.real.drop("uid:default/p", T0)
 
-    assert queue.wake(everybody, LATER, "NodeAdd") == 0
+    assert queue.wake(helps_all, LATER, "NodeAdd") == 0
 
 
 def test_waking_a_pod_that_does_not_wait_does_nothing(queue):
@@ -106,10 +106,10 @@ def test_an_own_change_that_helps_wakes_the_pod(queue):
     assert queue.pop(LATER).pod.metadata.labels["a"] == "b"
 
 
-def test_an_own_change_that_does_not_help_is_taken_over(queue):
+def test_an_own_change_that_does_not_help_is_stored(queue):
     queue.rejected("p")
 
-    queue.update(pod("p").label("a", "b"), nobody, LATER)
+    queue.update(pod("p").label("a", "b"), helps_none, LATER)
     assert queue.phase("p") is QueuePhase.UNSCHEDULABLE
 
     queue.wake(
@@ -124,15 +124,15 @@ def test_an_own_change_does_not_wake_others_of_the_class(queue):
     queue.rejected("p", group="class")
     queue.rejected("q", group="class")
 
-    queue.update(pod("p"), everybody, LATER)
+    queue.update(pod("p"), helps_all, LATER)
 
     assert queue.phases("pq") == [QueuePhase.ACTIVE, QueuePhase.UNSCHEDULABLE]
 
 
-def test_a_change_of_an_active_pod_is_taken_over_where_it_stands(queue):
+def test_a_change_of_an_active_pod_keeps_its_position(queue):
     queue.add("p", "q")
 
-    queue.update(pod("p").label("a", "b"), everybody)
+    queue.update(pod("p").label("a", "b"), helps_all)
 
     assert queue.order() == ["p", "q"]
 
@@ -140,7 +140,7 @@ def test_a_change_of_an_active_pod_is_taken_over_where_it_stands(queue):
 def test_a_change_of_a_pod_in_back_off_does_not_shorten_it(queue):
     queue.failed("p")
 
-    queue.update(pod("p").label("a", "b"), everybody)
+    queue.update(pod("p").label("a", "b"), helps_all)
 
     assert queue.phase("p") is QueuePhase.BACKOFF
 
@@ -158,7 +158,7 @@ def test_a_gated_pod_is_not_tried(queue):
 def test_no_event_wakes_a_gated_pod(queue):
     queue.add(pod("p").gated("a"))
 
-    queue.wake(everybody, LATER, "NodeAdd")
+    queue.wake(helps_all, LATER, "NodeAdd")
     queue.real.flush(T0)
     queue.real.flush(T0 + 1000)
 
@@ -175,9 +175,9 @@ def test_a_pod_whose_last_gate_is_removed_is_active(queue):
     assert queue.phase("p") is QueuePhase.ACTIVE
 
 
-def test_a_gate_keeps_out_whoever_wakes_the_pod(queue):
+def test_a_gate_keeps_a_pod_out_that_is_woken(queue):
     queue.rejected("p")
-    queue.update(pod("p").gated("a"), everybody, LATER)
+    queue.update(pod("p").gated("a"), helps_all, LATER)
 
     assert queue.phase("p") is QueuePhase.GATED
 
@@ -185,7 +185,7 @@ def test_a_gate_keeps_out_whoever_wakes_the_pod(queue):
 # The periodic flush
 
 
-def test_a_pod_that_nothing_wakes_is_tried_after_five_minutes(queue):
+def test_a_pod_that_no_event_wakes_is_tried_after_five_minutes(queue):
     queue.real.flush(T0)
     queue.rejected("p", now=T0 + 1)
 
@@ -199,7 +199,7 @@ def test_a_pod_that_nothing_wakes_is_tried_after_five_minutes(queue):
     assert queue.pop(T0 + 340).flushed
 
 
-def test_leftovers_are_looked_for_every_thirty_seconds(queue):
+def test_the_flush_runs_every_thirty_seconds(queue):
     queue.real.flush(T0)
     queue.rejected("p", now=T0 - 300.5)
 
@@ -235,9 +235,9 @@ def test_only_pods_that_waited_long_enough_are_flushed(queue):
 # Preemptors whose preemption is being carried out
 
 
-def test_a_held_preemptor_is_not_tried(queue):
+def test_a_preemptor_is_not_tried_during_its_preemption(queue):
     queue.held("p")
-    queue.wake(everybody, LATER, "AssignedPodDelete")
+    queue.wake(helps_all, LATER, "AssignedPodDelete")
     queue.real.flush(T0)
     queue.real.flush(T0 + 1000)
 
@@ -245,17 +245,17 @@ def test_a_held_preemptor_is_not_tried(queue):
     assert not queue.real.ready()
 
 
-def test_a_released_preemptor_waits_for_its_victims(queue):
+def test_a_preemptor_waits_for_its_victims_after_its_preemption(queue):
     queued = queue.held("p")
 
     queue.real.end_preemption(queued, LATER, retry=False)
     assert queue.phase("p") is QueuePhase.UNSCHEDULABLE
 
-    queue.wake(everybody, LATER, "AssignedPodDelete")
+    queue.wake(helps_all, LATER, "AssignedPodDelete")
     assert queue.phase("p") is QueuePhase.ACTIVE
 
 
-def test_an_event_during_the_hold_is_not_lost(queue):
+def test_an_event_during_the_preemption_is_not_lost(queue):
     queued = queue.held("p")
     queue.wake(only("p"), T0, "AssignedPodDelete")
 
@@ -264,18 +264,18 @@ def test_an_event_during_the_hold_is_not_lost(queue):
     assert queue.phase("p") is QueuePhase.ACTIVE
 
 
-def test_an_event_during_the_hold_that_does_not_help_changes_nothing(queue):
+def test_an_event_during_the_preemption_that_does_not_help_changes_nothing(queue):
     queued = queue.held("p")
-    queue.wake(nobody, T0, "AssignedPodDelete")
+    queue.wake(helps_none, T0, "AssignedPodDelete")
 
     queue.real.end_preemption(queued, LATER, retry=False)
 
     assert queue.phase("p") is QueuePhase.UNSCHEDULABLE
 
 
-def test_an_own_change_during_the_hold_is_not_lost(queue):
+def test_an_own_change_during_the_preemption_is_not_lost(queue):
     queued = queue.held("p")
-    queue.update(pod("p").label("a", "b"), everybody)
+    queue.update(pod("p").label("a", "b"), helps_all)
 
     queue.real.end_preemption(queued, LATER, retry=False)
 
@@ -284,14 +284,14 @@ def test_an_own_change_during_the_hold_is_not_lost(queue):
 
 def test_a_preemptor_that_is_woken_early_still_backs_off(queue):
     queued = queue.held("p")
-    queue.wake(everybody, T0, "AssignedPodDelete")
+    queue.wake(helps_all, T0, "AssignedPodDelete")
 
     queue.real.end_preemption(queued, T0, retry=False)
 
     assert queue.phase("p") is QueuePhase.BACKOFF
 
 
-def test_a_preemptor_that_shall_try_again_is_active_at_once(queue):
+def test_a_preemptor_that_is_to_retry_is_active_at_once(queue):
     queued = queue.held("p")
 
     queue.real.end_preemption(queued, T0, retry=True)
@@ -309,7 +309,7 @@ def test_a_preemptor_whose_preemption_failed_backs_off_and_comes_back(queue):
     assert queue.phase("p") is QueuePhase.ACTIVE
 
 
-def test_a_preemptor_cannot_be_released_twice(queue):
+def test_a_preemption_cannot_end_twice(queue):
     queued = queue.held("p")
     queue.real.end_preemption(queued, LATER, retry=True)
 
@@ -319,7 +319,7 @@ def test_a_preemptor_cannot_be_released_twice(queue):
     assert queue.phase("p") is QueuePhase.ACTIVE
 
 
-def test_a_held_preemptor_can_be_dropped(queue):
+def test_a_preemptor_can_be_dropped_during_its_preemption(queue):
     queued = queue.held("p")
 
     queue.real.drop("uid:default/p", T0)
@@ -335,7 +335,7 @@ def test_a_held_preemptor_can_be_dropped(queue):
 def test_a_pod_that_is_being_bound_is_not_tried(queue):
     queue.add("p")
     queue.real.mark_assumed(queue.pop(), T0)
-    queue.wake(everybody, LATER, "NodeAdd")
+    queue.wake(helps_all, LATER, "NodeAdd")
 
     assert queue.phase("p") is QueuePhase.BINDING
     assert not queue.real.ready()
@@ -357,7 +357,7 @@ def test_a_pod_whose_binding_failed_backs_off(queue):
 
 def test_a_pod_that_the_same_plugins_reject_again_was_woken_for_nothing(queue):
     queue.rejected("p", FIT)
-    queue.wake(everybody, LATER, "NodeAdd")
+    queue.wake(helps_all, LATER, "NodeAdd")
 
     queue.real.reject(queue.pop(LATER), FIT, LATER)
 
@@ -367,7 +367,7 @@ def test_a_pod_that_the_same_plugins_reject_again_was_woken_for_nothing(queue):
 def test_a_pod_is_counted_each_time_that_it_was_woken_for_nothing(queue):
     queue.rejected("p", FIT)
     for now in (LATER, LATER + 60):
-        queue.wake(everybody, now, "NodeAdd")
+        queue.wake(helps_all, now, "NodeAdd")
         queue.real.reject(queue.pop(now), FIT, now)
 
     assert queue.real.wasted_wakeups.total() == 2
@@ -375,8 +375,8 @@ def test_a_pod_is_counted_each_time_that_it_was_woken_for_nothing(queue):
 
 def test_the_event_that_woke_a_pod_first_is_counted(queue):
     queue.rejected("p", FIT)
-    queue.wake(everybody, T0, "NodeAdd")
-    queue.wake(everybody, T0, "AssignedPodDelete")
+    queue.wake(helps_all, T0, "NodeAdd")
+    queue.wake(helps_all, T0, "AssignedPodDelete")
 
     queue.real.reject(queue.pop(LATER), FIT, LATER)
 
@@ -385,7 +385,7 @@ def test_the_event_that_woke_a_pod_first_is_counted(queue):
 
 def test_its_own_change_may_wake_a_pod_for_nothing(queue):
     queue.rejected("p", FIT)
-    queue.update(pod("p").label("a"), everybody, LATER)
+    queue.update(pod("p").label("a"), helps_all, LATER)
 
     queue.real.reject(queue.pop(LATER), FIT, LATER)
 
@@ -395,7 +395,7 @@ def test_its_own_change_may_wake_a_pod_for_nothing(queue):
 @pytest.mark.parametrize("ending", ["other plugins", "an error", "a preemption", "a node"])
 def test_a_wake_up_that_changed_something_was_not_for_nothing(queue, ending):
     queue.rejected("p", FIT)
-    queue.wake(everybody, LATER, "NodeAdd")
+    queue.wake(helps_all, LATER, "NodeAdd")
     woken = queue.pop(LATER)
 
     match ending:

@@ -1,4 +1,4 @@
-"""The cluster: assume, confirm, forget; claims, budgets, leaving pods."""
+"""The cluster: assume, confirm, forget; nominations, budgets, terminating pods."""
 
 from collections.abc import Iterator
 
@@ -27,7 +27,7 @@ def used(cluster: Cluster, name: str) -> int:
     return cluster.columns.requested(CPU)[row]
 
 
-def test_an_observed_pod_takes_room_on_its_node(cluster):
+def test_an_observed_pod_is_counted_on_its_node(cluster):
     assert cluster.place(P, "n1") is None
 
     assert (used(cluster, "n1"), cluster.node_of(P.uid)) == (1000, "n1")
@@ -51,7 +51,7 @@ def test_a_new_state_of_the_same_shape_keeps_its_place(cluster):
     assert cluster.placed(P.uid) is later
 
 
-def test_a_resized_pod_takes_its_new_room(cluster):
+def test_a_resized_pod_is_counted_with_its_new_size(cluster):
     cluster.place(P, "n1")
 
     assert cluster.place(pod("p").cpu("3").build(), "n1") is P
@@ -67,7 +67,7 @@ def test_a_pod_that_is_seen_elsewhere_moves(cluster):
     assert (used(cluster, "n1"), used(cluster, "n2")) == (0, 1000)
 
 
-def test_a_pod_that_is_gone_takes_no_room(cluster):
+def test_a_deleted_pod_is_not_counted(cluster):
     cluster.place(P, "n1")
 
     assert cluster.remove(P.uid) is P
@@ -77,7 +77,7 @@ def test_a_pod_that_is_gone_takes_no_room(cluster):
     assert cluster.remove(P.uid) is None
 
 
-def test_an_assumed_pod_takes_room_and_says_where_it_is(cluster):
+def test_an_assumed_pod_is_counted_and_names_its_node(cluster):
     cluster.assume(P, "n1")
 
     assert (used(cluster, "n1"), cluster.assumed, cluster.is_assumed(P.uid)) == (1000, 1, True)
@@ -102,7 +102,7 @@ def test_an_assumed_pod_that_is_observed_elsewhere_moves_there(cluster):
     assert (used(cluster, "n1"), used(cluster, "n2"), cluster.assumed) == (0, 1000, 0)
 
 
-def test_a_forgotten_pod_gives_its_room_back(cluster):
+def test_a_forgotten_pod_is_not_counted(cluster):
     cluster.assume(P, "n1")
 
     left = cluster.forget(P.uid)
@@ -147,10 +147,10 @@ def test_an_odd_node_changes_nothing(cluster):
     assert found.status.allocatable["cpu"] == "4"
 
 
-# Claims
+# Nominations
 
 
-def test_a_claim_takes_no_room_in_the_columns(cluster):
+def test_a_nomination_is_not_counted_in_the_columns(cluster):
     cluster.nominate(P, "n1")
 
     assert used(cluster, "n1") == 0
@@ -158,14 +158,14 @@ def test_a_claim_takes_no_room_in_the_columns(cluster):
     assert cluster.placed(P.uid) is None
 
 
-def test_a_newer_claim_replaces_the_older_one(cluster):
+def test_a_newer_nomination_replaces_the_older_one(cluster):
     cluster.nominate(P, "n1")
     cluster.nominate(P, "n2")
 
-    assert [claim.node for claim in cluster.nominations] == ["n2"]
+    assert [nomination.node for nomination in cluster.nominations] == ["n2"]
 
 
-def test_a_withdrawn_claim_is_gone(cluster):
+def test_a_nomination_can_be_removed(cluster):
     cluster.nominate(P, "n1")
 
     cluster.withdraw(P.uid)
@@ -174,7 +174,7 @@ def test_a_withdrawn_claim_is_gone(cluster):
     assert P.uid not in cluster.pods
 
 
-def test_withdrawing_does_not_touch_a_pod_on_a_node(cluster):
+def test_removing_a_nomination_does_not_affect_a_pod_on_a_node(cluster):
     cluster.place(P, "n1")
 
     cluster.withdraw(P.uid)
@@ -182,7 +182,7 @@ def test_withdrawing_does_not_touch_a_pod_on_a_node(cluster):
     assert used(cluster, "n1") == 1000
 
 
-def test_a_pod_that_takes_its_place_has_no_claim_any_more(cluster):
+def test_a_pod_that_is_placed_has_no_nomination_any_more(cluster):
     cluster.nominate(P, "n1")
 
     cluster.assume(P, "n2")
@@ -193,7 +193,7 @@ def test_a_pod_that_takes_its_place_has_no_claim_any_more(cluster):
 # Nodes
 
 
-def test_pods_of_a_node_that_is_gone_still_count_when_it_returns(cluster):
+def test_pods_of_a_deleted_node_still_count_when_it_returns(cluster):
     cluster.place(P, "n1")
 
     cluster.erase_node("n1")
@@ -211,10 +211,10 @@ def test_the_last_state_of_a_node_is_returned(cluster):
     assert cluster.erase_node("n3") is None
 
 
-# Leaving pods
+# Terminating pods
 
 
-def test_a_pod_that_was_asked_to_leave_leaves_by_preemption(cluster):
+def test_an_evicted_pod_terminates_by_preemption(cluster):
     cluster.place(P, "n1")
 
     cluster.note_leaving(P.uid)
@@ -224,7 +224,7 @@ def test_a_pod_that_was_asked_to_leave_leaves_by_preemption(cluster):
     assert cluster.leaving == 1
 
 
-def test_a_pod_that_stays_after_all_does_not_leave(cluster):
+def test_a_pod_that_is_not_evicted_after_all_does_not_terminate(cluster):
     cluster.place(P, "n1")
     cluster.note_leaving(P.uid)
 
@@ -233,7 +233,7 @@ def test_a_pod_that_stays_after_all_does_not_leave(cluster):
     assert not cluster.leaves(P)
 
 
-def test_a_resized_pod_that_was_asked_to_leave_still_leaves(cluster):
+def test_an_evicted_pod_that_is_resized_still_terminates(cluster):
     cluster.place(P, "n1")
     cluster.note_leaving(P.uid)
 
@@ -242,7 +242,7 @@ def test_a_resized_pod_that_was_asked_to_leave_still_leaves(cluster):
     assert cluster.leaves(P)
 
 
-def test_a_pod_that_is_gone_is_not_leaving(cluster):
+def test_a_deleted_pod_is_not_terminating(cluster):
     cluster.place(P, "n1")
     cluster.note_leaving(P.uid)
 
@@ -251,8 +251,8 @@ def test_a_pod_that_is_gone_is_not_leaving(cluster):
     assert cluster.leaving == 0
 
 
-LEAVING = {
-    "deleted by somebody": (pod("x").terminating(), True, False),
+TERMINATING = {
+    "deleted by a user": (pod("x").terminating(), True, False),
     "preempted by a scheduler": (pod("x").preempted(), True, True),
     "a stale condition": (
         pod("x").condition("DisruptionTarget", "True", "PreemptionByScheduler"),
@@ -273,8 +273,10 @@ LEAVING = {
 }
 
 
-@pytest.mark.parametrize(("builder", "leaves", "by_preemption"), LEAVING.values(), ids=LEAVING)
-def test_the_status_of_a_pod_tells_whether_it_leaves(cluster, builder, leaves, by_preemption):
+@pytest.mark.parametrize(
+    ("builder", "leaves", "by_preemption"), TERMINATING.values(), ids=TERMINATING
+)
+def test_the_status_of_a_pod_shows_whether_it_terminates(cluster, builder, leaves, by_preemption):
     found = builder.build()
 
     assert cluster.leaves(found) is leaves
@@ -290,7 +292,7 @@ def protected(cluster: Cluster, uid: str) -> tuple[str, ...]:
     return cluster.budgets.sets.values[int(cluster.pods.protection(slot))]
 
 
-def test_a_budget_that_comes_later_protects_the_pods_that_are_there(cluster):
+def test_a_new_budget_protects_existing_pods(cluster):
     cluster.place(pod("web").label("app", "web").build(), "n1")
 
     cluster.write_budget(budget("b").selects(app="web").build())
@@ -298,7 +300,7 @@ def test_a_budget_that_comes_later_protects_the_pods_that_are_there(cluster):
     assert protected(cluster, "uid:default/web") == ("default/b",)
 
 
-def test_a_pod_that_comes_later_is_protected_too(cluster):
+def test_a_new_pod_is_protected_by_existing_budgets(cluster):
     cluster.write_budget(budget("b").selects(app="web").build())
 
     cluster.place(pod("web").label("app", "web").build(), "n1")
@@ -315,7 +317,7 @@ def test_a_pod_that_gets_other_labels_is_protected_by_other_budgets(cluster):
     assert protected(cluster, "uid:default/web") == ()
 
 
-def test_a_budget_that_is_gone_protects_nobody(cluster):
+def test_a_deleted_budget_protects_no_pod(cluster):
     cluster.write_budget(budget("b").selects(app="web").build())
     cluster.place(pod("web").label("app", "web").build(), "n1")
 

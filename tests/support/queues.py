@@ -1,4 +1,4 @@
-"""A scheduling queue for tests: pods by name, and no class or plugin that matters."""
+"""A scheduling queue for tests, with pods by name and without real classes or plugins."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,14 +7,14 @@ from scheduler.model.api.objects import Pod
 from scheduler.model.classified_pod import ClassifiedPod
 from scheduler.queue.backoff import PodBackoff
 from scheduler.queue.phases import QueuePhase
-from scheduler.queue.representatives import Strangers
+from scheduler.queue.representatives import NoLongerEquivalent
 from scheduler.queue.scheduling_queue import QueuedPod, SchedulingQueue
 from scheduler.queue.waiting_groups import Judge, WakeUp
 from tests.support.builders import PodBuilder, pod
 
 T0 = 1000.0
 FIT = frozenset({"NodeResourcesFit"})
-NOBODY: frozenset[str] = frozenset()
+NO_REJECTORS: frozenset[str] = frozenset()
 
 
 def gate(waiting: Pod) -> str | None:
@@ -22,21 +22,21 @@ def gate(waiting: Pod) -> str | None:
     return "SchedulingGates" if waiting.spec.scheduling_gates else None
 
 
-def everybody(_pod: Pod, rejectors: frozenset[str]) -> str:
-    """Judge that an event helps every pod."""
+def helps_all(_pod: Pod, rejectors: frozenset[str]) -> str:
+    """Return a plugin: the event helps every pod."""
     return min(rejectors, default="*")
 
 
-def nobody(_pod: Pod, _rejectors: frozenset[str]) -> str:
-    """Judge that an event helps no pod."""
+def helps_none(_pod: Pod, _rejectors: frozenset[str]) -> str:
+    """Return no plugin: the event helps no pod."""
     return ""
 
 
 def only(*names: str) -> Judge:
-    """Judge that an event helps these pods only."""
+    """Return a hint that an event helps these pods only."""
 
     def judge(waiting: Pod, rejectors: frozenset[str]) -> str:
-        return everybody(waiting, rejectors) if waiting.metadata.name in names else ""
+        return helps_all(waiting, rejectors) if waiting.metadata.name in names else ""
 
     return judge
 
@@ -52,21 +52,21 @@ def _in_class(builder: PodBuilder, group: str = "") -> ClassifiedPod:
 
 
 class Queue:
-    """The real queue, spoken to by names."""
+    """The real queue, with pods addressed by name."""
 
-    def __init__(self, backoff: PodBackoff | None = None, **options: Strangers) -> None:
+    def __init__(self, backoff: PodBackoff | None = None, **options: NoLongerEquivalent) -> None:
         self.real = SchedulingQueue(backoff or PodBackoff(), gate, **options)
 
     def add(self, *wanted: str | PodBuilder, now: float = T0, group: str = "") -> None:
-        for each in wanted:
-            builder = pod(each) if isinstance(each, str) else each
+        for item in wanted:
+            builder = pod(item) if isinstance(item, str) else item
             self.real.add(_in_class(builder, group), now, "UnschedulablePodAdd")
 
-    def update(self, builder: PodBuilder, judge: Judge = nobody, now: float = T0) -> None:
+    def update(self, builder: PodBuilder, judge: Judge = helps_none, now: float = T0) -> None:
         self.real.update(_in_class(builder), now, judge, "UnschedulablePodUpdate")
 
     def wake(self, judge: Judge, now: float, event: str, **options: Any) -> int:
-        """Let an event happen that helps the pods a judge names."""
+        """Report an event that helps the pods a hint selects."""
         return self.real.wake(WakeUp(event, judge, **options), now)
 
     def pop(self, now: float = T0) -> QueuedPod:

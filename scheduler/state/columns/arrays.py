@@ -30,17 +30,17 @@ Rows: TypeAlias = NDArray[np.int64]
 #: (n,) raw or normalised scores.
 Scores: TypeAlias = NDArray[np.int64]
 
-#: A column with fewer entries that are not zero is kept as a mapping: thousands of resources that
-#: one node each has must not cost a full array each.
+#: A column with at most so many non-zero entries is kept as a mapping: thousands of resources that
+#: only one node has each must not cost a full array each.
 _SPARSE_LIMIT: Final = 64
 
 
-#: The largest number that arrays of sums hold; a hundred times as much is within int64.
+#: The largest number in arrays of sums; a hundred times as much is within int64.
 MOST: Final = 2**56
 
 
 def grown(array: NDArray[Any], size: int, fill: float = 0) -> NDArray[Any]:
-    """Return the array with room for `size` entries at least; growth is geometric."""
+    """Return the array with at least `size` entries; growth is geometric."""
     have = array.shape[0]
     if size <= have:
         return array
@@ -50,11 +50,11 @@ def grown(array: NDArray[Any], size: int, fill: float = 0) -> NDArray[Any]:
 
 
 class IntColumn:
-    """One exact integer a row, 0 where nothing was set; sparse while few are set.
+    """One exact integer for each row, 0 by default; sparse while few rows are set.
 
-    Arrays hold numbers up to `MOST` and that one for all beyond, so that arithmetic on them stays
-    within int64: no capacity is near it, and a hundred times as much still fits. Reading one row
-    gives the exact number, and so does `exact`.
+    Arrays are clipped to `MOST`, so that arithmetic on them stays within int64: no real capacity is
+    near it, and a hundred times as much still fits. Reading one row gives the exact number, and so
+    does `exact`.
     """
 
     __slots__ = ("_beyond", "_dense", "_sparse")
@@ -62,7 +62,7 @@ class IntColumn:
     def __init__(self) -> None:
         self._sparse: dict[int, int] = {}
         self._dense: Int | None = None
-        #: The exact numbers of rows that arrays cannot hold; only where there is an array.
+        #: The exact numbers of rows that the array clips; empty without an array.
         self._beyond: dict[int, int] = {}
 
     def __getitem__(self, row: int) -> int:
@@ -93,7 +93,7 @@ class IntColumn:
 
     @property
     def any(self) -> bool:
-        """Whether some row may have something; False is certain."""
+        """Whether a row may be non-zero; False is certain."""
         return self._dense is not None or bool(self._sparse)
 
     def add(self, row: int, number: int) -> None:
@@ -107,7 +107,7 @@ class IntColumn:
         self[row] += number
 
     def all(self, size: int) -> Int:
-        """Return rows 0 to `size`, none beyond `MOST`; the caller must not write to it."""
+        """Return rows 0 to `size`, clipped to `MOST`; the caller must not write to the array."""
         if self._dense is None:
             dense = np.zeros(size, dtype=np.int64)
             for row, number in self._sparse.items():
@@ -119,14 +119,14 @@ class IntColumn:
         return self._dense[:size]
 
     def take(self, rows: Rows, size: int) -> Int:
-        """Return a copy of some rows, all below `size`, none beyond `MOST`."""
+        """Return a copy of some rows, all below `size`, clipped to `MOST`."""
         if self._dense is None and rows.shape[0] <= _SPARSE_LIMIT:
             get = self._sparse.get
             return np.array([_clipped(get(row, 0)) for row in rows.tolist()], dtype=np.int64)
         return self.all(size)[rows]
 
     def exact(self, rows: Rows, size: int) -> Int:
-        """Return a copy of some rows as they are: Python integers where int64 may not hold them."""
+        """Return an exact copy of some rows: Python integers if int64 may not hold them."""
         beyond = self._beyond if self._dense is not None else self._sparse
         if not any(abs(number) > MOST for number in beyond.values()):
             return self.take(rows, size)

@@ -1,8 +1,8 @@
-"""Sets of positions as whole numbers: bit p is set where position p belongs to the set.
+"""Sets of positions as whole numbers: bit p is set if position p belongs to the set.
 
-One term of a selector against thousands of nodes is then one operation on one number, at a tenth
-of what an array operation costs before it has looked at the first element. So a selector with
-thousands of terms is judged in milliseconds.
+One term of a selector is then matched against thousands of nodes by one operation on one number,
+which costs a tenth of the fixed cost of an array operation. So a selector with thousands of terms
+is evaluated in milliseconds.
 
 Axes: n positions.
 """
@@ -15,17 +15,17 @@ from scheduler.state.columns.arrays import Bool, Int
 
 __all__ = ["of_positions", "packed", "unpacked", "weighted_sum"]
 
-#: Up to so many positions are set one by one.
+#: Up to this number, positions are set one by one.
 _FEW = 4
 
 
 def packed(holds: Bool) -> int:
-    """Return the set of positions where something holds."""
+    """Return the set of positions that are true in an array."""
     return int.from_bytes(np.packbits(holds, bitorder="little").tobytes(), "little")
 
 
 def unpacked(positions: int, size: int) -> Bool:
-    """Return, (n,), where the set has a position."""
+    """Return, (n,), which positions are in the set."""
     raw = np.frombuffer(positions.to_bytes((size + 7) // 8, "little"), dtype=np.uint8)
     return np.unpackbits(raw, count=size, bitorder="little").astype(np.bool_)
 
@@ -33,10 +33,10 @@ def unpacked(positions: int, size: int) -> Bool:
 def of_positions(positions: Sequence[int] | Int, size: int) -> int:
     """Return the set of some positions below a size."""
     if len(positions) <= _FEW:
-        found = 0
+        result = 0
         for position in positions:
-            found |= 1 << int(position)
-        return found
+            result |= 1 << int(position)
+        return result
     holds = np.zeros(size, dtype=np.bool_)
     holds[positions] = True
     return packed(holds)
@@ -47,7 +47,7 @@ def weighted_sum(sets: Iterable[tuple[int, int]], size: int) -> Int:
 
     Args:
         sets: Sets, each with its weight.
-        size: How many positions there are.
+        size: The number of positions.
     """
     by_weight: dict[int, list[int]] = {}
     for positions, weight in sets:
@@ -61,14 +61,14 @@ def weighted_sum(sets: Iterable[tuple[int, int]], size: int) -> Int:
 
 
 def _counted(sets: Iterable[int]) -> Iterator[int]:
-    """Yield, lowest first, the binary digits of how many sets each position belongs to."""
+    """Yield, lowest first, the binary digits of the number of sets that a position belongs to."""
     digits: list[int] = []
-    for carried in sets:
-        carry = carried
-        for place, digit in enumerate(digits):
+    for positions in sets:
+        carry = positions
+        for power, digit in enumerate(digits):
             if not carry:
                 break
-            digits[place], carry = digit ^ carry, digit & carry
+            digits[power], carry = digit ^ carry, digit & carry
         if carry:
             digits.append(carry)
     yield from digits

@@ -1,4 +1,4 @@
-"""What was made from something, kept while that is in use, or while it is small enough together."""
+"""Two caches: one is weak by owner, one is bounded by bytes, first in first out."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class WeakCache(Generic[K, T]):
-    """Values made from objects, by identity; each goes when its object does."""
+    """Values derived from objects, by identity; a value is dropped with its object."""
 
     __slots__ = ("_values",)
 
@@ -22,20 +22,20 @@ class WeakCache(Generic[K, T]):
         return len(self._values)
 
     def of(self, owner: K, further: str, make: Callable[[], T]) -> T:
-        """Return the value of an object, and of what else it depends on."""
+        """Return the value of an object and a further key; make it if there is none."""
         key = (id(owner), further)
-        found = self._values.get(key)
-        if found is None:
-            gone = ref(owner, lambda _: self._values.pop(key, None))
-            found = self._values[key] = (gone, make())
-        return found[1]
+        entry = self._values.get(key)
+        if entry is None:
+            dropping = ref(owner, lambda _: self._values.pop(key, None))
+            entry = self._values[key] = (dropping, make())
+        return entry[1]
 
 
 class BoundedCache(Generic[T]):
-    """Values by key, those that were made last; bounded by the bytes of all keys together.
+    """The latest values by key, bounded by the bytes of all keys together.
 
-    A count would not do: the writer of a pod spec decides how long a key is, and what is made
-    from it takes room in proportion.
+    A bound by count is not enough: the author of a pod spec decides how long a key is, and the
+    value takes memory in proportion.
     """
 
     __slots__ = ("_most_bytes", "_values", "size_bytes")
@@ -50,11 +50,11 @@ class BoundedCache(Generic[T]):
         return len(self._values)
 
     def get(self, key: bytes) -> T | None:
-        """Return the value of a key."""
+        """Return the value of a key, if it is cached."""
         return self._values.get(key)
 
     def put(self, key: bytes, value: T) -> None:
-        """Keep the value of a key that has none."""
+        """Add the value of a key that has none."""
         self._values[key] = value
         self.size_bytes += len(key)
         while self.size_bytes > self._most_bytes and len(self._values) > 1:

@@ -1,4 +1,4 @@
-"""Which rows changed: what lets a class of pods be refreshed instead of recomputed."""
+"""A log of changed rows, from which cached results are refreshed instead of recomputed."""
 
 from typing import Final
 
@@ -19,14 +19,14 @@ class ChangeLog:
 
     def __init__(self) -> None:
         self._rows: list[int] = []
-        #: Where the last change of each row stands.
+        #: The position of the last change of each row.
         self._last: dict[int, int] = {}
         self._start = 0
-        #: Where a reader who has seen everything stands.
+        #: The position after the last change.
         self.position = 0
 
     def note(self, row: int) -> None:
-        """Note that a row changed."""
+        """Record that a row changed."""
         rows = self._rows
         if len(rows) >= 2 * _KEEP:
             self._start += _KEEP
@@ -36,15 +36,15 @@ class ChangeLog:
         self.position += 1
 
     def has_changed(self, row: int, position: int) -> bool:
-        """Tell whether a row changed since a position."""
+        """Return whether a row changed since a position."""
         return self._last.get(row, -1) >= position
 
     def since(self, position: int, most: int) -> Rows | None:
         """Return the rows that changed since a position, each once, in row order.
 
         Returns:
-            (n,) rows, or `None` when the reader is so far behind, or more than `most` entries are
-            to be read, that recomputing everything is the better way.
+            (n,) rows, or `None` if the reader must recompute all rows: its position is too old, or
+            there are more than `most` entries to read.
         """
         behind = self.position - position
         if position < self._start or behind > most:

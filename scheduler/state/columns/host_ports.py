@@ -1,7 +1,7 @@
 """Host ports in use, by node row.
 
-A set without counts, as upstream keeps it: where two pods hold the same port (someone forced
-them), the first to leave frees it.
+Sets without counts, as in upstream: if two pods have the same port (both were bound by force), the
+first one that is removed frees it.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ __all__ = ["PortUse"]
 
 
 class PortUse:
-    """Which rows use which host ports, found by port."""
+    """The host ports in use, by row and by port."""
 
     __slots__ = ("_by_port", "_by_row")
 
@@ -25,7 +25,7 @@ class PortUse:
         return set(self._by_row.get(row, ()))
 
     def add(self, row: int, ports: Iterable[HostPort]) -> None:
-        """Take ports on a row."""
+        """Record ports as used on a row."""
         for port in ports:
             self._by_row.setdefault(row, set()).add(port)
             self._by_port.setdefault(port.port, {}).setdefault(row, set()).add(port)
@@ -47,7 +47,7 @@ class PortUse:
                 del self._by_row[row]
 
     def conflicting_rows(self, wanted: WantedPorts) -> set[int]:
-        """Return the rows on which at least one of these ports cannot be had."""
+        """Return the rows on which at least one of the wanted ports conflicts."""
         numbers = wanted.numbers & self._by_port.keys()
         rows = {row for number in numbers for row in self._by_port[number]}
         return {row for row in rows if wanted.conflict(self._by_row[row])}

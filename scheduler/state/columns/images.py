@@ -1,8 +1,8 @@
-"""Which nodes have which images.
+"""The container images on nodes.
 
 Source: kube-scheduler v1.36.3 backend/cache.addNodeImageStates. Differs: the number of nodes that
-have an image is always the current one; upstream's snapshot keeps the number of the moment at
-which a node was last copied.
+have an image is always up to date; upstream's snapshot keeps the number of the time at which a node
+was last copied.
 """
 
 from dataclasses import dataclass, field
@@ -14,9 +14,9 @@ __all__ = ["ImageState", "Images"]
 
 @dataclass(slots=True)
 class ImageState:
-    """One image name."""
+    """The size of an image, and the rows that have it, for one image name."""
 
-    #: Bytes, as the first node told that had it.
+    #: Bytes, as the first node with the image reported.
     size: int
     rows: set[int] = field(default_factory=set)
 
@@ -33,11 +33,11 @@ class Images:
         self.version = 0
 
     def get(self, name: str) -> ImageState | None:
-        """Return what is known of an image name."""
+        """Return the state of an image name, if any node has it."""
         return self._states.get(name)
 
     def write(self, row: int, node: Node | None) -> None:
-        """Replace what a row has; `None` for a node that is gone."""
+        """Replace the images of a row; `None` for a deleted node."""
         images = node.status.images if node is not None else []
         names = frozenset(name for image in images for name in image.names)
         before = self._names.get(row, frozenset())

@@ -9,7 +9,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 class Interner(Generic[T]):
-    """Gives equal values the same code, counted up from 0; codes are never taken back."""
+    """Gives equal values the same code, counted up from 0; codes are never freed."""
 
     __slots__ = ("_codes", "values")
 
@@ -30,10 +30,10 @@ class Interner(Generic[T]):
         return code
 
     def find(self, value: T) -> int | None:
-        """Return the code of a value that was met before."""
+        """Return the code of a value; `None` if it has none."""
         return self._codes.get(value)
 
     def find_all(self, values: Iterable[T], missing: int) -> list[int]:
-        """Return the codes of values, and another number for those that were not met before."""
+        """Return the codes of values, and `missing` for values without one."""
         find = self._codes.get
-        return [find(each, missing) for each in values]
+        return [find(value, missing) for value in values]

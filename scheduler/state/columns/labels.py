@@ -19,7 +19,7 @@ __all__ = ["ABSENT", "LabelColumn", "LabelColumns", "LabelTest"]
 #: The code of a node that lacks the key.
 ABSENT = 0
 
-#: Counters have an entry for each code, the idle ones included.
+#: Small, because counters have an entry for each code, the idle ones included.
 _FEW_IDLE: Final = 64
 
 _NO_LABELS: Final[Mapping[str, str]] = {}
@@ -28,7 +28,7 @@ _NO_LABELS: Final[Mapping[str, str]] = {}
 class LabelColumn:
     """The values of one label key, coded; code 0 stands for *absent*.
 
-    The code of a value that no node has any more may be given to another value.
+    The code of a value that no node has any more may be reused for another value.
     """
 
     __slots__ = ("__weakref__", "_codes", "_pool")
@@ -44,15 +44,15 @@ class LabelColumn:
 
     @property
     def serial(self) -> int:
-        """How often a code was given to a value."""
+        """How often a code was assigned to a value."""
         return self._pool.serial
 
     def born_since(self, serial: int) -> Int:
-        """Return the codes that were given to a value since `serial` was that."""
+        """Return the codes that were assigned after `serial` had this value."""
         return self._pool.born_since(serial)
 
     def code(self, value: str) -> int | None:
-        """Return the code of a value; `None` where no node has it, or lost it long ago."""
+        """Return the code of a value, which may be idle; `None` if it has none."""
         return self._pool.find(value.encode(errors="surrogatepass"))
 
     def write(self, row: int, labels: Mapping[str, str], key: str) -> None:
@@ -80,18 +80,18 @@ class LabelColumn:
 
 
 class LabelColumns:
-    """The label columns that some rule has asked for, kept up to date by row.
+    """The label columns that plugins have asked for, kept up to date by row.
 
-    A column is kept as long as some node has the key. Keys that no node has are up to the writers
-    of pod specs: their columns last as long as a rule holds them.
+    A column is kept as long as a node has the key. Keys that no node has are chosen by the authors
+    of pod specs, so their columns are kept only as long as a plugin refers to them.
     """
 
     __slots__ = ("_columns", "_counts", "_empty", "_labels", "version")
 
     def __init__(self) -> None:
-        #: Grows whenever a key comes to the first node or leaves the last one.
+        #: Grows whenever the first node gets a key or the last one loses it.
         self.version = 0
-        #: The labels of each row, as they were written last.
+        #: The labels of each row.
         self._labels: list[Mapping[str, str]] = []
         #: How many rows have each key.
         self._counts: dict[str, int] = {}
@@ -99,11 +99,11 @@ class LabelColumns:
         self._empty: WeakValueDictionary[str, LabelColumn] = WeakValueDictionary()
 
     def somewhere(self, key: str) -> bool:
-        """Tell whether some node has a key."""
+        """Return whether a node has a key."""
         return key in self._counts
 
     def among(self, keys: Collection[str]) -> Set[str]:
-        """Return those of some distinct keys that some node has."""
+        """Return which of some distinct keys a node has."""
         few, others = (
             (keys, self._counts) if len(keys) < len(self._counts) else (self._counts, keys)
         )
@@ -138,7 +138,7 @@ class LabelColumns:
         self._count_out(before.keys() - labels.keys())
 
     def _count_in(self, keys: Iterable[str]) -> None:
-        """Count the keys that a row has got."""
+        """Count the keys that a row got."""
         for key in keys:
             if key not in self._counts:
                 self._counts[key] = 0
@@ -148,7 +148,7 @@ class LabelColumns:
             self._counts[key] += 1
 
     def _count_out(self, keys: Iterable[str]) -> None:
-        """Count the keys that a row has lost."""
+        """Count out the keys that a row lost."""
         for key in keys:
             self._counts[key] -= 1
             if not self._counts[key]:
@@ -159,7 +159,7 @@ class LabelColumns:
 
 
 class LabelTest:
-    """One valid node selector expression, decided once per distinct value of its key."""
+    """One valid node selector expression, evaluated once for each distinct value of its key."""
 
     __slots__ = ("_column", "_holds", "_seen", "_table")
 
@@ -175,7 +175,7 @@ class LabelTest:
         return self._column
 
     def table(self) -> Bool:
-        """Return, (L,), for each code whether the expression holds."""
+        """Return, (L,), whether the expression is true for each code."""
         column = self._column
         if self._seen != column.serial:
             fresh = column.born_since(self._seen)

@@ -1,8 +1,8 @@
-"""What is known of the nodes, one row each, in columns.
+"""Facts about nodes in columns, one row for each node.
 
-A row belongs to a name. It exists from the first sight of the node, or of a pod on it, until
-both are gone; a row without a node (an imaginary node) takes no pods. Every change notes the row
-in one of two logs: `node_changes` for the node's own facts, `pod_changes` for what its pods use.
+A row belongs to the name of a node. It exists as long as the node or a pod on it is known. A row
+without a node (an imaginary node) takes no pods. Every change is recorded in one of two logs:
+`node_changes` for the node's own facts, `pod_changes` for what its pods use.
 
 Axes: N rows, R resources.
 """
@@ -33,7 +33,7 @@ TaintSet = tuple[tuple[str, str, str], ...]
 
 _NOTHING: Final = IntColumn()
 
-#: Every class of pods judges the idle codes as well.
+#: Small, because every class of pods also evaluates the idle codes.
 _FEW_IDLE: Final = 64
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -53,19 +53,19 @@ class NodeColumns:
         self.labels: Final = LabelColumns()
         self.images: Final = Images()
         self.ports: Final = PortUse()
-        #: The distinct taints of nodes; code 0 is for none.
+        #: The distinct sets of taints; code 0 is the empty set.
         self.taint_sets: Final[RefcountedInterner[TaintSet]] = RefcountedInterner((), _FEW_IDLE)
         self.node_changes: Final = ChangeLog()
         self.pod_changes: Final = ChangeLog()
-        #: Grows whenever a node appears or goes.
+        #: Grows whenever a node is added or deleted.
         self.membership = 0
         #: Number of nodes that exist.
         self.node_count = 0
         self._rows: dict[str, int] = {}
         self._free: list[int] = []
         self._allocatable: list[IntColumn] = []
-        #: What each node offers, by name.
-        self._offers: dict[int, dict[str, int]] = {}
+        #: By row, the allocatable amounts by name of the resource.
+        self._allocatable_by_name: dict[int, dict[str, int]] = {}
         self._requested: list[IntColumn] = []
         self._non_zero = (IntColumn(), IntColumn())
         self._pods: Int = np.zeros(16, dtype=np.int64)
@@ -80,7 +80,7 @@ class NodeColumns:
         return self._rows.get(name)
 
     def node(self, name: str) -> Node | None:
-        """Return the node of that name, if it exists."""
+        """Return a node by name, if it exists."""
         row = self._rows.get(name)
         return None if row is None else self.nodes[row]
 
@@ -109,15 +109,15 @@ class NodeColumns:
         return self._allowed_pods[: self.size]
 
     def allocatable(self, resource: int) -> IntColumn:
-        """Return what the nodes have of a resource."""
+        """Return the allocatable amounts of a resource."""
         return self._allocatable[resource] if resource < len(self._allocatable) else _NOTHING
 
     def requested(self, resource: int) -> IntColumn:
-        """Return what pods request of a resource."""
+        """Return the requested amounts of a resource."""
         return self._requested[resource] if resource < len(self._requested) else _NOTHING
 
     def non_zero(self, index: int) -> IntColumn:
-        """Return what pods count for in scores: 0 milli-cpu, 1 bytes of memory."""
+        """Return the non-zero requests, for scores: 0 for milli-cpu, 1 for bytes of memory."""
         return self._non_zero[index]
 
     def ensure(self, name: str) -> int:
@@ -132,7 +132,7 @@ class NodeColumns:
         return row
 
     def write(self, node: Node) -> int:
-        """Take over the state of a node; return its row.
+        """Store the state of a node; return its row.
 
         Raises:
             QuantityError: An allocatable amount is no quantity; nothing is changed then.
@@ -154,7 +154,7 @@ class NodeColumns:
         return row
 
     def erase(self, name: str) -> int | None:
-        """Forget a node; its row stays as long as it has pods. Returns the row."""
+        """Remove a node; its row stays as long as it has pods. Returns the row."""
         row = self._rows.get(name)
         if row is None or self.nodes[row] is None:
             return None
@@ -172,13 +172,13 @@ class NodeColumns:
         return row
 
     def take(self, row: int, shape: Shape) -> None:
-        """Count a pod that is on a row now."""
+        """Add the usage of a pod to a row."""
         self._count(row, shape, 1)
         if shape.ports:
             self.ports.add(row, shape.ports)
 
     def give_back(self, row: int, shape: Shape) -> None:
-        """Count a pod out that was on a row."""
+        """Subtract the usage of a pod from a row."""
         self._count(row, shape, -1)
         if shape.ports:
             self.ports.remove(row, shape.ports)
@@ -198,7 +198,7 @@ class NodeColumns:
         self.taint_sets.give_back(before)
 
     def _write_allocatable(self, row: int, allocatable: dict[str, int]) -> None:
-        before = self._offers.get(row, {})
+        before = self._allocatable_by_name.get(row, {})
         if allocatable == before:
             return
         axis = self.axis
@@ -209,18 +209,18 @@ class NodeColumns:
             self._column(self._allocatable, axis.code(name))[row] = 0
             axis.withdraw(name)
         if allocatable:
-            self._offers[row] = allocatable
+            self._allocatable_by_name[row] = allocatable
         else:
-            del self._offers[row]
+            del self._allocatable_by_name[row]
 
     def clear(self, resource: int) -> None:
-        """Forget a resource that has lost its code."""
+        """Clear the columns of a resource that has lost its code."""
         for columns in (self._allocatable, self._requested):
             if resource < len(columns):
                 columns[resource] = IntColumn()
 
     def count_requested(self, resource: int, rows: Iterable[tuple[int, int]]) -> None:
-        """Count what pods on some rows request of a resource that has just got its code."""
+        """Add the requests of pods for a resource that has just got its code, by row."""
         column = self._column(self._requested, resource)
         for row, amount in rows:
             column.add(row, amount)
@@ -245,14 +245,14 @@ class NodeColumns:
         return row
 
     def _release(self, row: int) -> None:
-        """Free a row that has neither a node nor pods."""
+        """Free a row if it has neither a node nor pods."""
         if self.nodes[row] is None and self._pods[row] == 0 and self.names[row]:
             del self._rows[self.names[row]]
             self.names[row] = ""
             self._free.append(row)
 
     def rows_of(self, names: frozenset[str]) -> Rows:
-        """Return the rows of those nodes of the names that exist, in row order."""
+        """Return the rows of the existing nodes among some names, in row order."""
         rows = [row for name in names if (row := self._rows.get(name)) is not None]
         return np.array(sorted(row for row in rows if self._exists[row]), dtype=np.int64)
 

@@ -1,4 +1,4 @@
-"""The shape of a pod: what it takes from a node. Pods of one shape share it.
+"""The shape of a pod: its requests and host ports. Equal pods share a shape.
 
 Axes: S shapes.
 """
@@ -23,7 +23,7 @@ __all__ = ["HostPort", "Shape", "Shapes", "WantedPorts", "host_ports"]
 
 _encode = msgspec.msgpack.Encoder().encode
 
-#: Bytes of specs whose measures are remembered.
+#: Bytes of specs whose requests are cached.
 _MEMORY_BYTES: Final = 4 * 1024 * 1024
 
 ANY_ADDRESS: Final = "0.0.0.0"
@@ -38,28 +38,28 @@ class HostPort(NamedTuple):
 
 
 class WantedPorts:
-    """The ports that a pod wants, found among those in use without comparing each with each."""
+    """The host ports that a pod wants; finds conflicts without comparing all pairs of ports."""
 
-    __slots__ = ("_at_any_address", "_in_the_way", "numbers")
+    __slots__ = ("_at_any_address", "_conflicting", "numbers")
 
     def __init__(self, ports: Iterable[HostPort]) -> None:
         wanted = frozenset(ports)
-        self._in_the_way = wanted | {each._replace(address=ANY_ADDRESS) for each in wanted}
+        self._conflicting = wanted | {port._replace(address=ANY_ADDRESS) for port in wanted}
         self._at_any_address = {
-            (each.protocol, each.port) for each in wanted if each.address == ANY_ADDRESS
+            (port.protocol, port.port) for port in wanted if port.address == ANY_ADDRESS
         }
         #: The numbers of the ports.
-        self.numbers = frozenset(each.port for each in wanted)
+        self.numbers = frozenset(port.port for port in wanted)
 
     def conflict(self, used: Set[HostPort]) -> bool:
-        """Tell whether one of them cannot be had on a node where some are in use.
+        """Return whether one of them conflicts with the ports in use on a node.
 
         Source: kube-scheduler v0.36.3 framework.HostPortInfo.CheckConflict.
         """
-        if not self._in_the_way.isdisjoint(used):
+        if not self._conflicting.isdisjoint(used):
             return True
-        wide = self._at_any_address
-        return bool(wide) and any((each.protocol, each.port) in wide for each in used)
+        wildcard = self._at_any_address
+        return bool(wildcard) and any((port.protocol, port.port) in wildcard for port in used)
 
 
 _Measure: TypeAlias = tuple[dict[str, int], tuple[int, int], tuple[HostPort, ...]]
@@ -68,15 +68,15 @@ _decode = msgspec.msgpack.Decoder(_Measure).decode
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a pod takes from a node."""
+    """The requests and host ports of a pod."""
 
-    #: Resource code and amount of what nodes offer, in order of codes, zero amounts left out.
+    #: Code and amount of the requested resources that nodes offer, by code, without zero amounts.
     requests: tuple[tuple[int, int], ...]
-    #: Milli-cpu and bytes with defaults for containers that name none; for scores.
+    #: Milli-cpu and bytes, with defaults for containers without requests; for scores.
     non_zero: tuple[int, int]
     #: Host ports, in spec order.
     ports: tuple[HostPort, ...]
-    #: Whether it requests something beside that, of which no node has anything.
+    #: Whether it also requests a resource that no node offers.
     beyond: bool = False
 
 
@@ -85,7 +85,7 @@ def host_ports(pod: Pod) -> tuple[HostPort, ...]:
 
     Source: kube-scheduler v1.36.3 util.GetHostPorts.
     """
-    sidecars = [each for each in pod.spec.init_containers if each.restart_policy == "Always"]
+    sidecars = [c for c in pod.spec.init_containers if c.restart_policy == "Always"]
     return tuple(
         HostPort(port.host_ip or ANY_ADDRESS, port.protocol or "TCP", port.host_port)
         for container in (*pod.spec.containers, *sidecars)
@@ -95,10 +95,10 @@ def host_ports(pod: Pod) -> tuple[HostPort, ...]:
 
 
 class Shapes:
-    """The shapes of all pods that have a slot, by code; a code is used again when none has it.
+    """The shapes of all pods that have a slot, by code; codes without pods are reused.
 
-    A shape is known by what is requested by name. The codes of resources in it are those of the
-    moment: they follow what nodes offer.
+    A shape is identified by its requests by name. The codes of resources in it are the present
+    ones: they follow the resources that nodes offer.
     """
 
     __slots__ = ("_amounts", "_axis", "_has_ports", "_pool", "_seen")
@@ -107,8 +107,8 @@ class Shapes:
         self._axis = axis
         self._amounts: dict[int, IntColumn] = {}
         self._has_ports = IntColumn()
-        self._pool = _ShapePool(self._note)
-        #: What was measured of a spec, by what was read of it.
+        self._pool = _ShapeInterner(self._index)
+        #: The key of a shape, by the fingerprint of the pod.
         self._seen: BoundedCache[bytes] = BoundedCache(_MEMORY_BYTES)
 
     def __getitem__(self, code: int) -> Shape:
@@ -118,7 +118,7 @@ class Shapes:
         return self._pool.live
 
     def take(self, pod: Pod) -> int:
-        """Return the code of a pod's shape and count one more reference to it.
+        """Return the code of a pod's shape and add a reference to it.
 
         Raises:
             QuantityError: A request of the pod is no quantity.
@@ -127,11 +127,11 @@ class Shapes:
         return self._pool.take(key, lambda: self._shape(key))
 
     def give_back(self, code: int) -> None:
-        """Count one reference less."""
+        """Remove a reference."""
         self._pool.give_back(code)
 
     def of(self, pod: Pod) -> Shape:
-        """Return a pod's shape without keeping it.
+        """Return a pod's shape without a reference to it.
 
         Raises:
             QuantityError: A request of the pod is no quantity.
@@ -139,9 +139,9 @@ class Shapes:
         return self._shape(self._key(pod))
 
     def validate(self, pod: Pod) -> None:
-        """Make sure that a pod which waits can be measured.
+        """Check that the requests of a waiting pod can be parsed.
 
-        One that is too large, or names too many resources, is not: it is put on no node.
+        A pod that is too large, or names too many resources, is not checked: it fits no node.
 
         Raises:
             QuantityError: A request of the pod is no quantity.
@@ -162,14 +162,14 @@ class Shapes:
         return self._has_ports.all(len(self._pool) + 1).astype(np.bool_)
 
     def offer(self, resource: int) -> None:
-        """Take up a resource that has got a code: find the shapes that request it."""
+        """Add a resource that got a code to the shapes that request it."""
         named = self._axis.values[resource].encode(errors="surrogatepass")
         for code in self._pool.codes():
             if named in self._pool.key(code):
                 self._replace(code, self._shape(self._pool.key(code)))
 
     def withdraw(self, resource: int) -> None:
-        """Forget a resource that has lost its code."""
+        """Remove a resource that lost its code from all shapes."""
         requested = self._amounts.pop(resource, None)
         if requested is None:
             return
@@ -177,12 +177,12 @@ class Shapes:
             self._replace(code, self._shape(self._pool.key(code)))
 
     def _replace(self, code: int, shape: Shape) -> None:
-        self._note(code, self._pool.values[code], 0)
+        self._index(code, self._pool.values[code], 0)
         self._pool.values[code] = shape
-        self._note(code, shape, 1)
+        self._index(code, shape, 1)
 
-    def _note(self, code: int, shape: Shape, sign: int) -> None:
-        """Note what a code stands for (1), or that it does no longer (0)."""
+    def _index(self, code: int, shape: Shape, sign: int) -> None:
+        """Index the shape of a code (1), or remove it from the indices (0)."""
         for resource, amount in shape.requests:
             if sign:
                 self._amounts.setdefault(resource, IntColumn())[code] = amount
@@ -192,13 +192,13 @@ class Shapes:
             self._has_ports[code] = sign
 
     def _key(self, pod: Pod) -> bytes:
-        """Return what a pod takes, by name, as bytes that are equal for equal shapes."""
+        """Return the key of a pod's shape: bytes that are equal for equal shapes."""
         fingerprint = _fingerprint(pod)
         key = self._seen.get(fingerprint)
         return self._measure(pod, fingerprint) if key is None else key
 
     def _measure(self, pod: Pod, fingerprint: bytes) -> bytes:
-        """Return what a pod takes that was not seen lately."""
+        """Compute the key of a pod's shape and cache it."""
         non_zero = resources.non_zero_requests(pod)
         requests = resources.pod_requests(pod, status_aware=True)
         wanted = {name: requests[name] for name in sorted(requests) if requests[name]}
@@ -213,36 +213,36 @@ class Shapes:
         return Shape(tuple(coded), non_zero, ports, beyond=len(coded) < len(wanted))
 
 
-class _ShapePool(RefcountedInterner[Shape]):
-    """Tells which shape a code stands for, and when it does no longer."""
+class _ShapeInterner(RefcountedInterner[Shape]):
+    """Calls back when a code is assigned to a shape, and when it is freed."""
 
-    __slots__ = ("_tell",)
+    __slots__ = ("_report",)
 
-    def __init__(self, tell: Callable[[int, Shape, int], None]) -> None:
+    def __init__(self, report: Callable[[int, Shape, int], None]) -> None:
         super().__init__(Shape((), (0, 0), ()))
-        self._tell = tell
+        self._report = report
 
-    def met(self, code: int, value: Shape) -> None:
-        """Note what a code stands for now."""
-        self._tell(code, value, 1)
+    def on_assigned(self, code: int, value: Shape) -> None:
+        """Report the shape of a code."""
+        self._report(code, value, 1)
 
-    def left(self, code: int, value: Shape) -> None:
-        """Note what a code stands for no longer."""
-        self._tell(code, value, 0)
+    def on_freed(self, code: int, value: Shape) -> None:
+        """Report that a code is freed."""
+        self._report(code, value, 0)
 
 
 def _fingerprint(pod: Pod) -> bytes:
     """Return bytes that differ for pods whose shapes differ."""
     spec, status = pod.spec, pod.status
     parts: list[object] = [
-        [_container_key(each) for each in spec.containers],
-        [_container_key(each) for each in spec.init_containers],
+        [_container_key(container) for container in spec.containers],
+        [_container_key(container) for container in spec.init_containers],
         spec.overhead,
         None if spec.resources is None else spec.resources.requests,
     ]
     if _resizing(pod):
-        parts += [[_granted_key(each) for each in status.container_statuses]]
-        parts += [[_granted_key(each) for each in status.init_container_statuses]]
+        parts += [[_granted_key(granted) for granted in status.container_statuses]]
+        parts += [[_granted_key(granted) for granted in status.init_container_statuses]]
         parts += [None if status.resources is None else status.resources.requests]
         parts += [status.allocated_resources, resources.resize_infeasible(pod)]
     return _encode(parts)
@@ -259,10 +259,10 @@ def _granted_key(status: ContainerStatus) -> tuple[object, ...]:
 
 
 def _resizing(pod: Pod) -> bool:
-    """Tell whether the status says something about resources at all."""
+    """Return whether the status contains resources at all."""
     status = pod.status
     return (
         status.resources is not None
-        or any(each.resources is not None for each in status.container_statuses)
-        or any(each.resources is not None for each in status.init_container_statuses)
+        or any(item.resources is not None for item in status.container_statuses)
+        or any(item.resources is not None for item in status.init_container_statuses)
     )

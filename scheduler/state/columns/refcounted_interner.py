@@ -1,9 +1,9 @@
-"""Small integers for values that come and go: counted references, codes used again.
+"""Small integers for values with a limited life: references are counted, codes are reused.
 
-Readers keep tables by code. A table entry is good as long as its code was *born* before the
-reader last looked, so a reader only has to look at codes that were born since. Codes that nobody
-refers to rest before they are given to other values; many are given free at once, which starts a
-new *epoch*. So whoever has followed an epoch may rely on the value of every code met in it.
+Readers keep tables by code. A table entry is valid as long as its code was not assigned to a value
+since the reader's last update, so a reader only has to update codes that were assigned since. Codes
+without references stay idle before they are reused; many are freed at once, which starts a new
+*epoch*. Within an epoch, the value of a code does not change.
 
 Axes: A codes.
 """
@@ -19,38 +19,38 @@ __all__ = ["RefcountedInterner"]
 
 T = TypeVar("T")
 
-#: Fewer idle codes than this are not given free, unless a pool says otherwise: a new epoch makes
-#: readers start afresh that follow epochs.
+#: How many idle codes there must be before they are freed, unless an interner has its own limit: a
+#: new epoch makes readers that depend on epochs start from scratch.
 _FEWEST: Final = 1024
-#: So many bytes of keys of idle codes are, however few the codes: pods can be large.
+#: Idle codes are also freed when their keys exceed this number of bytes: pods can be large.
 _MOST_IDLE_BYTES: Final = 8 * 1024 * 1024
 
 
 class RefcountedInterner(Generic[T]):
-    """Gives equal values the same code while anyone refers to them; code 0 is for nothing."""
+    """Gives equal values the same code while there are references; code 0 is not counted."""
 
-    __slots__ = ("_born", "_codes", "_fewest", "_free", "_idle", "_idle_bytes", "_keys",
+    __slots__ = ("_assigned", "_codes", "_fewest", "_free", "_idle", "_idle_bytes", "_keys",
                  "_references", "epoch", "serial", "values")  # fmt: skip
 
     def __init__(self, nothing: T, fewest: int = _FEWEST) -> None:
-        """Make a pool whose code 0 stands for a value that is not counted.
+        """Create an interner whose code 0 stands for a value that is not counted.
 
         Args:
             nothing: The value of code 0.
-            fewest: Fewer idle codes than this are not given free.
+            fewest: How many idle codes there must be before they are freed.
         """
         self._fewest = fewest
         #: The value of each code.
         self.values: list[T] = [nothing]
-        #: How many codes were born.
+        #: How often a code was assigned to a value.
         self.serial = 0
-        #: Grows whenever codes get free for other values.
+        #: Grows whenever codes are freed for other values.
         self.epoch = 0
         self._codes: dict[bytes, int] = {}
         self._keys: list[bytes] = [b""]
         self._references: list[int] = [0]
-        self._born: Int = np.zeros(16, dtype=np.int64)
-        #: Codes that nobody refers to, in the order in which they were left.
+        self._assigned: Int = np.zeros(16, dtype=np.int64)
+        #: Codes without references, in the order in which they lost the last one.
         self._idle: dict[int, None] = {}
         self._idle_bytes = 0
         self._free: list[int] = []
@@ -60,15 +60,15 @@ class RefcountedInterner(Generic[T]):
 
     @property
     def live(self) -> int:
-        """How many codes are referred to."""
+        """How many codes have references."""
         return len(self.values) - 1 - len(self._idle) - len(self._free)
 
     def references(self, code: int) -> int:
-        """Return how many references there are to a code."""
+        """Return the number of references to a code."""
         return self._references[code]
 
     def take(self, key: bytes, make: Callable[[], T]) -> int:
-        """Return the code of a value and count one more reference to it.
+        """Return the code of a value and add a reference to it.
 
         Args:
             key: Bytes that are equal for equal values.
@@ -76,7 +76,7 @@ class RefcountedInterner(Generic[T]):
         """
         code = self._codes.get(key)
         if code is None:
-            code = self._bear(key, make())
+            code = self._assign(key, make())
         elif not self._references[code]:
             del self._idle[code]
             self._idle_bytes -= len(key)
@@ -84,7 +84,7 @@ class RefcountedInterner(Generic[T]):
         return code
 
     def give_back(self, code: int) -> None:
-        """Count one reference less."""
+        """Remove a reference."""
         if not code:
             return
         self._references[code] -= 1
@@ -93,8 +93,8 @@ class RefcountedInterner(Generic[T]):
             self._idle_bytes += len(self._keys[code])
 
     def born_since(self, serial: int) -> Int:
-        """Return the codes that got their value after so many others."""
-        return np.flatnonzero(self._born[: len(self.values)] > serial)
+        """Return the codes that were assigned after `serial` had this value."""
+        return np.flatnonzero(self._assigned[: len(self.values)] > serial)
 
     def find(self, key: bytes) -> int | None:
         """Return the code of a key; it may be idle."""
@@ -108,13 +108,13 @@ class RefcountedInterner(Generic[T]):
         """Return the codes that stand for a value, idle ones included."""
         return self._codes.values()
 
-    def met(self, code: int, value: T) -> None:
-        """Note that a value has a code now; for those who keep more about values."""
+    def on_assigned(self, code: int, value: T) -> None:
+        """Handle that a value got a code; for subclasses that keep more about values."""
 
-    def left(self, code: int, value: T) -> None:
-        """Note that a value has no code any more."""
+    def on_freed(self, code: int, value: T) -> None:
+        """Handle that a value lost its code."""
 
-    def _bear(self, key: bytes, value: T) -> int:
+    def _assign(self, key: bytes, value: T) -> int:
         crowded = not self._free and len(self._idle) >= max(self._fewest, self.live)
         if crowded or self._idle_bytes > _MOST_IDLE_BYTES:
             self._reclaim()
@@ -125,21 +125,21 @@ class RefcountedInterner(Generic[T]):
             self.values.append(value)
             self._keys.append(b"")
             self._references.append(0)
-            self._born = grown(self._born, code + 1)
+            self._assigned = grown(self._assigned, code + 1)
         self.serial += 1
-        self._born[code] = self.serial
+        self._assigned[code] = self.serial
         self.values[code] = value
         self._keys[code] = key
         self._codes[key] = code
-        self.met(code, value)
+        self.on_assigned(code, value)
         return code
 
     def _reclaim(self) -> None:
-        """Let the codes that nobody refers to be used for other values."""
+        """Free all idle codes for other values."""
         self.epoch += 1
         for code in self._idle:
             del self._codes[self._keys[code]]
-            self.left(code, self.values[code])
+            self.on_freed(code, self.values[code])
             self.values[code] = self.values[0]
             self._keys[code] = b""
         self._free.extend(self._idle)
@@ -147,8 +147,8 @@ class RefcountedInterner(Generic[T]):
         self._idle_bytes = 0
 
     def check(self) -> None:
-        """Assert the invariants: every code is referred to, idle or free."""
-        counted = [code for code, each in enumerate(self._references) if each]
+        """Assert the invariants: every code has references, or is idle or free."""
+        counted = [code for code, number in enumerate(self._references) if number]
         assert min(self._references) >= 0
         assert len(counted) == self.live
         assert not set(counted) & (set(self._idle) | set(self._free))

@@ -1,8 +1,8 @@
-"""Which resources have columns: those that pods may always ask for, and those that nodes offer.
+"""Which resources have columns: cpu, memory and ephemeral storage, and those that nodes offer.
 
-Who writes pods decides how many names there are, so requests alone give no name a column: what no
-node offers is lacking everywhere, however much of it is requested. A name that no node offers any
-more loses its code, and the code is used again.
+A request alone gives no resource a column, because the authors of pods could request any number of
+names: a resource that no node offers is insufficient everywhere, whatever the amount. A name that
+no node offers any more loses its code, and the code is reused.
 
 Axes: R resources.
 """
@@ -23,7 +23,7 @@ _NATIVE: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
 
 class ResourceAxis:
-    """The order of resources in all columns: cpu, memory, ephemeral storage, then as offered."""
+    """The codes of resources in all columns: cpu, memory, ephemeral storage, then as offered."""
 
     __slots__ = ("_codes", "_free", "_fresh", "_offers", "_retired", "values", "version")
 
@@ -43,7 +43,7 @@ class ResourceAxis:
         return len(self.values)
 
     def code(self, name: str) -> int:
-        """Return the code of a name, `NOT_OFFERED` when it has none."""
+        """Return the code of a name, `NOT_OFFERED` if it has none."""
         return self._codes.get(name, NOT_OFFERED)
 
     def offered(self) -> Set[str]:
@@ -51,7 +51,7 @@ class ResourceAxis:
         return self._codes.keys()
 
     def offer(self, name: str) -> int:
-        """Count one more node that offers a resource; return its code."""
+        """Record that one more node offers a resource; return its code."""
         if name in _NATIVE:
             return self._codes[name]
         self._offers[name] = self._offers.get(name, 0) + 1
@@ -68,7 +68,7 @@ class ResourceAxis:
         return code
 
     def withdraw(self, name: str) -> None:
-        """Count one node less that offers a resource."""
+        """Record that one node less offers a resource."""
         if name in _NATIVE:
             return
         self._offers[name] -= 1
@@ -80,9 +80,9 @@ class ResourceAxis:
             self.version += 1
 
     def settle(self) -> tuple[list[int], list[int]]:
-        """Return the codes that have lost their names and those that got one since last asked.
+        """Return the codes that lost their name and those that got one since the last call.
 
-        From now on the former may be given to other names: nothing may be kept by them any more.
+        The former may be reused from now on: the caller must clear all that it keeps by them.
         """
         retired = self._retired
         fresh = [code for code in self._fresh if self.values[code]]
@@ -92,7 +92,7 @@ class ResourceAxis:
 
 
 class Coded(Generic[T]):
-    """Something for each of some resource names, by code, looked up when the axis has changed."""
+    """An item for each of some resource names, by code; codes are updated with the axis."""
 
     __slots__ = ("_axis", "_items", "_now", "_version")
 
@@ -103,7 +103,7 @@ class Coded(Generic[T]):
         self._version = -1
 
     def now(self) -> list[tuple[int, T]]:
-        """Return code and item for each name, in order; `NOT_OFFERED` where no node has it."""
+        """Return code and item of each name, in order; `NOT_OFFERED` if no node offers it."""
         if self._version != self._axis.version:
             code = self._axis.code
             self._now = [(code(name), item) for name, item in self._items]

@@ -1,9 +1,9 @@
-"""Where a reader of changed rows stands.
+"""The position of a reader in a log of changed rows.
 
-What is kept by row is brought up to date from a log of changes: a reader asks which rows changed
-since it looked last, and works out these, or all of them where that is the better way.
+Values that are kept by row are updated from a log of changes: a reader gets the rows that changed
+since its last call, and recomputes these, or all rows if that is cheaper.
 
-Axes: n rows that changed.
+Axes: n changed rows.
 """
 
 from typing import Final
@@ -13,17 +13,17 @@ from scheduler.state.columns.change_log import ChangeLog
 
 __all__ = ["RowCursor", "few"]
 
-#: With more changes than N over this, working out all rows is cheaper than picking some.
+#: With more changes than N divided by this, recomputing all rows is cheaper than picking some.
 _SHARE: Final = 8
 
 
 def few(size: int) -> int:
-    """Return up to how many changes are worth picking from so many rows."""
+    """Return up to how many changes picking rows is cheaper than recomputing all of `size`."""
     return size // _SHARE
 
 
 class RowCursor:
-    """Reads a log of changed rows from where it stopped; at first all rows are to be looked at."""
+    """Reads a log of changed rows from its last position; at first, all rows count as changed."""
 
     __slots__ = ("_log", "_position")
 
@@ -33,18 +33,18 @@ class RowCursor:
 
     @property
     def up_to_date(self) -> bool:
-        """Whether nothing changed since the last look."""
+        """Whether nothing changed since the last call of `news`."""
         return self._position == self._log.position
 
     def news(self, most: int) -> Rows | None:
-        """Return, (n,), the rows that changed since the last look, each once, in row order.
+        """Return, (n,), the rows that changed since the last call, each once, in row order.
 
         Args:
-            most: With more changes than this all rows are to be looked at; see `few`.
+            most: With more changes than this, all rows must be recomputed; see `few`.
 
         Returns:
-            `None` when all rows are to be looked at.
+            `None` if all rows must be recomputed.
         """
-        found = self._log.since(self._position, most)
+        changed = self._log.since(self._position, most)
         self._position = self._log.position
-        return found
+        return changed

@@ -1,1 +1,1 @@
-"""Pods on nodes, nominated pods, and what selects them."""
+"""Pods on nodes and nominated pods, with the budgets, terms and workloads that select pods."""

@@ -1,8 +1,8 @@
-"""Pod affinity terms, compiled: which pods a term is about, and by which topology.
+"""Compiled pod affinity terms: which pods a term selects, and its topology key.
 
-A term is read from two sides. As a term of an *incoming* pod it is about the pods of a fixed set
-of namespaces, its `scope`. As a term that an *existing* pod carries it asks for the labels of the
-incoming pod's namespace.
+A term is used in two directions. A term of an *incoming* pod selects pods of a fixed set of
+namespaces, its `scope`. A term of an *existing* pod is matched against the incoming pod and the
+labels of its namespace.
 
 Source: kube-scheduler v1.36.3 framework/types.go PodInfo.Update; k8s.io/kube-scheduler v0.36.3
 framework/types.go AffinityTerm, GetAffinityTerms.
@@ -40,13 +40,13 @@ __all__ = [
     "spelled",
 ]
 
-#: Names of namespaces; `None` stands for all of them.
+#: Names of namespaces; `None` for all namespaces.
 TermScope: TypeAlias = frozenset[str] | None
 
-#: From so many terms on an index pays.
+#: From this number of terms on, an index pays off.
 MANY: Final = 16
 
-#: Bytes of specs whose terms are remembered for other pods with the same ones.
+#: Bytes of specs whose terms are cached for other pods with equal specs.
 _MOST_BYTES: Final = 4 * 1024 * 1024
 
 _NO_LABELS: Final[Mapping[str, str]] = {}
@@ -57,11 +57,11 @@ class AffinityTerm(Record, frozen=True):
     """One term of a pod."""
 
     topology_key: str
-    #: Which labels are meant; `None` selects no pod.
+    #: The label selector; `None` selects no pod.
     selector: Selector | None
-    #: The listed namespaces, or the pod's own when the term says nothing about namespaces.
+    #: The listed namespaces, or the pod's own if the term does not mention namespaces.
     namespaces: frozenset[str]
-    #: Namespaces that are meant besides; `None` selects none.
+    #: Selects further namespaces; `None` selects none.
     namespace_selector: Selector | None
     #: 0 for required terms.
     weight: int = 0
@@ -69,7 +69,7 @@ class AffinityTerm(Record, frozen=True):
     def matches(
         self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
     ) -> bool:
-        """Tell whether the term is about pods with these labels in this namespace.
+        """Return whether the term selects pods with these labels in this namespace.
 
         Source: k8s.io/kube-scheduler v0.36.3 framework/types.go AffinityTerm.Matches.
         """
@@ -82,10 +82,10 @@ class AffinityTerm(Record, frozen=True):
         return self.selector.matches(labels)
 
     def scope(self, namespaces: Mapping[str, Mapping[str, str]]) -> TermScope:
-        """Return the namespaces that the term of an incoming pod is about.
+        """Return the namespaces whose pods the term of an incoming pod selects.
 
-        Upstream adds the names of selected namespaces, and then still asks the selector, with no
-        labels: one that no label has to be there for selects every namespace.
+        Upstream adds the names of selected namespaces, and then still matches the selector against
+        empty labels: a selector that requires no label selects every namespace.
 
         Args:
             namespaces: The labels of all namespaces, by name.
@@ -97,47 +97,48 @@ class AffinityTerm(Record, frozen=True):
             return self.namespaces
         if selector.matches(_NO_LABELS):
             return None
-        found = {name for name, labels in namespaces.items() if selector.matches(labels)}
-        return self.namespaces | found
+        selected = {name for name, labels in namespaces.items() if selector.matches(labels)}
+        return self.namespaces | selected
 
 
 class TermList(tuple[AffinityTerm, ...]):
-    """Terms of one kind; where they are many, its labels find those that are about a pod."""
+    """Terms of one kind; long lists have an index that finds the terms that select a pod."""
 
     def on(self, topology_key: str) -> "TermList":
         """Return the terms of one topology key."""
         if len(self) < MANY:
-            return TermList(each for each in self if each.topology_key == topology_key)
+            return TermList(term for term in self if term.topology_key == topology_key)
         return self._by_key.get(topology_key, _NONE)
 
     def about(
         self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
     ) -> list[AffinityTerm]:
-        """Return the terms that are about pods with these labels in this namespace."""
+        """Return the terms that select pods with these labels in this namespace."""
         if len(self) < MANY:
-            return [each for each in self if each.matches(namespace, labels, namespace_labels)]
-        by_labels, by_namespace, listing = self._indices
-        selected = by_labels.matching(labels)
-        there = by_namespace.matching(namespace_labels)
-        there.update(listing.get(namespace, ()))
-        return [self[place] for place in selected & there]
+            return [term for term in self if term.matches(namespace, labels, namespace_labels)]
+        by_labels, by_namespace_labels, by_namespace = self._indices
+        by_pod = by_labels.matching(labels)
+        in_scope = by_namespace_labels.matching(namespace_labels)
+        in_scope.update(by_namespace.get(namespace, ()))
+        return [self[index] for index in by_pod & in_scope]
 
     @cached_property
     def _by_key(self) -> dict[str, "TermList"]:
-        found: dict[str, list[AffinityTerm]] = {}
-        for each in self:
-            found.setdefault(each.topology_key, []).append(each)
-        return {key: TermList(terms) for key, terms in found.items()}
+        by_key: dict[str, list[AffinityTerm]] = {}
+        for term in self:
+            by_key.setdefault(term.topology_key, []).append(term)
+        return {key: TermList(terms) for key, terms in by_key.items()}
 
     @cached_property
     def _indices(self) -> tuple[SelectorIndex, SelectorIndex, dict[str, list[int]]]:
-        """Find terms by labels, by labels of the namespace, and by its name."""
-        listing: dict[str, list[int]] = {}
-        for place, term in enumerate(self):
+        """Index the terms by labels, by labels of the namespace, and by its name."""
+        by_namespace: dict[str, list[int]] = {}
+        for index, term in enumerate(self):
             for namespace in term.namespaces:
-                listing.setdefault(namespace, []).append(place)
-        by_labels = SelectorIndex([each.selector for each in self])
-        return by_labels, SelectorIndex([each.namespace_selector for each in self]), listing
+                by_namespace.setdefault(namespace, []).append(index)
+        by_labels = SelectorIndex([term.selector for term in self])
+        by_namespace_labels = SelectorIndex([term.namespace_selector for term in self])
+        return by_labels, by_namespace_labels, by_namespace
 
 
 _NONE: Final = TermList()
@@ -145,20 +146,20 @@ _NONE: Final = TermList()
 
 @dataclass(frozen=True, slots=True)
 class AffinityTerms:
-    """All pod affinity terms of one pod; a list with a term that means nothing is empty."""
+    """All pod affinity terms of one pod; a list with an invalid term is empty."""
 
     affinity: TermList = _NONE
     anti_affinity: TermList = _NONE
     preferred_affinity: TermList = _NONE
     preferred_anti_affinity: TermList = _NONE
-    #: Which lists mean nothing, and why; empty when all is well.
+    #: Which lists are invalid, and why; empty if none is.
     error: str = ""
 
 
 NO_TERMS: Final = AffinityTerms()
 
 
-#: The terms of affinities that are in use, by identity and namespace: hints ask again and again.
+#: The terms of affinities that are in use, by identity and namespace: hints need them repeatedly.
 _in_use: Final[WeakCache[Affinity, AffinityTerms]] = WeakCache()
 _recent: Final[BoundedCache[AffinityTerms]] = BoundedCache(_MOST_BYTES)
 
@@ -173,14 +174,14 @@ def compiled(pod: Pod) -> AffinityTerms:
 
 
 def _shared(namespace: str, affinity: Affinity) -> AffinityTerms:
-    """Return the terms of an affinity, the same for equal ones that were met recently."""
+    """Return the terms of an affinity; equal ones share them while they are cached."""
     spec = _encode((affinity.pod_affinity, affinity.pod_anti_affinity))
     key = namespace.encode(errors="surrogatepass") + b" " + spec
-    found = _recent.get(key)
-    if found is None:
-        found = _compiled(namespace, affinity)
-        _recent.put(key, found)
-    return found
+    terms = _recent.get(key)
+    if terms is None:
+        terms = _compiled(namespace, affinity)
+        _recent.put(key, terms)
+    return terms
 
 
 def _compiled(namespace: str, affinity: Affinity) -> AffinityTerms:
@@ -191,7 +192,7 @@ def _compiled(namespace: str, affinity: Affinity) -> AffinityTerms:
 
     def parsed(name: str, given: Sequence[WeightedPodAffinityTerm]) -> TermList:
         try:
-            return TermList(_term(each.pod_affinity_term, each.weight, namespace) for each in given)
+            return TermList(_term(item.pod_affinity_term, item.weight, namespace) for item in given)
         except SelectorError as error:
             errors.append(f"{name}: {error}")
             return _NONE
@@ -206,23 +207,23 @@ def _compiled(namespace: str, affinity: Affinity) -> AffinityTerms:
 
 
 def about(terms: TermList, pod: Pod) -> bool:
-    """Tell whether there are terms and all of them are about a pod, namespace labels left aside.
+    """Return whether there are terms and all of them select a pod, without its namespace labels.
 
     Source: kube-scheduler v1.36.3 interpodaffinity.podMatchesAllAffinityTerms.
     """
     namespace, labels = pod.metadata.namespace, pod.metadata.labels
     if len(terms) < MANY:
-        return bool(terms) and all(each.matches(namespace, labels, _NO_LABELS) for each in terms)
+        return bool(terms) and all(term.matches(namespace, labels, _NO_LABELS) for term in terms)
     return len(terms.about(namespace, labels, _NO_LABELS)) == len(terms)
 
 
 def spelled(selector: Selector | None) -> bytes:
-    """Return bytes that are equal for equal selectors only; none for one that selects nothing."""
+    """Return bytes that are equal for equal selectors only; empty for one that selects nothing."""
     return b"" if selector is None else _encode(selector.requirements)
 
 
 def _unweighted(terms: Sequence[PodAffinityTerm]) -> list[WeightedPodAffinityTerm]:
-    return [WeightedPodAffinityTerm(pod_affinity_term=each) for each in terms]
+    return [WeightedPodAffinityTerm(pod_affinity_term=term) for term in terms]
 
 
 def _term(term: PodAffinityTerm, weight: int, namespace: str) -> AffinityTerm:

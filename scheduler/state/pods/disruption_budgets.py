@@ -19,7 +19,7 @@ __all__ = ["UNPROTECTED", "BudgetIndex"]
 #: The code of a pod that no budget protects.
 UNPROTECTED: Final = 0
 
-#: Fewer sets of budgets than this are kept although no pod has them.
+#: Below this number, sets of budgets are kept even if no pod has them.
 _FEW_SETS: Final = 256
 
 
@@ -29,22 +29,22 @@ class BudgetIndex:
     def __init__(self) -> None:
         self._budgets: dict[str, dict[str, PodDisruptionBudget]] = {}
         self._selectors: dict[str, Selector | None] = {}
-        #: The selectors of a namespace with their keys, found by labels; made when asked for.
+        #: By namespace, the keys of its budgets and the index of their selectors; made on demand.
         self._indices: dict[str, tuple[tuple[str, ...], SelectorIndex]] = {}
         #: Grows with every change.
         self.version = 0
-        #: Keys of all budgets that protect a pod, by code.
+        #: By code, the keys of all budgets in the set.
         self.sets: Interner[tuple[str, ...]] = Interner(())
         #: The codes of the sets that a budget is in.
         self._codes_with: dict[str, set[int]] = {}
-        #: With so many sets, those that protect no pod are forgotten.
+        #: From this number on, sets that protect no pod are dropped.
         self._crowded = _FEW_SETS
 
     def __iter__(self) -> Iterator[PodDisruptionBudget]:
         return (budget for known in self._budgets.values() for budget in known.values())
 
     def write(self, budget: PodDisruptionBudget) -> bool:
-        """Take over the state of a budget; tell whether it may protect other pods than before."""
+        """Store the state of a budget; return whether it may protect other pods than before."""
         key, namespace = _key(budget), budget.metadata.namespace
         selector = _selector(budget)
         self.version += 1
@@ -56,7 +56,7 @@ class BudgetIndex:
         return protects
 
     def erase(self, key: str) -> bool:
-        """Forget a budget; tell whether it was known."""
+        """Remove a budget; return whether it was known."""
         namespace = key.partition("/")[0]
         known = self._budgets.get(namespace, {})
         if key not in known:
@@ -74,11 +74,11 @@ class BudgetIndex:
         if not labels or namespace not in self._budgets:
             return UNPROTECTED
         keys, index = self._index(namespace)
-        found = index.matching(labels)
-        return self._code(sorted(keys[place] for place in found)) if found else UNPROTECTED
+        matching = index.matching(labels)
+        return self._code(sorted(keys[item] for item in matching)) if matching else UNPROTECTED
 
     def protects(self, key: str, labels: Mapping[str, str]) -> bool:
-        """Tell whether a budget protects pods with these labels in its namespace."""
+        """Return whether a budget protects pods with these labels in its namespace."""
         selector = self._selectors.get(key)
         return bool(labels) and selector is not None and selector.matches(labels)
 
@@ -90,7 +90,7 @@ class BudgetIndex:
     def without_key(self, code: int, key: str) -> int:
         """Return the code of a set without one budget."""
         keys = self.sets.values[code]
-        return self._code([each for each in keys if each != key]) if key in keys else code
+        return self._code([other for other in keys if other != key]) if key in keys else code
 
     def codes_with(self, key: str) -> Set[int]:
         """Return the codes of the sets that a budget is in."""
@@ -102,7 +102,7 @@ class BudgetIndex:
         return len(self.sets) >= self._crowded
 
     def compact(self, used: Iterable[int]) -> Int:
-        """Forget all sets but those with some codes; return the new codes by the old ones."""
+        """Drop all sets but those with some codes; return the new codes, by the old ones."""
         before, self.sets = self.sets, Interner(())
         self._codes_with.clear()
         renamed = np.zeros(len(before), dtype=np.int64)
@@ -120,15 +120,15 @@ class BudgetIndex:
         return code
 
     def _index(self, namespace: str) -> tuple[tuple[str, ...], SelectorIndex]:
-        found = self._indices.get(namespace)
-        if found is None:
+        entry = self._indices.get(namespace)
+        if entry is None:
             keys = tuple(self._budgets[namespace])
             index = SelectorIndex([self._selectors[key] for key in keys])
-            found = self._indices[namespace] = (keys, index)
-        return found
+            entry = self._indices[namespace] = (keys, index)
+        return entry
 
     def protecting(self, pod: Pod) -> tuple[str, ...]:
-        """Return the budgets that the API server asks before it evicts a pod, in name order.
+        """Return the budgets that the API server checks before it evicts a pod, in name order.
 
         Differs from `code`: here an empty selector selects every pod, one without labels too.
 
@@ -140,12 +140,12 @@ class BudgetIndex:
         if not known:
             return ()
         keys, index = self._index(namespace)
-        found = {keys[place] for place in index.matching(labels)}
-        found.update(key for key, each in known.items() if _selects_all(each))
-        return tuple(sorted(found))
+        matching = {keys[item] for item in index.matching(labels)}
+        matching.update(key for key, budget in known.items() if _selects_all(budget))
+        return tuple(sorted(matching))
 
     def selects_all(self, key: str) -> bool:
-        """Tell whether a budget selects every pod of its namespace, as the API server sees it."""
+        """Return whether a budget selects every pod of its namespace, by the API server's rules."""
         return _selects_all(self.get(key))
 
     def allowed(self, key: str) -> int:
@@ -153,7 +153,7 @@ class BudgetIndex:
         return self.get(key).status.disruptions_allowed
 
     def disrupted(self, key: str) -> Collection[str]:
-        """Return the names of pods that are charged already: evicting them is not."""
+        """Return the names of pods that are charged already: evicting them costs nothing more."""
         return self.get(key).status.disrupted_pods.keys()
 
     def find(self, key: str) -> PodDisruptionBudget | None:
@@ -175,7 +175,7 @@ def _selects_all(budget: PodDisruptionBudget) -> bool:
 
 
 def _selector(budget: PodDisruptionBudget) -> Selector | None:
-    """Return the selector; `None` when it is absent, empty or invalid and so protects nothing."""
+    """Return the selector; `None` if it is absent, empty or invalid, and so protects no pod."""
     if budget.spec.selector is None:
         return None
     try:

@@ -1,9 +1,9 @@
-"""Claims on nodes by pods that are not there yet.
+"""The nominated pods, by node.
 
 A nominated pod counts on its node for pods of lower or equal priority. Nominations of other
-schedulers' pods count as well. Claims on unknown nodes are kept: the node may appear.
+schedulers' pods count as well. Nominations for unknown nodes are kept: the node may be added later.
 
-Axes: n claims that matter to one pod, m claims that are kept, those taken back included.
+Axes: n nominations that count for one pod, m entries of the table, removed ones included.
 """
 
 from collections.abc import Iterator
@@ -19,9 +19,9 @@ from scheduler.state.columns.node_columns import NodeColumns
 
 __all__ = ["Nomination", "Nominations"]
 
-#: What a claim that was taken back counts for: nothing, since no pod is that unimportant.
-_TAKEN_BACK: Final = np.iinfo(np.int64).min
-#: With so many claims, of which more than half were taken back, the table is made anew.
+#: The priority of a removed entry, which is below that of every pod.
+_REMOVED: Final = np.iinfo(np.int64).min
+#: A table with more entries than this, more than half of them removed, is rebuilt.
 _LONG: Final = 64
 
 
@@ -31,82 +31,82 @@ class Nomination:
 
     pod: Pod
     node: str
-    #: Where the pod stands in the pod table, on no row.
+    #: Of the pod in the pod table, on no row.
     slot: int
 
 
 class Nominations:
-    """All claims; in nomination order on each node."""
+    """All nominations; on each node in the order in which they were added."""
 
     def __init__(self, columns: NodeColumns) -> None:
         self._columns = columns
-        #: Rows on which claims came or went.
+        #: Rows whose nominations changed.
         self.changes: Final = ChangeLog()
-        self._claims: dict[str, Nomination] = {}
+        self._nominations: dict[str, Nomination] = {}
         self._by_node: dict[str, dict[str, Nomination]] = {}
-        #: (m, 3) row, slot and priority of each claim on a known node, oldest first.
+        #: (m, 3) row, slot and priority of each nomination for a known node, oldest first.
         self._table: Int = np.zeros((0, 3), dtype=np.int64)
-        #: Where in the table a claim stands, by uid.
-        self._places: dict[str, int] = {}
+        #: By uid, the index of a nomination in the table.
+        self._indices: dict[str, int] = {}
         self._length = 0
-        #: For which nodes the table was made; -1 when it has to be made anew.
+        #: `NodeColumns.membership` when the table was built; -1 if it must be rebuilt.
         self._membership = -1
 
     def __len__(self) -> int:
-        return len(self._claims)
+        return len(self._nominations)
 
     def __iter__(self) -> Iterator[Nomination]:
-        return iter(self._claims.values())
+        return iter(self._nominations.values())
 
     def get(self, uid: str) -> Nomination | None:
-        """Return the claim of a pod."""
-        return self._claims.get(uid)
+        """Return the nomination of a pod."""
+        return self._nominations.get(uid)
 
     def node(self, uid: str) -> str | None:
-        """Return the node that a pod claims."""
-        claim = self._claims.get(uid)
-        return None if claim is None else claim.node
+        """Return the nominated node of a pod."""
+        nomination = self._nominations.get(uid)
+        return None if nomination is None else nomination.node
 
-    def add(self, claim: Nomination) -> None:
-        """Add a claim, as the latest one."""
-        self.remove(claim.pod.uid)
-        self._claims[claim.pod.uid] = claim
-        self._by_node.setdefault(claim.node, {})[claim.pod.uid] = claim
-        self._note(claim)
+    def add(self, nomination: Nomination) -> None:
+        """Add a nomination, as the latest one."""
+        self.remove(nomination.pod.uid)
+        self._nominations[nomination.pod.uid] = nomination
+        self._by_node.setdefault(nomination.node, {})[nomination.pod.uid] = nomination
+        self._record_change(nomination)
         if self._membership == self._columns.membership:
-            self._append(claim)
+            self._append(nomination)
 
     def remove(self, uid: str) -> Nomination | None:
-        """Take a claim away and return it."""
-        claim = self._claims.pop(uid, None)
-        if claim is None:
+        """Remove and return a nomination."""
+        nomination = self._nominations.pop(uid, None)
+        if nomination is None:
             return None
-        on_node = self._by_node[claim.node]
+        on_node = self._by_node[nomination.node]
         del on_node[uid]
         if not on_node:
-            del self._by_node[claim.node]
-        self._note(claim)
-        place = self._places.pop(uid, None)
-        if place is not None:
-            self._table[place, 2] = _TAKEN_BACK
-        return claim
+            del self._by_node[nomination.node]
+        self._record_change(nomination)
+        index = self._indices.pop(uid, None)
+        if index is not None:
+            self._table[index, 2] = _REMOVED
+        return nomination
 
     def on_node(self, node: str) -> list[Nomination]:
-        """Return the claims on a node, oldest first."""
+        """Return the nominations for a node, oldest first."""
         return list(self._by_node.get(node, {}).values())
 
     def layers(self, priority: int, uid: str) -> tuple[Rows, list[Int]]:
-        """Return the claims that a pod of this priority has to respect.
+        """Return the nominations that count for a pod of this priority.
 
         Returns:
-            (n,) rows with such claims, in row order, and layers of (n,) slots: the oldest claim on
-            each row, then the second, and so on; -1 where a row has no more.
+            (n,) rows with such nominations, in row order, and layers of (n,) slots: the oldest
+            nomination for each row, then the second, and so on; -1 if a row has no more.
 
-        Source: kube-scheduler v1.36.3 framework/runtime.addGENominatedPods. Differs: claims of
-        other schedulers' pods count.
+        Source: kube-scheduler v1.36.3 framework/runtime.addGENominatedPods. Differs:
+        nominations of other schedulers' pods count.
         """
-        rows, slots, priorities = self._columns_of_claims()
-        own = self._claims.get(uid)
+        rows, slots, priorities = self._columns_of_table()
+        own = self._nominations.get(uid)
         counts = priorities >= priority
         if own is not None:
             counts &= slots != own.slot
@@ -116,39 +116,39 @@ class Nominations:
         return _layered(rows, slots)
 
     def layers_on(self, row: int, priority: int, uid: str) -> list[Int]:
-        """Return the claims on one row that a pod has to respect, as `layers` does; (1,) slots."""
-        claims = self._by_node.get(self._columns.names[row], {}).values()
+        """Return the nominations for one row that count for a pod, as `layers` does; (1,) slots."""
+        nominations = self._by_node.get(self._columns.names[row], {}).values()
         return [
-            np.array([each.slot], dtype=np.int64)
-            for each in claims
-            if each.pod.priority >= priority and each.pod.uid != uid
+            np.array([nomination.slot], dtype=np.int64)
+            for nomination in nominations
+            if nomination.pod.priority >= priority and nomination.pod.uid != uid
         ]
 
-    def _note(self, claim: Nomination) -> None:
-        row = self._columns.row(claim.node)
+    def _record_change(self, nomination: Nomination) -> None:
+        row = self._columns.row(nomination.node)
         if row is not None:
             self.changes.note(row)
 
-    def _columns_of_claims(self) -> tuple[Rows, Int, Int]:
-        """Return, (m,) each, row, slot and priority of each claim on a known node, oldest first."""
-        stale = self._length > _LONG and self._length > 2 * len(self._places)
+    def _columns_of_table(self) -> tuple[Rows, Int, Int]:
+        """Return, each (m,), row, slot and priority of the table's entries, oldest first."""
+        stale = self._length > _LONG and self._length > 2 * len(self._indices)
         if stale or self._membership != self._columns.membership:
             self._length = 0
-            self._places.clear()
+            self._indices.clear()
             self._membership = self._columns.membership
-            for claim in self._claims.values():
-                self._append(claim)
+            for nomination in self._nominations.values():
+                self._append(nomination)
         table = self._table[: self._length]
         return table[:, 0], table[:, 1], table[:, 2]
 
-    def _append(self, claim: Nomination) -> None:
-        row = self._columns.row(claim.node)
+    def _append(self, nomination: Nomination) -> None:
+        row = self._columns.row(nomination.node)
         if row is None:
             return
         if self._length == self._table.shape[0]:
             self._table = np.resize(self._table, (max(16, 2 * self._length), 3))
-        self._table[self._length] = (row, claim.slot, claim.pod.priority)
-        self._places[claim.pod.uid] = self._length
+        self._table[self._length] = (row, nomination.slot, nomination.pod.priority)
+        self._indices[nomination.pod.uid] = self._length
         self._length += 1
 
 
@@ -160,11 +160,11 @@ def _layered(rows: Rows, slots: Int) -> tuple[Rows, list[Int]]:
     if distinct.shape[0] == rows.shape[0]:
         return rows, [slots]
     depth = np.arange(rows.shape[0]) - np.repeat(first, np.diff(first, append=rows.shape[0]))
-    place = np.searchsorted(distinct, rows)
+    index = np.searchsorted(distinct, rows)
     layers = []
     for level in range(int(depth.max()) + 1):
         layer = np.full(distinct.shape[0], -1, dtype=np.int64)
         here = depth == level
-        layer[place[here]] = slots[here]
+        layer[index[here]] = slots[here]
         layers.append(layer)
     return distinct, layers

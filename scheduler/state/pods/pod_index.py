@@ -1,9 +1,9 @@
-"""What every pod looks like to the others, and where it is.
+"""The label sets and affinity terms of all pods, coded, and their rows.
 
-The rules about other pods ask for namespace and labels, for whether a pod is leaving, and for the
-affinity terms that it carries. Pods that look alike share codes, so that such a rule judges each
-look once and not each pod. Every change is noted in a journal: counters read on from where they
-stopped, and counters that nobody asks cost nothing.
+Plugins that depend on other pods read their namespace and labels, whether they are terminating, and
+their affinity terms. Equal ones share a code, so that such a plugin evaluates each label set once
+and not each pod. Every change is recorded in a journal: a counter continues at its last position,
+and a counter that is not used costs nothing.
 
 Axes: S slots of the pod table, k entries of the journal.
 """
@@ -27,17 +27,18 @@ __all__ = ["CARRIED", "LABELS", "ROW", "SIGN", "LabelSet", "PodIndex"]
 
 T = TypeVar("T")
 
-#: Columns of the journal: the row, the code of the label set, the code of the carried terms, and
-#: +1 for a pod that came or -1 for one that went.
+#: Columns of the journal: the row, the code of the label set, the code of the affinity terms, and
+#: +1 for a pod that was added or -1 for one that was removed.
 ROW: Final = 0
 LABELS: Final = 1
 CARRIED: Final = 2
 SIGN: Final = 3
 _WIDTH: Final = 4
 
-#: Entries of the journal that are kept at least.
+#: The least number of journal entries that are kept.
 _KEEP: Final = 65_536
-#: Reading on beats counting anew while there is less to read than this, or than a part of S.
+#: Reading the journal is cheaper than counting all pods up to this number of entries plus S divided
+#: by `_SHARE`.
 _SHORT: Final = 64
 _SHARE: Final = 4
 
@@ -48,7 +49,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class LabelSet(NamedTuple):
-    """What a selector can ask of a pod."""
+    """What a selector can match of a pod."""
 
     namespace: str
     labels: Mapping[str, str]
@@ -57,7 +58,7 @@ class LabelSet(NamedTuple):
 
 
 class CarriedTerms(RefcountedInterner[AffinityTerms]):
-    """The terms that pods carry, with the topology keys that occur in them."""
+    """The affinity terms of pods, with the topology keys that occur in them."""
 
     __slots__ = ("anti_keys", "other_keys")
 
@@ -68,26 +69,26 @@ class CarriedTerms(RefcountedInterner[AffinityTerms]):
         #: In required affinity and in preferred terms.
         self.other_keys: Counter[str] = Counter()
 
-    def met(self, _code: int, value: AffinityTerms) -> None:
-        """Count the keys of terms that someone carries now."""
+    def on_assigned(self, _code: int, value: AffinityTerms) -> None:
+        """Count the keys of terms that pods have now."""
         self.anti_keys.update(term.topology_key for term in value.anti_affinity)
         self.other_keys.update(_other_keys(value))
 
-    def left(self, _code: int, value: AffinityTerms) -> None:
-        """Count the keys of terms out that no one carries any more."""
+    def on_freed(self, _code: int, value: AffinityTerms) -> None:
+        """Count out the keys of terms that no pod has any more."""
         _count_out(self.anti_keys, [term.topology_key for term in value.anti_affinity])
         _count_out(self.other_keys, _other_keys(value))
 
 
 class PodIndex:
-    """The looks of all pods that have a slot; only the pod table changes it."""
+    """The label sets and terms of all pods that have a slot; only the pod table changes it."""
 
     def __init__(self) -> None:
         self.label_sets: Final[RefcountedInterner[LabelSet]] = RefcountedInterner(
             LabelSet("", {}, leaving=False)
         )
         self.carried: Final = CarriedTerms()
-        #: Where a reader who has seen everything stands.
+        #: The position after the last entry of the journal.
         self.position = 0
         self._floor = 0
         self._start = 0
@@ -100,8 +101,8 @@ class PodIndex:
         self._size = 0
         self._shared: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
 
-    def enter(self, slot: int, pod: Pod, row: int) -> None:
-        """Take note of a pod in a slot, on a row or, below 0, on none."""
+    def add(self, slot: int, pod: Pod, row: int) -> None:
+        """Add the pod in a slot, on a row or, below 0, on none."""
         if slot >= self._size:
             self._size = slot + 1
             if self._size > self._rows.shape[0]:
@@ -112,22 +113,22 @@ class PodIndex:
         self._codes[LABELS][slot] = self._label_set(pod)
         self._codes[CARRIED][slot] = self._terms(pod)
         if self.label_sets.epoch + self.carried.epoch != epochs:
-            # What was noted before uses codes that may mean something else from now on.
+            # Older entries use codes that may have other values from now on.
             self._floor = self.position
         self._rows[slot] = row
-        self._note(slot, +1)
+        self._record(slot, +1)
 
-    def renew(self, slot: int, before: Pod, pod: Pod) -> None:
-        """Take note of a new state of the pod in a slot."""
-        if _looks_alike(before, pod):
+    def replace(self, slot: int, before: Pod, pod: Pod) -> None:
+        """Replace the state of the pod in a slot."""
+        if _same_codes(before, pod):
             return
         row = int(self._rows[slot])
-        self.leave(slot)
-        self.enter(slot, pod, row)
+        self.remove(slot)
+        self.add(slot, pod, row)
 
-    def leave(self, slot: int) -> None:
-        """Take note that the pod in a slot is gone."""
-        self._note(slot, -1)
+    def remove(self, slot: int) -> None:
+        """Remove the pod in a slot."""
+        self._record(slot, -1)
         self._rows[slot] = _OUTSIDE
         for column, pool in ((LABELS, self.label_sets), (CARRIED, self.carried)):
             codes = self._codes[column]
@@ -147,17 +148,17 @@ class PodIndex:
         return self._codes[column][slots]
 
     def having(self, wanted: Callable[[LabelSet], bool]) -> Bool:
-        """Return, (S,), which pods have labels of which something holds."""
+        """Return, (S,), whether a condition is true for the label set of each slot."""
         values = self.label_sets.values
         table = np.fromiter(map(wanted, values), dtype=np.bool_, count=len(values))
         return table[self.codes(LABELS)]
 
     def since(self, position: int) -> Int | None:
-        """Return what was noted since a position.
+        """Return the journal since a position.
 
         Returns:
-            (k, 4) entries, oldest first, or `None` for a reader who has to count anew: one too
-            far behind, or one who does not know what the codes meant then.
+            (k, 4) entries, oldest first, or `None` if the reader must count all pods: it is too
+            far behind, or codes of the older entries were reused.
         """
         behind = self.position - position
         if position < max(self._start, self._floor) or behind > _SHORT + self._size // _SHARE:
@@ -168,14 +169,14 @@ class PodIndex:
         return np.frombuffer(fresh, dtype=np.int64).reshape(-1, _WIDTH)
 
     def shared(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return the object of a key, the same for all who ask while one of them holds it."""
-        found: T | None = self._shared.get(key)
-        if found is None:
-            found = make()
-            self._shared[key] = found
-        return found
+        """Return the object of a key; callers share it as long as one of them refers to it."""
+        item: T | None = self._shared.get(key)
+        if item is None:
+            item = make()
+            self._shared[key] = item
+        return item
 
-    def _note(self, slot: int, sign: int) -> None:
+    def _record(self, slot: int, sign: int) -> None:
         row = int(self._rows[slot])
         if row < 0:
             return
@@ -189,8 +190,8 @@ class PodIndex:
 
     def _label_set(self, pod: Pod) -> int:
         metadata = pod.metadata
-        looks = LabelSet(metadata.namespace, metadata.labels, pod.terminating)
-        return self.label_sets.take(_encode(looks), lambda: looks)
+        labels = LabelSet(metadata.namespace, metadata.labels, pod.terminating)
+        return self.label_sets.take(_encode(labels), lambda: labels)
 
     def _terms(self, pod: Pod) -> int:
         near, away = _affinity(pod)
@@ -200,7 +201,7 @@ class PodIndex:
         return self.carried.take(key, lambda: affinity_terms.compiled(pod))
 
     def check(self) -> None:
-        """Assert the invariants: the codes of every slot are counted, free slots have none."""
+        """Assert the invariants: references match the codes of slots, free slots have code 0."""
         for column, pool in ((LABELS, self.label_sets), (CARRIED, self.carried)):
             pool.check()
             codes, counts = np.unique(self.codes(column), return_counts=True)
@@ -217,7 +218,7 @@ def _count_out(counts: Counter[str], keys: Sequence[str]) -> None:
 
 def _other_keys(value: AffinityTerms) -> list[str]:
     lists = (value.affinity, value.preferred_affinity, value.preferred_anti_affinity)
-    return [term.topology_key for each in lists for term in each]
+    return [term.topology_key for terms in lists for term in terms]
 
 
 def _affinity(pod: Pod) -> tuple[PodAffinity | None, PodAffinity | None]:
@@ -225,7 +226,7 @@ def _affinity(pod: Pod) -> tuple[PodAffinity | None, PodAffinity | None]:
     return (None, None) if affinity is None else (affinity.pod_affinity, affinity.pod_anti_affinity)
 
 
-def _looks_alike(before: Pod, pod: Pod) -> bool:
+def _same_codes(before: Pod, pod: Pod) -> bool:
     return (
         before.metadata.labels == pod.metadata.labels
         and before.terminating == pod.terminating

@@ -1,8 +1,8 @@
-"""Every pod that takes room or claims it, in slots.
+"""All pods on nodes and all nominated pods, in slots.
 
 A pod on a node has a slot and a row; a nominated pod has a slot and no row. The slots of a row
 are kept in the order of kube-scheduler's NodeInfo (an add appends, a removal moves the last one
-into the gap), which decides between victims that are equal in all else.
+into the gap), which breaks ties between victims.
 
 Axes: N rows, S slots, V pods on a row, most important first.
 """
@@ -24,18 +24,18 @@ from scheduler.state.pods.pod_index import PodIndex
 
 __all__ = ["NOWHERE", "PodTable"]
 
-#: The row of a slot whose pod is on no node.
+#: The row of a pod on no node.
 NOWHERE: Final = -1
 
-#: A pod that has not started counts as the one that started last.
+#: The start time of a pod that has not started: it counts as the latest.
 _NOT_STARTED: Final = np.inf
 
-#: What stands at slot -1, which stands for *no pod*: a priority that no pod has, and no shape.
+#: The values at slot -1, which means *no pod*: a priority that no pod has, and no shape.
 _NO_PRIORITY: Final = 2**62
 _NO_SHAPE: Final = -1
 
-#: Rows with more pods than this are ranked one by one: a single crowded node must not widen the
-#: matrix of all nodes.
+#: Rows with more pods than this are ranked outside of the matrix: one crowded node must not widen
+#: the matrix for all nodes.
 _WIDEST: Final = 256
 
 
@@ -43,9 +43,9 @@ class PodTable:
     """Pods by slot; the only place that knows which pods are on a row."""
 
     def __init__(self, shapes: Shapes) -> None:
-        #: What the pods look like to each other.
+        #: The label sets and affinity terms of the pods.
         self.census: Final = PodIndex()
-        #: Rows whose pods changed in a way that their importance or protection may have.
+        #: Rows with changes that may affect the importance or protection of their pods.
         self.changes: Final = ChangeLog()
         self._shapes = shapes
         self._slots: dict[str, int] = {}
@@ -86,7 +86,7 @@ class PodTable:
         return pod
 
     def row(self, slot: int) -> int:
-        """Return the row of a slot, `NOWHERE` for a pod that is on none."""
+        """Return the row of a slot, `NOWHERE` for a pod on no node."""
         return int(self._rows[slot])
 
     def shape(self, slot: int) -> Shape:
@@ -107,7 +107,7 @@ class PodTable:
         self._shape[slot] = shape
         if row != NOWHERE:
             self._on_row.setdefault(row, []).append(slot)
-        self.census.enter(slot, pod, row)
+        self.census.add(slot, pod, row)
         self._with_priority[pod.priority] += 1
         self._write(slot, pod)
         return slot
@@ -115,7 +115,7 @@ class PodTable:
     def update(self, slot: int, pod: Pod) -> None:
         """Replace the state of the pod in a slot; its shape and row stay."""
         before = self.pod(slot)
-        self.census.renew(slot, before, pod)
+        self.census.replace(slot, before, pod)
         if before.priority != pod.priority:
             self._with_priority[pod.priority] += 1
             self._forget_priority(before)
@@ -145,7 +145,7 @@ class PodTable:
             if not on_row:
                 del self._on_row[row]
             self._stale.add(row)
-        self.census.leave(slot)
+        self.census.remove(slot)
         self._shapes.give_back(int(self._shape[slot]))
         self._shape[slot] = _NO_SHAPE
         self._protection[slot] = 0
@@ -160,7 +160,7 @@ class PodTable:
             del self._with_priority[pod.priority]
 
     def lowest_priority(self) -> int:
-        """Return the priority that no pod is below; one that no pod has where there is none."""
+        """Return the lowest priority of all pods; one that no pod has if there are no pods."""
         return min(self._with_priority, default=_NO_PRIORITY)
 
     def on_row(self, row: int) -> Sequence[int]:
@@ -176,14 +176,14 @@ class PodTable:
         return self._priority[slots]
 
     def starts(self, slots: Int) -> Float:
-        """Return when pods started, in seconds; infinity for those that have not.
+        """Return the start times of pods in seconds; infinity for those that have not started.
 
-        By the kubelet's clock alone: so kube-scheduler compares pods.
+        These are by the kubelet's clock alone, as kube-scheduler compares them.
         """
         return self._start[slots]
 
     def running_since(self, slots: Int) -> Float:
-        """Return since when pods run; infinity for those that have not started."""
+        """Return since when pods have been running; infinity for those that have not started."""
         return self._since[slots]
 
     def shape_code(self, slot: int) -> int:
@@ -195,46 +195,46 @@ class PodTable:
         return self._shape[slots]
 
     def requesting(self, amounts: Int) -> Iterator[tuple[int, int]]:
-        """Yield row and amount for each pod on a row whose shape requests some.
+        """Yield row and amount for each pod on a row with a non-zero request.
 
         Args:
             amounts: (S + 1,) by shape, 0 at -1; see `Shapes.amounts`.
         """
-        found = amounts[self._shape]
-        slots = np.flatnonzero((found != 0) & (self._rows != NOWHERE))
-        yield from zip(self._rows[slots].tolist(), found[slots].tolist(), strict=True)
+        requested = amounts[self._shape]
+        slots = np.flatnonzero((requested != 0) & (self._rows != NOWHERE))
+        yield from zip(self._rows[slots].tolist(), requested[slots].tolist(), strict=True)
 
     def protection(self, slots: Int) -> Int:
         """Return the codes of the sets of budgets that protect the pods in some slots."""
         return self._protection[slots]
 
     def protect(self, slot: int, code: int) -> None:
-        """Note which set of budgets protects a pod."""
+        """Set the code of the set of budgets that protect a pod."""
         if self._protection[slot] != code:
             self._protection[slot] = code
             if self._rows[slot] != NOWHERE:
                 self.changes.note(int(self._rows[slot]))
 
     def protected_by(self, codes: Collection[int]) -> Bool:
-        """Return, (S,), which slots have one of some codes."""
+        """Return, (S,), which slots have one of some codes of sets of budgets."""
         return np.isin(self._protection[: len(self._pods)], list(codes))
 
     def protect_all(self, slots: Int, codes: Int) -> None:
-        """Note which sets of budgets protect the pods in some slots."""
+        """Set the codes of the sets of budgets that protect the pods in some slots."""
         changed = self._protection[slots] != codes
         self._protection[slots] = codes
-        self._note_rows(slots[changed])
+        self._record_changes(slots[changed])
 
     def note_protected(self, codes: Collection[int]) -> None:
-        """Note that budgets in some sets allow something else than before."""
-        self._note_rows(np.flatnonzero(self.protected_by(codes)))
+        """Record that budgets in some sets allow other disruptions than before."""
+        self._record_changes(np.flatnonzero(self.protected_by(codes)))
 
     def rename_protection(self, rename: Callable[[list[int]], Int]) -> None:
-        """Let the sets of budgets have other codes; `rename` is handed those in use."""
+        """Replace the codes of the sets of budgets; `rename` gets the codes in use."""
         now = self._protection[: len(self._pods)]
         now[:] = rename(np.unique(now).tolist())[now]
 
-    def _note_rows(self, slots: Int) -> None:
+    def _record_changes(self, slots: Int) -> None:
         for row in np.unique(self._rows[slots]).tolist():
             if row != NOWHERE:
                 self.changes.note(row)
@@ -263,9 +263,9 @@ class PodTable:
             for position in positions[wide]:
                 yield positions[position : position + 1], self._wide[int(rows[position])][:, None]
             positions = positions[~wide]
-        found = self._ranked.take(rows[positions], axis=1)
-        filled = np.flatnonzero((found >= 0).any(axis=1))
-        yield positions, found[: filled[-1] + 1 if filled.shape[0] else 0]
+        ranked = self._ranked.take(rows[positions], axis=1)
+        filled = np.flatnonzero((ranked >= 0).any(axis=1))
+        yield positions, ranked[: filled[-1] + 1 if filled.shape[0] else 0]
 
     def _rank(self) -> None:
         """Sort the pods of every row that changed."""
@@ -287,8 +287,8 @@ class PodTable:
             return list(on_row)
         priority, start = self._priority[list(on_row)], self._start[list(on_row)]
         keyed = [
-            (-p, s, -place if s == _NOT_STARTED else place, slot)
-            for place, (slot, p, s) in enumerate(
+            (-p, s, -index if s == _NOT_STARTED else index, slot)
+            for index, (slot, p, s) in enumerate(
                 zip(on_row, priority.tolist(), start.tolist(), strict=True)
             )
         ]
@@ -296,7 +296,7 @@ class PodTable:
         return [slot for *_, slot in keyed]
 
     def _reach(self, row: int) -> None:
-        """Make the ranking cover a row; one that never had a pod may lie beyond it."""
+        """Extend the ranking to a row; one that never had a pod may lie beyond it."""
         ranks, rows = self._ranked.shape
         if row >= rows:
             self._widen(ranks, max(row + 1, 2 * rows))
@@ -310,7 +310,7 @@ class PodTable:
     def _grow(self, size: int) -> None:
         spare = size + 1
         if spare <= self._rows.shape[0]:
-            return  # so are all
+            return  # all arrays have the same length
         self._rows = grown(self._rows, spare, NOWHERE)
         self._priority = grown(self._priority, spare, _NO_PRIORITY)
         self._start = grown(self._start, spare, _NOT_STARTED)
@@ -319,7 +319,7 @@ class PodTable:
         self._protection = grown(self._protection, spare)
 
     def check(self) -> None:
-        """Assert the invariants: each slot is either free or of one pod, on one row's list."""
+        """Assert the invariants: each slot is free or has one pod, and is listed for its row."""
         self.census.check()
         listed = [slot for slots in self._on_row.values() for slot in slots]
         assert len(listed) == len(set(listed))

@@ -1,7 +1,6 @@
-"""Many selectors, found by the labels that they select.
+"""An index of many selectors, which finds those that select some labels.
 
-The other side of `label_index`: there one selector is asked about many things, here one thing is
-held against many selectors.
+The counterpart of `label_index`, which matches one selector against the labels of many objects.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,55 +11,55 @@ __all__ = ["SelectorIndex"]
 
 
 class SelectorIndex:
-    """Which of some selectors select a thing. What a question costs depends on what is alike."""
+    """Finds the matching selectors; the cost depends on how many share a key and value."""
 
     def __init__(self, selectors: Sequence[Selector | None]) -> None:
-        """Make the index; `None` selects nothing."""
-        #: By key: for each value, and under `None` for any, the selectors that ask for it, and
-        #: those that refuse it.
-        self._asking: dict[str, dict[str | None, list[int]]] = {}
-        self._refusing: dict[str, dict[str | None, list[int]]] = {}
-        #: How many keys each selector asks for.
+        """Create the index; a selector of `None` selects nothing."""
+        #: By key and value, and under `None` for any value: the selectors that require it, and
+        #: those that exclude it.
+        self._requiring: dict[str, dict[str | None, list[int]]] = {}
+        self._excluding: dict[str, dict[str | None, list[int]]] = {}
+        #: How many keys each selector requires.
         self._needs = [0] * len(selectors)
-        #: The selectors that ask for nothing.
-        self._easy: set[int] = set()
-        for place, selector in enumerate(selectors):
+        #: The selectors that require no key.
+        self._unconditional: set[int] = set()
+        for index, selector in enumerate(selectors):
             if selector is not None:
-                self._add(place, selector)
+                self._add(index, selector)
 
-    def _add(self, place: int, selector: Selector) -> None:
-        demanded, refused = selector.folded()
-        self._needs[place] = len(demanded)
-        if not demanded:
-            self._easy.add(place)
-        for found, by_key in ((demanded, self._asking), (refused, self._refusing)):
-            for key, values in found.items():
+    def _add(self, index: int, selector: Selector) -> None:
+        required, excluded = selector.folded()
+        self._needs[index] = len(required)
+        if not required:
+            self._unconditional.add(index)
+        for by_requirement, by_key in ((required, self._requiring), (excluded, self._excluding)):
+            for key, values in by_requirement.items():
                 by_value = by_key.setdefault(key, {})
                 for value in (None,) if values is None else values:
-                    by_value.setdefault(value, []).append(place)
+                    by_value.setdefault(value, []).append(index)
 
     def matching(self, labels: Mapping[str, str]) -> set[int]:
-        """Return the places of the selectors that match."""
-        met: dict[int, int] = {}
-        for places in _about(self._asking, labels):
-            for place in places:
-                met[place] = met.get(place, 0) + 1
-        found = {place for place, count in met.items() if count == self._needs[place]}
-        found |= self._easy
-        for places in _about(self._refusing, labels):
-            found.difference_update(places)
-        return found
+        """Return the indices of the selectors that match."""
+        counts: dict[int, int] = {}
+        for indices in _lists(self._requiring, labels):
+            for index in indices:
+                counts[index] = counts.get(index, 0) + 1
+        matching = {index for index, count in counts.items() if count == self._needs[index]}
+        matching |= self._unconditional
+        for indices in _lists(self._excluding, labels):
+            matching.difference_update(indices)
+        return matching
 
 
-def _about(
+def _lists(
     by_key: Mapping[str, Mapping[str | None, list[int]]], labels: Mapping[str, str]
 ) -> list[list[int]]:
-    """Return the lists that are about one of some labels."""
+    """Return the lists of all keys and values that occur in some labels."""
     few, others = (by_key, labels) if len(by_key) < len(labels) else (labels, by_key)
     return [
-        places
+        indices
         for key in few
         if key in others
         for value in (labels[key], None)
-        if (places := by_key[key].get(value)) is not None
+        if (indices := by_key[key].get(value)) is not None
     ]

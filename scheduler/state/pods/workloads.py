@@ -1,4 +1,4 @@
-"""Services and controllers: whose pods belong together, for pods that do not say how they spread.
+"""Services and controllers, whose selectors are the default for topology spread constraints.
 
 Source: kube-scheduler v1.36.3 plugins/helper/spread.go.
 """
@@ -42,7 +42,7 @@ class Workloads:
         self._versions: defaultdict[str, int] = defaultdict(int)
 
     def __iter__(self) -> Iterator[Workload]:
-        """Yield all of them, with nothing but their names and selectors."""
+        """Yield all services and controllers, with only their names and selectors."""
         for namespace, services in self._services.items():
             for name, labels in services.items():
                 yield Service(_named(namespace, name), LabelsSpec(labels))
@@ -60,24 +60,24 @@ class Workloads:
         return self._versions.get(namespace, 0)
 
     def write(self, workload: Workload) -> None:
-        """Take over the state of a service or controller."""
+        """Store the state of a service or controller."""
         namespace, name = workload.metadata.namespace, workload.metadata.name
-        self._keep(type(workload).__name__, namespace, name, workload.spec.selector)
+        self._store(type(workload).__name__, namespace, name, workload.spec.selector)
 
     def erase(self, kind: str, key: str) -> None:
-        """Forget a service or controller.
+        """Remove a service or controller.
 
         Args:
             kind: As in the API.
             key: Namespace and name, joined by a slash.
         """
         namespace, _, name = key.partition("/")
-        self._keep(kind, namespace, name, None)
+        self._store(kind, namespace, name, None)
 
     def default_selector(self, pod: Pod) -> Selector:
-        """Return what selects the pods that belong together with a pod; empty when none do.
+        """Return the selector of the services and the controller of a pod; empty without any.
 
-        All services that select the pod and the controller that owns it must agree.
+        It selects the pods that all services of the pod and its controller select.
 
         Source: kube-scheduler v1.36.3 helper.DefaultSelector.
         """
@@ -95,7 +95,7 @@ class Workloads:
         named = (Requirement(key, "In", [value]) for key, value in sorted(equal.items()))
         return Selector((*named, *further))
 
-    def _keep(
+    def _store(
         self, kind: str, namespace: str, name: str, selector: dict[str, str] | LabelSelector | None
     ) -> None:
         if kind == Service.__name__:
@@ -120,7 +120,7 @@ class Workloads:
 
 
 def _controller(pod: Pod) -> OwnerReference | None:
-    return next((each for each in pod.metadata.owner_references if each.controller), None)
+    return next((owner for owner in pod.metadata.owner_references if owner.controller), None)
 
 
 def _named(namespace: str, name: str) -> ObjectMeta:

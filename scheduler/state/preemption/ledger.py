@@ -1,12 +1,12 @@
-"""What preemption has to remember beyond a restart: who was evicted lately, and what was in vain.
+"""What preemption remembers across restarts: recent evictions, and which of them were wasted.
 
-Each eviction is kept with the policies that count it, as long as a window of one of them may reach
-back to it. Counting is idempotent, so a plan that is taken up again counts its victims once. What
-becomes too much is merged, always to the safe side: see `entries`.
+An eviction is kept with the policies that count it, as long as a window of one of them may reach
+back to it. Counting is idempotent, so a plan that is resumed counts its victims once. Too many
+entries are merged, always conservatively: see `ledger_entries`.
 
-The ledger is written down as text (`ledger_text`) by the writer of effects; `revision` tells
-whether there is anything that was not. More is kept here than fits into the text: what is merged
-for the text alone still counts one by one as long as this process lives.
+The writer of effects saves the ledger as text (`ledger_codec`); `revision` shows whether there are
+changes that were not saved. More is kept here than fits into the text: entries that are merged only
+in the text still count one by one during the life of this process.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,9 +22,9 @@ from scheduler.state.preemption.ledger_entries import (
     ANY,
     EvictionEntry,
     PreemptionEntry,
+    counted_for,
     merged,
     merged_owners,
-    places,
 )
 from scheduler.state.preemption.moments import Moments
 from scheduler.state.preemption.preemption_backoff import PreemptionBackoff
@@ -40,9 +40,9 @@ __all__ = [
     "PreemptionEntry",
 ]
 
-#: More entries than these are merged.
+#: Beyond this number, entries are merged.
 MOST_ENTRIES: Final = 8192
-#: More counts than these, an entry for each of its policies, are merged as well.
+#: Entries are also merged beyond this number of counts, one for each policy of each entry.
 MOST_COUNTS: Final = 4 * MOST_ENTRIES
 #: A ConfigMap holds 1 MiB, its other fields included.
 MOST_BYTES: Final = 900_000
@@ -51,32 +51,32 @@ _EntryT = TypeVar("_EntryT", EvictionEntry, PreemptionEntry)
 
 
 class Ledger:
-    """All that is remembered. Owned by the machine."""
+    """Counted victims and preemptions, and failed and wasted preemptions. Owned by the machine."""
 
     def __init__(self) -> None:
         self.fruitless: Final = PreemptionBackoff()
-        #: Evictions in vain, whatever the reason.
+        #: Wasted evictions, for any reason.
         self.wasted: Final = WastedEvictions()
-        #: Grows with every change that must be written down.
+        #: Grows with every change that must be saved.
         self.revision = 0
-        #: Grows with every change of what it says, also by what others have written down.
+        #: Grows with every change of its content, also by what another process has saved.
         self.version = 0
-        #: The longest window of any policy in force. What is older is dropped; 0 before any
-        #: policy is known, when nothing is.
+        #: The longest window of any policy in force. Older entries are dropped. 0 before any policy
+        #: is known; nothing is dropped then.
         self.horizon: Seconds = 0.0
         self._windows: Mapping[str, Seconds] = {}
-        #: By uid, or by itself where several were merged.
+        #: By uid, or by itself if several were merged.
         self._evictions: dict[object, EvictionEntry] = {}
-        #: By uid and moment, or by itself where several were merged.
+        #: By uid and moment, or by itself if several were merged.
         self._preemptions: dict[object, PreemptionEntry] = {}
-        #: The same as arrays; `None` where that is not up to date.
+        #: The evictions as arrays; `None` if that is out of date.
         self._table: LedgerArrays | None = None
         #: By policy and scope, and by key.
         self._victims: dict[tuple[str, BudgetScope], dict[str, Moments]] = {}
         self._by_owner: dict[tuple[str, str], Moments] = {}
-        #: Whether what another process has written was taken over.
+        #: Whether the text of another process was merged.
         self._recalled = False
-        #: How often entries are counted by policies.
+        #: The number of policies of all entries together.
         self._counts = 0
 
     def __len__(self) -> int:
@@ -84,14 +84,14 @@ class Ledger:
         return entries + len(self.fruitless) + len(self.wasted)
 
     def reach(self, windows: Mapping[str, Seconds]) -> None:
-        """Note how far back each policy in force looks, by name, in seconds; 0 for not at all."""
+        """Set the longest window of each policy in force, by name, in seconds; 0 for no window."""
         self._windows = dict(windows)
         self.horizon = max(windows.values(), default=0.0)
 
     # Counting -------------------------------------------------------------------------------------
 
     def count_victim(self, eviction: EvictionEntry) -> bool:
-        """Count a victim, once; tell whether it was not counted before."""
+        """Count a victim once; return whether it was not counted before."""
         if not eviction.policies or eviction.uid in self._evictions:
             return False
         self._add_eviction(eviction)
@@ -100,20 +100,22 @@ class Ledger:
         return True
 
     def counted(self, uid: str) -> EvictionEntry | None:
-        """Return how a victim is counted; `None` where it is not, or was merged with others.
+        """Return the entry of a victim; `None` if it is not counted, or was merged with others.
 
-        After a restart this tells what an earlier process counted for a plan: what was not asked
-        to leave after all can be taken back.
+        After a restart this shows what an earlier process counted for a plan: victims that were not
+        evicted after all can be taken back.
         """
         return self._evictions.get(uid) if uid else None
 
     def counted_preemption(self, uid: str) -> PreemptionEntry | None:
-        """Return the last preemption that is counted for a preemptor; `None` where none is."""
-        found = [each for each in self._preemptions.values() if each.uid == uid] if uid else []
-        return max(found, key=lambda each: each.at, default=None)
+        """Return the last preemption that is counted for a preemptor; `None` if none is."""
+        if not uid:
+            return None
+        own = (entry for entry in self._preemptions.values() if entry.uid == uid)
+        return max(own, key=lambda entry: entry.at, default=None)
 
     def count_preemption(self, preemption: PreemptionEntry) -> bool:
-        """Count a preemption, once; tell whether it was not counted before."""
+        """Count a preemption once; return whether it was not counted before."""
         if not preemption.policies or (preemption.uid, preemption.at) in self._preemptions:
             return False
         self._add_preemption(preemption)
@@ -122,20 +124,20 @@ class Ledger:
         return True
 
     def restamp(self, uid: str, now: Seconds) -> None:
-        """Count a victim from now on: only now it is certain that it leaves."""
+        """Move the time of a counted victim to now: only now its eviction is certain."""
         if self.counted(uid) is not None:
             eviction = self._drop_eviction(uid)
             self._add_eviction(replace(eviction, at=round(now, 3)))
             self._note_change()
 
     def take_back(self, uid: str) -> None:
-        """Do not count a victim that was not evicted after all."""
+        """Remove the entry of a victim that was not evicted after all."""
         if self.counted(uid) is not None:
             self._drop_eviction(uid)
             self._note_change()
 
     def take_back_preemption(self, uid: str, at: Seconds) -> None:
-        """Do not count a preemption for which nobody was evicted after all."""
+        """Remove the entry of a preemption for which no pod was evicted after all."""
         if (uid, at) in self._preemptions:
             self._drop_preemption((uid, at))
             self._note_change()
@@ -143,13 +145,13 @@ class Ledger:
     def note_fruitless(
         self, preemptor: str, node: str, victims: Iterable[str], now: Seconds, *, lost: bool
     ) -> None:
-        """Record a failed preemption; for the arguments see `PreemptionBackoff.note`."""
-        self.fruitless.note(preemptor, node, victims, now, lost=lost)
+        """Record a failed preemption; for the arguments see `PreemptionBackoff.record_failure`."""
+        self.fruitless.record_failure(preemptor, node, victims, now, lost=lost)
         self._note_change()
 
     def note_success(self, preemptor: str, victims: Iterable[str]) -> None:
-        """Note that a preemption succeeded: what was in vain between these owners is forgotten."""
-        if self.fruitless.succeeded(preemptor, victims):
+        """Record a successful preemption; drops the failures between these owners."""
+        if self.fruitless.record_success(preemptor, victims):
             self._note_change()
 
     def waste(
@@ -162,60 +164,60 @@ class Ledger:
     def suspect(
         self, preemptor_uid: str, owner: str, node: str, victims: int, now: Seconds
     ) -> WasteEntry:
-        """Note that a preemption may be in vain; see `WastedEvictions.suspect`."""
+        """Record evictions that may be wasted; see `WastedEvictions.suspect`."""
         self._note_change()
         return self.wasted.suspect(preemptor_uid, owner, node, victims, now)
 
     def settle_waste(self, entry: WasteEntry, victims: int, now: Seconds) -> WastePause | None:
-        """Note what has become of a suspected waste; see `WastedEvictions.settle`."""
+        """Record whether suspected evictions were wasted; see `WastedEvictions.settle`."""
         self._note_change()
         return self.wasted.settle(entry, victims, now)
 
     def credit(self, owner: str, node: str) -> None:
-        """Note that a preemption led to a binding; see `WastedEvictions.credited`."""
-        if self.wasted.credited(owner, node):
+        """Record that a preemption led to a binding; see `WastedEvictions.record_binding`."""
+        if self.wasted.record_binding(owner, node):
             self._note_change()
 
     def _note_change(self) -> None:
         self.revision += 1
         self.version += 1
 
-    # Asking ---------------------------------------------------------------------------------------
+    # Queries --------------------------------------------------------------------------------------
 
     def victims(self, policy: str, scope: BudgetScope, key: str, since: Seconds) -> list[Seconds]:
-        """Return when victims were counted that share a budget, oldest first.
+        """Return when the victims were evicted that count for one budget, oldest first.
 
         Args:
-            policy: Its name.
-            scope: What shares the budget.
-            key: The namespace, owner or node; for the cluster it does not matter.
-            since: The begin of the window; what happened then is outside of it.
+            policy: The name of the policy.
+            scope: Of the budget.
+            key: The namespace, owner or node; ignored for the cluster.
+            since: The begin of the window, which is outside of it.
 
         Returns:
             Seconds since 1970; the last `MOST_TOLD` at most.
         """
-        found = self._victims.get((policy, scope), {})
+        by_key = self._victims.get((policy, scope), {})
         keys = (ANY,) if scope is BudgetScope.CLUSTER else (key, ANY)
-        return _since([found.get(each) for each in keys], since)
+        return _since(map(by_key.get, keys), since)
 
     def counted_victims(self) -> LedgerArrays:
-        """Return all victims that are counted, for who asks what `victims` says of many keys."""
+        """Return all counted victims as arrays, for callers that need `victims` for many keys."""
         if self._table is None:
             self._table = LedgerArrays.of(self._evictions.values())
         return self._table
 
     def preemptions(self, policy: str, owner: str, since: Seconds) -> list[Seconds]:
         """Return when preemptions for the pods of an owner were counted, oldest first."""
-        return _since([self._by_owner.get((policy, each)) for each in (owner, ANY)], since)
+        return _since([self._by_owner.get((policy, name)) for name in (owner, ANY)], since)
 
-    # Writing down ---------------------------------------------------------------------------------
+    # Saving ---------------------------------------------------------------------------------------
 
     def text(self, now: Seconds) -> str:
-        """Return everything as text that `merge` reads; what is too old is dropped before.
+        """Prune the ledger and return it as text that `merge` reads.
 
-        The text has at most `MOST_BYTES` bytes. Where that is too little for all, the older half
-        of what is counted is merged in the text, and if that does not help, what was in vain
-        longest ago is left out.
+        The text has at most `MOST_BYTES` bytes. If that is not enough, the older half of the
+        counted entries is merged in the text; if that does not help, the oldest entries, also of
+        failed and wasted preemptions, are left out.
         """
         self.prune(now)
         evictions, preemptions = self._in_order()
@@ -229,36 +231,36 @@ class Ledger:
         return text.decode()
 
     def merge(self, text: str, now: Seconds | None = None) -> int:
-        """Take over what was written down, and keep what is known.
+        """Add the entries of a text to those of this ledger.
 
-        Any text is safe. Entries that make no sense are dropped, or count for every place where
-        only the place is damaged; for numbers beyond their bounds the bound counts.
+        Any text is safe. Invalid entries are dropped, or count for every namespace, owner or node
+        if only that name is damaged; numbers beyond their bounds are replaced by the bound.
 
         Args:
-            text: What `text` has returned, here or elsewhere.
-            now: Moments after it are taken for now: they are of another clock. `None` for no such
-                bound, where the clock is not known.
+            text: What `text` has returned, in this process or another one.
+            now: Replaces later moments, which are of another clock. `None` for no such bound, if
+                the clock is not known.
 
         Returns:
             How many entries were dropped.
 
         Raises:
-            LedgerError: It is no ledger of this version; nothing is taken over then.
+            LedgerError: It is no ledger of this version; nothing is added then.
         """
-        found, damaged = ledger_codec.decoded(text, now, by_age=not self._recalled)
+        read, damaged = ledger_codec.decoded(text, now, by_age=not self._recalled)
         self._recalled = True
         before = self._marks()
-        for eviction in found.evictions:
+        for eviction in read.evictions:
             if (eviction.uid or eviction) not in self._evictions:
                 self._add_eviction(eviction)
                 self._bound(now)
-        for preemption in found.preemptions:
+        for preemption in read.preemptions:
             if not self._knows(preemption, now):
                 self._add_preemption(preemption)
                 self._bound(now)
-        for memory in found.fruitless:
-            self.fruitless.merge(memory)
-        self.wasted.merge(found.wasted, found.pauses)
+        for record in read.fruitless:
+            self.fruitless.merge(record)
+        self.wasted.merge(read.wasted, read.pauses)
         if self._marks() != before:
             self.version += 1
         return damaged
@@ -266,7 +268,7 @@ class Ledger:
     def _knows(self, preemption: PreemptionEntry, now: Seconds | None) -> bool:
         if not preemption.uid or now is None or preemption.at < now:
             return _key(preemption) in self._preemptions
-        # Of one that was dated into the future nothing but the preemptor is certain.
+        # If its time is in the future, nothing but the preemptor is certain.
         return self.counted_preemption(preemption.uid) is not None
 
     def _marks(self) -> tuple[int, ...]:
@@ -274,13 +276,13 @@ class Ledger:
         return (*entries, self._counts, self.fruitless.version, self.wasted.version)
 
     def prune(self, now: Seconds) -> None:
-        """Drop what no window of the policies that count it reaches back to any more."""
+        """Drop entries that are older than the windows of all policies that count them."""
         self.fruitless.prune(now)
         self.wasted.prune(now)
-        # Before the policies are known, nothing can be told to be too old.
+        # Before the policies are known, no entry is known to be too old.
         if not self.horizon:
             return
-        shortest = min((each for each in self._windows.values() if each), default=self.horizon)
+        shortest = min(filter(None, self._windows.values()), default=self.horizon)
         old = now - shortest
         for key, eviction in self._outdated(self._evictions, old, now):
             self._drop_eviction(key)
@@ -295,21 +297,21 @@ class Ledger:
         self, entries: Mapping[object, _EntryT], old: Seconds, now: Seconds
     ) -> list[tuple[object, _EntryT]]:
         """Return the entries that not all of their policies count any more."""
-        before = ((key, each) for key, each in entries.items() if each.at < old)
-        return [(key, each) for key, each in before if self._kept(each, now) is not each]
+        older = ((key, entry) for key, entry in entries.items() if entry.at < old)
+        return [(key, entry) for key, entry in older if self._kept(entry, now) is not entry]
 
     def _kept(self, entry: _EntryT, now: Seconds) -> _EntryT | None:
-        """Return an entry with the policies that still count it; `None` where none does."""
-        # A policy that does not count now may have done so before it was changed.
+        """Return an entry with the policies that still count it; `None` if none does."""
+        # A policy that has no window now may have had one before it was changed.
         windows, longest = self._windows, self.horizon
         names = [
-            each for each in entry.policies if entry.at >= now - (windows.get(each) or longest)
+            name for name in entry.policies if entry.at >= now - (windows.get(name) or longest)
         ]
         if len(names) == len(entry.policies):
             return entry
         return replace(entry, policies=frozenset(names)) if names else None
 
-    # Keeping it small -----------------------------------------------------------------------------
+    # Bounds ---------------------------------------------------------------------------------------
 
     def _bound(self, now: Seconds | None) -> None:
         if not self._are_many(1.0):
@@ -321,7 +323,7 @@ class Ledger:
                 self._merge_older_half(hard=hard)
 
     def _are_many(self, share: float) -> bool:
-        """Tell whether there are more entries than a share of what is kept at most."""
+        """Return whether there are more entries than a share of the greatest number."""
         entries = len(self._evictions) + len(self._preemptions)
         return entries > MOST_ENTRIES * share or self._counts > MOST_COUNTS * share
 
@@ -332,22 +334,22 @@ class Ledger:
             self._drop_eviction(eviction.uid or eviction)
         for eviction in merged(older, hard=hard):
             self._add_eviction(eviction)
-        begun = preemptions[: (len(preemptions) + 1) // 2]
-        for preemption in begun:
+        older_preemptions = preemptions[: (len(preemptions) + 1) // 2]
+        for preemption in older_preemptions:
             self._drop_preemption(_key(preemption))
-        for preemption in merged_owners(begun, hard=hard):
+        for preemption in merged_owners(older_preemptions, hard=hard):
             self._add_preemption(preemption)
 
     def _in_order(self) -> tuple[list[EvictionEntry], list[PreemptionEntry]]:
         """Return all entries, oldest first."""
-        evictions = sorted(self._evictions.values(), key=lambda each: each.at)
-        return evictions, sorted(self._preemptions.values(), key=lambda each: each.at)
+        evictions = sorted(self._evictions.values(), key=lambda entry: entry.at)
+        return evictions, sorted(self._preemptions.values(), key=lambda entry: entry.at)
 
     def _add_eviction(self, eviction: EvictionEntry) -> None:
         self._table = None
         self._evictions[eviction.uid or eviction] = eviction
         self._counts += len(eviction.policies)
-        for policy, scope, key in places(eviction):
+        for policy, scope, key in counted_for(eviction):
             by_key = self._victims.setdefault((policy, scope), {})
             by_key.setdefault(key, Moments()).add(eviction.at, eviction.count)
 
@@ -355,11 +357,11 @@ class Ledger:
         self._table = None
         eviction = self._evictions.pop(key)
         self._counts -= len(eviction.policies)
-        for policy, scope, place in places(eviction):
+        for policy, scope, name in counted_for(eviction):
             by_key = self._victims[policy, scope]
-            by_key[place].drop(eviction.at, eviction.count)
-            if not by_key[place]:
-                del by_key[place]
+            by_key[name].drop(eviction.at, eviction.count)
+            if not by_key[name]:
+                del by_key[name]
             if not by_key:
                 del self._victims[policy, scope]
         return eviction
@@ -385,6 +387,6 @@ def _key(preemption: PreemptionEntry) -> object:
     return (preemption.uid, preemption.at) if preemption.uid else preemption
 
 
-def _since(found: Iterable[Moments | None], since: Seconds) -> list[Seconds]:
-    lists = [each.since(since) for each in found if each]
-    return lists[0] if len(lists) == 1 else sorted(at for each in lists for at in each)
+def _since(counted: Iterable[Moments | None], since: Seconds) -> list[Seconds]:
+    lists = [moments.since(since) for moments in counted if moments]
+    return lists[0] if len(lists) == 1 else sorted(at for times in lists for at in times)

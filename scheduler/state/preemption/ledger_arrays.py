@@ -1,4 +1,4 @@
-"""The victims that a ledger counts, as arrays: for who asks about many places at once.
+"""The victims that a ledger counts, as arrays, for questions about many scopes at once.
 
 Axes: E entries of the ledger.
 """
@@ -17,22 +17,22 @@ __all__ = ["LedgerArrays"]
 
 
 class LedgerArrays(NamedTuple):
-    """All entries at one moment."""
+    """All entries of a ledger at one moment."""
 
-    #: (E,) when they happened, and how many victims each is, `MOST_TOLD` at most.
+    #: (E,) time of each entry, and its number of victims, `MOST_TOLD` at most.
     at: Float
     many: Int
-    #: (E,) which set of policies counts each, and by name which sets a policy is in.
+    #: (E,) code of the set of policies that count each entry; by policy, the sets it is in.
     sets: Int
     members: Mapping[str, Bool]
-    #: What shares a budget with each: E names, `ANY` for all, empty for none.
+    #: By scope, the namespace, owner or node of each entry: E names, `ANY` for all, empty for none.
     names: Mapping[BudgetScope, Sequence[str]]
 
     @classmethod
     def of(cls, evictions: Collection[EvictionEntry]) -> "LedgerArrays":
         """Return the arrays of some entries."""
         codes: dict[frozenset[str], int] = {}
-        sets = [codes.setdefault(each.policies, len(codes)) for each in evictions]
+        sets = [codes.setdefault(entry.policies, len(codes)) for entry in evictions]
         members: dict[str, Bool] = {}
         for policies, code in codes.items():
             for policy in policies:
@@ -40,14 +40,14 @@ class LedgerArrays(NamedTuple):
                     members[policy] = np.zeros(len(codes), dtype=np.bool_)
                 members[policy][code] = True
         return cls(
-            np.array([each.at for each in evictions], dtype=np.float64),
-            np.array([min(each.count, MOST_TOLD) for each in evictions], dtype=np.int64),
+            np.array([entry.at for entry in evictions], dtype=np.float64),
+            np.array([min(entry.count, MOST_TOLD) for entry in evictions], dtype=np.int64),
             np.array(sets, dtype=np.int64),
             members,
             {
                 BudgetScope.CLUSTER: [ANY] * len(evictions),
-                BudgetScope.NAMESPACE: [each.namespace for each in evictions],
-                BudgetScope.OWNER: [each.owner for each in evictions],
-                BudgetScope.NODE: [each.node for each in evictions],
+                BudgetScope.NAMESPACE: [entry.namespace for entry in evictions],
+                BudgetScope.OWNER: [entry.owner for entry in evictions],
+                BudgetScope.NODE: [entry.node for entry in evictions],
             },
         )

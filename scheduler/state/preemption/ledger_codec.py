@@ -1,7 +1,7 @@
-"""The text of a ledger: what is written into the ConfigMap, and what is believed of it.
+"""The text of a ledger in the ConfigMap: how it is written, and how it is validated when read.
 
-What is read was written by another process, with another clock, and may be damaged or hostile. So
-every number, name and list has a bound, and one bad entry spoils no other.
+A text that is read was written by another process with another clock, and may be damaged or
+hostile. So every number, name and list has a bound, and an invalid entry does not affect others.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -27,13 +27,13 @@ __all__ = ["VERSION", "LedgerError", "Written", "decoded", "encoded"]
 
 VERSION: Final = 1
 
-#: No ConfigMap holds more, in characters.
+#: The longest text, in characters; no ConfigMap holds more.
 _MOST_TEXT: Final = 2_000_000
-#: Of each list; more are not looked at. A text of the greatest length has fewer sound ones.
+#: How many entries of each list are read. The longest text has fewer valid ones.
 _MOST_ENTRIES: Final = 50_000
 #: Later than any clock shows: the end of the year 9999.
 _LATEST: Final[Seconds] = 253_402_300_799.0
-#: More victims of a preemption than any node has pods.
+#: The most victims of a preemption: more than any node has pods.
 _MOST_VICTIMS: Final = 10_000
 _MOST_TIMES: Final = 1_000_000
 
@@ -43,11 +43,11 @@ _T = TypeVar("_T")
 
 
 class LedgerError(Exception):
-    """A text is no ledger, or one of another version."""
+    """A text is no ledger, or a ledger of another version."""
 
 
 class Written(NamedTuple):
-    """What is written down, all oldest first."""
+    """The content of the text, all lists oldest first."""
 
     evictions: list[EvictionEntry]
     preemptions: list[PreemptionEntry]
@@ -56,7 +56,7 @@ class Written(NamedTuple):
     pauses: list[NodePause]
 
     def smaller(self) -> "Written":
-        """Return the same with less detail; nothing of nothing."""
+        """Return the same with fewer entries; empty lists stay empty."""
         half, other = (len(self.evictions) + 1) // 2, (len(self.preemptions) + 1) // 2
         for hard in (False, True):
             fewer = self._replace(
@@ -66,7 +66,7 @@ class Written(NamedTuple):
                     *self.preemptions[other:],
                 ],
             )
-            # With less than that it would take too many turns.
+            # If merging saves less than that, the caller would need too many rounds.
             if fewer.entries() <= self.entries() // 8 * 7:
                 return fewer
         return Written(
@@ -78,7 +78,7 @@ class Written(NamedTuple):
         )
 
     def entries(self) -> int:
-        """Return how many victims and preemptions there are, merged ones once."""
+        """Return the number of entries of victims and preemptions."""
         return len(self.evictions) + len(self.preemptions)
 
 
@@ -93,22 +93,19 @@ class _Names:
     """A table of names, so that each is written once."""
 
     def __init__(self) -> None:
-        self.places: dict[str, int] = {}
+        self.indices: dict[str, int] = {}
 
-    def place(self, name: str) -> int:
-        found = self.places.get(name)
-        if found is None:
-            found = self.places[name] = len(self.places)
-        return found
+    def index(self, name: str) -> int:
+        return self.indices.setdefault(name, len(self.indices))
 
     def all(self, names: Iterable[str]) -> list[int]:
-        return [self.place(each) for each in sorted(names)]
+        return [self.index(name) for name in sorted(names)]
 
 
 def encoded(written: Written, now: Seconds) -> bytes:
-    """Return the text, as UTF-8. Numbers stand for names of the table."""
+    """Return the text, as UTF-8. Names are replaced by their index in the table of names."""
     names = _Names()
-    name = names.place
+    name = names.index
     lists = {
         # Time, uid, namespace, owner, node, policies, count.
         "evictions": [
@@ -135,7 +132,7 @@ def encoded(written: Written, now: Seconds) -> bytes:
         "pauses": [(name(e.owner), name(e.node), e.times, e.last) for e in written.pauses],
     }  # fmt: skip
     return msgspec.json.encode(
-        {"version": VERSION, "written": now, "names": [*map(bounded, names.places)], **lists}
+        {"version": VERSION, "written": now, "names": [*map(bounded, names.indices)], **lists}
     )
 
 
@@ -143,14 +140,14 @@ def encoded(written: Written, now: Seconds) -> bytes:
 
 
 def decoded(text: str, now: Seconds | None, *, by_age: bool = False) -> tuple[Written, int]:
-    """Return what can be believed of a text, and how many of its entries were dropped.
+    """Return the valid entries of a text, and how many entries were dropped.
 
     Args:
         text: Any text.
-        now: Later moments are taken for now; `None` for no such bound.
-        by_age: Whether entries are as old as they were when the text was written. So it must be
-            where another process has written it: its clock may be an hour behind or ahead, and a
-            change of leader must not make what was in vain look old.
+        now: Replaces later moments; `None` for no such bound.
+        by_age: Whether to keep the age that entries had when the text was written. This is needed
+            if another process has written it: its clock may be an hour behind or ahead, and a
+            change of leader must not make failures look old.
 
     Raises:
         LedgerError: It is no ledger of this version.
@@ -158,31 +155,31 @@ def decoded(text: str, now: Seconds | None, *, by_age: bool = False) -> tuple[Wr
     if len(text) > _MOST_TEXT:
         raise LedgerError(f"{len(text)} characters are too many")
     try:
-        found = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        fields = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
     except (ValueError, RecursionError) as error:
         raise LedgerError(str(error)[:200]) from error
-    if "version" not in found:
+    if "version" not in fields:
         raise LedgerError("Object missing required field `version`")
-    version = _read(found["version"], object)
+    version = _read(fields["version"], object)
     if version != VERSION or isinstance(version, bool):
         raise LedgerError(f"version {str(version)[:20]} is not known, only {VERSION}")
-    names = _read(found.get("names", _EMPTY), list[msgspec.Raw])
+    names = _read(fields.get("names", _EMPTY), list[msgspec.Raw])
     reader = _Reader(names or [], now)
-    written = _read(found.get("written", _EMPTY), float)
+    written = _read(fields.get("written", _EMPTY), float)
     if by_age and now is not None and written is not None and 0 <= written <= _LATEST:
         reader.written = written
     read = Written(
-        reader.entries(found.get("evictions"), reader.eviction),
-        reader.entries(found.get("preemptions"), reader.preemption),
-        reader.entries(found.get("fruitless"), reader.memory),
-        reader.entries(found.get("wasted"), reader.waste),
-        reader.entries(found.get("pauses"), reader.pause),
+        reader.entries(fields.get("evictions"), reader.eviction),
+        reader.entries(fields.get("preemptions"), reader.preemption),
+        reader.entries(fields.get("fruitless"), reader.failure),
+        reader.entries(fields.get("wasted"), reader.waste),
+        reader.entries(fields.get("pauses"), reader.pause),
     )
     return read, reader.damaged
 
 
 class _DamagedError(Exception):
-    """An entry makes no sense."""
+    """An entry is invalid."""
 
 
 @dataclass(slots=True)
@@ -191,115 +188,115 @@ class _Reader:
 
     names: Sequence[msgspec.Raw]
     now: Seconds | None
-    #: When the text was written, by the clock of its moments; `None` to take these as they are.
+    #: When the text was written, by the clock of its moments; `None` to keep the moments.
     written: Seconds | None = None
     #: How many entries were dropped.
     damaged: int = 0
-    #: The names that were read, so that equal ones are one object.
+    #: The names that were read, by index, so that equal ones are one object.
     known: dict[int, str] = field(default_factory=dict)
 
     def entries(self, written: msgspec.Raw | None, read: Callable[..., _T]) -> list[_T]:
-        """Return the sound entries of a list."""
+        """Return the valid entries of a list."""
         listed = _read(_EMPTY if written is None else written, list[msgspec.Raw])
         if listed is None:
             self.damaged += 1
             return []
         self.damaged += max(0, len(listed) - _MOST_ENTRIES)
-        found = []
-        for each in listed[:_MOST_ENTRIES]:
+        valid = []
+        for entry in listed[:_MOST_ENTRIES]:
             try:
-                found.append(read(*(_read(each, list[Any]) or ())))
+                valid.append(read(*(_read(entry, list[Any]) or ())))
             except (_DamagedError, TypeError, ValueError, OverflowError):
                 self.damaged += 1
-        return found
+        return valid
 
     def eviction(self, at: object, uid: object, *more: object) -> EvictionEntry:
         """Return a victim."""
         space, owner, node, policies, count = more
         return EvictionEntry(
-            self.moment(at), _uid(uid), self.place(space), self.place(owner), self.place(node),
-            self.policies(policies), _whole(count, 1, MOST_TOLD),
+            self.moment(at), _uid(uid), self.name_or_any(space), self.name_or_any(owner),
+            self.name_or_any(node), self.policies(policies), _whole(count, 1, MOST_TOLD),
         )  # fmt: skip
 
     def preemption(
         self, at: object, uid: object, owner: object, policies: object, count: object
     ) -> PreemptionEntry:
         """Return a preemption."""
-        whom, number = self.place(owner), _whole(count, 1, MOST_TOLD)
-        return PreemptionEntry(self.moment(at), _uid(uid), whom, self.policies(policies), number)
+        name, number = self.name_or_any(owner), _whole(count, 1, MOST_TOLD)
+        return PreemptionEntry(self.moment(at), _uid(uid), name, self.policies(policies), number)
 
-    def memory(
+    def failure(
         self, preemptor: object, node: object, victim: object, *more: object
     ) -> FailureRecord:
-        """Return what came to nothing between two owners."""
+        """Return the failed preemptions of two owners on a node."""
         times, lost, last = more
         often = _whole(times, 1, _MOST_TIMES)
-        pair = self.name(preemptor), self.name(node), self.name(victim)
-        return FailureRecord(*pair, often, _whole(lost, 0, often), self.moment(last))
+        names = self.name(preemptor), self.name(node), self.name(victim)
+        return FailureRecord(*names, often, _whole(lost, 0, often), self.moment(last))
 
     def waste(
         self, at: object, uid: object, owner: object, node: object, *more: object
     ) -> WasteEntry:
-        """Return a preemption in vain; where it is not said to be suspected only, it is certain."""
+        """Return a wasted preemption; it is settled unless the entry says that it is not."""
         victims, *settled = more
-        where = self.name(owner), self.name(node)
+        names = self.name(owner), self.name(node)
         count = _whole(victims, 1, _MOST_VICTIMS)
-        return WasteEntry(self.moment(at), _uid(uid), *where, count, settled != [False])
+        return WasteEntry(self.moment(at), _uid(uid), *names, count, settled != [False])
 
     def pause(self, owner: object, node: object, times: object, last: object) -> NodePause:
         """Return how often preemption failed on a node."""
-        where = self.name(owner), self.name(node)
-        return NodePause(*where, _whole(times, 1, _MOST_TIMES), self.moment(last))
+        names = self.name(owner), self.name(node)
+        return NodePause(*names, _whole(times, 1, _MOST_TIMES), self.moment(last))
 
     def moment(self, at: object) -> Seconds:
-        """Return a moment that has been."""
+        """Return a moment in the past."""
         if not isinstance(at, int | float) or isinstance(at, bool):
             raise _DamagedError
-        if not at >= 0:  # NaN, too; integers may be beyond the range of floats
+        if not at >= 0:  # also true for NaN; integers may be beyond the range of floats
             raise _DamagedError
         moment = float(min(at, _LATEST))
         if self.written is not None and self.now is not None:
             return self.now - max(0.0, self.written - moment)
         return min(moment, _LATEST if self.now is None else self.now)
 
-    def name(self, place: object) -> str:
+    def name(self, index: object) -> str:
         """Return a name of the table."""
-        if not isinstance(place, int) or isinstance(place, bool):
+        if not isinstance(index, int) or isinstance(index, bool):
             raise _DamagedError
-        found = self.known.get(place)
-        if found is None:
-            if not 0 <= place < len(self.names):
+        known = self.known.get(index)
+        if known is None:
+            if not 0 <= index < len(self.names):
                 raise _DamagedError
-            name = _read(self.names[place], str)
+            name = _read(self.names[index], str)
             if name is None:
                 raise _DamagedError
-            found = self.known[place] = bounded(name)
-        return found
+            known = self.known[index] = bounded(name)
+        return known
 
-    def place(self, place: object) -> str:
-        """Return a namespace, owner or node; where it is not known, it counts for all."""
+    def name_or_any(self, index: object) -> str:
+        """Return a namespace, owner or node; `ANY`, which counts for all, if it is damaged."""
         try:
-            return self.name(place)
+            return self.name(index)
         except _DamagedError:
             return ANY
 
-    def policies(self, places: object) -> frozenset[str]:
+    def policies(self, indices: object) -> frozenset[str]:
         """Return the names of policies; at least one."""
-        if not isinstance(places, list) or not places:
+        if not isinstance(indices, list) or not indices:
             raise _DamagedError
-        found = set()
-        for each in places[:_MOST_ENTRIES]:
+        names = set()
+        for index in indices[:_MOST_ENTRIES]:
             try:
-                found.add(self.name(each))
+                names.add(self.name(index))
             except _DamagedError:
                 continue
-        if not found:
+        if not names:
             raise _DamagedError
-        return frozenset(found)
+        return frozenset(names)
 
 
 def _read(written: msgspec.Raw, wanted: type[_T]) -> _T | None:
-    """Return a value; `None` where it is of another type, or out of range."""
+    """Return a value; `None` if it is of another type, or out of range."""
     try:
         return msgspec.json.decode(written, type=wanted)
     except (ValueError, RecursionError):
@@ -307,14 +304,14 @@ def _read(written: msgspec.Raw, wanted: type[_T]) -> _T | None:
 
 
 def _uid(uid: object) -> str:
-    """Return a uid; empty, as for what was merged, where it is none."""
+    """Return a uid; empty, as for merged entries, if it is invalid."""
     if not isinstance(uid, str):
         return ""
     return uid if len(uid) <= LONGEST else bounded(uid)
 
 
 def _whole(number: object, least: int, most: int) -> int:
-    """Return a whole number within its bounds."""
+    """Return a whole number, limited to its bounds."""
     if not isinstance(number, int) or isinstance(number, bool):
         raise _DamagedError
     return max(least, min(most, number))

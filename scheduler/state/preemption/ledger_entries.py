@@ -1,7 +1,7 @@
-"""What a ledger counts: victims and preemptions, and how many of them become few.
+"""What a ledger counts: victims and preemptions, and how entries are merged.
 
-Merging is to the safe side: a merged entry counts as if all of it had happened at the time of the
-last. So a budget may refuse too much then, and never too little.
+Merging is conservative: a merged entry counts as if all of its events had happened at the time of
+the last one. So a budget may refuse too much afterwards, but never too little.
 """
 
 from collections import Counter
@@ -12,7 +12,15 @@ from typing import Final
 from scheduler.model.policies import BudgetScope
 from scheduler.model.times import Seconds
 
-__all__ = ["ANY", "NONE", "EvictionEntry", "PreemptionEntry", "merged", "merged_owners", "places"]
+__all__ = [
+    "ANY",
+    "NONE",
+    "EvictionEntry",
+    "PreemptionEntry",
+    "counted_for",
+    "merged",
+    "merged_owners",
+]
 
 #: Stands for every namespace, owner and node, in entries that were merged.
 ANY: Final = "*"
@@ -25,7 +33,7 @@ class EvictionEntry:
     """A victim, as budgets count it."""
 
     at: Seconds
-    #: Of the victim; empty where several were merged.
+    #: Of the victim; empty if several were merged.
     uid: str
     namespace: str
     #: As `scheduler.model.api.owners` names it.
@@ -41,7 +49,7 @@ class PreemptionEntry:
     """A preemption, as the limits for one owner count it."""
 
     at: Seconds
-    #: Of the preemptor; empty where several were merged.
+    #: Of the preemptor; empty if several were merged.
     uid: str
     #: Of the preemptor.
     owner: str
@@ -50,8 +58,8 @@ class PreemptionEntry:
     count: int = 1
 
 
-def places(eviction: EvictionEntry) -> Iterator[tuple[str, BudgetScope, str]]:
-    """Yield where a victim counts: policy, scope and key."""
+def counted_for(eviction: EvictionEntry) -> Iterator[tuple[str, BudgetScope, str]]:
+    """Yield the policy, scope and key of each budget that a victim counts for."""
     for policy in eviction.policies:
         yield policy, BudgetScope.CLUSTER, ANY
         if eviction.namespace != NONE:
@@ -67,62 +75,62 @@ def merged(entries: Iterable[EvictionEntry], *, hard: bool) -> list[EvictionEntr
 
     Args:
         entries: Oldest first.
-        hard: Whether to forget where they happened, too. Then each namespace, owner and node
-            counts as many as the one with the most of them; the cluster counts all.
+        hard: Whether to drop the namespaces, owners and nodes, too. Then each namespace, owner and
+            node counts as many as the one with the most of them; the cluster counts all.
     """
     if not hard:
         return _same(entries)
     by_policy: dict[str, list[EvictionEntry]] = {}
-    for each in entries:
-        for policy in each.policies:
-            by_policy.setdefault(policy, []).append(each)
-    return [one for policy, all_of in by_policy.items() for one in _anywhere(policy, all_of)]
+    for entry in entries:
+        for policy in entry.policies:
+            by_policy.setdefault(policy, []).append(entry)
+    return [entry for policy, own in by_policy.items() for entry in _anywhere(policy, own)]
 
 
 def _same(entries: Iterable[EvictionEntry]) -> list[EvictionEntry]:
-    """Merge evictions of the same place that the same policies count."""
-    found: dict[object, EvictionEntry] = {}
-    for each in entries:
-        place = (each.policies, each.namespace, each.owner, each.node)
-        known = found.get(place)
-        count = each.count + (0 if known is None else known.count)
+    """Merge evictions of the same namespace, owner and node that the same policies count."""
+    by_key: dict[object, EvictionEntry] = {}
+    for entry in entries:
+        key = (entry.policies, entry.namespace, entry.owner, entry.node)
+        known = by_key.get(key)
+        count = entry.count + (0 if known is None else known.count)
         # Entries come oldest first, so the last one's time is the latest.
-        found[place] = replace(each, uid="", count=count)
-    return list(found.values())
+        by_key[key] = replace(entry, uid="", count=count)
+    return list(by_key.values())
 
 
 def _anywhere(policy: str, entries: list[EvictionEntry]) -> Iterator[EvictionEntry]:
-    """Yield at most four entries that count as much for every place as for any of these.
+    """Yield at most four entries that count for each scope as much as these do for any key of it.
 
     The first counts for every namespace, owner and node, the others for fewer scopes each, and
     all of them for the cluster.
     """
-    total = sum(each.count for each in entries)
+    total = sum(entry.count for entry in entries)
     most = [
-        (_most(entries, lambda each: each.namespace), "namespace"),
-        (_most(entries, lambda each: each.owner), "owner"),
-        (_most(entries, lambda each: each.node), "node"),
+        (_most(entries, lambda entry: entry.namespace), "namespace"),
+        (_most(entries, lambda entry: entry.owner), "owner"),
+        (_most(entries, lambda entry: entry.node), "node"),
         (total, ""),
     ]
     scopes = {"namespace": ANY, "owner": ANY, "node": ANY}
-    told = 0
+    counted = 0
     for bound, scope in sorted(most):
-        # A place cannot have more than all, whatever a text says.
-        count = min(bound, total) - told
+        # No key has more than the total, even if a damaged text says so.
+        count = min(bound, total) - counted
         if count > 0:
             yield EvictionEntry(
                 entries[-1].at, "", **scopes, policies=frozenset({policy}), count=count
             )
-            told += count
+            counted += count
         if scope:
             scopes[scope] = NONE
 
 
 def _most(entries: Iterable[EvictionEntry], key: Callable[[EvictionEntry], str]) -> int:
-    """Return how many evictions any one place may have had at most."""
+    """Return the greatest number of evictions that any one key may have."""
     counts: Counter[str] = Counter()
-    for each in entries:
-        counts[key(each)] += each.count
+    for entry in entries:
+        counts[key(entry)] += entry.count
     everywhere = counts.pop(ANY, 0)
     counts.pop(NONE, 0)
     return everywhere + max(counts.values(), default=0)
@@ -131,20 +139,24 @@ def _most(entries: Iterable[EvictionEntry], key: Callable[[EvictionEntry], str])
 def merged_owners(entries: Iterable[PreemptionEntry], *, hard: bool) -> list[PreemptionEntry]:
     """Merge preemptions of the same owner; with `hard` those of all owners, as `merged` does."""
     by_policy: dict[frozenset[str], list[PreemptionEntry]] = {}
-    for each in entries:
-        for policies in [frozenset({name}) for name in each.policies] if hard else [each.policies]:
-            by_policy.setdefault(policies, []).append(each)
-    found = []
-    for policies, all_of in by_policy.items():
+    for entry in entries:
+        keys = [frozenset({name}) for name in entry.policies] if hard else [entry.policies]
+        for policies in keys:
+            by_policy.setdefault(policies, []).append(entry)
+    result = []
+    for policies, own in by_policy.items():
         counts: Counter[str] = Counter()
         last: dict[str, Seconds] = {}
-        for each in all_of:
-            counts[each.owner] += each.count
-            last[each.owner] = each.at
+        for entry in own:
+            counts[entry.owner] += entry.count
+            last[entry.owner] = entry.at
         if hard:
             everywhere = counts.pop(ANY, 0)
             bound = everywhere + max(counts.values(), default=0)
-            found.append(PreemptionEntry(all_of[-1].at, "", ANY, policies, bound))
+            result.append(PreemptionEntry(own[-1].at, "", ANY, policies, bound))
         else:
-            found += [PreemptionEntry(last[of], "", of, policies, n) for of, n in counts.items()]
-    return found
+            result += [
+                PreemptionEntry(last[owner], "", owner, policies, count)
+                for owner, count in counts.items()
+            ]
+    return result

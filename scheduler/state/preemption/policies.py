@@ -9,7 +9,7 @@ __all__ = ["PoliciesInForce"]
 
 
 class PoliciesInForce:
-    """All policies that were accepted; those of one name replace each other."""
+    """All accepted policies; a policy replaces the one of the same name."""
 
     def __init__(self) -> None:
         self._policies: dict[str, PreemptionPolicy] = {}
@@ -24,11 +24,11 @@ class PoliciesInForce:
         return iter(self._policies.values())
 
     def get(self, name: str) -> PreemptionPolicy | None:
-        """Return a policy."""
+        """Return a policy by name, if it is in force."""
         return self._policies.get(name)
 
     def write(self, policy: PreemptionPolicy) -> bool:
-        """Take over a policy; tell whether anything is different now."""
+        """Add or replace a policy; return whether anything has changed."""
         if self._policies.get(policy.name) == policy:
             return False
         self._policies[policy.name] = policy
@@ -37,18 +37,18 @@ class PoliciesInForce:
         return True
 
     def erase(self, name: str) -> bool:
-        """Forget a policy; tell whether it was known."""
+        """Remove a policy; return whether it was in force."""
         if self._policies.pop(name, None) is None:
             return False
         self.version += 1
         return True
 
     def windows(self) -> dict[str, Seconds]:
-        """Return how far back each policy looks, in seconds, by name; 0 for not at all."""
-        return {each.name: _window(each) for each in self}
+        """Return the longest window of each policy in seconds, by name; 0 for no window."""
+        return {policy.name: _window(policy) for policy in self}
 
 
 def _window(policy: PreemptionPolicy) -> Seconds:
     limit = policy.max_preemptions_per_owner
-    begun = 0.0 if limit is None else limit.window
-    return max([begun, *(each.window for each in policy.budgets)])
+    preemptions = 0.0 if limit is None else limit.window
+    return max([preemptions, *(budget.window for budget in policy.budgets)])

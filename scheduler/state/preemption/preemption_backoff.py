@@ -1,14 +1,14 @@
-"""Which preemptions came to nothing, and for how long the like of them is not tried again.
+"""Which preemptions failed, and how long similar ones are not tried again.
 
-A preemption comes to nothing when its victims were asked to leave and the preemptor did not get
-their room. Where another scheduler puts the victims' replacements straight back, the same
-preemption would come to nothing for ever. What is remembered is keyed by owners, since pods that
-are replaced have other names each time.
+A preemption fails when its victims were evicted and the preemptor did not get the capacity that
+they freed. Where another scheduler binds the victims' replacements to the node at once, the same
+preemption would fail endlessly. The records are keyed by owners, because replaced pods have other
+names each time.
 
-For one preemptor's owner, node and victims' owner: the first costs nothing, since it may have been
-bad luck; from the second on there is a pause that grows, in which other nodes are looked at. For
-one pair of owners on all nodes: when the room was lost often enough without a success in between,
-preemption stops for a long time.
+For one preemptor's owner, node and victims' owner: the first failure has no effect, since it may
+have been bad luck. From the second on there is a growing pause, in which other nodes are tried. For
+one pair of owners on all nodes: when the capacity was lost often enough without a success in
+between, preemption stops for a long time.
 """
 
 import math
@@ -25,56 +25,56 @@ FIRST_PAUSE: Final[Seconds] = 30.0
 PAUSE_GROWTH: Final = 4.0
 LONGEST_PAUSE: Final[Seconds] = 3600.0
 
-#: So often a pair of owners may lose the room before preemption stops.
+#: How often a pair of owners may lose the freed capacity before preemption stops.
 STOP_AFTER: Final = 4
 FIRST_STOP: Final[Seconds] = 3600.0
 LONGEST_STOP: Final[Seconds] = 86_400.0
 
-#: What happened so long ago does not count; longer than any pause.
+#: Failures that long ago do not count; longer than any pause.
 FORGOTTEN_AFTER: Final[Seconds] = 2 * LONGEST_STOP
-#: More are not kept; those that were noted last stay.
+#: How many records are kept at most: those with the latest failures.
 MOST: Final = 1024
-#: Nor is more than this, in bytes as they take when they are written down.
+#: How many bytes the records may take in the ledger's text.
 MOST_BYTES: Final = 250_000
 
 
 class PairPause(NamedTuple):
-    """A preemption is not tried for a while, because the like of it came to nothing."""
+    """A preemption is not tried for a while, because similar ones failed."""
 
     until: Seconds
-    #: How often it came to nothing.
+    #: How often they failed.
     times: int
-    #: Whether this holds on every node.
+    #: Whether this applies to every node.
     stopped: bool
 
 
 @dataclass(frozen=True, slots=True)
 class FailureRecord:
-    """What is remembered of one preemptor's owner, node and victims' owner."""
+    """The failed preemptions of one preemptor's owner, node and victims' owner."""
 
     preemptor: str
     node: str
     victim: str
-    #: Preemptions that came to nothing.
+    #: How many preemptions failed.
     times: int = 0
-    #: Those among them after which the preemptor was left without a place.
+    #: After how many of them the preemptor was left without a node.
     lost: int = 0
-    #: When the last one was noted.
+    #: When the last one failed.
     last: Seconds = 0.0
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What it is about."""
+        """The preemptor's owner, the node and the victims' owner."""
         return self.preemptor, self.node, self.victim
 
     @property
     def size(self) -> int:
-        """How many bytes it takes at most when it is written down."""
+        """How many bytes it takes at most in the ledger's text."""
         return len(self.preemptor) + len(self.node) + len(self.victim) + 64
 
 
 class PreemptionBackoff:
-    """All that is remembered. Owned by the ledger."""
+    """All records of failed preemptions. Owned by the ledger."""
 
     def __init__(self) -> None:
         #: Grows with every change.
@@ -88,46 +88,46 @@ class PreemptionBackoff:
         return self._count
 
     def __iter__(self) -> Iterator[FailureRecord]:
-        """Yield all, the one that was noted longest ago first."""
-        memories = (each for pair in self._pairs.values() for each in pair.values())
-        return iter(sorted(memories, key=lambda each: each.last))
+        """Yield all records, in the order of their last failure."""
+        records = (record for pair in self._pairs.values() for record in pair.values())
+        return iter(sorted(records, key=lambda record: record.last))
 
     def pairs(self, preemptor: str) -> frozenset[str]:
-        """Return the owners of victims of which something is remembered for a preemptor's owner."""
-        return frozenset(victim for whose, victim in self._pairs if whose == preemptor)
+        """Return the victims' owners of all records of a preemptor's owner."""
+        return frozenset(victim for owner, victim in self._pairs if owner == preemptor)
 
-    def note(
+    def record_failure(
         self, preemptor: str, node: str, victims: Iterable[str], now: Seconds, *, lost: bool
     ) -> None:
-        """Note that a preemption came to nothing.
+        """Record that a preemption failed.
 
         Args:
             preemptor: Owner of the preemptor.
-            node: Where it was to be.
-            victims: Owners of the victims that were asked to leave.
+            node: The nominated node.
+            victims: Owners of the evicted pods.
             now: The time.
-            lost: Whether the preemptor is left without a place; false where it has another one.
+            lost: Whether the preemptor is left without a node; false if it has another one.
         """
         preemptor, node = bounded(preemptor), bounded(node)
-        for victim in sorted({bounded(each) for each in victims}):
+        for victim in sorted({bounded(owner) for owner in victims}):
             known = self._pairs.get((preemptor, victim), {}).get(node)
             times, often = (0, 0) if known is None else (known.times, known.lost)
             self._put(FailureRecord(preemptor, node, victim, times + 1, often + lost, now))
         self._bound()
 
-    def succeeded(self, preemptor: str, victims: Iterable[str]) -> bool:
-        """Forget about pairs of owners of which a preemption has succeeded; tell if there was any.
+    def record_success(self, preemptor: str, victims: Iterable[str]) -> bool:
+        """Drop the records of pairs of owners after a success; return whether there were any.
 
-        On every node: whoever gets room now and then is in no endless loop.
+        Those of every node are dropped: pairs that succeed now and then are in no endless loop.
         """
-        over = [key for each in set(victims) if (key := (preemptor, each)) in self._pairs]
-        for key in over:
-            for memory in [*self._pairs[key].values()]:
-                self._drop(memory)
-        return bool(over)
+        pairs = [pair for owner in set(victims) if (pair := (preemptor, owner)) in self._pairs]
+        for pair in pairs:
+            for record in [*self._pairs[pair].values()]:
+                self._drop(record)
+        return bool(pairs)
 
     def loops(self, preemptor: str, victim: str) -> bool:
-        """Tell whether the room that one owner's pods left for another's was ever lost."""
+        """Return whether a preemption of one owner's pods for another's has failed."""
         return (preemptor, victim) in self._pairs
 
     def pause(self, preemptor: str, node: str, victim: str, now: Seconds) -> PairPause | None:
@@ -140,61 +140,61 @@ class PreemptionBackoff:
         pair = self._pairs.get((preemptor, victim))
         if pair is None:
             return None
-        lost = sum(each.lost for each in pair.values())
+        lost = sum(record.lost for record in pair.values())
         if lost < STOP_AFTER:
             return None
         stop = _grown(FIRST_STOP, 2.0, lost - STOP_AFTER, LONGEST_STOP)
-        until = max(each.last for each in pair.values()) + stop
+        until = max(record.last for record in pair.values()) + stop
         return PairPause(until, lost, stopped=True) if now < until else None
 
     def pauses(self, preemptor: str, victim: str, now: Seconds) -> dict[str, PairPause]:
-        """Return until when they must not on single nodes, by node."""
-        found = {}
-        for node, each in self._pairs.get((preemptor, victim), {}).items():
-            if each.times > 1:
-                grown = _grown(FIRST_PAUSE, PAUSE_GROWTH, each.times - 2, LONGEST_PAUSE)
-                if now < each.last + grown:
-                    found[node] = PairPause(each.last + grown, each.times, stopped=False)
-        return found
+        """Return the pauses of a pair of owners that apply to single nodes, by node."""
+        pauses = {}
+        for node, record in self._pairs.get((preemptor, victim), {}).items():
+            if record.times > 1:
+                grown = _grown(FIRST_PAUSE, PAUSE_GROWTH, record.times - 2, LONGEST_PAUSE)
+                if now < record.last + grown:
+                    pauses[node] = PairPause(record.last + grown, record.times, stopped=False)
+        return pauses
 
     def prune(self, now: Seconds) -> None:
-        """Forget what was long ago."""
-        for each in self:
-            if each.last + FORGOTTEN_AFTER > now:
+        """Drop records whose last failure is too long ago."""
+        for record in self:
+            if record.last + FORGOTTEN_AFTER > now:
                 break
-            self._drop(each)
+            self._drop(record)
 
-    def merge(self, memory: FailureRecord) -> None:
-        """Take over what was remembered elsewhere; of two memories the one that says more."""
-        known = self._pairs.get((memory.preemptor, memory.victim), {}).get(memory.node)
-        if known is None or (known.times, known.last) < (memory.times, memory.last):
-            self._put(memory)
+    def merge(self, record: FailureRecord) -> None:
+        """Add the record of another process; of two records, keep the one with more failures."""
+        known = self._pairs.get((record.preemptor, record.victim), {}).get(record.node)
+        if known is None or (known.times, known.last) < (record.times, record.last):
+            self._put(record)
             self._bound()
 
-    def _put(self, memory: FailureRecord) -> None:
-        pair = self._pairs.setdefault((memory.preemptor, memory.victim), {})
-        known = pair.get(memory.node)
+    def _put(self, record: FailureRecord) -> None:
+        pair = self._pairs.setdefault((record.preemptor, record.victim), {})
+        known = pair.get(record.node)
         if known is None:
             self._count += 1
-            self._bytes += memory.size
-        pair[memory.node] = memory
+            self._bytes += record.size
+        pair[record.node] = record
         self.version += 1
 
-    def _drop(self, memory: FailureRecord) -> None:
-        key = (memory.preemptor, memory.victim)
-        del self._pairs[key][memory.node]
+    def _drop(self, record: FailureRecord) -> None:
+        key = (record.preemptor, record.victim)
+        del self._pairs[key][record.node]
         if not self._pairs[key]:
             del self._pairs[key]
         self._count -= 1
-        self._bytes -= memory.size
+        self._bytes -= record.size
         self.version += 1
 
     def _bound(self) -> None:
         if self._count > MOST or self._bytes > MOST_BYTES:
-            for each in self:
+            for record in self:
                 if self._count <= MOST and self._bytes <= MOST_BYTES:
                     break
-                self._drop(each)
+                self._drop(record)
 
 
 def _grown(first: Seconds, growth: float, steps: int, longest: Seconds) -> Seconds:

@@ -1,21 +1,21 @@
-"""Evictions in vain: how many there were within the last hour, for which pods, and what follows.
+"""Wasted evictions: how many there were within the last hour, for which pods, and the consequences.
 
-A victim was evicted in vain when the preemptor was not bound to the room that it left, whatever the
-reason: others took the room, a victim refused or hung, the plan failed, the preemptor went. Two
-things follow.
+The eviction of a victim was wasted if the preemptor was not bound to the capacity that it freed,
+for any reason: other pods took the capacity, the eviction of a victim was refused, a victim did not
+terminate, the plan failed, the preemptor was deleted. There are two consequences.
 
 * The node is backed off for all pods of the preemptor's owner, each time for twice as long, up to
-  an hour; so the next best nodes are tried. Here a preemption that failed before any victim left
-  counts, too.
-* Within any hour there are only so many victims in vain for one pod, one owner, one namespace, one
-  node, and the cluster. Then preemption stops until enough of them are an hour old.
+  an hour; so the next best nodes are tried. A preemption that failed before any victim terminated
+  counts here, too.
+* The number of wasted victims within an hour is limited for one pod, one owner, one namespace, one
+  node, and the cluster. Beyond the limit, preemption stops until enough of them are an hour old.
 
-For one pod the largest of the preemptions in vain is not counted, so one that needs many victims
-may fail once. The bounds of nodes and of the cluster do not stop the pods of a namespace without
-any victim in vain: nothing that one tenant does stops all others. What is under way when a bound is
-reached goes on.
+For one pod the largest of its wasted preemptions is not counted, so a preemption that needs many
+victims may fail once. The limits of nodes and of the cluster do not stop the pods of a namespace
+without any wasted victim: no tenant can stop preemption for all others. Preemptions that are under
+way when a limit is reached continue.
 
-`now` is always the time of this machine. What another process has dated later is taken for now.
+`now` is always the time of this machine. Later times from another process are replaced by now.
 """
 
 import math
@@ -39,26 +39,26 @@ __all__ = [
     "WastedEvictions",
 ]
 
-#: How long a victim in vain counts.
+#: How long a wasted victim counts.
 WINDOW: Final[Seconds] = 3600.0
 
 FIRST_PAUSE: Final[Seconds] = 10.0
 LONGEST_PAUSE: Final[Seconds] = 3600.0
-#: A node on which nothing failed for so long begins with the first pause.
+#: After so long without a failure, a node starts again with the first pause.
 FORGOTTEN_AFTER: Final[Seconds] = 2 * LONGEST_PAUSE
 
-#: So many preemptions of one pod may be in vain within the hour, however few victims they have.
+#: How many preemptions of one pod may be wasted within the hour, whatever their number of victims.
 MOST_PREEMPTIONS: Final = 3
-#: How much is kept of entries and of pauses, in bytes as `_size` counts them. What one namespace
-#: may waste takes less, whatever its owners are called.
+#: How much is kept of entries, and of pauses, in bytes as `_size` counts them. The entries that one
+#: namespace may cause take less, however long the names of its owners are.
 MOST_BYTES: Final = 150_000
 
-#: One entry takes no more, by the bounds of its names.
+#: The greatest size of an entry, by the bounds of its names.
 _LARGEST: Final = 3 * LONGEST + 64
 
 
 class WasteScope(StrEnum):
-    """What shares a bound."""
+    """What a limit of wasted victims applies to."""
 
     POD = "pod"
     OWNER = "owner"
@@ -67,9 +67,9 @@ class WasteScope(StrEnum):
     CLUSTER = "cluster"
 
 
-#: So many victims may be in vain within the hour, for a pod beside those of its largest preemption.
-#: A pod: two or three preemptions of the usual one to four victims. The others: what several such
-#: pods may cost before it is no accident.
+#: How many victims may be wasted within the hour; for a pod, without those of its largest
+#: preemption. For a pod: two or three preemptions with the usual one to four victims. For the other
+#: scopes: what several such pods may cost before it is no accident.
 MOST: Final[Mapping[WasteScope, int]] = {
     WasteScope.POD: 8,
     WasteScope.OWNER: 64,
@@ -80,21 +80,21 @@ MOST: Final[Mapping[WasteScope, int]] = {
 
 
 class WastePause(NamedTuple):
-    """Preemption is not tried, because too much of it was in vain."""
+    """Preemption is not tried, because too many evictions were wasted."""
 
     #: When it may be tried again, in seconds.
     until: Seconds
-    #: Whose bound it is; `NODE` also for a node that is backed off.
+    #: Of the limit that was reached; `NODE` also for a node that is backed off.
     scope: WasteScope
-    #: Victims in vain within the hour; for a node that is backed off, preemptions that failed.
+    #: Wasted victims within the hour; for a node that is backed off, failed preemptions.
     times: int
-    #: Whether a node is backed off for the preemptor's owner, and no bound reached.
+    #: Whether a node is backed off for the preemptor's owner, and no limit reached.
     backed_off: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class WasteEntry:
-    """One preemption in vain."""
+    """One wasted preemption."""
 
     at: Seconds
     #: Of the preemptor.
@@ -102,21 +102,21 @@ class WasteEntry:
     #: Of the preemptor, as `scheduler.model.api.owners` names it.
     owner: str
     node: str
-    #: How many were evicted.
+    #: How many pods were evicted.
     victims: int
-    #: Whether it is certain that no other pod of ours uses the room. Until then it counts against
+    #: Whether it is certain that no other pod of ours uses the capacity. Until then it counts for
     #: the preemptor alone, which needs another preemption.
     settled: bool = True
 
     @property
     def namespace(self) -> str:
-        """The preemptor's."""
+        """The namespace of the preemptor."""
         return namespace_of(self.owner)
 
 
 @dataclass(frozen=True, slots=True)
 class NodePause:
-    """How often preemption for pods of one owner has failed on a node, one time after another."""
+    """How often preemption for pods of one owner has failed on a node in a row."""
 
     owner: str
     node: str
@@ -126,28 +126,28 @@ class NodePause:
 
     @property
     def until(self) -> Seconds:
-        """Until when the node is backed off."""
+        """When the back-off of the node ends."""
         growth = math.pow(2.0, min(self.times - 1, 16))
         return self.last + min(LONGEST_PAUSE, FIRST_PAUSE * growth)
 
 
-class _Bound(NamedTuple):
-    """What was in vain within the hour in one scope, oldest first; at least one entry."""
+class _Limit(NamedTuple):
+    """The limit of one scope, with its entries of the last hour, oldest first; at least one."""
 
     scope: WasteScope
     entries: tuple[WasteEntry, ...]
 
     def pause(self, victims: int) -> WastePause | None:
-        """Return until when so many victims more are too many; `None` when they are not."""
-        left = [each.victims for each in self.entries]
-        if self._has_room(left, victims):
+        """Return until when a number of new victims is too many; `None` if it is not."""
+        wasted = [entry.victims for entry in self.entries]
+        if self._allows(wasted, victims):
             return None
-        # How many of the oldest must have ended to count; all at most.
-        ended = next(n for n in range(1, len(left) + 1) if self._has_room(left[n:], victims))
-        until = self.entries[ended - 1].at + WINDOW
-        return WastePause(until, self.scope, sum(left))
+        # How many of the oldest entries must expire; all at most.
+        expired = next(n for n in range(1, len(wasted) + 1) if self._allows(wasted[n:], victims))
+        until = self.entries[expired - 1].at + WINDOW
+        return WastePause(until, self.scope, sum(wasted))
 
-    def _has_room(self, wasted: Sequence[int], victims: int) -> bool:
+    def _allows(self, wasted: Sequence[int], victims: int) -> bool:
         if self.scope is not WasteScope.POD:
             return sum(wasted) < MOST[self.scope]
         counted = sum(wasted) + victims - max((*wasted, victims))
@@ -155,55 +155,56 @@ class _Bound(NamedTuple):
 
 
 class WasteView:
-    """What was in vain, as one preemptor is concerned by it at one moment."""
+    """The limits and pauses that apply to one preemptor at one moment."""
 
     def __init__(
         self,
-        bounds: Iterable[_Bound],
-        nodes: Iterable[_Bound],
+        limits: Iterable[_Limit],
+        nodes: Iterable[_Limit],
         pauses: Iterable[NodePause],
         whose: str,
     ) -> None:
-        #: The preemptor's uid where anything was in vain for this very pod, else empty.
+        #: The preemptor's uid if evictions for this very pod were wasted, else empty.
         self.whose: Final = whose
-        self._bounds = tuple(bounds)
-        self._nodes = {each.entries[0].node: each for each in nodes}
-        self._pauses = {each.node: each for each in pauses}
+        self._limits = tuple(limits)
+        self._nodes = {limit.entries[0].node: limit for limit in nodes}
+        self._pauses = {pause.node: pause for pause in pauses}
         self._known: dict[int, WastePause | None] = {}
 
     def __bool__(self) -> bool:
-        """Whether anything can be said against any preemption."""
-        return bool(self._bounds or self._nodes or self._pauses)
+        """Whether any preemption may be forbidden."""
+        return bool(self._limits or self._nodes or self._pauses)
 
     @property
     def nodes(self) -> frozenset[str]:
-        """The nodes about which there is something to say."""
+        """The nodes with a limit or a pause of their own."""
         return frozenset(self._nodes | self._pauses)
 
     def anywhere(self, victims: int) -> WastePause | None:
-        """Return until when so many victims are too many on every node; `None` if they are not."""
+        """Return until when a number of victims is too many on any node; `None` if it is not."""
         if victims not in self._known:
-            self._known[victims] = _longest(each.pause(victims) for each in self._bounds)
+            self._known[victims] = _longest(limit.pause(victims) for limit in self._limits)
         return self._known[victims]
 
     def on(self, node: str, victims: int) -> WastePause | None:
-        """Return until when so many victims must not be evicted from a node, for the node's sake.
+        """Return the pause for a number of victims on a node that is due to the node alone.
 
-        Of a bound and a node that is backed off the one that lasts longer.
+        Of the back-off of the node and its limit the one that lasts longer.
         """
-        found = self._pauses.get(node)
-        off = None if found is None else WastePause(found.until, WasteScope.NODE, found.times, True)
-        bound = self._nodes.get(node)
-        return _longest((off, None if bound is None else bound.pause(victims)))
+        off, limit = self._pauses.get(node), self._nodes.get(node)
+        backed_off = (
+            None if off is None else WastePause(off.until, WasteScope.NODE, off.times, True)
+        )
+        return _longest((backed_off, None if limit is None else limit.pause(victims)))
 
 
 class WastedEvictions:
-    """All that was in vain lately. Owned by the ledger."""
+    """The wasted evictions of the last hour, and the nodes in back-off. Owned by the ledger."""
 
     def __init__(self) -> None:
-        #: Grows with every change that must be written down.
+        #: Grows with every change that must be saved.
         self.version = 0
-        #: In time order, as a set.
+        #: A set in time order.
         self._entries: dict[WasteEntry, None] = {}
         self._pauses: dict[tuple[str, str], NodePause] = {}
 
@@ -213,18 +214,18 @@ class WastedEvictions:
     def record(
         self, preemptor_uid: str, owner: str, node: str, victims: int, now: Seconds
     ) -> WastePause | None:
-        """Note that a preemption was in vain.
+        """Record a wasted preemption.
 
         Args:
-            preemptor_uid: The preemptor's.
-            owner: The preemptor's, as `scheduler.model.api.owners` names it.
-            node: Where it was to be.
-            victims: How many were evicted; 0 where it failed before any was.
+            preemptor_uid: The uid of the preemptor.
+            owner: Of the preemptor, as `scheduler.model.api.owners` names it.
+            node: The nominated node.
+            victims: How many were evicted; 0 if it failed before any was.
             now: The time.
 
         Returns:
-            The pause that begins with it, in which the preemptor may evict no pod of any node;
-            `None` where it still may, or could not before.
+            The pause that begins now, in which the preemptor may evict no pod of any node; `None`
+            if it still may, or already could not before.
         """
         uid, owner, node = bounded(preemptor_uid), bounded(owner), bounded(node)
         stopped = self.view(uid, owner, now).anywhere(1)
@@ -242,17 +243,17 @@ class WastedEvictions:
     def suspect(
         self, preemptor_uid: str, owner: str, node: str, victims: int, now: Seconds
     ) -> WasteEntry:
-        """Note that a preemptor has lost its room, though another pod of ours may use it.
+        """Record that a preemptor lost the freed capacity, which another pod of ours may use.
 
         Args:
-            preemptor_uid: The preemptor's.
-            owner: The preemptor's, as `scheduler.model.api.owners` names it.
-            node: Where the room is.
+            preemptor_uid: The uid of the preemptor.
+            owner: Of the preemptor, as `scheduler.model.api.owners` names it.
+            node: The node with the capacity.
             victims: How many were evicted; at least one.
             now: The time.
 
         Returns:
-            What `settle` ends.
+            The entry, for `settle`.
         """
         uid, owner, node = bounded(preemptor_uid), bounded(owner), bounded(node)
         entry = WasteEntry(now, uid, owner, node, victims, settled=False)
@@ -262,11 +263,11 @@ class WastedEvictions:
         return entry
 
     def settle(self, entry: WasteEntry, victims: int, now: Seconds) -> WastePause | None:
-        """Note what has become of a suspected waste.
+        """Record whether suspected evictions were wasted.
 
         Args:
             entry: What `suspect` has returned.
-            victims: How many were in vain after all; 0 where the room is used.
+            victims: How many were wasted after all; 0 if the capacity is used.
             now: The time.
 
         Returns:
@@ -277,10 +278,10 @@ class WastedEvictions:
             return None
         return self.record(entry.uid, entry.owner, entry.node, victims, now)
 
-    def credited(self, owner: str, node: str) -> bool:
-        """Note that a preemption led to a binding: its node is not backed off any more.
+    def record_binding(self, owner: str, node: str) -> bool:
+        """Record that a preemption led to a binding, which ends the back-off of its node.
 
-        What was in vain within the hour still counts: success now and then is no excuse.
+        Wasted evictions within the hour still count: an occasional success does not outweigh them.
 
         Returns:
             Whether the node was backed off.
@@ -292,51 +293,55 @@ class WastedEvictions:
     def allowed(
         self, preemptor_uid: str, owner: str, node: str, victims: int, now: Seconds
     ) -> WastePause | None:
-        """Return the longest pause that forbids a preemption now; `None` when it may be tried.
+        """Return the longest pause that forbids a preemption now; `None` if it may be tried.
 
-        For many nodes at once, ask the `view`.
+        For many nodes at once, use `view`.
         """
         view = self.view(preemptor_uid, owner, now)
         return _longest((view.anywhere(victims), view.on(bounded(node), victims)))
 
     def view(self, preemptor_uid: str, owner: str, now: Seconds) -> WasteView:
-        """Return what concerns one preemptor now."""
+        """Return the limits and pauses that apply to one preemptor now."""
         uid, owner = bounded(preemptor_uid), bounded(owner)
         namespace = namespace_of(owner)
-        recent = tuple(each for each in self._entries if each.at > now - WINDOW)
-        own = tuple(each for each in recent if each.uid == uid)
-        recent = tuple(each for each in recent if each.settled)
-        theirs = tuple(each for each in recent if each.namespace == namespace)
+        recent = tuple(entry for entry in self._entries if entry.at > now - WINDOW)
+        own = tuple(entry for entry in recent if entry.uid == uid)
+        recent = tuple(entry for entry in recent if entry.settled)
+        in_namespace = tuple(entry for entry in recent if entry.namespace == namespace)
         scopes = {
             WasteScope.POD: own,
-            WasteScope.OWNER: tuple(each for each in theirs if each.owner == owner),
-            WasteScope.NAMESPACE: theirs,
-            WasteScope.CLUSTER: recent if theirs else (),
+            WasteScope.OWNER: tuple(entry for entry in in_namespace if entry.owner == owner),
+            WasteScope.NAMESPACE: in_namespace,
+            WasteScope.CLUSTER: recent if in_namespace else (),
         }
         nodes: dict[str, list[WasteEntry]] = {}
-        for each in scopes[WasteScope.CLUSTER]:
-            nodes.setdefault(each.node, []).append(each)
+        for entry in scopes[WasteScope.CLUSTER]:
+            nodes.setdefault(entry.node, []).append(entry)
         return WasteView(
-            (_Bound(scope, entries) for scope, entries in scopes.items() if entries),
-            (_Bound(WasteScope.NODE, tuple(each)) for each in nodes.values()),
-            (each for each in self._pauses.values() if each.owner == owner and each.until > now),
+            (_Limit(scope, entries) for scope, entries in scopes.items() if entries),
+            (_Limit(WasteScope.NODE, tuple(entries)) for entries in nodes.values()),
+            (
+                pause
+                for pause in self._pauses.values()
+                if pause.owner == owner and pause.until > now
+            ),
             uid if scopes[WasteScope.POD] else "",
         )
 
     def prune(self, now: Seconds) -> None:
-        """Forget what counts no more."""
-        for entry in [each for each in self._entries if each.at <= now - WINDOW]:
+        """Drop entries and pauses that do not count any more."""
+        for entry in [entry for entry in self._entries if entry.at <= now - WINDOW]:
             del self._entries[entry]
         for pause in [*self._pauses.values()]:
             if pause.last + FORGOTTEN_AFTER <= now:
                 del self._pauses[pause.owner, pause.node]
 
     def written(self) -> tuple[list[WasteEntry], list[NodePause]]:
-        """Return what is to be written down, oldest first."""
+        """Return the entries and pauses that must be saved, oldest first."""
         return [*self._entries], [*self._pauses.values()]
 
     def merge(self, entries: Iterable[WasteEntry], pauses: Iterable[NodePause]) -> None:
-        """Take over what was noted elsewhere; of two pauses the one that says more."""
+        """Add the records of another process; of two pauses, keep the one with more failures."""
         before = (len(self._entries), dict(self._pauses))
         for entry in entries:
             if entry not in self._entries:
@@ -353,11 +358,11 @@ class WastedEvictions:
         last = next(reversed(self._entries), None)
         self._entries[entry] = None
         if last is not None and entry.at < last.at:
-            self._entries = dict.fromkeys(sorted(self._entries, key=lambda each: each.at))
+            self._entries = dict.fromkeys(sorted(self._entries, key=lambda entry: entry.at))
 
     def _bound(self) -> None:
-        """Let go of what is longest ago, where it is too much to be written down."""
-        # The sizes are only looked at where there is a lot of them.
+        """Drop the oldest entries and pauses if there are too many to be saved."""
+        # The sizes are computed only if they may be too large together.
         if len(self) * _LARGEST <= MOST_BYTES:
             return
         size = sum(map(_size, self._entries))
@@ -367,7 +372,7 @@ class WastedEvictions:
             del self._entries[oldest]
         size = sum(map(_size, self._pauses.values()))
         if size > MOST_BYTES:
-            for pause in sorted(self._pauses.values(), key=lambda each: each.last):
+            for pause in sorted(self._pauses.values(), key=lambda pause: pause.last):
                 size -= _size(pause)
                 del self._pauses[pause.owner, pause.node]
                 if size <= MOST_BYTES // 8 * 7:
@@ -375,7 +380,7 @@ class WastedEvictions:
 
 
 def _size(entry: WasteEntry | NodePause) -> int:
-    """Return how many bytes an entry takes at most when it is written down."""
+    """Return how many bytes an entry takes at most in the ledger's text."""
     return (
         len(entry.owner)
         + len(entry.node)
@@ -384,4 +389,4 @@ def _size(entry: WasteEntry | NodePause) -> int:
 
 
 def _longest(pauses: Iterable[WastePause | None]) -> WastePause | None:
-    return max((each for each in pauses if each is not None), default=None)
+    return max((pause for pause in pauses if pause is not None), default=None)

@@ -1,7 +1,7 @@
-"""Objects as they are believed to be: observed, and for a while assumed.
+"""Observed objects, with assumed states for some of them.
 
-What is assumed of an object was made from its last observed state. News of the object ends it,
-for then the API server knows better.
+An assumed state is derived from the last observed state of the object. A newer observed state
+replaces it.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ T = TypeVar("T", PersistentVolume, PersistentVolumeClaim)
 
 
 class AssumeCache(Generic[T]):
-    """All objects of one kind.
+    """All objects of one kind, observed or assumed.
 
     Source: kube-scheduler v1.36.3 volumebinding.passiveAssumeCache.
     """
@@ -34,19 +34,19 @@ class AssumeCache(Generic[T]):
 
     @property
     def assumed(self) -> int:
-        """Of how many objects something is assumed."""
+        """How many objects have an assumed state."""
         return len(self._assumed)
 
     def get(self, key: str) -> T | None:
-        """Return an object as it is believed to be."""
+        """Return the assumed state of an object, else its observed state."""
         return self._assumed.get(key) or self._observed.get(key)
 
     def observed(self, key: str) -> T | None:
-        """Return an object as the API server has it."""
+        """Return the observed state of an object."""
         return self._observed.get(key)
 
     def write(self, key: str, item: T) -> T | None:
-        """Take over an observed state; return the last one. A newer one ends what was assumed."""
+        """Store an observed state, which ends an older assumed one; return the previous one."""
         before = self._observed.get(key)
         self._observed[key] = item
         assumed = self._assumed.get(key)
@@ -55,15 +55,15 @@ class AssumeCache(Generic[T]):
         return before
 
     def erase(self, key: str) -> T | None:
-        """Forget an object; return its last observed state."""
+        """Remove an object; return its last observed state."""
         self._assumed.pop(key, None)
         return self._observed.pop(key, None)
 
     def assume(self, key: str, item: T) -> None:
-        """Assume a state of an object, made from the one that was observed last.
+        """Assume a state of an object, which must be derived from the last observed state.
 
         Raises:
-            ValueError: It was made from another one.
+            ValueError: It is derived from another state.
         """
         observed = self._observed.get(key)
         if observed is None or _version(observed) != _version(item):
@@ -71,7 +71,7 @@ class AssumeCache(Generic[T]):
         self._assumed[key] = item
 
     def restore(self, key: str, item: T) -> None:
-        """Assume nothing of an object any more, unless it was observed since."""
+        """Drop an assumed state, unless a newer one was observed since."""
         assumed = self._assumed.get(key)
         if assumed is not None and _version(assumed) == _version(item):
             del self._assumed[key]

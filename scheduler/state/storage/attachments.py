@@ -1,6 +1,6 @@
-"""Volumes that are attached, or are to be, whoever uses them.
+"""Volume attachments: volumes that are attached, or about to be, independent of pods.
 
-An attachment counts for the volume that it names, while that is known and has a CSI driver.
+An attachment is counted for the volume that it names, if that is known and has a CSI driver.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ class Attachments:
         self._volumes: Final = volumes
         self._counts: Final = counts
         self._all: dict[str, VolumeAttachment] = {}
-        #: What each counts for, and by name of a volume which attachments there are of it.
+        #: The counted volume by attachment, and the attachments by name of their volume.
         self._counted: dict[str, CsiVolume] = {}
         self._of_volume: dict[str, set[str]] = {}
 
@@ -29,7 +29,7 @@ class Attachments:
         return iter(self._all.values())
 
     def write(self, item: VolumeAttachment) -> VolumeAttachment | None:
-        """Take over the state of an attachment; return its last one."""
+        """Store the state of an attachment; return its previous state."""
         before = self.erase(item.metadata.name)
         self._all[item.metadata.name] = item
         volume = item.spec.source.persistent_volume_name
@@ -39,7 +39,7 @@ class Attachments:
         return before
 
     def erase(self, name: str) -> VolumeAttachment | None:
-        """Forget an attachment; return its last state."""
+        """Remove an attachment; return its last state."""
         before = self._all.pop(name, None)
         if before is None:
             return None
@@ -52,7 +52,7 @@ class Attachments:
         return before
 
     def volume_changed(self, name: str) -> None:
-        """Count anew what a volume is attached as."""
+        """Update the counts of the attachments of a volume."""
         for attachment in self._of_volume.get(name, ()):
             self._detach(self._all[attachment])
             self._attach(self._all[attachment])
@@ -66,11 +66,11 @@ class Attachments:
         volume = self._volumes.observed(spec.source.persistent_volume_name or "")
         if volume is None or volume.spec.csi is None or not spec.attacher:
             return
-        found = CsiVolume(spec.attacher, volume.spec.csi.volume_handle)
-        self._counted[item.metadata.name] = found
-        self._counts.attach(spec.node_name, found)
+        counted = CsiVolume(spec.attacher, volume.spec.csi.volume_handle)
+        self._counted[item.metadata.name] = counted
+        self._counts.attach(spec.node_name, counted)
 
     def _detach(self, item: VolumeAttachment) -> None:
-        found = self._counted.pop(item.metadata.name, None)
-        if found is not None:
-            self._counts.detach(item.spec.node_name, found)
+        counted = self._counted.pop(item.metadata.name, None)
+        if counted is not None:
+            self._counts.detach(item.spec.node_name, counted)

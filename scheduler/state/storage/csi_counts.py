@@ -1,11 +1,11 @@
-"""How many volumes of each CSI driver are attached to each node, and how many could be.
+"""The number of attached volumes and the limit of each CSI driver on each node.
 
-A volume counts once on a node, however many pods use it there, and also while only an attachment
-is left of it. What a claim comes down to can change while pods use it, when it is bound for
-example; the counts follow.
+A volume counts once on a node, for any number of pods there, and also if only an attachment is
+left. The CSI volume of a claim can change while pods use the claim, for example when it is bound;
+the counts are updated then.
 
 Counts are kept by the name of the node, because claims and attachments may be known before the
-node is, and read by row.
+node, and read by row.
 
 Axes: N rows.
 """
@@ -24,12 +24,12 @@ from scheduler.state.storage.csi_translation import CsiVolume
 
 __all__ = ["NO_LIMIT", "AttachedVolumes", "ByNode", "CsiNodes", "VolumeCounts"]
 
-#: Stands for *no limit*; any sum of counts stays below.
+#: Means *no limit*; any sum of counts stays below.
 NO_LIMIT: Final = 2**62
 
 
 class ByNode:
-    """One number a node, kept by name and read by row."""
+    """One number for each node, kept by name and read by row."""
 
     __slots__ = ("_absent", "_changed", "_columns", "_membership", "_numbers", "_rows")
 
@@ -52,11 +52,11 @@ class ByNode:
         self._changed.add(node)
 
     def rows(self) -> Int:
-        """Return, (N,), the numbers; what stands in rows without a node means nothing."""
+        """Return, (N,), the numbers; undefined for rows without a node."""
         columns = self._columns
         self._rows = grown(self._rows, columns.size, self._absent)
         if self._membership != columns.membership:
-            # Any row may belong to another node by now.
+            # Rows may belong to other nodes now.
             self._membership = columns.membership
             self._rows[:] = self._absent
             self._changed = set(self._numbers)
@@ -69,7 +69,7 @@ class ByNode:
 
 
 class CsiNodes:
-    """What nodes say of CSI: limits, and plugins that CSI drivers have taken over."""
+    """The CSINode objects: limits of drivers, and in-tree plugins that are migrated to drivers."""
 
     def __init__(self, columns: NodeColumns) -> None:
         self._columns = columns
@@ -81,11 +81,11 @@ class CsiNodes:
         return iter(self._nodes.values())
 
     def get(self, node: str) -> CSINode | None:
-        """Return what a node says."""
+        """Return the CSINode of a node."""
         return self._nodes.get(node)
 
     def write(self, item: CSINode) -> CSINode | None:
-        """Take over what a node says; return what it said before."""
+        """Store the CSINode of a node; return its previous state."""
         name = item.metadata.name
         before = self.erase(name)
         self._nodes[name] = item
@@ -98,7 +98,7 @@ class CsiNodes:
         return before
 
     def erase(self, name: str) -> CSINode | None:
-        """Forget what a node said, and return it."""
+        """Remove the CSINode of a node; return its last state."""
         before = self._nodes.pop(name, None)
         if before is not None:
             for driver in before.limits:
@@ -108,28 +108,28 @@ class CsiNodes:
         return before
 
     def limits(self, driver: str) -> Int | None:
-        """Return, (N,), the limits of a driver, `NO_LIMIT` for none; `None` if nowhere."""
-        found = self._limits.get(driver)
-        return None if found is None else found.rows()
+        """Return, (N,), the limits of a driver, or `NO_LIMIT`; `None` if no node has one."""
+        limits = self._limits.get(driver)
+        return None if limits is None else limits.rows()
 
     def migrated(self, plugin: str) -> Int | None:
-        """Return, (N,), 1 where a CSI driver has taken a plugin over; `None` if nowhere."""
-        found = self._migrated.get(plugin)
-        return None if found is None else found.rows()
+        """Return, (N,), 1 for nodes on which a plugin is migrated; `None` if there is none."""
+        migrated = self._migrated.get(plugin)
+        return None if migrated is None else migrated.rows()
 
     def is_migrated(self, plugin: str, node: str) -> bool:
-        """Tell whether a CSI driver has taken a plugin over on a node."""
-        found = self._migrated.get(plugin)
-        return found is not None and bool(found[node])
+        """Return whether a plugin is migrated to a CSI driver on a node."""
+        migrated = self._migrated.get(plugin)
+        return migrated is not None and bool(migrated[node])
 
 
 @dataclass(slots=True)
 class AttachedVolumes:
-    """What holds one volume on one node."""
+    """How often one volume is used on one node."""
 
-    #: How many claims and volumes of pods.
+    #: By how many claims and inline volumes of pods.
     pods: int = 0
-    #: How many VolumeAttachments.
+    #: By how many VolumeAttachments.
     attachments: int = 0
 
 
@@ -137,24 +137,23 @@ class VolumeCounts:
     """The attached volumes of all nodes."""
 
     def __init__(self, columns: NodeColumns, resolve: Callable[[str], CsiVolume | None]) -> None:
-        """Count nothing yet.
+        """Create empty counts.
 
         Args:
-            columns: Where the nodes are.
-            resolve: Tells which volume a claim comes down to, as far as can be told.
+            columns: Of the nodes.
+            resolve: Returns the CSI volume of a claim, if it is known.
         """
         self._columns = columns
         self._resolve = resolve
         self._on_node: dict[str, dict[CsiVolume, AttachedVolumes]] = {}
         self._holders: dict[CsiVolume, set[str]] = {}
         self._counts: dict[str, ByNode] = {}
-        #: Of claims that pods on nodes use: what each comes down to, and how many pods use it
-        #: on which node.
+        #: Of claims that pods on nodes use: the CSI volume, and by node how many pods use it.
         self._resolved: dict[str, CsiVolume | None] = {}
         self._users: dict[str, Counter[str]] = {}
 
-    def enter(self, node: str, claims: Iterable[str], inline: Iterable[CsiVolume]) -> None:
-        """Count the volumes of a pod on a node."""
+    def add_pod(self, node: str, claims: Iterable[str], inline: Iterable[CsiVolume]) -> None:
+        """Count the volumes of a pod that was added to a node."""
         for claim in claims:
             if claim not in self._resolved:
                 self._resolved[claim] = self._resolve(claim)
@@ -163,8 +162,8 @@ class VolumeCounts:
         for volume in inline:
             self._count(node, volume, pods=1)
 
-    def leave(self, node: str, claims: Iterable[str], inline: Iterable[CsiVolume]) -> None:
-        """Count the volumes of a pod out."""
+    def remove_pod(self, node: str, claims: Iterable[str], inline: Iterable[CsiVolume]) -> None:
+        """Count out the volumes of a pod that was removed from a node."""
         for claim in claims:
             self._count(node, self._resolved[claim], pods=-1)
             users = self._users[claim]
@@ -181,11 +180,11 @@ class VolumeCounts:
         self._count(node, volume, attachments=1)
 
     def detach(self, node: str, volume: CsiVolume) -> None:
-        """Count an attachment out."""
+        """Count out an attachment."""
         self._count(node, volume, attachments=-1)
 
     def resolve_again(self, claims: Iterable[str] | None = None) -> None:
-        """Find out anew what claims come down to; all of them where none are named."""
+        """Update the CSI volumes of some claims; of all claims by default."""
         for claim in self._resolved if claims is None else claims:
             users = self._users.get(claim)
             if users is None:
@@ -198,9 +197,9 @@ class VolumeCounts:
                     self._count(node, now, pods=count)
 
     def attached(self, driver: str) -> Int | None:
-        """Return, (N,), how many volumes of a driver are attached; `None` for none anywhere."""
-        found = self._counts.get(driver)
-        return None if found is None else found.rows()
+        """Return, (N,), the number of attached volumes of a driver; `None` if there is none."""
+        counts = self._counts.get(driver)
+        return None if counts is None else counts.rows()
 
     def holders(self, volume: CsiVolume) -> list[int]:
         """Return the rows on which pods use a volume."""
@@ -208,11 +207,11 @@ class VolumeCounts:
         return [row for row in rows if row is not None]
 
     def is_held(self, volume: CsiVolume) -> bool:
-        """Tell whether a volume is on some node already."""
+        """Return whether pods use a volume on a node."""
         return volume in self._holders
 
     def on_node(self, node: str) -> Mapping[CsiVolume, AttachedVolumes]:
-        """Return what is attached to a node; not to be written to."""
+        """Return the volumes that are attached to a node; not to be written to."""
         return self._on_node.get(node, {})
 
     def _count(
@@ -220,28 +219,28 @@ class VolumeCounts:
     ) -> None:
         if volume is None:
             return
-        here = self._on_node.setdefault(node, {})
-        held = here.get(volume)
-        if held is None:
-            held = here[volume] = AttachedVolumes()
+        on_node = self._on_node.setdefault(node, {})
+        use = on_node.get(volume)
+        if use is None:
+            use = on_node[volume] = AttachedVolumes()
             self._add(volume.driver, node, 1)
-        held.pods += pods
-        held.attachments += attachments
-        if held.pods:
+        use.pods += pods
+        use.attachments += attachments
+        if use.pods:
             nodes = self._holders.get(volume)
             if nodes is None:
                 self._holders[volume] = {node}
             else:
                 nodes.add(node)
         else:
-            self._no_holder(volume, node)
-        if not held.pods and not held.attachments:
-            del here[volume]
+            self._remove_holder(volume, node)
+        if not use.pods and not use.attachments:
+            del on_node[volume]
             self._add(volume.driver, node, -1)
-            if not here:
+            if not on_node:
                 del self._on_node[node]
 
-    def _no_holder(self, volume: CsiVolume, node: str) -> None:
+    def _remove_holder(self, volume: CsiVolume, node: str) -> None:
         nodes = self._holders.get(volume)
         if nodes is not None:
             nodes.discard(node)
@@ -254,7 +253,7 @@ class VolumeCounts:
         self._counts[driver][node] += number
 
     def check(self, used: Mapping[str, Counter[str]]) -> None:
-        """Assert the invariants: the counts are what claims and attachments add up to.
+        """Assert the invariants: the counts are the sums over claims and attachments.
 
         Args:
             used: How many pods use each claim on each node.
@@ -263,15 +262,15 @@ class VolumeCounts:
         assert {claim: self._resolve(claim) for claim in used} == self._resolved
         counts: dict[str, Counter[str]] = {}
         for node, volumes in self._on_node.items():
-            for volume, held in volumes.items():
-                assert held.pods >= 0
-                assert held.attachments >= 0
-                assert held.pods + held.attachments > 0
-                assert (node in self._holders.get(volume, ())) == (held.pods > 0)
+            for volume, use in volumes.items():
+                assert use.pods >= 0
+                assert use.attachments >= 0
+                assert use.pods + use.attachments > 0
+                assert (node in self._holders.get(volume, ())) == (use.pods > 0)
                 counts.setdefault(volume.driver, Counter())[node] += 1
         for driver, by_node in self._counts.items():
             rows = by_node.rows()
-            for row, found in enumerate(self._columns.nodes):
-                if found is not None:
-                    name = found.metadata.name
+            for row, item in enumerate(self._columns.nodes):
+                if item is not None:
+                    name = item.metadata.name
                     assert rows[row] == by_node[name] == counts.get(driver, Counter())[name]

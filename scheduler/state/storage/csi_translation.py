@@ -1,7 +1,7 @@
-"""In-tree volumes as what they are by now: volumes of the CSI drivers that took over.
+"""Translation of in-tree volumes to volumes of the CSI drivers that replaced the in-tree plugins.
 
-The in-tree plugins of the clouds are gone; their volumes are served by CSI drivers, under handles
-and topology keys of these. Pure functions; a volume that cannot be translated has no handle.
+The in-tree plugins of cloud providers were removed; CSI drivers serve their volumes, with handles
+and topology keys of their own. Pure functions; a volume that cannot be translated has no handle.
 
 Source: csi-translation-lib v0.36.3 translate.go, plugins.
 """
@@ -41,7 +41,7 @@ _CINDER: Final = "kubernetes.io/cinder"
 _PORTWORX: Final = "kubernetes.io/portworx-volume"
 _VSPHERE: Final = "kubernetes.io/vsphere-volume"
 
-#: All plugins whose volumes could be translated. kube-scheduler takes only those of `DRIVERS` for
+#: All plugins whose volumes could be translated. kube-scheduler treats only those of `DRIVERS` as
 #: migrated.
 MIGRATABLE: Final = frozenset({_EBS, _GCE, _AZURE_DISK, _AZURE_FILE, _CINDER, _PORTWORX, _VSPHERE})
 #: The CSI driver of each migrated plugin.
@@ -52,7 +52,7 @@ DRIVERS: Final[Mapping[str, str]] = {
     _CINDER: "cinder.csi.openstack.org",
     _PORTWORX: "pxd.portworx.com",
 }
-#: Where a node says in which zone it is, by plugin, for drivers with a key of their own.
+#: The topology key for the zone of a node, by plugin, for drivers with a key of their own.
 _ZONE_KEYS: Final[Mapping[str, str]] = {
     _EBS: "topology.ebs.csi.aws.com/zone",
     _GCE: "topology.gke.io/zone",
@@ -64,18 +64,18 @@ _EBS_VOLUME: Final = re.compile(r"vol-[^/]*")
 
 
 class TranslationError(ValueError):
-    """A volume that its CSI driver could not be asked for."""
+    """A volume that cannot be translated for its CSI driver."""
 
 
 class CsiVolume(NamedTuple):
-    """A volume, as its driver knows it."""
+    """A volume, as its CSI driver identifies it."""
 
     driver: str
     handle: str
 
 
 def plugin(volume: PersistentVolume) -> str | None:
-    """Return the in-tree plugin that a volume was made for; `None` for all others."""
+    """Return the in-tree plugin of a volume; `None` if it has none."""
     spec = volume.spec
     sources = (
         (_EBS, spec.aws_elastic_block_store),
@@ -90,7 +90,7 @@ def plugin(volume: PersistentVolume) -> str | None:
 
 
 def inline_plugin(volume: Volume) -> str | None:
-    """Return the in-tree plugin that a volume of a pod was made for; `None` for all others."""
+    """Return the in-tree plugin of an inline volume of a pod; `None` if it has none."""
     if volume.aws_elastic_block_store is not None:
         return _EBS
     if volume.gce_persistent_disk is not None:
@@ -99,10 +99,10 @@ def inline_plugin(volume: Volume) -> str | None:
 
 
 def of_inline(volume: Volume) -> CsiVolume | None:
-    """Return what a volume of a pod is to its driver; `None` where no driver took over.
+    """Return the CSI volume of an inline volume of a pod; `None` if its plugin is not migrated.
 
     Raises:
-        TranslationError: The pod names a volume that cannot be.
+        TranslationError: The volume cannot be translated.
     """
     if volume.aws_elastic_block_store is not None:
         return CsiVolume(DRIVERS[_EBS], _ebs_handle(volume.aws_elastic_block_store.volume_id))
@@ -113,10 +113,10 @@ def of_inline(volume: Volume) -> CsiVolume | None:
 
 
 def of_volume(volume: PersistentVolume) -> CsiVolume | None:
-    """Return what a volume is to its driver; `None` where there is no driver.
+    """Return the CSI volume of a volume; `None` if it has no CSI driver.
 
     Raises:
-        TranslationError: It names a volume that cannot be.
+        TranslationError: The volume cannot be translated.
     """
     csi = volume.spec.csi
     if csi is not None:
@@ -128,10 +128,10 @@ def of_volume(volume: PersistentVolume) -> CsiVolume | None:
 
 
 def required(volume: PersistentVolume) -> NodeSelector | None:
-    """Return which nodes can reach an in-tree volume on nodes where its driver took over.
+    """Return the node affinity of a volume, for nodes on which its in-tree plugin is migrated.
 
     Raises:
-        TranslationError: It names a volume that cannot be.
+        TranslationError: The volume cannot be translated.
     """
     name = plugin(volume)
     if name is None or name not in DRIVERS:
@@ -216,7 +216,7 @@ _HANDLES: Final[Mapping[str, Callable[[PersistentVolume], str]]] = {
 
 
 def _translated(volume: PersistentVolume, key: str) -> NodeSelector | None:
-    """Return the nodes that can reach a volume, with the driver's own key for the zone.
+    """Return the node affinity of a volume, with the driver's own key for the zone.
 
     Source: csi-translation-lib v0.36.3 plugins.translateTopologyFromInTreeToCSI.
     """
@@ -226,7 +226,7 @@ def _translated(volume: PersistentVolume, key: str) -> NodeSelector | None:
     if _values(terms, zone):
         terms = _renamed(terms, zone, key)
     else:
-        zones = {each.strip() for each in labels.get(zone, "").split(_DELIMITER)} - {""}
+        zones = {name.strip() for name in labels.get(zone, "").split(_DELIMITER)} - {""}
         if zones:
             wanted = Requirement(key, "In", sorted(zones))
             terms = [
@@ -241,12 +241,12 @@ def _translated(volume: PersistentVolume, key: str) -> NodeSelector | None:
 def _zone_and_region(
     terms: Sequence[NodeSelectorTerm], labels: Mapping[str, str]
 ) -> tuple[str, str]:
-    """Return the labels by which a volume says where it is: those of now, or the older ones."""
-    keys = {each.key for term in terms for each in term.match_expressions}
-    for place in (keys, labels):
-        if ZONE in place:
+    """Return the keys for zone and region that a volume uses: the stable ones, or the beta ones."""
+    keys = {requirement.key for term in terms for requirement in term.match_expressions}
+    for used in (keys, labels):
+        if ZONE in used:
             return ZONE, REGION
-        if BETA_ZONE in place:
+        if BETA_ZONE in used:
             return BETA_ZONE, BETA_REGION
     return ZONE, REGION
 
@@ -255,9 +255,9 @@ def _values(terms: Sequence[NodeSelectorTerm], key: str) -> list[str]:
     return [
         value
         for term in terms
-        for each in term.match_expressions
-        if each.key == key
-        for value in each.values
+        for requirement in term.match_expressions
+        if requirement.key == key
+        for value in requirement.values
     ]
 
 
@@ -266,8 +266,8 @@ def _renamed(terms: Sequence[NodeSelectorTerm], old: str, new: str) -> list[Node
         replace(
             term,
             match_expressions=[
-                replace(each, key=new) if each.key == old else each
-                for each in term.match_expressions
+                replace(item, key=new) if item.key == old else item
+                for item in term.match_expressions
             ],
         )
         for term in terms

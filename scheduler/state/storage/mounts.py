@@ -1,7 +1,7 @@
-"""Which pods use which claims and which disks, found by claim and by disk.
+"""The claims and disks that pods mount, with indices by claim and by disk.
 
-Every pod that has a slot and mounts something is here, also one that only claims room on a node:
-rules look at it when they imagine it there.
+Every pod with a slot and a volume is included, also a nominated pod: plugins need it for what-if
+views.
 
 Axes: S slots of the pod table.
 """
@@ -35,25 +35,25 @@ NO_MONITORS: Final[frozenset[str]] = frozenset()
 
 
 class Disk(NamedTuple):
-    """A network disk that a pod names itself, without a claim."""
+    """A network disk in the spec of a pod, without a claim."""
 
-    #: What makes two disks the same, monitors aside.
+    #: Equal for mounts of the same disk; without the monitors.
     identity: tuple[str, ...]
-    #: Servers of which two mounts of the same disk share at least one; empty where there are none.
+    #: Servers; two mounts of the same disk share at least one. Empty for disks without servers.
     monitors: frozenset[str]
     read_only: bool
 
 
 class Disks:
-    """Disks that one pod names, by identity: what conflicts is found without comparing all."""
+    """The disks of one pod, by identity; finds conflicts without comparing all pairs."""
 
     __slots__ = ("_read", "_written")
 
     def __init__(self, disks: Iterable[Disk]) -> None:
-        #: By identity, the monitors of the mounts that only read, and of those that write.
+        #: By identity, the monitors of the read-only mounts, and of those that write.
         self._read: dict[tuple[str, ...], Set[str]] = {}
         self._written: dict[tuple[str, ...], Set[str]] = {}
-        #: The sets of `_read` and `_written` that are our own.
+        #: The sets of `_read` and `_written` that were created here.
         merged: dict[tuple[bool, tuple[str, ...]], set[str]] = {}
         for identity, monitors, read_only in disks:
             kind = self._read if read_only else self._written
@@ -61,45 +61,45 @@ class Disks:
             if known is None:
                 kind[identity] = monitors
             elif monitors:
-                place = (read_only, identity)
-                if place not in merged:
-                    kind[identity] = merged[place] = set(known)
-                merged[place] |= monitors
+                key = (read_only, identity)
+                if key not in merged:
+                    kind[identity] = merged[key] = set(known)
+                merged[key] |= monitors
 
     @property
     def identities(self) -> Set[tuple[str, ...]]:
-        """The disks that are named."""
+        """The identities of all disks."""
         return self._read.keys() | self._written.keys()
 
     def conflict(self, other: "Disks") -> bool:
-        """Tell whether one node cannot mount what two pods name.
+        """Return whether one node cannot mount the disks of two pods.
 
         Source: kube-scheduler v1.36.3 volumerestrictions.isVolumeConflict.
         """
         return any(
-            each[0] != "rbd" or not mine[each].isdisjoint(its[each])
+            identity[0] != "rbd" or not mine[identity].isdisjoint(its[identity])
             for mine, its in (
                 (self._written, other._written),
                 (self._written, other._read),
                 (self._read, other._written),
             )
-            for each in mine.keys() & its.keys()
+            for identity in mine.keys() & its.keys()
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Mounts:
-    """What one pod mounts."""
+    """The volumes of one pod."""
 
-    #: The node that it is on, empty for one that only claims room.
+    #: The node of the pod, empty for a nominated pod.
     node: str
     namespace: str
-    #: Names of its claims, as often as it names them; ephemeral volumes left out.
+    #: Names of its claims, repeated as in the spec; without ephemeral volumes.
     names: tuple[str, ...]
     #: Keys of all its claims.
     claims: frozenset[str]
     disks: Disks
-    #: Volumes of CSI drivers that it names itself.
+    #: CSI volumes in the spec of the pod.
     inline: frozenset[CsiVolume]
 
 
@@ -116,22 +116,22 @@ class VolumeUse:
         self._attaches: Bool = np.zeros(16, dtype=np.bool_)
 
     def get(self, slot: int) -> Mounts | None:
-        """Return what the pod in a slot mounts; `None` for nothing."""
+        """Return the mounts of the pod in a slot, if it has any."""
         return self._mounts.get(slot)
 
-    def enter(self, slot: int, mounts: Mounts) -> None:
-        """Take note of what the pod in a slot mounts."""
+    def add(self, slot: int, mounts: Mounts) -> None:
+        """Add the mounts of the pod in a slot."""
         self._mounts[slot] = mounts
         self._attaches = grown(self._attaches, slot + 2)
         self._attaches[slot] = bool(mounts.claims or mounts.inline)
         for name in mounts.names:
-            _note(self._by_name, name, slot)
-            _note(self._by_claim, f"{mounts.namespace}/{name}", slot)
+            _add(self._by_name, name, slot)
+            _add(self._by_claim, f"{mounts.namespace}/{name}", slot)
         for identity in mounts.disks.identities:
-            _note(self._by_disk, identity, slot)
+            _add(self._by_disk, identity, slot)
 
-    def leave(self, slot: int) -> Mounts | None:
-        """Forget the pod in a slot; return what it mounted."""
+    def remove(self, slot: int) -> Mounts | None:
+        """Remove and return the mounts of the pod in a slot."""
         mounts = self._mounts.pop(slot, None)
         if mounts is None:
             return None
@@ -144,29 +144,29 @@ class VolumeUse:
         return mounts
 
     def attaches(self, slots: Int) -> Bool:
-        """Tell which of some slots have a pod whose volumes may be attached; -1 has none."""
+        """Return which of some slots have a pod whose volumes may be attached; -1 has none."""
         last = self._attaches.shape[0] - 1
         return self._attaches[np.where(slots < last, slots, last)]
 
     def is_used(self, claim: str) -> bool:
-        """Tell whether a pod on a node that exists mounts a claim; ephemeral ones left out."""
+        """Return whether a pod on an existing node mounts a claim; without ephemeral volumes."""
         nodes = (self._mounts[slot].node for slot in self._by_claim.get(claim, NO_SLOTS))
         return any(self._columns.node(node) is not None for node in nodes)
 
     def naming(self, names: Collection[str]) -> dict[int, int]:
-        """Return how often the pods in slots mount claims of these names, in any namespace."""
+        """Return, by slot, how often a pod mounts claims of these names, in any namespace."""
         slots = {slot for name in names for slot in self._by_name.get(name, NO_SLOTS)}
         return {slot: sum(name in names for name in self._mounts[slot].names) for slot in slots}
 
     def conflicting(self, wanted: Disks) -> set[int]:
-        """Return the slots of pods whose disks no node can mount beside these."""
+        """Return the slots of pods whose disks conflict with these."""
         sharing: set[int] = set()
         for identity in wanted.identities & self._by_disk.keys():
             sharing |= self._by_disk[identity]
         return {slot for slot in sharing if wanted.conflict(self._mounts[slot].disks)}
 
     def check(self, slots: Collection[int]) -> None:
-        """Assert the invariants: the indices say what the mounts say, for known slots only."""
+        """Assert the invariants: the indices match the mounts, of known slots only."""
         assert set(self._mounts) <= set(slots)
         names: dict[str, set[int]] = {}
         disks: dict[tuple[str, ...], set[int]] = {}
@@ -182,23 +182,23 @@ class VolumeUse:
 
 
 def mounts_of(pod: Pod, node: str) -> Mounts | None:
-    """Return what a pod mounts; `None` for nothing that any rule reads."""
-    if not any(map(_matters, pod.spec.volumes)):
+    """Return the mounts of a pod; `None` if it has no volume that a plugin reads."""
+    if not any(map(_is_relevant, pod.spec.volumes)):
         return None
     volumes, namespace = pod.spec.volumes, pod.metadata.namespace
-    named = [each.persistent_volume_claim for each in volumes]
+    claims = [volume.persistent_volume_claim for volume in volumes]
     return Mounts(
         node=node,
         namespace=namespace,
-        names=tuple(each.claim_name for each in named if each is not None),
+        names=tuple(claim.claim_name for claim in claims if claim is not None),
         claims=frozenset(f"{namespace}/{name}" for name in claims_of(pod)),
         disks=Disks(disks_of(pod)),
-        inline=frozenset(found for each in volumes if (found := _inline(each)) is not None),
+        inline=frozenset(csi for volume in volumes if (csi := _inline(volume)) is not None),
     )
 
 
 def claim_name(pod: Pod, volume: Volume) -> str | None:
-    """Return the name of the claim behind a volume; `None` where there is none.
+    """Return the name of the claim of a volume; `None` if it has none.
 
     Source: component-helpers v0.36.3 storage/ephemeral.VolumeClaimName.
     """
@@ -209,12 +209,12 @@ def claim_name(pod: Pod, volume: Volume) -> str | None:
 
 def claims_of(pod: Pod) -> list[str]:
     """Return the names of all claims of a pod, in the order of its volumes."""
-    names = (claim_name(pod, each) for each in pod.spec.volumes)
+    names = (claim_name(pod, volume) for volume in pod.spec.volumes)
     return [name for name in names if name is not None]
 
 
 def disks_of(pod: Pod) -> list[Disk]:
-    """Return the network disks that a pod names itself."""
+    """Return the network disks in the spec of a pod."""
     return [disk for volume in pod.spec.volumes for disk in _disks(volume)]
 
 
@@ -225,7 +225,7 @@ def _disks(volume: Volume) -> Iterable[Disk]:
     if gce is not None:
         yield Disk(("gce", gce.pd_name), none, gce.read_only)
     if ebs is not None:
-        # Two mounts of such a volume conflict even where both only read.
+        # Two mounts of such a volume conflict even if both are read-only.
         yield Disk(("ebs", ebs.volume_id), none, read_only=False)
     if iscsi is not None:
         yield Disk(("iscsi", iscsi.iqn), none, iscsi.read_only)
@@ -233,7 +233,7 @@ def _disks(volume: Volume) -> Iterable[Disk]:
         yield Disk(("rbd", rbd.pool, rbd.image), frozenset(rbd.monitors), rbd.read_only)
 
 
-def _matters(volume: Volume) -> bool:
+def _is_relevant(volume: Volume) -> bool:
     return bool(
         volume.persistent_volume_claim
         or volume.ephemeral
@@ -251,7 +251,7 @@ def _inline(volume: Volume) -> CsiVolume | None:
         return None
 
 
-def _note(index: dict[K, set[int]], key: K, slot: int) -> None:
+def _add(index: dict[K, set[int]], key: K, slot: int) -> None:
     slots = index.get(key)
     if slots is None:
         index[key] = {slot}

@@ -1,8 +1,8 @@
-"""Storage as the scheduler believes it to be: volumes, claims, classes, drivers, and who uses them.
+"""Storage as the scheduler knows it: volumes, claims, classes, drivers, and the pods that use them.
 
 A volume that was chosen for a claim, and a claim for which a node was chosen, are *assumed* from
-then on: later attempts see them as they will be once the API server knows. News of the object
-replaces what was assumed of it; so does a withdrawal.
+then on: later attempts see the state that they will have in the API server. An observed state
+replaces the assumed one; `restore` drops it.
 """
 
 from collections import Counter
@@ -31,12 +31,12 @@ from scheduler.state.storage.mounts import VolumeUse, mounts_of
 
 __all__ = ["Volumes"]
 
-#: Begins the handle of a volume that is not made yet: no driver has such a one.
-_UNMADE: Final = "\0unmade/"
+#: Begins the handle of a volume that is not provisioned yet; no driver uses such handles.
+_UNPROVISIONED: Final = "\0unmade/"
 
 
 class Volumes:
-    """All storage. Only the machine changes it; what is assumed goes through `assume`."""
+    """All storage objects. Only the machine changes them; assumed states go through `assume`."""
 
     def __init__(self, columns: NodeColumns) -> None:
         self.volumes: Final[AssumeCache[PersistentVolume]] = AssumeCache()
@@ -48,16 +48,16 @@ class Volumes:
         self.counts: Final = VolumeCounts(columns, self.csi_volume)
         #: Grows with every change of an object, observed or assumed.
         self.version = 0
-        #: What claims come down to, as far as it was asked for since anything changed.
+        #: The CSI volumes of claims, cached until the next change.
         self._csi_volumes: dict[str, CsiVolume | None] = {}
         self._capacities: dict[str, dict[str, CSIStorageCapacity]] = {}
         self._attachments = Attachments(self.volumes, self.counts)
-        #: By name of the volume: the claims that name it.
+        #: By name of a volume, the claims that name it.
         self._naming: dict[str, set[str]] = {}
-        #: Names of volumes that nobody has, by class, and of those that a claim has, by claim.
+        #: Names of volumes without a claim, by class, and of volumes with one, by claim.
         self._free: dict[str, dict[str, None]] = {}
-        self._taken: dict[str, dict[str, None]] = {}
-        self._filed: dict[str, tuple[dict[str, dict[str, None]], str]] = {}
+        self._claimed: dict[str, dict[str, None]] = {}
+        self._indexed: dict[str, tuple[dict[str, dict[str, None]], str]] = {}
         self._writers: Final[dict[type, Callable[[Any], Storage | None]]] = {
             PersistentVolume: self._write_volume,
             PersistentVolumeClaim: self._write_claim,
@@ -77,91 +77,91 @@ class Volumes:
             VolumeAttachment.__name__: self._attachments.erase,
         }
 
-    # What is asked --------------------------------------------------------------------------
+    # Queries --------------------------------------------------------------------------------
 
     def candidates(self, claim: PersistentVolumeClaim) -> tuple[list[PersistentVolume], ...]:
-        """Return the volumes of a claim's class that it has already, and those that nobody has.
+        """Return the volumes of a claim's class that refer to the claim, and those without a claim.
 
         Both in name order.
         """
-        mine = [self._believed(name) for name in sorted(self._taken.get(claim.key, ()))]
+        own = [self._volume(name) for name in sorted(self._claimed.get(claim.key, ()))]
         free = self._free.get(claim.class_name, ())
         return (
-            [each for each in mine if each.class_name == claim.class_name],
-            [self._believed(name) for name in sorted(free)],
+            [volume for volume in own if volume.class_name == claim.class_name],
+            [self._volume(name) for name in sorted(free)],
         )
 
     def __iter__(self) -> Iterator[Storage]:
-        """Yield all objects, as they are believed to be."""
+        """Yield all objects, in their assumed state if they have one."""
         yield from self.classes.values()
         yield from self.drivers.values()
         yield from self.nodes
-        for found in self._capacities.values():
-            yield from found.values()
+        for capacities in self._capacities.values():
+            yield from capacities.values()
         yield from self.volumes
         yield from self.claims
         yield from self._attachments
 
     def capacities(self, class_name: str) -> Sequence[CSIStorageCapacity]:
-        """Return what is known of the room for volumes of a class."""
+        """Return the known storage capacities for volumes of a class."""
         return list(self._capacities.get(class_name, {}).values())
 
     def csi_volume(self, key: str) -> CsiVolume | None:
-        """Return which volume of a CSI driver a claim comes down to; `None` for none.
+        """Return the CSI volume of a claim; `None` if it has none.
 
-        A claim without a volume counts for one of its own, of the driver of its class.
+        A claim without a volume counts as a volume of its own, of the driver of its class.
 
         Source: kube-scheduler v1.36.3 nodevolumelimits.getCSIDriverInfo.
         """
         if key not in self._csi_volumes:
-            self._csi_volumes[key] = self._come_down_to(key)
+            self._csi_volumes[key] = self._resolve(key)
         return self._csi_volumes[key]
 
-    def _come_down_to(self, key: str) -> CsiVolume | None:
+    def _resolve(self, key: str) -> CsiVolume | None:
         claim = self.claims.observed(key)
         if claim is None:
             return None
         volume = self.volumes.observed(claim.spec.volume_name)
         if volume is None:
-            return self._unmade(claim)
+            return self._unprovisioned(claim)
         try:
             return csi_translation.of_volume(volume)
         except TranslationError:
             return None
 
-    def _unmade(self, claim: PersistentVolumeClaim) -> CsiVolume | None:
-        found = self.classes.get(claim.class_name)
-        if found is None:
+    def _unprovisioned(self, claim: PersistentVolumeClaim) -> CsiVolume | None:
+        storage_class = self.classes.get(claim.class_name)
+        if storage_class is None:
             return None
-        driver: str | None = found.provisioner
+        driver: str | None = storage_class.provisioner
         if driver in csi_translation.MIGRATABLE:
-            driver = csi_translation.DRIVERS.get(found.provisioner)
-        return None if not driver else CsiVolume(driver, _UNMADE + claim.key)
+            driver = csi_translation.DRIVERS.get(storage_class.provisioner)
+        return None if not driver else CsiVolume(driver, _UNPROVISIONED + claim.key)
 
-    # What is assumed ------------------------------------------------------------------------
+    # Assumed states -------------------------------------------------------------------------
 
     def assume(self, item: PersistentVolume | PersistentVolumeClaim) -> None:
-        """Assume a state of a volume or a claim until there is news of it."""
+        """Assume a state of a volume or a claim until a newer one is observed."""
         self.version += 1
         if isinstance(item, PersistentVolume):
             self.volumes.assume(item.metadata.name, item)
-            self._file(item.metadata.name)
+            self._index_volume(item.metadata.name)
         else:
             self.claims.assume(item.key, item)
 
     def restore(self, item: PersistentVolume | PersistentVolumeClaim) -> None:
-        """Take back what was assumed, unless there was news since."""
+        """Drop an assumed state, unless a newer one was observed since."""
         self.version += 1
         if isinstance(item, PersistentVolume):
             self.volumes.restore(item.metadata.name, item)
-            self._file(item.metadata.name)
+            self._index_volume(item.metadata.name)
         else:
             self.claims.restore(item.key, item)
 
-    # What is observed -----------------------------------------------------------------------
+    # Observed states ------------------------------------------------------------------------
 
     def write(self, item: Storage) -> Storage | None:
-        """Take over the state of an object; return its last one.
+        """Store the state of an object; return its previous state.
 
         Raises:
             QuantityError: An amount is no quantity; nothing is changed then.
@@ -172,7 +172,7 @@ class Volumes:
         return self._writers[type(item)](item)
 
     def erase(self, kind: str, key: str) -> Storage | None:
-        """Forget an object; return its last state."""
+        """Remove an object; return its last state."""
         self._observe_change()
         return self._erasers[kind](key)
 
@@ -180,48 +180,48 @@ class Volumes:
         self.version += 1
         self._csi_volumes.clear()
 
-    def enter(self, slot: int, pod: Pod, node: str) -> None:
-        """Take note of the mounts of a pod that has got a slot, on a node or, if empty, on none."""
+    def add_pod(self, slot: int, pod: Pod, node: str) -> None:
+        """Add the mounts of a pod that got a slot; `node` is empty for a pod on no node."""
         mounts = mounts_of(pod, node)
         if mounts is None:
             return
-        self.use.enter(slot, mounts)
+        self.use.add(slot, mounts)
         if node:
-            self.counts.enter(node, mounts.claims, mounts.inline)
+            self.counts.add_pod(node, mounts.claims, mounts.inline)
 
-    def leave(self, slot: int) -> None:
-        """Forget the mounts of a pod that loses its slot."""
-        mounts = self.use.leave(slot)
+    def remove_pod(self, slot: int) -> None:
+        """Remove the mounts of a pod that loses its slot."""
+        mounts = self.use.remove(slot)
         if mounts is not None and mounts.node:
-            self.counts.leave(mounts.node, mounts.claims, mounts.inline)
+            self.counts.remove_pod(mounts.node, mounts.claims, mounts.inline)
 
     def _write_volume(self, item: PersistentVolume) -> PersistentVolume | None:
         name = item.metadata.name
         before = self.volumes.write(name, item)
-        self._file(name)
+        self._index_volume(name)
         self._volume_changed(name)
         return before
 
     def _erase_volume(self, name: str) -> PersistentVolume | None:
         before = self.volumes.erase(name)
-        self._file(name)
+        self._index_volume(name)
         self._volume_changed(name)
         return before
 
     def _write_claim(self, item: PersistentVolumeClaim) -> PersistentVolumeClaim | None:
         before = self.claims.write(item.key, item)
-        self._name(item.key, before, item)
+        self._index_claim(item.key, before, item)
         return before
 
     def _erase_claim(self, key: str) -> PersistentVolumeClaim | None:
         before = self.claims.erase(key)
-        self._name(key, before, None)
+        self._index_claim(key, before, None)
         return before
 
-    def _name(
+    def _index_claim(
         self, key: str, before: PersistentVolumeClaim | None, now: PersistentVolumeClaim | None
     ) -> None:
-        """Note which volume a claim names, and find out what it comes down to."""
+        """Index the volume that a claim names, and update its CSI volume."""
         if before is not None and before.spec.volume_name:
             _drop(self._naming, before.spec.volume_name, key)
         if now is not None and now.spec.volume_name:
@@ -254,26 +254,26 @@ class Volumes:
         return before
 
     def _erase_capacity(self, key: str) -> CSIStorageCapacity | None:
-        for class_name, found in self._capacities.items():
-            before = found.pop(key, None)
+        for class_name, capacities in self._capacities.items():
+            before = capacities.pop(key, None)
             if before is not None:
-                if not found:
+                if not capacities:
                     del self._capacities[class_name]
                 return before
         return None
 
-    # What follows from it -------------------------------------------------------------------
+    # Indices --------------------------------------------------------------------------------
 
     def _volume_changed(self, name: str) -> None:
-        """Find out anew what counts for what because of a volume."""
+        """Update the counts of claims and attachments that name a volume."""
         self.counts.resolve_again(tuple(self._naming.get(name, ())))
         self._attachments.volume_changed(name)
 
-    def _file(self, name: str) -> None:
-        """File a volume under its class while nobody has it, else under the claim that has it."""
-        filed = self._filed.pop(name, None)
-        if filed is not None:
-            index, key = filed
+    def _index_volume(self, name: str) -> None:
+        """Index a volume by its class if it has no claim, else by its claim."""
+        entry = self._indexed.pop(name, None)
+        if entry is not None:
+            index, key = entry
             del index[key][name]
             if not index[key]:
                 del index[key]
@@ -281,15 +281,15 @@ class Volumes:
         if now is None:
             return
         claim = now.spec.claim_ref
-        index, key = (self._free, now.class_name) if claim is None else (self._taken, claim.key)
+        index, key = (self._free, now.class_name) if claim is None else (self._claimed, claim.key)
         index.setdefault(key, {})[name] = None
-        self._filed[name] = (index, key)
+        self._indexed[name] = (index, key)
 
-    def _believed(self, name: str) -> PersistentVolume:
-        found = self.volumes.get(name)
-        if found is None:
+    def _volume(self, name: str) -> PersistentVolume:
+        volume = self.volumes.get(name)
+        if volume is None:
             raise LookupError(f"there is no volume {name}")
-        return found
+        return volume
 
     def check(self, slots: Sequence[int]) -> None:
         """Assert the invariants: indices and counts follow from objects and mounts.
@@ -305,12 +305,12 @@ class Volumes:
                 for claim in mounts.claims:
                     used.setdefault(claim, Counter())[mounts.node] += 1
         self.counts.check(used)
-        assert len(self._filed) == len(self.volumes)
-        for index in (self._free, self._taken):
+        assert len(self._indexed) == len(self.volumes)
+        for index in (self._free, self._claimed):
             for key, names in index.items():
                 assert names
                 for name in names:
-                    assert self._filed[name] == (index, key)
+                    assert self._indexed[name] == (index, key)
 
 
 def _drop(index: dict[str, set[str]], key: str, value: str) -> None:

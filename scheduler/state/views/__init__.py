@@ -1,1 +1,1 @@
-"""Views of node rows, as they are and what-if, and counters over them."""
+"""Views of node rows, of the present state and what-if, and counters over pods."""

@@ -1,12 +1,12 @@
 """Counters over pods: on each row, and in each domain of a topology.
 
-`PodWeights` says what a pod counts for, by its looks. A `NodeCounter` adds that up on each row, a
-`TopologyCounter` over all rows whose nodes share the value of a label. Both catch up when they are
-asked, from the journal of the census and from the log of changed nodes, so one placement costs a
-counter a few microseconds, whatever the size of the cluster; counters that no class of pods holds
-any more are gone.
+`PodWeights` gives a pod a weight, by its label set or affinity terms. A `NodeCounter` sums the
+weights on each row, a `TopologyCounter` over all rows whose nodes share the value of a label. Both
+are updated on demand, from the journal of the pod index and from the log of changed nodes, so one
+placement costs a counter a few microseconds, whatever the size of the cluster. Counters that no
+class of pods refers to any more are dropped.
 
-Axes: N rows, n rows of a view, S slots, A codes of a pool, D values of a label and *absent*.
+Axes: N rows, n rows of a view, S slots, A codes of an interner, D values of a label and *absent*.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -38,65 +38,74 @@ __all__ = [
 
 T = TypeVar("T")
 
-#: Returns what each of some values counts for.
+#: Returns the weight of each of some values.
 Weigh: TypeAlias = Callable[[Sequence[T]], Sequence[int] | Int]
 
 #: The domain of rows that do not count.
 OUTSIDE: Final = -1
 
-#: So few changes of nodes are always picked, however few nodes there are.
+#: Up to so many changes of nodes are always picked, even in a small cluster.
 _FEW_NODES: Final = 8
-#: Fewer entries of the journal than this are added one by one.
+#: Up to so many entries of the journal are added one by one.
 _FEW: Final = 8
 
 
 class PodWeights(Generic[T]):
-    """A number for each code of a pool, found out when the code is first met."""
+    """A weight for each code of an interner, computed when the code is new."""
 
-    __slots__ = ("__weakref__", "_pool", "_seen", "_some", "_table", "_weigh", "census", "column")
+    __slots__ = (
+        "__weakref__",
+        "_any_weight",
+        "_interner",
+        "_seen",
+        "_table",
+        "_weigh",
+        "census",
+        "column",
+    )
 
     def __init__(
-        self, census: PodIndex, column: int, pool: RefcountedInterner[T], weigh: Weigh[T]
+        self, census: PodIndex, column: int, interner: RefcountedInterner[T], weigh: Weigh[T]
     ) -> None:
         self.census: Final = census
-        #: Which codes of the census it is about.
+        #: Which codes of the pod index have weights: `LABELS` or `CARRIED`.
         self.column: Final = column
-        self._pool = pool
+        self._interner = interner
         self._weigh = weigh
         self._seen = 0
-        self._some = False
+        self._any_weight = False
         self._table: Int = np.zeros(16, dtype=np.int64)
 
     def table(self) -> Int:
-        """Return, (A,) at least, the number of each code; not to be written to."""
-        pool = self._pool
-        if self._seen != pool.serial:
-            fresh = pool.born_since(self._seen)
-            self._seen = pool.serial
-            self._table = grown(self._table, len(pool))
-            weigh, values = self._weigh, pool.values
+        """Return, (A,) at least, the weight of each code; not to be written to."""
+        interner = self._interner
+        if self._seen != interner.serial:
+            fresh = interner.born_since(self._seen)
+            self._seen = interner.serial
+            self._table = grown(self._table, len(interner))
+            weigh, values = self._weigh, interner.values
             self._table[fresh] = weigh([values[code] for code in fresh.tolist()])
-            self._some = bool(self._table.any())
+            self._any_weight = bool(self._table.any())
         return self._table
 
     def anything(self) -> bool:
-        """Tell whether any code counts for something."""
+        """Return whether any code has a non-zero weight."""
         self.table()
-        return self._some
+        return self._any_weight
 
     def of(self, slots: Int) -> Int:
-        """Return, (n,), the numbers of the pods in some slots, 0 for slots below 0."""
+        """Return, (n,), the weights of the pods in some slots, 0 for slots below 0."""
         return np.where(slots >= 0, self.table()[self.census.codes_of(self.column, slots)], 0)
 
     def placed(self) -> tuple[Rows, Int]:
-        """Return the rows of all pods that count for something, and what they count for."""
+        """Return the rows of all pods with a non-zero weight, and their weights."""
         rows = self.census.rows()
         numbers = self.table()[self.census.codes(self.column)]
         count = np.flatnonzero((numbers != 0) & (rows >= 0))
         return rows[count], numbers[count]
 
     def on_row(self, row: int) -> int:
-        """Return the sum over the pods on one row."""
+        """Return the sum of the weights on one row."""
         slots = np.flatnonzero(self.census.rows() == row)
         return int(self.table()[self.census.codes(self.column)[slots]].sum())
 
@@ -104,12 +113,12 @@ class PodWeights(Generic[T]):
 def of_labels(
     census: PodIndex, key: Hashable, weigh: Callable[[LabelSet], int]
 ) -> PodWeights[LabelSet]:
-    """Return what pods count for by their labels; the same object for equal keys."""
-    return of_all_labels(census, key, lambda looks: [weigh(each) for each in looks])
+    """Return the weights of pods by their label set; the same object for equal keys."""
+    return of_all_labels(census, key, lambda label_sets: [weigh(item) for item in label_sets])
 
 
 def of_all_labels(census: PodIndex, key: Hashable, weigh: Weigh[LabelSet]) -> PodWeights[LabelSet]:
-    """Return what pods count for by their labels, for who weighs many looks at once."""
+    """Return the weights of pods by their label set; `weigh` gets many label sets at once."""
 
     def make() -> PodWeights[LabelSet]:
         return PodWeights(census, LABELS, census.label_sets, weigh)
@@ -120,18 +129,18 @@ def of_all_labels(census: PodIndex, key: Hashable, weigh: Weigh[LabelSet]) -> Po
 def of_carried(
     census: PodIndex, key: Hashable, weigh: Callable[[AffinityTerms], int]
 ) -> PodWeights[AffinityTerms]:
-    """Return what pods count for by the terms they carry; the same object for equal keys."""
+    """Return the weights of pods by their affinity terms; the same object for equal keys."""
 
     def make() -> PodWeights[AffinityTerms]:
         return PodWeights(
-            census, CARRIED, census.carried, lambda carried: [weigh(each) for each in carried]
+            census, CARRIED, census.carried, lambda carried: [weigh(terms) for terms in carried]
         )
 
     return census.shared(("carried", key), make)
 
 
 class NodeCounter:
-    """What the pods on each row count for."""
+    """The sum of the weights of the pods on each row."""
 
     __slots__ = ("__weakref__", "_read", "_rows", "_weights")
 
@@ -141,7 +150,7 @@ class NodeCounter:
         self._read = -1
 
     def rows(self, size: int) -> Int:
-        """Return, (N,), the sum over the pods on each row; not to be written to."""
+        """Return, (N,), the sum of the weights on each row; not to be written to."""
         census, weights = self._weights.census, self._weights
         table = weights.table()
         news = census.since(self._read)
@@ -172,13 +181,13 @@ class Domains:
         return self.of(nodes.label_codes(self.column))
 
     def counted(self, nodes: NodeView) -> Int:
-        """Return, (n,), the domains that the pods on the nodes count in, or `OUTSIDE`."""
+        """Return, (n,), the domains in which pods on the nodes are counted, or `OUTSIDE`."""
         values = self.values(nodes)
         return np.where(values == ABSENT, OUTSIDE, values)
 
 
 class TopologyCounter:
-    """What the pods in each domain count for."""
+    """The sum of the weights of the pods in each domain."""
 
     __slots__ = ("__weakref__", "_columns", "_domain", "_nodes_seen", "_read", "domains",
                  "members", "sums", "version", "weights")  # fmt: skip
@@ -186,20 +195,20 @@ class TopologyCounter:
     def __init__(self, weights: PodWeights[Any], domains: Domains, columns: NodeColumns) -> None:
         self.weights: Final = weights
         self.domains: Final = domains
-        #: (D,) at least: the sum over the pods in each domain.
+        #: (D,) at least: the sum of the weights in each domain.
         self.sums: Int = np.zeros(0, dtype=np.int64)
-        #: (D,) at least: how many nodes of each domain count.
+        #: (D,) at least: the number of counted nodes of each domain.
         self.members: Int = np.zeros(0, dtype=np.int64)
-        #: Grows with every change of the above.
+        #: Grows with every change of `sums` and `members`.
         self.version = 0
         self._columns = columns
-        #: (N,) the domain in which the pods of each row have been counted.
+        #: (N,) the domain in which the pods of each row are counted.
         self._domain: Int = np.zeros(0, dtype=np.int64)
         self._read = -1
         self._nodes_seen = RowCursor(columns.node_changes)
 
     def refresh(self) -> None:
-        """Catch up with pods and nodes."""
+        """Apply the changes of pods and nodes."""
         census = self.weights.census
         if self._read == census.position and self._nodes_seen.up_to_date:
             return
@@ -210,7 +219,7 @@ class TopologyCounter:
         else:
             if rows.shape[0] or self._domain.shape[0] < self._columns.size:
                 self._grow()
-            # Pods first: they have been counted where their nodes were before they changed.
+            # Pods first: they are counted in the domains that their nodes had before the change.
             if news.shape[0]:
                 self._add(news)
             if rows.shape[0]:
@@ -218,23 +227,23 @@ class TopologyCounter:
         self._read = census.position
 
     def at(self, nodes: NodeView) -> Int:
-        """Return, (n,), the sum in the domain that each node is in; 0 for nodes in none."""
+        """Return, (n,), the sum in the domain of each node; 0 for nodes in none."""
         return self.sums.take(self.domains.values(nodes))
 
     def counting(self, nodes: NodeView) -> Bool:
-        """Return, (n,), on which nodes pods count at all."""
+        """Return, (n,), on which nodes pods are counted at all."""
         counting: Bool = self._domain[nodes.rows] >= 0
         return counting
 
     def shift(self, nodes: NodeView, weights: PodWeights[Any] | None = None) -> Int | None:
-        """Return, (n,), how the sum in each node's own domain differs from what is.
+        """Return, (n,), how the sum in each node's own domain differs from the present one.
 
         Args:
-            nodes: Rows of a hypothesis, each for itself.
-            weights: What the pods count for that come and go, if not the same as ever.
+            nodes: A what-if view, each row by itself.
+            weights: Of the pods that are added and removed, if other than those of the counter.
 
         Returns:
-            `None` for nodes as they are.
+            `None` for a view of the present state.
         """
         shift = nodes.shift(self.weights if weights is None else weights)
         return None if shift is None else np.where(self.counting(nodes), shift, 0)
@@ -244,23 +253,23 @@ class TopologyCounter:
         if news.shape[0] <= _FEW:
             for entry in news.tolist():
                 number = int(table[entry[column]])
-                place = int(self._domain[entry[ROW]])
-                if number and place >= 0:
-                    self.sums[place] += number * entry[SIGN]
+                domain = int(self._domain[entry[ROW]])
+                if number and domain >= 0:
+                    self.sums[domain] += number * entry[SIGN]
                     self.version += 1
             return
         numbers = table[news[:, column]] * news[:, SIGN]
-        places = self._domain[news[:, ROW]]
-        count = (numbers != 0) & (places >= 0)
-        np.add.at(self.sums, places[count], numbers[count])
+        domains = self._domain[news[:, ROW]]
+        count = (numbers != 0) & (domains >= 0)
+        np.add.at(self.sums, domains[count], numbers[count])
         self.version += 1
 
     def _move(self, rows: Rows) -> None:
-        """Count the pods of nodes that changed where they belong now."""
+        """Move the pods of changed nodes to the domains that the nodes have now."""
         now: Int = self.domains.counted(NodeView(self._columns, rows))
         before: Int = self._domain[rows]
-        for place in np.flatnonzero(now != before).tolist():
-            row, left, entered = int(rows[place]), int(before[place]), int(now[place])
+        for index in np.flatnonzero(now != before).tolist():
+            row, left, entered = int(rows[index]), int(before[index]), int(now[index])
             number = self.weights.on_row(row)
             for domain, sign in ((left, -1), (entered, +1)):
                 if domain >= 0:
@@ -270,14 +279,14 @@ class TopologyCounter:
             self.version += 1
 
     def _count(self) -> None:
-        """Count everything anew."""
+        """Count all pods and nodes."""
         self._domain = self.domains.counted(NodeView(self._columns)).copy()
         size = len(self.domains.column.values)
         self.members = np.bincount(self._domain[self._domain >= 0], minlength=size)
         rows, numbers = self.weights.placed()
-        places = self._domain[rows]
-        count = places >= 0
-        self.sums = _summed(places[count], numbers[count], size)
+        domains = self._domain[rows]
+        count = domains >= 0
+        self.sums = _summed(domains[count], numbers[count], size)
         self.version += 1
 
     def _grow(self) -> None:
@@ -290,21 +299,21 @@ class TopologyCounter:
 
 
 def by_row(weights: PodWeights[Any]) -> NodeCounter:
-    """Return the sums on each row; the same object for the same weights."""
+    """Return the counter of each row; the same object for the same weights."""
     return weights.census.shared(("rows", weights), lambda: NodeCounter(weights))
 
 
 def by_domain(
     weights: PodWeights[Any], key: Hashable, domains: Callable[[], Domains], columns: NodeColumns
 ) -> TopologyCounter:
-    """Return the sums in each domain; the same object for the same weights and equal keys."""
+    """Return the counter of each domain; the same object for the same weights and equal keys."""
     return weights.census.shared(
         ("domains", weights, key), lambda: TopologyCounter(weights, domains(), columns)
     )
 
 
-def _summed(places: Int, numbers: Int, size: int) -> Int:
-    """Return, (size,), the sum of the numbers at each place; exact below 2**53."""
-    if not places.shape[0]:
+def _summed(indices: Int, numbers: Int, size: int) -> Int:
+    """Return, (size,), the sum of the numbers at each index; exact below 2**53."""
+    if not indices.shape[0]:
         return np.zeros(size, dtype=np.int64)
-    return np.bincount(places, weights=numbers, minlength=size).astype(np.int64)
+    return np.bincount(indices, weights=numbers, minlength=size).astype(np.int64)

@@ -1,7 +1,7 @@
-"""Views over node rows: as they are, and as they would be.
+"""Views of node rows: the present state, and what-if states.
 
-Every rule is written against `NodeView`. The live cluster, a handful of rows to refresh and the
-what-if copies of preemption are three kinds of it, so a rule cannot tell them apart and need not.
+Every plugin is written against `NodeView`. The live cluster, a few rows to refresh and the what-if
+copies of preemption are three kinds of it, so a plugin need not distinguish them.
 
 Axes: n rows of the view.
 """
@@ -18,8 +18,8 @@ from scheduler.state.pods.pod_table import PodTable
 
 __all__ = ["NodeView", "PerPod", "WhatIfView"]
 
-#: What may be added to a number that is not beyond `MOST`.
-_ROOM: Final = 2**62 - MOST
+#: How much may be added to a number up to `MOST` within int64.
+_HEADROOM: Final = 2**62 - MOST
 
 
 class PerPod(Protocol):
@@ -31,7 +31,7 @@ class PerPod(Protocol):
 
 
 class NodeView:
-    """Some rows of the cluster, or all of them, as they are now. Not to be written to."""
+    """Some or all rows of the cluster in their present state. Not to be written to."""
 
     __slots__ = ("_columns", "_rows")
 
@@ -44,7 +44,7 @@ class NodeView:
 
     @property
     def columns(self) -> NodeColumns:
-        """What the rows index."""
+        """The columns that the rows index."""
         return self._columns
 
     @property
@@ -61,30 +61,30 @@ class NodeView:
         return self._columns.names[position if self._rows is None else int(self._rows[position])]
 
     def allocatable(self, resource: int) -> Int:
-        """Return, (n,), what the nodes have of a resource."""
+        """Return, (n,), the allocatable amounts of a resource."""
         column, size = self._columns.allocatable(resource), self._columns.size
         return column.all(size) if self._rows is None else column.take(self._rows, size)
 
     def requested(self, resource: int) -> Int:
-        """Return, (n,), what their pods request of a resource."""
+        """Return, (n,), the requests of the pods for a resource."""
         column, size = self._columns.requested(resource), self._columns.size
         return column.all(size) if self._rows is None else column.take(self._rows, size)
 
     def non_zero(self, index: int) -> Int:
-        """Return, (n,), what their pods count for in scores: 0 milli-cpu, 1 bytes of memory."""
+        """Return, (n,), the non-zero requests, for scores: 0 milli-cpu, 1 bytes of memory."""
         column, size = self._columns.non_zero(index), self._columns.size
         return column.all(size) if self._rows is None else column.take(self._rows, size)
 
     def pods(self) -> Int:
-        """Return, (n,), how many pods they have."""
+        """Return, (n,), the number of pods."""
         return self._of(self._columns.pods())
 
     def allowed_pods(self) -> Int:
-        """Return, (n,), how many pods they allow."""
+        """Return, (n,), the number of allowed pods."""
         return self._of(self._columns.allowed_pods())
 
     def unschedulable(self) -> Bool:
-        """Return, (n,), which are cordoned."""
+        """Return, (n,), which nodes are cordoned."""
         cordoned = self._columns.unschedulable()
         return cordoned if self._rows is None else cordoned[self._rows]
 
@@ -101,15 +101,15 @@ class NodeView:
         return list(pods.on_row(int(self.rows[position])))
 
     def shift(self, numbers: PerPod) -> Int | None:  # noqa: ARG002 - nothing differs here
-        """Return, (n,), by how much a sum over the pods of each node differs from what is.
+        """Return, (n,), by how much a sum over the pods of each node differs from the present one.
 
         Returns:
-            `None` where nothing can differ: these are the nodes as they are.
+            `None` if nothing can differ, because this is the present state.
         """
         return None
 
     def port_conflicts(self, wanted: WantedPorts) -> Bool:
-        """Return, (n,), on which nodes at least one of the ports cannot be had."""
+        """Return, (n,), on which nodes at least one of the ports conflicts."""
         return np.isin(self.rows, list(self._columns.ports.conflicting_rows(wanted)))
 
     def _of(self, column: Int) -> Int:
@@ -117,10 +117,10 @@ class NodeView:
 
 
 class WhatIfView(NodeView):
-    """Rows as they would be with some pods gone and others there; each row for itself.
+    """Copies of rows with some pods removed and others added; each row by itself.
 
-    Changes are logged and folded into a fact only when a rule asks for it, so a hypothesis costs
-    what the rules in play look at. `log` is there for rules with facts of their own.
+    Changes are logged, and applied to a value only when a plugin reads it, so the cost depends on
+    the values that the plugins read. Plugins with values of their own read `log`.
     """
 
     __slots__ = (
@@ -141,13 +141,13 @@ class WhatIfView(NodeView):
         super().__init__(columns, rows)
         self._table = pods
         self._shapes = shapes
-        #: What changed, in order: (n,) slots, -1 for rows without a change, and +1 or -1.
+        #: The changes in order: (n,) slots, -1 for rows without a change, and +1 or -1.
         self.log: list[tuple[Int, int]] = []
         self._shape_log: list[Int] = []
         self._allocatable: dict[int, Int] = {}
         self._requested: dict[int, tuple[Int, int]] = {}
-        #: What the shapes request of each resource, and the largest amount. Nothing comes while
-        #: rows are copies, so that is found out once.
+        #: By resource, the requests of all shapes and the largest one. No shape is added during the
+        #: life of a view, so they are computed once.
         self._amounts: dict[int, tuple[Int, int]] = {}
         self._shifts: dict[PerPod, tuple[Int, int]] = {}
         self._port_sets: dict[int, set[HostPort]] = {}
@@ -155,7 +155,7 @@ class WhatIfView(NodeView):
         self._folded = 0
 
     def change(self, slots: Int, sign: int) -> None:
-        """Add (+1) or remove (-1) one pod a row.
+        """Add (+1) or remove (-1) one pod on each row.
 
         Args:
             slots: (n,) slots of the pod table, -1 for rows that do not change.
@@ -165,14 +165,14 @@ class WhatIfView(NodeView):
         self._shape_log.append(self._table.shape_codes(slots))
 
     def allocatable(self, resource: int) -> Int:
-        """Return, (n,), what the nodes have of a resource."""
-        found = self._allocatable.get(resource)
-        if found is None:
-            found = self._allocatable[resource] = super().allocatable(resource)
-        return found
+        """Return, (n,), the allocatable amounts of a resource."""
+        allocatable = self._allocatable.get(resource)
+        if allocatable is None:
+            allocatable = self._allocatable[resource] = super().allocatable(resource)
+        return allocatable
 
     def requested(self, resource: int) -> Int:
-        """Return, (n,), what pods would request of a resource; valid until the next change."""
+        """Return, (n,), the requests of the pods for a resource; valid until the next change."""
         requested, seen = self._requested.get(resource) or (self._exact_requested(resource), 0)
         if seen < len(self.log):
             amounts, largest = self._amounts.get(resource) or self._find_amounts(resource)
@@ -187,25 +187,25 @@ class WhatIfView(NodeView):
         return requested
 
     def _exact_requested(self, resource: int) -> Int:
-        """Return, (n,), what is requested now; Python integers where sums are beyond int64."""
+        """Return, (n,), the present requests; Python integers if sums are beyond int64."""
         columns = self._columns
         return columns.requested(resource).exact(self.rows, columns.size)
 
     def _find_amounts(self, resource: int) -> tuple[Int, int]:
-        """Return, (S + 1,), how much of a resource each shape requests, and the most."""
+        """Return, (S + 1,), the request of each shape for a resource, and the largest one."""
         amounts = self._shapes.amounts(resource)
-        found = self._amounts[resource] = amounts, int(amounts.max())
-        return found
+        result = self._amounts[resource] = amounts, int(amounts.max())
+        return result
 
     def _may_overflow(self, largest: int) -> bool:
-        """Tell whether so many changes of the largest amount may lead beyond int64.
+        """Return whether the changes may overflow int64, if each has the largest amount.
 
         Before the changes no number is beyond `MOST`.
         """
-        return len(self.log) * largest > _ROOM
+        return len(self.log) * largest > _HEADROOM
 
     def pods(self) -> Int:
-        """Return, (n,), how many pods they would have; valid until the next change."""
+        """Return, (n,), the number of pods; valid until the next change."""
         count, seen = self._count or (super().pods(), 0)
         for slots, sign in self.log[seen:]:
             if sign > 0:
@@ -216,16 +216,16 @@ class WhatIfView(NodeView):
         return count
 
     def slots(self, position: int, pods: PodTable) -> list[int]:
-        """Return the slots of the pods that would be on one node."""
-        found = super().slots(position, pods)
+        """Return the slots of the pods on one node."""
+        on_node = super().slots(position, pods)
         for slots, sign in self.log:
             slot = int(slots[position])
             if slot >= 0:
-                (found.append if sign > 0 else found.remove)(slot)
-        return found
+                (on_node.append if sign > 0 else on_node.remove)(slot)
+        return on_node
 
     def shift(self, numbers: PerPod) -> Int | None:
-        """Return, (n,), by how much a sum over the pods of each node would differ.
+        """Return, (n,), by how much a sum over the pods of each node differs from the present one.
 
         Valid until the next change.
         """
@@ -236,7 +236,7 @@ class WhatIfView(NodeView):
         return total
 
     def port_conflicts(self, wanted: WantedPorts) -> Bool:
-        """Return, (n,), on which nodes at least one of the ports could not be had."""
+        """Return, (n,), on which nodes at least one of the ports conflicts."""
         self._fold_ports()
         conflicts = super().port_conflicts(wanted)
         for position, used in self._port_sets.items():
@@ -245,9 +245,9 @@ class WhatIfView(NodeView):
 
     def _fold_ports(self) -> None:
         have_ports = self._shapes.have_ports()
-        for place in range(self._folded, len(self.log)):
-            slots, sign = self.log[place]
-            for position in np.flatnonzero(have_ports[self._shape_log[place]]).tolist():
+        for index in range(self._folded, len(self.log)):
+            slots, sign = self.log[index]
+            for position in np.flatnonzero(have_ports[self._shape_log[index]]).tolist():
                 used = self._port_sets.get(position)
                 if used is None:
                     row = int(self.rows[position])

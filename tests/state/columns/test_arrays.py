@@ -6,7 +6,7 @@ import pytest
 from scheduler.state.columns.arrays import MOST, IntColumn, grown
 
 
-def test_an_array_with_room_enough_is_returned_as_it_is():
+def test_an_array_that_is_large_enough_is_returned_itself():
     array = np.arange(4)
 
     assert grown(array, 4) is array
@@ -66,7 +66,7 @@ def test_adding_counts_up_and_down(rows):
     assert column[3] == 10
 
 
-def test_adding_to_a_row_beyond_the_end_makes_room(rows):
+def test_adding_to_a_row_beyond_the_end_grows_the_column(rows):
     column = filled(rows)
 
     column.add(3000, 5)
@@ -120,7 +120,7 @@ def test_a_sum_beyond_what_arrays_hold_stays_exact(rows):
     assert column.exact(np.array([2, 3]), rows).tolist() == [3, 2 * BEYOND + 4]
 
 
-def test_arrays_hold_the_most_for_sums_beyond_it(rows):
+def test_arrays_clip_larger_sums(rows):
     column = filled(rows)
 
     column[3], column[4] = BEYOND, -BEYOND
@@ -129,7 +129,7 @@ def test_arrays_hold_the_most_for_sums_beyond_it(rows):
     assert column.take(np.array([4, 3]), rows).tolist() == [-MOST, MOST]
 
 
-def test_a_sum_that_comes_back_is_held_by_arrays_again(rows):
+def test_a_sum_that_falls_again_is_in_arrays_again(rows):
     column = filled(rows)
     column[3] = BEYOND
 

@@ -15,13 +15,13 @@ def since(log: ChangeLog, position: int, most: int = 100) -> list[int] | None:
     return None if found is None else found.tolist()
 
 
-def test_a_reader_who_has_seen_everything_has_nothing_to_read():
+def test_a_reader_at_the_end_has_nothing_to_read():
     log = noted(1, 2)
 
     assert since(log, log.position) == []
 
 
-def test_a_reader_gets_what_changed_since_each_row_once_in_row_order():
+def test_a_reader_gets_each_changed_row_once_in_row_order():
     log = noted(9)
     position = log.position
     for row in (5, 3, 5, 1):
@@ -36,18 +36,18 @@ def test_one_change_is_read_alone():
     assert since(log, log.position - 1) == [7]
 
 
-def test_a_reader_who_is_too_far_behind_shall_recompute():
+def test_a_reader_that_is_too_far_behind_must_recompute():
     log = noted(1, 2, 3)
 
     assert since(log, 0, most=2) is None
     assert since(log, 0, most=3) == [1, 2, 3]
 
 
-def test_a_reader_who_never_read_shall_recompute():
+def test_a_reader_that_never_read_must_recompute():
     assert since(ChangeLog(), -1) is None
 
 
-def test_what_is_long_ago_is_forgotten_but_positions_go_on():
+def test_old_changes_are_dropped_and_positions_continue():
     log = ChangeLog()
     for number in range(200_000):
         log.note(number % 7)
@@ -57,7 +57,7 @@ def test_what_is_long_ago_is_forgotten_but_positions_go_on():
     assert since(log, 199_999, most=10) == [199_999 % 7]
 
 
-def test_whether_one_row_changed_is_known_however_long_ago():
+def test_changes_of_one_row_are_known_for_any_position():
     log = noted(4)
     position = log.position
     log.note(7)

@@ -42,7 +42,7 @@ def test_rows_with_a_conflicting_port_are_found():
     assert use.conflicting_rows(WantedPorts([HostPort("0.0.0.0", "TCP", 443)])) == set()
 
 
-def test_a_port_that_is_freed_conflicts_no_more():
+def test_a_freed_port_does_not_conflict():
     use = PortUse()
     use.add(0, [LOCAL_80, TCP_81])
 
@@ -52,7 +52,7 @@ def test_a_port_that_is_freed_conflicts_no_more():
     assert use.on(0) == {TCP_81}
 
 
-def test_the_first_of_two_holders_to_leave_frees_the_port():
+def test_the_first_of_two_removed_pods_frees_the_port():
     use = PortUse()
     use.add(0, [TCP_80])
     use.add(0, [TCP_80])
@@ -62,7 +62,7 @@ def test_the_first_of_two_holders_to_leave_frees_the_port():
     assert use.on(0) == set()
 
 
-def test_freeing_a_port_that_nobody_holds_does_nothing():
+def test_freeing_an_unused_port_does_nothing():
     use = PortUse()
     use.remove(0, [TCP_80])
     use.add(0, [TCP_81])

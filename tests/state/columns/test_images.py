@@ -1,4 +1,4 @@
-"""Which nodes have which images."""
+"""The container images on nodes."""
 
 from scheduler.state.columns.images import Images
 from tests.support.builders import node
@@ -28,7 +28,7 @@ def test_an_image_is_known_by_the_rows_that_have_it():
     assert rows(images, "web:1") is None
 
 
-def test_the_first_node_tells_the_size():
+def test_the_first_node_determines_the_size():
     images = Images()
     written(images, 0, "app:1", size=7)
     written(images, 1, "app:1", size=9)
@@ -38,7 +38,7 @@ def test_the_first_node_tells_the_size():
     assert state.size == 7
 
 
-def test_what_a_node_no_longer_has_is_forgotten():
+def test_images_that_a_node_no_longer_has_are_dropped():
     images = Images()
     written(images, 0, "app:1", "db:1")
     written(images, 1, "app:1")
@@ -48,7 +48,7 @@ def test_what_a_node_no_longer_has_is_forgotten():
     assert rows(images, "app:1") == {1}
 
 
-def test_a_node_that_is_gone_has_nothing():
+def test_a_deleted_node_has_no_images():
     images = Images()
     written(images, 0, "app:1")
 

@@ -17,7 +17,7 @@ def test_the_first_values_are_given():
     assert interner.code("y") == 1
 
 
-def test_a_value_that_was_never_met_has_no_code():
+def test_an_unknown_value_has_no_code():
     interner = Interner("x")
 
     assert interner.find("x") == 0

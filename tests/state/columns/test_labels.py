@@ -29,7 +29,7 @@ def test_rows_that_were_never_written_are_absent():
     assert column_of(["a"]).codes(40).tolist() == [1] + [ABSENT] * 39
 
 
-def test_a_row_beyond_the_end_makes_room():
+def test_a_row_beyond_the_end_grows_the_column():
     column = LabelColumn()
     column.write(100, {"k": "a"}, "k")
 
@@ -66,7 +66,7 @@ def test_every_column_in_use_follows_a_node():
     assert columns.column("other") is second
 
 
-def test_a_key_is_somewhere_while_a_node_has_it():
+def test_a_key_is_known_while_a_node_has_it():
     columns = columns_of({"k": "a"}, {"k": "b", "l": ""})
 
     columns.write(0, {})
@@ -79,7 +79,7 @@ def test_a_key_is_somewhere_while_a_node_has_it():
     assert versions[0] < versions[1]
 
 
-def test_a_column_that_no_node_has_a_value_for_is_let_go():
+def test_a_column_without_values_is_dropped():
     columns = columns_of({"k": "a"})
     gone = ref(columns.column("nowhere"))
     kept = columns.column("k")
@@ -113,13 +113,13 @@ def test_an_expression_over_a_column_agrees_with_the_one_over_a_node(expression)
     assert test.table()[column.codes(len(VALUES))].tolist() == want
 
 
-def test_a_comparison_without_a_number_never_holds():
+def test_a_comparison_without_a_number_is_false():
     test = LabelTest(requirement("k", "Gt", "low"), column_of(["9"]))
 
     assert test.table().tolist() == [False, False]
 
 
-def test_values_that_are_met_later_are_judged_too():
+def test_later_values_are_evaluated_too():
     column = column_of(["a"])
     test = LabelTest(requirement("k", "In", "b"), column)
     assert test.table().tolist() == [False, False]
@@ -130,7 +130,7 @@ def test_values_that_are_met_later_are_judged_too():
     assert test.column is column
 
 
-def test_values_that_no_node_has_any_more_are_forgotten():
+def test_values_that_no_node_has_any_more_are_dropped():
     column = column_of(["kept"])
     test = LabelTest(requirement("k", "In", "kept", "7"), column)
 
@@ -141,7 +141,7 @@ def test_values_that_no_node_has_any_more_are_forgotten():
     assert len(column.values) < 200
 
 
-def test_a_column_whose_key_no_node_has_lasts_as_long_as_a_rule_holds_it():
+def test_a_column_without_values_is_kept_while_a_plugin_refers_to_it():
     labels = LabelColumns()
     labels.write(0, {"k": "a"})
     column = labels.column("k")

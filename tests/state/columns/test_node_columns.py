@@ -63,7 +63,7 @@ def test_an_unknown_node_has_no_row(columns):
     assert columns.erase("n1") is None
 
 
-def test_a_node_that_goes_frees_its_row(columns):
+def test_a_deleted_node_frees_its_row(columns):
     row = columns.write(node("n1").cpu("2").label("zone", "a").image("app", 1).build())
     zone = columns.labels.column("zone")
 
@@ -75,7 +75,7 @@ def test_a_node_that_goes_frees_its_row(columns):
     assert columns.images.get("app") is None
 
 
-def test_a_node_cannot_go_twice(columns):
+def test_a_node_cannot_be_deleted_twice(columns):
     columns.write(node("n1").build())
     columns.take(0, PLAIN)
     columns.erase("n1")
@@ -83,7 +83,7 @@ def test_a_node_cannot_go_twice(columns):
     assert columns.erase("n1") is None
 
 
-def test_a_free_row_is_used_again_and_clean(columns):
+def test_a_free_row_is_reused_and_empty(columns):
     columns.write(node("n1").cpu("2").pods(5).taint("a").build())
     columns.erase("n1")
 
@@ -106,7 +106,7 @@ def test_a_row_stays_as_long_as_it_has_pods(columns):
     assert columns.row("n1") is None
 
 
-def test_a_pod_may_come_before_its_node(columns):
+def test_a_pod_may_be_added_before_its_node(columns):
     row = columns.ensure("n1")
     columns.take(row, PLAIN)
     assert not columns.exists()[row]
@@ -145,7 +145,7 @@ def test_each_kind_of_change_has_its_log(columns):
     assert (columns.node_changes.position, columns.pod_changes.position) == (nodes + 1, pods + 1)
 
 
-def test_the_membership_changes_when_a_node_appears_or_goes(columns):
+def test_the_membership_changes_when_a_node_is_added_or_deleted(columns):
     columns.write(node("n1").build())
     first = columns.membership
 
@@ -161,7 +161,7 @@ def test_rows_of_names_are_those_that_exist_in_row_order(columns):
         columns.write(node(name).build())
     columns.ensure("imaginary")
 
-    assert columns.rows_of(frozenset({"c", "a", "nobody", "imaginary"})).tolist() == [0, 2]
+    assert columns.rows_of(frozenset({"c", "a", "unknown", "imaginary"})).tolist() == [0, 2]
 
 
 def test_equal_taints_share_a_code(columns):
@@ -182,7 +182,7 @@ def test_a_name_has_the_same_hash_in_every_cluster(columns):
     assert columns.hashes()[0] == other.hashes()[1] != other.hashes()[0]
 
 
-def test_many_nodes_have_room(columns):
+def test_there_may_be_many_nodes(columns):
     for number in range(100):
         columns.write(node(f"n{number}").cpu(str(number)).build())
 

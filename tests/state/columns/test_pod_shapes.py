@@ -1,4 +1,4 @@
-"""The shape of a pod: what it takes from a node."""
+"""The shape of a pod: its requests and host ports."""
 
 import numpy as np
 import pytest
@@ -73,7 +73,7 @@ DIFFERENT = {
 
 
 @pytest.mark.parametrize("other", DIFFERENT.values(), ids=DIFFERENT)
-def test_pods_that_take_something_else_have_another_shape(shapes, other):
+def test_pods_with_other_requests_or_ports_have_another_shape(shapes, other):
     assert shapes.take(pod("p").cpu("1").build()) != shapes.take(other.build())
 
 
@@ -108,7 +108,7 @@ def test_a_request_that_is_no_quantity_is_an_error(shapes):
         shapes.take(pod("p").cpu("lots").build())
 
 
-def test_what_no_node_offers_has_no_code(shapes):
+def test_a_resource_that_no_node_offers_has_no_code(shapes):
     assert shape_of(shapes, pod("p").requests({"cpu": "1", GPU: "2"})) == Shape(
         requests=((0, 1000),), non_zero=(1000, 200 * MI), ports=(), beyond=True
     )
@@ -133,7 +133,7 @@ def test_shapes_follow_what_nodes_offer(axis, shapes):
     assert not shapes.amounts(resource).any()
 
 
-def test_the_code_of_a_shape_that_no_pod_has_is_used_again(shapes):
+def test_the_code_of_a_shape_without_pods_is_reused(shapes):
     for number in range(10_000):
         code = shapes.take(pod("p").cpu(str(number + 1)).port(number + 1).build())
         shapes.give_back(code)
@@ -143,7 +143,7 @@ def test_the_code_of_a_shape_that_no_pod_has_is_used_again(shapes):
     assert np.count_nonzero(shapes.amounts(0)) == np.count_nonzero(shapes.have_ports())
 
 
-def test_codes_stay_when_the_memory_of_seen_specs_is_emptied(shapes):
+def test_codes_stay_when_the_cache_of_specs_is_emptied(shapes):
     first = shapes.take(pod("p").cpu("1").build())
 
     for number in range(module._MEMORY_BYTES // 50):

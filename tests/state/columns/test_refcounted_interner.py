@@ -1,4 +1,4 @@
-"""Codes for values that come and go."""
+"""Codes for values with a limited life."""
 
 from scheduler.state.columns.refcounted_interner import RefcountedInterner
 
@@ -22,7 +22,7 @@ def test_equal_values_share_a_code_and_no_code_is_0() -> None:
     assert pool.live == 2
 
 
-def test_a_value_that_comes_back_soon_gets_its_code_again() -> None:
+def test_a_value_that_returns_soon_gets_its_code_again() -> None:
     pool = made()
     code = take(pool, "a")
 
@@ -42,7 +42,7 @@ def test_giving_back_nothing_does_nothing() -> None:
     pool.check()
 
 
-def test_says_which_codes_are_new() -> None:
+def test_new_codes_are_known() -> None:
     pool = made()
     take(pool, "a")
     seen = pool.serial
@@ -54,7 +54,7 @@ def test_says_which_codes_are_new() -> None:
     assert pool.born_since(pool.serial).tolist() == []
 
 
-def test_codes_are_used_again_so_that_memory_is_bounded() -> None:
+def test_codes_are_reused_so_that_memory_is_bounded() -> None:
     pool = made()
     kept = take(pool, "kept")
 
@@ -67,7 +67,7 @@ def test_codes_are_used_again_so_that_memory_is_bounded() -> None:
     pool.check()
 
 
-def test_a_code_that_is_used_again_is_new_again() -> None:
+def test_a_reused_code_is_new_again() -> None:
     pool = made()
     pool.give_back(take(pool, "first"))
     while pool.epoch == 0:

@@ -34,7 +34,7 @@ def test_native_resources_keep_their_codes():
     assert axis.version == 0
 
 
-def test_a_code_is_used_again_when_its_end_has_been_told():
+def test_a_code_is_reused_after_it_was_settled():
     axis = ResourceAxis()
     gpu = axis.offer(GPU)
     assert axis.settle() == ([], [gpu])
@@ -48,7 +48,7 @@ def test_a_code_is_used_again_when_its_end_has_been_told():
     assert axis.settle() == ([], [gpu])
 
 
-def test_a_name_that_came_and_went_at_once_is_only_gone():
+def test_a_name_that_was_offered_and_withdrawn_is_only_retired():
     axis = ResourceAxis()
     gpu = axis.offer(GPU)
 

@@ -1,4 +1,4 @@
-"""Where a reader of changed rows stands."""
+"""The position of a reader in a log of changed rows."""
 
 from scheduler.state.columns.change_log import ChangeLog
 from scheduler.state.columns.row_cursor import RowCursor, few
@@ -11,7 +11,7 @@ def log_of(*rows: int) -> ChangeLog:
     return log
 
 
-def test_at_first_all_rows_are_to_be_looked_at():
+def test_at_first_all_rows_must_be_recomputed():
     cursor = RowCursor(log_of())
 
     assert not cursor.up_to_date
@@ -33,7 +33,7 @@ def test_rows_are_read_once():
     assert _read(cursor) == []
 
 
-def test_after_more_changes_than_are_wanted_all_rows_are_to_be_looked_at_once():
+def test_after_too_many_changes_all_rows_must_be_recomputed_once():
     log = log_of()
     cursor = RowCursor(log)
     cursor.news(100)

@@ -1,4 +1,4 @@
-"""What pod affinity terms are about."""
+"""Which pods affinity terms select."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def only_term(given: PodAffinityTerm, owner: str = "default") -> affinity_terms.
         ),
     ],
 )  # fmt: skip
-def test_a_carried_term_asks_for_the_namespace(
+def test_a_term_of_an_existing_pod_is_matched_with_the_namespace(
     given: PodAffinityTerm, namespace: str, want: bool
 ) -> None:
     found = only_term(given, owner="mine")
@@ -51,7 +51,7 @@ def test_a_carried_term_asks_for_the_namespace(
     assert not found.matches(namespace, {"app": "y"}, TEAMS.get(namespace, {}))
 
 
-def test_a_term_without_a_label_selector_is_about_no_pod() -> None:
+def test_a_term_without_a_label_selector_selects_no_pod() -> None:
     found = only_term(PodAffinityTerm(None, ["blue"], "zone", LabelSelector()))
 
     assert not found.matches("blue", {}, {})
@@ -106,7 +106,7 @@ def test_all_four_lists_are_kept_apart_with_their_weights() -> None:
     assert not found.error
 
 
-def test_one_term_that_means_nothing_empties_its_list_and_no_other() -> None:
+def test_an_invalid_term_empties_its_list_and_no_other() -> None:
     found = compiled(away(near(pod("p"), term("zone"), NONSENSE), term("zone")).build())
 
     assert found.affinity == ()
@@ -116,14 +116,14 @@ def test_one_term_that_means_nothing_empties_its_list_and_no_other() -> None:
     )
 
 
-def test_all_lists_that_mean_nothing_are_named() -> None:
+def test_all_invalid_lists_are_named() -> None:
     found = compiled(away(near(pod("p"), NONSENSE, weight=1), NONSENSE).build())
 
     assert found.error.startswith("[requiredAntiAffinityTerms: ")
     assert ", preferredAffinityTerms: " in found.error
 
 
-def test_a_namespace_selector_that_means_nothing_counts_as_well() -> None:
+def test_an_invalid_namespace_selector_is_an_error_as_well() -> None:
     among = labels(requirement("team", "Nonsense"))
 
     assert compiled(near(pod("p"), term("zone", among=among)).build()).error
@@ -141,13 +141,13 @@ def test_a_namespace_selector_that_means_nothing_counts_as_well() -> None:
         ),
     ],
 )  # fmt: skip
-def test_a_pod_that_all_terms_are_about(given: PodBuilder, want: bool) -> None:
+def test_whether_all_terms_select_a_pod(given: PodBuilder, want: bool) -> None:
     other = pod("other").label("app", "x").label("tier", "t").build()
 
     assert about(compiled(given.build()).affinity, other) is want
 
 
-def test_equal_selectors_are_spelled_alike_and_others_are_not() -> None:
+def test_only_equal_selectors_have_equal_bytes() -> None:
     by_map = Selector.of(labels(b="2", a="1"))
     by_expression = Selector.of(labels(requirement("a", "In", "1"), requirement("b", "In", "2")))
 

@@ -1,4 +1,4 @@
-"""Which budgets protect a pod."""
+"""Which disruption budgets protect a pod."""
 
 from scheduler.model.api.objects import PodDisruptionBudget
 from scheduler.state.pods.disruption_budgets import UNPROTECTED, BudgetIndex
@@ -44,19 +44,19 @@ def test_all_budgets_that_select_a_pod_protect_it():
     assert protecting(budgets) == ("default/a", "default/z")
 
 
-def test_an_empty_selector_protects_nobody():
+def test_an_empty_selector_protects_no_pod():
     assert holding(budget("b").selects()).code(WEB) == UNPROTECTED
 
 
-def test_an_absent_selector_protects_nobody():
+def test_an_absent_selector_protects_no_pod():
     assert holding(budget("b")).code(WEB) == UNPROTECTED
 
 
-def test_an_invalid_selector_protects_nobody():
+def test_an_invalid_selector_protects_no_pod():
     assert holding(budget("b").selects(requirement("app", "Like", "web"))).code(WEB) == UNPROTECTED
 
 
-def test_a_pod_without_labels_is_protected_by_nobody():
+def test_a_pod_without_labels_is_not_protected():
     budgets = holding(budget("b").selects(requirement("app", "DoesNotExist")))
 
     assert budgets.code(pod("bare").build()) == UNPROTECTED
@@ -80,14 +80,14 @@ def test_another_selector_may_protect_other_pods():
     assert budgets.code(WEB) == UNPROTECTED
 
 
-def test_a_budget_that_is_gone_protects_nobody():
+def test_a_deleted_budget_protects_no_pod():
     budgets = holding(budget("b").selects(app="web"), budget("c").selects(app="web"))
 
     assert budgets.erase("default/b")
     assert protecting(budgets) == ("default/c",)
 
 
-def test_a_budget_that_was_never_there_cannot_go():
+def test_an_unknown_budget_cannot_be_deleted():
     budgets = holding(budget("b").selects(app="web"))
 
     assert not budgets.erase("default/c")

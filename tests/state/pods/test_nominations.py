@@ -1,4 +1,4 @@
-"""Claims, and which of them a pod has to respect."""
+"""Nominations, and which of them count for a pod."""
 
 from collections.abc import Iterator
 
@@ -17,12 +17,12 @@ def cluster() -> Iterator[Cluster]:
     made.check()
 
 
-def claim(cluster: Cluster, name: str, where: str, priority: int = 10) -> None:
+def nominate(cluster: Cluster, name: str, where: str, priority: int = 10) -> None:
     cluster.nominate(pod(name).priority(priority).build(), where)
 
 
 def respected(cluster: Cluster, priority: int, uid: str = "uid:default/p") -> dict[str, list[str]]:
-    """Return, by node, the names of the pods whose claims count, oldest first."""
+    """Return, by node, the names of the nominated pods that count, oldest first."""
     rows, layers = cluster.nominations.layers(priority, uid)
     return {
         cluster.columns.names[row]: [
@@ -34,28 +34,28 @@ def respected(cluster: Cluster, priority: int, uid: str = "uid:default/p") -> di
     }
 
 
-def test_without_claims_there_is_nothing_to_respect(cluster):
+def test_without_nominations_there_are_no_layers(cluster):
     assert respected(cluster, 0) == {}
 
 
-def test_claims_of_higher_and_equal_priority_count(cluster):
-    claim(cluster, "higher", "n1", priority=11)
-    claim(cluster, "equal", "n1", priority=10)
-    claim(cluster, "lower", "n1", priority=9)
+def test_nominations_of_higher_and_equal_priority_count(cluster):
+    nominate(cluster, "higher", "n1", priority=11)
+    nominate(cluster, "equal", "n1", priority=10)
+    nominate(cluster, "lower", "n1", priority=9)
 
     assert respected(cluster, 10) == {"n1": ["higher", "equal"]}
 
 
-def test_the_own_claim_does_not_count(cluster):
-    claim(cluster, "p", "n1")
-    claim(cluster, "q", "n1")
+def test_the_own_nomination_does_not_count(cluster):
+    nominate(cluster, "p", "n1")
+    nominate(cluster, "q", "n1")
 
     assert respected(cluster, 10) == {"n1": ["q"]}
 
 
-def test_claims_are_layered_oldest_first_by_row(cluster):
+def test_nominations_are_layered_oldest_first_by_row(cluster):
     for name, where in (("a", "n3"), ("b", "n1"), ("c", "n3"), ("d", "n3"), ("e", "n1")):
-        claim(cluster, name, where)
+        nominate(cluster, name, where)
 
     rows, layers = cluster.nominations.layers(10, "")
 
@@ -64,17 +64,17 @@ def test_claims_are_layered_oldest_first_by_row(cluster):
     assert respected(cluster, 10) == {"n1": ["b", "e"], "n3": ["a", "c", "d"]}
 
 
-def test_a_claim_that_is_made_again_is_the_latest(cluster):
-    claim(cluster, "a", "n1")
-    claim(cluster, "b", "n1")
-    claim(cluster, "a", "n1")
+def test_a_nomination_that_is_added_again_is_the_latest(cluster):
+    nominate(cluster, "a", "n1")
+    nominate(cluster, "b", "n1")
+    nominate(cluster, "a", "n1")
 
     assert respected(cluster, 10) == {"n1": ["b", "a"]}
     assert [each.pod.metadata.name for each in cluster.nominations.on_node("n1")] == ["b", "a"]
 
 
-def test_a_claim_on_an_unknown_node_counts_when_the_node_appears(cluster):
-    claim(cluster, "a", "n9")
+def test_a_nomination_for_an_unknown_node_counts_when_the_node_is_added(cluster):
+    nominate(cluster, "a", "n9")
     assert respected(cluster, 10) == {}
 
     cluster.write_node(node("n9").build())
@@ -82,18 +82,18 @@ def test_a_claim_on_an_unknown_node_counts_when_the_node_appears(cluster):
     assert respected(cluster, 10) == {"n9": ["a"]}
 
 
-def test_a_claim_is_found_by_the_uid_of_its_pod(cluster):
-    claim(cluster, "a", "n1")
+def test_a_nomination_is_found_by_the_uid_of_its_pod(cluster):
+    nominate(cluster, "a", "n1")
 
     found = cluster.nominations.get("uid:default/a")
     assert found is not None
     assert (found.node, cluster.nominations.node("uid:default/a")) == ("n1", "n1")
-    assert cluster.nominations.get("nobody") is None
-    assert cluster.nominations.node("nobody") is None
+    assert cluster.nominations.get("unknown") is None
+    assert cluster.nominations.node("unknown") is None
 
 
-def test_a_withdrawn_claim_counts_no_more(cluster):
-    claim(cluster, "a", "n1")
+def test_a_removed_nomination_does_not_count(cluster):
+    nominate(cluster, "a", "n1")
     assert respected(cluster, 10) == {"n1": ["a"]}
 
     cluster.withdraw("uid:default/a")

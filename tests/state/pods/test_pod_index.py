@@ -1,4 +1,4 @@
-"""What pods look like to each other, and the journal of it."""
+"""The codes of label sets and affinity terms, and the journal of changes."""
 
 from weakref import ref
 
@@ -12,11 +12,11 @@ LEAVING = pod("a").label("app", "x").terminating().build()
 SHY = away(pod("shy"), term("zone", app="x")).build()
 
 
-def test_pods_that_look_alike_share_codes() -> None:
+def test_equal_label_sets_share_a_code() -> None:
     census = PodIndex()
-    census.enter(0, A, 5)
-    census.enter(1, B, 6)
-    census.enter(2, pod("c").namespace("other").label("app", "x").build(), 6)
+    census.add(0, A, 5)
+    census.add(1, B, 6)
+    census.add(2, pod("c").namespace("other").label("app", "x").build(), 6)
 
     codes = census.codes(LABELS)
 
@@ -26,10 +26,10 @@ def test_pods_that_look_alike_share_codes() -> None:
     census.check()
 
 
-def test_the_same_terms_mean_other_pods_in_another_namespace() -> None:
+def test_equal_terms_in_another_namespace_have_another_code() -> None:
     census = PodIndex()
-    census.enter(0, SHY, 5)
-    census.enter(1, away(pod("shy").namespace("other"), term("zone", app="x")).build(), 5)
+    census.add(0, SHY, 5)
+    census.add(1, away(pod("shy").namespace("other"), term("zone", app="x")).build(), 5)
 
     here, there = (census.carried.values[code] for code in census.codes(CARRIED))
 
@@ -37,13 +37,13 @@ def test_the_same_terms_mean_other_pods_in_another_namespace() -> None:
     assert there.anti_affinity[0].namespaces == {"other"}
 
 
-def test_the_journal_tells_who_came_and_who_went() -> None:
+def test_the_journal_has_added_and_removed_pods() -> None:
     census = PodIndex()
-    census.enter(0, A, 5)
+    census.add(0, A, 5)
     start = census.position
 
-    census.enter(1, SHY, 6)
-    census.leave(0)
+    census.add(1, SHY, 6)
+    census.remove(0)
 
     news = census.since(start)
     assert news is not None
@@ -57,32 +57,32 @@ def test_the_journal_tells_who_came_and_who_went() -> None:
 def test_pods_on_no_row_have_codes_and_are_not_in_the_journal() -> None:
     census = PodIndex()
 
-    census.enter(0, SHY, -1)
-    census.leave(0)
-    census.enter(0, SHY, -1)
+    census.add(0, SHY, -1)
+    census.remove(0)
+    census.add(0, SHY, -1)
 
     assert census.position == 0
     assert census.codes(CARRIED).tolist() == [1]
     census.check()
 
 
-def test_a_new_state_that_looks_the_same_is_no_news() -> None:
+def test_a_new_state_with_equal_codes_is_not_in_the_journal() -> None:
     census = PodIndex()
-    census.enter(0, A, 5)
+    census.add(0, A, 5)
     start = census.position
 
-    census.renew(0, A, pod("a").label("app", "x").status(phase="Running").build())
+    census.replace(0, A, pod("a").label("app", "x").status(phase="Running").build())
 
     assert census.position == start
 
 
-def test_other_labels_and_leaving_are_news() -> None:
+def test_new_labels_and_termination_are_in_the_journal() -> None:
     census = PodIndex()
-    census.enter(0, A, 5)
+    census.add(0, A, 5)
     start = census.position
 
-    census.renew(0, A, LEAVING)
-    census.renew(0, LEAVING, pod("a").build())
+    census.replace(0, A, LEAVING)
+    census.replace(0, LEAVING, pod("a").build())
 
     news = census.since(start)
     assert news is not None
@@ -91,31 +91,31 @@ def test_other_labels_and_leaving_are_news() -> None:
     census.check()
 
 
-def test_keys_of_carried_terms_are_known_while_someone_may_carry_them() -> None:
+def test_keys_of_terms_are_known_while_a_pod_may_have_them() -> None:
     census = PodIndex()
-    census.enter(0, SHY, 5)
-    census.enter(1, near(pod("fan"), term("rack", among=labels())).build(), 5)
-    census.enter(2, away(pod("picky"), term("host"), weight=1).build(), 5)
+    census.add(0, SHY, 5)
+    census.add(1, near(pod("fan"), term("rack", among=labels())).build(), 5)
+    census.add(2, away(pod("picky"), term("host"), weight=1).build(), 5)
 
     assert set(census.carried.anti_keys) == {"zone"}
     assert set(census.carried.other_keys) == {"rack", "host"}
 
-    census.leave(0)
+    census.remove(0)
     for number in range(1100):
-        census.enter(0, away(pod("p"), term("rack", app=f"x{number}")).build(), 5)
-        census.leave(0)
+        census.add(0, away(pod("p"), term("rack", app=f"x{number}")).build(), 5)
+        census.remove(0)
 
     assert set(census.carried.anti_keys) == {"rack"}
     assert set(census.carried.other_keys) == {"rack", "host"}
 
 
-def test_a_reader_who_missed_an_epoch_has_to_count_anew() -> None:
+def test_a_reader_that_missed_an_epoch_must_count_all_pods() -> None:
     census = PodIndex()
     last = census.position
     while census.label_sets.epoch == 0:
         last = census.position
-        census.enter(0, pod("p").label("number", str(last)).build(), 5)
-        census.leave(0)
+        census.add(0, pod("p").label("number", str(last)).build(), 5)
+        census.remove(0)
 
     assert census.since(last - 1) is None
     fresh = census.since(last)
@@ -123,12 +123,12 @@ def test_a_reader_who_missed_an_epoch_has_to_count_anew() -> None:
     assert len(fresh) == 2
 
 
-def test_a_reader_far_behind_has_to_count_anew() -> None:
+def test_a_reader_far_behind_must_count_all_pods() -> None:
     census = PodIndex()
     start = census.position
     for _ in range(50):
-        census.enter(0, A, 5)
-        census.leave(0)
+        census.add(0, A, 5)
+        census.remove(0)
 
     assert census.since(start) is None
     assert census.since(census.position - 10) is not None

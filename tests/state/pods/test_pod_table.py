@@ -1,4 +1,4 @@
-"""Every pod in a slot; the pods of a row in NodeInfo order, and most important first."""
+"""Pods in slots; the pods of a row in NodeInfo order, and most important first."""
 
 from collections.abc import Iterator
 
@@ -65,7 +65,7 @@ def test_a_slot_that_is_free_has_no_pod(table):
     assert table.row(slot) == NOWHERE
 
 
-def test_a_free_slot_is_used_again(table):
+def test_a_free_slot_is_reused(table):
     put(table, 0, pod("a"), pod("b"))
     freed = table.slot("uid:default/a")
     table.remove("uid:default/a")
@@ -96,7 +96,7 @@ def test_the_last_pod_moves_into_the_gap_of_a_removed_one(table):
     assert on_row(table, 0) == ["a", "d", "c"]
 
 
-def test_the_last_pod_may_be_the_one_that_goes(table):
+def test_the_last_pod_may_be_removed(table):
     put(table, 0, pod("a"), pod("b"))
 
     table.remove("uid:default/b")
@@ -125,7 +125,7 @@ def test_a_start_that_is_not_known_is_the_latest(table):
     assert starts[0] > starts[1]
 
 
-def test_protection_is_noted_by_slot(table):
+def test_protection_is_kept_by_slot(table):
     slot = table.add(pod("p").build(), 0, 0)
     assert table.protection(np.array([slot])).tolist() == [0]
 
@@ -133,7 +133,7 @@ def test_protection_is_noted_by_slot(table):
     assert table.protection(np.array([slot])).tolist() == [5]
 
 
-def test_a_slot_that_is_used_again_is_not_protected_as_before(table):
+def test_a_reused_slot_is_not_protected_as_before(table):
     slot = table.add(pod("a").build(), 0, 0)
     table.protect(slot, 5)
     table.remove("uid:default/a")
@@ -207,14 +207,14 @@ def test_a_new_priority_changes_the_order(table):
     assert ranked(table, 0) == {0: ["a", "b"]}
 
 
-def test_rows_are_ranked_each_for_itself(table):
+def test_rows_are_ranked_independently(table):
     put(table, 0, pod("a"), pod("b").priority(1))
     put(table, 2, pod("c"))
 
     assert ranked(table, 0, 1, 2) == {0: ["b", "a"], 1: [], 2: ["c"]}
 
 
-def test_a_row_that_never_had_a_pod_is_empty_however_far_it_lies(table):
+def test_a_row_that_never_had_a_pod_is_empty_at_any_index(table):
     put(table, 0, pod("a"))
 
     assert ranked(table, 0, 500) == {0: ["a"], 500: []}
@@ -265,7 +265,7 @@ def test_the_invariants_are_really_checked():
         table.check()
 
 
-def test_the_lowest_priority_is_that_of_a_pod_that_is_there(table):
+def test_the_lowest_priority_is_that_of_an_existing_pod(table):
     assert table.lowest_priority() > 2**31
     table.add(pod("high").priority(9).build(), 0, 0)
     slot = table.add(pod("low").priority(3).build(), NOWHERE, 0)

@@ -1,4 +1,4 @@
-"""Whose pods belong together."""
+"""The default selector of a pod, from services and controllers."""
 
 import pytest
 from msgspec.structs import replace
@@ -58,7 +58,7 @@ def test_services_of_other_namespaces_and_without_selector_do_not_count() -> Non
 
 
 @pytest.mark.parametrize("kind", [ReplicaSet, StatefulSet])
-def test_the_selector_of_the_controller_counts_besides(
+def test_the_selector_of_the_controller_counts_as_well(
     kind: type[ReplicaSet] | type[StatefulSet],
 ) -> None:
     owner = controller(kind, labels(requirement("tier", "Exists"), app="web"))
@@ -91,7 +91,7 @@ def test_other_owners_do_not_count(given: Pod) -> None:
     assert chosen(given, controller(ReplicaSet, labels(app="web"))) == []
 
 
-def test_a_controller_whose_selector_means_nothing_does_not_count() -> None:
+def test_a_controller_with_an_invalid_selector_does_not_count() -> None:
     owner = controller(ReplicaSet, labels(requirement("app", "Nonsense")))
 
     assert chosen(owned("ReplicaSet"), owner, service("s", app="web")) == [("app", "In", ["web"])]

@@ -1,4 +1,4 @@
-"""What preemption remembers: counted once, within windows, and beyond a restart."""
+"""The ledger: entries count once, within windows, and across restarts."""
 
 import itertools
 
@@ -16,7 +16,7 @@ from scheduler.state.preemption.ledger import (
     LedgerError,
 )
 from scheduler.state.preemption.ledger import PreemptionEntry as PreemptedOnce
-from scheduler.state.preemption.ledger_entries import merged, places
+from scheduler.state.preemption.ledger_entries import counted_for, merged
 
 GOLD = frozenset({"gold"})
 
@@ -72,17 +72,17 @@ def test_a_victim_that_no_policy_counts_is_not_kept():
     assert (len(made), made.revision) == (0, 0)
 
 
-def test_a_victim_counts_from_the_moment_at_which_it_is_certain_to_leave():
+def test_a_victim_counts_from_the_moment_at_which_its_eviction_is_certain():
     made = ledger(victim("a", 1.0), victim("b", 2.0), victim("c", 1.0))
 
     made.restamp("a", 9.0)
 
     assert made.victims("gold", BudgetScope.NODE, "n1", 0.0) == [1.0, 2.0, 9.0]
-    made.restamp("nobody", 99.0)
+    made.restamp("unknown", 99.0)
     assert made.victims("gold", BudgetScope.NODE, "n1", 9.0) == []
 
 
-def test_a_victim_that_stayed_is_taken_back():
+def test_a_victim_that_was_not_evicted_is_taken_back():
     made = ledger(victim("a"), victim("b"))
 
     made.take_back("a")
@@ -102,7 +102,7 @@ def test_preemptions_count_for_the_owner_of_the_preemptor():
     assert made.preemptions("gold", "Job/default/j", 0.0) == [2.0]
 
 
-def test_what_no_window_reaches_is_dropped():
+def test_entries_older_than_all_windows_are_dropped():
     made = ledger(victim("a", 1.0), victim("b", 50.0), PreemptedOnce(1.0, "p", "o", GOLD))
     made.horizon = 60.0
 
@@ -120,7 +120,7 @@ def test_before_any_policy_is_known_nothing_is_dropped():
     assert made.victims("gold", BudgetScope.CLUSTER, "", 0.0) == [1.0]
 
 
-# Writing down
+# Saving
 
 
 ENTRIES = st.lists(
@@ -160,7 +160,7 @@ def seen(made: Ledger) -> object:
 
 
 @given(ENTRIES, ENTRIES)
-def test_what_was_written_down_is_known_again_and_counts_once(before, after):
+def test_a_saved_ledger_is_merged_and_counts_once(before, after):
     written = ledger(*before)
     written.note_fruitless("p", "e", ["c"], 7.0, lost=True)
     text = written.text(0.0)
@@ -200,10 +200,10 @@ def test_a_text_that_is_no_ledger_changes_nothing(text, want):
     assert made.victims("gold", BudgetScope.CLUSTER, "", -1.0) == [0.0]
 
 
-# Keeping it small
+# Bounds
 
 
-def test_too_many_are_merged_and_count_no_earlier():
+def test_too_many_entries_are_merged_and_count_no_earlier():
     made = Ledger()
     for number in range(MOST_ENTRIES + 1):
         made.count_victim(victim(f"u{number}", float(number)))
@@ -215,7 +215,7 @@ def test_too_many_are_merged_and_count_no_earlier():
     assert all(moment >= number for number, moment in enumerate(moments))
 
 
-def test_too_many_places_are_merged_and_each_counts_as_many_as_any_of_them():
+def test_too_many_keys_are_merged_and_each_counts_as_many_as_any_of_them():
     made = Ledger()
     for number in range(MOST_ENTRIES + 1):
         made.count_victim(victim(f"u{number}", float(number), node=f"n{number // 2}"))
@@ -257,7 +257,7 @@ def test_merging_never_lets_more_through(entries, hard):
                     sum(
                         each.count
                         for each in listed if each.at > since
-                        for place in places(each) if place in counting
+                        for place in counted_for(each) if place in counting
                     )
                     for listed in (entries, fewer)
                 )  # fmt: skip
@@ -266,7 +266,7 @@ def test_merging_never_lets_more_through(entries, hard):
                     assert after == before
 
 
-def test_what_no_window_of_its_own_policy_reaches_is_dropped():
+def test_entries_older_than_the_windows_of_their_policies_are_dropped():
     made = ledger(
         victim("a", 50.0, policies=frozenset({"short", "long"})),
         victim("b", 50.0, policies=frozenset({"short"})),

@@ -1,4 +1,4 @@
-"""Any text is safe to read: what is damaged spoils nothing else, and everything has a bound."""
+"""Any text is safe to read: damage has no effect on other entries, and everything has a bound."""
 
 import json
 
@@ -46,14 +46,14 @@ SOUND = [5.0, "sound", 0, 1, 2, [3], 1]
         [5.0, "u", 0, 1, 2, [3], 1.5],
     ],
 )  # fmt: skip
-def test_a_damaged_entry_is_dropped_and_spoils_no_other(damaged):
+def test_a_damaged_entry_is_dropped_without_effect_on_others(damaged):
     made = Ledger()
 
     assert made.merge(text(evictions=[damaged, SOUND]), NOW) == 1
     assert spent(made) == [5.0]
 
 
-def test_a_number_beyond_all_bounds_spoils_no_other():
+def test_a_number_beyond_all_bounds_has_no_effect_on_others():
     written = text(evictions=[["much", *SOUND[1:]], SOUND]).replace('"much"', "1e999")
     made = Ledger()
 
@@ -61,12 +61,12 @@ def test_a_number_beyond_all_bounds_spoils_no_other():
     assert spent(made) == [5.0]
 
 
-def test_a_list_that_is_none_spoils_no_other():
+def test_a_field_that_is_no_list_has_no_effect_on_others():
     assert spent(recalled(evictions=[SOUND], preemptions=7, fruitless="x", wasted={})) == [5.0]
 
 
 @pytest.mark.parametrize("place", [-1, 99, "0", None, True, 4])
-def test_a_victim_whose_place_is_damaged_counts_for_every_place(place):
+def test_a_victim_whose_name_is_damaged_counts_for_every_name(place):
     made = Ledger()
     made.merge(
         json.dumps({
@@ -92,7 +92,7 @@ def test_a_victim_counts_at_least_once(count):
 
 
 @pytest.mark.parametrize("at", [NOW + 1, 1e15, 10**30, 10**400])
-def test_a_moment_after_now_is_taken_for_now(at):
+def test_a_moment_after_now_is_replaced_by_now(at):
     made = recalled(
         evictions=[[at, "u", 0, 1, 2, [3], 1]],
         preemptions=[[at, "p", 1, [3], 1]],
@@ -109,7 +109,7 @@ def test_a_moment_after_now_is_taken_for_now(at):
     assert [each.last for each in pauses] == [NOW]
 
 
-def test_what_was_dated_into_the_future_counts_once():
+def test_an_entry_of_the_future_counts_once():
     written = text(preemptions=[[NOW + 99, "p", 1, [3], 1]])
     made = Ledger()
 
@@ -119,7 +119,7 @@ def test_what_was_dated_into_the_future_counts_once():
     assert made.preemptions("gold", "Job/ns/j", 0.0) == [NOW]
 
 
-def test_what_was_merged_with_others_counts_once():
+def test_a_merged_entry_counts_once():
     written = text(evictions=[[5.0, "", 0, 1, 2, [3], 7]], preemptions=[[5.0, "", 1, [3], 7]])
     made = Ledger()
 
@@ -130,7 +130,7 @@ def test_what_was_merged_with_others_counts_once():
     assert len(made.preemptions("gold", "Job/ns/j", 0.0)) == 7
 
 
-def test_what_was_recalled_is_known_to_be_new_and_need_not_be_written():
+def test_a_merged_text_changes_the_version_and_not_the_revision():
     made = Ledger()
 
     made.merge(text(evictions=[SOUND]), NOW)
@@ -154,7 +154,7 @@ def test_a_name_of_any_length_is_cut():
     assert len(made.fruitless) == 1
 
 
-def test_what_was_in_vain_is_known_again():
+def test_wasted_evictions_survive_a_restart():
     made = Ledger()
     for ago in (2, 1, 0):
         made.waste("u", "Job/ns/j", "n1", 2, NOW - ago)
@@ -168,7 +168,7 @@ def test_what_was_in_vain_is_known_again():
     assert again.wasted.written() == made.wasted.written()
 
 
-# Whatever is remembered, its text has a bound
+# The text of any ledger has a bound
 
 
 @settings(max_examples=10, deadline=None)
@@ -177,7 +177,7 @@ def test_what_was_in_vain_is_known_again():
     st.sampled_from(["o", "o" * 250, "\u0000" * 90, "x" * 400_000, '"' * 300]),
     st.integers(0, 1500),
 )
-def test_a_text_has_a_bound_whatever_is_remembered(loops, name, victims):
+def test_the_text_of_any_ledger_has_a_bound(loops, name, victims):
     made = Ledger()
     for number in range(min(loops, 9) if len(name) > 1000 else loops):
         owner = f"Job/ns/{number}{name}"
@@ -203,7 +203,7 @@ LISTS = ("names", "evictions", "preemptions", "fruitless", "wasted", "pauses", "
 
 
 def survives(written: str) -> None:
-    """Recall a text; everything goes on, and ends."""
+    """Merge a text; the ledger works afterwards, and all pauses end."""
     made = Ledger()
     made.count_victim(EvictionEntry(5.0, "mine", "ns", "Job/ns/j", "n1", frozenset({"gold"})))
     try:
@@ -223,13 +223,13 @@ def survives(written: str) -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(st.text())
-def test_any_text_is_survived(written):
+def test_any_text_is_safe(written):
     survives(written)
 
 
 @settings(deadline=None, max_examples=60)
 @given(st.dictionaries(st.sampled_from(LISTS), JSON))
-def test_any_object_is_survived(found):
+def test_any_object_is_safe(found):
     survives(json.dumps({"version": 1, **found}))
 
 
@@ -242,7 +242,7 @@ def test_any_object_is_survived(found):
         ),
     )
 )
-def test_any_entry_is_survived(lists):
+def test_any_entry_is_safe(lists):
     survives(text(**lists))
 
 
@@ -260,7 +260,7 @@ def valid() -> bytes:
 
 @settings(deadline=None, max_examples=150)
 @given(st.integers(0, 10_000), st.binary(max_size=6), st.integers(0, 9))
-def test_any_mutation_of_a_text_is_survived(place, put, cut):
+def test_any_mutation_of_a_text_is_safe(place, put, cut):
     whole = valid()
     place %= len(whole)
 
@@ -281,14 +281,14 @@ def test_a_long_hostile_text_becomes_few_entries():
 
 
 @pytest.mark.parametrize("at", [-1, -(10**400), -0.5])
-def test_a_moment_before_the_epoch_is_no_moment(at):
+def test_a_moment_before_the_epoch_is_invalid(at):
     made = recalled(wasted=[[at, "p", 1, 2, 9]], preemptions=[[at, "p", 1, [3], 1]])
 
     assert len(made) == 0
 
 
 @pytest.mark.parametrize("ahead", [3600.0, -3600.0])
-def test_what_another_clock_has_dated_keeps_its_age(ahead):
+def test_entries_of_another_clock_keep_their_age(ahead):
     made = Ledger()
     made.waste("u", "Job/ns/j", "n1", 2, NOW + ahead - 60)
     written = made.text(NOW + ahead)

@@ -1,4 +1,4 @@
-"""What came to nothing is not tried again at once, and in the end not at all."""
+"""Failed preemptions are not tried again at once, and repeated failures stop preemption."""
 
 import pytest
 
@@ -15,25 +15,25 @@ P, V = "ReplicaSet/default/important", "ReplicaSet/default/web"
 def noted(*nodes: str, lost: bool = True, every: float = 0.0) -> PreemptionBackoff:
     memory = PreemptionBackoff()
     for number, node in enumerate(nodes):
-        memory.note(P, node, [V], number * every, lost=lost)
+        memory.record_failure(P, node, [V], number * every, lost=lost)
     return memory
 
 
-def test_the_first_one_costs_nothing():
+def test_the_first_failure_has_no_effect():
     assert noted("n1").pause(P, "n1", V, 0.0) is None
 
 
 @pytest.mark.parametrize(
     ("times", "want_seconds"), [(2, 30), (3, 120), (4, 480), (5, 1920), (6, 3600), (60, 3600)]
 )
-def test_from_the_second_one_on_there_is_a_pause_that_grows(times, want_seconds):
+def test_from_the_second_failure_on_there_is_a_growing_pause(times, want_seconds):
     memory = noted(*["n1"] * times, lost=False)
 
     assert memory.pause(P, "n1", V, 0.0) == PairPause(want_seconds, times, stopped=False)
     assert memory.pause(P, "n1", V, want_seconds) is None
 
 
-def test_a_pause_is_about_one_node_and_one_pair_of_owners():
+def test_a_pause_applies_to_one_node_and_one_pair_of_owners():
     memory = noted("n1", "n1", "n1")
 
     assert memory.pause(P, "n1", V, 0.0) is not None
@@ -42,7 +42,7 @@ def test_a_pause_is_about_one_node_and_one_pair_of_owners():
     assert memory.pause(V, "n1", V, 0.0) is None
 
 
-def test_room_that_was_lost_often_enough_on_any_node_stops_it_everywhere():
+def test_capacity_that_was_lost_often_enough_stops_preemption_on_every_node():
     memory = noted("n1", "n2", "n3", "n4", every=10.0)
 
     assert memory.pause(P, "n9", V, 30.0) == PairPause(30.0 + 3600.0, 4, stopped=True)
@@ -60,24 +60,24 @@ def test_a_preemptor_that_is_placed_elsewhere_does_not_stop_others():
     assert noted("n1", "n2", "n3", "n4", "n5", lost=False).pause(P, "n6", V, 0.0) is None
 
 
-def test_a_success_forgets_what_was_in_vain_between_two_owners():
+def test_a_success_drops_the_failures_of_two_owners():
     memory = noted("n1", "n2", "n3", "n4")
-    memory.note(P, "n1", ["other"], 0.0, lost=True)
+    memory.record_failure(P, "n1", ["other"], 0.0, lost=True)
 
-    assert memory.succeeded(P, [V])
+    assert memory.record_success(P, [V])
     assert memory.pause(P, "n1", V, 0.0) is None
     assert [each.key for each in memory] == [(P, "n1", "other")]
-    assert not memory.succeeded(P, [V])
+    assert not memory.record_success(P, [V])
 
 
-def test_a_pair_of_owners_loops_as_soon_as_room_was_lost():
+def test_a_pair_of_owners_loops_after_its_first_failure():
     memory = noted("n1")
 
     assert memory.loops(P, V)
     assert not memory.loops(V, P)
 
 
-def test_what_is_long_ago_is_forgotten():
+def test_old_records_are_dropped():
     memory = noted("n1", "n2", every=100.0)
 
     memory.prune(FORGOTTEN_AFTER)
@@ -85,10 +85,10 @@ def test_what_is_long_ago_is_forgotten():
     assert [each.node for each in memory] == ["n2"]
 
 
-def test_only_the_latest_are_kept():
+def test_only_the_latest_records_are_kept():
     memory = PreemptionBackoff()
     for number in range(MOST + 5):
-        memory.note(P, f"n{number}", [V], float(number), lost=True)
+        memory.record_failure(P, f"n{number}", [V], float(number), lost=True)
 
     assert len(memory) == MOST
     assert min(each.last for each in memory) == 5.0

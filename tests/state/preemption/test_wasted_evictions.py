@@ -1,4 +1,4 @@
-"""Evictions in vain are few within an hour, whatever the reason."""
+"""Wasted evictions are limited within an hour, for any reason."""
 
 import pytest
 from hypothesis import given
@@ -21,7 +21,7 @@ OWNER = "Job/ns/j"
 
 
 def wasted(*victims: int, every: float = 1.0) -> WastedEvictions:
-    """Return what was in vain for one pod, each time on another node."""
+    """Return wasted preemptions of one pod, each on another node."""
     made = WastedEvictions()
     for number, many in enumerate(victims):
         made.record("p", OWNER, f"n{number}", many, number * every)
@@ -29,7 +29,7 @@ def wasted(*victims: int, every: float = 1.0) -> WastedEvictions:
 
 
 def spread(count: int, owner: str = "Job/ns/{}", node: str = "n{}") -> WastedEvictions:
-    """Return what was in vain for many pods, a victim each, at one moment."""
+    """Return wasted preemptions of many pods with one victim each, at one moment."""
     made = WastedEvictions()
     for number in range(count):
         made.record(f"p{number}", owner.format(number), node.format(number), 1, 0.0)
@@ -51,25 +51,25 @@ def spread(count: int, owner: str = "Job/ns/{}", node: str = "n{}") -> WastedEvi
         ((0, 0, 0, 0), 1, True),
     ],
 )
-def test_one_pod_has_few_victims_in_vain_beside_its_largest_preemption(before, victims, allowed):
+def test_one_pod_has_few_wasted_victims_beside_its_largest_preemption(before, victims, allowed):
     pause = wasted(*before).view("p", OWNER, 10.0).anywhere(victims)
 
     assert (pause is None) == allowed
 
 
-def test_a_stop_ends_when_enough_of_it_is_an_hour_old():
+def test_a_stop_ends_when_enough_wasted_evictions_are_an_hour_old():
     made = wasted(1, 1, 1, every=100.0)
 
     assert made.allowed("p", OWNER, "n9", 1, 300.0) == WastePause(WINDOW, WasteScope.POD, 3)
     assert made.allowed("p", OWNER, "n9", 1, WINDOW) is None
 
 
-def test_another_pod_of_the_owner_goes_on():
+def test_another_pod_of_the_owner_may_still_preempt():
     assert wasted(1, 1, 1).allowed("q", OWNER, "n9", 1, 300.0) is None
 
 
 @pytest.mark.parametrize(
-    ("scope", "owner", "node", "whose"),
+    ("scope", "owner", "node", "stopped_owner"),
     [
         (WasteScope.OWNER, OWNER, "n{}", OWNER),
         (WasteScope.NAMESPACE, "Job/ns/{}", "n{}", "Job/ns/new"),
@@ -77,11 +77,13 @@ def test_another_pod_of_the_owner_goes_on():
         (WasteScope.NODE, "Job/ns{}/j", "one", "Job/ns7/new"),
     ],
 )
-def test_what_shares_a_bound_is_stopped_together(scope, owner, node, whose):
+def test_pods_that_share_a_limit_are_stopped_together(scope, owner, node, stopped_owner):
     fewer, all_of = (spread(MOST[scope] - less, owner, node) for less in (1, 0))
 
-    assert fewer.allowed("new", whose, "one", 1, 10.0) is None
-    assert all_of.allowed("new", whose, "one", 1, 10.0) == WastePause(WINDOW, scope, MOST[scope])
+    assert fewer.allowed("new", stopped_owner, "one", 1, 10.0) is None
+    assert all_of.allowed("new", stopped_owner, "one", 1, 10.0) == WastePause(
+        WINDOW, scope, MOST[scope]
+    )
 
 
 @pytest.mark.parametrize(
@@ -110,7 +112,7 @@ def test_a_node_is_backed_off_for_the_owner_and_others_are_tried():
     assert made.allowed("p", OWNER, "n1", 1, 3600.0) is None
 
 
-def test_a_node_without_failures_for_long_begins_with_the_first_pause():
+def test_a_node_without_recent_failures_starts_with_the_first_pause():
     made = wasted(0)
     later = FORGOTTEN_AFTER + 1
 
@@ -121,24 +123,24 @@ def test_a_node_without_failures_for_long_begins_with_the_first_pause():
     )
 
 
-def test_a_success_ends_the_pause_of_the_node_and_excuses_nothing():
+def test_a_success_ends_the_pause_of_the_node_but_wasted_evictions_still_count():
     made = wasted(4, 4, 1)
 
-    assert made.credited(OWNER, "n2")
-    assert not made.credited(OWNER, "n2")
+    assert made.record_binding(OWNER, "n2")
+    assert not made.record_binding(OWNER, "n2")
     assert made.view("p", OWNER, 3.0).on("n2", 1) is None
     assert made.view("p", OWNER, 3.0).anywhere(1) == WastePause(WINDOW, WasteScope.POD, 9)
 
 
-def test_who_records_is_told_when_preemption_stops_and_only_then():
+def test_record_returns_the_pause_only_when_preemption_stops():
     made = WastedEvictions()
 
-    told = [made.record("p", OWNER, f"n{n}", 1, float(n)) for n in range(5)]
+    pauses = [made.record("p", OWNER, f"n{n}", 1, float(n)) for n in range(5)]
 
-    assert told == [None, None, WastePause(WINDOW, WasteScope.POD, 3), None, None]
+    assert pauses == [None, None, WastePause(WINDOW, WasteScope.POD, 3), None, None]
 
 
-def test_what_is_long_ago_is_forgotten():
+def test_old_entries_are_dropped():
     made = wasted(1, 1)
 
     made.prune(FORGOTTEN_AFTER + 0.5)
@@ -146,7 +148,7 @@ def test_what_is_long_ago_is_forgotten():
     assert made.written() == ([], [NodePause(OWNER, "n1", 1, 1.0)])
 
 
-def test_of_what_two_processes_have_noted_both_counts():
+def test_the_records_of_two_processes_are_merged():
     made, other = wasted(1, 1), wasted(1, 1, 1)
 
     made.merge(*other.written())
@@ -157,7 +159,7 @@ def test_of_what_two_processes_have_noted_both_counts():
     assert made.version == version
 
 
-def test_what_is_merged_late_stands_in_time_order():
+def test_merged_entries_are_in_time_order():
     made = wasted(1, 1)
 
     made.merge([WasteEntry(-5.0, "p", OWNER, "n8", 1)], [])
@@ -183,15 +185,15 @@ def test_names_of_any_length_are_kept_within_bounds():
         max_size=60,
     )
 )
-def test_no_pod_has_more_in_vain_within_any_hour(tries):
-    """A pod that fails each time that it may try, wherever and however many victims it takes."""
+def test_no_pod_wastes_more_within_any_hour(tries):
+    """A pod fails each time that it may preempt, on any node and with any number of victims."""
     made, now, done = WastedEvictions(), 0.0, []
     for wait, victims, node, succeeds in tries:
         now += wait
         if made.allowed("p", OWNER, f"n{node}", victims, now) is not None:
             continue
         if succeeds:
-            made.credited(OWNER, f"n{node}")
+            made.record_binding(OWNER, f"n{node}")
         else:
             made.record("p", OWNER, f"n{node}", victims, now)
             done.append((now, victims))

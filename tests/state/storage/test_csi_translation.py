@@ -1,4 +1,4 @@
-"""In-tree volumes as volumes of the CSI drivers that took over."""
+"""Translation of in-tree volumes to CSI volumes."""
 
 import pytest
 
@@ -77,7 +77,7 @@ def test_a_volume_has_the_handle_of_its_driver(of, want):
         pytest.param(volume("v").spec(azure_disk=AzureDisk("d", "Shared")), id="unmanaged disk"),
     ],
 )
-def test_a_volume_that_cannot_be_has_none(odd):
+def test_a_volume_that_cannot_be_translated_has_no_handle(odd):
     with pytest.raises(TranslationError):
         migration.of_volume(odd.build())
 
@@ -118,13 +118,13 @@ def test_an_old_region_gets_its_new_name():
     assert keys(of) == [[(EBS_ZONE, ["a"]), ("topology.kubernetes.io/region", ["r"])]]
 
 
-def test_labels_say_where_a_volume_is_that_does_not_say_it_itself():
+def test_labels_give_the_zone_of_a_volume_without_one_in_its_node_affinity():
     assert keys(ebs().label(BETA, "b__a")) == [[(EBS_ZONE, ["a", "b"])]]
     by_host = ebs().label(ZONE, "a").reached_by(Requirement("host", "In", ["h"]))
     assert keys(by_host) == [[("host", ["h"]), (EBS_ZONE, ["a"])]]
 
 
-def test_a_volume_that_is_anywhere_stays_there():
+def test_a_volume_without_a_zone_stays_without_one():
     assert migration.required(ebs().build()) is None
     assert migration.required(ebs().label(ZONE, " ").build()) is None
     assert migration.required(volume("v").spec(cinder=Cinder("c")).build()) is None

@@ -1,4 +1,4 @@
-"""Storage as it is believed to be: what is assumed, who has what, and what counts on a node."""
+"""Storage: assumed states, the claims of volumes, their users, and the counts of nodes."""
 
 from collections.abc import Iterator
 
@@ -36,7 +36,7 @@ DRIVER = "csi.a"
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    """Give two nodes, a volume that the claim `c` has, and one that nobody has."""
+    """Return two nodes, a volume of the claim `c`, and one without a claim."""
     made = Cluster()
     for name in ("n1", "n2"):
         made.write_node(node(name).build())
@@ -64,7 +64,7 @@ def attached(cluster: Cluster, node_name: str, driver: str = DRIVER) -> int:
 # Observed and assumed ---------------------------------------------------------------------------
 
 
-def test_what_is_assumed_holds_until_there_is_news(cluster):
+def test_an_assumed_state_is_kept_until_a_newer_one_is_observed(cluster):
     volumes = cluster.volumes
     reserved = volume("w").of_class("x").csi(DRIVER, "g").for_claim("d").build()
 
@@ -77,7 +77,7 @@ def test_what_is_assumed_holds_until_there_is_news(cluster):
     assert volumes.volumes.get("w") is news
 
 
-def test_a_repeat_is_no_news(cluster):
+def test_a_repeated_observation_does_not_end_an_assumed_state(cluster):
     reserved = volume("w").of_class("x").for_claim("d").build()
     cluster.volumes.assume(reserved)
 
@@ -86,7 +86,7 @@ def test_a_repeat_is_no_news(cluster):
     assert cluster.volumes.volumes.get("w") is reserved
 
 
-def test_what_is_assumed_can_be_taken_back_unless_there_was_news(cluster):
+def test_an_assumed_state_can_be_dropped_unless_a_newer_one_was_observed(cluster):
     volumes = cluster.volumes
     reserved = volume("w").of_class("x").for_claim("d").build()
     volumes.assume(reserved)
@@ -100,14 +100,14 @@ def test_what_is_assumed_can_be_taken_back_unless_there_was_news(cluster):
     assert names(volumes.candidates(claim("d").of_class("x").build())) == [["w"], []]
 
 
-def test_only_the_state_that_was_observed_last_can_be_built_upon(cluster):
+def test_an_assumed_state_must_be_derived_from_the_last_observed_one(cluster):
     with pytest.raises(ValueError, match="out of sync"):
         cluster.volumes.assume(volume("w").version(4).build())
     with pytest.raises(ValueError, match="out of sync"):
         cluster.volumes.assume(claim("unknown").build())
 
 
-def test_what_is_gone_is_assumed_no_more(cluster):
+def test_a_deleted_object_has_no_assumed_state(cluster):
     cluster.volumes.assume(volume("w").of_class("x").for_claim("d").build())
 
     cluster.volumes.erase("PersistentVolume", "w")
@@ -115,7 +115,7 @@ def test_what_is_gone_is_assumed_no_more(cluster):
     assert cluster.volumes.volumes.get("w") is None
 
 
-def test_an_amount_that_means_nothing_changes_nothing(cluster):
+def test_an_invalid_amount_changes_nothing(cluster):
     for odd in (volume("v").size("much"), claim("c").size("?"), capacity("r", "x").room("-")):
         with pytest.raises(QuantityError):
             cluster.volumes.write(odd.build())
@@ -124,10 +124,10 @@ def test_an_amount_that_means_nothing_changes_nothing(cluster):
     assert cluster.volumes.capacities("x") == []
 
 
-# Who has what -----------------------------------------------------------------------------------
+# Volumes and claims -----------------------------------------------------------------------------
 
 
-def test_volumes_are_found_by_class_or_by_the_claim_that_has_them(cluster):
+def test_volumes_are_found_by_class_or_by_their_claim(cluster):
     volumes = cluster.volumes
 
     assert names(volumes.candidates(claim("c").of_class("x").build())) == [["v"], ["w"]]
@@ -153,7 +153,7 @@ def test_the_old_annotation_names_the_class_first(cluster):
     assert names(cluster.volumes.candidates(wanted)) == [[], ["w"]]
 
 
-def test_room_is_known_by_class(cluster):
+def test_capacities_are_found_by_class(cluster):
     room = capacity("r", "x").room("1Gi").build()
     assert cluster.volumes.write(room) is None
     assert cluster.volumes.capacities("x") == [room]
@@ -164,7 +164,7 @@ def test_room_is_known_by_class(cluster):
     assert cluster.volumes.erase(CSIStorageCapacity.__name__, "default/r") is None
 
 
-# Who uses what ----------------------------------------------------------------------------------
+# Users ------------------------------------------------------------------------------------------
 
 
 def test_a_claim_is_used_by_pods_on_nodes_that_exist(cluster):
@@ -206,7 +206,7 @@ def test_a_pod_that_names_other_volumes_than_before_is_counted_by_the_new_ones(c
     assert cluster.volumes.use.is_used("default/d")
 
 
-# What counts on a node --------------------------------------------------------------------------
+# Counts of nodes --------------------------------------------------------------------------------
 
 
 def test_a_volume_counts_once_on_each_node(cluster):
@@ -223,13 +223,13 @@ def test_a_volume_counts_once_on_each_node(cluster):
     assert attached(cluster, "n1") == 0
 
 
-def test_a_pod_that_only_claims_room_does_not_count(cluster):
+def test_a_nominated_pod_does_not_count(cluster):
     cluster.nominate(using(pod("p"), "c").build(), "n1")
 
     assert attached(cluster, "n1") == 0
 
 
-def test_what_a_claim_comes_down_to_is_found_out_in_any_order(cluster):
+def test_the_csi_volume_of_a_claim_is_found_in_any_order(cluster):
     cluster.place(using(pod("p"), "d").build(), "n1")
     assert attached(cluster, "n1", "csi.b") == 0
 
@@ -282,7 +282,7 @@ def test_counts_and_limits_follow_a_node_whose_row_changes(cluster):
     assert limits[cluster.columns.row("n2")] == NO_LIMIT
 
 
-def test_what_a_node_says_of_csi_is_forgotten_with_it(cluster):
+def test_limits_and_migrated_plugins_are_removed_with_their_csi_node(cluster):
     plugin = "kubernetes.io/aws-ebs"
     cluster.volumes.write(csi_node("n1").driver(DRIVER, 3).migrated(plugin, "x").build())
     assert cluster.volumes.nodes.is_migrated(plugin, "n1")
@@ -297,7 +297,7 @@ def test_what_a_node_says_of_csi_is_forgotten_with_it(cluster):
     assert cluster.volumes.nodes.limits("unknown") is None
 
 
-def test_what_a_claim_comes_down_to_follows_every_change(cluster):
+def test_the_csi_volume_of_a_claim_follows_every_change(cluster):
     volumes = cluster.volumes
     key = "default/d"
     seen = []

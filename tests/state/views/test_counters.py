@@ -1,4 +1,4 @@
-"""Counters over pods, kept up to date by what changed."""
+"""Counters over pods, updated from changes."""
 
 from weakref import ref
 
@@ -58,7 +58,7 @@ def test_pods_count_on_their_row_and_in_their_domain(cluster: Cluster) -> None:
     assert NodeCounter(webs(cluster)).rows(6).tolist() == [2, 2, 0, 0, 0, 2]
 
 
-def test_counters_follow_pods_that_come_go_and_change(cluster: Cluster) -> None:
+def test_counters_follow_added_removed_and_changed_pods(cluster: Cluster) -> None:
     domains, rows = by_zone(cluster), counters.by_row(webs(cluster))
     assert sums(domains) == {"a": 0, "b": 0}
     assert rows.rows(6).tolist() == [0] * 6
@@ -74,7 +74,7 @@ def test_counters_follow_pods_that_come_go_and_change(cluster: Cluster) -> None:
     assert rows.rows(6).tolist() == [0, 0, 0, 0, 2, 0]
 
 
-def test_counters_follow_nodes_that_move_go_and_come(cluster: Cluster) -> None:
+def test_counters_follow_changed_removed_and_added_nodes(cluster: Cluster) -> None:
     domains = by_zone(cluster)
     for number in range(6):
         cluster.place(web(f"w{number}").build(), f"n{number}")
@@ -102,7 +102,7 @@ def test_pods_that_moved_before_their_node_did_are_counted_once(cluster: Cluster
     assert sums(domains) == {"a": 0, "b": 4}
 
 
-def test_pods_on_a_node_that_is_not_there_yet_count_when_it_comes(cluster: Cluster) -> None:
+def test_pods_on_an_unknown_node_count_when_the_node_is_added(cluster: Cluster) -> None:
     domains = by_zone(cluster)
     assert sums(domains) == {"a": 0, "b": 0}
 
@@ -113,7 +113,7 @@ def test_pods_on_a_node_that_is_not_there_yet_count_when_it_comes(cluster: Clust
     assert sums(domains) == {"a": 0, "b": 2}
 
 
-def test_versions_tell_whether_a_counter_changed(cluster: Cluster) -> None:
+def test_versions_show_whether_a_counter_changed(cluster: Cluster) -> None:
     domains = by_zone(cluster)
     domains.refresh()
     before = domains.version
@@ -128,7 +128,7 @@ def test_versions_tell_whether_a_counter_changed(cluster: Cluster) -> None:
     assert domains.version > before
 
 
-def test_several_pods_at_once_are_added_and_taken_off(cluster: Cluster) -> None:
+def test_several_pods_are_added_and_removed_at_once(cluster: Cluster) -> None:
     domains = by_zone(cluster)
     for number in range(8):
         cluster.place(web(f"old{number}").build(), f"n{number % 6}")
@@ -142,7 +142,7 @@ def test_several_pods_at_once_are_added_and_taken_off(cluster: Cluster) -> None:
     assert sums(domains) == {"a": 2, "b": 14}
 
 
-def test_a_burst_of_changes_is_counted_anew(cluster: Cluster) -> None:
+def test_after_a_burst_of_changes_all_pods_are_counted(cluster: Cluster) -> None:
     domains, rows = by_zone(cluster), counters.by_row(webs(cluster))
     assert sums(domains) == {"a": 0, "b": 0}
     assert rows.rows(6).tolist() == [0] * 6
@@ -174,7 +174,7 @@ def test_counters_outlive_any_number_of_pods_with_labels_of_their_own(cluster: C
     cluster.check()
 
 
-def test_a_hypothesis_shifts_the_sums_of_its_own_rows(cluster: Cluster) -> None:
+def test_a_what_if_view_shifts_the_sums_of_its_own_rows(cluster: Cluster) -> None:
     cluster.place(web("w0").build(), "n0")
     cluster.place(web("outside").build(), "n5")
     domains = by_zone(cluster)
@@ -212,7 +212,7 @@ def test_equal_questions_share_one_counter(cluster: Cluster) -> None:
     assert alive() is None
 
 
-def test_domains_stay_right_when_codes_are_given_to_other_values(cluster: Cluster) -> None:
+def test_domains_stay_correct_when_codes_are_reused(cluster: Cluster) -> None:
     tally = by_zone(cluster)
     for number in range(6):
         cluster.place(web(f"w{number}").build(), f"n{number}")

@@ -1,4 +1,4 @@
-"""Selectors over many things at once agree with those over one thing after the other."""
+"""Selectors over many objects at once agree with selectors over single objects."""
 
 import itertools
 
@@ -38,7 +38,7 @@ def spelt(each):
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=spelt)
-def test_a_label_selector_finds_the_things_that_it_selects(pair):
+def test_a_label_selector_finds_the_objects_that_it_selects(pair):
     index = label_index.of_labels(((each, (p,)) for p, each in enumerate(THINGS)), len(THINGS))
     want = [all(selectors.matches_term(term(e), "n", each) for e in pair) for each in THINGS]
 
@@ -58,7 +58,7 @@ def test_numbers_are_compared_as_on_one_node(each):
 
 
 @pytest.mark.parametrize("labels", THINGS, ids=str)
-def test_a_thing_finds_the_selectors_that_select_it(labels):
+def test_an_object_finds_the_selectors_that_select_it(labels):
     held = [*map(Selector, PAIRS), None, Selector(())]
 
     found = SelectorIndex(held).matching(labels)

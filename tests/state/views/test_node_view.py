@@ -1,4 +1,4 @@
-"""Views over rows: as they are, and as they would be with other pods on them."""
+"""Views of rows: the present state, and what-if states with other pods."""
 
 from collections.abc import Iterator
 
@@ -85,8 +85,8 @@ def test_an_unknown_resource_is_0_everywhere(cluster):
 
 
 @pytest.fixture
-def hypothesis(cluster) -> WhatIfView:
-    """Give what-if copies of the first and the third node."""
+def what_if(cluster) -> WhatIfView:
+    """Return a what-if view of the first and the third node."""
     return cluster.hypothesis(np.array([0, 2]))
 
 
@@ -98,62 +98,62 @@ def facts(nodes: NodeView) -> dict[str, list[int]]:
     }
 
 
-def test_a_hypothesis_starts_as_things_are(hypothesis):
-    assert facts(hypothesis) == {"cpu": [300, 300], "pods": [2, 1], "ports": [1, 0]}
+def test_a_what_if_view_starts_with_the_present_state(what_if):
+    assert facts(what_if) == {"cpu": [300, 300], "pods": [2, 1], "ports": [1, 0]}
 
 
-def test_pods_can_be_taken_away_one_a_row(cluster, hypothesis):
-    hypothesis.change(np.array([slot(cluster, "b"), slot(cluster, "c")]), -1)
+def test_one_pod_can_be_removed_on_each_row(cluster, what_if):
+    what_if.change(np.array([slot(cluster, "b"), slot(cluster, "c")]), -1)
 
-    assert facts(hypothesis) == {"cpu": [100, 0], "pods": [1, 0], "ports": [0, 0]}
-
-
-def test_rows_without_a_change_stay(cluster, hypothesis):
-    hypothesis.change(np.array([slot(cluster, "a"), -1]), -1)
-
-    assert facts(hypothesis) == {"cpu": [200, 300], "pods": [1, 1], "ports": [1, 0]}
+    assert facts(what_if) == {"cpu": [100, 0], "pods": [1, 0], "ports": [0, 0]}
 
 
-def test_pods_can_be_given_back(cluster, hypothesis):
+def test_rows_without_a_change_stay_the_same(cluster, what_if):
+    what_if.change(np.array([slot(cluster, "a"), -1]), -1)
+
+    assert facts(what_if) == {"cpu": [200, 300], "pods": [1, 1], "ports": [1, 0]}
+
+
+def test_removed_pods_can_be_added_again(cluster, what_if):
     away = np.array([slot(cluster, "b"), -1])
-    hypothesis.change(away, -1)
-    facts(hypothesis)
+    what_if.change(away, -1)
+    facts(what_if)
 
-    hypothesis.change(away, +1)
+    what_if.change(away, +1)
 
-    assert facts(hypothesis) == {"cpu": [300, 300], "pods": [2, 1], "ports": [1, 0]}
-
-
-def test_pods_of_other_nodes_can_be_added(cluster, hypothesis):
-    hypothesis.change(np.array([-1, slot(cluster, "b")]), +1)
-
-    assert facts(hypothesis) == {"cpu": [300, 500], "pods": [2, 2], "ports": [1, 1]}
+    assert facts(what_if) == {"cpu": [300, 300], "pods": [2, 1], "ports": [1, 0]}
 
 
-def test_a_fact_that_is_asked_for_late_knows_all_changes(cluster, hypothesis):
-    hypothesis.change(np.array([slot(cluster, "a"), -1]), -1)
-    hypothesis.change(np.array([slot(cluster, "b"), slot(cluster, "c")]), -1)
-    hypothesis.change(np.array([-1, slot(cluster, "c")]), +1)
+def test_pods_of_other_nodes_can_be_added(cluster, what_if):
+    what_if.change(np.array([-1, slot(cluster, "b")]), +1)
 
-    assert facts(hypothesis) == {"cpu": [0, 300], "pods": [0, 1], "ports": [0, 0]}
+    assert facts(what_if) == {"cpu": [300, 500], "pods": [2, 2], "ports": [1, 1]}
 
 
-def test_the_pods_of_a_row_can_be_listed(cluster, hypothesis):
+def test_a_value_that_is_read_late_includes_all_changes(cluster, what_if):
+    what_if.change(np.array([slot(cluster, "a"), -1]), -1)
+    what_if.change(np.array([slot(cluster, "b"), slot(cluster, "c")]), -1)
+    what_if.change(np.array([-1, slot(cluster, "c")]), +1)
+
+    assert facts(what_if) == {"cpu": [0, 300], "pods": [0, 1], "ports": [0, 0]}
+
+
+def test_the_pods_of_a_row_can_be_listed(cluster, what_if):
     a, b, c = (slot(cluster, name) for name in "abc")
-    hypothesis.change(np.array([a, -1]), -1)
-    hypothesis.change(np.array([c, -1]), +1)
+    what_if.change(np.array([a, -1]), -1)
+    what_if.change(np.array([c, -1]), +1)
 
-    assert hypothesis.slots(0, cluster.pods) == [b, c]
-    assert hypothesis.slots(1, cluster.pods) == [c]
+    assert what_if.slots(0, cluster.pods) == [b, c]
+    assert what_if.slots(1, cluster.pods) == [c]
 
 
-def test_the_cluster_itself_does_not_change(cluster, hypothesis):
-    hypothesis.change(np.array([slot(cluster, "b"), slot(cluster, "c")]), -1)
-    facts(hypothesis)
+def test_the_cluster_itself_does_not_change(cluster, what_if):
+    what_if.change(np.array([slot(cluster, "b"), slot(cluster, "c")]), -1)
+    facts(what_if)
 
     assert facts(cluster.nodes()) == {"cpu": [300, 0, 300], "pods": [2, 0, 1], "ports": [1, 0, 0]}
 
 
-def test_what_a_node_has_does_not_depend_on_its_pods(hypothesis):
-    assert hypothesis.allocatable(CPU).tolist() == [1000, 3000]
-    assert hypothesis.allowed_pods().tolist() == [1, 3]
+def test_allocatable_amounts_do_not_depend_on_pods(what_if):
+    assert what_if.allocatable(CPU).tolist() == [1000, 3000]
+    assert what_if.allowed_pods().tolist() == [1, 3]
