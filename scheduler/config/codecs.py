@@ -124,7 +124,7 @@ def _integer(bits: int) -> Callable[[Tree], int]:
         value = tree.value if isinstance(tree, Scalar) else None
         if isinstance(value, int) and not isinstance(value, bool) and value in allowed:
             return value
-        raise wrong(f"an integer of {bits} bits", tree)
+        raise wrong(f"a {bits}-bit integer", tree)
 
     return take
 
@@ -133,7 +133,7 @@ def _float(tree: Tree) -> float:
     value = tree.value if isinstance(tree, Scalar) else None
     if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _FLOAT32_MAX:
         return float(value)
-    raise wrong("a number of 32 bits", tree)
+    raise wrong("a 32-bit number", tree)
 
 
 def _duration(tree: Tree) -> float:

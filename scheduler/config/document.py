@@ -119,7 +119,7 @@ class _Pairs(list[tuple[str, Any]]):
 
 
 def _no_constant(name: str) -> NoReturn:
-    msg = f"{name} is no number"
+    msg = f"{name} is not a number"
     raise ValueError(msg)
 
 

@@ -140,7 +140,7 @@ def _word(words: type[_WordT], text: str, path: str, report: ErrorReport) -> _Wo
 
 def _priority(value: int | None, path: str, report: ErrorReport) -> None:
     if value is not None and value not in _PRIORITIES:
-        report.invalid(path, value, "must be an integer of 32 bits")
+        report.invalid(path, value, "must be a 32-bit integer")
 
 
 def _count(value: int | None, path: str, report: ErrorReport) -> int:

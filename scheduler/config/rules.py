@@ -80,7 +80,7 @@ def _check_times(election: LeaderElection, report: ErrorReport) -> None:
     if lease > 0 and lease % 1_000_000_000:
         # Differs from kube-scheduler v1.36.3, which cuts it: others take over before the holder
         # gives up where less than a second is between the two.
-        detail = "must be whole seconds: a Lease holds no fractions"
+        detail = "must be whole seconds: a Lease cannot hold fractions of a second"
         report.invalid(f"{at}.leaseDuration", shown["leaseDuration"], detail)
     if lease <= renew and report.is_whole(f"{at}.renewDeadline"):
         detail = "must be greater than `RenewDeadline`"

@@ -84,7 +84,7 @@ class Palette:
 
     def legend(self) -> Text:
         """Return what the signs mean."""
-        legend = Text("x leaving (X) coming", MUTED)
+        legend = Text("x terminating (X) nominated", MUTED)
         for name in self.classes:
             legend.append(f"  {self._letters[name]}", f"bold {self._styles[name]}")
             legend.append(f" {escape.printable(name)}", MUTED)
@@ -215,7 +215,7 @@ def _marks(pods: Iterable[PodView], palette: Palette, width: int) -> Text:
 def _victim(victim: VictimView, snapshot: ViewSnapshot, palette: Palette, *, indent: int) -> Text:
     line = Text(" " * indent).append(palette.name(victim.pod))
     if victim.gone_at is None:
-        line.append(f" leaving {snapshot.elapsed - victim.asked_at:.1f} s", BUSY)
+        line.append(f" terminating {snapshot.elapsed - victim.asked_at:.1f} s", BUSY)
     else:
         line.append(f" gone after {victim.gone_at - victim.asked_at:.1f} s", MUTED)
     if not indent:

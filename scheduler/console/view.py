@@ -162,7 +162,7 @@ def _placements(snapshot: ViewSnapshot, palette: Palette) -> Table:
 def _victims(snapshot: ViewSnapshot, palette: Palette) -> Table:
     table = _table("Evicted", ("pod", "priority", "from", "gone after", "for"))
     for victim in snapshot.victims[:_SUMMARY_ROWS]:
-        gone = "leaving"
+        gone = "terminating"
         if victim.gone_at is not None:
             gone = f"{victim.gone_at - victim.asked_at:.2f} s"
         table.add_row(

@@ -173,7 +173,7 @@ def _flattened(document: Any, where: str) -> Iterator[tuple[str, dict[str, Any]]
     if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
         raise ManifestError(f"{where}: not a Kubernetes object (no kind)")
     if not isinstance(document.get("apiVersion", ""), str):
-        raise ManifestError(f"{where}: {document['kind']}: apiVersion is not a text")
+        raise ManifestError(f"{where}: {document['kind']}: apiVersion is not a string")
     items = document.get("items")
     if document["kind"].endswith("List") and isinstance(items, list):
         for index, item in enumerate(items):

@@ -206,7 +206,7 @@ class Planner:
 
     def _asked(self, effect: Ask) -> Event:
         if self._options.ask is None:
-            failure = Failure(FailureKind.REFUSED, "nobody is there to ask")
+            failure = Failure(FailureKind.REFUSED, "no extender client is configured")
             return EffectFailed(effect, failure)
         return Answered(effect.pod, effect.number, self._options.ask(effect, self._pods))
 

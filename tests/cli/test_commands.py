@@ -180,11 +180,17 @@ def test_a_kubeconfig_that_is_not_there_is_one_line(capfd: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("flags", "want"),
     [
-        (["--tls-cert-file", "c.pem"], "--tls-cert-file and --tls-private-key-file go together"),
-        (["--tls-private-key-file", "k"], "--tls-cert-file and --tls-private-key-file go together"),
-        (["--authorization-always-allow-paths", "/a*b"], "only a * at the end is allowed"),
+        (
+            ["--tls-cert-file", "c.pem"],
+            "--tls-cert-file and --tls-private-key-file must be set together",
+        ),
+        (
+            ["--tls-private-key-file", "k"],
+            "--tls-cert-file and --tls-private-key-file must be set together",
+        ),
+        (["--authorization-always-allow-paths", "/a*b"], "* is only allowed at the end"),
         (["--authorization-webhook-cache-authorized-ttl", "soon"], "soon"),
-        (["--tls-min-version", "VersionTLS10"], "nothing older than VersionTLS12 is"),
+        (["--tls-min-version", "VersionTLS10"], "the minimum is VersionTLS12"),
         (["--tls-min-version", "1.2"], "unknown tls version '1.2'"),
         (["--tls-cipher-suites", "TLS_AES_128_GCM_SHA256,RC4"], "cipher suite RC4 not supported"),
     ],

@@ -195,7 +195,10 @@ PROBLEMS = {
     "no mapping": ("- a\n", "f.yaml:1: not a Kubernetes object (no kind)"),
     "no kind": (f"{POD}---\nmetadata: {{}}\n", "f.yaml:5: not a Kubernetes object (no kind)"),
     "an odd kind": ("kind: [Pod]\n", "f.yaml:1: not a Kubernetes object (no kind)"),
-    "an odd version": ("kind: Pod\napiVersion: [v1]\n", "f.yaml:1: Pod: apiVersion is not a text"),
+    "an odd version": (
+        "kind: Pod\napiVersion: [v1]\n",
+        "f.yaml:1: Pod: apiVersion is not a string",
+    ),
     "no name": ("kind: Pod\nmetadata: {}\n", "f.yaml:1: Pod: metadata.name is missing"),
     "a wrong type": (
         "kind: Pod\nmetadata: {name: p}\nspec: {containers: 5}\n",

@@ -32,7 +32,7 @@ def obstacle(
             return f"{each.pod.key} does not run: {_why(each)}"
     for each in pods:
         if each.pod.terminating:
-            return f"{each.pod.key} is leaving"
+            return f"{each.pod.key} is terminating"
         if not _runs(each) and not (each.unschedulable and each.nominated_at is None):
             return f"{each.pod.key}: {_why(each)}"
     return None
@@ -49,4 +49,4 @@ def _why(seen: SeenPod) -> str:
     condition = pod.condition("PodScheduled")
     if condition is not None and condition.message:
         return condition.message
-    return "the scheduler has not looked at it"
+    return "the scheduler has not tried it yet"

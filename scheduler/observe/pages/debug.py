@@ -117,14 +117,14 @@ class Debug:
         key = f"{query['namespace']}/{query['name']}"
         queued = next((each for each in self._machine.queue if each.pod.key == key), None)
         if queued is None:
-            raise LookupError(f"no pod {key} waits for this scheduler")
+            raise LookupError(f"pod {key} is not in the queue of this scheduler")
         told = self._waiting(queued)
         gate = self._machine.gated_because(queued.pod)
         if gate is not None:
             return {**told, "message": gate}
         if queued.phase not in _JUDGED:
             node = self._machine.cluster.node_of(queued.uid)
-            return {**told, "node": node, "message": f"it is {queued.phase}"}
+            return {**told, "node": node, "message": f"the pod is {queued.phase}"}
         return self._judged(queued)
 
     async def _judged(self, queued: QueuedPod) -> AsyncGenerator[bytes]:

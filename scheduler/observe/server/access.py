@@ -94,11 +94,11 @@ async def loopback(caller: Caller) -> Judgement:
 
 
 def unavailable() -> Judgement:
-    """Refuse because nobody can be asked; what is wrong is for the log, not for a stranger."""
-    return Judgement(AccessVerdict.UNAVAILABLE, "who may read this page cannot be found out now")
+    """Refuse because access cannot be checked; the cause is logged and not shown to the caller."""
+    return Judgement(AccessVerdict.UNAVAILABLE, "access to this page cannot be checked now")
 
 
 def _forbidden(caller: Caller) -> Judgement:
     return Judgement(
-        AccessVerdict.FORBIDDEN, f'forbidden: nobody may {caller.verb} "{caller.path}" here'
+        AccessVerdict.FORBIDDEN, f'forbidden: access to {caller.verb} "{caller.path}" is disabled'
     )

@@ -51,9 +51,9 @@ def version(name: str) -> TLSVersion:
     if not name:
         return TLSVersion.TLSv1_2
     if name in _TOO_OLD:
-        raise ValueError(f"{name} is not served: nothing older than VersionTLS12 is")
+        raise ValueError(f"{name} is not supported: the minimum is VersionTLS12")
     if name not in VERSIONS:
-        raise ValueError(f"unknown tls version {name!r}; there are {', '.join(VERSIONS)}")
+        raise ValueError(f"unknown tls version {name!r}; supported values: {', '.join(VERSIONS)}")
     return VERSIONS[name]
 
 

@@ -32,7 +32,7 @@ _REASONS: Final[Mapping[AccessVerdict, str]] = {
     AccessVerdict.THROTTLED: "TooManyRequests",
     AccessVerdict.UNAVAILABLE: "ServiceUnavailable",
 }
-_CROWDED: Final = Judgement(AccessVerdict.UNAVAILABLE, "too many pages are being read")
+_CROWDED: Final = Judgement(AccessVerdict.UNAVAILABLE, "too many pages are being served")
 
 _Respond: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

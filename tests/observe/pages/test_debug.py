@@ -114,7 +114,11 @@ async def test_a_pod_that_is_being_bound_is_not_judged_again():
 
     found = await explained(cluster, "p")
 
-    assert (found["phase"], found["node"], found["message"]) == ("binding", "n1", "it is binding")
+    assert (found["phase"], found["node"], found["message"]) == (
+        "binding",
+        "n1",
+        "the pod is binding",
+    )
 
 
 async def test_a_pod_that_was_placed_before_its_turn_is_not_judged_again():
@@ -160,7 +164,7 @@ async def test_pods_are_judged_one_after_the_other():
 async def test_a_pod_that_does_not_wait_is_not_found():
     cluster = Cluster(node("n1").cpu("4"), pod("p").on("n1"))
 
-    with pytest.raises(LookupError, match="no pod default/p waits"):
+    with pytest.raises(LookupError, match="pod default/p is not in the queue"):
         await explained(cluster, "p")
 
 
