@@ -27,10 +27,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from scheduler.model.times import Seconds
-from scheduler.observe.pages.pages import Listen, Pages
+from scheduler.observe.pages.pages import Pages
 from scheduler.observe.server.acceptor import Acceptor
 from scheduler.observe.server.access import Authorize, nobody
 from scheduler.observe.server.connections import Table, bounded
+from scheduler.observe.server.listen import Listen
 from scheduler.observe.server.page_runner import PageRunner
 from scheduler.observe.server.tls import Certificate, CertificateFiles, SelfSigned
 from scheduler.observe.server.web_app import Site
