@@ -104,7 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     try:
         settings = configuration.read(arguments.config) if arguments.config else load.defaults()
-        objects = manifests.read(arguments.files, whole=bool(settings.extenders))
+        objects = manifests.read(arguments.files, raw=bool(settings.extenders))
         ask = _ask(settings, objects)
     except ConnectionSettingsError as error:
         print(f"{arguments.config}: {error}", file=sys.stderr)
@@ -138,11 +138,11 @@ def _ask(settings: Settings, objects: Any) -> Any:
     Raises:
         ConnectionSettingsError: The settings of an extender are unusable.
     """
-    if objects.whole is None:
+    if objects.raw is None:
         return contextlib.nullcontext()
-    from scheduler.sim.extender_client import Asker
+    from scheduler.sim.extender_client import ExtenderClient
 
-    return Asker(settings.extenders, objects.whole)
+    return ExtenderClient(settings.extenders, objects.raw)
 
 
 def _backoff(settings: Settings, kind: Any) -> Any:

@@ -1,1 +1,1 @@
-"""The same machine against an imagined cluster: plan and settle."""
+"""The same machine against an simulated cluster: plan and settle."""
