@@ -51,8 +51,8 @@ SNAPSHOT = ViewSnapshot(
     ),
     nominations=(NominationView("demo/db-1", "node-2", 12.3),),
     victims=(
-        VictimView("demo/batch-2", 0, "node-2", "demo/db-1", asked_at=12.3),
-        VictimView("demo/batch-0", 0, "node-1", "demo/db-0", asked_at=5.0, gone_at=7.0),
+        VictimView("demo/batch-2", 0, "node-2", "demo/db-1", evicted_at=12.3),
+        VictimView("demo/batch-0", 0, "node-1", "demo/db-0", evicted_at=5.0, gone_at=7.0),
     ),
     placements=(
         PlacementView("demo/batch-1", 0, "node-1", at=12.1, waited=0.5),

@@ -27,7 +27,7 @@ def _news(before: ViewSnapshot, after: ViewSnapshot) -> Iterator[tuple[float, st
     left = {each.pod for each in before.victims if each.gone_at is not None}
     for victim in after.victims:
         if victim.gone_at is not None and victim.pod not in left:
-            seconds = victim.gone_at - victim.asked_at
+            seconds = victim.gone_at - victim.evicted_at
             yield (
                 victim.gone_at,
                 f"gone      {name(victim.pod)} from {victim.node} after {seconds:.2f} s",

@@ -10,15 +10,15 @@ __all__ = ["Document", "Page", "Pages"]
 
 _HEALTH: Final = ("/healthz", "/livez", "/readyz")
 
-#: Returns a page for the query of the request and the variable parts of its path: text as it is,
-#: anything else as JSON, where an asynchronous generator yields the JSON in parts. A `LookupError`
-#: becomes a 404 and a `ValueError` a 400, with its message.
+#: Returns a page for the query of the request and the variable parts of its path. Text is served
+#: as it is, anything else as JSON; an asynchronous generator yields the JSON in parts. A
+#: `LookupError` becomes a 404 and a `ValueError` a 400, with its message.
 Page: TypeAlias = Callable[[Mapping[str, str]], object]
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A page that is text for people, and an object for programs that ask for one."""
+    """A page that is text for people, and an object for programs that request one."""
 
     #: The kind of the object, as `Statusz`.
     kind: str
@@ -31,15 +31,15 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """What is served."""
+    """All pages that are served."""
 
     #: Returns all metrics and their content type, for an `Accept` header.
     metrics: Callable[[str], tuple[bytes, str]]
-    #: Returns the configuration in force, as something that JSON knows.
+    #: Returns the configuration in force, as a value that JSON can encode.
     configz: Callable[[], object]
     #: Returns the flags in force.
     flagz: Callable[[], Document]
-    #: Returns what runs.
+    #: Returns versions, start time and size of the process.
     statusz: Callable[[], Document]
     healthz: Mapping[str, Check] = field(default_factory=dict)
     livez: Mapping[str, Check] = field(default_factory=dict)
@@ -49,5 +49,5 @@ class Pages:
 
     @property
     def paths(self) -> list[str]:
-        """Where they are."""
+        """The paths of all pages."""
         return [*_HEALTH, "/metrics", "/configz", "/flagz", "/statusz", *self.debug]

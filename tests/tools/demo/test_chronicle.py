@@ -103,14 +103,14 @@ def test_a_preemption_is_told_with_its_victims(chronicle: Chronicle):
     chronicle.see_pods([raw(HIGH.nominated("n1"))], at=4.0)
     gone = chronicle.snapshot("", 4.0)
 
-    victim = VictimView("default/low", 100, "n1", "default/high", asked_at=2.0)
+    victim = VictimView("default/low", 100, "n1", "default/high", evicted_at=2.0)
     assert leaving.victims == (victim,)
     assert leaving.nominations == (NominationView("default/high", "n1", since=2.1),)
     assert leaving.attempts == (
         AttemptView(2.0, "default/high", AttemptResult.PREEMPTING, "n1", ("default/low",)),
     )
     assert gone.victims == (
-        VictimView("default/low", 100, "n1", "default/high", asked_at=2.0, gone_at=4.0),
+        VictimView("default/low", 100, "n1", "default/high", evicted_at=2.0, gone_at=4.0),
     )
     assert gone.totals == Totals(pods=1, waiting=1, preemptions=1, evicted=1)
     assert gone.placements == ()
@@ -125,7 +125,7 @@ def test_a_victim_that_left_before_its_preemption_was_heard_of_counts_as_gone(
     chronicle.hear(planned("default/high", "default/low"), at=2.0)
 
     assert chronicle.snapshot("", 3.0).victims == (
-        VictimView("default/low", 100, "n1", "default/high", asked_at=2.0, gone_at=2.1),
+        VictimView("default/low", 100, "n1", "default/high", evicted_at=2.0, gone_at=2.1),
     )
 
 
