@@ -1,1 +1,1 @@
-"""The same machine against an simulated cluster: plan and settle."""
+"""The machine against a simulated cluster: `plan` and `replay`."""
