@@ -83,11 +83,12 @@ class ErrorReport:
 
     def is_whole(self, path: str) -> bool:
         """Return whether the field at this path and everything in it could be decoded."""
-        return not any(_contains(path, each) or _contains(each, path) for each in self._broken)
+        broken = self._broken
+        return not any(_contains(path, field) or _contains(field, path) for field in broken)
 
     def say(self, path: str, message: str) -> None:
         """Report an error with a complete message."""
-        if not any(_contains(each, path) for each in self._broken):
+        if not any(_contains(field, path) for field in self._broken):
             self._add(path, message)
 
     def invalid(self, path: str, value: object, detail: str) -> None:
@@ -109,7 +110,7 @@ class ErrorReport:
 
     def unsupported(self, path: str, value: str, allowed: Iterable[str]) -> None:
         """Report a value that is not one of the allowed ones."""
-        listed = ", ".join(_shown(each) for each in sorted(allowed))
+        listed = ", ".join(map(_shown, sorted(allowed)))
         self.say(path, f"Unsupported value: {_shown(value)}: supported values: {listed}")
 
     def unreadable(self, line: int | None, message: str) -> NoReturn:

@@ -227,7 +227,7 @@ class ProfileSettings:
     def plugins(self, point: Point) -> tuple[str, ...]:
         """Return the names of the plugins at an extension point, in order."""
         plugins = getattr(self, point.attribute)
-        return tuple(each.name if isinstance(each, Weighted) else each for each in plugins)
+        return tuple(plugin.name if isinstance(plugin, Weighted) else plugin for plugin in plugins)
 
     @property
     def enabled(self) -> frozenset[str]:
@@ -283,4 +283,7 @@ class Settings(Common):
 
     def profile(self, scheduler_name: str) -> ProfileSettings | None:
         """Return the profile with this `schedulerName`; None if there is none."""
-        return next((each for each in self.profiles if each.scheduler_name == scheduler_name), None)
+        profiles = (
+            profile for profile in self.profiles if profile.scheduler_name == scheduler_name
+        )
+        return next(profiles, None)

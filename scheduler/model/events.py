@@ -124,7 +124,7 @@ class StorageObserved(Record, frozen=True):
 
 
 class StorageGone(Record, frozen=True):
-    """An object that told about storage is gone."""
+    """A storage object is gone."""
 
     #: As the API spells it, `PersistentVolume` for example.
     kind: str

@@ -300,7 +300,7 @@ def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(key): _without_nulls(each) for key, each in value.items() if each is not None}
     if isinstance(value, list):
-        return [_without_nulls(each) for each in value]
+        return [_without_nulls(item) for item in value]
     if hasattr(value, "isoformat"):
         return value.isoformat()
     return value

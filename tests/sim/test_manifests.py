@@ -235,10 +235,10 @@ def test_a_problem_is_one_line_that_says_where(written, text, want):
     with pytest.raises(ManifestError) as caught:
         manifests.read([written(text)])
 
-    said = str(caught.value)
-    assert said.startswith("f.yaml:")
-    assert "\n" not in said
-    assert want is None or said == want
+    message = str(caught.value)
+    assert message.startswith("f.yaml:")
+    assert "\n" not in message
+    assert want is None or message == want
 
 
 def test_a_file_that_is_not_there_is_a_problem(written):

@@ -28,18 +28,18 @@ __all__ = ["KINDS", "snapshot"]
 KINDS: Final[dict[type[Any], tuple[str, str]]] = {
     objects.LocalObject: ("v1", "Namespace"),
     **{
-        each: ("v1", each.__name__)
-        for each in (
+        kind: ("v1", kind.__name__)
+        for kind in (
             objects.Node, objects.Pod, objects.Service, objects.ReplicationController,
             storage.PersistentVolume, storage.PersistentVolumeClaim,
         )
     },
-    **{each: ("apps/v1", each.__name__) for each in (objects.ReplicaSet, objects.StatefulSet)},
+    **{kind: ("apps/v1", kind.__name__) for kind in (objects.ReplicaSet, objects.StatefulSet)},
     objects.PodDisruptionBudget: ("policy/v1", "PodDisruptionBudget"),
     objects.DeviceClass: ("resource.k8s.io/v1", "DeviceClass"),
     **{
-        each: ("storage.k8s.io/v1", each.__name__)
-        for each in (
+        kind: ("storage.k8s.io/v1", kind.__name__)
+        for kind in (
             storage.StorageClass, storage.CSINode, storage.CSIDriver,
             storage.CSIStorageCapacity, storage.VolumeAttachment,
         )
