@@ -1,1 +1,1 @@
-"""One command a file; the composition root."""
+"""The command line, one module per command; the composition root."""

@@ -1,8 +1,8 @@
-"""`preemptive-scheduler check-config FILE`: judge a configuration file without a cluster.
+"""`preemptive-scheduler check-config FILE`: check a configuration file without a cluster.
 
 Prints `FILE: ok` and where the file departs from the default plugins, or every problem with its
-line. With `--print`, standard output carries nothing but the effective configuration. Exit codes:
-0 good, 1 the file breaks rules, 2 it could not be read or is no YAML or JSON.
+line. With `--print`, standard output holds only the effective configuration. Exit codes:
+0 valid, 1 invalid, 2 the file could not be read or is neither YAML nor JSON.
 """
 
 import argparse
@@ -16,8 +16,8 @@ from scheduler.config.settings import ProfileSettings, Settings, Weighted
 
 __all__ = ["add_parser", "run"]
 
-_GOOD = 0
-_BROKEN = 1
+_VALID = 0
+_INVALID = 1
 _UNREADABLE = 2
 
 
@@ -26,8 +26,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser = subparsers.add_parser(
         "check-config",
         help="check a configuration file",
-        description="Check a KubeSchedulerConfiguration file and say what it amounts to. "
-        "Exit codes: 0 good, 1 the file breaks rules, 2 it cannot be read.",
+        description="Check a KubeSchedulerConfiguration file and print a summary of it. "
+        "Exit codes: 0 valid, 1 invalid, 2 the file cannot be read.",
     )
     parser.add_argument("file", metavar="FILE", help="path of the configuration file")
     parser.add_argument(
@@ -49,42 +49,46 @@ def run(args: argparse.Namespace) -> int:
         return _UNREADABLE
     except ConfigError as error:
         print(error, file=problems)
-        return _UNREADABLE if isinstance(error, UnreadableConfigError) else _BROKEN
+        return _UNREADABLE if isinstance(error, UnreadableConfigError) else _INVALID
     if args.print_effective:
         print(load.render(settings), end="")
     else:
         print(f"{args.file}: ok")
         for line in _summary(settings):
             print(f"  {line}")
-    return _GOOD
+    return _VALID
 
 
 def _summary(settings: Settings) -> list[str]:
-    usual = load.defaults().profiles[0]
-    lines = [line for profile in settings.profiles for line in _profile(profile, usual)]
+    default = load.defaults().profiles[0]
+    lines = [line for profile in settings.profiles for line in _profile(profile, default)]
     for plugin, package in configuration.packages(settings).items():
         lines.append(f"plugin {plugin}: package {package}")
     election = settings.leader_election
     namespace = election.resource_namespace or "(own namespace)"
-    held = f"lease {namespace}/{election.resource_name}" if election.leader_elect else "off"
-    lines.append(f"leader election: {held}")
-    for each in settings.extenders:
-        lines.append(f"extender {each.url_prefix}{', ignorable' if each.ignorable else ''}")
+    lease = f"lease {namespace}/{election.resource_name}" if election.leader_elect else "off"
+    lines.append(f"leader election: {lease}")
+    for extender in settings.extenders:
+        ignorable = ", ignorable" if extender.ignorable else ""
+        lines.append(f"extender {extender.url_prefix}{ignorable}")
     return lines
 
 
-def _profile(profile: ProfileSettings, usual: ProfileSettings) -> list[str]:
+def _profile(profile: ProfileSettings, default: ProfileSettings) -> list[str]:
     """Describe a profile by the extension points whose plugins are not the default ones."""
     changed = [
         f"  {point}: {_plugins(profile, point)}"
         for point in Point
-        if _plugins(profile, point) != _plugins(usual, point)
+        if _plugins(profile, point) != _plugins(default, point)
     ]
     head = f"profile {profile.scheduler_name}"
     return [f"{head}, changed:", *changed] if changed else [f"{head}: default plugins"]
 
 
 def _plugins(profile: ProfileSettings, point: Point) -> str:
-    held: tuple[str | Weighted, ...] = getattr(profile, point.attribute)
-    names = (f"{each.name} {each.weight}" if isinstance(each, Weighted) else each for each in held)
-    return ", ".join(names) or "none"
+    plugins: tuple[str | Weighted, ...] = getattr(profile, point.attribute)
+    return ", ".join(map(_plugin, plugins)) or "none"
+
+
+def _plugin(plugin: str | Weighted) -> str:
+    return f"{plugin.name} {plugin.weight}" if isinstance(plugin, Weighted) else plugin

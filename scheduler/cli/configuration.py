@@ -1,4 +1,4 @@
-"""The configuration of a command, with the plugins that other packages of the environment bring."""
+"""Reads the configuration of a command, with plugins from other packages of the environment."""
 
 from scheduler.config import load
 from scheduler.config.load import LeaderElectionFlags
@@ -10,11 +10,11 @@ _NO_ELECTION = LeaderElectionFlags()
 
 
 def read(path: str, *, leader_election: LeaderElectionFlags = _NO_ELECTION) -> Settings:
-    """Return the settings in a file, judged by the plugins that it enables, too.
+    """Return the settings in a file, checked also by the out-of-tree plugins that it enables.
 
     Raises:
         OSError: The file cannot be read.
-        ConfigError: The file breaks rules, or a package of the environment does.
+        ConfigError: The file is invalid, or a package of the environment is.
     """
     from scheduler.plugins import registry
     from scheduler.plugins.external import entry_points
@@ -25,16 +25,16 @@ def read(path: str, *, leader_election: LeaderElectionFlags = _NO_ELECTION) -> S
         leader_election=leader_election,
     )
     if any(map(entry_points.enabled, settings.profiles)):
-        # Only they themselves can tell what is wrong with their settings.
+        # Only the plugins themselves can check their settings.
         registry.profiles(settings)
     return settings
 
 
 def packages(settings: Settings) -> dict[str, str]:
-    """Return the packages of the enabled plugins that are not of this project, by plugin.
+    """Return the packages of the enabled out-of-tree plugins, by plugin.
 
     Raises:
-        ConfigError: A package of the environment breaks rules.
+        ConfigError: A package of the environment is invalid.
     """
     from scheduler.plugins.external import entry_points
 

@@ -1,4 +1,4 @@
-"""The command line: one command a file, imported when it is asked for."""
+"""The command line. One module per command; each imports what it needs when it runs."""
 
 import argparse
 import sys
@@ -14,11 +14,11 @@ examples:
   preemptive-scheduler run --kubeconfig ~/.kube/config
       schedule the pods of a cluster that name this scheduler
   preemptive-scheduler plan -f cluster.yaml --explain
-      what would happen to the pending pods of these objects, and why
+      show what would happen to the pending pods of these objects, and why
   kubectl get nodes,pods,pdb -A -o yaml | preemptive-scheduler plan -f - --settle
-      the same for a live cluster, until nothing changes any more
+      the same for a live cluster, repeated until nothing changes any more
   preemptive-scheduler check-config config.yaml
-      every mistake of a configuration file, each with its place
+      list every error of a configuration file, with its line
 """
 
 
@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(arguments.func(arguments))
     except BrokenPipeError:
-        # Whoever read our output has left; there is nobody to tell.
+        # The reader of our output has closed it, so an error cannot be printed either.
         sys.stderr.close()
         return 1
 

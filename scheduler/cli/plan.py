@@ -27,7 +27,7 @@ __all__ = ["add_parser", "run"]
 DESCRIPTION = """\
 Decide for every pending pod of the given objects, in the order of the scheduling queue, as the
 scheduler would in a cluster that consists of exactly these objects. Nothing is written anywhere.
-Objects must stand as an API server returns them: defaulted and admitted, spec.priority set.
+Objects must be as an API server returns them: defaulted and admitted, with spec.priority set.
 """
 EXAMPLES = """\
 examples:
@@ -35,7 +35,7 @@ examples:
   preemptive-scheduler plan -f cluster.yaml --explain -o yaml
   kubectl get nodes,pods,pdb,ns -A -o json | preemptive-scheduler plan -f - --settle
 
-exit codes: 0 decided, also when pods are unschedulable; 2 the input cannot be read
+exit codes: 0 decided, even if pods are unschedulable; 2 the input cannot be read
 """
 
 
@@ -43,7 +43,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command to the command line."""
     command = commands.add_parser(
         "plan",
-        help="say what would happen to the pending pods of objects in files",
+        help="show what would happen to the pending pods of objects in files",
         description=DESCRIPTION,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -55,29 +55,29 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     command.add_argument("--config", metavar="FILE", help="KubeSchedulerConfiguration to use")
     command.add_argument(
         "-o", "--output", choices=("table", "json", "yaml"), default="table",
-        help="how to print (default: table)",
+        help="output format (default: table)",
     )  # fmt: skip
-    command.add_argument("--explain", action="store_true", help="add what was found on every node")
+    command.add_argument("--explain", action="store_true", help="add the verdict on every node")
     command.add_argument(
         "--settle", action="store_true",
-        help="let terminating pods go and try again, until nothing changes",
+        help="remove terminating pods and try again, until nothing changes",
     )  # fmt: skip
     command.add_argument(
         "--scheduler-name", default="", metavar="NAME", help="only pods of this scheduler"
     )
     command.add_argument(
         "--at", default=None, type=_moment, metavar="TIME",
-        help="when it would be, as 2026-01-02T15:04:05Z; preemption policies look at the time"
-        " (default: now, or the beginning of time where there is no policy)",
+        help="time of the plan, as 2026-01-02T15:04:05Z; only preemption policies depend on it"
+        " (default: now; 1970-01-01T00:00:00Z if there is no policy)",
     )  # fmt: skip
     command.set_defaults(func=run)
 
 
 def _moment(text: str) -> float:
-    """Return a time of the command line.
+    """Return a time of the command line, in seconds since the epoch.
 
     Raises:
-        ArgumentTypeError: It is none.
+        ArgumentTypeError: The text is not a time.
     """
     moment = times.parse(text)
     if moment is None:
@@ -86,7 +86,7 @@ def _moment(text: str) -> float:
 
 
 def _now(arguments: argparse.Namespace, objects: Any) -> float:
-    """Return at which time the cluster is looked at; it matters to policies only."""
+    """Return the time of the plan; only policies depend on it."""
     from scheduler.service.clock import Clock
 
     if arguments.at is not None:
@@ -104,7 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     try:
         settings = configuration.read(arguments.config) if arguments.config else load.defaults()
-        objects = manifests.read(arguments.files, whole=bool(settings.extenders))
+        objects = manifests.read(arguments.files, raw=bool(settings.extenders))
         ask = _ask(settings, objects)
     except ConnectionSettingsError as error:
         print(f"{arguments.config}: {error}", file=sys.stderr)
@@ -133,16 +133,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _ask(settings: Settings, objects: Any) -> Any:
-    """Return a context that gives what asks the extenders; nothing where there are none.
+    """Return a context that gives the client of the extenders; it gives `None` without extenders.
 
     Raises:
-        ConnectionSettingsError: Their settings are unusable.
+        ConnectionSettingsError: The settings of an extender are unusable.
     """
-    if objects.whole is None:
+    if objects.raw is None:
         return contextlib.nullcontext()
-    from scheduler.sim.extender_client import Asker
+    from scheduler.sim.extender_client import ExtenderClient
 
-    return Asker(settings.extenders, objects.whole)
+    return ExtenderClient(settings.extenders, objects.raw)
 
 
 def _backoff(settings: Settings, kind: Any) -> Any:
@@ -184,7 +184,7 @@ def _result(attempt: Attempt, *, explain: bool) -> dict[str, Any]:
         case Failed(message):
             result |= {"decision": "Error", "message": message}
         case Waiting():
-            raise AssertionError("an attempt of a plan does not end while extenders are asked")
+            raise AssertionError("an attempt of a plan does not end before extenders have answered")
         case _:
             assert_never(decision)
     if explain:
@@ -193,7 +193,7 @@ def _result(attempt: Attempt, *, explain: bool) -> dict[str, Any]:
 
 
 def _explained(trace: NodeTrace) -> dict[str, Any]:
-    """Return what was found on a node; objections only where there are some."""
+    """Return the verdict on a node; `objections` only if there are any."""
     explained = {
         "name": trace.name,
         "filter": trace.rejection,

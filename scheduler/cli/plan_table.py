@@ -24,7 +24,7 @@ def show(
     final: Mapping[str, str | None] | None,
     console: Console | None = None,
 ) -> None:
-    """Print results, what was found on each node where that is known, and where pods ended."""
+    """Print the results, the verdict on each node if it is given, and the final placements."""
     console = console or Console(highlight=False)
     if not results:
         console.print("no pending pods")
@@ -50,7 +50,7 @@ def _results(results: Sequence[Mapping[str, Any]]) -> Table:
         decision = result["decision"]
         victims = ", ".join(result["victims"])
         if result["pdbViolations"]:
-            victims += f" ({result['pdbViolations']} against a budget)"
+            victims += f" ({result['pdbViolations']} violating a budget)"
         table.add_row(
             Text(result["pod"]),
             Text(decision, style=_STYLES[decision]),
@@ -77,7 +77,7 @@ def _nodes(result: Mapping[str, Any]) -> Table:
 
 
 def _final(final: Mapping[str, str | None]) -> Table:
-    table = _table("POD", "ENDS ON", title="in the end")
+    table = _table("POD", "NODE", title="final placements")
     for pod, node in final.items():
         table.add_row(Text(pod), Text(node or "no node", style="" if node else "red"))
     return table

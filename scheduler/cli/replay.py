@@ -1,4 +1,4 @@
-"""`preemptive-scheduler replay`: take the decisions of a capture again."""
+"""`preemptive-scheduler replay`: repeat the decisions of a capture."""
 
 import argparse
 import sys
@@ -11,8 +11,8 @@ from scheduler.config.field_errors import ConfigError
 __all__ = ["add_parser", "run"]
 
 DESCRIPTION = """\
-Feed a capture, as `run --capture FILE` writes it, to a new machine and compare every decision with
-the one that was taken then. Use the configuration of then.
+Replay a capture that `run --capture FILE` wrote, and compare every decision with the recorded one.
+Use the configuration that the recorded scheduler had.
 """
 
 
@@ -20,13 +20,15 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command to the command line."""
     command = commands.add_parser(
         "replay",
-        help="take the decisions of a capture again",
+        help="repeat the decisions of a capture and compare them",
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="exit codes: 0 all decisions are the same; 1 some differ; 2 it cannot be read",
+        epilog="exit codes: 0 all decisions are the same; 1 some differ; 2 a file cannot be read",
     )
-    command.add_argument("file", metavar="FILE", help="the capture")
-    command.add_argument("--config", metavar="FILE", help="KubeSchedulerConfiguration of then")
+    command.add_argument("file", metavar="FILE", help="path of the capture")
+    command.add_argument(
+        "--config", metavar="FILE", help="KubeSchedulerConfiguration of the recorded scheduler"
+    )
     command.set_defaults(func=run)
 
 
@@ -42,11 +44,12 @@ def run(arguments: argparse.Namespace) -> int:
         settings = configuration.read(arguments.config) if arguments.config else load.defaults()
         backoff = PodBackoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds)
         with Path(arguments.file).open("rb") as lines:
-            for each in replay(lines, registry.profiles(settings), backoff):
+            for decision in replay(lines, registry.profiles(settings), backoff):
                 total += 1
-                if each.now != each.then:
+                if decision.now != decision.then:
                     different += 1
-                    print(f"{arguments.file}:{each.line}: then {each.then}, now {each.now}")
+                    place = f"{arguments.file}:{decision.line}"
+                    print(f"{place}: recorded {decision.then}, replayed {decision.now}")
     except OSError as error:
         print(f"{error.filename}: {error.strerror}", file=sys.stderr)
         return 2

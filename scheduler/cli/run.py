@@ -22,17 +22,17 @@ DESCRIPTION = """\
 Schedule the pods whose spec.schedulerName is one of the configured profiles; without a
 configuration file that is preemptive-scheduler. Flags have kube-scheduler's names and meanings.
 Without a kubeconfig the ServiceAccount of the pod is used. The environment variable KUBECONFIG is
-not looked at.
+ignored.
 """
 EXAMPLES = """\
 examples:
   preemptive-scheduler run --kubeconfig ~/.kube/config --leader-elect=false
       run it on this machine against a cluster
   preemptive-scheduler run --config config.yaml --logging-format text -v 4
-      with a KubeSchedulerConfiguration, telling every effect
+      use a KubeSchedulerConfiguration and log every effect
 
-exit codes: 0 stopped by SIGTERM or SIGINT; 1 the lease was lost, a defect, or a second signal;
-2 it cannot start
+exit codes: 0 stopped by SIGTERM or SIGINT; 1 the lease was lost, an internal error, or a second
+signal; 2 it cannot start
 """
 
 _TRUE, _FALSE = ("true", "1", "t"), ("false", "0", "f")
@@ -51,26 +51,26 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     command.add_argument(
         "--write-config-to", metavar="FILE", help="write the effective configuration and exit"
     )
-    command.add_argument("--kubeconfig", default="", metavar="FILE", help="how to reach a cluster")
+    command.add_argument("--kubeconfig", default="", metavar="FILE", help="path of a kubeconfig")
     command.add_argument(
         "--logging-format", choices=("json", "text"), default="json", help="default: json"
     )
     command.add_argument(
         "-v", dest="verbosity", type=int, default=0, metavar="N",
-        help="0 trouble and preemptions only, 2 every attempt, 4 every effect (default: 0)",
+        help="0 problems and preemptions only, 2 every attempt, 4 every effect (default: 0)",
     )  # fmt: skip
     command.add_argument(
         "--capture", default="", metavar="FILE",
-        help="write down all that is observed and decided, for `replay`; grows without bound",
+        help="record all events and decisions for `replay`; the file grows without bound",
     )  # fmt: skip
     command.add_argument(
         "--compare-cache-period", type=_duration, default=900.0, metavar="DURATION",
-        help="how often what is known is compared with the API server; 0 for never (default: 15m)",
+        help="how often the cache is compared with the API server; 0 for never (default: 15m)",
     )  # fmt: skip
     command.add_argument(
         "--evict-only", action="store_true",
-        help="have the API server evict all victims, never against a disruption budget; then no"
-        " right to delete pods is needed",
+        help="evict all victims through the eviction API, which never violates a disruption budget;"
+        " needs no permission to delete pods",
     )  # fmt: skip
     _add_serving(command.add_argument_group("serving"))
     _add_election(command.add_argument_group("leader election"))
@@ -81,23 +81,23 @@ def _add_serving(group: Any) -> None:
     group.add_argument("--bind-address", default="0.0.0.0", metavar="IP", help="default: 0.0.0.0")
     group.add_argument(
         "--secure-port", type=int, default=10259, metavar="PORT",
-        help="HTTPS port for health and metrics; 0 switches serving off (default: 10259)",
+        help="HTTPS port for health and metrics; 0 disables serving (default: 10259)",
     )  # fmt: skip
     group.add_argument("--tls-cert-file", default="", metavar="FILE")
     group.add_argument("--tls-private-key-file", default="", metavar="FILE")
     group.add_argument(
         "--tls-min-version", type=_tls_version, default="", metavar="VERSION",
-        help="the oldest protocol that is spoken: VersionTLS12 or VersionTLS13"
+        help="minimum TLS version: VersionTLS12 or VersionTLS13"
         " (default: VersionTLS12)",
     )  # fmt: skip
     group.add_argument(
         "--tls-cipher-suites", type=_cipher_suites, default=(), metavar="NAMES",
-        help="cipher suites up to TLS 1.2, joined by commas (default: those of OpenSSL)",
+        help="comma-separated cipher suites for TLS 1.2 (default: those of OpenSSL)",
     )  # fmt: skip
     group.add_argument(
         "--authorization-always-allow-paths", type=_paths, metavar="PATHS",
         default=("/healthz", "/readyz", "/livez"),
-        help="pages that anybody may read, the others whom the API server allows to; may end in *"
+        help="comma-separated paths that are served without authorization; may end in *"
         " (default: /healthz,/readyz,/livez)",
     )  # fmt: skip
     for name in (
@@ -113,7 +113,7 @@ def _add_serving(group: Any) -> None:
 def _add_election(group: Any) -> None:
     group.add_argument(
         "--leader-elect", nargs="?", type=_boolean, const=True, metavar="BOOL",
-        help="hold a lease before scheduling (default: true)",
+        help="acquire a lease before scheduling (default: true)",
     )  # fmt: skip
     for name in ("lease-duration", "renew-deadline", "retry-period"):
         group.add_argument(f"--leader-elect-{name}", type=_duration, metavar="DURATION")
@@ -132,7 +132,7 @@ def _boolean(text: str) -> bool:
 def _paths(text: str) -> tuple[str, ...]:
     paths = tuple(path for path in text.split(",") if path)
     if wrong := [path for path in paths if "*" in path[:-1]]:
-        raise argparse.ArgumentTypeError(f"only a * at the end is allowed, not in {wrong[0]!r}")
+        raise argparse.ArgumentTypeError(f"* is only allowed at the end: {wrong[0]!r}")
     return paths
 
 
@@ -169,10 +169,10 @@ def run(arguments: argparse.Namespace, clock: "Clock | None" = None) -> int:
 
     Args:
         arguments: Of the command line.
-        clock: Where the time comes from; `None` for the clock of this machine.
+        clock: The source of time; `None` for the clock of this machine.
     """
     try:
-        told = settings(arguments)
+        configured = settings(arguments)
     except OSError as error:
         print(f"{arguments.config}: {error.strerror or error}", file=sys.stderr)
         return 2
@@ -180,28 +180,28 @@ def run(arguments: argparse.Namespace, clock: "Clock | None" = None) -> int:
         print(error, file=sys.stderr)
         return 2
     if arguments.write_config_to:
-        return _write(told, arguments.write_config_to)
+        return _write(configured, arguments.write_config_to)
     if bool(arguments.tls_cert_file) != bool(arguments.tls_private_key_file):
-        print("--tls-cert-file and --tls-private-key-file go together", file=sys.stderr)
+        print("--tls-cert-file and --tls-private-key-file must be set together", file=sys.stderr)
         return 2
     with signals.ending_at_once():  # the imports take most of a second
-        return _serve(arguments, told, clock)
+        return _serve(arguments, configured, clock)
 
 
-def _serve(arguments: argparse.Namespace, told: Settings, clock: "Clock | None") -> int:
+def _serve(arguments: argparse.Namespace, configured: Settings, clock: "Clock | None") -> int:
     with importing.lean():
         from scheduler.service.process import serve
 
-    return serve(options(arguments, told), clock)
+    return serve(options(arguments, configured), clock)
 
 
-def options(arguments: argparse.Namespace, told: Settings) -> "ProcessOptions":
-    """Return what the live scheduler is told, beside its configuration, by flags."""
+def options(arguments: argparse.Namespace, configured: Settings) -> "ProcessOptions":
+    """Return the options of the live scheduler: its configuration and what flags set beside it."""
     from scheduler.observe.logs.logs import Format
     from scheduler.service.options import ProcessOptions
 
     return ProcessOptions(
-        settings=told,
+        settings=configured,
         kubeconfig=arguments.kubeconfig,
         logging_format=Format(arguments.logging_format),
         verbosity=arguments.verbosity,
@@ -211,7 +211,7 @@ def options(arguments: argparse.Namespace, told: Settings) -> "ProcessOptions":
         tls_private_key_file=arguments.tls_private_key_file,
         tls_min_version=arguments.tls_min_version,
         tls_cipher_suites=arguments.tls_cipher_suites,
-        flags=_flags(arguments, told),
+        flags=_flags(arguments, configured),
         capture=arguments.capture,
         open_paths=arguments.authorization_always_allow_paths,
         token_cache_seconds=arguments.authentication_token_webhook_cache_ttl,
@@ -222,9 +222,9 @@ def options(arguments: argparse.Namespace, told: Settings) -> "ProcessOptions":
     )
 
 
-def _flags(arguments: argparse.Namespace, told: Settings) -> dict[str, str]:
-    """Return all flags with the values in force, by name, as Go writes them."""
-    election = told.leader_election
+def _flags(arguments: argparse.Namespace, configured: Settings) -> dict[str, str]:
+    """Return all flags with the values in force, by name, formatted as Go formats them."""
+    election = configured.leader_election
     given = {name: value for name, value in vars(arguments).items() if name != "func"}
     given |= {
         "v": given.pop("verbosity"),
@@ -240,7 +240,7 @@ def _flags(arguments: argparse.Namespace, told: Settings) -> dict[str, str]:
 
 
 def _written(value: object) -> str:
-    """Return the value of a flag as Go writes it."""
+    """Return the value of a flag as Go formats it."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):

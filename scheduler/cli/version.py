@@ -18,7 +18,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def run(_arguments: argparse.Namespace) -> int:
-    """Print the version and what it follows."""
+    """Print the version, the kube-scheduler release that it follows, and that of Python."""
     print(f"preemptive-scheduler {__version__}")
     print(f"decides as kube-scheduler {REFERENCE}; Python {platform.python_version()}")
     return 0

@@ -1,8 +1,8 @@
 """Settings of single plugins: one class per entry that `pluginConfig` may hold.
 
-Each class knows the plugin it belongs to; its kind in the file is that name and `Args`. `TYPES`
-lists them all. Values are as upstream's defaulting leaves them; the rules they must obey are in
-`args_rules`.
+Each class names the plugin that it belongs to; its kind in the file is that name followed by
+`Args`. `TYPES` lists them all. Defaults are those of upstream; the rules that values must satisfy
+are in `args_rules`.
 
 Source: kube-scheduler v1.36.3 k8s.io/kube-scheduler/config/v1 types_pluginargs.go;
 pkg/scheduler/apis/config/v1/defaults.go SetDefaults_*Args.
@@ -57,7 +57,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefaultPreemptionArgs:
-    """How many candidate nodes preemption would look at; every one is looked at instead."""
+    """How many candidate nodes preemption examines; here it always examines all of them."""
 
     plugin: ClassVar[str] = "DefaultPreemption"
 
@@ -79,7 +79,7 @@ class DynamicResourcesArgs:
     #: pathological search and never touch an ordinary one (under 0.2 s).
     filter_timeout_seconds: float = wire("filterTimeout", DURATION, 10.0)
     #: Longest wait for the conditions of allocated devices before binding, in seconds, 1 or more.
-    #: Ten minutes leave room for devices that have to be attached.
+    #: Ten minutes are enough for devices that have to be attached.
     binding_timeout_seconds: float = wire("bindingTimeout", DURATION, 600.0)
 
 
@@ -90,7 +90,7 @@ class InterPodAffinityArgs:
     plugin: ClassVar[str] = "InterPodAffinity"
 
     #: Score weight of a running pod whose *required* affinity matches the incoming pod, 0 to 100;
-    #: 0 takes such pods out of the score. One counts them least, but counts them.
+    #: 0 leaves such pods out of the score. The default of 1 is the least weight that counts them.
     hard_pod_affinity_weight: int = wire("hardPodAffinityWeight", INT32, 1)
     #: Whether preferred terms of running pods are left out of the score for pods that have no
     #: inter-pod affinity of their own. Off: affinity works in both directions.
@@ -150,7 +150,7 @@ class NodeAffinityArgs:
     plugin: ClassVar[str] = "NodeAffinity"
 
     #: Nodes must satisfy this *and* the affinity of the pod; its preferred terms add to the score.
-    #: None adds nothing, so that a profile may use all nodes.
+    #: None adds nothing, so that a profile can use all nodes.
     added_affinity: NodeAffinity | None = wire("addedAffinity", optional(_NODE_AFFINITY), None)
 
 
@@ -174,8 +174,8 @@ class NodeResourcesBalancedAllocationArgs:
 
     plugin: ClassVar[str] = "NodeResourcesBalancedAllocation"
 
-    #: The resources that are compared; all weights are 1, names are unique. Cpu and memory are
-    #: what every node has.
+    #: The resources that are compared; all weights are 1, names are unique. The default are cpu
+    #: and memory, which every node has.
     resources: tuple[ResourceWeight, ...] = wire(
         "resources", _RESOURCES, _CPU_AND_MEMORY, zero_is_default=True
     )
@@ -211,7 +211,7 @@ class ScoringStrategy:
     """How the use of a node's resources becomes a score."""
 
     #: `LeastAllocated` spreads pods, `MostAllocated` packs them, `RequestedToCapacityRatio`
-    #: follows the shape. Spreading is the default, as it survives the loss of a node best.
+    #: follows the shape. Spreading is the default, as it limits the effect of the loss of a node.
     type: str = wire("type", STRING, "LeastAllocated", absent="")
     #: The resources that count, with their weights.
     resources: tuple[ResourceWeight, ...] = wire(
@@ -259,23 +259,23 @@ _CONSTRAINT: Final = Record(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodTopologySpreadArgs:
-    """Spreading of pods that do not say themselves how they spread."""
+    """Default spreading of pods that have no topology spread constraints."""
 
     plugin: ClassVar[str] = "PodTopologySpread"
 
-    #: Constraints for pods without any, when `defaulting_type` is `List`. They have no selector:
-    #: it follows from the owner of each pod.
+    #: Constraints for pods without any, if `defaulting_type` is `List`. They have no selector:
+    #: it is derived from the owner of each pod.
     default_constraints: tuple[TopologySpreadConstraint, ...] = wire(
         "defaultConstraints", array(_CONSTRAINT), ()
     )
     #: `System`: the built-in soft constraints over hosts and zones; `List`: the list above. The
-    #: built-in ones spread replicas without ever keeping a pod from a node.
+    #: built-in ones spread replicas and never reject a node.
     defaulting_type: str = wire("defaultingType", STRING, "System", zero_is_default=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeBindingArgs:
-    """Waiting for volumes before a pod is bound."""
+    """How long to wait for volumes before a pod is bound."""
 
     plugin: ClassVar[str] = "VolumeBinding"
 
@@ -286,24 +286,24 @@ class VolumeBindingArgs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptiveSchedulerArgs:
-    """Additions of this scheduler; kube-scheduler skips the entry, so files stay exchangeable.
+    """Settings of this scheduler alone; kube-scheduler ignores the entry, so both accept the file.
 
-    It stands under the name of no plugin. A new addition is one field here, declared with `wire`.
+    The entry belongs to no plugin. A new setting is one field here, declared with `wire`.
     """
 
     plugin: ClassVar[str] = "PreemptiveScheduler"
 
-    #: Whether preemption, among nodes that kube-scheduler's criteria leave equally good, prefers
-    #: the one with the fewest victims that fit on no other node as things are, then the one whose
-    #: victims started last. Off: a hash decides, which costs nothing.
+    #: Whether preemption, among nodes that are equal by kube-scheduler's criteria, prefers the one
+    #: with the fewest victims that currently fit on no other node, then the one whose victims
+    #: started last. Off: a hash decides, at no cost.
     prefer_victims_that_fit_elsewhere: bool = wire("preferVictimsThatFitElsewhere", BOOLEAN, False)
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignArgs:
-    """Settings of a plugin that this module does not know; that plugin judges them itself."""
+    """Settings of a plugin that this module does not know; the plugin checks them itself."""
 
-    #: The value of `args` as JSON holds it; None when nothing is configured.
+    #: The value of `args` as JSON; None if nothing is configured.
     value: Json
 
 
@@ -322,8 +322,8 @@ PluginArgs = (
 
 #: The class of each typed entry, by the name of its plugin.
 TYPES: Final = {
-    each.plugin: each
-    for each in (
+    kind.plugin: kind
+    for kind in (
         DefaultPreemptionArgs,
         DynamicResourcesArgs,
         InterPodAffinityArgs,
@@ -345,6 +345,6 @@ _FORBIDDEN: Final = {
 
 #: How each typed entry is read and written.
 CODECS: Final[dict[str, Record[Any]]] = {
-    name: Record.of(each, forbidden=_FORBIDDEN.get(name), ignored=("apiVersion", "kind"))
-    for name, each in TYPES.items()
+    name: Record.of(kind, forbidden=_FORBIDDEN.get(name), ignored=("apiVersion", "kind"))
+    for name, kind in TYPES.items()
 }

@@ -1,4 +1,4 @@
-"""The rules that the settings of single plugins must obey.
+"""Validation of the settings of single plugins.
 
 Source: kube-scheduler v1.36.3 pkg/scheduler/apis/config/validation/validation_pluginargs.go;
 component-helpers v0.36.3 scheduling/corev1/nodeaffinity NewNodeSelector,
@@ -39,7 +39,7 @@ _INT64: Final = range(-(2**63), 2**63)
 
 
 def check(args: PluginArgs, path: str, report: ErrorReport) -> None:
-    """Report every rule that the settings of a plugin break."""
+    """Report all errors in the settings of a plugin."""
     rule = _RULES.get(type(args))
     if rule is not None:
         rule(args, path, report)
@@ -77,12 +77,12 @@ def _balanced_allocation(
     args: NodeResourcesBalancedAllocationArgs, path: str, report: ErrorReport
 ) -> None:
     seen: set[str] = set()
-    for i, each in enumerate(args.resources):
-        if each.name in seen:
-            report.duplicate(f"{path}.resources[{i}].name", each.name)
-        seen.add(each.name)
-        if each.weight != 1:
-            report.invalid(f"{path}.resources[{i}].weight", each.weight, "must be 1")
+    for i, resource in enumerate(args.resources):
+        if resource.name in seen:
+            report.duplicate(f"{path}.resources[{i}].name", resource.name)
+        seen.add(resource.name)
+        if resource.weight != 1:
+            report.invalid(f"{path}.resources[{i}].weight", resource.weight, "must be 1")
 
 
 def _volume_binding(args: VolumeBindingArgs, path: str, report: ErrorReport) -> None:
@@ -92,23 +92,23 @@ def _volume_binding(args: VolumeBindingArgs, path: str, report: ErrorReport) -> 
 
 
 def _node_resources_fit(args: NodeResourcesFitArgs, path: str, report: ErrorReport) -> None:
-    for i, each in enumerate(args.ignored_resources):
-        _check_key(f"{path}.ignoredResources[{i}]", each, report)
-    for i, each in enumerate(args.ignored_resource_groups):
+    for i, name in enumerate(args.ignored_resources):
+        _check_key(f"{path}.ignoredResources[{i}]", name, report)
+    for i, name in enumerate(args.ignored_resource_groups):
         at = f"{path}.ignoredResourceGroups[{i}]"
-        if "/" in each:
-            report.invalid(at, each, "resource group name can't contain '/'")
-        _check_key(at, each, report)
+        if "/" in name:
+            report.invalid(at, name, "resource group name can't contain '/'")
+        _check_key(at, name, report)
     _check_strategy(args.scoring_strategy, f"{path}.scoringStrategy", report)
 
 
 def _check_strategy(strategy: ScoringStrategy, path: str, report: ErrorReport) -> None:
     if strategy.type not in _STRATEGIES:
         report.unsupported(f"{path}.type", strategy.type, _STRATEGIES)
-    for i, each in enumerate(strategy.resources):
-        if not 0 < each.weight <= 100:
-            detail = f"resource weight of {each.name} not in valid range (0, 100]"
-            report.invalid(f"{path}.resources[{i}].weight", each.weight, detail)
+    for i, resource in enumerate(strategy.resources):
+        if not 0 < resource.weight <= 100:
+            detail = f"resource weight of {resource.name} not in valid range (0, 100]"
+            report.invalid(f"{path}.resources[{i}].weight", resource.weight, detail)
     at = f"{path}.requestedToCapacityRatio"
     if strategy.type != _RATIO:
         if strategy.shape is not None and report.is_whole(f"{path}.type"):
@@ -128,12 +128,12 @@ def _check_shape(shape: Sequence[ShapePoint], path: str, report: ErrorReport) ->
         detail = "values must be sorted in increasing order"
         report.invalid(f"{path}[{i}].utilization", shape[i].utilization, detail)
         break
-    for i, each in enumerate(shape):
-        if not 0 <= each.utilization <= 100:
+    for i, point in enumerate(shape):
+        if not 0 <= point.utilization <= 100:
             detail = "not in valid range [0, 100]"
-            report.invalid(f"{path}[{i}].utilization", each.utilization, detail)
-        if not 0 <= each.score <= 10:
-            report.invalid(f"{path}[{i}].score", each.score, "not in valid range [0, 10]")
+            report.invalid(f"{path}[{i}].utilization", point.utilization, detail)
+        if not 0 <= point.score <= 10:
+            report.invalid(f"{path}[{i}].score", point.score, "not in valid range [0, 10]")
 
 
 def _pod_topology_spread(args: PodTopologySpreadArgs, path: str, report: ErrorReport) -> None:
@@ -142,12 +142,14 @@ def _pod_topology_spread(args: PodTopologySpreadArgs, path: str, report: ErrorRe
         report.unsupported(f"{path}.defaultingType", kind, ("List", "System"))
     elif kind == "System" and constraints:
         report.invalid(f"{path}.defaultingType", kind, "when .defaultConstraints are not empty")
-    for i, each in enumerate(constraints):
+    for i, constraint in enumerate(constraints):
         at = f"{path}.defaultConstraints[{i}]"
-        _check_constraint(each, at, report)
+        _check_constraint(constraint, at, report)
         earlier = {(other.topology_key, other.when_unsatisfiable) for other in constraints[:i]}
-        if (each.topology_key, each.when_unsatisfiable) in earlier and report.is_whole(at):
-            report.duplicate(at, f"{{{each.topology_key}, {each.when_unsatisfiable}}}")
+        if (constraint.topology_key, constraint.when_unsatisfiable) in earlier and report.is_whole(
+            at
+        ):
+            report.duplicate(at, f"{{{constraint.topology_key}, {constraint.when_unsatisfiable}}}")
 
 
 def _check_constraint(constraint: TopologySpreadConstraint, path: str, report: ErrorReport) -> None:
@@ -170,9 +172,9 @@ def _node_affinity(args: NodeAffinityArgs, path: str, report: ErrorReport) -> No
         return
     when = "DuringSchedulingIgnoredDuringExecution"
     terms = affinity.required.node_selector_terms if affinity.required else ()
-    for i, each in enumerate(terms):
+    for i, term in enumerate(terms):
         at = f"{path}.addedAffinity.required{when}.nodeSelectorTerms[{i}]"
-        _check_term(each, at, at, report)
+        _check_term(term, at, at, report)
     for i, weighted in enumerate(affinity.preferred):
         at = f"{path}.addedAffinity.preferred{when}[{i}]"
         if weighted.weight:
@@ -183,14 +185,14 @@ def _check_term(term: NodeSelectorTerm, path: str, outer: str, report: ErrorRepo
     """Check one term, unless something around it could not be decoded."""
     if not report.is_whole(outer):
         return
-    for i, each in enumerate(term.match_expressions):
-        _check_expression(each, f"{path}.matchExpressions[{i}]", report)
-    for i, each in enumerate(term.match_fields):
+    for i, expression in enumerate(term.match_expressions):
+        _check_expression(expression, f"{path}.matchExpressions[{i}]", report)
+    for i, field in enumerate(term.match_fields):
         at = f"{path}.matchFields[{i}]"
-        if each.operator not in _FIELD_OPERATORS:
-            report.unsupported(f"{at}.operator", each.operator, _FIELD_OPERATORS)
-        elif len(each.values) != 1:
-            report.invalid(f"{at}.values", each.values, "must have one element")
+        if field.operator not in _FIELD_OPERATORS:
+            report.unsupported(f"{at}.operator", field.operator, _FIELD_OPERATORS)
+        elif len(field.values) != 1:
+            report.invalid(f"{at}.values", field.values, "must have one element")
 
 
 def _check_expression(expression: Requirement, path: str, report: ErrorReport) -> None:
@@ -207,19 +209,19 @@ def _check_expression(expression: Requirement, path: str, report: ErrorReport) -
         report.invalid(f"{path}.values", values, detail)
     if operator in {"Gt", "Lt"}:
         _check_bound(f"{path}.values", values, report)
-    for i, each in enumerate(values):
-        for detail in names.label_value(each):
-            report.invalid(f"{path}.values[{i}]", each, detail)
+    for i, value in enumerate(values):
+        for detail in names.label_value(value):
+            report.invalid(f"{path}.values[{i}]", value, detail)
 
 
 def _check_bound(path: str, values: Sequence[str], report: ErrorReport) -> None:
     if len(values) != 1:
         detail = "for 'Gt', 'Lt' operators, exactly one value is required"
         report.invalid(path, values, detail)
-    for i, each in enumerate(values):
-        if not (_INTEGER.fullmatch(each) and int(each) in _INT64):
+    for i, value in enumerate(values):
+        if not (_INTEGER.fullmatch(value) and int(value) in _INT64):
             detail = "for 'Gt', 'Lt' operators, the value must be an integer"
-            report.invalid(f"{path}[{i}]", each, detail)
+            report.invalid(f"{path}[{i}]", value, detail)
 
 
 def _check_key(path: str, key: str, report: ErrorReport) -> None:

@@ -1,9 +1,9 @@
-"""Between trees and typed values: one codec per kind of field, strict in both directions.
+"""Codecs between trees and typed values: one per kind of field, strict in both directions.
 
-Second stage of reading, after `document`. A codec reads a tree and writes the value back; whole
-objects are read field by field, see `records`. Null means absent, as it does for Go. A value of
-the wrong type goes to the report and its field keeps its default, so that all the other fields
-are still judged.
+This is the second stage of reading, after `document`. A codec reads a tree and writes the value
+back; whole objects are read field by field, see `object_codec`. Null means absent, as in Go. A
+value of the wrong type is reported and its field keeps its default, so that all other fields are
+still checked.
 """
 
 import base64
@@ -41,7 +41,7 @@ U = TypeVar("U")
 
 
 class Mismatch(Exception):
-    """A tree of the wrong kind; the container that meets it knows the path."""
+    """A tree of the wrong kind; the codec of its container adds the path."""
 
 
 class Codec(ABC, Generic[T]):
@@ -52,7 +52,7 @@ class Codec(ABC, Generic[T]):
 
     @abstractmethod
     def zero(self) -> T:
-        """Return what Go holds before anything is read."""
+        """Return the zero value of the type in Go."""
 
     @abstractmethod
     def read(self, tree: Tree, path: str, report: ErrorReport) -> T:
@@ -64,7 +64,7 @@ class Codec(ABC, Generic[T]):
 
     @abstractmethod
     def write(self, value: T) -> Json:
-        """Return the value as it stands in a file; None leaves the field out."""
+        """Return the value in the form of the file; None omits the field."""
 
 
 class _Leaf(Codec[T]):
@@ -94,15 +94,15 @@ class _Leaf(Codec[T]):
 
 
 def wrong(wanted: str, tree: Tree) -> Mismatch:
-    """Return what to raise for a tree of the wrong kind."""
+    """Return the error for a tree of the wrong kind."""
     match tree:
         case Scalar(value=value):
-            found = json.dumps(value, ensure_ascii=False)
+            actual = json.dumps(value, ensure_ascii=False)
         case Sequence():
-            found = "a list"
+            actual = "a list"
         case _:
-            found = "an object"
-    return Mismatch(f"Invalid type: expected {wanted}, got {found}")
+            actual = "an object"
+    return Mismatch(f"Invalid type: expected {wanted}, got {actual}")
 
 
 def _boolean(tree: Tree) -> bool:
@@ -124,7 +124,7 @@ def _integer(bits: int) -> Callable[[Tree], int]:
         value = tree.value if isinstance(tree, Scalar) else None
         if isinstance(value, int) and not isinstance(value, bool) and value in allowed:
             return value
-        raise wrong(f"an integer of {bits} bits", tree)
+        raise wrong(f"a {bits}-bit integer", tree)
 
     return take
 
@@ -133,7 +133,7 @@ def _float(tree: Tree) -> float:
     value = tree.value if isinstance(tree, Scalar) else None
     if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _FLOAT32_MAX:
         return float(value)
-    raise wrong("a number of 32 bits", tree)
+    raise wrong("a 32-bit number", tree)
 
 
 def _duration(tree: Tree) -> float:
@@ -153,7 +153,7 @@ def _bytes(tree: Tree) -> bytes:
         raise Mismatch(f"Invalid value: not base64: {error}") from error
 
 
-#: The first number that rounds to infinity as a float of 32 bits.
+#: The smallest number that rounds to infinity as a 32-bit float.
 _FLOAT32_MAX: Final = (2 - 2**-24) * 2.0**127
 
 BOOLEAN: Final = _Leaf(_boolean, False, bool)
@@ -163,10 +163,10 @@ INT64: Final = _Leaf(_integer(64), 0, int)
 FLOAT32: Final = _Leaf(_float, 0.0, lambda value: int(value) if value.is_integer() else value)
 #: Seconds.
 DURATION: Final = _Leaf(_duration, 0.0, durations.text)
-#: Seconds, where Go holds a value and not a pointer: null is no duration there.
+#: Seconds of a field that is not a pointer in Go: null is not a valid duration there.
 PLAIN_DURATION: Final = _Leaf(_duration, 0.0, durations.text, nullable=False)
 BYTES: Final = _Leaf(_bytes, b"", lambda value: base64.b64encode(value).decode())
-#: Anything, left for a later stage.
+#: Any tree, which a later stage reads.
 TREE: Final[_Leaf[Tree]] = _Leaf(lambda tree: tree, Scalar(None, None), plain)
 
 
@@ -185,7 +185,7 @@ class _Optional(Codec[T | None]):
 
 
 def optional(codec: Codec[T]) -> Codec[T | None]:
-    """Return a codec for a field that may be absent: `None`."""
+    """Return a codec for a field that may be absent, which is `None`."""
     return _Optional(codec)
 
 
@@ -220,7 +220,7 @@ class _Array(Codec[tuple[T, ...]], Generic[T]):
     def read(self, tree: Tree, path: str, report: ErrorReport) -> tuple[T, ...]:
         if not isinstance(tree, Sequence):
             raise wrong("a list", tree)
-        return tuple(self._item(each, f"{path}[{i}]", report) for i, each in enumerate(tree.items))
+        return tuple(self._item(item, f"{path}[{i}]", report) for i, item in enumerate(tree.items))
 
     def _item(self, tree: Tree, path: str, report: ErrorReport) -> T:
         report.locate(path, tree.line)
@@ -232,7 +232,7 @@ class _Array(Codec[tuple[T, ...]], Generic[T]):
             return self._inner.zero()
 
     def write(self, value: tuple[T, ...]) -> Json:
-        return [self._inner.write(each) for each in value]
+        return [self._inner.write(item) for item in value]
 
 
 def array(codec: Codec[T]) -> Codec[tuple[T, ...]]:
@@ -241,5 +241,5 @@ def array(codec: Codec[T]) -> Codec[tuple[T, ...]]:
 
 
 def is_null(tree: Tree) -> bool:
-    """Tell whether the tree is null."""
+    """Return whether the tree is null."""
     return isinstance(tree, Scalar) and tree.value is None

@@ -1,13 +1,13 @@
-"""The text of a configuration file as a tree of plain values that know their lines, and back.
+"""Parses a configuration file into a tree of plain values with line numbers, and writes it.
 
-First stage of reading, before `codecs`. A text that begins with `{` is JSON, any other YAML. The
-YAML dialect is the one that Kubernetes reads: scalars resolve as in YAML 1.1 with Go's numbers
-(`yes` is true, `0o17` and `010` are octal, `1_000` is a number, dates stay text), tabs may
-separate tokens, only the first document counts. A key that appears twice is a problem, in plain
+This is the first stage of reading, before `codecs`. A text that begins with `{` is JSON, any other
+text is YAML. The YAML dialect is that of Kubernetes: scalars resolve as in YAML 1.1 with Go's
+numbers (`yes` is true, `0o17` and `010` are octal, `1_000` is a number, dates stay strings), tabs
+may separate tokens, and only the first document counts. A duplicate key is an error, in plain
 mappings as well as through `<<`.
 
 Source: sigs.k8s.io/yaml v1.6.0 YAMLToJSONStrict; go.yaml.in/yaml/v2 v2.4.3 resolve.
-Differs: dates with an explicit tag are text.
+Differs: dates with an explicit tag are strings.
 """
 
 import json
@@ -22,16 +22,16 @@ from scheduler.config.field_errors import ErrorReport, child
 
 __all__ = ["Json", "Mapping", "Scalar", "Sequence", "Tree", "plain", "read", "write"]
 
-#: A value as JSON holds it.
+#: A JSON value.
 Json = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
 
-#: Aliases may repeat parts of a document; a document that unfolds beyond this is an attack.
+#: The maximum number of values after aliases are expanded; a larger document is an attack.
 _MAX_VALUES: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A leaf; `None` stands for null."""
+    """A leaf; `None` is null."""
 
     value: yaml_scalars.ScalarValue
     line: int | None
@@ -47,7 +47,7 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """An object, keys in file order; of a repeated key only the first entry is kept."""
+    """An object, keys in file order; of a duplicate key only the first entry is kept."""
 
     entries: "dict[str, Tree]"
     line: int | None
@@ -59,7 +59,7 @@ Tree = Scalar | Sequence | Mapping
 
 
 def read(text: str, report: ErrorReport) -> Tree:
-    """Return the tree of a text; repeated keys go to the report.
+    """Return the tree of a text; duplicate keys are reported.
 
     Raises:
         UnreadableConfigError: The text is neither YAML nor JSON.
@@ -76,24 +76,24 @@ def plain(tree: Tree) -> Json:
         case Scalar(value=value):
             return value
         case Sequence(items=items):
-            return [plain(each) for each in items]
+            return [plain(item) for item in items]
         case Mapping(entries=entries):
-            return {key: plain(each) for key, each in entries.items()}
+            return {key: plain(entry) for key, entry in entries.items()}
 
 
 def write(value: Json) -> str:
-    """Return YAML text that `read` gives back; texts that look like something else are quoted."""
+    """Return YAML that `read` parses to the same value; ambiguous strings are quoted."""
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 
 class _Dumper(yaml.SafeDumper):
-    """Knows which texts need quotes in the dialect that is read here; repeats, never refers."""
+    """Quotes strings that the dialect of `read` would resolve otherwise; writes no aliases."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 (none of them)
         return True
 
     def text(self, value: str) -> yaml.ScalarNode:
-        """Return the node of a text."""
+        """Return the node of a string."""
         style = None if yaml_scalars.is_text(value) else "'"
         return self.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
@@ -115,25 +115,25 @@ def _json(text: str, report: ErrorReport) -> Tree:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """The members of a JSON object, repeated names included."""
+    """The members of a JSON object, including duplicates."""
 
 
 def _no_constant(name: str) -> NoReturn:
-    msg = f"{name} is no number"
+    msg = f"{name} is not a number"
     raise ValueError(msg)
 
 
 def _from_json(value: Any, path: str, report: ErrorReport) -> Tree:
     if isinstance(value, _Pairs):
         entries: dict[str, Tree] = {}
-        for key, each in value:
+        for key, member in value:
             below = child(path, key)
-            tree = _from_json(each, below, report)
+            tree = _from_json(member, below, report)
             if entries.setdefault(key, tree) is not tree:
                 report.say(below, f'duplicate field "{key}"')
         return Mapping(entries, None, dict.fromkeys(entries))
     if isinstance(value, list):
-        items = (_from_json(each, f"{path}[{i}]", report) for i, each in enumerate(value))
+        items = (_from_json(item, f"{path}[{i}]", report) for i, item in enumerate(value))
         return Sequence(tuple(items), None)
     return Scalar(value, None)
 
@@ -145,7 +145,7 @@ _MERGE: Final = "<<"
 
 
 class _Loader(yaml.BaseLoader):
-    """Composes nodes; an untagged plain scalar gets the tag `plain`, to be resolved here."""
+    """Composes nodes; an untagged plain scalar gets the tag `plain` and is resolved later."""
 
     def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> str:
         if kind is yaml.ScalarNode and implicit[0]:
@@ -153,7 +153,7 @@ class _Loader(yaml.BaseLoader):
         return str(super().resolve(kind, value, implicit))  # type: ignore[no-untyped-call]
 
     def scan_to_next_token(self) -> None:
-        """Skip blanks; unlike the parent this takes tabs wherever they cannot be indentation."""
+        """Skip blanks; unlike the base class it accepts tabs that cannot be indentation."""
         super().scan_to_next_token()
         while self.peek() == "\t" and (self.flow_level or not self.allow_simple_key):
             self.forward()
@@ -177,7 +177,7 @@ def _yaml(text: str, report: ErrorReport) -> Tree:
 
 
 class _Unfolding:
-    """Turns nodes into trees, aliases and merges unfolded."""
+    """Converts nodes to trees; expands aliases and merges."""
 
     def __init__(self, report: ErrorReport) -> None:
         self._report = report
@@ -185,14 +185,14 @@ class _Unfolding:
         self._open: set[int] = set()
 
     def tree(self, node: yaml.Node, path: str) -> Tree:
-        """Return the tree of a node that stands at `path`."""
+        """Return the tree of the node at `path`."""
         line = _line(node)
         self._enter(node, line)
         try:
             if isinstance(node, yaml.ScalarNode):
                 return self._scalar(node, line)
             if isinstance(node, yaml.SequenceNode):
-                items = (self.tree(each, f"{path}[{i}]") for i, each in enumerate(node.value))
+                items = (self.tree(item, f"{path}[{i}]") for i, item in enumerate(node.value))
                 return Sequence(tuple(items), line)
             return self._mapping(node, path, line)
         finally:
@@ -238,13 +238,13 @@ class _Unfolding:
 
     def _merged(self, node: yaml.Node) -> Iterator[tuple[yaml.Node, yaml.Node]]:
         sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
-        for each in sources:
-            self._enter(each, _line(node))
-            if not isinstance(each, yaml.MappingNode):
+        for source in sources:
+            self._enter(source, _line(node))
+            if not isinstance(source, yaml.MappingNode):
                 wanted = "map merge requires map or sequence of maps as the value"
                 self._report.unreadable(_line(node), f"not YAML: {wanted}")
-            yield from self._pairs(each)
-            self._open.discard(id(each))
+            yield from self._pairs(source)
+            self._open.discard(id(source))
 
     def _key(self, node: yaml.Node) -> str:
         value = self._scalar(node, _line(node)).value if isinstance(node, yaml.ScalarNode) else None

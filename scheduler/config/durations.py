@@ -1,4 +1,4 @@
-"""Durations as Go writes them: `15s`, `1m30s`, `1.5h`.
+"""Parses and formats durations as Go does: `15s`, `1m30s`, `1.5h`.
 
 Seconds are floats everywhere in the settings. Go counts whole nanoseconds, so comparisons that
 must agree with kube-scheduler go through `nanoseconds`.
@@ -29,7 +29,7 @@ _PART: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^0-9.]*)")
 
 
 class DurationError(ValueError):
-    """The text is no duration."""
+    """The text is not a duration."""
 
 
 def parse(duration: str) -> float:
@@ -68,18 +68,19 @@ def _part(rest: str, duration: str) -> tuple[int, str]:
 
 
 def nanoseconds(seconds: float) -> int:
-    """Return a duration in the unit in which Go compares durations."""
+    """Return a duration in nanoseconds, in which Go compares durations."""
     return round(seconds * _SECOND)
 
 
 def text(seconds: float) -> str:
-    """Return a duration as Go prints it: `1m30s`, `500ms`, `0s`."""
+    """Return a duration as Go formats it: `1m30s`, `500ms`, `0s`."""
     total = nanoseconds(seconds)
     sign, total = ("-", -total) if total < 0 else ("", total)
     if total == 0:
         return "0s"
     if total < _SECOND:
-        unit = next(each for each in ("ms", "\N{MICRO SIGN}s", "ns") if total >= _UNITS[each])
+        units = ("ms", "\N{MICRO SIGN}s", "ns")
+        unit = next(unit for unit in units if total >= _UNITS[unit])
         return f"{sign}{_decimal(total, _UNITS[unit])}{unit}"
     minutes, rest = divmod(total, _UNITS["m"])
     shown = f"{_decimal(rest, _SECOND)}s"

@@ -1,8 +1,8 @@
-"""What is wrong with a configuration: every problem, each with its place in the file.
+"""Collects all errors of a configuration, each with its place in the file.
 
-Reading goes on after a problem, so that one look at the report is enough to repair the file. A
-`ErrorReport` travels through all stages (document, codecs, validation, profiles); `load` raises its
-content at the end. The words of a problem are those of the Kubernetes field errors.
+Reading continues after an error, so that one report is enough to fix the file. All stages
+(document, codecs, validation, profiles) add to one `ErrorReport`; `load` raises its content at the
+end. Messages have the form of Kubernetes field errors.
 """
 
 import json
@@ -13,21 +13,21 @@ from typing import Final, NoReturn
 
 __all__ = ["ConfigError", "ErrorReport", "Problem", "UnreadableConfigError", "child", "suggestion"]
 
-#: How alike a known name must be to be suggested: one that differs by a word is none of the user's
-#: typing errors.
+#: The least similarity of a known name that is suggested: a name that differs by a whole word is
+#: not a typing error.
 _NEAR: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that must change before the configuration can be used."""
+    """One error of the configuration."""
 
     #: Field path, as `profiles[0].plugins.score.enabled[1].name`; empty for the whole document.
     path: str
-    #: 1-based line of the field, or of the nearest parent that the file holds; None when there is
-    #: no file or the format tells no lines (JSON).
+    #: 1-based line of the field, or of its nearest parent in the file; None if there is no file or
+    #: the format has no lines (JSON).
     line: int | None
-    #: What is wrong, with the value that was found.
+    #: The error, with the actual value.
     message: str
 
     def __str__(self) -> str:
@@ -35,7 +35,7 @@ class Problem:
 
 
 class ConfigError(Exception):
-    """The configuration cannot be used; `problems` holds all that was found, in file order."""
+    """The configuration is invalid; `problems` holds all errors in file order."""
 
     def __init__(self, source: str, problems: tuple[Problem, ...]) -> None:
         super().__init__(source, problems)
@@ -47,21 +47,22 @@ class ConfigError(Exception):
 
     def lines(self) -> list[str]:
         """Return one line of text per problem: `SOURCE:LINE: path: message`."""
-        return [
-            f"{self.source}: {each}" if each.line is None else f"{self.source}:{each.line}: {each}"
-            for each in self.problems
-        ]
+        return [self._line(problem) for problem in self.problems]
+
+    def _line(self, problem: Problem) -> str:
+        place = self.source if problem.line is None else f"{self.source}:{problem.line}"
+        return f"{place}: {problem}"
 
 
 class UnreadableConfigError(ConfigError):
-    """The text is not YAML or JSON at all, so nothing in it could be judged."""
+    """The text is neither YAML nor JSON, so nothing in it could be checked."""
 
 
 class ErrorReport:
-    """Collects problems; knows on which line each field stands.
+    """Collects errors; knows the line of each field.
 
-    A field whose value could not be decoded is *broken*: its default stands in for it, so later
-    findings about it, or about anything in it, would mislead and are dropped.
+    A field whose value could not be decoded is *broken*: its default replaces it, so later errors
+    about it, or about a field in it, would be misleading and are dropped.
     """
 
     def __init__(self, source: str) -> None:
@@ -71,7 +72,7 @@ class ErrorReport:
         self._broken: set[str] = set()
 
     def locate(self, path: str, line: int | None) -> None:
-        """Remember the line on which a field stands."""
+        """Record the line of a field."""
         if line is not None:
             self._lines[path] = line
 
@@ -81,16 +82,17 @@ class ErrorReport:
         self._add(path, message)
 
     def is_whole(self, path: str) -> bool:
-        """Tell whether the field at this path and everything in it could be decoded."""
-        return not any(_contains(path, each) or _contains(each, path) for each in self._broken)
+        """Return whether the field at this path and everything in it could be decoded."""
+        broken = self._broken
+        return not any(_contains(path, field) or _contains(field, path) for field in broken)
 
     def say(self, path: str, message: str) -> None:
-        """Report a problem in words that need no frame."""
-        if not any(_contains(each, path) for each in self._broken):
+        """Report an error with a complete message."""
+        if not any(_contains(field, path) for field in self._broken):
             self._add(path, message)
 
     def invalid(self, path: str, value: object, detail: str) -> None:
-        """Report a value that breaks a rule."""
+        """Report an invalid value."""
         self.say(path, f"Invalid value: {_shown(value)}: {detail}")
 
     def required(self, path: str, detail: str = "") -> None:
@@ -102,17 +104,17 @@ class ErrorReport:
         self.say(path, f"Forbidden: {detail}")
 
     def duplicate(self, path: str, value: object, detail: str = "") -> None:
-        """Report a value that another entry has already."""
+        """Report a value that another entry already has."""
         message = f"Duplicate value: {_shown(value)}"
         self.say(path, f"{message}: {detail}" if detail else message)
 
     def unsupported(self, path: str, value: str, allowed: Iterable[str]) -> None:
-        """Report a word that is not one of the allowed ones."""
-        listed = ", ".join(_shown(each) for each in sorted(allowed))
+        """Report a value that is not one of the allowed ones."""
+        listed = ", ".join(map(_shown, sorted(allowed)))
         self.say(path, f"Unsupported value: {_shown(value)}: supported values: {listed}")
 
     def unreadable(self, line: int | None, message: str) -> NoReturn:
-        """Give up: the text has no structure that could be judged.
+        """Stop reading: the text has no structure that could be checked.
 
         Raises:
             UnreadableConfigError: Always.
@@ -120,13 +122,13 @@ class ErrorReport:
         raise UnreadableConfigError(self.source, (Problem("", line, message),))
 
     def finish(self) -> None:
-        """Raise what was found.
+        """Raise the errors, if there are any.
 
         Raises:
-            ConfigError: At least one problem was reported.
+            ConfigError: At least one error was reported.
         """
         if self._problems:
-            in_order = sorted(self._problems, key=lambda each: each.line or 0)
+            in_order = sorted(self._problems, key=lambda problem: problem.line or 0)
             raise ConfigError(self.source, tuple(in_order))
 
     def _add(self, path: str, message: str) -> None:
@@ -146,8 +148,8 @@ def child(path: str, name: str) -> str:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return `, did you mean "…"?` for the nearest known name, or nothing when none is near."""
-    by_fold = {each.lower(): each for each in sorted(known)}
+    """Return `, did you mean "…"?` with the most similar known name, or "" if none is similar."""
+    by_fold = {candidate.lower(): candidate for candidate in sorted(known)}
     near = get_close_matches(name.lower(), by_fold, n=1, cutoff=_NEAR)
     return f', did you mean "{by_fold[near[0]]}"?' if near else ""
 

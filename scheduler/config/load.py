@@ -1,8 +1,7 @@
-"""Reading and writing the whole configuration: the entrance to this package.
+"""Reads and writes the whole configuration: the entry point of this package.
 
-`parse` takes a text through all stages (document, codecs, rules, profiles) and either returns
-complete settings or raises every problem at once. `read` is the one place of the package that
-touches a file.
+`parse` runs all stages (document, codecs, rules, profiles) and either returns complete settings or
+raises all errors at once. `read` is the only function of the package that reads a file.
 
 Source: kube-scheduler v1.36.3 cmd/kube-scheduler/app/options LoadConfigFromFile,
 ApplyLeaderElectionTo, ApplyDeprecated.
@@ -37,10 +36,10 @@ __all__ = [
     "render",
 ]
 
-#: The only kind of document that is understood.
+#: The only kind of document that is accepted.
 KIND: Final = "KubeSchedulerConfiguration"
 
-#: Burst of a rate limit whose file does not mention it.
+#: Burst of a rate limit if the file does not set it.
 _BURST: Final = 100
 
 C = TypeVar("C", bound=Common)
@@ -53,9 +52,9 @@ _NO_PLUGINS: Final[Lookup[str, frozenset[str]]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderElectionFlags:
-    """What the command line says about leader election; it wins over the file.
+    """Flags for leader election; they take precedence over the file.
 
-    The fields are those of `LeaderElection`; None means that the flag was not given.
+    The fields are those of `LeaderElection`; None means that the flag is not set.
     """
 
     leader_elect: bool | None = None
@@ -69,7 +68,7 @@ class LeaderElectionFlags:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeprecatedFlags:
-    """Flags that count only when there is no configuration file; None means not given."""
+    """Flags that apply only if there is no configuration file; None means not set."""
 
     kubeconfig: str | None = None
     #: Requests a second; 0 and negative numbers mean no limit.
@@ -86,7 +85,7 @@ _NO_DEPRECATED: Final = DeprecatedFlags()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Manifest(Common):
-    """The document as it stands in the file, after decoding and before anything is settled."""
+    """The decoded document of the file, before defaults that depend on other fields are set."""
 
     enable_contention_profiling: bool | None = wire(
         "enableContentionProfiling", optional(BOOLEAN), None
@@ -116,7 +115,7 @@ def parse(
 
     Raises:
         UnreadableConfigError: The text is neither YAML nor JSON.
-        ConfigError: The text breaks rules; all of them are named.
+        ConfigError: The text has errors; the exception has all of them.
         ValueError: A name in *extra_plugins* is taken, or one of its points does not exist.
     """
     plugins = plugin_catalogue.merged(extra_plugins)
@@ -196,14 +195,14 @@ def override(
 
 
 def dump(settings: Settings) -> dict[str, Json]:
-    """Return the effective configuration as the document that describes it.
+    """Return the effective configuration as a document.
 
-    Every extension point is spelled out and nothing is left to defaults, so `parse` gives equal
-    settings back (with the same *extra_plugins*).
+    It has the plugins of every extension point and all defaults, so `parse` returns equal settings
+    (with the same *extra_plugins*).
     """
     written: dict[str, Json] = {"apiVersion": API_VERSION, "kind": KIND}
     written |= _SETTINGS.write(settings)
-    written["profiles"] = [profiles.write(each) for each in settings.profiles]
+    written["profiles"] = [profiles.write(profile) for profile in settings.profiles]
     return written
 
 
@@ -213,10 +212,10 @@ def render(settings: Settings) -> str:
 
 
 def _check_type(tree: Tree, report: ErrorReport) -> None:
-    """Make sure that this is a document of our kind; nothing else in it could be judged."""
+    """Check API version and kind; raise at once if they are wrong, as fields mean nothing then."""
     entries = tree.entries if isinstance(tree, Mapping) else {}
     absent = Scalar(None, None)
-    right = True
+    supported = True
     for name, want in (("apiVersion", API_VERSION), ("kind", KIND)):
         tree = entries.get(name, absent)
         report.locate(name, tree.line)
@@ -225,15 +224,16 @@ def _check_type(tree: Tree, report: ErrorReport) -> None:
             report.required(name, f'must be "{want}"')
         elif value != want:
             report.invalid(name, value, f'must be "{want}"')
-        right = right and value == want
-    if not right:
+        supported = supported and value == want
+    if not supported:
         report.finish()
 
 
 def _complete(manifest: _Manifest, settled: tuple[ProfileSettings, ...]) -> Settings:
-    common = {each.name: getattr(manifest, each.name) for each in dataclasses.fields(Common)}
+    common = {field.name: getattr(manifest, field.name) for field in dataclasses.fields(Common)}
     common["client_connection"] = _limited(manifest.client_connection)
-    common["extenders"] = tuple(sorted(manifest.extenders, key=lambda each: each.ignorable))
+    ignorable_last = sorted(manifest.extenders, key=lambda extender: extender.ignorable)
+    common["extenders"] = tuple(ignorable_last)
     contention = manifest.enable_contention_profiling
     return Settings(
         **common,
@@ -245,15 +245,15 @@ def _complete(manifest: _Manifest, settled: tuple[ProfileSettings, ...]) -> Sett
 
 
 def _limited(client: ClientConnection) -> ClientConnection:
-    """Return the connection with the rate limit that its numbers mean."""
+    """Return the connection with its effective rate limit."""
     if client.qps is None or client.qps <= 0:
         return dataclasses.replace(client, qps=None)
     return dataclasses.replace(client, burst=client.burst or _BURST)
 
 
 def _given(flags: LeaderElectionFlags | DeprecatedFlags) -> dict[str, Any]:
-    held = {each.name: getattr(flags, each.name) for each in dataclasses.fields(flags)}
-    return {name: value for name, value in held.items() if value is not None}
+    values = {field.name: getattr(flags, field.name) for field in dataclasses.fields(flags)}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _with_election(common: C, flags: LeaderElectionFlags) -> C:

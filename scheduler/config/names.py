@@ -1,6 +1,6 @@
 """Rules for names: label keys and values, extended resources.
 
-Each function returns what is wrong as a tuple of sentences, empty for a good name.
+Each function returns the errors as a tuple of messages, empty for a valid name.
 
 Source: apimachinery v0.36.3 api/validate/content.IsLabelKey, IsLabelValue, IsDNS1123Subdomain;
 kubernetes v1.36.3 pkg/apis/core/v1/helper.IsExtendedResourceName.
@@ -38,12 +38,12 @@ _SUBDOMAIN_RULE: Final = (
     f"regex used for validation is '{_SUBDOMAIN}')"
 )
 
-#: Put before a resource name when it is counted by a quota; the result must be a name as well.
+#: The prefix of resource names in quotas; the result must be a valid name as well.
 _QUOTA_PREFIX: Final = "requests."
 
 
 def label_key(text: str) -> tuple[str, ...]:
-    """Return what keeps a text from being a label key, as `example.com/name` or `name`."""
+    """Return why a text is not a label key, as `example.com/name` or `name`."""
     parts = text.split("/")
     if len(parts) > 2:
         return (
@@ -55,19 +55,19 @@ def label_key(text: str) -> tuple[str, ...]:
 
 
 def label_value(text: str) -> tuple[str, ...]:
-    """Return what keeps a text from being the value of a label."""
-    found = []
+    """Return why a text is not a label value."""
+    errors = []
     if len(text.encode()) > _MAX_NAME:
-        found.append(f"must be no more than {_MAX_NAME} bytes")
+        errors.append(f"must be no more than {_MAX_NAME} bytes")
     if not re.fullmatch(_VALUE, text):
-        found.append(_VALUE_RULE)
-    return tuple(found)
+        errors.append(_VALUE_RULE)
+    return tuple(errors)
 
 
 def extended_resource(text: str) -> tuple[str, ...]:
-    """Return what keeps a text from being the name of an extended resource."""
-    if found := label_key(text):
-        return found
+    """Return why a text is not the name of an extended resource."""
+    if errors := label_key(text):
+        return errors
     native = "/" not in text or "kubernetes.io/" in text
     if native or text.startswith(_QUOTA_PREFIX) or label_key(_QUOTA_PREFIX + text):
         return ("is an invalid extended resource name",)
@@ -75,32 +75,32 @@ def extended_resource(text: str) -> tuple[str, ...]:
 
 
 def subdomain(text: str) -> tuple[str, ...]:
-    """Return what keeps a text from being the name of an object, as `example.com` or `name`."""
-    found = []
+    """Return why a text is not the name of an object, as `example.com` or `name`."""
+    errors = []
     if len(text.encode()) > _MAX_SUBDOMAIN:
-        found.append(f"must be no more than {_MAX_SUBDOMAIN} bytes")
+        errors.append(f"must be no more than {_MAX_SUBDOMAIN} bytes")
     if not re.fullmatch(_SUBDOMAIN, text):
-        found.append(_SUBDOMAIN_RULE)
-    return tuple(found)
+        errors.append(_SUBDOMAIN_RULE)
+    return tuple(errors)
 
 
 def _prefix(text: str) -> tuple[str, ...]:
     if not text:
         return ("prefix part must be non-empty",)
-    found = []
+    errors = []
     if len(text.encode()) > _MAX_SUBDOMAIN:
-        found.append(f"prefix part must be no more than {_MAX_SUBDOMAIN} bytes")
+        errors.append(f"prefix part must be no more than {_MAX_SUBDOMAIN} bytes")
     if not re.fullmatch(_SUBDOMAIN, text):
-        found.append(f"prefix part {_SUBDOMAIN_RULE}")
-    return tuple(found)
+        errors.append(f"prefix part {_SUBDOMAIN_RULE}")
+    return tuple(errors)
 
 
 def _name(text: str) -> tuple[str, ...]:
-    found = []
+    errors = []
     if not text:
-        found.append("name part must be non-empty")
+        errors.append("name part must be non-empty")
     elif len(text.encode()) > _MAX_NAME:
-        found.append(f"name part must be no more than {_MAX_NAME} bytes")
+        errors.append(f"name part must be no more than {_MAX_NAME} bytes")
     if not re.fullmatch(_NAME, text):
-        found.append(f"name part {_NAME_RULE}")
-    return tuple(found)
+        errors.append(f"name part {_NAME_RULE}")
+    return tuple(errors)

@@ -1,9 +1,9 @@
-"""Objects with named fields: how a settings class and its place in the file belong together.
+"""Codecs of objects with named fields: map settings classes to objects of the file.
 
 A settings class declares its fields with `wire`; `Record` is the codec that reads and writes it.
 
-Fields that the file does not mention take their default; fields that the class does not have are
-problems.
+Fields that are absent from the file have their default; fields that the class does not have are
+errors.
 """
 
 import copy
@@ -28,14 +28,14 @@ _KEEP: Final = object()
 
 @dataclass(frozen=True)
 class Wire:
-    """How one field stands in the file."""
+    """The form of one field in the file."""
 
     #: Name in the file.
     name: str
     codec: Codec[Any]
-    #: Value when the object is written in the file but this field is not.
+    #: Value if the file has the object but not this field.
     default: Any
-    #: Whether the zero value (0, "", an empty list) stands for the default too.
+    #: Whether the zero value (0, "", an empty list) means the default, too.
     zero_is_default: bool = False
 
 
@@ -47,15 +47,15 @@ def wire(
     absent: T | object = _KEEP,
     zero_is_default: bool = False,
 ) -> T:
-    """Declare a field of a settings class together with its place in the file.
+    """Declare a field of a settings class together with its form in the file.
 
     Args:
-        name: what the field is called in the file.
-        codec: how its value is read and written.
-        default: value of the field when nothing is configured.
-        absent: value when the object around it is written, but not the field; like *default*
-            unless given.
-        zero_is_default: whether 0, "" and an empty list count as not written.
+        name: name of the field in the file.
+        codec: reads and writes its value.
+        default: value of the field if nothing is configured.
+        absent: value if the file has the object around it, but not the field; *default* unless
+            given.
+        zero_is_default: whether 0, "" and an empty list count as absent.
     """
     unset = default if absent is _KEEP else absent
     place = Wire(name, codec, unset, zero_is_default)
@@ -65,7 +65,7 @@ def wire(
 class Record(Codec[T]):
     """Codec of an object with named fields.
 
-    A field that the object does not have is a problem, and so is a forbidden one that is set.
+    An unknown field is an error, and so is a forbidden field that is set.
     """
 
     def __init__(
@@ -81,14 +81,14 @@ class Record(Codec[T]):
 
         Args:
             make: builds it from keyword arguments.
-            fields: attribute and place in the file of each field.
+            fields: the form in the file of each attribute.
             get: returns the value of an attribute.
-            forbidden: names that may only be null, with what to say otherwise.
-            ignored: names that somebody else has read.
+            forbidden: names that may only be null, with the error message otherwise.
+            ignored: names that are read elsewhere.
         """
         self._make = make
         self._get = get
-        self._fields = {each.name: (attribute, each) for attribute, each in fields.items()}
+        self._fields = {field.name: (attribute, field) for attribute, field in fields.items()}
         self._forbidden = forbidden or {}
         self._ignored = frozenset(ignored)
 
@@ -100,18 +100,18 @@ class Record(Codec[T]):
         forbidden: Lookup[str, str] | None = None,
         ignored: Iterable[str] = (),
     ) -> "Record[T]":
-        """Describe an object by the class that holds it, its fields declared with `wire`."""
+        """Describe an object by its class, whose fields are declared with `wire`."""
         wires = {
-            each.name: each.metadata["wire"]
-            for each in dataclasses.fields(cast("Any", settings))
-            if "wire" in each.metadata
+            field.name: field.metadata["wire"]
+            for field in dataclasses.fields(cast("Any", settings))
+            if "wire" in field.metadata
         }
         return cls(settings, wires, forbidden=forbidden, ignored=ignored)
 
     @staticmethod
     def table(codecs: "Lookup[str, Codec[U]]") -> "Record[dict[str, U]]":
-        """Describe an object that is held as a dict, with one entry per possible field."""
-        wires = {str(name): Wire(str(name), each, each.zero()) for name, each in codecs.items()}
+        """Describe an object that becomes a dict, with one entry per possible field."""
+        wires = {str(name): Wire(str(name), codec, codec.zero()) for name, codec in codecs.items()}
         return Record(dict, wires, get=operator.getitem)
 
     def zero(self) -> T:
@@ -122,7 +122,7 @@ class Record(Codec[T]):
         """Return the object that a tree describes.
 
         Raises:
-            Mismatch: The tree is no object.
+            Mismatch: The tree is not an object.
         """
         if not isinstance(tree, Mapping):
             raise wrong("an object", tree)
@@ -134,13 +134,13 @@ class Record(Codec[T]):
                 name, field = self._fields[key]
                 values[name] = _field(field, value, at, report)
             else:
-                self._stranger(key, value, at, report)
+                self._check_unknown(key, value, at, report)
         return self._make(**values)
 
     def _defaults(self) -> dict[str, Any]:
-        return {name: copy.copy(each.default) for name, each in self._fields.values()}
+        return {name: copy.copy(field.default) for name, field in self._fields.values()}
 
-    def _stranger(self, key: str, value: Tree, path: str, report: ErrorReport) -> None:
+    def _check_unknown(self, key: str, value: Tree, path: str, report: ErrorReport) -> None:
         if key in self._forbidden:
             if not is_null(value):
                 report.forbidden(path, self._forbidden[key])
@@ -149,15 +149,15 @@ class Record(Codec[T]):
             report.say(path, f'unknown field "{key}"{near}')
 
     def write(self, value: T) -> dict[str, Json]:
-        """Return the object as it stands in a file; what is absent or empty is left out."""
+        """Return the object in the form of the file, without absent or empty fields."""
         written: dict[str, Json] = {}
-        for attribute, each in self._fields.values():
-            held = self._get(value, attribute)
-            if held in _EMPTY and held == each.default:
+        for attribute, field in self._fields.values():
+            field_value = self._get(value, attribute)
+            if field_value in _EMPTY and field_value == field.default:
                 continue
-            shown = each.codec.write(held)
-            if shown is not None:
-                written[each.name] = shown
+            field_json = field.codec.write(field_value)
+            if field_json is not None:
+                written[field.name] = field_json
         return written
 
 

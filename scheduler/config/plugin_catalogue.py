@@ -1,4 +1,4 @@
-"""The plugins that exist, where each one takes part, and which ones run by default.
+"""The catalogue of plugins: their extension points, and which ones are enabled by default.
 
 Source: kube-scheduler v1.36.3 pkg/scheduler/framework/plugins/registry.go NewInTreeRegistry;
 pkg/scheduler/apis/config/v1/default_plugins.go getDefaultPlugins, applyFeatureGates (gates at
@@ -37,7 +37,7 @@ class Point(StrEnum):
 
     @property
     def interface(self) -> str:
-        """What kube-scheduler calls a plugin of this point in its messages."""
+        """The name of a plugin of this point in kube-scheduler's messages."""
         return f"{self.value[0].upper()}{self.value[1:]}Plugin"
 
 
@@ -98,7 +98,7 @@ IN_TREE: Final[Mapping[str, frozenset[Point]]] = {
     "VolumeZone": frozenset({Point.PRE_FILTER, Point.FILTER}),
 }  # fmt: skip
 
-#: What `multiPoint` enables by default, in order, with weights; 0 stands for 1.
+#: The plugins that `multiPoint` enables by default, in order, with weights; 0 means 1.
 DEFAULT_PLUGINS: Final = (
     ("SchedulingGates", 0),
     ("PrioritySort", 0),
@@ -122,12 +122,12 @@ DEFAULT_PLUGINS: Final = (
     ("NodeDeclaredFeatures", 0),
 )
 
-#: Plugins of former releases that this version of the file format refuses by name.
+#: Plugins of former releases that this version of the file format rejects by name.
 REMOVED: Final = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
 
 
 def merged(extra: Mapping[str, frozenset[str]]) -> dict[str, frozenset[Point]]:
-    """Return the catalog with further plugins in it.
+    """Return the catalogue with further plugins in it.
 
     Args:
         extra: the names of the extension points of each further plugin.

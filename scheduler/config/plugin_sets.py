@@ -1,8 +1,8 @@
-"""Which plugins run where: the user's plugin sets over the default ones, multiPoint expanded.
+"""Merges plugin sets of the file with the default ones, and expands `multiPoint`.
 
-Two steps, as upstream takes them. `merge` lays a set of the file over the default set of the same
-name; `expand` distributes what `multiPoint` enables over the extension points. A plugin set that
-cannot be meant is reported with the entry that is to blame.
+There are two steps, as upstream. `merge` applies a set of the file to the default set of the same
+name; `Expansion` distributes the plugins of `multiPoint` over the extension points. An invalid set
+is reported with the entry that causes the error.
 
 Source: kube-scheduler v1.36.3 pkg/scheduler/apis/config/v1/default_plugins.go mergePluginSet;
 pkg/scheduler/framework/runtime/framework.go updatePluginList, expandMultiPointPlugins,
@@ -23,7 +23,7 @@ __all__ = ["DEFAULT", "MULTI_POINT", "SETS", "Entry", "Expansion", "PluginSet", 
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 
-#: Name of the set whose plugins run wherever they can.
+#: Name of the set whose plugins run at all points that they implement.
 MULTI_POINT: Final = "multiPoint"
 
 _ALL: Final = "*"
@@ -36,9 +36,9 @@ class Entry:
     """A plugin in a set."""
 
     name: str = wire("name", STRING, "")
-    #: Factor of its scores; None and 0 stand for 1.
+    #: Factor of its scores; None and 0 mean 1.
     weight: int | None = wire("weight", optional(INT32), None)
-    #: Where the entry stands in the file; empty for a default one.
+    #: The path of the entry in the file; empty for a default one.
     path: str = ""
 
 
@@ -52,20 +52,20 @@ class PluginSet:
     @property
     def disabled_names(self) -> frozenset[str]:
         """The names under `disabled`."""
-        return frozenset(each.name for each in self.disabled)
+        return frozenset(entry.name for entry in self.disabled)
 
     @property
     def meaning(self) -> object:
-        """What of the set counts when two are compared."""
-        names = [each.name for each in self.disabled]
-        return [(each.name, each.weight or 0) for each in self.enabled], names
+        """The part of the set by which two sets are compared."""
+        names = [entry.name for entry in self.disabled]
+        return [(entry.name, entry.weight or 0) for entry in self.enabled], names
 
     def placed(self, path: str) -> "PluginSet":
         """Return the set with the path of each enabled entry."""
         return PluginSet(
             enabled=tuple(
-                Entry(name=each.name, weight=each.weight, path=f"{path}.enabled[{i}]")
-                for i, each in enumerate(self.enabled)
+                Entry(name=entry.name, weight=entry.weight, path=f"{path}.enabled[{i}]")
+                for i, entry in enumerate(self.enabled)
             ),
             disabled=self.disabled,
         )
@@ -83,18 +83,18 @@ DEFAULT: Final = PluginSet(
 
 
 def merge(default: PluginSet, custom: PluginSet) -> PluginSet:
-    """Lay a set of the file over the default one.
+    """Apply a set of the file to the default one.
 
-    A default entry that the file disables goes; one that the file enables keeps its place and
-    takes the weight of the file. All others of the file follow in their order, so disabling and
-    enabling a plugin moves it to the end.
+    A default entry that the file disables is removed; one that the file enables keeps its position
+    and gets the weight of the file. All other entries of the file follow in their order, so
+    disabling and enabling a plugin moves it to the end.
     """
     disabled = custom.disabled_names | default.disabled_names
-    latest = {each.name: each for each in custom.enabled}
+    latest = {entry.name: entry for entry in custom.enabled}
     kept = () if _ALL in disabled else default.enabled
-    enabled = [latest.get(each.name, each) for each in kept if each.name not in disabled]
-    used = {id(each) for each in enabled}
-    enabled += [each for each in custom.enabled if id(each) not in used]
+    enabled = [latest.get(entry.name, entry) for entry in kept if entry.name not in disabled]
+    used = {id(entry) for entry in enabled}
+    enabled += [entry for entry in custom.enabled if id(entry) not in used]
     return PluginSet(enabled=tuple(enabled), disabled=custom.disabled + default.disabled)
 
 
@@ -110,16 +110,17 @@ class Expansion:
         """Expand the merged sets of a profile.
 
         Args:
-            sets: merged, by name; one for each point and `multiPoint`.
+            sets: the merged sets by name; one for each point and `multiPoint`.
             catalog: the points that each existing plugin implements.
-            report: takes what cannot be meant.
+            report: collects the errors.
         """
         self._sets = sets
         self._catalog = catalog
         self._report = report
         self.sound = True
-        for name, each in sets.items():
-            self._check_names(each.enabled, removed=REMOVED if name in _REMOVED_IN else frozenset())
+        for name, plugins in sets.items():
+            removed = REMOVED if name in _REMOVED_IN else frozenset()
+            self._check_names(plugins.enabled, removed)
         self._points = {point: self._expand(point) for point in Point}
 
     def names(self, point: Point) -> tuple[str, ...]:
@@ -129,18 +130,19 @@ class Expansion:
     @property
     def mentioned(self) -> tuple[str, ...]:
         """All names under `enabled` in any set, sorted."""
-        return tuple(sorted({each.name for set_ in self._sets.values() for each in set_.enabled}))
+        entries = (entry for plugins in self._sets.values() for entry in plugins.enabled)
+        return tuple(sorted({entry.name for entry in entries}))
 
     def weighted(self, point: Point, path: str) -> tuple[Weighted, ...]:
         """Return the plugins of a scoring point with their weights.
 
-        The entry at the point itself wins over the one in `multiPoint`.
+        The entry of the point itself takes precedence over the one in `multiPoint`.
         """
         entries = self._sets[point].enabled + self._sets[MULTI_POINT].enabled
         weights: dict[str, int] = {}
-        for each in entries:
-            if point in self._catalog.get(each.name, ()):
-                weights.setdefault(each.name, each.weight or 1)
+        for entry in entries:
+            if point in self._catalog.get(entry.name, ()):
+                weights.setdefault(entry.name, entry.weight or 1)
         if _overflows(weights.values()):
             self._blame(path, f"{point} plugins: total score of Score plugins could overflow")
         return tuple(Weighted(name, weights[name]) for name in self._points[point])
@@ -152,41 +154,41 @@ class Expansion:
             return own
         shared: list[str] = []
         overridden = set()
-        for each in self._sets[MULTI_POINT].enabled:
-            if point not in self._catalog.get(each.name, ()) or each.name in disabled:
+        for entry in self._sets[MULTI_POINT].enabled:
+            if point not in self._catalog.get(entry.name, ()) or entry.name in disabled:
                 continue
-            if each.name in own:
-                overridden.add(each.name)
-            elif each.name in shared:
-                self._twice(each, point)
+            if entry.name in own:
+                overridden.add(entry.name)
+            elif entry.name in shared:
+                self._twice(entry, point)
             else:
-                shared.append(each.name)
+                shared.append(entry.name)
         first = [name for name in own if name in overridden]
         last = [name for name in own if name not in overridden]
         return (*first, *shared, *last)
 
     def _own(self, point: Point) -> tuple[str, ...]:
-        """Return what the set of the point itself enables."""
+        """Return the plugins that the set of the point itself enables."""
         names: dict[str, None] = {}
-        for each in self._sets[point].enabled:
-            if each.name not in self._catalog:
+        for entry in self._sets[point].enabled:
+            if entry.name not in self._catalog:
                 continue
-            if point not in self._catalog[each.name]:
-                message = f'plugin "{each.name}" does not extend {point.interface} plugin'
-                self._blame(each.path, message)
-            elif each.name in names:
-                self._twice(each, point)
+            if point not in self._catalog[entry.name]:
+                message = f'plugin "{entry.name}" does not extend {point.interface} plugin'
+                self._blame(entry.path, message)
+            elif entry.name in names:
+                self._twice(entry, point)
             else:
-                names[each.name] = None
+                names[entry.name] = None
         return tuple(names)
 
     def _check_names(self, entries: Iterable[Entry], removed: frozenset[str]) -> None:
-        for each in entries:
-            if each.name in removed:
-                self._blame(each.path, removed_message(each.name))
-            elif each.name not in self._catalog:
-                near = suggestion(each.name, self._catalog)
-                self._blame(f"{each.path}.name", f'plugin "{each.name}" does not exist{near}')
+        for entry in entries:
+            if entry.name in removed:
+                self._blame(entry.path, removed_message(entry.name))
+            elif entry.name not in self._catalog:
+                near = suggestion(entry.name, self._catalog)
+                self._blame(f"{entry.path}.name", f'plugin "{entry.name}" does not exist{near}')
 
     def _twice(self, entry: Entry, point: Point) -> None:
         self._blame(entry.path, f'plugin "{entry.name}" already registered as "{point.interface}"')
@@ -196,12 +198,12 @@ class Expansion:
         self._report.say(path, message)
 
 
-#: Sets in which a removed plugin is refused as such; elsewhere it is merely unknown.
+#: Sets in which a removed plugin is reported as removed; in others it is reported as unknown.
 _REMOVED_IN: Final = frozenset(Point) - {Point.PLACEMENT_GENERATE, Point.PLACEMENT_SCORE}
 
 
 def removed_message(name: str) -> str:
-    """Return what to say about a plugin of a former release."""
+    """Return the error message for a plugin of a former release."""
     return (
         f'Invalid value: "{name}": was invalid in version "{API_VERSION}" '
         f'(KubeSchedulerConfiguration is version "{API_VERSION}")'
@@ -209,15 +211,15 @@ def removed_message(name: str) -> str:
 
 
 def _overflows(weights: Iterable[int]) -> bool:
-    """Tell whether the best total score leaves int64.
+    """Return whether the maximum total score exceeds int64.
 
-    Counts with the wrap-around of Go, which refuses a negative weight unless the sum before it
-    makes up for it.
+    Calculates with the wrap-around of Go, by which a negative weight is rejected unless the sum
+    before it makes up for it.
     """
     total = 0
-    for each in weights:
-        room = (_INT64 - 1 - total + _INT64) % (2 * _INT64) - _INT64
-        if each * _MAX_NODE_SCORE > room:
+    for weight in weights:
+        rest = (_INT64 - 1 - total + _INT64) % (2 * _INT64) - _INT64
+        if weight * _MAX_NODE_SCORE > rest:
             return True
-        total += each * _MAX_NODE_SCORE
+        total += weight * _MAX_NODE_SCORE
     return False

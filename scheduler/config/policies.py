@@ -1,7 +1,7 @@
-"""Reads `PreemptionPolicy` objects: what the API server's schema cannot say is checked here.
+"""Reads and validates `PreemptionPolicy` objects, beyond what the schema of the CRD can express.
 
-Everything is checked, also what the schema says: `plan` reads files that no API server has seen,
-and an object may be older than the schema.
+Everything is checked, including what the schema checks: `plan` reads files that no API server has
+validated, and an object may be older than the schema.
 """
 
 from collections.abc import Mapping
@@ -45,9 +45,9 @@ __all__ = [
 API_VERSION: Final = "preemptive-scheduler.io/v1alpha1"
 KIND: Final = "PreemptionPolicy"
 
-#: Thirty days: what is counted must be remembered for as long, over restarts too.
+#: The longest window, thirty days: counted events are kept for as long, also across restarts.
 LONGEST_SECONDS: Final = 30 * 24 * 3600.0
-#: A bound beyond it bounds nothing, and each victim that counts must be remembered.
+#: The largest number of victims; a larger one is no real limit, and each counted victim is kept.
 MOST_VICTIMS: Final = 10_000
 MOST_BUDGETS: Final = 16
 MOST_CLASSES: Final = 64
@@ -57,7 +57,7 @@ _WordT = TypeVar("_WordT", bound=StrEnum)
 
 
 class PolicyError(Exception):
-    """A policy that cannot be used; `problems` holds all that was found, each with its path."""
+    """An invalid policy; `problems` holds all errors, each with its path."""
 
     def __init__(self, name: str, problems: tuple[Problem, ...]) -> None:
         super().__init__(name, problems)
@@ -72,7 +72,7 @@ def read(policy: Mapping[str, Any]) -> PreemptionPolicy:
     """Return the policy that an API object describes.
 
     Raises:
-        PolicyError: It breaks a rule.
+        PolicyError: The policy is invalid.
     """
     metadata = policy.get("metadata")
     identity = metadata if isinstance(metadata, Mapping) else {}
@@ -90,7 +90,7 @@ def read(policy: Mapping[str, Any]) -> PreemptionPolicy:
 
 def _tree(value: object) -> Tree:
     if isinstance(value, Mapping):
-        entries = {str(key): _tree(each) for key, each in value.items()}
+        entries = {str(key): _tree(entry) for key, entry in value.items()}
         return document.Mapping(entries, None, dict.fromkeys(entries))
     if isinstance(value, list | tuple):
         return Sequence(tuple(map(_tree, value)), None)
@@ -140,7 +140,7 @@ def _word(words: type[_WordT], text: str, path: str, report: ErrorReport) -> _Wo
 
 def _priority(value: int | None, path: str, report: ErrorReport) -> None:
     if value is not None and value not in _PRIORITIES:
-        report.invalid(path, value, "must be an integer of 32 bits")
+        report.invalid(path, value, "must be a 32-bit integer")
 
 
 def _count(value: int | None, path: str, report: ErrorReport) -> int:
@@ -201,12 +201,12 @@ def _budgets(specs: tuple[PolicyBudgetSpec, ...], report: ErrorReport) -> tuple[
         report.invalid("spec.budgets", len(specs), f"must have at most {MOST_BUDGETS} items")
     budgets: list[Budget] = []
     seen: set[tuple[BudgetScope, float]] = set()
-    for i, each in enumerate(specs):
+    for i, spec in enumerate(specs):
         path = f"spec.budgets[{i}]"
         budget = Budget(
-            max_victims=_count(each.max_victims, f"{path}.maxVictims", report),
-            window=_window(each.window_seconds, f"{path}.window", report),
-            scope=_word(BudgetScope, each.scope, f"{path}.scope", report),
+            max_victims=_count(spec.max_victims, f"{path}.maxVictims", report),
+            window=_window(spec.window_seconds, f"{path}.window", report),
+            scope=_word(BudgetScope, spec.scope, f"{path}.scope", report),
         )
         if (budget.scope, budget.window) in seen and report.is_whole(path):
             shown = f"{budget.scope} within {durations.text(budget.window)}"
@@ -227,7 +227,7 @@ def _limit(spec: LimitSpec | None, report: ErrorReport) -> PreemptionLimit | Non
 
 
 def _check_ranks(spec: PolicySpec, report: ErrorReport) -> None:
-    """Report victims that no preemptor can have: they must be of a lower priority."""
+    """Report victims that no preemptor can have: they must have a lower priority."""
     lowest, highest = spec.victims.min_priority, spec.preemptors.max_priority
     if lowest is not None and highest is not None and lowest >= highest:
         detail = f"must be less than spec.preemptors.maxPriority, which is {highest}"
@@ -253,16 +253,16 @@ def _selection(spec: SelectionSpec, path: str, report: ErrorReport) -> PodSelect
     )
 
 
-def _classes(found: tuple[str, ...], path: str, report: ErrorReport) -> frozenset[str]:
+def _classes(classes: tuple[str, ...], path: str, report: ErrorReport) -> frozenset[str]:
     path = f"{path}.priorityClassNames"
-    if len(found) > MOST_CLASSES:
-        report.invalid(path, len(found), f"must have at most {MOST_CLASSES} items")
-    for i, name in enumerate(found):
-        if name in found[:i]:
+    if len(classes) > MOST_CLASSES:
+        report.invalid(path, len(classes), f"must have at most {MOST_CLASSES} items")
+    for i, name in enumerate(classes):
+        if name in classes[:i]:
             report.duplicate(f"{path}[{i}]", name)
         for detail in names.subdomain(name):
             report.invalid(f"{path}[{i}]", name, detail)
-    return frozenset(found)
+    return frozenset(classes)
 
 
 def _selector(selector: LabelSelector | None, path: str, report: ErrorReport) -> Selector | None:
@@ -270,8 +270,8 @@ def _selector(selector: LabelSelector | None, path: str, report: ErrorReport) ->
         return None
     for key, value in selector.match_labels.items():
         _check(Requirement(key, "In", [value]), child(f"{path}.matchLabels", key), report)
-    for i, each in enumerate(selector.match_expressions):
-        _check(each, f"{path}.matchExpressions[{i}]", report)
+    for i, expression in enumerate(selector.match_expressions):
+        _check(expression, f"{path}.matchExpressions[{i}]", report)
     try:
         return Selector.of(selector)
     except SelectorError:

@@ -1,7 +1,7 @@
-"""A preemption policy as it stands in the API: its fields, before any rule was applied to them.
+"""The fields of a preemption policy in the API, before validation.
 
-Group `preemptive-scheduler.io`, version `v1alpha1`, kind `PreemptionPolicy`. What the fields mean
-is said in `scheduler.model.policies`; what they must obey, in `scheduler.config.policies`.
+Group `preemptive-scheduler.io`, version `v1alpha1`, kind `PreemptionPolicy`. The meaning of the
+fields is in `scheduler.model.policies`, their validation in `scheduler.config.policies`.
 """
 
 # ruff: noqa: RUF009 -- `wire` makes a dataclass field, evaluating it once is the point
@@ -28,7 +28,7 @@ __all__ = ["POLICY", "LimitSpec", "PolicyBudgetSpec", "PolicySpec", "SelectionSp
 
 
 class _Labels(Codec[dict[str, str]]):
-    """An object of texts."""
+    """An object whose values are strings."""
 
     def zero(self) -> dict[str, str]:
         return {}
@@ -70,7 +70,7 @@ _SELECTOR: Final = Record(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectionSpec:
-    """Which pods."""
+    """A selection of pods."""
 
     namespace_selector: LabelSelector | None = wire("namespaceSelector", optional(_SELECTOR), None)
     pod_selector: LabelSelector | None = wire("podSelector", optional(_SELECTOR), None)
@@ -81,7 +81,7 @@ class SelectionSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyBudgetSpec:
-    """Victims within a window; `None` where a field that is required is missing."""
+    """Victims within a window; `None` if a required field is missing."""
 
     max_victims: int | None = wire("maxVictims", optional(INT64), None)
     window_seconds: float | None = wire("window", optional(DURATION), None)
@@ -90,7 +90,7 @@ class PolicyBudgetSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitSpec:
-    """Preemptions within a window; `None` where a field that is required is missing."""
+    """Preemptions within a window; `None` if a required field is missing."""
 
     max_preemptions: int | None = wire("maxPreemptions", optional(INT64), None)
     window_seconds: float | None = wire("window", optional(DURATION), None)
@@ -120,10 +120,10 @@ class PolicySpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Policy:
-    """What is read of the whole object."""
+    """The part of the whole object that is read."""
 
     spec: PolicySpec | None = wire("spec", optional(Record.of(PolicySpec)), None)
 
 
-#: How a policy is read.
+#: Codec of a policy.
 POLICY: Final = Record.of(_Policy, ignored=("apiVersion", "kind", "metadata", "status"))

@@ -1,8 +1,8 @@
-"""Profiles: from what the file says about them to their expanded settings.
+"""Profiles: converts profiles of the file to expanded settings.
 
-Fourth stage of reading, after `rules`. Profiles are judged like kube-scheduler does when it
-builds its frameworks: each must sort the queue with one plugin, the same in all of them, and be
-able to bind.
+This is the fourth stage of reading, after `rules`. Profiles are validated as kube-scheduler does
+when it builds its frameworks: each must have one queue sort plugin, the same in all profiles, and a
+bind plugin.
 
 Source: kube-scheduler v1.36.3 pkg/scheduler/apis/config/v1/defaults.go
 setDefaults_KubeSchedulerProfile; pkg/scheduler/apis/config/validation/validation.go
@@ -45,13 +45,13 @@ __all__ = ["PROFILES", "ProfileEntry", "settle", "write"]
 _NULL: Final = Scalar(None, None)
 _NO_ARGS: Final = ForeignArgs(None)
 
-#: No plugin has this name, and other names without a plugin pass; kube-scheduler refuses this one.
+#: No plugin has this name. Other names without a plugin are accepted; kube-scheduler rejects this.
 _MISSPELT: Final = "NodeResourcesFitArgs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArgsEntry:
-    """Settings of one plugin in the file; the plugin decides about their type."""
+    """Settings of one plugin in the file; their type depends on the plugin."""
 
     name: str = wire("name", STRING, "")
     args: Tree = wire("args", TREE, _NULL)
@@ -84,21 +84,21 @@ def settle(
     Args:
         entries: the profiles of the file; none means one with all defaults.
         catalog: the plugins that exist.
-        ignored_resources: what extenders take over from NodeResourcesFit; if any, it replaces
-            what the profiles themselves ignore.
-        report: takes every problem.
+        ignored_resources: the resources that extenders check instead of NodeResourcesFit; if any,
+            they replace those that the profiles themselves ignore.
+        report: collects the errors.
     """
     entries = entries or (ProfileEntry(),)
     if len(entries) == 1 and entries[0].scheduler_name is None:
         entries = (dataclasses.replace(entries[0], scheduler_name=OUR_NAME),)
-    drafts = [_Draft(each, f"profiles[{i}]", catalog, report) for i, each in enumerate(entries)]
+    drafts = [_Draft(entry, f"profiles[{i}]", catalog, report) for i, entry in enumerate(entries)]
     _check_scheduler_names(drafts, report)
     _check_queue_sort(drafts, report)
-    return tuple(each.settings(ignored_resources) for each in drafts)
+    return tuple(draft.settings(ignored_resources) for draft in drafts)
 
 
 class _Draft:
-    """One profile while it is put together."""
+    """One profile while it is being built."""
 
     def __init__(
         self,
@@ -121,19 +121,19 @@ class _Draft:
         sets[MULTI_POINT] = merge(DEFAULT, sets[MULTI_POINT])
         self.expansion = Expansion(sets, catalog, report)
         self.args = {
-            each.name: self._read(each, f"{path}.pluginConfig[{i}]")
-            for i, each in self._distinct(entry.plugin_config)
+            config.name: self._read(config, f"{path}.pluginConfig[{i}]")
+            for i, config in self._distinct(entry.plugin_config)
         }
-        self._places = {each.name: i for i, each in self._distinct(entry.plugin_config)}
+        self._indices = {config.name: i for i, config in self._distinct(entry.plugin_config)}
         self._check_points()
 
-    def place(self, plugin: str) -> str:
+    def args_path(self, plugin: str) -> str:
         """Return the path of the settings of a plugin."""
         path = f"{self.path}.pluginConfig"
-        return f"{path}[{self._places[plugin]}].args" if plugin in self._places else path
+        return f"{path}[{self._indices[plugin]}].args" if plugin in self._indices else path
 
     def settings(self, ignored_resources: tuple[str, ...]) -> ProfileSettings:
-        """Return the finished profile; the settings of its plugins are judged last."""
+        """Return the finished profile; the settings of its plugins are validated last."""
         args: dict[str, PluginArgs] = dict(self.args)
         for name in self.expansion.mentioned:
             if name in TYPES:
@@ -163,14 +163,14 @@ class _Draft:
 
     def _distinct(self, entries: Sequence[ArgsEntry]) -> list[tuple[int, ArgsEntry]]:
         first: dict[str, int] = {}
-        for i, each in enumerate(entries):
+        for i, entry in enumerate(entries):
             path = f"{self.path}.pluginConfig[{i}]"
-            if first.setdefault(each.name, i) != i:
-                self._report.duplicate(path, each.name)
-            if each.name in REMOVED:
-                self._report.say(path, removed_message(each.name))
-            if each.name == _MISSPELT:
-                shown = document.plain(each.args)
+            if first.setdefault(entry.name, i) != i:
+                self._report.duplicate(path, entry.name)
+            if entry.name in REMOVED:
+                self._report.say(path, removed_message(entry.name))
+            if entry.name == _MISSPELT:
+                shown = document.plain(entry.args)
                 self._report.invalid(f"{path}.args", shown, "has to match plugin args")
         return [(i, entries[i]) for i in first.values()]
 
@@ -188,10 +188,10 @@ class _Draft:
 
     def _check_args(self, args: Mapping[str, PluginArgs]) -> None:
         mentioned = self.expansion.mentioned
-        for name, each in args.items():
+        for name, plugin_args in args.items():
             if name == NodeResourcesFitArgs.plugin and name not in mentioned:
-                continue  # judged by the plugin itself, which does not exist here
-            args_rules.check(each, self.place(name), self._report)
+                continue  # upstream the plugin checks them, and it is not enabled here
+            args_rules.check(plugin_args, self.args_path(name), self._report)
 
     def _check_points(self) -> None:
         path = f"{self.path}.plugins"
@@ -220,49 +220,49 @@ def _check_kind(plugin: str, written: document.Mapping, path: str, report: Error
 
 def _check_scheduler_names(drafts: Sequence[_Draft], report: ErrorReport) -> None:
     first: dict[str, str] = {}
-    for each in drafts:
-        path = f"{each.path}.schedulerName"
-        if not each.name:
+    for draft in drafts:
+        path = f"{draft.path}.schedulerName"
+        if not draft.name:
             report.required(path)
-        elif each.name in first:
-            report.duplicate(path, each.name, f"first set by {first[each.name]}")
+        elif draft.name in first:
+            report.duplicate(path, draft.name, f"first set by {first[draft.name]}")
         else:
-            first[each.name] = path
+            first[draft.name] = path
 
 
 def _check_queue_sort(drafts: Sequence[_Draft], report: ErrorReport) -> None:
-    """Check that all profiles sort the one queue that they share in the same way."""
+    """Check that all profiles sort the shared queue in the same way."""
     first = drafts[0]
     sorters = first.expansion.names(Point.QUEUE_SORT)
-    for each in drafts[1:]:
-        path = f"{each.path}.plugins.{Point.QUEUE_SORT}"
-        own = each.expansion.names(Point.QUEUE_SORT)
-        sound = first.expansion.sound and each.expansion.sound
-        if sound and (each.queue_sort != first.queue_sort or own != sorters):
+    for draft in drafts[1:]:
+        path = f"{draft.path}.plugins.{Point.QUEUE_SORT}"
+        own = draft.expansion.names(Point.QUEUE_SORT)
+        sound = first.expansion.sound and draft.expansion.sound
+        if sound and (draft.queue_sort != first.queue_sort or own != sorters):
             report.invalid(path, list(own), "must be the same for all profiles")
         for name in sorters[:1]:
-            theirs, ours = first.args.get(name, _NO_ARGS), each.args.get(name, _NO_ARGS)
+            theirs, ours = first.args.get(name, _NO_ARGS), draft.args.get(name, _NO_ARGS)
             if theirs != ours:
-                report.say(each.place(name), "queueSort must be the same for all profiles")
+                report.say(draft.args_path(name), "queueSort must be the same for all profiles")
 
 
 def write(profile: ProfileSettings) -> Json:
-    """Return a profile as it stands in a file, with every extension point spelled out."""
+    """Return a profile in the form of the file, with the plugins of every extension point."""
     sets = {MULTI_POINT: PluginSet(disabled=(Entry(name="*"),))}
     for point in Point:
-        held: Sequence[str | Weighted] = getattr(profile, point.attribute)
+        plugins: Sequence[str | Weighted] = getattr(profile, point.attribute)
         enabled = (
-            Entry(name=each.name, weight=each.weight)
-            if isinstance(each, Weighted)
-            else Entry(name=each)
-            for each in held
+            Entry(name=plugin.name, weight=plugin.weight)
+            if isinstance(plugin, Weighted)
+            else Entry(name=plugin)
+            for plugin in plugins
         )
         sets[point] = PluginSet(enabled=tuple(enabled))
     written: dict[str, Json] = {"schedulerName": profile.scheduler_name}
     if profile.percentage_of_nodes_to_score is not None:
         written["percentageOfNodesToScore"] = profile.percentage_of_nodes_to_score
     written["plugins"] = SETS.write(sets)
-    written["pluginConfig"] = [_write_args(name, each) for name, each in profile.args.items()]
+    written["pluginConfig"] = [_write_args(name, args) for name, args in profile.args.items()]
     return written
 
 

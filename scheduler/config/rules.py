@@ -1,4 +1,4 @@
-"""The rules that the values outside of profiles must obey.
+"""Validation of the values outside of profiles.
 
 Third stage of reading, after `codecs`: everything has the right type by now.
 
@@ -17,12 +17,12 @@ from scheduler.config.settings import Common, Extender, LeaderElection
 
 __all__ = ["check", "check_leader_election", "check_percentage"]
 
-#: The longest pause between two tries to renew, as a multiple of the retry period.
+#: The longest pause between two attempts to renew, as a multiple of the retry period.
 _JITTER_FACTOR: Final = 1.2
 
 
 def check(common: Common, report: ErrorReport) -> None:
-    """Report every rule that the settings break."""
+    """Report all errors in the settings."""
     if common.parallelism <= 0:
         detail = "should be an integer value greater than zero"
         report.invalid("parallelism", common.parallelism, detail)
@@ -36,7 +36,7 @@ def check(common: Common, report: ErrorReport) -> None:
 
 
 def check_percentage(path: str, percentage: int | None, report: ErrorReport) -> None:
-    """Report a share of nodes that is no percentage."""
+    """Report a share of nodes that is not a percentage."""
     if percentage is not None and not 0 <= percentage <= 100:
         report.invalid(path, percentage, "not in valid range [0-100]")
 
@@ -51,7 +51,7 @@ def _check_backoff(common: Common, report: ErrorReport) -> None:
 
 
 def check_leader_election(election: LeaderElection, report: ErrorReport) -> None:
-    """Report every rule that leader election breaks; none apply while it is off."""
+    """Report all errors in leader election; there are none if it is disabled."""
     if not election.leader_elect:
         return
     _check_times(election, report)
@@ -78,9 +78,9 @@ def _check_times(election: LeaderElection, report: ErrorReport) -> None:
         if length <= 0:
             report.invalid(f"{at}.{name}", shown[name], "must be greater than zero")
     if lease > 0 and lease % 1_000_000_000:
-        # Differs from kube-scheduler v1.36.3, which cuts it: others take over before the holder
-        # gives up where less than a second is between the two.
-        detail = "must be whole seconds: a Lease holds no fractions"
+        # Differs from kube-scheduler v1.36.3, which truncates it: another replica could take over
+        # before the holder gives up if less than a second is between the two.
+        detail = "must be whole seconds: a Lease cannot hold fractions of a second"
         report.invalid(f"{at}.leaseDuration", shown["leaseDuration"], detail)
     if lease <= renew and report.is_whole(f"{at}.renewDeadline"):
         detail = "must be greater than `RenewDeadline`"
@@ -102,7 +102,7 @@ def _check_extenders(extenders: tuple[Extender, ...], report: ErrorReport) -> No
             report.invalid(f"{path}.tlsConfig.insecure", value=True, detail=detail)
         for j, resource in enumerate(extender.managed_resources):
             _check_managed(f"{path}.managedResources[{j}].name", resource.name, managed, report)
-    binders = sum(bool(each.bind_verb) for each in extenders)
+    binders = sum(bool(extender.bind_verb) for extender in extenders)
     if binders > 1:
         found = f"found {binders} extenders implementing bind"
         report.invalid("extenders", found, "only one extender can implement bind")

@@ -1,6 +1,6 @@
-"""Settings: everything the scheduler can be told, checked, complete and immutable.
+"""Settings: the effective configuration, checked, complete and immutable.
 
-What `load` returns and the rest of the program is handed. Plugin sets are expanded: a profile
+`load` returns them, and the rest of the program uses them. Plugin sets are expanded: a profile
 holds, for each extension point, the plugins that run there in their order.
 
 Defaults are those of kube-scheduler except where a second scheduler in the same cluster needs its
@@ -58,7 +58,7 @@ def _unlimited(rate: float) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientConnection:
-    """How the API server is reached."""
+    """How to connect to the API server."""
 
     #: Path of a kubeconfig file; empty means the service account of the pod.
     kubeconfig: str = wire("kubeconfig", STRING, "")
@@ -69,13 +69,13 @@ class ClientConnection:
     content_type: str = wire(
         "contentType", STRING, "application/vnd.kubernetes.protobuf", zero_is_default=True
     )
-    #: Requests a second that may be sent; None means no limit, and so do 0 and negative numbers
-    #: in the file. No limit is the default because the number of requests under way is bounded
-    #: and the API server has its own fairness.
+    #: Requests that may be sent per second; None means no limit, and so do 0 and negative numbers
+    #: in the file. There is no limit by default because the number of concurrent requests is
+    #: bounded and the API server enforces fairness itself.
     qps: float | None = wire(
         "qps", converted(FLOAT32, _unlimited, lambda each: -1.0 if each is None else each), None
     )
-    #: Requests that may exceed `qps` for a moment; 100 when only `qps` is set. None goes with no
+    #: Requests that may exceed `qps` for a moment; 100 if only `qps` is set. None if there is no
     #: limit.
     burst: int | None = wire("burst", optional(INT32), None, zero_is_default=True)
 
@@ -84,28 +84,27 @@ class ClientConnection:
 class LeaderElection:
     """Which of several replicas schedules."""
 
-    #: Whether a replica must hold the lease before it schedules. On, since two that schedule the
-    #: same pods would fight.
+    #: Whether a replica must hold the lease before it schedules. On by default, since two replicas
+    #: that schedule the same pods would interfere with each other.
     leader_elect: bool = wire("leaderElect", BOOLEAN, True)
-    #: How long a lease is respected without renewal, in whole seconds; longer than
-    #: `renew_deadline`. Bounds the gap after a crash. Zero in the file means the default, here and
-    #: below.
+    #: How long a lease is valid without renewal, in whole seconds; longer than `renew_deadline`.
+    #: Bounds the gap after a crash. Zero in the file means the default, here and below.
     lease_duration_seconds: float = wire(
         "leaseDuration", PLAIN_DURATION, 15.0, zero_is_default=True
     )
-    #: How long the holder tries to renew before it stops, in seconds; longer than 1.2 times
-    #: `retry_period`, so that it gets a second try.
+    #: How long the holder tries to renew the lease before it stops, in seconds; longer than 1.2
+    #: times `retry_period`, so that it gets a second try.
     renew_deadline_seconds: float = wire(
         "renewDeadline", PLAIN_DURATION, 10.0, zero_is_default=True
     )
     #: Pause between two tries to acquire or renew, in seconds.
     retry_period_seconds: float = wire("retryPeriod", PLAIN_DURATION, 2.0, zero_is_default=True)
-    #: Kind of the lock object; only `leases` is left.
+    #: Kind of the lock object; only `leases` is supported.
     resource_lock: str = wire("resourceLock", STRING, "leases", zero_is_default=True)
-    #: Name of the lease. Ours, never that of kube-scheduler, unless the file names it.
+    #: Name of the lease. Not that of kube-scheduler, unless the file sets it.
     resource_name: str = wire("resourceName", STRING, OUR_NAME, zero_is_default=True)
-    #: Namespace of the lease; None means the namespace that the process runs in, as its service
-    #: account tells, or `kube-system` outside of a cluster.
+    #: Namespace of the lease; None means the namespace that the process runs in, taken from its
+    #: service account, or `kube-system` outside of a cluster.
     resource_namespace: str | None = wire(
         "resourceNamespace", optional(STRING), None, zero_is_default=True
     )
@@ -113,7 +112,7 @@ class LeaderElection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagedResource:
-    """An extended resource that an extender looks after."""
+    """An extended resource that an extender manages."""
 
     #: Name of the extended resource, unique over all extenders.
     name: str = wire("name", STRING, "")
@@ -123,7 +122,7 @@ class ManagedResource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtenderTLS:
-    """TLS towards an extender; `*_data` wins over `*_file`."""
+    """TLS settings for an extender; `*_data` takes precedence over `*_file`."""
 
     #: Whether the certificate of the extender is accepted unverified; excludes a CA.
     insecure: bool = wire("insecure", BOOLEAN, False)
@@ -159,25 +158,25 @@ class Extender:
     url_prefix: str = wire("urlPrefix", STRING, "")
     #: Path of the filter call; empty means that the extender does not filter.
     filter_verb: str = wire("filterVerb", STRING, "")
-    #: Path of the preemption call; empty means that it has no say in preemption.
+    #: Path of the preemption call; empty means that it takes no part in preemption.
     preempt_verb: str = wire("preemptVerb", STRING, "")
     #: Path of the prioritize call; empty means that it does not score.
     prioritize_verb: str = wire("prioritizeVerb", STRING, "")
     #: Factor of its scores; positive if it scores.
     weight: int = wire("weight", INT64, 0)
-    #: Path of the bind call; empty means that it does not bind. One extender at most may.
+    #: Path of the bind call; empty means that it does not bind. At most one extender may bind.
     bind_verb: str = wire("bindVerb", STRING, "")
-    #: Whether the certificate goes unverified when `tls` names no CA. The scheme of the URL
-    #: decides about TLS itself.
+    #: Whether the certificate is not verified if `tls` names no CA. Whether TLS is used depends on
+    #: the scheme of the URL alone.
     enable_https: bool = wire("enableHTTPS", BOOLEAN, False)
     #: TLS details; None means the system's CAs and no client certificate.
     tls: ExtenderTLS | None = wire("tlsConfig", optional(Record.of(ExtenderTLS)), None)
-    #: Longest wait for one answer, in seconds; negative means no limit. Zero in the file means
+    #: Longest wait for one response, in seconds; negative means no limit. Zero in the file means
     #: the default: five seconds, after which a filter call fails the attempt.
     http_timeout_seconds: float = wire("httpTimeout", PLAIN_DURATION, 5.0, zero_is_default=True)
     #: Whether the extender knows the nodes, so that names are enough.
     node_cache_capable: bool = wire("nodeCacheCapable", BOOLEAN, False)
-    #: Only pods that ask for one of these are sent; empty means all pods.
+    #: Only pods that request one of these are sent to it; empty means all pods.
     managed_resources: tuple[ManagedResource, ...] = wire(
         "managedResources", array(Record.of(ManagedResource)), ()
     )
@@ -201,7 +200,7 @@ class ProfileSettings:
 
     #: Pods with this `spec.schedulerName` belong to the profile.
     scheduler_name: str = OUR_NAME
-    #: Accepted and without effect: every node is looked at. None means the global value.
+    #: Accepted and without effect: every node is evaluated. None means the global value.
     percentage_of_nodes_to_score: int | None = None
 
     pre_enqueue: tuple[str, ...] = ()
@@ -227,8 +226,8 @@ class ProfileSettings:
 
     def plugins(self, point: Point) -> tuple[str, ...]:
         """Return the names of the plugins at an extension point, in order."""
-        held = getattr(self, point.attribute)
-        return tuple(each.name if isinstance(each, Weighted) else each for each in held)
+        plugins = getattr(self, point.attribute)
+        return tuple(plugin.name if isinstance(plugin, Weighted) else plugin for plugin in plugins)
 
     @property
     def enabled(self) -> frozenset[str]:
@@ -241,13 +240,13 @@ class ProfileSettings:
         Args:
             kind: one of the classes in `scheduler.config.args` except `ForeignArgs`.
         """
-        found = self.args.get(cast("PluginArgs", kind).plugin)  # type: ignore[union-attr]
-        return found if isinstance(found, kind) else kind()
+        args = self.args.get(cast("PluginArgs", kind).plugin)  # type: ignore[union-attr]
+        return args if isinstance(args, kind) else kind()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Common:
-    """The settings that stand in the file just as they are held."""
+    """The settings that have the same form in the file and in memory."""
 
     #: Accepted and without effect: decisions are vector operations in one thread.
     parallelism: int = wire("parallelism", INT32, 16)
@@ -259,12 +258,12 @@ class Common:
     )
     #: Accepted and without effect: there are no profiling pages.
     enable_profiling: bool = wire("enableProfiling", BOOLEAN, True)
-    #: Accepted and without effect, 0 to 100: every node is looked at, so that the decision is the
+    #: Accepted and without effect, 0 to 100: every node is evaluated, so that the decision is the
     #: best one and reproducible. 0 stands for kube-scheduler's adaptive sampling.
     percentage_of_nodes_to_score: int = wire("percentageOfNodesToScore", INT32, 0)
-    #: Pause of a pod after its first failed attempt, in seconds; doubles with each further one.
+    #: Back-off of a pod after its first failed attempt, in seconds; doubles with each further one.
     pod_initial_backoff_seconds: int = wire("podInitialBackoffSeconds", INT64, 1)
-    #: Longest such pause, in seconds; at least the first one.
+    #: Longest back-off of a pod, in seconds; at least the initial one.
     pod_max_backoff_seconds: int = wire("podMaxBackoffSeconds", INT64, 10)
     #: Webhooks in the order in which they are called: ignorable ones after the others.
     extenders: tuple[Extender, ...] = wire("extenders", array(Record.of(Extender)), ())
@@ -277,11 +276,14 @@ class Common:
 class Settings(Common):
     """The effective configuration."""
 
-    #: Accepted and without effect, as `enable_profiling`, which it follows unless it is set.
+    #: Accepted and without effect, as `enable_profiling`, whose value is its default.
     enable_contention_profiling: bool = wire("enableContentionProfiling", BOOLEAN, True)
     #: At least one, names unique; the plugin that sorts the queue is the same in all of them.
     profiles: tuple[ProfileSettings, ...]
 
     def profile(self, scheduler_name: str) -> ProfileSettings | None:
-        """Return the profile of the pods with this `schedulerName`; None if they are not ours."""
-        return next((each for each in self.profiles if each.scheduler_name == scheduler_name), None)
+        """Return the profile with this `schedulerName`; None if there is none."""
+        profiles = (
+            profile for profile in self.profiles if profile.scheduler_name == scheduler_name
+        )
+        return next(profiles, None)

@@ -1,7 +1,7 @@
-"""What a YAML scalar means: the text of a leaf becomes null, a boolean, a number or text.
+"""Resolves YAML scalars: the text of a leaf becomes null, a boolean, a number or a string.
 
 Source: go.yaml.in/yaml/v2 v2.4.3 resolve. Whole numbers that are written as decimals become
-integers (`16.0` is 16), since they pass through JSON on their way into a Kubernetes type.
+integers (`16.0` is 16), since upstream converts them to JSON before it decodes a Kubernetes type.
 """
 
 import base64
@@ -29,10 +29,10 @@ _INTEGER: Final = re.compile(
 )
 _DECIMAL: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 
-#: Beyond these an integer is a decimal for Go.
+#: Go treats integers outside of this range as decimals.
 _INTEGERS: Final = range(-(2**63), 2**64)
 
-#: From here on JSON writes decimals with an exponent, and they no longer pass for integers.
+#: From this value on JSON writes decimals with an exponent, so they are not integers any more.
 _EXPONENT: Final = 1e21
 
 _KINDS: Final[dict[str, tuple[type, ...]]] = {
@@ -44,14 +44,14 @@ _KINDS: Final[dict[str, tuple[type, ...]]] = {
 
 
 class ScalarError(ValueError):
-    """A scalar that cannot be what its tag says, or that JSON cannot hold."""
+    """A scalar that does not match its tag, or that JSON cannot represent."""
 
 
 def plain(text: str) -> ScalarValue:
-    """Return what an untagged, unquoted scalar means.
+    """Return the value of an untagged, unquoted scalar.
 
     Raises:
-        ScalarError: Infinity or not a number, which JSON cannot hold.
+        ScalarError: Infinity or NaN, which JSON cannot represent.
     """
     if text in _WORDS:
         return _WORDS[text]
@@ -65,7 +65,7 @@ def plain(text: str) -> ScalarValue:
 
 
 def is_text(text: str) -> bool:
-    """Tell whether a text without quotes would be read as that text."""
+    """Return whether an unquoted text is read as that same text."""
     try:
         return plain(text) == text
     except ScalarError:
@@ -73,7 +73,7 @@ def is_text(text: str) -> bool:
 
 
 def tagged(tag: str, text: str) -> ScalarValue:
-    """Return what a quoted scalar, or one with an explicit tag, means.
+    """Return the value of a quoted scalar, or of one with an explicit tag.
 
     Raises:
         ScalarError: The text does not fit the tag.

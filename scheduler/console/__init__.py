@@ -1,1 +1,1 @@
-"""The terminal view: what the scheduler is doing, live, and what it did, in the end."""
+"""The terminal view: live display of the scheduler, and a summary at the end."""

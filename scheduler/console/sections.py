@@ -1,10 +1,10 @@
 """The sections of the terminal view, each as a list of lines.
 
-Before it comes a `ViewSnapshot`, after it `view`, which lays sections out. A line is a `Text` of
-exactly the width that was asked for, so nothing wraps and nothing jumps between two pictures.
+The input is a `ViewSnapshot`; `view` lays the sections out. A line is a `Text` of exactly the
+requested width, so that nothing wraps and nothing moves between two updates.
 
-Colours have a contrast of about 4:1 to white and to black, so they read on light and dark ground;
-nothing is told by colour alone.
+Colours have a contrast of about 4:1 to white and to black, so they are legible on light and dark
+backgrounds; no information is given by colour alone.
 """
 
 import re
@@ -34,7 +34,7 @@ BUSY: Final = "dark_orange3"
 BAD: Final = "red1"
 ACCENT: Final = "royal_blue1"
 
-#: For priority classes, the highest first; the last serves all further ones.
+#: Styles of priority classes, the highest first; the last one is for all further classes.
 _CLASS_STYLES: Final = ("deep_pink3", "dark_orange3", "royal_blue1", "spring_green4", "grey46")
 _DIGITS: Final = re.compile(r"([0-9]+)")
 _RESULTS: Final = {
@@ -46,10 +46,10 @@ _RESULTS: Final = {
 
 
 class Palette:
-    """How the pods of a snapshot are named, lettered and coloured.
+    """Names, letters and colours of the pods of a snapshot.
 
-    Classes are lettered by priority, highest first, each with the first letter of its name that
-    is still free; pods without a class share `-`. A namespace that all pods share is left out.
+    Classes get letters by priority, highest first: the first letter of the name that is still
+    free. Pods without a class have `-`. A namespace that all pods share is left out.
     """
 
     def __init__(self, snapshot: ViewSnapshot) -> None:
@@ -67,11 +67,11 @@ class Palette:
         self._prefix = _shared_prefix(snapshot)
 
     def name(self, key: str) -> str:
-        """Return how a pod is called."""
+        """Return the displayed name of a pod."""
         return escape.printable(key.removeprefix(self._prefix))
 
     def mark(self, pod: PodView) -> Text:
-        """Return the sign of a pod on a node."""
+        """Return the symbol of a pod on a node."""
         letter = self._letters[pod.priority_class]
         style = self._styles[pod.priority_class]
         match pod.phase:
@@ -83,8 +83,8 @@ class Palette:
                 return Text(f"({letter})", f"bold {style}")
 
     def legend(self) -> Text:
-        """Return what the signs mean."""
-        legend = Text("x leaving (X) coming", MUTED)
+        """Return the legend of the symbols."""
+        legend = Text("x terminating (X) nominated", MUTED)
         for name in self.classes:
             legend.append(f"  {self._letters[name]}", f"bold {self._styles[name]}")
             legend.append(f" {escape.printable(name)}", MUTED)
@@ -99,7 +99,7 @@ def fitted(text: Text, width: int) -> Text:
 
 
 def title(name: str, width: int, more: Text | None = None) -> Text:
-    """Return the head line of a section."""
+    """Return the title line of a section."""
     line = Text(f"{name} ", f"bold {ACCENT}")
     if more is not None:
         line.append_text(more).append(" ")
@@ -108,7 +108,7 @@ def title(name: str, width: int, more: Text | None = None) -> Text:
 
 
 def header(snapshot: ViewSnapshot, width: int) -> Text:
-    """Return the first line: the time, the totals and, where there is room, what this is."""
+    """Return the first line: the time, the totals and, if there is space, the title."""
     totals = snapshot.totals
     line = Text(f"{snapshot.elapsed:.1f} s", "bold")
     for count, word, style in (
@@ -119,9 +119,9 @@ def header(snapshot: ViewSnapshot, width: int) -> Text:
     ):
         line.append(f"  {count}", f"bold {style}").append(f" {word}")
     name = escape.printable(snapshot.title)
-    room = width - line.cell_len - len(name)
-    if room > 2:
-        line.append(" " * room + name, MUTED)
+    space = width - line.cell_len - len(name)
+    if space > 2:
+        line.append(" " * space + name, MUTED)
     return fitted(line, width)
 
 
@@ -131,7 +131,7 @@ def queues(snapshot: ViewSnapshot, palette: Palette, width: int) -> list[Text]:
 
 
 def nodes(snapshot: ViewSnapshot, palette: Palette, width: int, limit: int) -> list[Text]:
-    """Return a line for each node, at most `limit`; where something moves, comes first."""
+    """Return a line for each node, at most `limit`; nodes with changes come first."""
     shown = sorted(snapshot.nodes, key=lambda node: _natural(node.name))
     rest: Sequence[NodeView] = ()
     if len(shown) > limit:
@@ -149,7 +149,7 @@ def nodes(snapshot: ViewSnapshot, palette: Palette, width: int, limit: int) -> l
 
 
 def preemption(snapshot: ViewSnapshot, palette: Palette, width: int) -> list[Text]:
-    """Return who waits for whom, then who is gone for whom."""
+    """Return the waiting preemptors with their victims, then all other victims."""
     lines: list[Text] = []
     waiting = {nomination.pod for nomination in snapshot.nominations}
     for nomination in snapshot.nominations:
@@ -172,9 +172,10 @@ def preemption(snapshot: ViewSnapshot, palette: Palette, width: int) -> list[Tex
 def attempts(snapshot: ViewSnapshot, palette: Palette, width: int) -> list[Text]:
     """Return a line for each recent attempt, newest first."""
     name_width = min(
-        max((len(palette.name(each.pod)) for each in snapshot.attempts), default=0), width // 3
+        max((len(palette.name(attempt.pod)) for attempt in snapshot.attempts), default=0),
+        width // 3,
     )
-    return [fitted(_attempt(each, palette, name_width), width) for each in snapshot.attempts]
+    return [fitted(_attempt(attempt, palette, name_width), width) for attempt in snapshot.attempts]
 
 
 def _queue(queue: QueueView, palette: Palette, width: int) -> Text:
@@ -183,9 +184,9 @@ def _queue(queue: QueueView, palette: Palette, width: int) -> Text:
     names = "  ".join(palette.name(key) for key in queue.first)
     hidden = queue.count - len(queue.first)
     more = f"  +{hidden}" if hidden and names else ""
-    room = max(1, width - line.cell_len - len(more))
+    space = max(1, width - line.cell_len - len(more))
     shown = Text(names)
-    shown.truncate(room, overflow="ellipsis")
+    shown.truncate(space, overflow="ellipsis")
     return line.append_text(shown).append(more, MUTED)
 
 
@@ -215,9 +216,9 @@ def _marks(pods: Iterable[PodView], palette: Palette, width: int) -> Text:
 def _victim(victim: VictimView, snapshot: ViewSnapshot, palette: Palette, *, indent: int) -> Text:
     line = Text(" " * indent).append(palette.name(victim.pod))
     if victim.gone_at is None:
-        line.append(f" leaving {snapshot.elapsed - victim.asked_at:.1f} s", BUSY)
+        line.append(f" terminating {snapshot.elapsed - victim.evicted_at:.1f} s", BUSY)
     else:
-        line.append(f" gone after {victim.gone_at - victim.asked_at:.1f} s", MUTED)
+        line.append(f" gone after {victim.gone_at - victim.evicted_at:.1f} s", MUTED)
     if not indent:
         line.append(
             f"  {escape.printable(victim.node)} for {palette.name(victim.preemptor)}", MUTED
@@ -265,13 +266,13 @@ def _pods(snapshot: ViewSnapshot) -> Iterable[PodView]:
 
 
 def _free_letter(name: str, taken: set[str]) -> str:
-    letters = (each for each in name.upper() if each.isascii() and each.isalpha())
-    return next((each for each in letters if each not in taken), "?")
+    letters = (char for char in name.upper() if char.isascii() and char.isalpha())
+    return next((letter for letter in letters if letter not in taken), "?")
 
 
 def _shared_prefix(snapshot: ViewSnapshot) -> str:
     keys = [pod.key for pod in _pods(snapshot)]
-    keys += [each.pod for each in snapshot.attempts]
+    keys += [attempt.pod for attempt in snapshot.attempts]
     keys += [key for queue in snapshot.queues for key in queue.first]
     namespaces = {key.partition("/")[0] for key in keys}
     return f"{namespaces.pop()}/" if len(namespaces) == 1 else ""

@@ -1,7 +1,7 @@
-"""What the terminal view shows, as values.
+"""The content of the terminal view, as values.
 
-Whoever watches a cluster builds a `ViewSnapshot`; `view` makes a picture of it. Times are seconds
-since the watching began. Pods are named by key, namespace and name joined by a slash.
+The watcher of a cluster builds a `ViewSnapshot`; `view` renders it. Times are seconds since the
+start of the watch. Pods are identified by key: namespace and name, joined by a slash.
 """
 
 from dataclasses import dataclass, field
@@ -25,16 +25,16 @@ __all__ = [
 
 
 class PodPhase(StrEnum):
-    """How a pod stands on a node."""
+    """The phase of a pod on a node."""
 
     BOUND = "bound"
     TERMINATING = "terminating"
-    #: It is not there yet: room is held for it.
+    #: It is not bound yet: resources are reserved for it.
     NOMINATED = "nominated"
 
 
 class AttemptResult(StrEnum):
-    """What an attempt decided, in the words of the view."""
+    """The result of an attempt."""
 
     PLACED = "placed"
     PREEMPTING = "preempting"
@@ -49,24 +49,24 @@ class QueueView:
     #: As in the metrics: `active`, `backoff`, `unschedulable`, `gated`.
     name: str
     count: int
-    #: Keys of the first pods, as many as are known.
+    #: Keys of the first pods that are known.
     first: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PodView:
-    """A pod on a node, or about to be."""
+    """A pod that is on a node or nominated to it."""
 
     key: str
     priority: int
-    #: Its PriorityClass, empty for none.
+    #: Its PriorityClass; empty if it has none.
     priority_class: str = ""
     phase: PodPhase = PodPhase.BOUND
 
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A node with what is used of it."""
+    """A node, its used resources and its pods."""
 
     name: str
     cpu_used_millicores: int
@@ -83,16 +83,16 @@ class AttemptView:
     at: Seconds
     pod: str
     result: AttemptResult
-    #: Where it was placed or nominated to.
+    #: The node that it was placed on or nominated to.
     node: str = ""
     victims: tuple[str, ...] = ()
-    #: Why it fitted nowhere.
+    #: Why no node was feasible.
     message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class NominationView:
-    """A preemptor that waits for its victims to leave."""
+    """A preemptor that waits for its victims to terminate."""
 
     pod: str
     node: str
@@ -101,21 +101,21 @@ class NominationView:
 
 @dataclass(frozen=True, slots=True)
 class VictimView:
-    """A pod that was asked to leave."""
+    """A pod that was evicted."""
 
     pod: str
     priority: int
     node: str
-    #: Key of the pod for which it leaves.
+    #: Key of its preemptor.
     preemptor: str
-    asked_at: Seconds
-    #: `None` while it is still there.
+    evicted_at: Seconds
+    #: `None` while it still exists.
     gone_at: Seconds | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementView:
-    """A pod that was bound by us."""
+    """A pod that the scheduler bound."""
 
     pod: str
     priority: int
@@ -127,7 +127,7 @@ class PlacementView:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Counts since the watching began."""
+    """Counts since the start of the watch."""
 
     pods: int = 0
     placed: int = 0
@@ -138,7 +138,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class ViewSnapshot:
-    """Everything that is shown, at one moment."""
+    """All that is shown, at one moment."""
 
     title: str
     elapsed: Seconds
@@ -150,5 +150,5 @@ class ViewSnapshot:
     nominations: tuple[NominationView, ...] = ()
     victims: tuple[VictimView, ...] = ()
     placements: tuple[PlacementView, ...] = ()
-    #: Priority classes by value, to be explained; others are added from the pods.
+    #: Values of the priority classes of the legend, by name; those of pods are added.
     classes: dict[str, int] = field(default_factory=dict)

@@ -1,9 +1,8 @@
-"""The terminal view: what the scheduler is doing, live, and what it did, in the end.
+"""The terminal view: live display of the scheduler, and a summary at the end.
 
-`render` makes a picture of a `ViewSnapshot` that fills the terminal whatever its size: sections
-one below the other where it is narrow, in two columns where it is wide, each with a fair share of
-the height. `summary` makes the final tables. Both are pure; `live` shows pictures one after the
-other without flicker.
+`render` draws a `ViewSnapshot` that fills a terminal of any size: sections are stacked in a narrow
+terminal and in two columns in a wide one, each with a fair share of the height. `summary` makes the
+final tables. Both are pure; `live` updates the terminal without flicker.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,22 +21,22 @@ from scheduler.observe.logs import escape
 
 __all__ = ["live", "render", "summary"]
 
-#: From this width on there are two columns.
+#: The least width for two columns.
 _WIDE: Final = 110
 _SEPARATOR: Final = " │ "
-#: Rows of a table of the summary.
+#: The maximum number of rows of a table of the summary.
 _SUMMARY_ROWS: Final = 40
 
 
 def render(snapshot: ViewSnapshot) -> RenderableType:
-    """Return a picture that fills the console it is printed on."""
+    """Return a renderable that fills the console it is printed on."""
     return _Picture(snapshot)
 
 
 def live(console: Console) -> Live:
     """Return a display for `live.update(render(snapshot), refresh=True)`.
 
-    It takes over the screen while it is open, and gives it back as it was.
+    It uses the alternate screen while it is open, and restores the terminal afterwards.
     """
     return Live(console=console, screen=True, auto_refresh=False)
 
@@ -45,9 +44,9 @@ def live(console: Console) -> Live:
 @dataclass(frozen=True, slots=True)
 class _Section:
     name: str
-    #: How many lines it would like to have.
+    #: The number of lines that show everything.
     wanted: int
-    #: What part of the height it may claim when there is not enough for all.
+    #: Its relative share of the height if there is not enough for all.
     weight: int
     lines: Callable[[int], list[Text]]
     more: Text | None = None
@@ -101,7 +100,7 @@ class _Picture:
 
 
 def _stacked(sections: Sequence[_Section], width: int, height: int) -> list[Text]:
-    """Return the sections below each other, in exactly `height` lines."""
+    """Return the sections stacked, in exactly `height` lines."""
     counts = _shares(sections, height - len(sections))
     lines: list[Text] = []
     for section, count in zip(sections, counts, strict=True):
@@ -113,19 +112,19 @@ def _stacked(sections: Sequence[_Section], width: int, height: int) -> list[Text
 
 
 def _shares(sections: Sequence[_Section], lines: int) -> list[int]:
-    """Return how many lines each section gets: by weight, and never more than it wants."""
+    """Return the number of lines of each section: by weight, and never more than it wants."""
     counts = [0] * len(sections)
     for _ in range(max(0, lines)):
-        hungry = [i for i, each in enumerate(sections) if counts[i] < each.wanted]
-        if not hungry:
+        incomplete = [i for i, section in enumerate(sections) if counts[i] < section.wanted]
+        if not incomplete:
             break
-        neediest = min(hungry, key=lambda i: (counts[i] + 1) / sections[i].weight)
-        counts[neediest] += 1
+        smallest = min(incomplete, key=lambda i: (counts[i] + 1) / sections[i].weight)
+        counts[smallest] += 1
     return counts
 
 
 def summary(snapshot: ViewSnapshot) -> RenderableType:
-    """Return the final tables: who was placed where, who had to leave for whom, how long."""
+    """Return the final tables: placed pods, and victims with their preemptors and durations."""
     palette = Palette(snapshot)
     totals = snapshot.totals
     closing = Text(
@@ -147,7 +146,7 @@ def _placements(snapshot: ViewSnapshot, palette: Palette) -> Table:
     victims: dict[str, list[str]] = {}
     for victim in snapshot.victims:
         victims.setdefault(victim.preemptor, []).append(palette.name(victim.pod))
-    ordered = sorted(snapshot.placements, key=lambda each: (-each.priority, each.at))
+    ordered = sorted(snapshot.placements, key=lambda pod: (-pod.priority, pod.at))
     for placement in ordered[:_SUMMARY_ROWS]:
         table.add_row(
             Text(palette.name(placement.pod)),
@@ -162,9 +161,9 @@ def _placements(snapshot: ViewSnapshot, palette: Palette) -> Table:
 def _victims(snapshot: ViewSnapshot, palette: Palette) -> Table:
     table = _table("Evicted", ("pod", "priority", "from", "gone after", "for"))
     for victim in snapshot.victims[:_SUMMARY_ROWS]:
-        gone = "leaving"
+        gone = "terminating"
         if victim.gone_at is not None:
-            gone = f"{victim.gone_at - victim.asked_at:.2f} s"
+            gone = f"{victim.gone_at - victim.evicted_at:.2f} s"
         table.add_row(
             Text(palette.name(victim.pod)),
             str(victim.priority),

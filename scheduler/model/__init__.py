@@ -1,1 +1,1 @@
-"""Values: the API objects that we read, and the words of the core. No I/O, no clock."""
+"""Values: API objects, effects, events, decisions and policies. No I/O, no clock."""

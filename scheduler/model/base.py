@@ -1,4 +1,4 @@
-"""What all API objects share: identity, labels, and how they are decoded."""
+"""Base classes of API objects: identity, labels, and how they are decoded."""
 
 import hashlib
 from collections.abc import Set as AbstractSet
@@ -18,28 +18,28 @@ __all__ = [
     "Value",
 ]
 
-#: Integers as wide as those of the API: nothing wider gets past the decoder.
+#: Integers of the widths of the API; the decoder rejects larger ones.
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Quantities = dict[str, str | Int64 | float]
 
-#: Among annotations: a digest of those that are left out. The API knows no empty name.
+#: The key in `annotations` of the digest of those that are not kept. The API has no empty key.
 REST: Final = ""
 
 
 class Value(msgspec.Struct, frozen=True, rename="camel", gc=False, omit_defaults=True):
-    """Base of all API values: immutable, camel case on the wire, cheap for the collector."""
+    """Base of all API values: immutable, camel case in JSON, and not tracked by the collector."""
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """Base of what is made anew for each pod: immutable, and made in a tenth of a dataclass's time.
+    """Base of values that are made for each pod: immutable, made in a tenth of a dataclass's time.
 
-    Records never refer to each other in a circle, so the collector need not know them.
+    Records never form reference cycles, so the garbage collector does not have to track them.
     """
 
 
 class OwnerReference(Value, frozen=True):
-    """Who manages an object."""
+    """A reference to an owner of an object."""
 
     api_version: str = ""
     kind: str = ""
@@ -58,7 +58,7 @@ class ObjectMeta(Value, frozen=True):
     generation: Int64 = 0
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
-    #: Seconds between the deletion and its stamp; set by the API server.
+    #: Seconds between the deletion request and the deletion timestamp; set by the API server.
     deletion_grace_period_seconds: Int64 | None = None
     labels: dict[str, str] = {}
     owner_references: list[OwnerReference] = []
@@ -68,13 +68,13 @@ class AnnotatedMeta(ObjectMeta, frozen=True):
     """Metadata of an object of which some annotations are read.
 
     The others may hold anything, such as the whole object as it was applied, with secrets of its
-    author. So their texts are not kept, but a digest of them, which tells that one has changed.
+    author. So their values are not kept, but a digest of them, which shows that one has changed.
     """
 
     annotations: dict[str, str] = {}
 
     def leave_out(self, names: AbstractSet[str]) -> None:
-        """Put a digest in the place of annotations; to be called while this is made."""
+        """Replace annotations by a digest; call it in `__post_init__` only."""
         if names <= {REST}:
             return
         rest = [(name, self.annotations[name]) for name in sorted(names)]

@@ -1,9 +1,9 @@
-"""Events as lines of JSON, and back: what a capture is made of.
+"""Encodes events as lines of JSON, and decodes them: the format of a capture.
 
     {"at": 1767225600.25, "kind": "PodObserved", "value": {"pod": {...}}}
 
-An outcome carries its effect the same way: `{"effect": {"kind": "Bind", "value": {...}}, ...}`, and
-an observation of one of several kinds of objects, too: `{"item": {"kind": "CSINode", ...}}`.
+An outcome has its effect in the same form: `{"effect": {"kind": "Bind", "value": {...}}, ...}`. So
+has an observation of one of several kinds of objects: `{"item": {"kind": "CSINode", ...}}`.
 """
 
 from typing import Any, Final, get_args
@@ -19,16 +19,16 @@ from scheduler.model.times import Seconds
 
 __all__ = ["WireError", "decode", "encode"]
 
-_EFFECTS: Final[dict[str, type[Effect]]] = {each.__name__: each for each in get_args(Effect)}
+_EFFECTS: Final[dict[str, type[Effect]]] = {kind.__name__: kind for kind in get_args(Effect)}
 _EVENTS: Final[dict[str, type[Event]]] = {
-    each.__name__: each for each in get_args(Event) if each not in (EffectDone, EffectFailed)
+    kind.__name__: kind for kind in get_args(Event) if kind not in (EffectDone, EffectFailed)
 }
 
 
-#: Observations of one of several kinds: the field that holds it, and the kinds by name.
+#: Observations of objects of several kinds: the field of the object, and the kinds by name.
 _OF_KINDS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
-    each.__name__: (field, {kind.__name__: kind for kind in get_args(kinds)})
-    for each, field, kinds in (
+    observation.__name__: (field, {kind.__name__: kind for kind in get_args(kinds)})
+    for observation, field, kinds in (
         (events.StorageObserved, "item", Storage),
         (events.WorkloadObserved, "workload", Workload),
     )
@@ -36,7 +36,7 @@ _OF_KINDS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 
 
 class WireError(ValueError):
-    """A line that is no event."""
+    """A line that is not an event."""
 
 
 class _Line(msgspec.Struct):
@@ -57,7 +57,7 @@ class _Tagged(msgspec.Struct):
 
 
 def encode(event: Event, at: Seconds) -> bytes:
-    """Return an event as one line, without its end."""
+    """Return an event as one line, without the newline."""
     value: Any = event
     if isinstance(event, EffectDone):
         value = _Outcome(_tagged(event.effect), changed=event.changed)
@@ -71,10 +71,10 @@ def encode(event: Event, at: Seconds) -> bytes:
 
 
 def decode(line: bytes) -> tuple[Event, Seconds]:
-    """Return the event of a line, and when it was observed.
+    """Return the event of a line, and the time of its observation.
 
     Raises:
-        WireError: The line is no event.
+        WireError: The line is not an event.
     """
     try:
         read = msgspec.json.decode(line, type=_Line)

@@ -1,9 +1,9 @@
-"""A pod together with the key of its class, as one value: no class is looked up by another key.
+"""A pod together with the key of its class, as one value, so that the two always match.
 
-Two pods are of one class when namespace, labels, controller and every field of the spec that a rule
-reads are equal; the controller decides about default spread constraints, and names of volumes about
-nothing. A pod with an ephemeral volume is in a class of its own: the claims of these volumes bear
-the pod's name and belong to it alone.
+Two pods are of one class if namespace, labels, controller and every field of the spec that a rule
+reads are equal. The controller matters for default spread constraints; names of volumes do not
+matter. A pod with an ephemeral volume is in a class of its own: the claims of such volumes have the
+pod's name and belong to it alone.
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ _NOTHING = Volume()
 
 
 class ClassifiedPod:
-    """One state of a pod and the class of that state. A changed pod is another value."""
+    """One state of a pod and the class of that state. A changed pod is a new value."""
 
     __slots__ = ("key", "pod")
 
@@ -33,19 +33,19 @@ class ClassifiedPod:
 
 
 def nameless(spec: PodSpec) -> PodSpec:
-    """Return a spec without the names of its volumes, and without those that no rule is about.
+    """Return a spec without the names of its volumes, and without volumes that no rule reads.
 
-    The name of the volume with the token of its service account is made up for each pod.
+    The name of the volume with the service account token is generated for each pod.
     """
     if not spec.volumes:
         return spec
-    unnamed = (replace(each, name="") for each in spec.volumes)
-    return replace(spec, volumes=[each for each in unnamed if each != _NOTHING])
+    unnamed = (replace(volume, name="") for volume in spec.volumes)
+    return replace(spec, volumes=[volume for volume in unnamed if volume != _NOTHING])
 
 
 def _class_key(pod: Pod) -> bytes:
     metadata, spec = pod.metadata, pod.spec
-    owner = next((each for each in metadata.owner_references if each.controller), None)
+    owner = next((owner for owner in metadata.owner_references if owner.controller), None)
     controller = None if owner is None else (owner.api_version, owner.kind, owner.name)
     key = _encode((metadata.namespace, metadata.labels, controller, nameless(spec)))
     if any(volume.ephemeral is not None for volume in spec.volumes):

@@ -1,4 +1,4 @@
-"""How an attempt ended, or why it waits: one pod, one decision, with its trace."""
+"""Attempts and their decisions: one pod, one decision, with an optional trace."""
 
 from typing import TypeAlias
 
@@ -20,31 +20,31 @@ __all__ = [
 
 
 class Placed(Record, frozen=True):
-    """The pod goes to this node."""
+    """The pod is placed on this node."""
 
     node: str
 
 
 class Preempting(Record, frozen=True):
-    """The pod is nominated to this node and its victims are asked to leave."""
+    """The pod is nominated to this node and its victims are evicted."""
 
     node: str
-    #: All pods that must be gone, most important first; those already terminating included.
+    #: All pods that must terminate, most important first, including those that already do.
     victims: tuple[PodRef, ...]
-    #: How many of them a budget would have protected.
+    #: The number of victims whose eviction violates a disruption budget.
     violations: int
-    #: Why the pod fitted nowhere.
+    #: Why no node was feasible.
     message: str
 
 
 class Unschedulable(Record, frozen=True):
-    """The pod fits nowhere, and preemption does not help."""
+    """No node is feasible, and preemption does not help."""
 
     message: str
 
 
 class Gated(Record, frozen=True):
-    """The pod must not be scheduled yet."""
+    """A scheduling gate blocks the pod."""
 
     message: str
 
@@ -56,9 +56,9 @@ class Failed(Record, frozen=True):
 
 
 class Waiting(Record, frozen=True):
-    """Nothing is decided yet: extenders are asked, and the attempt goes on with their answers."""
+    """Nothing is decided yet: the attempt is suspended until extenders have answered."""
 
-    #: The configured extenders that are asked, by place.
+    #: Indices of these extenders in the configuration.
     extenders: tuple[int, ...]
 
 
@@ -66,14 +66,14 @@ Decision: TypeAlias = Placed | Preempting | Unschedulable | Gated | Failed | Wai
 
 
 class NodeTrace(Record, frozen=True):
-    """What an explained attempt found on one node."""
+    """The verdict on one node, with scores; part of an explained attempt."""
 
     name: str
-    #: `Plugin: reason, reason`, or `None` where the pod fits.
+    #: `Plugin: reason, reason`, or `None` if the pod fits.
     rejection: str | None
-    #: Weighted, normalised score by plugin; empty where nothing was scored.
+    #: Weighted, normalised score by plugin; empty if nothing was scored.
     scores: dict[str, int]
-    #: Why pods must not be evicted from it for this one: what policies say, in full.
+    #: The full reasons for which policies refuse evictions from it for this pod.
     objections: tuple[str, ...] = ()
 
     @property
@@ -89,20 +89,20 @@ class Attempt(Record, frozen=True):
     scheduler_name: str
     priority: int
     decision: Decision
-    #: What the decision asks of the world.
+    #: The effects of the decision.
     effects: tuple[Effect, ...]
-    #: How many attempts this pod has had, this one included.
+    #: The number of attempts of this pod, including this one.
     number: int
-    #: Nodes looked at, and how many of them could take the pod.
+    #: The number of evaluated nodes, and how many of them are feasible.
     nodes: int
     feasible: int
     #: Plugins that rejected the pod on some node, in name order.
     plugins: tuple[str, ...] = ()
-    #: Whether a preemption was tried (eligible or not).
+    #: Whether preemption was tried, even if the pod was not eligible.
     preemption_tried: bool = False
     #: How long the attempt has waited for extenders, in seconds.
     waited: float = 0.0
-    #: What policies refused about preemption, or would have refused if they were enforced.
+    #: Refusals of preemption by policies, including those of policies in audit mode.
     refusals: tuple[PolicyRefusal, ...] = ()
-    #: What was found on each node; only of explained attempts.
+    #: The verdict on each node; only of explained attempts.
     trace: tuple[NodeTrace, ...] = ()

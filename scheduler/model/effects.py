@@ -1,6 +1,6 @@
-"""What should happen outside: one API call that the machine wants, as a value.
+"""Effects: one API call, or one unit of calls, that the machine requests, as a value.
 
-The shell executes each effect and returns exactly one outcome event for it.
+The service executes each effect and returns exactly one outcome event for it.
 """
 
 from enum import StrEnum
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class PodRef(Record, frozen=True):
-    """Which pod is meant. Two references are equal when they mean the same pod."""
+    """A reference to a pod. Two references are equal if their uids are."""
 
     namespace: str
     name: str
@@ -51,42 +51,42 @@ class PodRef(Record, frozen=True):
 
 
 class Bind(Record, frozen=True):
-    """Put a pod on a node: POST pods/binding with the pod's uid as precondition."""
+    """Bind a pod to a node: POST pods/binding with the pod's uid as precondition."""
 
     pod: PodRef
     node: str
     scheduler_name: str
-    #: Which of the configured extenders binds it; `None` for none: we do.
+    #: The index of the configured extender that binds it; `None` if the scheduler does.
     extender: int | None = None
 
 
 class ReserveVolume(Record, frozen=True):
-    """Reserve a volume for a claim: its `claimRef`. Refused for another state of the volume."""
+    """Set a volume's `claimRef` for a claim. Fails if the volume has changed."""
 
     volume: str
-    #: `metadata.resourceVersion` of the volume that was looked at.
+    #: `metadata.resourceVersion` of the volume that the decision is based on.
     version: str
     claim_namespace: str
     claim_name: str
     claim_uid: str
     claim_version: str
-    #: Also mark the volume as bound by a controller, as all are that nobody reserved by hand.
+    #: Also annotate the volume as bound by a controller; not for volumes reserved by hand.
     by_controller: bool
 
 
 class SelectNode(Record, frozen=True):
-    """Have a volume made for a claim: its annotation names the node. Refused for another state."""
+    """Request a volume for a claim: annotate it with the node. Fails if the claim has changed."""
 
     claim_namespace: str
     claim_name: str
-    #: `metadata.resourceVersion` of the claim that was looked at.
+    #: `metadata.resourceVersion` of the claim that the decision is based on.
     version: str
 
 
 class BindVolumes(Record, frozen=True):
-    """Start to bind the volumes of a pod that is to be bound: the nomination, volumes, claims.
+    """Start to bind the volumes of a pod: write the nomination, then volumes, then claims.
 
-    Done when everything is written; others finish the binding, and news of it comes by watch.
+    Done when everything is written. Controllers finish the binding, which the watches report.
     """
 
     pod: PodRef
@@ -96,57 +96,57 @@ class BindVolumes(Record, frozen=True):
 
 
 class SetCondition(Record, frozen=True):
-    """Tell in the pod's status why it is not scheduled: condition `PodScheduled=False`."""
+    """Write into the pod's status why it is not scheduled: condition `PodScheduled=False`."""
 
     pod: PodRef
     #: `Unschedulable` or `SchedulerError`.
     reason: str
-    #: The full text; the API takes any length.
+    #: The full text; the API has no limit on its length.
     message: str
-    #: `metadata.generation` of the pod that was looked at.
+    #: `metadata.generation` of the pod that the decision is based on.
     generation: int
     #: Also clear `status.nominatedNodeName`, and the plan, in the same request.
     clear_nomination: bool = False
 
 
 class Nominate(Record, frozen=True):
-    """Claim a node for a preemptor: nomination and condition in one status PATCH."""
+    """Nominate a preemptor to a node: nomination and condition in one status PATCH."""
 
     pod: PodRef
     node: str
-    #: Why the pod did not fit anywhere before.
+    #: Why no node was feasible before.
     message: str
     generation: int
-    #: The plan that it is part of (`model/plan_record`); written in the same request.
+    #: The plan (`model/plan_record`); written in the same request.
     plan: str = ""
 
 
 class ClearNomination(Record, frozen=True):
-    """Take back the nomination of a pod that lost its room, and the plan that came with it."""
+    """Clear the nomination of a pod, and the plan that was written with it."""
 
     pod: PodRef
 
 
 class Evict(Record, frozen=True):
-    """Make a victim leave: condition `DisruptionTarget`, then DELETE with its uid, own grace."""
+    """Evict a victim: condition `DisruptionTarget`, then DELETE with its uid and own grace."""
 
     victim: PodRef
     node: str
-    #: For whom it leaves.
+    #: The pod that it is evicted for.
     preemptor: PodRef
     scheduler_name: str
     #: `metadata.generation` of the victim.
     generation: int
-    #: Ask the API server to evict it, which it refuses where a disruption budget is in the way.
+    #: Use the eviction API, which refuses if that would violate a disruption budget.
     strict: bool = False
 
 
 class SaveLedger(Record, frozen=True):
-    """Write the ledger down, so that a restart or a fail-over forgets nothing."""
+    """Persist the ledger, so that a restart or a fail-over loses nothing."""
 
     #: The whole ledger (`state/preemption/ledger`).
     text: str
-    #: Tells it from earlier states.
+    #: Distinguishes it from earlier states.
     revision: int
 
     def __repr__(self) -> str:
@@ -168,45 +168,45 @@ class RecordEvent(Record, frozen=True):
 
 
 class Verb(StrEnum):
-    """What an extender is asked."""
+    """The kind of a call to an extender."""
 
-    #: Which of some nodes take the pod.
+    #: Which of the given nodes are feasible for the pod.
     FILTER = "filter"
-    #: How good some nodes are.
+    #: The scores of the given nodes.
     PRIORITIZE = "prioritize"
-    #: Which of some preemptions may happen.
+    #: Which of the given preemptions are allowed.
     PREEMPT = "preempt"
 
 
 class NodeVictims(Record, frozen=True):
-    """Who would have to leave a node."""
+    """The victims of a possible preemption on a node."""
 
     node: str
     #: Most important first.
     pods: tuple[PodRef, ...]
-    #: How many of them a budget would protect.
+    #: The number of them whose eviction violates a disruption budget.
     violations: int
 
 
 class Question(Record, frozen=True):
-    """What one extender is asked."""
+    """One call to one extender."""
 
-    #: Its place among the configured extenders.
+    #: The index of the extender in the configuration.
     extender: int
     verb: Verb
-    #: Names of the nodes in question.
+    #: Names of the given nodes.
     nodes: tuple[str, ...] = ()
-    #: The preemptions in question; of `PREEMPT` only.
+    #: The given preemptions; of `PREEMPT` only.
     victims: tuple[NodeVictims, ...] = ()
 
 
 class Ask(Record, frozen=True):
-    """Ask extenders about a pod, all at once. Done by an `Answered`, one answer a question."""
+    """Call extenders about a pod, all at once. `Answered` has one answer for each question."""
 
     pod: PodRef
-    #: Tells this effect from all others of its kind.
+    #: Identifies this effect among those of its kind.
     number: int
-    #: `metadata.resourceVersion` of the pod that is being decided on.
+    #: `metadata.resourceVersion` of the pod that is being scheduled.
     version: str
     questions: tuple[Question, ...]
 

@@ -1,8 +1,8 @@
-"""What happened: the only way news reaches the machine.
+"""Events: the only input of the machine.
 
-Observations carry full current states, so a repeated, late or re-ordered one is harmless. The
-outcome of an effect is an event too: each effect that leaves the machine comes back exactly
-once, as `EffectDone` or `EffectFailed`; an `Ask` as `Answered` or `EffectFailed`.
+Observations hold full current states, so a repeated, late or re-ordered one is harmless. The
+outcome of an effect is an event too: each effect that the machine requests has exactly one outcome,
+`EffectDone` or `EffectFailed`; that of an `Ask` is `Answered` or `EffectFailed`.
 """
 
 from enum import StrEnum
@@ -52,7 +52,7 @@ __all__ = [
 
 
 class PodObserved(Record, frozen=True):
-    """A pod exists in this state; of any scheduler, bound or not."""
+    """A pod of any scheduler, bound or not, exists in this state."""
 
     pod: Pod
 
@@ -62,7 +62,7 @@ class PodGone(Record, frozen=True):
 
     #: Namespace and name, joined by a slash.
     key: str
-    #: The identity that is gone; a pod of that name with another uid is not meant.
+    #: The uid of the pod that is gone; a pod of that name with another uid still exists.
     uid: str
 
 
@@ -73,7 +73,7 @@ class NodeObserved(Record, frozen=True):
 
 
 class NodeGone(Record, frozen=True):
-    """A node is gone; its pods may still be there."""
+    """A node is gone; its pods may still exist."""
 
     name: str
 
@@ -118,13 +118,13 @@ class WorkloadGone(Record, frozen=True):
 
 
 class StorageObserved(Record, frozen=True):
-    """A volume, a claim, or another object that tells about storage exists in this state."""
+    """A volume, a claim, or another storage object exists in this state."""
 
     item: Storage
 
 
 class StorageGone(Record, frozen=True):
-    """An object that told about storage is gone."""
+    """A storage object is gone."""
 
     #: As the API spells it, `PersistentVolume` for example.
     kind: str
@@ -145,7 +145,7 @@ class DeviceClassGone(Record, frozen=True):
 
 
 class PolicyObserved(Record, frozen=True):
-    """A preemption policy is in force; one that was refused is never observed."""
+    """A preemption policy is in force; a refused policy is never observed."""
 
     policy: PreemptionPolicy
 
@@ -157,67 +157,67 @@ class PolicyGone(Record, frozen=True):
 
 
 class LedgerLoaded(Record, frozen=True):
-    """The ledger was read that an earlier leader has written down."""
+    """The ledger of an earlier leader was loaded."""
 
     text: str
 
 
 class ClockAhead(Record, frozen=True):
-    """The clock that `now` comes from is ahead of the API server's by so much.
+    """The scheduler's clock is ahead of the API server's clock.
 
-    A stamp of the API server compares with `now` less these seconds. Nothing is told of a clock
-    that is behind: it is trusted as it is.
+    A timestamp of the API server compares with `now` minus these seconds. A clock that is behind is
+    not reported, and is not corrected.
     """
 
-    #: 0 or more; 0 as long as nothing else was told.
+    #: 0 or more; 0 until the first event of this kind.
     seconds: Seconds
 
 
 class FailureKind(StrEnum):
-    """Why an effect did not happen, as far as the machine has to know."""
+    """The cause of the failure of an effect, as far as it matters to the machine."""
 
     #: The object is gone, or is another one of the same name.
     GONE = "gone"
     #: The API server refused: the object is no longer in the state that the effect assumed.
     CONFLICT = "conflict"
-    #: We lack the right.
+    #: The scheduler lacks permission.
     FORBIDDEN = "forbidden"
     #: The API server refused for another reason; the same request would be refused again.
     REFUSED = "refused"
-    #: No answer that can be relied on, after all retries.
+    #: No reliable response, after all retries.
     UNAVAILABLE = "unavailable"
     #: Not attempted, or not finished, because the process stops.
     ABANDONED = "abandoned"
 
 
 class Failure(Record, frozen=True):
-    """Why an effect did not happen."""
+    """Why an effect failed."""
 
     kind: FailureKind
-    #: What the API server or the transport said.
+    #: The message of the API server or of the transport.
     message: str
 
 
 class EffectDone(Record, frozen=True):
-    """An effect happened."""
+    """An effect was carried out."""
 
     effect: Effect
-    #: False where nothing had to be done: a victim was gone before it was asked to leave.
+    #: False if nothing had to be done: a victim was gone before it was evicted.
     changed: bool = True
 
 
 class EffectFailed(Record, frozen=True):
-    """An effect did not happen, and will not."""
+    """An effect was not carried out, and will not be."""
 
     effect: Effect
     failure: Failure
 
 
 class Answered(Record, frozen=True):
-    """Extenders were asked about a pod: the outcome of an `Ask`."""
+    """Extenders have answered about a pod: the outcome of an `Ask`."""
 
     pod: PodRef
-    #: That of the `Ask`.
+    #: The number of the `Ask`.
     number: int
     #: In the order of its questions.
     answers: tuple[ExtenderAnswer, ...]

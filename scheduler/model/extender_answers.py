@@ -1,4 +1,4 @@
-"""What extenders answer, as values; how it looks on the wire is said in `framework.extenders`."""
+"""Answers of extenders, as values; `framework/extender_protocol` has their JSON format."""
 
 from typing import TypeAlias
 
@@ -12,37 +12,37 @@ class _Answer(msgspec.Struct, frozen=True, tag_field="kind"):
 
 
 class NoAnswer(_Answer, frozen=True, tag=True):
-    """None that can be used: unreachable, too late, garbled, or an error of the extender."""
+    """No usable answer: unreachable, timeout, invalid response, or an error of the extender."""
 
     error: str
 
 
 class Filtered(_Answer, frozen=True, tag=True):
-    """Which nodes take the pod."""
+    """The answer to a filter call: the feasible nodes."""
 
     nodes: tuple[str, ...]
-    #: Why others do not, by node: what the removal of pods could change, and what it could not.
+    #: Reasons by rejected node: those that evictions could resolve, and those they could not.
     failed: dict[str, str] = {}
     unresolvable: dict[str, str] = {}
 
 
 class Scored(_Answer, frozen=True, tag=True):
-    """How good nodes are, from 0 to 10; by node, which may come several times."""
+    """Scores from 0 to 10 by node; a node may occur several times."""
 
     scores: tuple[tuple[str, int], ...]
 
 
 class VictimUids(msgspec.Struct, frozen=True):
-    """Who has to leave a node, by uid."""
+    """The victims on a node, by uid."""
 
     node: str
     uids: tuple[str, ...]
-    #: How many of them a budget would have protected.
+    #: The number of them whose eviction violates a disruption budget.
     violations: int = 0
 
 
 class ExtenderVictims(_Answer, frozen=True, tag=True):
-    """Which preemptions may happen, and whom they cost; others may not."""
+    """The answer to a preemption call: the allowed preemptions, with their victims."""
 
     nodes: tuple[VictimUids, ...]
 

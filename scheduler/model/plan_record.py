@@ -1,9 +1,9 @@
-"""What is written to a preemptor about its plan, together with its nomination.
+"""The record of a preemption plan in the preemptor's status, written with its nomination.
 
-It is the message of a condition in the pod's status. A user who may edit pods, but not
-`pods/status`, can neither write nor remove it. It names no other pod: victims are fingerprints of
-their uids. The next leader compares them with the pods on the node and checks each victim by the
-rules that decide, so a record can never evict a pod that its preemptor could not evict anyway.
+It is the message of a condition. A user who may edit pods, but not `pods/status`, can neither write
+nor remove it. It names no other pod: victims are fingerprints of their uids. The next leader
+compares them with the pods on the node and checks each victim by the rules of preemption, so a
+record can never evict a pod that its preemptor could not evict anyway.
 """
 
 import hashlib
@@ -19,30 +19,30 @@ __all__ = ["CONDITION", "MOST_VICTIMS", "PlanRecord", "decode", "encode", "finge
 #: The type of the condition.
 CONDITION: Final = "preemptive-scheduler.io/Preemption"
 VERSION: Final = 2
-#: A plan with more victims is not written down: the next leader decides again. A record is never
+#: A plan with more victims is not recorded: the next leader decides again. A record is never
 #: longer than `MOST_CHARACTERS`, so a forged one costs little to read.
 MOST_VICTIMS: Final = 1000
 MOST_CHARACTERS: Final = 32 * 1024
 
 
 class PlanRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A plan, as it is written down."""
+    """A plan, as it is recorded."""
 
     version: int
     node: str
-    #: When it was decided, by the clock of the leader that decided it.
+    #: The time of the decision, by the clock of the leader that made it.
     begun: Seconds
     #: Fingerprints of the victims to evict.
     victims: tuple[str, ...] = ()
-    #: Fingerprints of pods that were leaving already and have to be waited for.
+    #: Fingerprints of pods that were already terminating and that the plan waits for.
     leaving: tuple[str, ...] = ()
 
 
 def fingerprint(preemptor: str, victim: str) -> str:
-    """Return what stands for a victim in the plan of a preemptor.
+    """Return the fingerprint of a victim in the plan of a preemptor.
 
     Args:
-        preemptor: Its uid. The same victim has another fingerprint in each plan.
+        preemptor: Its uid. The same victim has a different fingerprint for each preemptor.
         victim: Its uid.
     """
     key = hashlib.blake2b(preemptor.encode(errors="surrogatepass"), digest_size=16).digest()
@@ -51,14 +51,14 @@ def fingerprint(preemptor: str, victim: str) -> str:
 
 
 def encode(record: PlanRecord) -> str:
-    """Return the message of the condition; empty where there are too many victims."""
+    """Return the message of the condition; empty if there are too many victims."""
     if len(record.victims) + len(record.leaving) > MOST_VICTIMS:
         return ""
     return msgspec.json.encode(record).decode()
 
 
 def decode(text: str) -> PlanRecord | None:
-    """Return the plan of a condition; `None` where there is none that can be read."""
+    """Return the plan of a condition; `None` if there is none or it is invalid."""
     if not text or len(text) > MOST_CHARACTERS:
         return None
     try:

@@ -1,10 +1,9 @@
-"""Rules that an operator sets for preemption, checked and frozen.
+"""Preemption policies of an operator, checked and frozen.
 
-A policy binds a preemption when `preemptors` selects the pod that would preempt. Its rules then
-count for those victims that `victims` selects. Several policies may bind one preemption: all must
-allow it.
+A policy applies to a preemption if `preemptors` selects the preemptor. Its rules then apply to the
+victims that `victims` selects. If several policies apply, all must allow the preemption.
 
-The API's form of it is the cluster-scoped `PreemptionPolicy` of group `preemptive-scheduler.io`;
+In the API it is the cluster-scoped `PreemptionPolicy` of group `preemptive-scheduler.io`;
 `scheduler.config.policies` reads it.
 """
 
@@ -32,7 +31,7 @@ __all__ = [
 
 
 class PolicyMode(StrEnum):
-    """Whether a policy refuses, or only counts what it would refuse."""
+    """Whether a policy refuses preemptions, or only counts what it would refuse."""
 
     ENFORCE = "Enforce"
     AUDIT = "Audit"
@@ -41,9 +40,9 @@ class PolicyMode(StrEnum):
 class DisruptionBudgets(StrEnum):
     """How much a `PodDisruptionBudget` protects a victim."""
 
-    #: As kube-scheduler: violated only where there is no other way.
+    #: As in kube-scheduler: violated only if there is no other way.
     BEST_EFFORT = "BestEffort"
-    #: Never violated; the API server is asked to evict, not to delete.
+    #: Never violated; victims are evicted through the eviction API and not deleted.
     STRICT = "Strict"
     #: Strict for preemptors of a lower priority than a given one.
     STRICT_BELOW = "StrictBelow"
@@ -53,13 +52,13 @@ class ForeignVictims(StrEnum):
     """Whether pods of other schedulers may be victims."""
 
     NEVER = "Never"
-    #: While no preemption for the same pair of owners came to nothing.
+    #: As long as no preemption for the same pair of owners was wasted.
     NON_LOOPING = "NonLooping"
     ALWAYS = "Always"
 
 
 class BudgetScope(StrEnum):
-    """What shares one budget of victims."""
+    """The scope of a budget of victims: each object of this kind has one."""
 
     CLUSTER = "Cluster"
     NAMESPACE = "Namespace"
@@ -69,13 +68,13 @@ class BudgetScope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PodSelection:
-    """Some pods: those that meet all that is set."""
+    """A selection of pods: those that match all fields that are set."""
 
     #: Labels of the namespace; `None` for every namespace.
     namespaces: Selector | None = None
     #: Labels of the pod; `None` for every pod.
     pods: Selector | None = None
-    #: Lowest and highest priority, both included; `None` for no bound.
+    #: Lowest and highest priority, inclusive; `None` for no bound.
     min_priority: int | None = None
     max_priority: int | None = None
     #: Names of priority classes; empty for any, and for pods without one.
@@ -87,7 +86,7 @@ EVERY_POD: Final = PodSelection()
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """At most so many victims within any window of time, for each cluster, namespace, ..."""
+    """A maximum number of victims within any window of time, for each object of its scope."""
 
     max_victims: int
     window: Seconds
@@ -96,7 +95,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class PreemptionLimit:
-    """At most so many preemptions within any window of time for the pods of one owner."""
+    """A maximum number of preemptions within any window of time, for the pods of one owner."""
 
     max_preemptions: int
     window: Seconds
@@ -114,9 +113,9 @@ class PreemptionPolicy:
     preemptors: PodSelection = EVERY_POD
     victims: PodSelection = EVERY_POD
     disruption_budgets: DisruptionBudgets = DisruptionBudgets.BEST_EFFORT
-    #: With `StrictBelow`: preemptors of a lower priority than this must be strict.
+    #: With `StrictBelow`: budgets are strict for preemptors of a lower priority than this.
     strict_below: int = 0
-    #: All of them count.
+    #: All of them apply.
     budgets: tuple[Budget, ...] = field(default=())
     max_victims_per_preemption: int | None = None
     #: How long a victim must have run, since its `status.startTime`.
@@ -141,10 +140,10 @@ class LastVictim:
 
 @dataclass(frozen=True, slots=True)
 class PolicyFigures:
-    """What a policy in force has done, as its status tells."""
+    """Statistics of a policy in force, for its status."""
 
     #: Victims that its budgets count, within the longest of their windows.
     victims: int = 0
-    #: How many preemptions each rule refused, or would have, by the name of its field.
+    #: The number of preemptions that each rule refused, or would have, by the name of its field.
     refusals: Mapping[str, int] = field(default_factory=dict)
     last_victim: LastVictim | None = None

@@ -1,4 +1,4 @@
-"""Why a preemption policy does not allow a preemption, as a value."""
+"""Refusals of preemption by policies, as values."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -11,13 +11,13 @@ from scheduler.model.times import Seconds
 
 __all__ = ["EVICT_ONLY", "PolicyRefusal", "Rule", "earliest", "ending"]
 
-#: Stands for the policy where the option refuses that has every pod evicted within its disruption
-#: budgets. No policy has this name: names of objects are in lower case.
+#: The name of the policy in refusals by the flag `--evict-only`, which evicts pods only within
+#: their disruption budgets. No policy can have this name: names of objects are in lower case.
 EVICT_ONLY: Final = "evictOnly"
 
 
 class Rule(StrEnum):
-    """The rules of a policy, by the names that they have in its spec."""
+    """The rules of a policy, by their field names in its spec."""
 
     DISRUPTION_BUDGETS = "podDisruptionBudgets"
     BUDGETS = "budgets"
@@ -29,42 +29,42 @@ class Rule(StrEnum):
 
 
 class PolicyRefusal(Record, frozen=True):
-    """One rule of one policy refuses a preemption, or would if the policy were enforced."""
+    """The refusal of a preemption by one rule of a policy, which may be in audit mode."""
 
     #: The name of the policy.
     policy: str
     rule: Rule
     mode: PolicyMode
-    #: What the rule says; the same for all nodes and pods that it refuses.
+    #: The reason; the same for all nodes and pods that the rule refuses.
     reason: str
-    #: Which pods it is about.
+    #: The pods that it refuses.
     detail: str = ""
-    #: When it ends at the earliest; `None` where time does not end it.
+    #: The earliest time at which it ends; `None` if it does not depend on time.
     until: Seconds | None = None
-    #: Namespaces and names of the disruption budgets that are in the way.
+    #: Namespaces and names of the disruption budgets that would be violated.
     budgets: frozenset[str] = frozenset()
 
     @property
     def text(self) -> str:
-        """What the pod is told, without the time."""
+        """The text for conditions and Events of the pod, without the time."""
         if self.policy == EVICT_ONLY:
             return f"{EVICT_ONLY} refuses: {self.reason}"
         return f'PreemptionPolicy "{self.policy}" refuses: {self.reason}'
 
     def __str__(self) -> str:
-        """Return everything, for those who ask why."""
+        """Return the text with details and the time, for explanations."""
         detail = f": {self.detail}" if self.detail else ""
         return f"{self.text}{detail}{ending(self.until)}"
 
 
 def ending(until: Seconds | None) -> str:
-    """Return when something ends, in brackets; empty where time does not end it.
+    """Return the time at which something ends, in brackets; empty if it does not depend on time.
 
-    A second that has begun counts as a whole one: then it has ended for sure.
+    The time is rounded up to whole seconds, so that it has certainly ended by then.
     """
     return "" if until is None else f" (until {times.stamp(-(-until // 1))})"
 
 
 def earliest(moments: Iterable[Seconds | None]) -> Seconds | None:
-    """Return the first of some moments; `None` where there is none."""
-    return min((each for each in moments if each is not None), default=None)
+    """Return the earliest of some times; `None` if there is none."""
+    return min((moment for moment in moments if moment is not None), default=None)

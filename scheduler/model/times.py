@@ -1,7 +1,7 @@
-"""Time stamps of the API as seconds.
+"""Converts timestamps of the API to seconds and back.
 
-All times in the scheduler are float seconds on one line: the epoch at the start of the process
-plus monotonic time since. They compare with the time stamps of pods and never run backwards.
+All times in the scheduler are float seconds of one clock: the epoch time at the start of the
+process plus monotonic time since. They compare with timestamps of pods and never run backwards.
 """
 
 from datetime import UTC, datetime
@@ -14,9 +14,9 @@ Seconds = float
 
 @lru_cache(maxsize=65_536)
 def parse(text: str | None) -> Seconds | None:
-    """Return an RFC 3339 time stamp as seconds since the epoch; `None` when absent or unreadable.
+    """Return an RFC 3339 timestamp as seconds since the epoch; `None` if it is absent or invalid.
 
-    A stamp that cannot be read is treated as absent: one odd object must not stop a decision.
+    An invalid timestamp counts as absent: one bad object must not stop a decision.
     """
     if not text:
         return None
@@ -30,5 +30,5 @@ def parse(text: str | None) -> Seconds | None:
 
 
 def stamp(seconds: Seconds) -> str:
-    """Return seconds since the epoch as an RFC 3339 time stamp with second precision."""
+    """Return seconds since the epoch as an RFC 3339 timestamp with second precision."""
     return datetime.fromtimestamp(int(seconds), UTC).isoformat().replace("+00:00", "Z")

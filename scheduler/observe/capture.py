@@ -1,11 +1,11 @@
-"""A capture: everything that the machine was told, in order, and when it decided.
+"""A capture: all events that the machine received, in order, with its decisions.
 
-With a capture the machine can be run again and comes to the same decisions, so a report of a
-wrong one is a file. A line is an event (see `model.wire`) or a decision:
+A new machine that replays a capture makes the same decisions, so a bug report of a wrong decision
+is one file. A line is an event (see `model/capture_codec`) or a decision:
 
     {"kind": "Decided", "at": 1767225600.25, "pod": "default/web-0", "decision": "Placed", ...}
 
-A capture holds pod specs, names and labels: treat it as what it is, a copy of the cluster.
+A capture holds pod specs, names and labels: protect it like a copy of the cluster.
 """
 
 from typing import BinaryIO
@@ -21,7 +21,7 @@ __all__ = ["Capture", "Decided", "decided"]
 
 
 class Decided(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="Decided"):
-    """One decision, as a capture remembers it."""
+    """One decision, as a capture records it."""
 
     at: Seconds
     #: Key of the pod.
@@ -34,13 +34,12 @@ class Decided(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind",
 
 
 def decided(attempt: Attempt, at: Seconds) -> Decided:
-    """Return what a capture remembers of an attempt."""
+    """Return the record of an attempt."""
     decision = attempt.decision
     node = decision.node if isinstance(decision, Placed | Preempting) else ""
     victims = decision.victims if isinstance(decision, Preempting) else ()
-    return Decided(
-        at, attempt.pod.key, type(decision).__name__, node, tuple(each.key for each in victims)
-    )
+    keys = tuple(victim.key for victim in victims)
+    return Decided(at, attempt.pod.key, type(decision).__name__, node, keys)
 
 
 class Capture:
@@ -50,9 +49,9 @@ class Capture:
         self._file = file
 
     def event(self, event: Event, at: Seconds) -> None:
-        """Write down what the machine was told."""
+        """Write an event that the machine received."""
         self._file.write(capture_codec.encode(event, at) + b"\n")
 
     def decision(self, attempt: Attempt, at: Seconds) -> None:
-        """Write down what it decided."""
+        """Write a decision of the machine."""
         self._file.write(msgspec.json.encode(decided(attempt, at)) + b"\n")

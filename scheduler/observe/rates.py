@@ -1,4 +1,4 @@
-"""How often something may happen: in all, by peer, and whose turn it is when it is too much.
+"""Rate limits: token buckets, buckets by peer, and fair turns between peers.
 
 Pure: times are arguments, and nothing here waits.
 """
@@ -13,24 +13,24 @@ __all__ = ["Allowance", "ByPeer", "FairTurns", "Rate"]
 
 T = TypeVar("T")
 
-#: Peers that are remembered. A flood from more addresses than this makes older ones look new.
+#: Peers that are kept. When more addresses send requests, the oldest ones count as new again.
 _PEERS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """How many times a second something may happen, and how many times at once after a pause."""
+    """A rate per second, and how many times at once after a pause."""
 
     per_second: float
     burst: float
 
 
 class Rate:
-    """A token bucket that begins full.
+    """A token bucket that is full at first.
 
     Args:
         allowance: How fast it fills, and how much it holds.
-        now: Seconds on any monotonic line.
+        now: Seconds of any monotonic clock.
     """
 
     __slots__ = ("_allowance", "_at", "_tokens", "served_at")
@@ -43,7 +43,7 @@ class Rate:
         self.served_at = now
 
     def wait(self, now: Seconds) -> Seconds:
-        """Return how long it takes until there is a token."""
+        """Return the time until a token is available."""
         passed = max(0.0, now - self._at)
         self._at = now
         self._tokens = min(
@@ -59,7 +59,7 @@ class Rate:
         return True
 
     def reserve(self, now: Seconds) -> Seconds:
-        """Take a token, of the future if need be; return how long to wait for it."""
+        """Take a token, if necessary a future one; return how long to wait for it."""
         pause = self.wait(now)
         self._spend(now)
         return pause
@@ -70,7 +70,7 @@ class Rate:
 
 
 class ByPeer:
-    """One bucket for each peer; those that were used longest ago are forgotten."""
+    """One bucket for each peer; the least recently used ones are dropped."""
 
     def __init__(self, allowance: Allowance, peers: int = _PEERS) -> None:
         self._allowance = allowance
@@ -94,14 +94,14 @@ class ByPeer:
 class FairTurns(Generic[T]):
     """Tickets of peers, drawn at a rate.
 
-    When there are more than the rate allows, the peer whose last turn is longest ago is first. So
-    a probe that comes every few seconds never stands in line behind a flood, however many
-    addresses that comes from. Tickets of one peer are drawn in the order in which they came.
+    If there are more than the rate allows, the peer whose last turn is longest ago is first. So
+    a probe that comes every few seconds never waits behind a flood, however many addresses the
+    flood comes from. Tickets of one peer are drawn in the order in which they were added.
 
     Args:
-        whole: How many are drawn in all.
-        each: How many are drawn of one peer.
-        now: Seconds on any monotonic line.
+        whole: The rate of all peers together.
+        each: The rate of one peer.
+        now: Seconds of any monotonic clock.
     """
 
     def __init__(self, whole: Allowance, each: Allowance, now: Seconds) -> None:
@@ -110,28 +110,28 @@ class FairTurns(Generic[T]):
         self._waiting: dict[str, deque[T]] = {}
 
     def add(self, peer: str, ticket: T, now: Seconds) -> None:
-        """Put a ticket in line."""
+        """Add a ticket."""
         self._peers.of(peer, now)
         self._waiting.setdefault(peer, deque()).append(ticket)
 
     def drop(self, peer: str, ticket: T) -> None:
-        """Take a ticket out of the line, if it still is in it."""
-        line = self._waiting.get(peer)
-        if line is None or ticket not in line:
+        """Remove a ticket if it is still waiting."""
+        tickets = self._waiting.get(peer)
+        if tickets is None or ticket not in tickets:
             return
-        line.remove(ticket)
-        if not line:
+        tickets.remove(ticket)
+        if not tickets:
             del self._waiting[peer]
 
     def draw(self, now: Seconds) -> T | None:
-        """Return the ticket whose turn it is; `None` when it is too early for any."""
+        """Return the next ticket; `None` if it is too early for any."""
         if not self._waiting or self._whole.wait(now) > 0.0:
             return None
         rates = {peer: self._peers.of(peer, now) for peer in self._waiting}
         ready = [peer for peer, rate in rates.items() if rate.wait(now) <= 0.0]
         if not ready:
             return None
-        peer = min(ready, key=lambda each: rates[each].served_at)
+        peer = min(ready, key=lambda peer: rates[peer].served_at)
         rates[peer].take(now)
         self._whole.take(now)
         ticket = self._waiting[peer][0]
@@ -139,7 +139,7 @@ class FairTurns(Generic[T]):
         return ticket
 
     def pause(self, now: Seconds) -> Seconds | None:
-        """Return how long it takes until a ticket can be drawn; `None` when there is none."""
+        """Return the time until a ticket can be drawn; `None` if there is none."""
         if not self._waiting:
             return None
         soonest = min(self._peers.of(peer, now).wait(now) for peer in self._waiting)

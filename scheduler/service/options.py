@@ -6,8 +6,8 @@ from ssl import TLSVersion
 
 from scheduler.config.settings import Settings
 from scheduler.observe.logs.logs import DEFAULT_VERBOSITY, Format
-from scheduler.observe.pages.pages import Listen
 from scheduler.observe.server import tls_options
+from scheduler.observe.server.listen import Listen
 
 __all__ = ["ProcessOptions"]
 

@@ -1,1 +1,1 @@
-"""The same machine against an imagined cluster: plan and settle."""
+"""The machine against a simulated cluster: `plan` and `replay`."""

@@ -1,7 +1,7 @@
-"""Asks real extenders about an imagined cluster, one question after the other.
+"""Calls real extenders about a simulated cluster, one request after the other.
 
-`plan` only asks what changes nothing: which nodes, how good, which preemptions. Bindings are
-imagined, also where an extender would bind.
+`plan` uses only the calls that change nothing: filter, prioritize and preempt. Bindings are
+simulated, even if an extender would bind the pod.
 """
 
 import asyncio
@@ -16,24 +16,24 @@ from scheduler.kube.extenders import Extenders
 from scheduler.model.api.objects import Pod
 from scheduler.model.effects import Ask, PodRef
 from scheduler.model.extender_answers import ExtenderAnswer
-from scheduler.sim.manifests import Whole
+from scheduler.sim.manifests import RawObjects
 
-__all__ = ["Asker"]
+__all__ = ["ExtenderClient"]
 
 
-class Asker:
-    """Asks extenders. Use it as a context.
+class ExtenderClient:
+    """Calls extenders. Use it as a context manager.
 
     Raises:
         ConnectionSettingsError: The TLS settings of an extender are unusable.
     """
 
-    def __init__(self, settings: Sequence[Extender], whole: Whole) -> None:
-        self._pods = _ImaginedPods(whole.pods)
-        self._extenders = Extenders(settings, self._pods, whole.nodes)
+    def __init__(self, settings: Sequence[Extender], raw: RawObjects) -> None:
+        self._pods = _SimulatedPods(raw.pods)
+        self._extenders = Extenders(settings, self._pods, raw.nodes)
         self._runner = asyncio.Runner()
 
-    def __enter__(self) -> "Asker":
+    def __enter__(self) -> "ExtenderClient":
         self._runner.run(self._extenders.__aenter__())
         return self
 
@@ -47,13 +47,13 @@ class Asker:
         self._runner.close()
 
     def __call__(self, effect: Ask, pods: Mapping[str, Pod]) -> tuple[ExtenderAnswer, ...]:
-        """Ask, and wait for the answers; `pods` are those of the imagined cluster, by uid."""
+        """Call them and wait for the answers; `pods` are those of the simulated cluster, by uid."""
         self._pods.now = pods
         return self._runner.run(self._extenders.ask(effect))
 
 
-class _ImaginedPods:
-    """Pods as the files have them, with what was imagined since."""
+class _SimulatedPods:
+    """Pods as the files have them, with the changes that the simulation has made."""
 
     def __init__(self, documents: Mapping[str, bytes]) -> None:
         self._documents = documents

@@ -1,7 +1,7 @@
-"""Kubernetes objects from files: YAML or JSON, several documents, lists.
+"""Reads Kubernetes objects from files: YAML or JSON, several documents, lists.
 
-Objects stand as an API server returns them: defaulted and admitted. Kinds that no rule reads are
-skipped. Preemption policies count as accepted; one that would be refused is an error.
+Objects must be as an API server returns them: defaulted and admitted. Kinds that no rule reads are
+skipped. Preemption policies count as accepted; a policy that would be refused is an error.
 """
 
 import sys
@@ -39,7 +39,7 @@ from scheduler.model.api.storage import (
 )
 from scheduler.model.policies import PreemptionPolicy
 
-__all__ = ["ManifestError", "Manifests", "Whole", "collected", "read"]
+__all__ = ["ManifestError", "Manifests", "RawObjects", "collect", "read"]
 
 NamespacedT = TypeVar(
     "NamespacedT",
@@ -51,18 +51,18 @@ NamespacedT = TypeVar(
     CSIStorageCapacity,
 )
 
-#: YAML's own C loader where it was built, ten times as fast.
+#: The C loader of PyYAML if it is available; it is ten times as fast.
 _Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TYPES: Final[dict[tuple[str, str], type[Any]]] = {kind: type_ for type_, kind in KINDS.items()}
 
 
 class ManifestError(Exception):
-    """Input that cannot be read; the message is one line that says where."""
+    """Input that cannot be read; the message is one line that names the place."""
 
 
 @dataclass(slots=True)
-class Whole:
-    """Objects as JSON, with all that the files say of them; extenders read more than rules do."""
+class RawObjects:
+    """Objects as JSON with all their fields; extenders read more fields than rules do."""
 
     #: By name.
     nodes: dict[str, bytes] = field(default_factory=dict)
@@ -82,41 +82,41 @@ class Manifests:
     storage: list[Storage] = field(default_factory=list)
     device_classes: list[DeviceClass] = field(default_factory=list)
     policies: list[PreemptionPolicy] = field(default_factory=list)
-    #: Only where it is wanted.
-    whole: Whole | None = None
+    #: `None` unless `read` was called with `raw`.
+    raw: RawObjects | None = None
 
 
-def read(paths: Iterable[str], *, whole: bool = False) -> Manifests:
+def read(paths: Iterable[str], *, raw: bool = False) -> Manifests:
     """Read files; `-` is standard input.
 
     Args:
         paths: The files.
-        whole: Whether pods and nodes are kept in full beside what rules read.
+        raw: Whether to keep pods and nodes with all their fields, too.
 
     Raises:
-        ManifestError: A file cannot be read, or is not what it should be.
+        ManifestError: A file cannot be read, or its content is invalid.
     """
-    found = Manifests(whole=Whole() if whole else None)
-    return collected((each for path in paths for each in _documents(path)), found)
+    manifests = Manifests(raw=RawObjects() if raw else None)
+    return collect((document for path in paths for document in _documents(path)), manifests)
 
 
-def collected(documents: Iterable[tuple[str, Any]], found: Manifests) -> Manifests:
-    """Add the objects of documents and return them all.
+def collect(documents: Iterable[tuple[str, Any]], manifests: Manifests) -> Manifests:
+    """Add the objects of documents and return all manifests.
 
     Args:
-        documents: Each with its place, which errors name.
-        found: Where the objects are added.
+        documents: Pairs of a document's place, which errors name, and the document.
+        manifests: The objects are added to these.
 
     Raises:
-        ManifestError: A document is not what it should be.
+        ManifestError: A document is invalid.
     """
     for where, document in documents:
         try:
-            for place, each in _flattened(document, where):
-                _add(found, each, place)
+            for place, item in _flattened(document, where):
+                _add(manifests, item, place)
         except RecursionError as error:
             raise ManifestError(f"{where}: nested too deeply") from error
-    return found
+    return manifests
 
 
 def _documents(path: str) -> Iterator[tuple[str, Any]]:
@@ -146,13 +146,13 @@ def _documents(path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _flattened(document: Any, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the objects of a document; lists stand for their items."""
+    """Yield the objects of a document, each with its place; a list yields its items."""
     if document is None:
         return
     if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
         raise ManifestError(f"{where}: not a Kubernetes object (no kind)")
     if not isinstance(document.get("apiVersion", ""), str):
-        raise ManifestError(f"{where}: {document['kind']}: apiVersion is not a text")
+        raise ManifestError(f"{where}: {document['kind']}: apiVersion is not a string")
     items = document.get("items")
     if document["kind"].endswith("List") and isinstance(items, list):
         for index, item in enumerate(items):
@@ -161,9 +161,9 @@ def _flattened(document: Any, where: str) -> Iterator[tuple[str, dict[str, Any]]
     yield where, document
 
 
-def _add(found: Manifests, document: dict[str, Any], where: str) -> None:
+def _add(manifests: Manifests, document: dict[str, Any], where: str) -> None:
     if (document.get("apiVersion"), document["kind"]) == (policies.API_VERSION, policies.KIND):
-        found.policies.append(_policy(document, where))
+        manifests.policies.append(_policy(document, where))
         return
     type_ = _TYPES.get((document.get("apiVersion", "v1"), document["kind"]))
     if type_ is None:
@@ -174,16 +174,16 @@ def _add(found: Manifests, document: dict[str, Any], where: str) -> None:
         _check(item)
     except (msgspec.ValidationError, QuantityError) as error:
         raise ManifestError(f"{where}: {document['kind']}: {error}") from error
-    _keep(found, item)
-    if found.whole is not None:
-        _keep_whole(found.whole, found, item, document)
+    _keep(manifests, item)
+    if manifests.raw is not None:
+        _keep_raw(manifests.raw, manifests, item, document)
 
 
 def _policy(document: dict[str, Any], where: str) -> PreemptionPolicy:
     """Return a policy.
 
     Raises:
-        ManifestError: It has no name, or would be refused; all problems are in the message.
+        ManifestError: The policy has no name, or would be refused; the message has all problems.
     """
     try:
         policy = policies.read(_without_nulls(document))
@@ -194,44 +194,44 @@ def _policy(document: dict[str, Any], where: str) -> PreemptionPolicy:
     return policy
 
 
-def _keep_whole(whole: Whole, found: Manifests, item: Any, document: dict[str, Any]) -> None:
-    """Put an object in full where it belongs, if anybody reads it so."""
+def _keep_raw(raw: RawObjects, manifests: Manifests, item: Any, document: dict[str, Any]) -> None:
+    """Add a pod or a node with all its fields; objects of other kinds are not kept so."""
     if isinstance(item, Node):
-        whole.nodes[item.metadata.name] = msgspec.json.encode(document)
+        raw.nodes[item.metadata.name] = msgspec.json.encode(document)
     elif isinstance(item, Pod):
-        identity = found.pods[-1].metadata
+        identity = manifests.pods[-1].metadata
         given = {"namespace": identity.namespace, "uid": identity.uid}
         metadata = {**document["metadata"], **given}
-        whole.pods[identity.uid] = msgspec.json.encode({**document, "metadata": metadata})
+        raw.pods[identity.uid] = msgspec.json.encode({**document, "metadata": metadata})
 
 
-def _keep(found: Manifests, item: Any) -> None:
-    """Put an object where it belongs."""
+def _keep(manifests: Manifests, item: Any) -> None:
+    """Add an object to the list of its kind."""
     if isinstance(item, get_args(Storage)):
-        found.storage.append(_as_stored(item))
+        manifests.storage.append(_as_stored(item))
         return
     match item:
         case Pod():
-            found.pods.append(_identified(item))
+            manifests.pods.append(_identified(item))
         case Node():
-            found.nodes.append(item)
+            manifests.nodes.append(item)
         case PodDisruptionBudget():
-            found.budgets.append(_in_namespace(item))
+            manifests.budgets.append(_in_namespace(item))
         case LocalObject():
-            found.namespaces.append(item)
+            manifests.namespaces.append(item)
         case DeviceClass():
-            found.device_classes.append(item)
+            manifests.device_classes.append(item)
         case _:
-            found.workloads.append(_in_namespace(item))
+            manifests.workloads.append(_in_namespace(item))
 
 
 def _check(
     item: Pod | Node | PodDisruptionBudget | LocalObject | Workload | Storage | DeviceClass,
 ) -> None:
-    """Refuse what would be ignored silently later.
+    """Reject an object with values that would be ignored silently later.
 
     Raises:
-        QuantityError: An amount is no quantity.
+        QuantityError: An amount is not a quantity.
         ValidationError: The object has no name.
     """
     if not item.metadata.name:
@@ -275,11 +275,11 @@ def _in_namespace(item: NamespacedT) -> NamespacedT:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Return the value without null fields; YAML time stamps become text again."""
+    """Return the value without null fields; YAML time stamps become strings again."""
     if isinstance(value, dict):
         return {str(key): _without_nulls(each) for key, each in value.items() if each is not None}
     if isinstance(value, list):
-        return [_without_nulls(each) for each in value]
+        return [_without_nulls(item) for item in value]
     if hasattr(value, "isoformat"):
         return value.isoformat()
     return value

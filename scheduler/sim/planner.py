@@ -1,8 +1,8 @@
-"""What would happen: the machine against a cluster that exists only in memory.
+"""Runs the machine against a simulated cluster in memory.
 
-Effects are carried out at once and without failure: a bound pod runs on its node, a victim is
-terminating, a nominated pod holds its claim. Only extenders are asked in earnest. With `settle`
-terminating pods disappear and waiting pods are tried again, until nothing changes.
+Effects are carried out at once and never fail: a bound pod runs on its node, a victim terminates,
+a nominated pod has its nomination. Only extenders are really called. With `settle`, terminating
+pods disappear and pending pods are tried again, until nothing changes.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,12 +14,8 @@ from msgspec.structs import replace
 from scheduler.core.machine import Machine
 from scheduler.framework.profile import Profile
 from scheduler.model import times
-from scheduler.model.api.objects import (
-    DISRUPTION_TARGET,
-    PREEMPTION_BY_SCHEDULER,
-    Condition,
-    Pod,
-)
+from scheduler.model.api import pod_changes
+from scheduler.model.api.objects import Pod
 from scheduler.model.decisions import Attempt, Gated, Waiting
 from scheduler.model.effects import (
     Ask,
@@ -53,7 +49,7 @@ from scheduler.model.extender_answers import ExtenderAnswer
 from scheduler.model.times import Seconds
 from scheduler.queue.backoff import PodBackoff
 from scheduler.sim.manifests import Manifests
-from scheduler.sim.volume_controller import ImaginedStorage
+from scheduler.sim.volume_controller import SimulatedStorage
 
 __all__ = ["Planner"]
 
@@ -61,28 +57,28 @@ GATED: Final = "Scheduling is blocked due to non-empty scheduling gates"
 
 #: Longer than any back-off, and longer than a pod may wait for an event.
 _PAST_BACKOFF: Final = 3600.0
-#: A settled cluster stops changing; one that never does is cut off after so many rounds.
+#: Rounds of `settle` after which a cluster that still changes is left as it is.
 _MOST_ROUNDS: Final = 10_000
 
-#: Asks extenders about a pod of an imagined cluster, whose pods are given by uid.
-Answering: TypeAlias = Callable[[Ask, Mapping[str, Pod]], tuple[ExtenderAnswer, ...]]
+#: Calls extenders about a pod of a simulated cluster, whose pods are given by uid.
+CallExtenders: TypeAlias = Callable[[Ask, Mapping[str, Pod]], tuple[ExtenderAnswer, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """What to decide."""
+    """What a plan is about."""
 
     #: Only pods of this scheduler name; empty for all of the configured profiles.
     scheduler_name: str = ""
     explain: bool = False
-    #: How extenders are asked; `None` where none is configured.
-    ask: Answering | None = None
-    #: The time at which the imagined cluster stands; preemption policies look at it.
+    #: Calls extenders; `None` if none is configured.
+    ask: CallExtenders | None = None
+    #: The time of the simulated cluster; preemption policies depend on it.
     now: Seconds = 0.0
 
 
 class Planner:
-    """One imagined cluster."""
+    """One simulated cluster and the machine that schedules its pods."""
 
     def __init__(
         self, manifests: Manifests, profiles: Mapping[str, Profile], backoff: PodBackoff,
@@ -91,18 +87,18 @@ class Planner:
         self._machine = Machine(profiles, backoff)
         self._profiles = profiles
         self._options = options
-        self._storage = ImaginedStorage(manifests.storage)
+        self._storage = SimulatedStorage(manifests.storage)
         self._pods: dict[str, Pod] = {}
         #: The last attempt of each pod, by uid.
         self._last: dict[str, Attempt] = {}
         self._now: Seconds = options.now
-        #: The pods that are decided for, in file order.
+        #: The pods that are scheduled, in file order.
         self.pending: list[PodRef] = []
         for event in self._first_events(manifests):
             self._observe(event)
 
     def attempts(self) -> Iterator[Attempt]:
-        """Decide once for each pending pod; gated ones last."""
+        """Attempt each pending pod once; gated pods come last."""
         while self._machine.active():
             attempt = self._step()
             if attempt is not None:
@@ -114,19 +110,19 @@ class Planner:
                 yield self._gated(pod)
 
     def settle(self) -> Iterator[Attempt]:
-        """Go on until nothing changes any more.
+        """Continue until nothing changes any more.
 
-        A pod's attempt that ends as its last one did is not reported again.
+        An attempt with the same result as the last attempt of its pod is not reported again.
         """
         for _ in range(_MOST_ROUNDS):
-            leaving = [pod for pod in self._pods.values() if pod.terminating]
-            for pod in leaving:
+            terminating = [pod for pod in self._pods.values() if pod.terminating]
+            for pod in terminating:
                 del self._pods[pod.uid]
                 self._observe(PodGone(pod.key, pod.uid))
-            # Past every back-off and past the longest wait, everything that waits is tried again.
+            # After every back-off and after the longest wait, all pending pods are tried again.
             self._now += _PAST_BACKOFF
             self._machine.flush(self._now)
-            changed = bool(leaving)
+            changed = bool(terminating)
             while self._machine.active():
                 attempt = self._step()
                 if attempt is None:
@@ -140,21 +136,21 @@ class Planner:
                 return
 
     def final(self) -> dict[str, str | None]:
-        """Return where each pod that was pending is now."""
-        places: dict[str, str | None] = {}
+        """Return the node of each pod that was pending, by key; `None` if it has none."""
+        nodes: dict[str, str | None] = {}
         for reference in self.pending:
             pod = self._pods.get(reference.uid)
-            places[reference.key] = (pod.spec.node_name or None) if pod is not None else None
-        return places
+            nodes[reference.key] = (pod.spec.node_name or None) if pod is not None else None
+        return nodes
 
     def _first_events(self, manifests: Manifests) -> Iterator[Event]:
-        yield from (NamespaceObserved(each) for each in manifests.namespaces)
-        yield from (PolicyObserved(each) for each in manifests.policies)
-        yield from (NodeObserved(each) for each in manifests.nodes)
-        yield from (BudgetObserved(each) for each in manifests.budgets)
-        yield from (WorkloadObserved(each) for each in manifests.workloads)
-        yield from (StorageObserved(each) for each in manifests.storage)
-        yield from (DeviceClassObserved(each) for each in manifests.device_classes)
+        yield from map(NamespaceObserved, manifests.namespaces)
+        yield from map(PolicyObserved, manifests.policies)
+        yield from map(NodeObserved, manifests.nodes)
+        yield from map(BudgetObserved, manifests.budgets)
+        yield from map(WorkloadObserved, manifests.workloads)
+        yield from map(StorageObserved, manifests.storage)
+        yield from map(DeviceClassObserved, manifests.device_classes)
         waiting = []
         for pod in manifests.pods:
             if pod.terminal or (not pod.spec.node_name and pod.terminating):
@@ -176,7 +172,7 @@ class Planner:
         ]
 
     def _adopted(self, pod: Pod) -> Pod:
-        """Return a pod under the name of the profile that it is decided with."""
+        """Return a pod with the scheduler name of the profile that schedules it."""
         wanted = self._options.scheduler_name
         if wanted and pod.spec.scheduler_name != wanted:
             return replace(pod, spec=replace(pod.spec, scheduler_name=""))
@@ -211,12 +207,12 @@ class Planner:
 
     def _asked(self, effect: Ask) -> Event:
         if self._options.ask is None:
-            failure = Failure(FailureKind.REFUSED, "nobody is there to ask")
+            failure = Failure(FailureKind.REFUSED, "no extender client is configured")
             return EffectFailed(effect, failure)
         return Answered(effect.pod, effect.number, self._options.ask(effect, self._pods))
 
     def _bind_volumes(self, effect: BindVolumes) -> Pod | None:
-        """Bind what there is; a pod for which volumes are to be made does not wait for them."""
+        """Bind existing volumes; the pod does not wait for volumes that must be provisioned."""
         uid = effect.pod.uid
         for item in self._storage.bind(effect, self._pods[uid]):
             self._observe(StorageObserved(item))
@@ -225,13 +221,10 @@ class Planner:
         return self._change(Bind(effect.pod, effect.node, self._pods[uid].spec.scheduler_name))
 
     def _change(self, effect: Effect) -> Pod | None:
-        """Return the pod as it is after an effect."""
+        """Return the pod that an effect changes, as it is afterwards; `None` if it changes none."""
         match effect:
             case Bind(pod, node):
-                bound = self._pods[pod.uid]
-                status = replace(bound.status, phase="Running", nominated_node_name="")
-                spec = replace(bound.spec, node_name=node)
-                return replace(bound, spec=spec, status=status)
+                return pod_changes.bound(self._pods[pod.uid], node)
             case Nominate(pod, node):
                 return self._with_nomination(pod, node)
             case ClearNomination(pod):
@@ -245,18 +238,11 @@ class Planner:
 
     def _with_nomination(self, reference: PodRef, node: str) -> Pod | None:
         pod = self._pods.get(reference.uid)
-        if pod is None:
-            return None
-        return replace(pod, status=replace(pod.status, nominated_node_name=node))
+        return None if pod is None else pod_changes.nominated(pod, node)
 
     def _evicted(self, reference: PodRef) -> Pod | None:
         pod = self._pods.get(reference.uid)
-        if pod is None:
-            return None
-        target = Condition(DISRUPTION_TARGET, "True", PREEMPTION_BY_SCHEDULER)
-        metadata = replace(pod.metadata, deletion_timestamp=times.stamp(self._now))
-        status = replace(pod.status, conditions=[*pod.status.conditions, target])
-        return replace(pod, metadata=metadata, status=status)
+        return None if pod is None else pod_changes.evicted(pod, times.stamp(self._now))
 
     def _gated(self, pod: Pod) -> Attempt:
         return Attempt(
@@ -272,5 +258,5 @@ class Planner:
 
 
 def _created(pod: Pod) -> Seconds:
-    """Return when a pod was created; one that does not say counts as the oldest."""
+    """Return when a pod was created; a pod without a creation time counts as the oldest."""
     return times.parse(pod.metadata.creation_timestamp) or 0.0

@@ -1,4 +1,4 @@
-"""Runs the machine again on a capture, and compares its decisions with those of then."""
+"""Runs a new machine on a capture, and compares its decisions with the recorded ones."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,18 +20,18 @@ _DECIDED = re.compile(rb'\s*\{"kind":"Decided"')
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """One decision of a capture, and the one that was taken again."""
+    """One decision of a capture, and the one that the new machine made."""
 
     line: int
     then: Decided
-    #: `None` when no pod waited for its turn this time.
+    #: `None` if the active queue was empty.
     now: Decided | None
 
 
 def replay(
     lines: Iterable[bytes], profiles: Mapping[str, Profile], backoff: PodBackoff
 ) -> Iterator[Replayed]:
-    """Feed a capture to a new machine and yield its decisions.
+    """Replay a capture with a new machine and yield the decisions.
 
     Raises:
         WireError: A line is neither an event nor a decision; the message names it.

@@ -1,8 +1,8 @@
-"""The controller of volumes, as far as `plan` has to imagine it: at once and without failure.
+"""Simulates the persistent volume controller for `plan`: it acts at once and never fails.
 
-A volume that was reserved for a claim is bound to it, where several are, the one that the scheduler
-chose. No volume is created: a claim that needs one
-keeps the node that was selected for it, and other pods with the claim have to go there.
+A volume that is reserved for a claim is bound to it; if several are, the one that the scheduler
+chose. No volume is created: a claim that needs one keeps its selected node, and other pods with
+that claim have to go there.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,13 +25,13 @@ from scheduler.model.api.storage import (
 from scheduler.model.effects import BindVolumes
 from scheduler.state.storage.mounts import claims_of
 
-__all__ = ["ImaginedStorage"]
+__all__ = ["SimulatedStorage"]
 
 _BOUND = ObjectPhase("Bound")
 
 
-class ImaginedStorage:
-    """The volumes and claims of an imagined cluster."""
+class SimulatedStorage:
+    """The volumes and claims of a simulated cluster."""
 
     def __init__(self, items: Iterable[Storage]) -> None:
         self._volumes: dict[str, PersistentVolume] = {}
@@ -46,7 +46,7 @@ class ImaginedStorage:
     def bind(
         self, effect: BindVolumes, pod: Pod
     ) -> Iterator[PersistentVolume | PersistentVolumeClaim]:
-        """Bind the claims of a pod, as far as there are volumes; yield all new states."""
+        """Bind the claims of a pod for which there are volumes; yield all new states."""
         chosen: dict[str, str] = {}
         for part in effect.volumes:
             chosen[part.claim_uid] = part.volume
@@ -54,8 +54,8 @@ class ImaginedStorage:
             claim = ClaimReference(part.claim_namespace, part.claim_name, part.claim_uid)
             reserved = replace(volume, spec=replace(volume.spec, claim_ref=claim))
             self._volumes[part.volume] = reserved
-        for each in effect.claims:
-            key = f"{each.claim_namespace}/{each.claim_name}"
+        for selected in effect.claims:
+            key = f"{selected.claim_namespace}/{selected.claim_name}"
             yield self._annotate(key, {SELECTED_NODE: effect.node})
         for name in claims_of(pod):
             wanted = self._claims.get(f"{pod.metadata.namespace}/{name}")
@@ -66,10 +66,10 @@ class ImaginedStorage:
                     yield from self._bind(wanted, volume_name)
 
     def _reserved_for(self, claim_uid: str) -> str | None:
-        """Return the first volume that was reserved for a claim before."""
-        references = ((name, each.spec.claim_ref) for name, each in self._volumes.items())
-        found = (name for name, each in references if each is not None and each.uid == claim_uid)
-        return next(found, None)
+        """Return the name of the first volume that is already reserved for a claim."""
+        references = ((name, volume.spec.claim_ref) for name, volume in self._volumes.items())
+        names = (name for name, ref in references if ref is not None and ref.uid == claim_uid)
+        return next(names, None)
 
     def _bind(
         self, claim: PersistentVolumeClaim, volume_name: str
@@ -91,6 +91,6 @@ class ImaginedStorage:
         return self._claims[key]
 
     def _changed(self, metadata: StorageMeta) -> StorageMeta:
-        """Return metadata under a version that no object had before."""
+        """Return metadata with a resource version that no object has had before."""
         self._changes += 1
-        return replace(metadata, resource_version=f"imagined-{self._changes}")
+        return replace(metadata, resource_version=f"simulated-{self._changes}")

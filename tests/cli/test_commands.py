@@ -72,9 +72,9 @@ def test_plan_honours_preemption_policies(capsys: pytest.CaptureFixture[str]):
     assert (first["decision"], first["victims"]) == ("Preempting", ["batch/etl-2"])
     assert second["decision"] == "Unschedulable"
     assert "(until 2026-01-01T12:05:00Z)" in second["message"]
-    said = {node["name"]: node.get("objections", []) for node in second["nodes"]}
-    assert [len(said[name]) for name in ("n1", "n2", "n3")] == [1, 0, 1]
-    assert "batch/etl-1 (until 2026-01-01T12:05:00Z)" in said["n1"][0]
+    objections = {node["name"]: node.get("objections", []) for node in second["nodes"]}
+    assert [len(objections[name]) for name in ("n1", "n2", "n3")] == [1, 0, 1]
+    assert "batch/etl-1 (until 2026-01-01T12:05:00Z)" in objections["n1"][0]
     # Of one owner only one may go within an hour.
     assert [result["decision"] for result in later] == ["Preempting", "Unschedulable"]
     assert "per owner (until 2026-01-01T13:05:00Z)" in later[1]["message"]
@@ -180,11 +180,17 @@ def test_a_kubeconfig_that_is_not_there_is_one_line(capfd: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("flags", "want"),
     [
-        (["--tls-cert-file", "c.pem"], "--tls-cert-file and --tls-private-key-file go together"),
-        (["--tls-private-key-file", "k"], "--tls-cert-file and --tls-private-key-file go together"),
-        (["--authorization-always-allow-paths", "/a*b"], "only a * at the end is allowed"),
+        (
+            ["--tls-cert-file", "c.pem"],
+            "--tls-cert-file and --tls-private-key-file must be set together",
+        ),
+        (
+            ["--tls-private-key-file", "k"],
+            "--tls-cert-file and --tls-private-key-file must be set together",
+        ),
+        (["--authorization-always-allow-paths", "/a*b"], "* is only allowed at the end"),
         (["--authorization-webhook-cache-authorized-ttl", "soon"], "soon"),
-        (["--tls-min-version", "VersionTLS10"], "nothing older than VersionTLS12 is"),
+        (["--tls-min-version", "VersionTLS10"], "the minimum is VersionTLS12"),
         (["--tls-min-version", "1.2"], "unknown tls version '1.2'"),
         (["--tls-cipher-suites", "TLS_AES_128_GCM_SHA256,RC4"], "cipher suite RC4 not supported"),
     ],
@@ -199,8 +205,8 @@ def test_run_refuses_serving_flags_that_mean_nothing(flags, want, capsys):
     assert want in capsys.readouterr().err
 
 
-def told(arguments: list[str]) -> ProcessOptions:
-    """Return what the live scheduler would be told."""
+def parsed(arguments: list[str]) -> ProcessOptions:
+    """Return the options of the live scheduler."""
     parsed = parser().parse_args(arguments)
     return run.options(parsed, run.settings(parsed))
 
@@ -212,7 +218,7 @@ def test_run_tells_its_flags_with_the_values_in_force(tmp_path: Path):
         "leaderElection: {leaderElect: true, leaseDuration: 30s}\n"
     )
 
-    options = told(
+    options = parsed(
         [
             "run", "--config", str(config), "--leader-elect=false", "-v", "4",
             "--tls-cipher-suites", "TLS_AES_128_GCM_SHA256", "--compare-cache-period", "90s",
@@ -262,6 +268,6 @@ def test_run_tells_its_flags_with_the_values_in_force(tmp_path: Path):
     ],
 )
 def test_run_serves_the_protocols_that_flags_name(flags, oldest, ciphers):
-    listen = told(["run", *flags]).listen
+    listen = parsed(["run", *flags]).listen
 
     assert (listen.min_version, listen.ciphers) == (oldest, ciphers)

@@ -103,7 +103,7 @@ def test_a_decision_that_differs_is_shown(capture: Path, capsys: pytest.CaptureF
 
     shown = capsys.readouterr().out
     assert code == 1
-    assert "then Decided" in shown
+    assert "recorded Decided" in shown
     assert shown.endswith("2 decisions, 1 different\n")
 
 

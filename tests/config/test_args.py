@@ -295,7 +295,7 @@ _AT = "profiles[0].pluginConfig[0].args"
             "Foreign",
             "{a: 1, a: 2}",
             f'{_AT}.a: duplicate field "a", first set on line 4',
-            id="a field twice in settings that nobody knows",
+            id="a field twice in settings of an unknown plugin",
         ),
         pytest.param(
             "NodeResourcesFitArgs",

@@ -132,7 +132,7 @@ def test_the_first_of_two_values_counts():
         pytest.param("a: 1\nb: \x00\n", 2, "not YAML: special characters", id="a zero byte"),
         pytest.param("{a: 1}", 1, "not JSON: Expecting property name", id="flow YAML at the top"),
         pytest.param('{\n"a": 1,\n}', 3, "not JSON: ", id="a trailing comma"),
-        pytest.param('{"a": NaN}', None, "not JSON: NaN is no number", id="NaN"),
+        pytest.param('{"a": NaN}', None, "not JSON: NaN is not a number", id="NaN"),
         pytest.param("[" * 10_000, None, "nested too deeply", id="thousands of brackets"),
     ],
 )

@@ -200,32 +200,32 @@ def test_a_ca_may_be_a_file_or_data():
     [
         pytest.param(
             "parallelism: '16'",
-            'parallelism: Invalid type: expected an integer of 32 bits, got "16"',
+            'parallelism: Invalid type: expected a 32-bit integer, got "16"',
             id="text for an integer",
         ),
         pytest.param(
             "parallelism: 16.5",
-            "parallelism: Invalid type: expected an integer of 32 bits, got 16.5",
+            "parallelism: Invalid type: expected a 32-bit integer, got 16.5",
             id="a fraction for an integer",
         ),
         pytest.param(
             "parallelism: true",
-            "parallelism: Invalid type: expected an integer of 32 bits, got true",
+            "parallelism: Invalid type: expected a 32-bit integer, got true",
             id="a boolean for an integer",
         ),
         pytest.param(
             "parallelism: [16]",
-            "parallelism: Invalid type: expected an integer of 32 bits, got a list",
+            "parallelism: Invalid type: expected a 32-bit integer, got a list",
             id="a list for an integer",
         ),
         pytest.param(
             "parallelism: 2147483648",
-            "parallelism: Invalid type: expected an integer of 32 bits, got 2147483648",
+            "parallelism: Invalid type: expected a 32-bit integer, got 2147483648",
             id="an integer beyond 32 bits",
         ),
         pytest.param(
             "podMaxBackoffSeconds: 9223372036854775808",
-            "podMaxBackoffSeconds: Invalid type: expected an integer of 64 bits, "
+            "podMaxBackoffSeconds: Invalid type: expected a 64-bit integer, "
             "got 9223372036854775808",
             id="an integer beyond 64 bits",
         ),
@@ -241,12 +241,12 @@ def test_a_ca_may_be_a_file_or_data():
         ),
         pytest.param(
             "clientConnection: {qps: fast}",
-            'clientConnection.qps: Invalid type: expected a number of 32 bits, got "fast"',
+            'clientConnection.qps: Invalid type: expected a 32-bit number, got "fast"',
             id="text for a number",
         ),
         pytest.param(
             "clientConnection: {qps: 4.0e+38}",
-            "clientConnection.qps: Invalid type: expected a number of 32 bits, got 4e+38",
+            "clientConnection.qps: Invalid type: expected a 32-bit number, got 4e+38",
             id="a number beyond 32 bits",
         ),
         pytest.param(

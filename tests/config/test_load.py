@@ -74,7 +74,7 @@ def _problems(text: str) -> list[tuple[str, int | None, str]]:
         ),
         pytest.param(
             f'{{"apiVersion": "{_API}", "kind": "{_KIND}", "parallelism": 16.0}}',
-            [("parallelism", 1, "Invalid type: expected an integer of 32 bits, got 16.0")],
+            [("parallelism", 1, "Invalid type: expected a 32-bit integer, got 16.0")],
             id="decimals of JSON are no integers",
         ),
     ],

@@ -110,7 +110,7 @@ def test_null_means_that_a_field_is_not_set():
         ),
         (
             "{podDisruptionBudgets: StrictBelow, strictBelowPriority: 2147483648}",
-            "spec.strictBelowPriority: Invalid value: 2147483648: must be an integer of 32 bits",
+            "spec.strictBelowPriority: Invalid value: 2147483648: must be a 32-bit integer",
         ),
         (
             "{preemptors: {minPriority: 5, maxPriority: 4}}",
@@ -124,7 +124,7 @@ def test_null_means_that_a_field_is_not_set():
         ),
         (
             "{victims: {minPriority: 9223372036854775808}}",
-            "spec.victims.minPriority: Invalid type: expected an integer of 64 bits",
+            "spec.victims.minPriority: Invalid type: expected a 64-bit integer",
         ),
         ("{budgets: [{window: 1h}]}", "spec.budgets[0].maxVictims: Required value"),
         ("{budgets: [{maxVictims: 1}]}", "spec.budgets[0].window: Required value"),
@@ -241,7 +241,7 @@ def test_says_nothing_about_what_follows_from_a_field_that_it_cannot_read():
     found = problems(policy("{budgets: [{maxVictims: many, window: soon}]}"))
 
     assert [each.partition(" value")[0] for each in found] == [
-        'spec.budgets[0].maxVictims: Invalid type: expected an integer of 64 bits, got "many"',
+        'spec.budgets[0].maxVictims: Invalid type: expected a 64-bit integer, got "many"',
         "spec.budgets[0].window: Invalid",
     ]
 

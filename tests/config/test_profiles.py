@@ -81,8 +81,8 @@ _SORT_ARGS = "pluginConfig: [{name: PrioritySort, args: %s}]"
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        pytest.param("plugins: {}", "plugins: {queueSort: {enabled: []}}", id="nothing is said"),
-        pytest.param(_SORT % "", _SORT % ", weight: 0", id="the same is said"),
+        pytest.param("plugins: {}", "plugins: {queueSort: {enabled: []}}", id="an empty set"),
+        pytest.param(_SORT % "", _SORT % ", weight: 0", id="the same set"),
         pytest.param(_SORT_ARGS % "{a: 1}", _SORT_ARGS % "{a: 1}", id="with the same settings"),
         pytest.param(_SORT_ARGS % "null", "plugins: {}", id="without settings"),
     ],

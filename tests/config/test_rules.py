@@ -71,7 +71,7 @@ def test_accepts(parse: Callable[..., Settings], body: str):
         ),
         pytest.param(
             "podInitialBackoffSeconds: x\npodMaxBackoffSeconds: 0",
-            ['podInitialBackoffSeconds: Invalid type: expected an integer of 64 bits, got "x"'],
+            ['podInitialBackoffSeconds: Invalid type: expected a 64-bit integer, got "x"'],
             id="nothing is compared with a value that could not be read",
         ),
         pytest.param(
@@ -92,7 +92,7 @@ def test_accepts(parse: Callable[..., Settings], body: str):
             "leaderElection: {leaseDuration: 15900ms, renewDeadline: 15500ms}",
             [
                 'leaderElection.leaseDuration: Invalid value: "15.9s": '
-                "must be whole seconds: a Lease holds no fractions"
+                "must be whole seconds: a Lease cannot hold fractions of a second"
             ],
             id="a lease that others would see end before its holder does",
         ),

@@ -51,8 +51,8 @@ SNAPSHOT = ViewSnapshot(
     ),
     nominations=(NominationView("demo/db-1", "node-2", 12.3),),
     victims=(
-        VictimView("demo/batch-2", 0, "node-2", "demo/db-1", asked_at=12.3),
-        VictimView("demo/batch-0", 0, "node-1", "demo/db-0", asked_at=5.0, gone_at=7.0),
+        VictimView("demo/batch-2", 0, "node-2", "demo/db-1", evicted_at=12.3),
+        VictimView("demo/batch-0", 0, "node-1", "demo/db-0", evicted_at=5.0, gone_at=7.0),
     ),
     placements=(
         PlacementView("demo/batch-1", 0, "node-1", at=12.1, waited=0.5),
@@ -117,7 +117,7 @@ def test_a_picture_holds_the_facts(width, height):
         "3.5/4 cpu",
         "6/16 Gi",
         "db-1 waits for node-2",
-        "batch-2 leaving 0.2 s",
+        "batch-2 terminating 0.2 s",
         "batch-0 gone after 2.0 s  node-1 for db-0",
         "▲ db-1",
         "preempts on node-2: batch-2",
@@ -210,7 +210,7 @@ def test_the_summary_tells_who_was_placed_and_who_had_to_leave(width):
     assert re.search(r"db-0 +1000 +node-1 +2.25 s +batch-0", text)
     assert re.search(r"batch-1 +0 +node-1 +0.50 s", text)
     assert re.search(r"batch-0 +0 +node-1 +2.00 s +db-0", text)
-    assert re.search(r"batch-2 +0 +node-2 +leaving +db-1", text)
+    assert re.search(r"batch-2 +0 +node-2 +terminating +db-1", text)
     assert "48 of 60 pods placed in 12.5 s" in text.replace("\n", " ")
 
 

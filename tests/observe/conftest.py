@@ -17,9 +17,10 @@ from cryptography.x509.oid import NameOID
 from prometheus_client import CollectorRegistry
 
 from scheduler.observe.metrics.metrics import Metrics
-from scheduler.observe.pages.pages import Document, Listen, Pages
+from scheduler.observe.pages.pages import Document, Pages
 from scheduler.observe.server import access
 from scheduler.observe.server.access import Authorize
+from scheduler.observe.server.listen import Listen
 from scheduler.observe.server.web import Web
 from scheduler.service.clock import Clock
 

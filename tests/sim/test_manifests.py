@@ -195,7 +195,10 @@ PROBLEMS = {
     "no mapping": ("- a\n", "f.yaml:1: not a Kubernetes object (no kind)"),
     "no kind": (f"{POD}---\nmetadata: {{}}\n", "f.yaml:5: not a Kubernetes object (no kind)"),
     "an odd kind": ("kind: [Pod]\n", "f.yaml:1: not a Kubernetes object (no kind)"),
-    "an odd version": ("kind: Pod\napiVersion: [v1]\n", "f.yaml:1: Pod: apiVersion is not a text"),
+    "an odd version": (
+        "kind: Pod\napiVersion: [v1]\n",
+        "f.yaml:1: Pod: apiVersion is not a string",
+    ),
     "no name": ("kind: Pod\nmetadata: {}\n", "f.yaml:1: Pod: metadata.name is missing"),
     "a wrong type": (
         "kind: Pod\nmetadata: {name: p}\nspec: {containers: 5}\n",
@@ -232,10 +235,10 @@ def test_a_problem_is_one_line_that_says_where(written, text, want):
     with pytest.raises(ManifestError) as caught:
         manifests.read([written(text)])
 
-    said = str(caught.value)
-    assert said.startswith("f.yaml:")
-    assert "\n" not in said
-    assert want is None or said == want
+    message = str(caught.value)
+    assert message.startswith("f.yaml:")
+    assert "\n" not in message
+    assert want is None or message == want
 
 
 def test_a_file_that_is_not_there_is_a_problem(written):

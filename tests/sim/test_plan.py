@@ -37,7 +37,7 @@ def planner(*objects, options: PlanOptions | None = None, config: str = "") -> P
     return Planner(found, profiles(config), PodBackoff(), options or PlanOptions())
 
 
-def told(attempts: list[Attempt]) -> list[tuple[str, str]]:
+def decisions(attempts: list[Attempt]) -> list[tuple[str, str]]:
     """Return names and kinds of decisions."""
     return [(each.pod.name, type(each.decision).__name__) for each in attempts]
 
@@ -48,7 +48,7 @@ def told(attempts: list[Attempt]) -> list[tuple[str, str]]:
 def test_each_pending_pod_is_decided_for_once():
     plan = planner(node("n1").cpu("1"), pod("a").cpu("1"), pod("b").cpu("1"))
 
-    assert told(list(plan.attempts())) == [("a", "Placed"), ("b", "Unschedulable")]
+    assert decisions(list(plan.attempts())) == [("a", "Placed"), ("b", "Unschedulable")]
 
 
 def test_the_order_is_priority_then_age_then_place_in_the_files():
@@ -111,7 +111,7 @@ def test_pods_that_are_done_or_being_deleted_have_no_turn():
 def test_running_pods_that_are_done_take_no_room():
     plan = planner(node("n1").cpu("1"), pod("done").on("n1").cpu("1").finished(), pod("p").cpu("1"))
 
-    assert told(list(plan.attempts())) == [("p", "Placed")]
+    assert decisions(list(plan.attempts())) == [("p", "Placed")]
 
 
 def test_budgets_and_namespaces_are_known():
@@ -136,7 +136,7 @@ def test_with_one_profile_the_scheduler_name_of_a_pod_does_not_matter():
 
     attempts = list(plan.attempts())
 
-    assert told(attempts) == [("a", "Placed"), ("b", "Placed")]
+    assert decisions(attempts) == [("a", "Placed"), ("b", "Placed")]
     assert {each.scheduler_name for each in attempts} == {OURS}
 
 
@@ -197,7 +197,7 @@ def test_the_preemptor_gets_the_room_of_its_victims():
         pod("p").cpu("2").priority(9),
     )
 
-    assert told(settled(plan)) == [("p", "Preempting"), ("p", "Placed")]
+    assert decisions(settled(plan)) == [("p", "Preempting"), ("p", "Placed")]
     assert plan.final() == {"default/p": "n1"}
 
 
@@ -212,7 +212,7 @@ def test_what_stays_as_it_was_is_not_told_again():
 
     attempts = settled(plan)
 
-    assert told(attempts) == [
+    assert decisions(attempts) == [
         ("high", "Preempting"),
         ("mid", "Unschedulable"),
         ("never", "Unschedulable"),
@@ -226,7 +226,7 @@ def test_what_stays_as_it_was_is_not_told_again():
 def test_a_cluster_in_which_nothing_changes_is_settled_at_once():
     plan = planner(node("n1").cpu("1"), pod("p").cpu("2"))
 
-    assert told(settled(plan)) == [("p", "Unschedulable")]
+    assert decisions(settled(plan)) == [("p", "Unschedulable")]
     assert plan.final() == {"default/p": None}
 
 
@@ -235,13 +235,13 @@ def test_terminating_pods_make_room():
         node("n1").cpu("1"), pod("leaving").on("n1").cpu("1").terminating(), pod("p").cpu("1")
     )
 
-    assert told(settled(plan)) == [("p", "Unschedulable"), ("p", "Placed")]
+    assert decisions(settled(plan)) == [("p", "Unschedulable"), ("p", "Placed")]
 
 
 def test_gated_pods_stay_where_they_are():
     plan = planner(node("n1"), pod("gated").gated("a"))
 
-    assert told(settled(plan)) == [("gated", "Gated")]
+    assert decisions(settled(plan)) == [("gated", "Gated")]
     assert plan.final() == {"default/gated": None}
 
 

@@ -1,4 +1,4 @@
-"""`plan` asks real extenders about an imagined cluster.
+"""`plan` asks real extenders about a simulated cluster.
 
 Most of these cases restate tests of kube-scheduler v1.36.3; each names the one it comes from.
 """

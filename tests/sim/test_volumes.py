@@ -2,13 +2,13 @@
 
 from scheduler.model.api.storage import PersistentVolumeClaim
 from scheduler.model.effects import BindVolumes, PodRef, ReserveVolume
-from scheduler.sim.volume_controller import ImaginedStorage
+from scheduler.sim.volume_controller import SimulatedStorage
 from tests.support.builders import pod
 from tests.support.storage import claim, claim_uid, using, volume
 
 
 def test_a_claim_gets_the_volume_that_was_chosen_where_two_are_reserved_for_it():
-    storage = ImaginedStorage(
+    storage = SimulatedStorage(
         [
             volume("first").for_claim("data", claim_uid("data")).build(),
             volume("chosen").build(),
@@ -27,7 +27,7 @@ def test_a_claim_gets_the_volume_that_was_chosen_where_two_are_reserved_for_it()
 
 
 def test_a_claim_gets_the_volume_that_was_reserved_for_it_before():
-    storage = ImaginedStorage(
+    storage = SimulatedStorage(
         [volume("kept").for_claim("data", claim_uid("data")).build(), claim("data").build()]
     )
 

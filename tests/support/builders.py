@@ -236,7 +236,7 @@ class PodBuilder:
         return self.meta(deletion_timestamp=at(0))
 
     def preempted(self) -> Self:
-        """Be on the way out because a scheduler said so."""
+        """Terminate because a scheduler has preempted it."""
         return self.terminating().condition("DisruptionTarget", "True", "PreemptionByScheduler")
 
     def granted(self, **requests: str) -> Self:
@@ -304,7 +304,7 @@ class NodeBuilder:
 
 @dataclass(frozen=True)
 class BudgetBuilder:
-    """A pod disruption budget that protects nobody until it `selects`, and allows nothing."""
+    """A pod disruption budget that protects no pod until it `selects`, and allows no disruption."""
 
     object: PodDisruptionBudget
 

@@ -16,5 +16,5 @@ def raw(builder: PodBuilder | NodeBuilder, priority_class: str = "") -> dict[str
 
 
 def unschedulable(builder: PodBuilder, message: str) -> PodBuilder:
-    """Let the scheduler have said that a pod fits nowhere."""
+    """Return a pod that the scheduler has reported as unschedulable."""
     return builder.condition("PodScheduled", "False", "Unschedulable", message)

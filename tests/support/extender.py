@@ -103,7 +103,7 @@ class ExtenderServer:
                     self.end_headers()
                     self.wfile.write(answer)
                 except OSError:
-                    return  # whoever asked did not wait so long
+                    return  # the client did not wait so long
 
             def log_message(self, *_: object) -> None:
                 pass

@@ -119,7 +119,7 @@ class FakeApi:
         self.tokens: set[str] | None = None
         #: While set, watches stay open and say nothing.
         self.frozen = False
-        #: Whether an expired watch is told so by an ERROR event and not by the HTTP status.
+        #: Whether an expired watch gets an ERROR event instead of an HTTP status.
         self.expired_in_stream = False
         #: How lines of a watch are cut into pieces; 0 leaves them whole.
         self.piece_bytes = 0

@@ -104,7 +104,7 @@ class Fault:
         self._end(forward=False)
 
     def takes(self, method: str, path: str, body: bytes) -> bool:
-        """Tell whether it hits a request, and take note of it if so."""
+        """Return whether it hits a request; record the request if so."""
         with self.changed:
             if self.over or self.times == 0 or not re.fullmatch(self.method, method):
                 return False
@@ -120,7 +120,7 @@ class Fault:
             return True
 
     def held(self) -> bool:
-        """Hold the calling thread until it is over; tell whether the request goes on."""
+        """Block the calling thread until it is over; return whether the request goes on."""
         with self.changed:
             self.changed.wait_for(lambda: self.over)
             return self.forward
@@ -320,7 +320,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(response.status, response.read())
 
     def _goes_on(self, fault: Fault) -> bool:
-        """Tell whether a request that is hit by a fault is passed on."""
+        """Return whether a request that is hit by a fault is passed on."""
         if fault.kind is Kind.LOSE_REPLY:
             return True
         if fault.kind is Kind.REFUSE:
@@ -358,7 +358,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _is_closed(sock: socket.socket) -> bool:
-    """Tell whether the other side has hung up: then there is an end to read."""
+    """Return whether the other side has hung up: then there is an end to read."""
     readable, _, _ = select.select([sock], [], [], 0)
     try:
         return bool(readable) and not sock.recv(1, socket.MSG_PEEK)

@@ -222,7 +222,7 @@ class Schedulers:
 
     Args:
         folder: for configuration files and logs.
-        kubeconfig: how schedulers reach the cluster unless told otherwise.
+        kubeconfig: the default kubeconfig of schedulers.
     """
 
     def __init__(self, folder: Path, kubeconfig: Path) -> None:

@@ -1,6 +1,6 @@
-"""The rules about other pods, said again in plain loops: what the counters must come to.
+"""The rules about other pods in plain loops: the expected results of the counters.
 
-Everything is counted anew for each question, pod by pod and node by node, as kube-scheduler
+Everything is counted again for each question, pod by pod and node by node, as kube-scheduler
 v1.36.3 does it in interpodaffinity and podtopologyspread. Nothing here is fast, and nothing is
 shared with the rules under test but the API objects and the matching of one selector.
 """

@@ -57,7 +57,7 @@ def owner(pod: Pod) -> tuple[str, str, str]:
 
 
 def selects(selection: PodSelection, pod: Pod) -> bool:
-    """Tell whether a pod is selected; namespaces have no labels here."""
+    """Return whether a pod is selected; namespaces have no labels here."""
     least, most = selection.min_priority, selection.max_priority
     if least is not None and pod.priority < least:
         return False
@@ -82,7 +82,7 @@ def counted(policy: PreemptionPolicy, victims: Iterable[Pod]) -> list[Pod]:
 
 
 def must_stay(policy: PreemptionPolicy, pod: Pod, now: float) -> bool:
-    """Tell whether a pod stays, whatever else happens; nothing is known of loops."""
+    """Return whether a pod stays, whatever else happens; nothing is known of loops."""
     if not counted(policy, [pod]):
         return False
     if policy.foreign_victims is ForeignVictims.NEVER and pod.spec.scheduler_name != OURS:
@@ -106,7 +106,7 @@ def scope_key(scope: BudgetScope, pod: Pod, node: str) -> object:
 def overspent(
     policy: PreemptionPolicy, history: History, node: str, victims: Sequence[Pod], now: float
 ) -> bool:
-    """Tell whether a budget has no room for the victims."""
+    """Return whether a budget has no room for the victims."""
     for budget in policy.budgets:
         spent = [
             scope_key(budget.scope, pod, each.node)
@@ -123,7 +123,7 @@ def overspent(
 
 
 def too_early(policy: PreemptionPolicy, history: History, preemptor: Pod, now: float) -> bool:
-    """Tell whether a preemptor must wait."""
+    """Return whether a preemptor must wait."""
     if now - history.since.get(preemptor.uid, now) < policy.preemptor_delay:
         return True
     limit = policy.max_preemptions_per_owner
@@ -147,14 +147,14 @@ def too_early(policy: PreemptionPolicy, history: History, preemptor: Pod, now: f
 
 
 def strict(policy: PreemptionPolicy, preemptor: Pod) -> bool:
-    """Tell whether disruption budgets must hold."""
+    """Return whether disruption budgets must hold."""
     if policy.disruption_budgets is DisruptionBudgets.STRICT_BELOW:
         return preemptor.priority < policy.strict_below
     return policy.disruption_budgets is DisruptionBudgets.STRICT
 
 
 def overdrawn(policy: PreemptionPolicy, view: View, victims: Sequence[Pod]) -> bool:
-    """Tell whether victims of a policy overdraw a disruption budget; all pods count as ready."""
+    """Return whether victims of a policy overdraw a disruption budget; all pods count as ready."""
     going = [each for each in victims if not each.terminating]
     for pod in counted(policy, victims):
         asked = [each for each in view.budgets if oracles._protects(each, pod)]
@@ -168,7 +168,7 @@ def overdrawn(policy: PreemptionPolicy, view: View, victims: Sequence[Pod]) -> b
 
 
 def refuses(policy: PreemptionPolicy, view: View, history: History, wanted: Preempted) -> bool:
-    """Tell whether a policy does not allow a preemption."""
+    """Return whether a policy does not allow a preemption."""
     now, preemptor, victims = wanted.moment, wanted.preemptor, wanted.victims
     most = policy.max_victims_per_preemption
     return (

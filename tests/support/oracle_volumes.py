@@ -121,7 +121,7 @@ def needs_check(volume: Volume) -> bool:
 
 
 def is_used(world: World, namespace: str, name: str) -> bool:
-    """Tell whether a pod on a node that exists uses a claim."""
+    """Return whether a pod on a node that exists uses a claim."""
     return any(
         other.metadata.namespace == namespace and name in plain_claim_names(other)
         for node in world.nodes
@@ -130,7 +130,7 @@ def is_used(world: World, namespace: str, name: str) -> bool:
 
 
 def clash(a: Volume, b: Volume) -> bool:
-    """Tell whether two mounts on one node exclude each other."""
+    """Return whether two mounts on one node exclude each other."""
     if a.gce_persistent_disk and b.gce_persistent_disk:
         x, y = a.gce_persistent_disk, b.gce_persistent_disk
         return x.pd_name == y.pd_name and not (x.read_only and y.read_only)

@@ -52,7 +52,7 @@ class View:
 
     @classmethod
     def of(cls, machine: Machine, budgets: Iterable[PodDisruptionBudget] = ()) -> "View":
-        """Return the cluster as a machine believes it to be, and the budgets that it was told."""
+        """Return the cluster as a machine knows it, with its disruption budgets."""
         cluster = machine.cluster
         columns = cluster.columns
         view = cls(
@@ -288,7 +288,7 @@ def _violating(view: View, pods: Sequence[Pod]) -> set[str]:
 
 
 def _protects(budget: PodDisruptionBudget, pod: Pod) -> bool:
-    """Tell whether a budget, by labels only, protects a pod."""
+    """Return whether a budget, by labels only, protects a pod."""
     selector = budget.spec.selector
     if selector is None or not selector.match_labels or not pod.metadata.labels:
         return False
@@ -408,7 +408,7 @@ def room_being_vacated(view: View, pod: Pod) -> dict[str, set[str]]:
 
 
 def needs_nobody(view: View, candidate: Candidate) -> bool:
-    """Tell whether all victims of a candidate leave already."""
+    """Return whether all victims of a candidate leave already."""
     return all(victim.terminating or victim.uid in view.leaving for victim in candidate.victims)
 
 

@@ -99,7 +99,7 @@ class _Builder:
 
 
 class VolumeBuilder(_Builder):
-    """A volume of 1Gi that nobody has, and that every node can reach."""
+    """An available volume of 1Gi that every node can access."""
 
     def size(self, amount: str) -> Self:
         return self.spec(capacity={"storage": amount})
@@ -195,7 +195,7 @@ class CSINodeBuilder(_Builder):
 
 
 class CapacityBuilder(_Builder):
-    """Room for volumes of a class, nobody knows how much, and for no node."""
+    """Capacity for volumes of a class, of unknown size and for no node."""
 
     def room(self, amount: str) -> Self:
         return self.having(capacity=amount)
@@ -332,7 +332,7 @@ class StorageCluster(Cluster):
         self._tell(StorageObserved(seen))
 
     def change_stored(self, kind: type[Any], key: str, how: Any) -> None:
-        """Change a storage object as somebody else would."""
+        """Change a storage object as another client would."""
         builder = {PersistentVolume: VolumeBuilder, PersistentVolumeClaim: ClaimBuilder}[kind]
         changed = how(builder(self.stored(kind, key)))
         self.add(changed.meta(resource_version=""))

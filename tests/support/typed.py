@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from scheduler.sim.manifests import Manifests, collected
+from scheduler.sim.manifests import Manifests, collect
 
 __all__ = ["typed"]
 
@@ -15,4 +15,4 @@ def typed(documents: Iterable[Any]) -> Manifests:
         ManifestError: One of them is not what it should be; named by its place, `objects[0]`.
     """
     named = ((f"objects[{place}]", each) for place, each in enumerate(documents))
-    return collected(named, Manifests())
+    return collect(named, Manifests())

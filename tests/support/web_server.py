@@ -19,8 +19,9 @@ from collections.abc import Mapping
 
 import uvloop
 
-from scheduler.observe.pages.pages import Document, Listen, Pages
+from scheduler.observe.pages.pages import Document, Pages
 from scheduler.observe.server import access
+from scheduler.observe.server.listen import Listen
 from scheduler.observe.server.web import Web
 from scheduler.service.clock import Clock
 

@@ -1,4 +1,4 @@
-"""Who schedules: the ceiling, kube-scheduler, and we."""
+"""The contenders that are compared: the ceiling, kube-scheduler, and this scheduler."""
 
 import hashlib
 import json
@@ -32,16 +32,16 @@ _PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 
 @dataclass(frozen=True)
 class Contender:
-    """One of those that are compared."""
+    """A scheduler in the comparison."""
 
     name: str
     #: For people.
     title: str
     #: Client limits: None leaves the stock ones.
     qps: int | None = LIFTED
-    #: Whether it looks where a pod may go; else only that all pods have a node is verified.
+    #: Whether it follows scheduling rules; if not, `verify` only checks that all pods have a node.
     keeps_rules: bool = True
-    #: Where to write a flame graph of it, if it is ours.
+    #: The path for its flame graph; for this scheduler only.
     profile: Path | None = None
 
     def start(self, cluster: ControlPlane, workload: Workload, code: Path) -> int:
@@ -74,7 +74,7 @@ class Contender:
         }
 
     def fingerprint(self, code: Path) -> str:
-        """Return what tells its code and configuration from others."""
+        """Return a fingerprint of its code and configuration."""
         digest = hashlib.sha256(json.dumps(self.configuration("")).encode())
         if self.name == "preemptive-scheduler":
             files: Iterable[Path] = sorted((code / "scheduler").rglob("*.py"))
@@ -122,7 +122,7 @@ CONTENDERS: Final[Mapping[str, Contender]] = {
 
 
 def contenders_for(workload: str) -> list[Contender]:
-    """Return who runs a workload, in the order of a round."""
+    """Return the contenders that run a workload, in the order of a round."""
     left_out = set()
     if workload not in STOCK:
         left_out.add("kube-scheduler-stock")

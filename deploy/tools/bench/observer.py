@@ -1,6 +1,6 @@
-"""What one watch of pods shows: who was bound when, who went, and who was bound twice.
+"""Evaluates one watch of pods: when each pod was bound, deleted, or wrongly bound twice.
 
-`Observer` is told of every change, in order, with the time at which it came; it does no I/O.
+`Observer` receives every change, in order, with the time of its arrival; it does no I/O.
 """
 
 import asyncio
@@ -58,15 +58,15 @@ decode: Final = msgspec.json.Decoder(Change).decode
 
 
 class Observer:
-    """Keeps what was seen of the measured pods, and of pods that went.
+    """Records the changes of measured pods, and deletions of all pods.
 
     Attributes:
         bound: when each measured pod was first seen with a node.
-        tried: measured pods that have a node or say why not.
-        gone: priority of each pod that went, by its key.
-        first_write: when anything about a measured pod or a deletion was first seen.
-        problems: what must never happen.
-        version: of the last change, from which the watch goes on when it is cut.
+        tried: measured pods that have a node or a condition.
+        gone: priority of each deleted pod, by its key.
+        first_write: when a change of a measured pod or a deletion was first seen.
+        problems: errors that must never happen.
+        version: of the last change, from which the watch continues if it is cut.
         all_bound, all_tried: set when it is so.
     """
 
@@ -83,7 +83,7 @@ class Observer:
         self.all_tried = asyncio.Event()
 
     def see(self, change: Change, now: float) -> None:
-        """Take a change of a pod.
+        """Record a change of a pod.
 
         Raises:
             ConnectionError: the watch has failed.

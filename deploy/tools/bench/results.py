@@ -83,11 +83,11 @@ class Result(msgspec.Struct, kw_only=True):
     cuts: int
 
     def version(self) -> str:
-        """Return what tells the code and configuration of the contender from others."""
+        """Return the fingerprint of the code and configuration of the contender."""
         return self.fingerprint.rpartition("-")[2]
 
     def counts(self) -> bool:
-        """Tell whether the run may be reported."""
+        """Return whether the run may be reported."""
         return not self.problems
 
 

@@ -63,7 +63,7 @@ class Plan:
     code: Path
 
     def fingerprint(self) -> str:
-        """Return what tells a run like this one from others."""
+        """Return a fingerprint of the inputs of the run."""
         load = self.workload
         shape = [
             [load.name, self.size, load.limit_seconds, load.kind],
@@ -211,7 +211,7 @@ class _Run:
         return await session.get(f"/api/v1/pods?{query}")
 
     async def _read(self, session: aiohttp.ClientSession, stream: aiohttp.ClientResponse) -> None:
-        """Tell the observer of every change; the API server cuts off whoever falls behind."""
+        """Pass every change to the observer; the API server cuts off clients that are too slow."""
         while True:
             async with stream:
                 await self._see_all(stream)

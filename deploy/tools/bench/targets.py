@@ -123,9 +123,9 @@ def _ratios(ours: Runs, theirs: Runs) -> list[_Ratio]:
     return [_Ratio(ratio(each.rate), ratio(each.by_turns)) for each in _WINDOWS]
 
 
-def _reached(said: Iterable[bool]) -> str:
+def _reached(answers: Iterable[bool]) -> str:
     """Return in which windows a target is reached."""
-    met = [window.title for window, yes in zip(_WINDOWS, said, strict=True) if yes]
+    met = [window.title for window, yes in zip(_WINDOWS, answers, strict=True) if yes]
     if not met:
         return _NO
     return _YES if len(met) == len(_WINDOWS) else f"**only {met[0]}**"

@@ -16,7 +16,7 @@ from deploy.tools.bench.templates import Json
 
 __all__ = ["Cluster", "lost", "problems", "quantity"]
 
-#: How many problems of a kind are told.
+#: How many problems of a kind are reported.
 TOLD: Final = 3
 
 _UNITS: Final = {"m": Fraction(1, 1000), "": Fraction(1)}
@@ -152,7 +152,7 @@ def _fits_term(term: Json, node: Json) -> bool:
 
 
 def _bad_company(cluster: Cluster) -> Iterator[str]:
-    """Yield who is without company that it needs, or has some that it must not have."""
+    """Yield the pods whose required affinity or anti-affinity does not hold."""
     company = _Company(cluster)
     for pod, node in cluster.placed():
         affinity = pod["spec"].get("affinity") or {}
@@ -209,13 +209,16 @@ def _selects(selector: Json, labels: Mapping[str, str]) -> bool:
 def _uneven(cluster: Cluster) -> Iterator[str]:
     """Yield the hard spread constraints that do not hold; each distinct one once."""
     placed = list(cluster.placed())
-    told: set[str] = set()
+    reported: set[str] = set()
     for pod in cluster.pods:
         for constraint in pod["spec"].get("topologySpreadConstraints") or ():
             own = pod["metadata"]["namespace"]
-            if constraint["whenUnsatisfiable"] != "DoNotSchedule" or f"{own}{constraint}" in told:
+            if (
+                constraint["whenUnsatisfiable"] != "DoNotSchedule"
+                or f"{own}{constraint}" in reported
+            ):
                 continue
-            told.add(f"{own}{constraint}")
+            reported.add(f"{own}{constraint}")
             key = constraint["topologyKey"]
             counts = Counter({_labels(node).get(key, ""): 0 for node in cluster.nodes})
             counts.update(

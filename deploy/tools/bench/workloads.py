@@ -163,7 +163,7 @@ def pods_path(namespace: str) -> str:
 
 
 def is_pod_deletion(call: Call) -> bool:
-    """Tell whether a call deletes a pod."""
+    """Return whether a call deletes a pod."""
     return call.method == "DELETE" and "/pods/" in call.path
 
 

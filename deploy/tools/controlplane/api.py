@@ -33,8 +33,8 @@ PATCH_TYPES = {
     "apply": "application/apply-patch+yaml",
 }
 
-#: Answers after which a wait starts anew with a list: expired, overloaded, starting up or going
-#: down.
+#: Status codes after which a wait starts again with a list: expired, overloaded, starting or
+#: stopping.
 PASSING = frozenset({410, 429, 500, 503})
 
 #: Pause before asking again a server that refused the connection.
@@ -42,12 +42,12 @@ RECONNECT_SECONDS = 0.05
 
 
 class ApiError(Exception):
-    """The server's answer was no success.
+    """The server has responded with an error.
 
     Attributes:
         status: the HTTP status code.
         reason: the reason of the Status object, e.g. "AlreadyExists"; empty if there was none.
-        message: what the server says.
+        message: the server's message.
     """
 
     def __init__(self, status: int, reason: str, message: str) -> None:
@@ -90,8 +90,8 @@ class ApiClient:
         """Send a request and return the answer's body.
 
         Raises:
-            ApiError: the server said no.
-            OSError, http.client.HTTPException: it said nothing.
+            ApiError: the server refused.
+            OSError, http.client.HTTPException: there was no response.
         """
         data = None if body is None else json.dumps(body).encode()
         status, content = self._transport.request(method, path, data, content_type, timeout)

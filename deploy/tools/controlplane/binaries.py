@@ -182,7 +182,7 @@ def cached_path(name: str, version: str, environ: Mapping[str, str]) -> Path:
 
 
 def _fingerprint(module: Path) -> str:
-    """Return what tells the code of a module from other code."""
+    """Return a fingerprint of the code of a module."""
     digest = hashlib.sha256()
     for path in sorted((*module.glob("*.go"), *module.glob("go.*"))):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")

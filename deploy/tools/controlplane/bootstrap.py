@@ -1,4 +1,4 @@
-"""What must lie ready before the first component starts: folder, ports, certificates."""
+"""Prepares what the components need before they start: folder, ports, certificates."""
 
 import http.client
 import secrets
@@ -60,7 +60,7 @@ def prepare(places: Places, authority: Authority, addresses: Iterable[str] = ())
     identities = {
         "apiserver": authority.server("apiserver", (*SERVER_NAMES, *addresses)),
         "controllers": authority.server("controllers", (LOOPBACK,)),
-        # By which the API server shows kubelets that it is the one that asks.
+        # The API server authenticates to kubelets with it.
         "kubelets": authority.client("kube-apiserver", ADMINS),
     }
     for name, identity in identities.items():
@@ -79,7 +79,7 @@ def prepare(places: Places, authority: Authority, addresses: Iterable[str] = ())
 
 
 def answers(port: int, path: str, tls: ssl.SSLContext | None = None) -> bool:
-    """Tell whether a local server answers a GET with 200."""
+    """Return whether a local server answers a GET with 200."""
     connection = (
         http.client.HTTPConnection(LOOPBACK, port, timeout=2.0)
         if tls is None

@@ -66,7 +66,7 @@ def build(
     Args:
         recipe: what to build.
         target: where it goes: <cache>/<name>-<version>/<name>.
-        check: tells whether the built binary is the right one.
+        check: returns whether the built binary is the right one.
         environ: the environment for Go.
         report: takes lines of progress.
 

@@ -32,8 +32,8 @@ class Settings:
     #: node), taints on nodes that are not ready, eviction from them. Benchmarks with thousands
     #: of nodes go without: then no node is ever tainted by the cluster.
     node_lifecycle: bool = True
-    #: Admission plugins to disable, beside those that nobody could serve: without controllers
-    #: there are no ServiceAccounts, and nobody removes the not-ready taint of new nodes.
+    #: Admission plugins to disable, beside those that cannot work: without controllers there are no
+    #: ServiceAccounts, and the not-ready taint of new nodes is never removed.
     admission_off: tuple[str, ...] = ()
     #: Further addresses under which clients know the API server, for its certificate.
     addresses: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Settings:
         return tuple(sorted(unserved))
 
     def watches_nodes(self) -> bool:
-        """Tell whether the node lifecycle controller runs."""
+        """Return whether the node lifecycle controller runs."""
         return self.controllers and self.node_lifecycle
 
 
@@ -123,7 +123,7 @@ def _kube_apiserver(settings: Settings, places: Places) -> Flags:
         "service-account-key-file": places.pki("service-accounts.pub"),
         "service-account-signing-key-file": places.pki("service-accounts.key"),
         "service-cluster-ip-range": "10.97.0.0/16",
-        # A loopback address is refused as an endpoint of the service `kubernetes`; nobody uses it.
+        # A loopback address is refused as an endpoint of the service `kubernetes`, which is unused.
         "endpoint-reconciler-type": "none",
         "authorization-mode": "RBAC",
         "allow-privileged": "true",

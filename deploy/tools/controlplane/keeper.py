@@ -115,7 +115,7 @@ class Keeper:
         deadline = time.monotonic() + grace_seconds
         while any(_peek(pid) is None for pid in pids) and time.monotonic() < deadline:
             if grace_seconds > FINAL_GRACE_SECONDS and os.getppid() != self._owner:
-                break  # nobody waits for the rest of a long grace
+                break  # the owner is gone, so the rest of a long grace is skipped
             time.sleep(0.01)
         for pid in pids:
             os.killpg(pid, signal.SIGKILL)
@@ -124,7 +124,7 @@ class Keeper:
 
 
 def _peek(pid: int) -> int | None:
-    """Tell how a child ended without reaping it: until `stop` its group id stays ours."""
+    """Return how a child ended without reaping it: until `stop` its group id stays ours."""
     ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     if ended is None:
         return None

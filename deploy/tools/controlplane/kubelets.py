@@ -1,4 +1,4 @@
-"""Waits for nodes with a real kubelet, whoever has made them."""
+"""Waits for nodes with a real kubelet."""
 
 import time
 from typing import Any, Final

@@ -65,7 +65,7 @@ def node(name: str, index: int, shape: NodeShape) -> dict[str, Any]:
 
 
 def is_ready(node: Mapping[str, Any]) -> bool:
-    """Tell whether a node is Ready and free of the taint that says otherwise."""
+    """Return whether a node is Ready and has no not-ready taint."""
     taints = node["spec"].get("taints") or ()
     conditions = node.get("status", {}).get("conditions") or ()
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions) and not any(

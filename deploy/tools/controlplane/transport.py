@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where the server is and who we are: a client certificate in `tls`, or a bearer token."""
+    """Address and credentials: a client certificate in `tls`, or a bearer token."""
 
     host: str
     port: int
@@ -120,7 +120,7 @@ class Transport:
 
 
 def _usable(sock: socket.socket | None) -> bool:
-    """Tell whether an idle connection is open: a closed one has its end to read."""
+    """Return whether an idle connection is open: a closed one is readable, at its end."""
     if sock is None:
         return False
     poller = select.poll()

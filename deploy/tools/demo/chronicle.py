@@ -1,9 +1,9 @@
-"""What is known of the cluster and of what the scheduler did, as a value to show.
+"""Collects the state of the cluster and the actions of the scheduler for the view.
 
-Before it comes `feed` with states of the API and records of the scheduler's log, after it the
-screens and `settling`. Everything here is pure; times are seconds since the beginning of the
-demonstration. A record may tell of something long after its effect was seen in the API, so what
-left is remembered.
+The input is from `feed`: states of the API and records of the scheduler's log. The screens and
+`settling` use the result. Everything here is pure; times are seconds since the start of the
+demonstration. A record may come long after its effect was seen in the API, so pods that are gone
+are remembered.
 """
 
 from collections import deque
@@ -34,9 +34,9 @@ __all__ = ["Chronicle", "SeenPod"]
 
 Json: TypeAlias = dict[str, Any]
 
-#: Attempts that are remembered for the view.
+#: Attempts that are kept for the view.
 ATTEMPTS: Final = 500
-#: Pods of a queue that are named.
+#: Pods of a queue that are listed.
 NAMED: Final = 20
 
 
@@ -52,24 +52,24 @@ class SeenPod:
 
     @property
     def unschedulable(self) -> bool:
-        """Whether the scheduler has said that it fits nowhere."""
+        """Whether the scheduler has reported it as unschedulable."""
         condition = self.pod.condition("PodScheduled")
         return condition is not None and condition.reason == "Unschedulable"
 
     @property
     def queue(self) -> str:
-        """The queue that it waits in, as far as the API tells: backoff is not seen there."""
+        """The queue that it is in, as far as the API shows it: back-off is not visible there."""
         if self.pod.spec.scheduling_gates:
             return "gated"
         return "unschedulable" if self.unschedulable else "active"
 
 
 class Chronicle:
-    """Takes in what happens.
+    """Collects what happens.
 
     Args:
-        scheduler_name: whose pods it is about; other pods only show on their nodes.
-        classes: priorities by PriorityClass, to be explained in the view.
+        scheduler_name: the scheduler whose pods are counted; others only appear on their nodes.
+        classes: priorities by PriorityClass, for the legend of the view.
     """
 
     def __init__(self, scheduler_name: str, classes: Mapping[str, int]) -> None:
@@ -87,7 +87,7 @@ class Chronicle:
 
     @property
     def pods(self) -> list[SeenPod]:
-        """The pods that exist and are the scheduler's business."""
+        """The pods of the scheduler that exist and have not finished."""
         return [
             seen
             for seen in self._pods.values()
@@ -97,23 +97,23 @@ class Chronicle:
     # What happens
 
     def see_nodes(self, nodes: Iterable[Json]) -> None:
-        """Take in all nodes as they are now."""
-        self._nodes = [msgspec.convert(each, Node) for each in nodes]
+        """Replace all nodes by their current states."""
+        self._nodes = [msgspec.convert(node, Node) for node in nodes]
 
     def see_pods(self, pods: Iterable[Json], at: Seconds) -> None:
-        """Take in all pods as they are now."""
+        """Replace all pods by their current states."""
         before, self._pods = self._pods, {}
-        for each in pods:
-            uid = each["metadata"]["uid"]
-            seen = _seen(each, before.get(uid), at)
+        for pod in pods:
+            uid = pod["metadata"]["uid"]
+            seen = _seen(pod, before.get(uid), at)
             self._pods[uid] = seen
             if seen.pod.spec.node_name and seen.pod.spec.scheduler_name == self._scheduler_name:
                 self._placed(seen, at)
         for uid in before.keys() - self._pods.keys():
             self._gone(before[uid].pod.key, at)
 
-    def hear(self, record: Mapping[str, Any], at: Seconds) -> None:
-        """Take in a record of the scheduler's log."""
+    def see_record(self, record: Mapping[str, Any], at: Seconds) -> None:
+        """Add a record of the scheduler's log."""
         pod, node = record.get("pod", ""), record.get("node", "")
         message = record.get("message", "")
         match record["event"]:
@@ -130,18 +130,18 @@ class Chronicle:
                 self._tried(AttemptView(at, pod, AttemptResult.PREEMPTING, node, victims))
                 self._preemptions += 1
                 for victim in victims:
-                    self._asked(VictimView(victim, 0, node, pod, at))
+                    self._evicted(VictimView(victim, 0, node, pod, at))
             case _:
                 pass
 
     # What is shown
 
     def snapshot(self, title: str, elapsed: Seconds) -> ViewSnapshot:
-        """Return all of it at this moment."""
+        """Return the current state."""
         pods = self.pods
-        waiting = [each for each in pods if not each.pod.spec.node_name]
-        here = {each.pod.key for each in pods}
-        placements = (each for each in self._placements.values() if each.pod in here)
+        waiting = [seen for seen in pods if not seen.pod.spec.node_name]
+        existing = {seen.pod.key for seen in pods}
+        placements = (pod for pod in self._placements.values() if pod.pod in existing)
         return ViewSnapshot(
             title=title,
             elapsed=elapsed,
@@ -150,14 +150,14 @@ class Chronicle:
                 placed=len(pods) - len(waiting),
                 waiting=len(waiting),
                 preemptions=self._preemptions,
-                evicted=sum(each.gone_at is not None for each in self._victims.values()),
+                evicted=sum(victim.gone_at is not None for victim in self._victims.values()),
             ),
             queues=_queues(waiting),
-            nodes=tuple(self._node(each) for each in self._nodes),
+            nodes=tuple(self._node(node) for node in self._nodes),
             attempts=tuple(self._attempts),
             nominations=tuple(_nominations(waiting)),
             victims=tuple(reversed(self._victims.values())),
-            placements=tuple(sorted(placements, key=lambda each: -each.at)),
+            placements=tuple(sorted(placements, key=lambda pod: -pod.at)),
             classes=self._classes,
         )
 
@@ -190,8 +190,8 @@ class Chronicle:
     # Details
 
     def _tried(self, attempt: AttemptView) -> None:
-        """Note an attempt; one that ended as the pod's last one stands in its place."""
-        last = next((each for each in self._attempts if each.pod == attempt.pod), None)
+        """Add an attempt; it replaces the pod's last one if that had the same result."""
+        last = next((other for other in self._attempts if other.pod == attempt.pod), None)
         if last is not None and replace(last, at=attempt.at) == attempt:
             self._attempts.remove(last)
         self._attempts.appendleft(attempt)
@@ -203,7 +203,7 @@ class Chronicle:
                 pod.key, pod.priority, pod.spec.node_name, at, waited=at - seen.since
             )
 
-    def _asked(self, victim: VictimView) -> None:
+    def _evicted(self, victim: VictimView) -> None:
         placement = self._placements.get(victim.pod)
         self._victims.setdefault(
             victim.pod,
@@ -239,13 +239,13 @@ def _seen(raw: Json, before: SeenPod | None, at: Seconds) -> SeenPod:
 
 def _queues(waiting: Iterable[SeenPod]) -> tuple[QueueView, ...]:
     names: dict[str, list[str]] = {"active": [], "unschedulable": [], "gated": []}
-    for each in sorted(waiting, key=lambda each: (-each.pod.priority, each.since)):
-        names[each.queue].append(each.pod.key)
+    for seen in sorted(waiting, key=lambda seen: (-seen.pod.priority, seen.since)):
+        names[seen.queue].append(seen.pod.key)
     return tuple(QueueView(name, len(keys), tuple(keys[:NAMED])) for name, keys in names.items())
 
 
 def _nominations(waiting: Iterable[SeenPod]) -> Iterable[NominationView]:
-    for each in waiting:
-        if each.nominated_at is not None:
-            node = each.pod.status.nominated_node_name
-            yield NominationView(each.pod.key, node, each.nominated_at)
+    for seen in waiting:
+        if seen.nominated_at is not None:
+            node = seen.pod.status.nominated_node_name
+            yield NominationView(seen.pod.key, node, seen.nominated_at)

@@ -1,6 +1,6 @@
-"""News for the chronicle: states of the API by watches, and lines of the scheduler's log.
+"""Feeds the chronicle: states of the API from watches, and lines of the scheduler's log.
 
-Threads collect them, one for each source; whoever owns the `Feed` takes them out one by one.
+Threads collect them, one for each source; the owner of the `Feed` takes them out one by one.
 """
 
 import queue
@@ -22,15 +22,15 @@ __all__ = ["Feed", "records"]
 
 Json: TypeAlias = dict[str, Any]
 
-#: Longer than anybody watches a demonstration.
+#: Longer than any demonstration.
 WATCH_SECONDS: Final = 30 * 24 * 3600.0
-#: Pause between two looks at a file that had nothing new.
+#: Pause before a file without new content is read again.
 LOOK_SECONDS: Final = 0.05
 
 
 @dataclass(frozen=True)
 class _News:
-    tell: Callable[[Chronicle, Seconds], None]
+    apply: Callable[[Chronicle, Seconds], None]
     #: On the clock of `time.time`.
     at: Seconds
 
@@ -52,19 +52,19 @@ class Feed:
 
     def watch(self, api: ApiClient) -> None:
         """Begin to report the states of pods and nodes."""
-        self._start(lambda: self._watch(api, "/api/v1/pods", _tell_pods))
-        self._start(lambda: self._watch(api, "/api/v1/nodes", _tell_nodes))
+        self._start(lambda: self._watch(api, "/api/v1/pods", _see_pods))
+        self._start(lambda: self._watch(api, "/api/v1/nodes", _see_nodes))
 
     def follow(self, log: Path) -> None:
         """Begin to report the records of a log, a file that exists."""
         self._start(lambda: self._follow(log))
 
     def pass_on(self, chronicle: Chronicle, timeout: Seconds) -> None:
-        """Tell all news; wait for the first one, but not longer than the timeout."""
+        """Pass all news on; wait for the first one, but not longer than the timeout."""
         try:
             news = self._news.get(timeout=timeout)
             while True:
-                news.tell(chronicle, news.at - self._began_at)
+                news.apply(chronicle, news.at - self._began_at)
                 news = self._news.get_nowait()
         except queue.Empty:
             return
@@ -76,10 +76,10 @@ class Feed:
         self,
         api: ApiClient,
         path: str,
-        telling: Callable[[list[Json]], Callable[[Chronicle, Seconds], None]],
+        see: Callable[[list[Json]], Callable[[Chronicle, Seconds], None]],
     ) -> None:
-        def report(found: list[Json]) -> bool:
-            self._news.put(_News(telling(found), time.time()))
+        def report(objects: list[Json]) -> bool:
+            self._news.put(_News(see(objects), time.time()))
             return False
 
         api.wait_for_list(path, report, WATCH_SECONDS)
@@ -92,33 +92,33 @@ class Feed:
                 if not chunk:
                     time.sleep(LOOK_SECONDS)
                     continue
-                found, rest = records(rest + chunk)
-                for record in found:
+                complete, rest = records(rest + chunk)
+                for record in complete:
                     at = times.parse(record.get("ts")) or time.time()
-                    self._news.put(_News(_tell_record(record), at))
+                    self._news.put(_News(_see_record(record), at))
 
 
 def records(text: bytes) -> tuple[list[Json], bytes]:
-    """Return the records of all complete lines, and the rest; what is no record is skipped."""
+    """Return the records of all complete lines, and the rest; other lines are skipped."""
     *lines, rest = text.split(b"\n")
-    found = []
+    complete = []
     for line in lines:
         try:
             record = msgspec.json.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError):
             continue
         if isinstance(record, dict) and "event" in record:
-            found.append(record)
-    return found, rest
+            complete.append(record)
+    return complete, rest
 
 
-def _tell_pods(pods: list[Json]) -> Callable[[Chronicle, Seconds], None]:
+def _see_pods(pods: list[Json]) -> Callable[[Chronicle, Seconds], None]:
     return lambda chronicle, at: chronicle.see_pods(pods, at)
 
 
-def _tell_nodes(nodes: list[Json]) -> Callable[[Chronicle, Seconds], None]:
+def _see_nodes(nodes: list[Json]) -> Callable[[Chronicle, Seconds], None]:
     return lambda chronicle, _: chronicle.see_nodes(nodes)
 
 
-def _tell_record(record: Json) -> Callable[[Chronicle, Seconds], None]:
-    return lambda chronicle, at: chronicle.hear(record, at)
+def _see_record(record: Json) -> Callable[[Chronicle, Seconds], None]:
+    return lambda chronicle, at: chronicle.see_record(record, at)

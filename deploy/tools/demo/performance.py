@@ -1,4 +1,4 @@
-"""Playing the example: each step is applied when the one before is done."""
+"""Plays the example: each step is applied when the one before is done."""
 
 import time
 from collections.abc import Callable
@@ -19,15 +19,15 @@ __all__ = ["DemoError", "Pace", "Performance"]
 
 #: How long to wait for news before the clock on the screen moves.
 TICK_SECONDS: Final = 0.1
-#: How long nothing may be missing before a step counts as done; the scheduler writes its log out
-#: four times a second, so that everything has been heard of by then.
+#: How long nothing may be missing before a step counts as done; the scheduler flushes its log four
+#: times a second, so all of it has been read by then.
 CALM_SECONDS: Final = 0.6
-#: Lines of the scheduler's log that tell why it ended.
+#: Lines of the scheduler's log that are shown if it ends.
 LAST_LINES: Final = 5
 
 
 class DemoError(RuntimeError):
-    """The demonstration did not come to its end; says why."""
+    """The demonstration failed; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Pace:
 
     #: Between two steps, so that people can look.
     pause_seconds: Seconds
-    #: How long the scheduler may take to start, and each step to be done; None for ever.
+    #: How long the scheduler may take to start, and each step to be done; None for no limit.
     limit_seconds: Seconds | None
 
 
@@ -74,7 +74,7 @@ class Performance:
         return self._snapshot()
 
     def linger(self) -> None:
-        """Go on showing the cluster until Ctrl-C."""
+        """Show the cluster until Ctrl-C."""
         self._caption = "settled; Ctrl-C ends"
         self._watch_for(float("inf"))
 
@@ -92,12 +92,12 @@ class Performance:
         began = calm_since = time.monotonic()
         while time.monotonic() - calm_since < CALM_SECONDS:
             self._watch()
-            found = obstacle()
-            if found is None:
+            reason = obstacle()
+            if reason is None:
                 continue
             calm_since = time.monotonic()
             if limit is not None and calm_since - began > limit:
-                raise DemoError(f"not settled after {limit:g} s: {found}")
+                raise DemoError(f"not settled after {limit:g} s: {reason}")
 
     def _watch_for(self, seconds: Seconds) -> None:
         began = time.monotonic()
@@ -105,7 +105,7 @@ class Performance:
             self._watch()
 
     def _watch(self) -> None:
-        """Take in what is new, and show it."""
+        """Collect news, and show the current state."""
         self._feed.pass_on(self._chronicle, TICK_SECONDS)
         self._screen.show(self._snapshot())
         code = self._cluster.exit_code(installation.NAME)

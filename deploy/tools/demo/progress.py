@@ -1,4 +1,4 @@
-"""Progress as lines, for where there is no terminal: what a snapshot has that the last had not."""
+"""Progress as lines of text, without a terminal: the differences between two snapshots."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -13,7 +13,7 @@ __all__ = ["lines"]
 def lines(before: ViewSnapshot, after: ViewSnapshot) -> list[str]:
     """Return a line for each thing that happened between two snapshots, in order of time.
 
-    An attempt that ended as one before of the same pod is no news.
+    An attempt with the same result as an earlier one of the same pod is skipped.
     """
     return [f"{at:7.2f} s  {escape.printable(text)}" for at, text in sorted(_news(before, after))]
 
@@ -27,7 +27,7 @@ def _news(before: ViewSnapshot, after: ViewSnapshot) -> Iterator[tuple[float, st
     left = {each.pod for each in before.victims if each.gone_at is not None}
     for victim in after.victims:
         if victim.gone_at is not None and victim.pod not in left:
-            seconds = victim.gone_at - victim.asked_at
+            seconds = victim.gone_at - victim.evicted_at
             yield (
                 victim.gone_at,
                 f"gone      {name(victim.pod)} from {victim.node} after {seconds:.2f} s",

@@ -1,4 +1,4 @@
-"""Where the demonstration shows: the live view in a terminal, lines anywhere else."""
+"""The output of the demonstration: the live view in a terminal, lines elsewhere."""
 
 import contextlib
 import time
@@ -13,7 +13,7 @@ from scheduler.console.values import ViewSnapshot
 
 __all__ = ["Lines", "LiveView", "Screen", "console", "screen"]
 
-#: Tables need that much where nobody says how wide the page is.
+#: The width of tables if the output has no width.
 PAGE_WIDTH: Final = 120
 #: Shortest time between two pictures.
 PICTURE_SECONDS: Final = 0.1
@@ -23,7 +23,7 @@ class Screen(Protocol):
     """Shows what happens while it is open."""
 
     def show(self, snapshot: ViewSnapshot) -> None:
-        """Show this from now on; cheap, as often as anybody likes."""
+        """Show this snapshot from now on; cheap enough to be called at any rate."""
 
     def __enter__(self) -> "Screen":
         """Open it."""

@@ -1,4 +1,4 @@
-"""When a step of the example is done, and what is missing until then."""
+"""Decides when a step of the example is done, and what is missing until then."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -11,14 +11,14 @@ __all__ = ["obstacle"]
 def obstacle(
     pods: Iterable[SeenPod], wanted: Mapping[str, int], running: Iterable[str]
 ) -> str | None:
-    """Return why the cluster has not settled, None when it has.
+    """Return why the cluster has not settled, None if it has.
 
-    It has settled when nothing would happen any more by itself: every pod exists, none is leaving,
-    and whoever does not run was found to fit nowhere.
+    It has settled if nothing would change any more: every pod exists, none is terminating, and each
+    pod that does not run was reported as unschedulable.
 
     Args:
-        pods: those that exist.
-        wanted: how many there must be, by PriorityClass.
+        pods: the existing pods.
+        wanted: the required number of pods by PriorityClass.
         running: the PriorityClasses of which all pods must run.
     """
     pods = list(pods)
@@ -32,7 +32,7 @@ def obstacle(
             return f"{each.pod.key} does not run: {_why(each)}"
     for each in pods:
         if each.pod.terminating:
-            return f"{each.pod.key} is leaving"
+            return f"{each.pod.key} is terminating"
         if not _runs(each) and not (each.unschedulable and each.nominated_at is None):
             return f"{each.pod.key}: {_why(each)}"
     return None
@@ -49,4 +49,4 @@ def _why(seen: SeenPod) -> str:
     condition = pod.condition("PodScheduled")
     if condition is not None and condition.message:
         return condition.message
-    return "the scheduler has not looked at it"
+    return "the scheduler has not tried it yet"

@@ -1,4 +1,4 @@
-"""A cluster of kind as the end-to-end tests use one; `deploy.tools.nodes.cluster` is its like."""
+"""A cluster of kind for the end-to-end tests; it has the interface of `tools.nodes.cluster`."""
 
 import os
 import shutil
@@ -92,7 +92,7 @@ class KindCluster:
         kubelets.await_ready(self.api, node, READY_SECONDS)
 
     def restart_kubelet(self, node: str) -> None:
-        """Kill the kubelet of a node and start it anew; returns when it answers."""
+        """Restart the kubelet of a node by SIGKILL; returns when it answers."""
         _run(["docker", "exec", node, "systemctl", "kill", "--signal=SIGKILL", "kubelet"])
         _run(["docker", "exec", node, "systemctl", "restart", "kubelet"])
         kubelets.await_answer(self.api, node, READY_SECONDS)

@@ -1,4 +1,4 @@
-"""The cluster as an object, for those who use it: started, operated, and gone without a trace."""
+"""The cluster as an object: starts it, operates it, and removes it without a trace."""
 
 import contextlib
 import json
@@ -102,16 +102,16 @@ class NodeCluster:
         self.await_ready(node)
 
     def restart_kubelet(self, node: str) -> None:
-        """Kill the kubelet of a node and start it anew; returns when it answers. Pods go on."""
+        """Restart the kubelet of a node by SIGKILL; returns when it answers. Pods keep running."""
         self._command("restart_kubelet", node)
         kubelets.await_answer(self.api, node, READY_SECONDS)
 
     def change_token_key(self) -> None:
-        """Have tokens of ServiceAccounts signed with a new key; the old one counts as well."""
+        """Sign tokens of ServiceAccounts with a new key; tokens of the old one stay valid."""
         self._command("change_token_key")
 
     def drop_old_token_key(self) -> None:
-        """Let tokens that were signed with the old key be of no use any more."""
+        """Invalidate tokens that were signed with the old key."""
         self._command("drop_old_token_key")
 
     def _start(self, images: Sequence[Path]) -> subprocess.Popen[str]:

@@ -103,7 +103,7 @@ def kubelet(node: Node, authority: Path) -> str:
         },
         authorization={"mode": "Webhook"},
         nodeStatusUpdateFrequency="4s",
-        # How soon a token is fetched anew once it is due.
+        # How soon a token is fetched again once it is due.
         syncFrequency="10s",
     )
 

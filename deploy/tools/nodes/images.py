@@ -92,8 +92,8 @@ def scheduler_archive(environ: Mapping[str, str] = os.environ) -> Path:
     if image.main(arguments) != 0:
         raise ImageError("the scheduler's image cannot be built")
     if replaced and replaced != _identity(engine):
-        # Without a name it would lie there for ever: 200 MB for each change of the code. Where
-        # somebody uses it, it stays.
+        # Without a name it would never be removed: 200 MB for each change of the code. An image
+        # that is in use stays.
         _answers([engine, "rmi", replaced])
     target = FOLDER / "scheduler.tar"
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -112,7 +112,7 @@ def _base() -> str:
 
 
 def _identity(engine: str) -> str:
-    """Return what tells the scheduler's image from later ones, empty if there is none."""
+    """Return the identity of the scheduler's image, empty if there is none."""
     asked = [engine, "images", "--quiet", "--no-trunc", SCHEDULER]
     answer = subprocess.run(asked, capture_output=True, text=True, check=False)
     return answer.stdout.strip() if answer.returncode == 0 else ""

@@ -3,7 +3,7 @@
 Run as a script, with nothing but the standard library: `python -I -S init.py PLAN`. PLAN is a JSON
 file with the fields of `Plan`. It says `{"unwired": true}` on standard output, waits for a line
 while the site connects its network, and says `{"running": true}` when all has been started. A later
-line `restart NAME` kills that program and starts it anew. When the input ends, the site is gone,
+line `restart NAME` kills that program and starts it again. When the input ends, the site is gone,
 and so is the node.
 """
 

@@ -137,7 +137,7 @@ class NodeProcesses:
         self._expect("running")
 
     def restart(self, program: str) -> None:
-        """Kill a program of the node and start it anew."""
+        """Kill a program of the node and start it again."""
         self._tell(f"restart {program}")
         self._expect("restarted")
 
@@ -173,8 +173,8 @@ class NodeProcesses:
     def _expect(self, field: str) -> None:
         assert self._process is not None
         assert self._process.stdout is not None
-        said: dict[str, Any] = json.loads(self._process.stdout.readline() or "{}")
-        if field not in said:
+        answer: dict[str, Any] = json.loads(self._process.stdout.readline() or "{}")
+        if field not in answer:
             log = self.node.folder / "logs" / "init.log"
             end = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
-            raise NodeError(f"{self.node.name}: {said.get('error', 'it ended')}\n{end}")
+            raise NodeError(f"{self.node.name}: {answer.get('error', 'it ended')}\n{end}")

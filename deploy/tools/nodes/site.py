@@ -77,7 +77,7 @@ class Site:
         self._nodes: dict[str, NodeProcesses] = {}
 
     def up(self) -> dict[str, Any]:
-        """Start everything, and tell how it is reached."""
+        """Start everything, and return how to connect to it."""
         # The control plane's folder goes with the namespace, whatever happens.
         subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/dev/shm"], check=True)
         count = len(self._options.nodes)
@@ -135,7 +135,7 @@ class Site:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _change_token_key(self, control: ControlPlane) -> None:
-        """Have tokens signed with a new key, while the old one counts as well."""
+        """Sign tokens with a new key; tokens of the old one stay valid."""
         private, public = service_account_keys()
         keys = control.folder / "pki" / TOKEN_KEYS
         keys.with_suffix(".old").write_bytes(keys.read_bytes())
@@ -144,7 +144,7 @@ class Site:
         control.restart_apiserver()
 
     def _drop_old_token_key(self, control: ControlPlane) -> None:
-        """Let tokens that were signed with the old key be of no use any more."""
+        """Invalidate tokens that were signed with the old key."""
         keys = control.folder / "pki" / TOKEN_KEYS
         old = keys.with_suffix(".old").read_bytes()
         keys.write_bytes(keys.read_bytes().removesuffix(old))

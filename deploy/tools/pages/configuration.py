@@ -1,9 +1,9 @@
-"""`python -m deploy.tools.pages.configuration`: prints `docs/configuration.md`.
+"""Generates the page `docs/configuration.md` from the classes that hold the settings.
 
     python -m deploy.tools.pages.configuration > docs/configuration.md
 
-Names, defaults and meanings are those of the classes that hold the settings: the comment above each
-field is its text. A test compares the page with what is printed here, so it cannot grow stale.
+Names, defaults and meanings come from those classes: the comment above each field is its text.
+A test fails if the page is out of date.
 """
 
 import dataclasses
@@ -25,9 +25,9 @@ _INTRODUCTION = """\
 # Configuration
 
 `run --config FILE` takes a `KubeSchedulerConfiguration` (`kubescheduler.config.k8s.io/v1`), the
-same file that kube-scheduler takes; so do `plan`, `replay` and `check-config`. Without a file all
-defaults hold. With the chart it is the value `config`. What else `run` can be told is said by
-flags: [cli.md](cli.md). Preemption policies are objects of the cluster:
+same file that kube-scheduler takes; so do `plan`, `replay` and `check-config`. Without a file, all
+defaults apply. In the chart it is the value `config`. Everything else is set by flags:
+[cli.md](cli.md). Preemption policies are objects of the cluster:
 [preemption-policy.md](preemption-policy.md).
 
 ```yaml
@@ -42,14 +42,14 @@ profiles:
 ```
 
 ```console
-$ preemptive-scheduler check-config config.yaml            # every mistake at once, with its place
+$ preemptive-scheduler check-config config.yaml            # all errors at once, with their lines
 $ preemptive-scheduler check-config config.yaml --print    # the effective configuration
 ```
 
-A field that does not exist is a mistake, and so is a value that breaks a rule: the scheduler does
-not start, and says where. Every field of kube-scheduler's v1 is understood. Those *without effect*
-are accepted, so that files are exchangeable; [differences.md](differences.md) says why. Durations
-are written as in `1m30s`.
+An unknown field is an error, and so is an invalid value: the scheduler does not start, and reports
+where the error is. Every field of kube-scheduler's v1 is accepted. Fields *without effect* are
+accepted so that both schedulers can use the same file; [differences.md](differences.md) says why
+they have none. Durations are written as in `1m30s`.
 
 This page is generated (`python -m deploy.tools.pages.configuration > docs/configuration.md`).
 """
@@ -57,26 +57,27 @@ This page is generated (`python -m deploy.tools.pages.configuration > docs/confi
 _PROFILES = """\
 ## profiles
 
-A list; each profile is one way of scheduling, which pods choose by their `spec.schedulerName`.
-Without any there is one called `preemptive-scheduler`.
+A list of profiles. A pod selects one by its `spec.schedulerName`. By default there is one, which is
+called `preemptive-scheduler`.
 
 | field | default | meaning |
 |---|---|---|
 | `schedulerName` | `"preemptive-scheduler"` | {scheduler_name} Unique in the \
-file; with several profiles each needs one. |
+file; required if there are several profiles. |
 | `percentageOfNodesToScore` | none | {percentage} |
 | `plugins` | the defaults below | By extension point, `enabled: [{{name, weight}}]` and \
-`disabled: [{{name}}]`; `disabled: [{{name: "*"}}]` takes all defaults away. `multiPoint` stands \
-for all points that a plugin implements; what a point says itself wins over it. All profiles sort \
-the queue by the same plugin. |
+`disabled: [{{name}}]`; `disabled: [{{name: "*"}}]` disables all defaults. `multiPoint` stands \
+for all points that a plugin implements; the set of a single point takes precedence over it. All \
+profiles must sort the queue by the same plugin. |
 | `pluginConfig` | none | A list of `{{name, args}}`: settings of single plugins, \
 see below. |
 
 ### Extension points and plugins
 
-The plugins that run by default, in their order, and where. Others can be enabled: {others}; and
-plugins of your own, see [plugins.md](plugins.md). `AzureDiskLimits`, `CinderLimits`, `EBSLimits`
-and `GCEPDLimits` are refused by name.
+The plugins that are enabled by default, in the order in which they run, with their extension
+points. Other plugins can be enabled: {others}; and out-of-tree plugins, see
+[plugins.md](plugins.md). `AzureDiskLimits`, `CinderLimits`, `EBSLimits` and `GCEPDLimits` are
+rejected, because this version of the file format has removed them.
 
 | plugin | weight of its score | extension points |
 |---|---|---|
@@ -85,7 +86,7 @@ and `GCEPDLimits` are refused by name.
 _ARGS = """\
 ## pluginConfig
 
-The `args` of each plugin. `apiVersion` and `kind` may be left out.
+The `args` of each plugin. `apiVersion` and `kind` are optional.
 """
 
 _SECTIONS: Final[Mapping[str, type]] = {
@@ -95,7 +96,7 @@ _SECTIONS: Final[Mapping[str, type]] = {
     "extenders[].tlsConfig": settings.ExtenderTLS,
     "extenders[].managedResources": settings.ManagedResource,
 }
-#: What the objects in the args hold, by the plugins in whose section they are told.
+#: The types of the nested objects of args, by plugin and by path in its args.
 _PARTS: Final[Mapping[str, Mapping[str, type]]] = {
     "NodeResourcesBalancedAllocation": {"resources[]": args.ResourceWeight},
     "NodeResourcesFit": {
@@ -121,7 +122,7 @@ def _blocks() -> Iterator[str]:
     yield "## The file\n"
     yield from _table(settings.Settings)
     yield "| `profiles` | one | See [profiles](#profiles). |"
-    yield "| `apiVersion`, `kind` | | Must be those above. |\n"
+    yield "| `apiVersion`, `kind` | | Must have the values above. |\n"
     for name, kind in _SECTIONS.items():
         yield f"## {name}\n\n{_summary(kind)}\n"
         yield from _table(kind)
@@ -131,9 +132,9 @@ def _blocks() -> Iterator[str]:
     for name, kind in TYPES.items():
         yield f"### {name}\n\n{_summary(kind)}\n"
         yield from _table(kind)
-        for part, held in _PARTS.get(name, {}).items():
+        for part, part_kind in _PARTS.get(name, {}).items():
             yield f"\nIn `{part}`:\n"
-            yield from _table(held)
+            yield from _table(part_kind)
         yield ""
 
 
@@ -161,9 +162,9 @@ def _table(kind: type) -> Iterator[str]:
 
 
 def _fields(kind: type) -> Iterator[tuple[str, Any, Wire]]:
-    for each in dataclasses.fields(kind):
-        if "wire" in each.metadata:
-            yield each.name, each.default, each.metadata["wire"]
+    for field in dataclasses.fields(kind):
+        if "wire" in field.metadata:
+            yield field.name, field.default, field.metadata["wire"]
 
 
 def _shown(wire: Wire, default: Any) -> str:
@@ -178,18 +179,19 @@ def _summary(kind: type) -> str:
 
 
 def _texts(kind: type) -> dict[str, str]:
-    """Return the comments above the fields of a class and of those it comes from."""
+    """Return the comments above the fields of a class and of its base classes."""
     texts: dict[str, str] = {}
-    for each in reversed(kind.__mro__[:-1]):
-        found = re.finditer(r"((?:^    #: .*\n)+)    (\w+):", inspect.getsource(each), re.MULTILINE)
-        for comment, attribute in (match.groups() for match in found):
+    for base in reversed(kind.__mro__[:-1]):
+        source = inspect.getsource(base)
+        matches = re.finditer(r"((?:^    #: .*\n)+)    (\w+):", source, re.MULTILINE)
+        for comment, attribute in (match.groups() for match in matches):
             words = " ".join(line.strip().removeprefix("#: ") for line in comment.splitlines())
             texts[attribute] = _in_the_file(words).replace("|", "\\|")
     return texts
 
 
 def _in_the_file(words: str) -> str:
-    """Return a comment in the words of the file: names as they stand there, null for `None`."""
+    """Return a comment with the names of the file: fields in camel case, null for `None`."""
     named = re.sub(r"`\*?[a-z]+(?:_[a-z]+)+`|`\*_[a-z]+`", lambda name: _camel(name[0]), words)
     return re.sub(r"\bNone\b", "`null`", named)
 

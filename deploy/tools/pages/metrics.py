@@ -1,8 +1,8 @@
-"""The page `docs/metrics.md`, printed from the catalogue.
+"""Generates the page `docs/metrics.md` from the catalogue of metrics.
 
     python -m deploy.tools.pages.metrics > docs/metrics.md
 
-A test compares the two, so the page cannot grow stale.
+A test fails if the page is out of date.
 """
 
 import sys
@@ -15,9 +15,10 @@ __all__ = ["page"]
 _INTRODUCTION = """\
 # Metrics
 
-Served as Prometheus text on `/metrics`, or as OpenMetrics to clients that ask for it. All numbers
-concern this process only. Every HELP text begins with the stability of the metric: `STABLE`
-metrics keep name, type and labels; `BETA` and `ALPHA` ones may change between releases.
+Served as Prometheus text on `/metrics`, or as OpenMetrics to clients that request it. All values
+are those of this process alone. Every HELP text begins with the stability level of the metric:
+`STABLE` metrics keep their name, type and labels; `BETA` and `ALPHA` metrics may change between
+releases.
 
 This page is generated (`python -m deploy.tools.pages.metrics > docs/metrics.md`).
 """
@@ -33,10 +34,10 @@ exposes them.
 _NOTES = """\
 ## Good to know
 
-* Only health paths are open to everybody; who reads `/metrics` has to be allowed to.
+* Only health paths are readable without permission; `/metrics` needs authorization.
 * Labels never hold names of pods, nodes or namespaces.
-* A metric with labels has no series before something happened: a missing series means zero.
-* Gauges are read when they are scraped, so they are exact at that moment.
+* A metric with labels has no series before its first event: a missing series means zero.
+* Gauges are computed at each scrape, so they are exact at that moment.
 """
 
 
@@ -75,7 +76,7 @@ def _line(row: Row) -> str:
 
 def _absent() -> str:
     head = [
-        "## Metrics of kube-scheduler that are not there",
+        "## Metrics of kube-scheduler that are not exposed",
         "",
         "| metrics | why |",
         "|---|---|",

@@ -1,8 +1,8 @@
 """`python -m deploy.tools.release.audit`: known vulnerabilities of the locked packages.
 
-pip-audit passes over packages that its service does not answer for, and calls that success. Here
-every package must have been judged: who cannot ask has not audited. So there are three ends: 0 no
-vulnerability is known, 1 there are some, 2 it could not be found out.
+pip-audit skips packages about which its service gives no answer, and succeeds. Here every package
+must have been audited. So there are three exit codes: 0 no vulnerability is known, 1 there are
+some, 2 it is unknown.
 """
 
 import json
@@ -18,12 +18,12 @@ ROOT: Final = Path(__file__).parents[3]
 
 CLEAN, VULNERABLE, UNKNOWN = 0, 1, 2
 
-#: How many packages that were not judged are named.
+#: How many packages that could not be audited are listed.
 _NAMED: Final = 5
 
 
 def judge(report: dict[str, Any]) -> tuple[int, list[str]]:
-    """Return the exit code for pip-audit's report, and what is to be told.
+    """Return the exit code for pip-audit's report, and the lines of output.
 
     Args:
         report: What `pip-audit --format json` prints.
@@ -56,10 +56,11 @@ def main(argv: list[str]) -> int:
             [program, *how], cwd=ROOT, capture_output=True, text=True, check=False
         )
         try:
-            code, told = judge(json.loads(answer.stdout))
+            code, lines = judge(json.loads(answer.stdout))
         except (ValueError, KeyError):
-            code, told = UNKNOWN, [(answer.stderr.strip().splitlines() or ["it says nothing"])[-1]]
-        print("\n  ".join([f"{lock}:", *told]), file=sys.stderr if code else sys.stdout)
+            errors = answer.stderr.strip().splitlines() or ["pip-audit printed nothing"]
+            code, lines = UNKNOWN, [errors[-1]]
+        print("\n  ".join([f"{lock}:", *lines]), file=sys.stderr if code else sys.stdout)
         worst = VULNERABLE if VULNERABLE in (worst, code) else max(worst, code)
     return worst
 

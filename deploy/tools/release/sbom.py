@@ -32,7 +32,7 @@ OURS: Final = "preemptive-scheduler"
 SPEC: Final = "1.6"
 #: The namespace of our serial numbers: any fixed one.
 _SERIAL: Final = uuid.UUID("0f3dbe4c-6a3b-4d64-9c5c-0a5be1c8fb17")
-#: Who makes the image, and this bill.
+#: The manufacturer of the image and author of this bill of materials.
 AUTHORS: Final = "The preemptive-scheduler authors"
 #: Other spellings of SPDX identifiers, in the field License and in classifiers.
 _SPDX: Final[Mapping[str, str]] = {
@@ -84,8 +84,8 @@ def python_packages(
     if OURS not in there:
         missing.append(OURS)
     if missing or wrong:
-        said = {"not installed": missing, "not as locked": wrong}
-        raise SbomError("; ".join(f"{k}: {', '.join(sorted(v))}" for k, v in said.items() if v))
+        problems = {"not installed": missing, "not as locked": wrong}
+        raise SbomError("; ".join(f"{k}: {', '.join(sorted(v))}" for k, v in problems.items() if v))
     return [there[name] for name in sorted({*wanted, OURS} & there.keys())]
 
 
@@ -211,7 +211,7 @@ def _python() -> dict[str, Any]:
 
 
 def _supplier(package: metadata.Distribution) -> str:
-    """Return who supplies a package, as far as its metadata tells; else the project's name."""
+    """Return the supplier of a package by its metadata; the project's name if it names none."""
     if _normal(package.name) == OURS:
         return AUTHORS
     for key in ("Author", "Maintainer"):
@@ -226,7 +226,7 @@ def _supplier(package: metadata.Distribution) -> str:
 
 
 def _field(package: metadata.Distribution, key: str) -> str:
-    """Return a field of a package's metadata, empty where it has none."""
+    """Return a field of a package's metadata, empty if it has none."""
     return str((package.metadata.get_all(key) or [""])[0] or "").strip()
 
 
@@ -241,15 +241,15 @@ def _licences(package: metadata.Distribution) -> list[dict[str, Any]]:
         if each.startswith("License :: OSI Approved :: ")
     ]
     lines = _field(package, "License").splitlines()
-    said = lines if len(lines) == 1 else classified
-    found = [_SPDX.get(each, each) for each in said]
-    return [{"license": {"id" if _IDENTIFIER.fullmatch(each) else "name": each}} for each in found]
+    given = lines if len(lines) == 1 else classified
+    names = [_SPDX.get(name, name) for name in given]
+    return [{"license": {"id" if _IDENTIFIER.fullmatch(name) else "name": name}} for name in names]
 
 
 def _content(package: metadata.Distribution) -> str:
     """Return the SHA-256 over the hashes of all installed files, which RECORD has, by name.
 
-    The hash of the wheel cannot be told: the lock file accepts those of several platforms.
+    The hash of the wheel is unknown: the lock file accepts those of several platforms.
     """
     lines = sorted(
         f"{each} {each.hash.value}"
@@ -275,7 +275,7 @@ def _purl(package: metadata.Distribution) -> str:
 
 
 def _required(package: metadata.Distribution, refs: Mapping[str, str]) -> set[str]:
-    """Return what it requires of what is there; extras that nobody asked for are not."""
+    """Return the installed packages that it requires, without those of unused extras."""
     lines = [line for line in package.requires or () if "extra ==" not in line]
     names = {_normal(re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0]) for line in lines}
     return {refs[name] for name in names if name in refs}

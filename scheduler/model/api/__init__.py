@@ -1,1 +1,1 @@
-"""Objects of the Kubernetes API, as far as decisions need them."""
+"""Objects of the Kubernetes API, with the fields that decisions depend on."""

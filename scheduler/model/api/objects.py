@@ -1,10 +1,10 @@
 """The API objects, with only the fields that some rule reads.
 
-Watch lines are decoded from bytes straight into these types; unknown fields are skipped by the
-decoder, so an object costs microseconds and a few kilobytes. Objects are values: nobody changes
-one after it is decoded. Field names are those of the API, in snake case.
+Lines of a watch are decoded from bytes directly into these types; unknown fields are skipped by the
+decoder, so an object costs microseconds and a few kilobytes. Objects are values, which never change
+after they are decoded. Field names are those of the API, in snake case.
 
-A field whose absence differs in meaning from an empty value is `None` when absent.
+A field whose absence differs in meaning from an empty value is `None` if it is absent.
 """
 
 from typing import Final, TypeAlias
@@ -116,7 +116,7 @@ __all__ = [
 ]
 
 
-#: The whole object as kubectl applied it.
+#: Annotations of nodes that are not kept; the second one is the whole object as it was applied.
 _NOT_OF_NODES: Final = frozenset({REST, "kubectl.kubernetes.io/last-applied-configuration"})
 #: The condition that says whether a pod is bound.
 SCHEDULED: Final = "PodScheduled"
@@ -139,12 +139,12 @@ class Condition(Value, frozen=True):
     status: str = ""
     reason: str = ""
     message: str = ""
-    #: Kept of one condition only, that a pod is bound: of all others it would cost memory, and no
-    #: rule reads it.
+    #: Kept only for the condition that a pod is bound: for others it would cost memory, and no rule
+    #: reads it.
     last_transition_time: str | None = None
 
     def __post_init__(self) -> None:
-        """Forget a time stamp that no rule reads."""
+        """Drop a timestamp that no rule reads."""
         if self.last_transition_time is not None and not (
             self.type == SCHEDULED and self.status == "True"
         ):
@@ -152,7 +152,7 @@ class Condition(Value, frozen=True):
 
 
 class ContainerStatus(Value, frozen=True):
-    """What the kubelet granted a container; read for in-place resizes."""
+    """The resources that the kubelet granted a container; read for in-place resizes."""
 
     name: str = ""
     resources: ResourceRequirements | None = None
@@ -167,7 +167,7 @@ class ResourceClaimStatus(Value, frozen=True):
 
 
 class PodStatus(Value, frozen=True):
-    """What became of a pod."""
+    """The status of a pod."""
 
     phase: str = ""
     nominated_node_name: str = ""
@@ -189,7 +189,7 @@ class Pod(Value, frozen=True):
 
     @property
     def uid(self) -> str:
-        """The identity that a re-created pod of the same name does not share."""
+        """The identity of the pod; a re-created pod of the same name has another one."""
         return self.metadata.uid
 
     @property
@@ -199,12 +199,12 @@ class Pod(Value, frozen=True):
 
     @property
     def ref(self) -> PodRef:
-        """What effects name it by."""
+        """The reference to the pod in effects."""
         return PodRef(self.metadata.namespace, self.metadata.name, self.metadata.uid)
 
     @property
     def priority(self) -> int:
-        """The priority, 0 when none was admitted.
+        """The priority, 0 if admission has set none.
 
         Source: component-helpers v0.36.3 scheduling/corev1.PodPriority.
         """
@@ -212,7 +212,7 @@ class Pod(Value, frozen=True):
 
     @property
     def terminal(self) -> bool:
-        """Whether the pod has finished and uses nothing any more."""
+        """Whether the pod has finished and uses no resources any more."""
         return self.status.phase in TERMINAL_PHASES
 
     @property
@@ -232,14 +232,15 @@ class Pod(Value, frozen=True):
 
     def condition(self, kind: str) -> Condition | None:
         """Return the condition of that type, if the pod has it."""
-        return next((each for each in self.status.conditions if each.type == kind), None)
+        conditions = self.status.conditions
+        return next((condition for condition in conditions if condition.type == kind), None)
 
 
 TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
 
 
 class Taint(Value, frozen=True):
-    """A mark that keeps pods off a node."""
+    """A taint of a node: repels pods that do not tolerate it."""
 
     key: str = ""
     value: str = ""
@@ -247,7 +248,7 @@ class Taint(Value, frozen=True):
 
 
 class NodeSpec(Value, frozen=True):
-    """What was decided about a node."""
+    """The spec of a node."""
 
     unschedulable: bool = False
     taints: list[Taint] = []
@@ -261,7 +262,7 @@ class ContainerImage(Value, frozen=True):
 
 
 class NodeStatus(Value, frozen=True):
-    """What a node has."""
+    """The status of a node."""
 
     allocatable: Quantities = {}
     conditions: list[Condition] = []
@@ -270,7 +271,7 @@ class NodeStatus(Value, frozen=True):
 
 
 class NodeMeta(AnnotatedMeta, frozen=True):
-    """Metadata of a node. Rules of other packages may read what it is annotated with."""
+    """Metadata of a node. Out-of-tree plugins may read its annotations."""
 
     def __post_init__(self) -> None:
         self.leave_out(self.annotations.keys() & _NOT_OF_NODES)
@@ -292,7 +293,7 @@ class BudgetSpec(Value, frozen=True):
 
 
 class BudgetStatus(Value, frozen=True):
-    """What a budget still allows; kept by the disruption controller."""
+    """The disruptions that a budget still allows; kept by the disruption controller."""
 
     disruptions_allowed: Int32 = 0
     disrupted_pods: dict[str, str] = {}
@@ -310,53 +311,53 @@ class PodDisruptionBudget(Value, frozen=True):
 
 
 class DeviceClassSpec(Value, frozen=True):
-    """Under which name pods may ask for the devices of a class, beside the class's own."""
+    """The spec of a device class: an additional resource name by which pods request devices."""
 
     extended_resource_name: str | None = None
 
 
 class DeviceClass(Value, frozen=True):
-    """A kind of devices that are allocated dynamically."""
+    """A class of devices for dynamic resource allocation."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: DeviceClassSpec = DeviceClassSpec()
 
 
 class LabelsSpec(Value, frozen=True):
-    """Which pods belong to a Service or a ReplicationController: those with these labels."""
+    """The selector of a Service or a ReplicationController: pods with these labels."""
 
     selector: dict[str, str] | None = None
 
 
 class SelectorSpec(Value, frozen=True):
-    """Which pods belong to a ReplicaSet or a StatefulSet."""
+    """The selector of a ReplicaSet or a StatefulSet."""
 
     selector: LabelSelector | None = None
 
 
 class Service(Value, frozen=True):
-    """Pods that are reached under one name."""
+    """A service."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: LabelsSpec = LabelsSpec()
 
 
 class ReplicationController(Value, frozen=True):
-    """Pods that replace each other; the older form."""
+    """A replication controller, the predecessor of ReplicaSets."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: LabelsSpec = LabelsSpec()
 
 
 class ReplicaSet(Value, frozen=True):
-    """Pods that replace each other."""
+    """A replica set."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: SelectorSpec = SelectorSpec()
 
 
 class StatefulSet(Value, frozen=True):
-    """Pods that have a place each."""
+    """A stateful set."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: SelectorSpec = SelectorSpec()

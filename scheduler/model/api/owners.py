@@ -1,6 +1,7 @@
-"""Which controller a pod belongs to: what stays the same when the pod is replaced by another one.
+"""The owner of a pod: its controller, which stays the same when the pod is replaced.
 
-The text has a bound, whatever a pod claims: names that no API object can have become a digest.
+The text is bounded, whatever a pod's references say: names that no API object can have are replaced
+by a digest.
 """
 
 import hashlib
@@ -10,36 +11,36 @@ from scheduler.model.api.objects import Pod
 
 __all__ = ["LONGEST", "bounded", "namespace_of", "owner", "told_to"]
 
-#: The label by which a Deployment tells its ReplicaSets apart; their names end with its value.
+#: The label by which a Deployment distinguishes its ReplicaSets; their names end with its value.
 TEMPLATE_HASH: Final = "pod-template-hash"
 
-#: No text of an owner, a namespace or a node is longer, in characters; all of them are ASCII.
+#: The maximum length of the text of an owner, a namespace or a node, in ASCII characters.
 LONGEST: Final = 400
 
-#: Longest kind, namespace and name of an object.
+#: The maximum length of the kind, namespace and name of an object.
 _KIND, _SPACE, _NAME = 63, 63, 253
 
 
 def owner(pod: Pod) -> str:
-    """Return the controller of a pod, or the pod itself where it has none.
+    """Return the controller of a pod, or the pod itself if it has none.
 
-    Only the reference with `controller: true` counts. It is what the pod claims: the API server
-    does not check that the owner exists, or that its controller knows the pod.
+    Only the reference with `controller: true` counts. It is not verified: the API server does not
+    check that the owner exists, or that its controller knows the pod.
 
     Returns:
         Kind, namespace and name, joined by slashes; at most `LONGEST` characters. The name of a
-        ReplicaSet is that of what made it, without the hash of the template, so that a rollout
-        changes nothing. A kind or name that no object can have is replaced by a digest.
+        ReplicaSet is given without the hash of the template, so that a rollout changes nothing. A
+        kind or name that no object can have is replaced by a digest.
     """
     metadata = pod.metadata
-    for each in metadata.owner_references:
-        if each.controller:
-            name = each.name
-            if each.kind == "ReplicaSet":
+    for reference in metadata.owner_references:
+        if reference.controller:
+            name = reference.name
+            if reference.kind == "ReplicaSet":
                 suffix = f"-{metadata.labels.get(TEMPLATE_HASH, '')}"
                 if len(suffix) > 1:
                     name = name.removesuffix(suffix) or name
-            return _joined(each.kind, metadata.namespace, name)
+            return _joined(reference.kind, metadata.namespace, name)
     return _joined("Pod", metadata.namespace, metadata.name)
 
 
@@ -50,17 +51,17 @@ def namespace_of(owner: str) -> str:
 
 
 def told_to(reader: str, owner: str) -> str:
-    """Return what pods of one owner are told of another, in words.
+    """Return the text by which messages to pods of one owner name another owner.
 
-    An owner of another namespace is not named: who reads what a pod is told need not be allowed to
-    read that namespace.
+    An owner of another namespace is not named: readers of the messages may lack permission to read
+    that namespace.
     """
     same = namespace_of(reader) == namespace_of(owner)
     return owner.replace("/", " ", 1) if same else "another namespace"
 
 
 def bounded(text: str) -> str:
-    """Return a text that has at most `LONGEST` plain characters; equal for equal texts.
+    """Return a text with at most `LONGEST` plain characters: the given one, or its digest.
 
     Plain characters take one byte each in JSON.
     """
@@ -68,10 +69,10 @@ def bounded(text: str) -> str:
 
 
 def _joined(kind: str, namespace: str, name: str) -> str:
-    # The API server checks neither kind nor name of a reference, so a pod may claim anything.
+    # The API server validates neither kind nor name of a reference, so they may be any text.
     text = f"{kind}/{namespace}/{name}"
-    sound = len(namespace) <= _SPACE and 0 < len(kind) <= _KIND and 0 < len(name) <= _NAME
-    if sound and text.count("/") == 2 and _is_plain(text):
+    short = len(namespace) <= _SPACE and 0 < len(kind) <= _KIND and 0 < len(name) <= _NAME
+    if short and text.count("/") == 2 and _is_plain(text):
         return text
     if not (0 < len(kind) <= _KIND and 0 < len(name) <= _NAME and _is_part(kind + name)):
         kind, name = "Unknown", _digest(f"{kind}/{name}")
@@ -85,12 +86,12 @@ def _is_part(text: str) -> bool:
 
 
 def _is_plain(text: str) -> bool:
-    """Tell whether a text takes one byte a character in JSON, and has no space."""
-    odd = " " in text or '"' in text or "\\" in text
-    return text.isascii() and text.isprintable() and not odd
+    """Return whether a text takes one byte per character in JSON, and has no space."""
+    escaped = " " in text or '"' in text or "\\" in text
+    return text.isascii() and text.isprintable() and not escaped
 
 
 def _digest(text: str) -> str:
-    # Not for secrecy: equal texts must stay equal, and others different.
-    found = hashlib.sha256(text.encode(errors="surrogatepass"))
-    return f"sha256:{found.hexdigest()[:32]}"
+    # Not for secrecy: equal texts must have equal digests, and different texts different ones.
+    digest = hashlib.sha256(text.encode(errors="surrogatepass"))
+    return f"sha256:{digest.hexdigest()[:32]}"

@@ -1,4 +1,4 @@
-"""Whether a spec is larger than any that people write, and costs more than one pod may cost."""
+"""Detects pod specs that are so large that they would cost too much to schedule."""
 
 from typing import Final
 
@@ -6,16 +6,16 @@ from scheduler.model.api.objects import Pod
 
 __all__ = ["MOST_PARTS", "is_too_large"]
 
-#: Containers, volumes and ports of one pod, together. The API server bounds only the size of the
-#: object, which leaves room for tens of thousands.
+#: The maximum number of containers, volumes and ports of one pod, together. The API server bounds
+#: only the size of the object, which allows tens of thousands.
 MOST_PARTS: Final = 2000
 
 
 def is_too_large(pod: Pod) -> bool:
-    """Tell whether a pod has more than `MOST_PARTS` containers, volumes and ports together."""
+    """Return whether a pod has more than `MOST_PARTS` containers, volumes and ports together."""
     spec = pod.spec
     parts = len(spec.containers) + len(spec.init_containers) + len(spec.volumes)
     if parts > MOST_PARTS:
         return True
     containers = (*spec.containers, *spec.init_containers)
-    return parts + sum(len(each.ports) for each in containers) > MOST_PARTS
+    return parts + sum(len(container.ports) for container in containers) > MOST_PARTS

@@ -1,6 +1,6 @@
-"""What a pod asks for: its spec, with only the fields that some rule reads.
+"""The spec of a pod, with only the fields that some rule reads.
 
-A field whose absence differs in meaning from an empty value is `None` when absent.
+A field whose absence differs in meaning from an empty value is `None` if it is absent.
 """
 
 import msgspec
@@ -86,7 +86,7 @@ class NodeAffinity(Value, frozen=True):
 
 
 class PodAffinityTerm(Value, frozen=True):
-    """Pods to be near to, or away from, by topology."""
+    """The pods of an affinity or anti-affinity, and its topology."""
 
     label_selector: LabelSelector | None = None
     namespaces: list[str] = []
@@ -136,7 +136,7 @@ class TopologySpreadConstraint(Value, frozen=True):
 
 
 class Toleration(Value, frozen=True):
-    """A taint that a pod puts up with."""
+    """A taint, or a set of taints, that a pod tolerates."""
 
     key: str = ""
     operator: str = ""
@@ -152,7 +152,7 @@ class ResourceRequirements(Value, frozen=True):
 
 
 class ContainerPort(Value, frozen=True):
-    """A port of a container; only host ports matter to a scheduler."""
+    """A port of a container; only host ports matter for scheduling."""
 
     host_port: Int32 = 0
     host_ip: str = msgspec.field(name="hostIP", default="")
@@ -177,7 +177,7 @@ class Container(Value, frozen=True):
 
 
 class ClaimVolume(Value, frozen=True):
-    """A volume that names a claim."""
+    """A volume source that names a claim."""
 
     claim_name: str = ""
     read_only: bool = False
@@ -246,7 +246,7 @@ class Volume(Value, frozen=True):
 
 
 class SchedulingGate(Value, frozen=True):
-    """A reason not to be scheduled yet."""
+    """A gate: a pod with gates is not scheduled yet."""
 
     name: str = ""
 
@@ -260,7 +260,7 @@ class PodResourceClaim(Value, frozen=True):
 
 
 class PodSpec(Value, frozen=True):
-    """What a pod asks for."""
+    """The spec of a pod."""
 
     node_name: str = ""
     scheduler_name: str = ""

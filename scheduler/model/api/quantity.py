@@ -1,4 +1,4 @@
-"""Resource quantities: the text of the API, as exact integers.
+"""Parses resource quantities of the API into exact integers.
 
 `500m`, `1.5Gi` and `2e3` become integers in the unit that the columns use: milli-units for
 cpu, whole units for everything else, both rounded away from zero as the API machinery does.
@@ -18,7 +18,7 @@ __all__ = ["MAX_QUANTITY", "QuantityError", "ceil_capped", "exact", "milli_value
 #: Largest magnitude a column ever holds (9 PB of memory, 9 * 10^12 cores).
 MAX_QUANTITY: Final = 2**53 - 1
 
-#: Digits are counted before any big-integer work: nothing longer can be a real quantity.
+#: Longer numbers are clipped before any big-integer arithmetic; no real quantity is longer.
 _MAX_DIGITS: Final = 100
 
 _PATTERN: Final = re.compile(
@@ -37,14 +37,14 @@ _BINARY_CAP: Final = 2**63 - 1
 
 
 class QuantityError(ValueError):
-    """A text that is no quantity."""
+    """A text that is not a quantity."""
 
 
 def value(text: str | float) -> int:
     """Return the quantity in whole units, rounded away from zero, at most `MAX_QUANTITY`.
 
     Raises:
-        QuantityError: The text is no quantity.
+        QuantityError: The text is not a quantity.
     """
     return ceil_capped(_nano(str(text)), _NANO)
 
@@ -53,7 +53,7 @@ def milli_value(text: str | float) -> int:
     """Return the quantity in thousandths, rounded away from zero, at most `MAX_QUANTITY`.
 
     Raises:
-        QuantityError: The text is no quantity.
+        QuantityError: The text is not a quantity.
     """
     return ceil_capped(_nano(str(text)), _NANO // 1000)
 
@@ -62,7 +62,7 @@ def exact(text: str | float) -> int:
     """Return the quantity in billionths, as the API machinery keeps it, without our cap.
 
     Raises:
-        QuantityError: The text is no quantity.
+        QuantityError: The text is not a quantity.
     """
     return _nano(str(text))
 
@@ -113,7 +113,7 @@ def _nano(text: str) -> int:
 
 
 def _decimal(digits: str, power: int) -> int:
-    """Return ceil(digits * 10^power); a clipped number where the result is absurdly long."""
+    """Return ceil(digits * 10^power); a clipped number if the result is too long."""
     length = len(digits) + power
     if length > _MAX_DIGITS:
         return int(10**_MAX_DIGITS)
@@ -130,9 +130,9 @@ def _binary(digits: str, places: int, shift: int) -> int:
     if len(digits) - places > _MAX_DIGITS:
         return _BINARY_CAP * _NANO
     kept = digits[: max(0, len(digits) - max(0, places - _MAX_DIGITS))]
-    more = 1 if len(kept) < len(digits) else 0
+    rest = 1 if len(kept) < len(digits) else 0
     unit = 10 ** min(places, _MAX_DIGITS)
-    number = _ceil((int(kept or "0") * 2**shift * _NANO) + more, unit)
+    number = _ceil((int(kept or "0") * 2**shift * _NANO) + rest, unit)
     return min(number, _BINARY_CAP * _NANO)
 
 

@@ -1,8 +1,8 @@
-"""What a pod asks for: effective requests over all its containers.
+"""Computes the effective resource requests of a pod over all its containers.
 
 Requests are mappings from resource name to integers in column units: milli-units for cpu, whole
 units for the rest. Sums and maxima are exact, in billionths: two containers with `memory: 500m`
-need one byte together. What a pod needs is rounded up to column units once, at the end.
+need one byte together. The total of a pod is rounded up to column units once, at the end.
 
 Source: component-helpers v0.36.3 resource.PodRequests, AggregateContainerRequests.
 """
@@ -39,7 +39,7 @@ MEMORY: Final = "memory"
 EPHEMERAL_STORAGE: Final = "ephemeral-storage"
 PODS: Final = "pods"
 
-#: What a container that names no request counts for in scores (milli-cpu, bytes).
+#: The requests that scores assume for a container without requests (milli-cpu, bytes).
 #: Source: kube-scheduler v1.36.3 util.DefaultMilliCPURequest, DefaultMemoryRequest.
 DEFAULTS: Final = {CPU: 100, MEMORY: 200 * 1024 * 1024}
 
@@ -47,8 +47,8 @@ _NATIVE: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
 
 _DEVICE_CLASS_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 
-#: Pods that name more resources are not scheduled: each name costs every attempt, and the API
-#: server takes tens of thousands in one pod.
+#: Pods that name more resources are not scheduled: each name makes every attempt slower, and the
+#: API server accepts tens of thousands in one pod.
 MOST_RESOURCES: Final = 128
 
 Requests = dict[str, int]
@@ -60,35 +60,35 @@ _WHOLE: Final = 10**9
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """How the requests of one pod are read."""
+    """Which requests of a pod count."""
 
-    #: Count what the kubelet granted during an in-place resize as well.
+    #: Also count what the kubelet granted during an in-place resize.
     status_aware: bool = False
-    #: Let `spec.resources` replace the sum of the containers.
+    #: `spec.resources` replaces the sum of the containers.
     pod_level: bool = True
     #: Apply defaults, in column units, to containers that name no request for these resources.
     defaults: Mapping[str, int] | None = None
-    #: Whether only resources with a default in `DEFAULTS` are wanted.
+    #: Count only resources with a default in `DEFAULTS`.
     defaulted_only: bool = False
 
     def amounts(self, quantities: Quantities) -> Requests:
         """Return the quantities that count, in billionths."""
         if self.defaulted_only:
-            few = [(name, quantities[name]) for name in DEFAULTS if name in quantities]
-            return {name: quantity.exact(text) for name, text in few}
+            named = [(name, quantities[name]) for name in DEFAULTS if name in quantities]
+            return {name: quantity.exact(text) for name, text in named}
         return {name: quantity.exact(text) for name, text in quantities.items() if counted(name)}
 
     def pod_level_amounts(self, quantities: Quantities) -> Requests:
-        """Return those that can be set for a whole pod."""
+        """Return the quantities that can be set at pod level, in billionths."""
         return {
-            name: each
-            for name, each in self.amounts(quantities).items()
+            name: amount
+            for name, amount in self.amounts(quantities).items()
             if name in (CPU, MEMORY) or name.startswith("hugepages-")
         }
 
 
 def counted(name: str) -> bool:
-    """Tell whether a resource takes part in scheduling; others are ignored.
+    """Return whether a resource takes part in scheduling; others are ignored.
 
     Source: kube-scheduler v1.36.3 util.IsScalarResourceName, framework.Resource.Add.
     """
@@ -101,7 +101,7 @@ def counted(name: str) -> bool:
 
 
 def is_extended(name: str) -> bool:
-    """Tell whether a name is an extended resource: with a domain that is not Kubernetes' own.
+    """Return whether a name is an extended resource: with a domain that is not Kubernetes' own.
 
     Source: component-helpers v0.36.3 scheduling/corev1.IsExtendedResourceName.
     """
@@ -112,7 +112,7 @@ def is_extended(name: str) -> bool:
 
 
 def device_class_resource(name: str) -> str:
-    """Return the resource under which every pod may ask for the devices of a class.
+    """Return the resource by which every pod may request devices of a class.
 
     Source: api v0.36.3 resource/v1.ResourceDeviceClassPrefix.
     """
@@ -120,7 +120,7 @@ def device_class_resource(name: str) -> str:
 
 
 def may_be_devices(name: str) -> bool:
-    """Tell whether a device class could provide a resource.
+    """Return whether a device class could provide a resource.
 
     Source: kube-scheduler v1.36.3 util.IsDRAExtendedResourceName.
     """
@@ -128,10 +128,10 @@ def may_be_devices(name: str) -> bool:
 
 
 def amounts(quantities: Quantities) -> Requests:
-    """Return quantities as integers in column units, uncounted resources left out.
+    """Return quantities as integers in column units, without resources that do not count.
 
     Raises:
-        QuantityError: One of them is no quantity.
+        QuantityError: One of them is not a quantity.
     """
     return {
         name: quantity.milli_value(text) if name == CPU else quantity.value(text)
@@ -141,21 +141,22 @@ def amounts(quantities: Quantities) -> Requests:
 
 
 def too_many(pod: Pod) -> bool:
-    """Tell whether a pod names more than `MOST_RESOURCES` resources."""
-    counts = [len(each) for each in _requests(pod)]
+    """Return whether a pod names more than `MOST_RESOURCES` resources."""
+    counts = [len(quantities) for quantities in _requests(pod)]
     if sum(counts) <= MOST_RESOURCES:
         return False
     return max(counts) > MOST_RESOURCES or number_of_names(pod) > MOST_RESOURCES
 
 
 def number_of_names(pod: Pod) -> int:
-    """Return how many resources a pod names."""
+    """Return the number of resources that a pod names."""
     return len(frozenset[str]().union(*_requests(pod)))
 
 
 def _requests(pod: Pod) -> list[Quantities]:
     spec = pod.spec
-    requests = [each.resources.requests for each in (*spec.containers, *spec.init_containers)]
+    containers = (*spec.containers, *spec.init_containers)
+    requests = [container.resources.requests for container in containers]
     requests.append(spec.overhead)
     return requests
 
@@ -163,17 +164,17 @@ def _requests(pod: Pod) -> list[Quantities]:
 def pod_requests(pod: Pod, *, status_aware: bool = False) -> Requests:
     """Return the effective requests of a pod.
 
-    With `status_aware` a container in the middle of an in-place resize counts for the larger of
-    what it wants and what it has; that is how pods on nodes are counted.
+    With `status_aware` a container during an in-place resize counts with the larger of what it
+    requests and what it has; pods on nodes are counted so.
 
     Raises:
-        QuantityError: A request is no quantity.
+        QuantityError: A request is not a quantity.
     """
     return _aggregate(pod, _Rule(status_aware=status_aware))
 
 
 def non_zero_requests(pod: Pod) -> Requests:
-    """Return cpu and memory as scores count pods on nodes: missing requests at their defaults.
+    """Return cpu and memory of a pod on a node for scores, with defaults for missing requests.
 
     Source: kube-scheduler v1.36.3 framework.PodInfo.CalculateResource.
     """
@@ -182,16 +183,16 @@ def non_zero_requests(pod: Pod) -> Requests:
     rule = _Rule(status_aware=True, defaulted_only=True)
     if spec.resources is not None and _Rule().pod_level_amounts(spec.resources.requests):
         named = _aggregate(pod, rule)
-        defaults = {name: each for name, each in DEFAULTS.items() if name not in named}
-    found = _aggregate(pod, replace(rule, defaults=defaults))
-    return {name: found.get(name, 0) for name in DEFAULTS}
+        defaults = {name: amount for name, amount in DEFAULTS.items() if name not in named}
+    requests = _aggregate(pod, replace(rule, defaults=defaults))
+    return {name: requests.get(name, 0) for name in DEFAULTS}
 
 
 def scored_requests(pod: Pod) -> Requests:
-    """Return what the fit score counts for the pod that is being placed.
+    """Return the requests of the incoming pod for the fit score.
 
     Defaults apply to cpu and memory of every container, and `spec.resources` is ignored: upstream's
-    score never hears of pod-level requests.
+    score does not take pod-level requests into account.
 
     Source: kube-scheduler v1.36.3 noderesources.calculatePodResourceRequest.
     """
@@ -202,7 +203,7 @@ def _aggregate(pod: Pod, rule: _Rule) -> Requests:
     """Sum containers and sidecars, cover init containers, apply pod level and overhead.
 
     Returns:
-        Column units, rounded up; all below is in billionths.
+        Column units, rounded up; the functions below use billionths.
     """
     spec, status = pod.spec, pod.status
     infeasible = rule.status_aware and resize_infeasible(pod)
@@ -220,33 +221,32 @@ def _aggregate(pod: Pod, rule: _Rule) -> Requests:
             if always:
                 _add(total, need)
                 _add(sidecars, need)
-            # Of what it does not name, the peak has covered all sidecars before.
-            beside = {} if always else need
-            wanted = {name: sidecars.get(name, 0) + beside.get(name, 0) for name in need}
-            _raise_to(peak, wanted)
+            # The peak already covers all sidecars in resources that this container does not name.
+            own = {} if always else need
+            _raise_to(peak, {name: sidecars.get(name, 0) + own.get(name, 0) for name in need})
         _raise_to(total, peak)
     if rule.pod_level and spec.resources is not None:
         total |= _pod_requests_at_pod_level(pod, rule, infeasible=infeasible)
     _add(total, rule.amounts(spec.overhead))
-    return {name: quantity.ceil_capped(each, _unit(name)) for name, each in total.items()}
+    return {name: quantity.ceil_capped(amount, _unit(name)) for name, amount in total.items()}
 
 
 def _unit(name: str) -> int:
-    """Return how many billionths the column unit of a resource has."""
+    """Return the column unit of a resource in billionths."""
     return _MILLI if name == CPU else _WHOLE
 
 
 def _pod_requests_at_pod_level(pod: Pod, rule: _Rule, *, infeasible: bool) -> Requests:
     resources = pod.spec.resources
-    found = rule.pod_level_amounts(resources.requests) if resources else {}
+    need = rule.pod_level_amounts(resources.requests) if resources else {}
     status = pod.status
     if rule.status_aware and status.resources is not None:
         have = [
             rule.pod_level_amounts(status.resources.requests),
             rule.pod_level_amounts(status.allocated_resources),
         ]
-        found = _largest(have if infeasible else [found, *have])
-    return found
+        need = _largest(have if infeasible else [need, *have])
+    return need
 
 
 def _container(
@@ -270,24 +270,24 @@ def _granted(statuses: Iterable[ContainerStatus]) -> dict[str, ContainerStatus]:
 
 
 def resize_infeasible(pod: Pod) -> bool:
-    """Tell whether the kubelet will not grant the resize that a pod waits for."""
+    """Return whether the kubelet has reported that the pod's pending resize is infeasible."""
     pending = pod.condition("PodResizePending")
     return pending is not None and pending.reason == "Infeasible"
 
 
 def _add(total: Requests, more: Requests) -> None:
-    for name, each in more.items():
-        total[name] = total.get(name, 0) + each
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
 
 
 def _raise_to(total: Requests, floor: Requests) -> None:
-    for name, each in floor.items():
-        if each > total.get(name, -1):
-            total[name] = each
+    for name, amount in floor.items():
+        if amount > total.get(name, -1):
+            total[name] = amount
 
 
-def _largest(all_of: Iterable[Requests]) -> Requests:
+def _largest(alternatives: Iterable[Requests]) -> Requests:
     largest: Requests = {}
-    for each in all_of:
-        _raise_to(largest, each)
+    for requests in alternatives:
+        _raise_to(largest, requests)
     return largest

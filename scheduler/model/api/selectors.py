@@ -1,7 +1,7 @@
 """Label selectors, node selectors, taints and tolerations as predicates over plain values.
 
-The vectorised rules compile the same expressions against columns; what is here judges one object
-at a time, for queueing hints, budgets and other rare questions.
+The vectorised rules compile the same expressions against columns; these functions check one object
+at a time, for queueing hints, budgets and other rare cases.
 """
 
 import re
@@ -53,8 +53,8 @@ class SelectorError(ValueError):
 class Selector:
     """A checked label selector.
 
-    What it costs to match is bounded by the labels that are looked at, however many requirements
-    there are: they are folded by key.
+    The cost of a match is bounded by the number of the object's labels, however many requirements
+    there are, because requirements are folded by key.
 
     Source: apimachinery v0.36.3 apis/meta/v1.LabelSelectorAsSelector.
     """
@@ -73,16 +73,16 @@ class Selector:
         """
         equal = [Requirement(k, "In", [v]) for k, v in sorted(selector.match_labels.items())]
         requirements = (*equal, *selector.match_expressions)
-        for each in requirements:
-            _check_label_requirement(each)
+        for requirement in requirements:
+            _check_label_requirement(requirement)
         return cls(requirements)
 
     def folded(self) -> tuple[Folded, Folded]:
         """Return the requirements by key.
 
         Returns:
-            Keys that must be there, with the values that they may have, `None` for any; and keys
-            with the values that they must not have, `None` for keys that must not be there.
+            Required keys with their allowed values, `None` for any value; and keys with their
+            forbidden values, `None` for forbidden keys.
         """
         if self._folded is None:
             folded = (_demanded(self.requirements), _refused(self.requirements))
@@ -96,7 +96,7 @@ class Selector:
         return not self.requirements
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether an object with these labels is selected."""
+        """Return whether an object with these labels is selected."""
         demanded, refused = self._folded or self.folded()
         if len(demanded) > len(labels):
             return False
@@ -113,35 +113,37 @@ def _is_in(values: Set[str] | None, value: str) -> bool:
 
 
 def _demanded(requirements: Sequence[Requirement]) -> Folded:
-    found: dict[str, frozenset[str] | None] = {}
-    for each in requirements:
-        if each.operator == "In":
-            others = found.get(each.key)
-            values = frozenset(each.values)
-            found[each.key] = values if others is None else others & values
-        elif each.operator == "Exists":
-            found.setdefault(each.key, None)
-    return found
+    allowed: dict[str, frozenset[str] | None] = {}
+    for requirement in requirements:
+        key = requirement.key
+        if requirement.operator == "In":
+            others = allowed.get(key)
+            values = frozenset(requirement.values)
+            allowed[key] = values if others is None else others & values
+        elif requirement.operator == "Exists":
+            allowed.setdefault(key, None)
+    return allowed
 
 
 def _refused(requirements: Sequence[Requirement]) -> Folded:
     values: dict[str, set[str]] = {}
-    for each in requirements:
-        if each.operator == "NotIn":
-            values.setdefault(each.key, set()).update(each.values)
-    absent = (each.key for each in requirements if each.operator not in ("In", "NotIn", "Exists"))
+    for requirement in requirements:
+        if requirement.operator == "NotIn":
+            values.setdefault(requirement.key, set()).update(requirement.values)
+    present = ("In", "NotIn", "Exists")
+    absent = (wanted.key for wanted in requirements if wanted.operator not in present)
     return {**values, **dict.fromkeys(absent)}
 
 
 def _check_label_requirement(requirement: Requirement) -> None:
     operator, values = requirement.operator, requirement.values
     if operator in ("In", "NotIn"):
-        sound = bool(values)
+        valid = bool(values)
     elif operator in ("Exists", "DoesNotExist"):
-        sound = not values
+        valid = not values
     else:
         raise SelectorError(f"{operator!r} is not a valid label selector operator")
-    if not sound:
+    if not valid:
         raise SelectorError(f"wrong number of values for operator {operator!r}")
     _check_key(requirement.key)
     for value in values:
@@ -175,9 +177,9 @@ def _label_holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
 
 
 def valid_node_requirement(requirement: Requirement) -> bool:
-    """Tell whether a node selector expression can be evaluated at all.
+    """Return whether a node selector expression is valid.
 
-    One that cannot makes its term match nothing, while the other terms still count.
+    A term with an invalid expression matches no node; the other terms still count.
 
     Source: component-helpers v0.36.3 nodeaffinity.nodeSelectorRequirementsAsSelector.
     """
@@ -193,7 +195,7 @@ def valid_node_requirement(requirement: Requirement) -> bool:
 
 
 def parse_int64(text: str) -> int | None:
-    """Return a decimal integer of the API, `None` when it is none or exceeds int64."""
+    """Return a decimal integer of the API, `None` if it is invalid or exceeds int64."""
     if _INTEGER.fullmatch(text) is None:
         return None
     number = int(text)
@@ -203,11 +205,11 @@ def parse_int64(text: str) -> int | None:
 def _node_label_holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
     if requirement.operator not in ("Gt", "Lt"):
         return _label_holds(requirement, labels)
-    have = parse_int64(labels.get(requirement.key, ""))
-    want = parse_int64(requirement.values[0])
-    if have is None or want is None:
+    value = parse_int64(labels.get(requirement.key, ""))
+    bound = parse_int64(requirement.values[0])
+    if value is None or bound is None:
         return False
-    return have > want if requirement.operator == "Gt" else have < want
+    return value > bound if requirement.operator == "Gt" else value < bound
 
 
 def _field_holds(requirement: Requirement, name: str) -> bool:
@@ -219,20 +221,20 @@ def _field_holds(requirement: Requirement, name: str) -> bool:
 
 
 def matches_term(term: NodeSelectorTerm, name: str, labels: Mapping[str, str]) -> bool:
-    """Tell whether a node of that name and those labels satisfies one term.
+    """Return whether a node of that name and those labels satisfies one term.
 
     A term with neither expressions nor fields matches no node.
     """
     if not term.match_expressions and not term.match_fields:
         return False
     return all(
-        valid_node_requirement(each) and _node_label_holds(each, labels)
-        for each in term.match_expressions
-    ) and all(_field_holds(each, name) for each in term.match_fields)
+        valid_node_requirement(expression) and _node_label_holds(expression, labels)
+        for expression in term.match_expressions
+    ) and all(_field_holds(field, name) for field in term.match_fields)
 
 
 def matches_node_selection(spec: PodSpec, node: Node) -> bool:
-    """Tell whether a node satisfies the pod's nodeSelector and required node affinity.
+    """Return whether a node satisfies the pod's nodeSelector and required node affinity.
 
     Source: component-helpers v0.36.3 scheduling/corev1/nodeaffinity.GetRequiredNodeAffinity.
     """
@@ -247,21 +249,22 @@ def matches_node_selection(spec: PodSpec, node: Node) -> bool:
 
 
 class Tolerations:
-    """All tolerations of a pod, found by what they say: thousands cost no more than a few."""
+    """All tolerations of a pod, indexed: checking thousands costs no more than checking a few."""
 
     __slots__ = ("_any_value", "_values")
 
     def __init__(self, tolerations: Iterable[Toleration]) -> None:
         self._any_value: set[tuple[str, str]] = set()
         self._values: set[tuple[str, str, str]] = set()
-        for each in tolerations:
-            if each.operator == "Exists":
-                self._any_value.add((each.effect, each.key))
-            elif each.operator in ("", "Equal"):
-                self._values.add((each.effect, each.key, each.value))
+        for toleration in tolerations:
+            effect, key = toleration.effect, toleration.key
+            if toleration.operator == "Exists":
+                self._any_value.add((effect, key))
+            elif toleration.operator in ("", "Equal"):
+                self._values.add((effect, key, toleration.value))
 
     def cover(self, taint: Taint) -> bool:
-        """Tell whether one of them tolerates a taint.
+        """Return whether one of them tolerates a taint.
 
         An empty key with operator Equal compares only the values, as upstream.
 
@@ -277,7 +280,7 @@ class Tolerations:
 def untolerated(
     taints: Sequence[Taint], tolerations: Tolerations, effects: frozenset[str]
 ) -> Taint | None:
-    """Return the first taint of one of the effects that nothing tolerates."""
+    """Return the first taint with one of the effects that no toleration covers."""
     for taint in taints:
         if taint.effect in effects and not tolerations.cover(taint):
             return taint

@@ -1,7 +1,7 @@
 """The storage objects of the API, with only the fields that some rule reads.
 
 As in `scheduler.model.api.objects`, objects are values: decoded from bytes once, never changed.
-Each carries its kind as a tag, so that one type, `Storage`, stands for all of them.
+Each has its kind as a tag, so that one type, `Storage`, includes all of them.
 """
 
 from collections.abc import Mapping
@@ -65,40 +65,40 @@ __all__ = [
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 #: On a volume or claim: it was bound by a controller, not by hand.
 BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
-#: On a claim: a volume is to be made for it that this node can reach.
+#: On a claim: a volume that this node can access is to be provisioned for it.
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
-#: On a CSINode: in-tree plugins that CSI drivers have taken over there, joined by commas.
+#: On a CSINode: in-tree plugins that are migrated to CSI drivers there, joined by commas.
 MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"
-#: The older form of `storageClassName`; it wins where both are set.
+#: The older form of `storageClassName`; it takes precedence if both are set.
 _CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 
 _READ: Final = frozenset(
     {BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE, MIGRATED_PLUGINS, _CLASS}
 )
 
-#: The provisioner of classes whose volumes are made by hand.
+#: The provisioner of classes whose volumes are created by hand.
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 WAIT_FOR_FIRST_CONSUMER: Final = "WaitForFirstConsumer"
 READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"
 
 
 class _Value(msgspec.Struct, frozen=True, rename="camel", gc=False, omit_defaults=True):
-    """Base of all parts: immutable, camel case on the wire, cheap for the collector."""
+    """Base of all parts: immutable, camel case in JSON, and not tracked by the collector."""
 
 
 class _Kind(_Value, frozen=True, tag_field="kind", tag=True):
-    """Base of all kinds of objects; lists leave the kind of their items out."""
+    """Base of all kinds of objects; items of lists have no kind in JSON."""
 
 
 class StorageMeta(AnnotatedMeta, frozen=True):
-    """Metadata of what is annotated for schedulers: volumes, claims, CSINodes."""
+    """Metadata of objects with annotations for schedulers: volumes, claims, CSINodes."""
 
     def __post_init__(self) -> None:
         self.leave_out(self.annotations.keys() - _READ)
 
 
 class ObjectPhase(_Value, frozen=True):
-    """How far an object has come."""
+    """The status of a volume or a claim: its phase."""
 
     phase: str = ""
 
@@ -151,13 +151,13 @@ class ClaimReference(_Value, frozen=True):
 
 
 class VolumeNodeAffinity(_Value, frozen=True):
-    """Which nodes can reach a volume."""
+    """The nodes that can access a volume."""
 
     required: NodeSelector | None = None
 
 
 class VolumeSpec(_Value, frozen=True):
-    """What a volume is."""
+    """The spec of a volume."""
 
     capacity: Quantities = {}
     access_modes: list[str] = []
@@ -177,7 +177,7 @@ class VolumeSpec(_Value, frozen=True):
 
 
 class PersistentVolume(_Kind, frozen=True):
-    """A piece of storage."""
+    """A persistent volume."""
 
     metadata: StorageMeta = StorageMeta()
     spec: VolumeSpec = VolumeSpec()
@@ -190,18 +190,18 @@ class PersistentVolume(_Kind, frozen=True):
 
     @property
     def capacity(self) -> str | int | float:
-        """How large it is."""
+        """Its capacity as a quantity."""
         return self.spec.capacity.get("storage", "0")
 
     @property
     def required(self) -> NodeSelector | None:
-        """Which nodes can reach it; `None` for all."""
+        """The nodes that can access it; `None` for all."""
         affinity = self.spec.node_affinity
         return None if affinity is None else affinity.required
 
 
 class ClaimSpec(_Value, frozen=True):
-    """What a claim asks for, and what it has."""
+    """The spec of a claim."""
 
     access_modes: list[str] = []
     resources: ResourceRequirements = ResourceRequirements()
@@ -213,7 +213,7 @@ class ClaimSpec(_Value, frozen=True):
 
 
 class PersistentVolumeClaim(_Kind, frozen=True):
-    """A wish for a volume."""
+    """A persistent volume claim."""
 
     metadata: StorageMeta = StorageMeta()
     spec: ClaimSpec = ClaimSpec()
@@ -231,17 +231,17 @@ class PersistentVolumeClaim(_Kind, frozen=True):
 
     @property
     def request(self) -> str | int | float | None:
-        """How large the volume has to be, `None` where nothing is said."""
+        """The requested capacity as a quantity; `None` if there is none."""
         return self.spec.resources.requests.get("storage")
 
     @property
     def selected_node(self) -> str | None:
-        """The node for which a volume is to be made; `None` while none was chosen."""
+        """The node for which a volume is to be provisioned; `None` if none is selected yet."""
         return self.metadata.annotations.get(SELECTED_NODE)
 
     @property
     def bound(self) -> bool:
-        """Whether it has its volume, and the binding is complete."""
+        """Whether it has a volume and the binding is complete."""
         return bool(self.spec.volume_name) and BIND_COMPLETED in self.metadata.annotations
 
 
@@ -259,7 +259,7 @@ class TopologyTerm(_Value, frozen=True):
 
 
 class StorageClass(_Kind, frozen=True):
-    """How volumes are made and bound."""
+    """A storage class: how volumes are provisioned and bound."""
 
     metadata: ObjectMeta = ObjectMeta()
     provisioner: str = ""
@@ -268,7 +268,7 @@ class StorageClass(_Kind, frozen=True):
 
 
 class VolumeLimit(_Value, frozen=True):
-    """How many volumes of a driver a node can have."""
+    """The maximum number of volumes of a driver on a node."""
 
     count: Int32 | None = None
 
@@ -288,28 +288,28 @@ class CSINodeSpec(_Value, frozen=True):
 
 
 class CSINode(_Kind, frozen=True):
-    """What a node knows of CSI; it has the node's name."""
+    """The CSI drivers of a node; it has the node's name."""
 
     metadata: StorageMeta = StorageMeta()
     spec: CSINodeSpec = CSINodeSpec()
 
     @property
     def limits(self) -> dict[str, int]:
-        """How many volumes the node can have, by driver; drivers without a limit left out."""
+        """The maximum number of volumes on the node by driver, without drivers that have none."""
         return {
-            each.name: each.allocatable.count
-            for each in self.spec.drivers or ()
-            if each.allocatable is not None and each.allocatable.count is not None
+            driver.name: driver.allocatable.count
+            for driver in self.spec.drivers or ()
+            if driver.allocatable is not None and driver.allocatable.count is not None
         }
 
     @property
     def migrated_plugins(self) -> str:
-        """The in-tree plugins that CSI drivers have taken over, joined by commas."""
+        """The in-tree plugins that are migrated to CSI drivers, joined by commas."""
         return self.metadata.annotations.get(MIGRATED_PLUGINS, "")
 
 
 class CSIDriverSpec(_Value, frozen=True):
-    """What a driver can do."""
+    """The features of a driver."""
 
     storage_capacity: bool | None = None
 
@@ -322,12 +322,12 @@ class CSIDriver(_Kind, frozen=True):
 
     @property
     def tells_capacity(self) -> bool:
-        """Whether volumes are only made where there is room by its CSIStorageCapacity objects."""
+        """Whether CSIStorageCapacity objects limit where volumes are provisioned."""
         return bool(self.spec.storage_capacity)
 
 
 class CSIStorageCapacity(_Kind, frozen=True):
-    """How much room there is for volumes of a class, for some nodes."""
+    """The capacity for volumes of a class on some nodes."""
 
     metadata: ObjectMeta = ObjectMeta()
     storage_class_name: str = ""
@@ -337,18 +337,18 @@ class CSIStorageCapacity(_Kind, frozen=True):
 
     @property
     def largest(self) -> str | int | float | None:
-        """How large a volume can be, `None` where nothing is known."""
+        """The largest possible volume as a quantity; `None` if it is unknown."""
         return self.capacity if self.maximum_volume_size is None else self.maximum_volume_size
 
 
 class AttachmentSource(_Value, frozen=True):
-    """What is attached."""
+    """The volume of an attachment."""
 
     persistent_volume_name: str | None = None
 
 
 class AttachmentSpec(_Value, frozen=True):
-    """A volume, the node that it is attached to, and by which driver."""
+    """A volume, the node that it is attached to, and its driver."""
 
     attacher: str = ""
     node_name: str = ""
@@ -356,7 +356,7 @@ class AttachmentSpec(_Value, frozen=True):
 
 
 class VolumeAttachment(_Kind, frozen=True):
-    """A volume that is, or is to be, attached to a node."""
+    """The attachment, finished or not, of a volume to a node."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: AttachmentSpec = AttachmentSpec()
@@ -374,13 +374,13 @@ Storage: TypeAlias = (
 
 
 def key(item: Storage) -> str:
-    """Return namespace and name joined by a slash, or the name where there is no namespace."""
+    """Return namespace and name joined by a slash, or the name if there is no namespace."""
     metadata = item.metadata
     return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
 
 
 def amounts(item: Storage) -> list[str | int | float]:
-    """Return all amounts that an object names, whether they mean something or not."""
+    """Return all quantities of an object, even those that no rule reads."""
     named: tuple[str | int | float | None, ...] = ()
     match item:
         case PersistentVolume():
@@ -391,7 +391,7 @@ def amounts(item: Storage) -> list[str | int | float]:
             named = (item.capacity, item.maximum_volume_size)
         case _:
             pass
-    return [each for each in named if each is not None]
+    return [amount for amount in named if amount is not None]
 
 
 def annotated(metadata: StorageMeta, more: Mapping[str, str]) -> StorageMeta:

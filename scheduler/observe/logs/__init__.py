@@ -1,1 +1,1 @@
-"""Log records: their fields, their escaping, and one record for each attempt."""
+"""Logs: records as lines, escaping, and one record for each attempt."""

@@ -1,9 +1,9 @@
-"""One line for each attempt, and for what became of its effects.
+"""Logs one line for each attempt, and lines for the outcomes of its effects.
 
-Before it comes the machine with its decisions and the writer with its outcomes, after it `logs`.
-A pod that was placed is told of when the API server has bound it, all others when the attempt
-ends, so no attempt has two lines; at the highest verbosity each time that it waits for extenders
-is told, too. What preemption policies that only audit would have refused is told beside it.
+Decisions come from the machine and outcomes from the writer; `logs` writes the lines. A pod that
+was placed is logged when the API server has bound it, other pods when the attempt ends, so no
+attempt has two lines. At high verbosity each wait for extenders is logged, too. What preemption
+policies in audit mode would have refused has lines of its own.
 """
 
 from typing import Final, assert_never
@@ -28,14 +28,14 @@ from scheduler.observe.logs.logs import ATTEMPTS, DETAILS
 
 __all__ = ["AttemptLog"]
 
-#: Characters of a message that are worth a place in a log; the pod's condition has all of it.
+#: Characters of a message that are logged; the pod's condition has all of it.
 MESSAGE_LIMIT: Final = 1_024
-#: Victims that are named; their number is always given.
+#: Victims that are logged by name; their number is always logged.
 VICTIMS_LIMIT: Final = 20
 
 
 class AttemptLog:
-    """Tells what was decided and what came of it."""
+    """Logs decisions and their outcomes."""
 
     def __init__(self, logger: FilteringBoundLogger, verbosity: int) -> None:
         self._log = logger
@@ -43,7 +43,7 @@ class AttemptLog:
         self._details = verbosity >= DETAILS
 
     def attempt(self, attempt: Attempt) -> None:
-        """Tell of an attempt, unless it placed the pod: then its binding is told of."""
+        """Log an attempt, unless it placed the pod: then its binding is logged."""
         decision = attempt.decision
         match decision:
             case Placed() | Gated():
@@ -74,19 +74,19 @@ class AttemptLog:
                 assert_never(decision)
 
     def _audited(self, attempt: Attempt) -> None:
-        """Tell what policies that only audit would have refused."""
-        for each in attempt.refusals:
-            if each.mode is PolicyMode.AUDIT:
+        """Log what policies in audit mode would have refused."""
+        for refusal in attempt.refusals:
+            if refusal.mode is PolicyMode.AUDIT:
                 self._log.info(
                     "preemption_audited",
                     pod=attempt.pod.key,
-                    policy=each.policy,
-                    rule=each.rule.value,
-                    message=escape.shortened(str(each), MESSAGE_LIMIT),
+                    policy=refusal.policy,
+                    rule=refusal.rule.value,
+                    message=escape.shortened(str(refusal), MESSAGE_LIMIT),
                 )
 
     def bound(self, attempt: Attempt, node: str, seconds: Seconds) -> None:
-        """Tell of a pod that was bound, `seconds` after it was taken out of the queue."""
+        """Log a pod that was bound, `seconds` after it was popped from the queue."""
         if self._attempts:
             self._log.info(
                 "pod_bound",
@@ -99,7 +99,7 @@ class AttemptLog:
             )
 
     def bind_failed(self, attempt: Attempt, node: str, failure: Failure) -> None:
-        """Tell of an attempt that came to nothing because the pod could not be bound."""
+        """Log an attempt that failed because the pod could not be bound."""
         self._log.warning(
             "bind_failed",
             pod=attempt.pod.key,
@@ -110,7 +110,7 @@ class AttemptLog:
         )
 
     def outcome(self, outcome: EffectDone | EffectFailed) -> None:
-        """Tell how an effect ended; of bindings `bound` and `bind_failed` tell."""
+        """Log the outcome of an effect; those of bindings are logged by `bound`, `bind_failed`."""
         effect = outcome.effect
         if isinstance(effect, Bind):
             return
@@ -143,20 +143,20 @@ class AttemptLog:
     def _effect_failed(self, outcome: EffectFailed) -> None:
         effect, failure = outcome.effect, outcome.failure
         expected = isinstance(effect, RecordEvent) or failure.kind is FailureKind.GONE
-        tell = self._log.debug if expected else self._log.warning
-        whose = {"preemptor": effect.preemptor.key} if isinstance(effect, Evict) else {}
-        tell(
+        log = self._log.debug if expected else self._log.warning
+        preemptor = {"preemptor": effect.preemptor.key} if isinstance(effect, Evict) else {}
+        log(
             "effect_failed",
             effect=type(effect).__name__,
             pod=_pod(outcome),
-            **whose,
+            **preemptor,
             cause=failure.kind.value,
             message=escape.shortened(failure.message, MESSAGE_LIMIT),
         )
 
 
 def _pod(outcome: EffectDone | EffectFailed) -> str:
-    """Return the key of the pod that an effect is about; empty for one that is about all."""
+    """Return the key of the pod of an effect; empty for an effect that concerns no single pod."""
     effect = outcome.effect
     match effect:
         case Evict():

@@ -1,10 +1,10 @@
-"""Text from outside, made safe to show: one record stays one line.
+"""Escapes untrusted text for output, so that one record stays one line.
 
-Names and messages come from API objects, so anybody who may create a pod writes them. A newline
-would forge a log record, an escape sequence would drive the reader's terminal, a directional
-mark would reverse what is read, and a lone surrogate cannot be encoded at all.
+Names and messages come from API objects, so every user who may create a pod can choose them. A
+newline would forge a log record, an escape sequence would control the reader's terminal, a
+directional mark would reverse the displayed text, and a lone surrogate cannot be encoded at all.
 
-What comes out is printable, but may hold letters of any script.
+The result is printable, but may hold letters of any script.
 """
 
 __all__ = ["json_text", "printable", "shortened", "without_surrogates"]
@@ -17,27 +17,27 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
     )
 
 
 def json_text(document: str) -> str:
-    r"""Return a JSON document with what does not print escaped as JSON escapes it.
+    r"""Return a JSON document in which characters that do not print have JSON escapes.
 
-    Only strings of a document can hold such characters: an encoder writes no white space.
+    Only strings of a document can hold such characters: the encoder writes no white space.
     """
     if document.isprintable():
         return document
-    return "".join(each if each.isprintable() else _json_escape(each) for each in document)
+    return "".join(char if char.isprintable() else _json_escape(char) for char in document)
 
 
 def without_surrogates(text: str) -> str:
-    r"""Return the text with lone surrogates, which no encoding knows, spelled out: `\ud800`."""
+    r"""Return the text with lone surrogates, which cannot be encoded, as escapes: `\ud800`."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def shortened(text: str, limit: int) -> str:
-    """Return at most `limit` characters, marked where something is missing."""
+    """Return at most `limit` characters, with an ellipsis if the text is cut."""
     if len(text) <= limit:
         return text
     return text[: limit - len(_ELLIPSIS)] + _ELLIPSIS

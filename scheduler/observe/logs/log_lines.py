@@ -1,8 +1,7 @@
-"""Log records as lines: what a record looks like, and how lines reach the stream.
+"""Log records as lines: how a record is formatted, and how lines are written to the stream.
 
-Before it comes `logs`, which hands over records as dicts whose first keys are `ts`, `level` and
-`event`. A line is printable throughout, ends with the only newline in it, and is short enough
-for a container runtime not to split it.
+`logs` passes records as dicts whose first keys are `ts`, `level` and `event`. A line is printable,
+ends with the only newline in it, and is so short that container runtimes do not split it.
 """
 
 import re
@@ -15,13 +14,13 @@ from scheduler.observe.logs import escape
 
 __all__ = ["LINE_LIMIT", "LogStream", "Render", "Sink", "json_line", "text_line"]
 
-#: Bytes of the longest line; container runtimes split at 16 KiB.
+#: The maximum length of a line in bytes; container runtimes split lines at 16 KiB.
 LINE_LIMIT: Final = 16_000
 
-#: What strings and lists of an overlong record are cut to, one after the other.
+#: The lengths that strings and lists of an overlong record are cut to, tried in this order.
 _CUTS: Final = ((2_000, 50), (200, 10), (40, 2))
 
-#: Fields whose value is never shown, whatever it is.
+#: Fields whose values are always hidden.
 _SECRET_FIELDS: Final = frozenset(
     {"authorization", "certificate", "cookie", "headers", "password", "secret", "token"}
 )
@@ -44,25 +43,25 @@ def json_line(record: LogRecord) -> bytes:
 
 
 def text_line(record: LogRecord) -> bytes:
-    """Return a record as one line for people: time, level, event, then `key=value`."""
+    """Return a record as one line of text: time, level, event, then `key=value`."""
     return _line(record, _text)
 
 
 class LogStream(Protocol):
-    """Where lines go: a binary file."""
+    """The binary file that lines are written to."""
 
     def write(self, content: bytes, /) -> object:
         """Write all of it."""
 
     def flush(self) -> object:
-        """Hand on what is buffered."""
+        """Flush the buffer."""
 
 
 class Sink:
-    """Collects lines and writes them at once.
+    """Collects lines and writes many at once.
 
-    Its methods have the names of log levels because structlog calls them by level. A stream that
-    fails loses lines, never the process.
+    Its methods have the names of log levels because structlog calls them by level. If the stream
+    fails, lines are lost, but the process continues.
     """
 
     def __init__(self, stream: LogStream, limit_bytes: int = 64 * 1024) -> None:
@@ -74,7 +73,7 @@ class Sink:
         self.lost = 0
 
     def info(self, line: bytes) -> None:
-        """Keep a line until the next flush, or until there is much to write."""
+        """Buffer a line until the next flush, or until the buffer is full."""
         self._lines.append(line)
         self._size += len(line)
         if self._size >= self._limit:
@@ -83,21 +82,21 @@ class Sink:
     debug = warning = info
 
     def error(self, line: bytes) -> None:
-        """Write a line, and all before it, at once."""
+        """Write a line, and all lines before it, at once."""
         self._lines.append(line)
         self.flush()
 
     critical = error
 
     def flush(self) -> None:
-        """Write all lines that are waiting."""
+        """Write all buffered lines."""
         if not self._lines:
             return
         lines, self._lines, self._size = self._lines, [], 0
         try:
             self._stream.write(b"".join(lines))
             self._stream.flush()
-        except (OSError, ValueError):  # full, gone, or closed
+        except (OSError, ValueError):  # the disk is full, the reader is gone, or it is closed
             self.lost += len(lines)
 
 
@@ -150,14 +149,14 @@ def _shown(value: object) -> str:
 
 
 def _discreet(line: bytes) -> bytes:
-    # Looking for what every secret holds is much cheaper than looking for secrets.
+    # Searching for the fixed part of each secret is much cheaper than the regular expression.
     if b"earer" in line or b"EARER" in line or b"eyJ" in line or b"://" in line:
         return _SECRET.sub(_HIDDEN, line)
     return line
 
 
 def _spelled(value: object) -> object:
-    """Return any value as something that JSON knows."""
+    """Return a value that JSON can encode."""
     match value:
         case None | bool() | int() | float():
             return value
@@ -167,10 +166,10 @@ def _spelled(value: object) -> object:
 
 def _cut(key: str, value: object, characters: int, items: int) -> object:
     match value:
-        case str() if key == "exception":  # it ends with what happened
+        case str() if key == "exception":  # the end has the type and message of the error
             return value[-characters:]
         case list() | tuple():
-            kept = [escape.shortened(str(each), characters) for each in value[:items]]
+            kept = [escape.shortened(str(item), characters) for item in value[:items]]
             return kept + ["..."] * (len(value) > items)
         case None | bool() | int() | float():
             return value

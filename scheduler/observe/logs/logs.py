@@ -1,19 +1,18 @@
-"""Logs: one record, one line, as JSON or as text.
+"""Logs: one line for each record, as JSON or as text.
 
-The command makes one `Logs`. Whoever logs is handed its `logger`, or asks structlog for one
-after `install`; records of libraries that use the standard library's logging come out the same
-way then.
+The command makes one `Logs`. Other modules get its `logger`, or one from structlog after `install`;
+from then on, records of libraries that use the standard library's logging are written the same way.
 
-How much is told (`-v`):
+Verbosity (`-v`):
 
 * 0, the default: what an operator has to know, and every preemption, because it deletes pods.
-* 2: also one line per attempt; that is a thirtieth of what a plain pod costs.
+* 2: also one line per attempt; that is a thirtieth of the cost of a plain pod.
 * 4: also one line per effect and other details, at level `debug`.
-* 6: also what libraries say at level `info`; 8: what they say at level `debug`.
+* 6: also records of libraries at level `info`; 8: those at level `debug`.
 
-Lines collect in memory and leave in one write: when the loop calls `flush`, when there are many,
-or with the first one of level `error`. Nothing that is logged can stop the scheduler: what
-cannot be encoded is spelled out, what cannot be written is counted and dropped.
+Lines are buffered and written together: when the loop calls `flush`, when there are many, or with
+the first line of level `error`. Logging cannot stop the scheduler: values that cannot be encoded
+are escaped, and lines that cannot be written are counted and dropped.
 """
 
 import logging
@@ -31,18 +30,18 @@ from scheduler.observe.logs.log_lines import LogStream, Render, Sink
 
 __all__ = ["ATTEMPTS", "DEFAULT_VERBOSITY", "DETAILS", "Format", "Logs"]
 
-#: From which verbosity on plain attempts are logged.
+#: The least verbosity that logs every attempt.
 ATTEMPTS: Final = 2
-#: From which verbosity on effects and other details are logged.
+#: The least verbosity that logs effects and other details.
 DETAILS: Final = 4
 DEFAULT_VERBOSITY: Final = 0
 
-#: From which verbosity on libraries are heard at which level; they always warn.
+#: The log level of libraries by least verbosity; their warnings are always logged.
 _LIBRARIES: Final = ((8, logging.DEBUG), (6, logging.INFO), (0, logging.WARNING))
 
 
 class Format(StrEnum):
-    """What a line looks like (`--logging-format`)."""
+    """The format of a line (`--logging-format`)."""
 
     JSON = "json"
     TEXT = "text"
@@ -52,10 +51,10 @@ class Logs:
     """The log of one process.
 
     Args:
-        stream: Where lines go, normally `sys.stderr.buffer`.
+        stream: The file that lines are written to, normally `sys.stderr.buffer`.
         wall: Returns the time of day as seconds since the epoch.
-        form: What a line looks like.
-        verbosity: How much is told; see above.
+        form: The format of a line.
+        verbosity: How much is logged; see above.
     """
 
     def __init__(
@@ -96,11 +95,11 @@ class Logs:
         logging.captureWarnings(capture=True)
 
     def flush(self) -> None:
-        """Write what has collected; cheap when nothing has."""
+        """Write the buffered lines; cheap if there are none."""
         self._sink.flush()
 
     def close(self) -> None:
-        """Write what has collected and undo `install`."""
+        """Write the buffered lines and undo `install`."""
         self.flush()
         if self._bridge is not None:
             logging.captureWarnings(capture=False)
@@ -110,7 +109,7 @@ class Logs:
 
 
 class _Rendered:
-    """The last processor: a record becomes a line, stamped with the time of day."""
+    """The last processor: formats a record as a line with the time of day."""
 
     def __init__(self, wall: Callable[[], Seconds], render: Render) -> None:
         self._wall = wall
@@ -133,7 +132,7 @@ class _Rendered:
 
 
 class _Bridge(logging.Handler):
-    """Takes records of the standard library's logging into ours."""
+    """Forwards records of the standard library's logging to our log."""
 
     def __init__(self, logger: FilteringBoundLogger) -> None:
         super().__init__()
@@ -143,7 +142,7 @@ class _Bridge(logging.Handler):
         """Log a record of a library, under the name of its logger."""
         try:
             message = record.getMessage()
-        except (TypeError, ValueError):  # arguments that do not suit the format
+        except (TypeError, ValueError):  # the arguments do not match the format
             message = f"{record.msg} {record.args!r}"
         more = {"exc_info": record.exc_info} if record.exc_info else {}
         level = min(max(record.levelno // 10 * 10, logging.DEBUG), logging.CRITICAL)

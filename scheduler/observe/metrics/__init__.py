@@ -1,1 +1,1 @@
-"""Prometheus metrics: catalogue, instruments, and what is counted."""
+"""Prometheus metrics: the catalogue, the instruments, and what records them."""

@@ -1,14 +1,14 @@
-"""Every metric this process exposes, as one table.
+"""Every metric that this process exposes, as one table.
 
-`metrics` makes the instruments from it and `docs/metrics.md` is printed from it:
+`metrics` makes the instruments from it and `docs/metrics.md` is generated from it:
 
     python -m deploy.tools.pages.metrics > docs/metrics.md
 
-A metric has kube-scheduler's name only where it means what it means there, so that dashboards
-and alerts made for kube-scheduler hold; `note` says what a reader might still stumble over.
+A metric has kube-scheduler's name only where it has the same meaning, so that dashboards and
+alerts made for kube-scheduler work; `note` explains what a reader might still misunderstand.
 
-Labels hold no names of pods, nodes or namespaces: their values are few, whatever the cluster
-does, and whoever may read metrics learns nothing about tenants.
+Labels hold no names of pods, nodes or namespaces: the number of series stays small in any
+cluster, and readers of metrics learn nothing about tenants.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ __all__ = ["ABSENT", "CATALOGUE", "Absent", "Kind", "Origin", "Row", "Stability"
 
 
 class Kind(StrEnum):
-    """How a metric behaves."""
+    """The Prometheus type of a metric."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -27,7 +27,7 @@ class Kind(StrEnum):
 
 
 class Stability(StrEnum):
-    """What may change; as in Kubernetes."""
+    """The stability level of a metric, as in Kubernetes."""
 
     STABLE = "STABLE"
     BETA = "BETA"
@@ -35,7 +35,7 @@ class Stability(StrEnum):
 
 
 class Origin(StrEnum):
-    """Who gave a metric its name and meaning."""
+    """Which project defines the name and meaning of a metric."""
 
     KUBERNETES = "Kubernetes"
     OURS = "ours"
@@ -54,18 +54,18 @@ class Row:
     labels: tuple[str, ...] = ()
     #: Upper bounds of a histogram, ascending, without infinity.
     buckets: tuple[float, ...] = ()
-    #: For the documentation: values of labels, and what differs from kube-scheduler.
+    #: For the documentation: the values of labels, and what differs from kube-scheduler.
     note: str = ""
 
     @property
     def text(self) -> str:
-        """The HELP text, led by the stability as in Kubernetes."""
+        """The HELP text with the stability level in front, as in Kubernetes."""
         return f"[{self.stability}] {self.help}"
 
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """Metrics of kube-scheduler that have no meaning here."""
+    """Metrics of kube-scheduler that this scheduler does not have."""
 
     names: tuple[str, ...]
     why: str
@@ -84,50 +84,50 @@ CATALOGUE: Final[tuple[Row, ...]] = (
     # Attempts.
     Row(
         "scheduler_schedule_attempts_total", _COUNTER, _STABLE, _KUBE,
-        "Attempts to schedule a pod, by result: 'unschedulable' means that the pod fitted "
-        "nowhere, 'error' that something else went wrong.",
+        "Attempts to schedule a pod, by result: 'unschedulable' means that no node was feasible, "
+        "'error' that the attempt failed for another reason.",
         ("result", "profile"),
-        note="`result`: `scheduled` (counted when the binding is made), `unschedulable` "
+        note="`result`: `scheduled` (counted when the pod is bound), `unschedulable` "
         "(including attempts that nominate a node), `error`. `profile`: the scheduler name.",
     ),
     Row(
         "scheduler_scheduling_attempt_duration_seconds", _HISTOGRAM, _STABLE, _KUBE,
-        "From taking a pod out of the queue to the end of the attempt, binding included.",
+        "Time from popping a pod from the queue to the end of the attempt, including binding.",
         ("result", "profile"), _ATTEMPT,
     ),
     Row(
         "scheduler_scheduling_algorithm_duration_seconds", _HISTOGRAM, _ALPHA, _KUBE,
-        "Time to decide: filters, scores and, where nothing fits, preemption.",
+        "Time to decide: filters, scores and, if no node is feasible, preemption.",
         (), _ATTEMPT,
         note="Most decisions take less than the lowest bucket of 1 ms; use the sum.",
     ),
     Row(
         "scheduler_pod_scheduling_attempts", _HISTOGRAM, _STABLE, _KUBE,
-        "Attempts that it took to schedule a pod, counted when it is bound.",
+        "Number of attempts to schedule a pod, recorded when it is bound.",
         (), _exponential(1, 2, 5),
     ),
     Row(
         "scheduler_pod_scheduling_sli_duration_seconds", _HISTOGRAM, _BETA, _KUBE,
-        "From the first entry of a pod into the active queue to its binding, over all attempts.",
+        "Time from a pod's first entry into the active queue to its binding, over all attempts.",
         ("attempts",), _exponential(0.01, 2, 20),
-        note="`attempts`: `1` to `14`, `15+`. Time spent gated does not count.",
+        note="`attempts`: `1` to `14`, `15+`. Time in which the pod is gated does not count.",
     ),
     # Queues and cache.
     Row(
         "scheduler_pending_pods", _GAUGE, _STABLE, _KUBE,
-        "Pods that wait to be scheduled, by queue.",
+        "Pending pods, by queue.",
         ("queue",),
         note="`queue`: `active`, `backoff`, `unschedulable`, `gated`.",
     ),
     Row(
         "scheduler_queue_incoming_pods_total", _COUNTER, _STABLE, _KUBE,
-        "Pods that entered a queue, by queue and by the event that moved them.",
+        "Pods added to a queue, by queue and by the event that moved them.",
         ("queue", "event"),
         note="`event`: as in kube-scheduler, for example `AssignedPodDelete`, `BackoffComplete`.",
     ),
     Row(
         "scheduler_unschedulable_pods", _GAUGE, _BETA, _KUBE,
-        "Waiting pods, by each plugin that rejected them; a pod counts once for every plugin.",
+        "Pending pods, by plugin that rejected them; a pod counts once for each plugin.",
         ("plugin", "profile"),
     ),
     Row(
@@ -138,162 +138,168 @@ CATALOGUE: Final[tuple[Row, ...]] = (
     ),
     Row(
         "scheduler_event_handling_duration_seconds", _HISTOGRAM, _ALPHA, _KUBE,
-        "Time to take in one event.",
+        "Time to handle one event.",
         ("event",), _exponential(0.0001, 2, 12),
-        note="`event`: kind of object and what happened, for example `PodObserved` (it exists in "
-        "this state), `NodeGone`; kube-scheduler has `AssignedPodAdd` and the like. Outcomes of "
-        "effects are events as well: `EffectDone`, `EffectFailed`.",
+        note="`event`: the kind of object and what happened, for example `PodObserved` (the pod "
+        "exists in this state) or `NodeGone`; kube-scheduler has values such as "
+        "`AssignedPodAdd`. Outcomes of effects are events as well: `EffectDone`, `EffectFailed`.",
     ),
     Row(
         "scheduler_wasted_wakeups_total", _COUNTER, _ALPHA, _OURS,
-        "Pods that an event had woken and that the same plugins rejected again, by the plugin "
-        "whose hint saw hope and by the event.",
+        "Pods that an event moved out of the unschedulable queue and that the same plugins "
+        "rejected again, by the plugin whose queueing hint requested it and by the event.",
         ("plugin", "event"),
-        note="High beside `scheduler_queue_incoming_pods_total`: events wake pods in vain.",
+        note="A high share of `scheduler_queue_incoming_pods_total` means that events requeue "
+        "pods that still do not fit.",
     ),
     # Preemption.
     Row(
         "scheduler_preemption_attempts_total", _COUNTER, _STABLE, _KUBE,
-        "Attempts that tried preemption because the pod fitted nowhere.",
+        "Attempts that tried preemption because no node was feasible.",
     ),
     Row(
         "scheduler_preemption_victims", _HISTOGRAM, _STABLE, _KUBE,
-        "Victims of a preemption that was decided, those that leave already included.",
+        "Number of victims of a preemption, including victims that are already terminating.",
         (), _exponential(1, 2, 7),
     ),
     Row(
         "scheduler_preemption_violations_total", _COUNTER, _ALPHA, _OURS,
-        "Victims that a disruption budget would have protected.",
+        "Victims whose eviction violated a PodDisruptionBudget.",
         ("profile",),
     ),
     Row(
         "scheduler_preemption_victims_leaving", _GAUGE, _ALPHA, _OURS,
-        "Victims that were asked to leave and are still there.",
+        "Victims that were evicted and have not terminated yet.",
     ),
     Row(
         "scheduler_preemption_oldest_victim_leaving_seconds", _GAUGE, _ALPHA, _OURS,
-        "How long ago the victim was asked to leave that is there longest; 0 without any.",
-        note="From the first scrape that saw it in this process; a change of leader begins again. "
-        "Victims that hang beyond their grace period count until they are gone.",
+        "Time since the eviction of the oldest victim that has not terminated yet; 0 if there is "
+        "none.",
+        note="Measured from the first scrape of this process that saw the victim, so a change of "
+        "leader resets it. Victims that exceed their grace period count until they are gone.",
     ),
     Row(
         "scheduler_preemption_policy_refusals_total", _COUNTER, _ALPHA, _OURS,
-        "Attempts in which a rule of a PreemptionPolicy refused preemption, on some node or "
-        "altogether.",
+        "Attempts in which a rule of a PreemptionPolicy refused preemption, on some nodes or on "
+        "all.",
         ("policy", "rule", "mode"),
-        note="`rule`: the field of the policy. `mode`: `Enforce`, or `Audit` for what would have "
-        "been refused about a preemption that happened. Of the first 100 policies; others count "
-        "as `<other>`.",
+        note="`rule`: the field of the policy. `mode`: `Enforce`, or `Audit` for a preemption "
+        "that took place and that the rule would have refused. The first 100 policies have series "
+        "of their own; further ones count as `<other>`.",
     ),
     Row(
         "scheduler_preemption_policy_victims_total", _COUNTER, _ALPHA, _OURS,
-        "Victims that were evicted under a PreemptionPolicy, which selects them and the preemptor.",
+        "Victims that were evicted under a PreemptionPolicy that selects them and the preemptor.",
         ("policy", "mode"),
-        note="With several policies a victim counts for each.",
+        note="If several policies apply, a victim counts for each.",
     ),
     Row(
         "scheduler_preemption_policies", _GAUGE, _ALPHA, _OURS,
-        "PreemptionPolicies, by what is in force of each.",
+        "PreemptionPolicies, by which generation is in force.",
         ("in_force",),
-        note="`in_force`: `current` (its newest generation), `behind` (an older one, because the "
-        "newest is refused), `none` (no generation of it, so that it protects nothing). Each "
-        "replica tells what it knows.",
+        note="`in_force`: `current` (the newest generation), `behind` (an older generation, "
+        "because the newest is refused), `none` (no generation; the policy protects nothing). "
+        "Each replica reports its own state.",
     ),
     Row(
         "scheduler_preemption_victims_wasted_total", _COUNTER, _ALPHA, _OURS,
-        "Victims whose preemptor did not get the room that they left, by reason.",
+        "Victims whose preemptor did not use the resources that they freed, by reason.",
         ("reason",),
-        note="`reason`: `room_lost` (others took it), `placed_elsewhere`, `preemptor_gone`, "
-        "`node_gone`, `victim_hangs` (in termination, beyond its grace period), `plan_failed` "
-        "(another victim could not be evicted). Counted when that is certain. A victim whose room "
-        "another pod of this scheduler has, which could have evicted it, is not wasted.",
+        note="`reason`: `room_lost` (other pods took the resources), `placed_elsewhere`, "
+        "`preemptor_gone`, `node_gone`, `victim_hangs` (still terminating after its grace "
+        "period), `plan_failed` (another victim could not be evicted). Counted once that is "
+        "certain. A victim is not wasted if its resources went to another pod of this scheduler "
+        "that could have preempted it.",
     ),
     Row(
         "scheduler_preemption_fruitless_total", _COUNTER, _ALPHA, _OURS,
-        "Preemptions that came to nothing and are remembered, by reason.",
+        "Preemptions that failed and are recorded for the preemption back-off, by reason.",
         ("reason",),
-        note="`reason`: `room_lost`, `placed_elsewhere`. From the second one for the same owners "
-        "and node on there are pauses.",
+        note="`reason`: `room_lost`, `placed_elsewhere`. The back-off begins with the second one "
+        "for the same owners and node.",
     ),
     Row(
         "scheduler_preemption_loops_total", _COUNTER, _ALPHA, _OURS,
-        "How often preemption was stopped because evictions were in vain.",
-        note="Each has an Event `PreemptionLoop` or `PreemptionStopped` at the preemptor.",
+        "Times that preemption was stopped because evictions were wasted.",
+        note="Each is reported by an Event `PreemptionLoop` or `PreemptionStopped` on the "
+        "preemptor.",
     ),
     Row(
         "scheduler_nominations", _GAUGE, _ALPHA, _OURS,
-        "Pods that hold room on a node they are nominated to.",
+        "Pods that are nominated to a node and reserve resources there.",
     ),
     Row(
         "scheduler_oldest_nomination_seconds", _GAUGE, _ALPHA, _OURS,
-        "How long the pod of this scheduler has been nominated that waits longest; 0 without any.",
-        note="From the first scrape that saw it in this process. Another node for the same pod is "
-        "no new nomination.",
+        "Time since the oldest nomination of a pod of this scheduler; 0 if there is none.",
+        note="Measured from the first scrape of this process that saw the nomination. A change of "
+        "the nominated node is not a new nomination.",
     ),
     # Effects: what is written.
     Row(
         "scheduler_effects_total", _COUNTER, _ALPHA, _OURS,
-        "Effects by how they ended; every effect ends exactly once.",
+        "Effects (requests to the API server), by outcome; every effect has exactly one outcome.",
         ("effect", "outcome"),
         note="`effect`: `Bind`, `Nominate`, `SaveLedger`, `Evict`, `SetCondition`, "
-        "`ClearNomination`, `RecordEvent`. `outcome`: `done`, or why not: `gone`, `conflict`, "
-        "`forbidden`, `refused`, `unavailable`, `abandoned`.",
+        "`ClearNomination`, `RecordEvent`. `outcome`: `done`, or the cause of the failure: "
+        "`gone`, `conflict`, `forbidden`, `refused`, `unavailable`, `abandoned`.",
     ),
     Row(
         "scheduler_effect_queue_length", _GAUGE, _ALPHA, _OURS,
-        "Effects that wait to be written, by lane.",
+        "Effects that wait to be sent to the API server, by lane.",
         ("lane",),
     ),
     Row(
         "rest_client_requests_total", _COUNTER, _ALPHA, _KUBE,
         "Requests to the API server, by status code, method and host.",
         ("code", "method", "host"),
-        note="`code` is `<error>` where no answer came, as in Kubernetes.",
+        note="`code` is `<error>` if there was no response, as in Kubernetes.",
     ),
     Row(
         "rest_client_request_duration_seconds", _HISTOGRAM, _ALPHA, _KUBE,
-        "From sending a request to its answer, by method and host.",
+        "Time from sending a request to its response, by method and host.",
         ("verb", "host"), (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0),
     ),
     # Watches: what is read.
     Row(
         "scheduler_watch_age_seconds", _GAUGE, _ALPHA, _OURS,
-        "Time since a watch last said anything, its orderly end included.",
+        "Time since a watch last received anything, including its regular end.",
         ("resource",),
-        note="The API server is asked to end each watch after 45 to 90 seconds, so several minutes "
-        "mean that watches do not work. While they fail, an answer to a list does not count.",
+        note="Each watch has a timeout of 45 to 90 seconds, so several minutes mean that watches "
+        "do not work. While watches fail, the response to a list does not count.",
     ),
     Row(
         "scheduler_watch_restarts_total", _COUNTER, _ALPHA, _OURS,
-        "Watches that ended and were started again, by cause.",
+        "Watches that ended and were restarted, by reason.",
         ("resource", "reason"),
     ),
     Row(
         "scheduler_undecodable_objects_total", _COUNTER, _ALPHA, _OURS,
-        "Objects that could not be read and were left out.",
+        "Objects that could not be decoded and were skipped.",
         ("resource",),
-        note="Each is logged. Not zero: some pod or node is invisible to the scheduler.",
+        note="Each is logged. If it is not zero, the scheduler does not know of some object.",
     ),
     Row(
         "scheduler_cache_drift", _GAUGE, _ALPHA, _OURS,
-        "Objects of which the last comparison with the API server found that a watch has missed "
-        "something, by kind of difference.",
+        "Objects for which the last comparison with the API server found that a watch has missed "
+        "a change, by kind of difference.",
         ("resource", "difference"),
-        note="`difference`: `missing` (there, and not known), `surplus` (known, and not there), "
-        "`stale` (known in another state). Each is logged. Not zero: decisions were made from "
-        "something that was not so; the resource was listed again, and the next comparison tells "
-        "whether that helped.",
+        note="`difference`: `missing` (exists, but is not in the cache), `surplus` (is in the "
+        "cache, but does not exist), `stale` (is in the cache in another state). Each is logged. "
+        "If it is not zero, the cache was stale and decisions were made from it. The resource is "
+        "listed again; if the next comparison still finds a difference, restart the instance and "
+        "report a bug.",
     ),
     Row(
         "scheduler_cache_comparisons_total", _COUNTER, _ALPHA, _OURS,
-        "Comparisons of what is known with the API server, by result.",
+        "Comparisons of the cache with the API server, by result.",
         ("resource", "result"),
-        note="`result`: `same`, `drift`, or `failed` when the API server could not be asked.",
+        note="`result`: `same`, `drift`, or `failed` if the API server could not be reached.",
     ),
     # The process.
     Row(
         "scheduler_loop_lag_seconds", _HISTOGRAM, _ALPHA, _OURS,
-        "How late the loop came to what was due; all reading and writing waits this long.",
+        "Delay of the event loop: how late it runs what is due. All reads and writes wait this "
+        "long.",
         (), _exponential(0.0005, 2, 14),
     ),
     Row(
@@ -302,13 +308,13 @@ CATALOGUE: Final[tuple[Row, ...]] = (
     ),
     Row(
         "leader_election_master_status", _GAUGE, _ALPHA, _KUBE,
-        "Whether this process holds the lease: 1 if so, 0 if it stands by.",
+        "Whether this process holds the lease: 1 if it leads, 0 if it stands by.",
         ("name",),
         note="`name`: the name of the lease.",
     ),
     Row(
         "scheduler_build_info", _GAUGE, _ALPHA, _OURS,
-        "Always 1; the labels say what runs.",
+        "Always 1; the labels hold the versions of the scheduler and of Python.",
         ("version", "python_version"),
     ),
 )  # fmt: skip
@@ -321,18 +327,18 @@ ABSENT: Final[tuple[Absent, ...]] = (
             "scheduler_plugin_evaluation_total",
             "scheduler_queueing_hint_execution_duration_seconds",
         ),
-        "plugins work on all nodes at once, for classes of equal pods, and from what earlier "
-        "attempts computed: a time or a count per plugin and attempt would not compare; "
-        "deciding reads no clock in between",
+        "plugins run on all nodes at once, for classes of equal pods, and reuse results of earlier "
+        "attempts, so a time or a count per plugin and attempt would not be comparable; the "
+        "clock is not read while an attempt is decided",
     ),
     Absent(
         ("scheduler_goroutines", "scheduler_preemption_goroutines_duration_seconds",
          "scheduler_preemption_goroutines_execution_total"),
-        "there is one loop; see `scheduler_loop_lag_seconds` and `scheduler_effects_total`",
+        "there is one event loop; see `scheduler_loop_lag_seconds` and `scheduler_effects_total`",
     ),
     Absent(
         ("scheduler_inflight_events",),
-        "an attempt ends before the next event is looked at, so no event has to be kept for it",
+        "an attempt ends before the next event is handled, so no event has to be kept for it",
     ),
     Absent(
         ("scheduler_pod_scheduled_after_flush_total",),

@@ -1,11 +1,11 @@
-"""Numbers and histograms that cost a fraction of a microsecond to record.
+"""Counters, gauges and histograms that cost a fraction of a microsecond to record.
 
-The values are plain numbers owned by the one loop, so nothing is locked; a family hands them to
+The values are plain numbers owned by the one loop, so there are no locks; a family passes them to
 prometheus_client only when it is scraped. `metrics` makes one family for each row of `catalogue`.
 
-A value with labels comes into being when it is first used. One without labels is there, as
-zero, from the start. Values that something else keeps anyway, such as the lengths of queues, are
-not copied here: they are read at each scrape (`NumberFamily.provide`).
+A series with labels is created at its first use. A metric without labels is zero from the start.
+Values that another object keeps anyway, such as the lengths of queues, are not copied here: they
+are read at each scrape (`NumberFamily.provide`).
 """
 
 from abc import ABC, abstractmethod
@@ -61,7 +61,7 @@ class Histogram:
         self.sum += value
 
     def buckets(self) -> list[tuple[str, float]]:
-        """Return the cumulative counts by upper bound, as the exposition wants them."""
+        """Return the cumulative counts by upper bound, as the exposition format has them."""
         bounds = (*map(str, self._bounds), "+Inf")
         return list(zip(bounds, map(float, accumulate(self._counts)), strict=True))
 
@@ -70,7 +70,7 @@ Child = TypeVar("Child", Number, Histogram)
 
 
 class Family(Collector, ABC, Generic[Child]):
-    """All values of one metric, by the values of its labels."""
+    """All series of one metric, by their label values."""
 
     def __init__(self, row: Row, registry: CollectorRegistry) -> None:
         self.row = row
@@ -80,18 +80,18 @@ class Family(Collector, ABC, Generic[Child]):
         registry.register(self)
 
     def child(self, *labels: str) -> Child:
-        """Return the value for these label values; cheap enough to be asked for each time."""
+        """Return the series with these label values; cheap enough to call each time."""
         try:
             return self._children[labels]
         except KeyError:
             return self._children.setdefault(self._checked(labels), self._new())
 
     def describe(self) -> Iterable[Metric]:
-        """Name the metric without its values; the registry refuses a name given twice."""
+        """Return the metric without its values; the registry rejects a duplicate name."""
         return [self._exposed({})]
 
     def collect(self) -> Iterable[Metric]:
-        """Hand over the values of the moment."""
+        """Return the metric with its current values."""
         return [self._exposed(self._children)]
 
     @abstractmethod
@@ -100,7 +100,7 @@ class Family(Collector, ABC, Generic[Child]):
 
     @abstractmethod
     def _exposed(self, children: Mapping[tuple[str, ...], Child]) -> Metric:
-        """Return the metric with these values, as prometheus_client has it."""
+        """Return the metric with these values, in the form of prometheus_client."""
 
     def _checked(self, labels: tuple[str, ...]) -> tuple[str, ...]:
         if len(labels) != len(self.row.labels):
@@ -118,7 +118,7 @@ class NumberFamily(Family[Number]):
         self._read = read
 
     def collect(self) -> Iterable[Metric]:
-        """Hand over the values of the moment."""
+        """Return the metric with its current values."""
         if self._read is None:
             return super().collect()
         values: dict[tuple[str, ...], Number] = {}

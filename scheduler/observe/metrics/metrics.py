@@ -1,12 +1,12 @@
-"""What is counted and measured: model values in, numbers out.
+"""Records metrics: takes values of the model, and updates counters, gauges and histograms.
 
-The shell calls a `record_` method after each thing that happened; who owns a number that can be
-read at any time hands over a function with `provide`. All metrics are rows of `catalogue`, and
-all of them live in the registry that is passed in.
+The service calls a `record_` method after each event. The owner of a number that can be read at any
+time registers a function with `provide`. All metrics are rows of `catalogue`, and all of them are
+in the registry that is passed in.
 
-An attempt that places a pod ends with its binding. `record_attempt` therefore counts only how
-long the decision took, and the outcome of the `Bind` effect is told by `record_bound` or
-`record_bind_failed`.
+An attempt that places a pod ends with its binding. `record_attempt` therefore records only how
+long the decision took; `record_bound` or `record_bind_failed` records the outcome of the `Bind`
+effect.
 """
 
 import platform
@@ -41,8 +41,8 @@ _ATTEMPTS: Final = ("0", *map(str, range(1, 15)), "15+")
 class Metrics:
     """All metrics of one process.
 
-    Only the loop that owns the machine may call it. Recording raises only for a wrong use of
-    the catalogue, which the first use of each metric shows.
+    Only the loop that owns the machine may call it. Recording raises only if labels do not match
+    the catalogue, and does so at the first use of each metric.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -82,9 +82,9 @@ class Metrics:
         """Count an attempt that was decided.
 
         Args:
-            attempt: What was decided.
-            seconds: From taking the pod out of the queue until all was handed over.
-            algorithm_seconds: The part of it that deciding took.
+            attempt: The attempt.
+            seconds: From popping the pod from the queue until its effects were handed over.
+            algorithm_seconds: The part of it that the decision took.
         """
         self._algorithm.observe(algorithm_seconds)
         decision = attempt.decision
@@ -108,15 +108,15 @@ class Metrics:
 
         Args:
             attempt: The attempt that placed it.
-            seconds: From taking the pod out of the queue until the API server had bound it.
-            waited_seconds: Since its first entry into the active queue, over all attempts.
+            seconds: From popping the pod from the queue until the API server had bound it.
+            waited_seconds: Since the pod first entered the active queue, over all attempts.
         """
         self._ended(attempt, "scheduled", seconds)
         self._attempts_taken.observe(attempt.number)
         self._waited.child(_ATTEMPTS[min(attempt.number, 15)]).observe(waited_seconds)
 
     def record_bind_failed(self, attempt: Attempt, seconds: Seconds) -> None:
-        """Count an attempt whose binding did not happen."""
+        """Count an attempt whose binding failed."""
         self._ended(attempt, "error", seconds)
 
     def record_outcome(self, outcome: EffectDone | EffectFailed | Answered) -> None:
@@ -124,57 +124,57 @@ class Metrics:
         if isinstance(outcome, Answered):
             self._effects.child(Ask.__name__, "done").inc()
             return
-        ended = "done" if isinstance(outcome, EffectDone) else outcome.failure.kind.value
-        self._effects.child(type(outcome.effect).__name__, ended).inc()
+        result = "done" if isinstance(outcome, EffectDone) else outcome.failure.kind.value
+        self._effects.child(type(outcome.effect).__name__, result).inc()
 
     def handling(self, event: str) -> Histogram:
-        """Return what takes the seconds that each event costs, by its label, as `PodObserved`.
+        """Return the histogram of the seconds that events with a label, as `PodObserved`, take.
 
-        The caller keeps it: events are many, and looking a label up costs as much as counting.
+        The caller keeps it: events are many, and looking up a label costs as much as counting.
         """
         return self._event_seconds.child(event)
 
     def record_request(self, method: str, host: str, code: str, seconds: Seconds) -> None:
-        """Count a request to the API server; `code` is `<error>` where no answer came."""
+        """Count a request to the API server; `code` is `<error>` if there was no response."""
         self._requests.child(code, method, host).inc()
         self._request_seconds.child(method, host).observe(seconds)
 
     def record_watch_restart(self, resource: str, reason: str) -> None:
-        """Count a watch that has to be started again."""
+        """Count a watch that has to be restarted."""
         self._restarts.child(resource, reason).inc()
 
     def record_undecodable(self, resource: str) -> None:
-        """Count an object that could not be read."""
+        """Count an object that could not be decoded."""
         self._undecodable.child(resource).inc()
 
-    def record_comparison(self, resource: str, found: Mapping[str, int]) -> None:
-        """Take over how many objects of a resource differ from the API server's, by kind."""
-        for difference, count in found.items():
+    def record_comparison(self, resource: str, differences: Mapping[str, int]) -> None:
+        """Record how many objects of a resource differ from the API server's, by difference."""
+        for difference, count in differences.items():
             self._drift.child(resource, difference).value = float(count)
-        self._comparisons.child(resource, "drift" if any(found.values()) else "same").inc()
+        self._comparisons.child(resource, "drift" if any(differences.values()) else "same").inc()
 
     def record_comparison_failed(self, resource: str) -> None:
-        """Count a comparison that could not be made; what the last one found stands."""
+        """Count a comparison that failed; the result of the last one stays."""
         self._comparisons.child(resource, "failed").inc()
 
     def record_loop_lag(self, seconds: Seconds) -> None:
-        """Measure how late the loop came to something that was due."""
+        """Record how late the loop ran something that was due."""
         self._lag.observe(seconds)
 
     def provide(self, name: str, read: Read) -> None:
-        """Let a gauge or counter be read at each scrape, from who keeps its values anyway.
+        """Have a gauge or counter read at each scrape by a function.
 
         Args:
             name: A name of the catalogue.
             read: Returns all values, as `{"active": 3}`, `{("NodePorts", "p"): 1}` or `{(): 7}`.
 
         Raises:
-            KeyError: There is no such counter or gauge.
+            KeyError: The catalogue has no such counter or gauge.
         """
         self._numbers[name].provide(read)
 
     def exposition(self, accept: str = "") -> tuple[bytes, str]:
-        """Return all metrics as text, and its content type, in the form the client prefers."""
+        """Return all metrics in the format that the client accepts, and its content type."""
         encode, content_type = choose_encoder(accept)
         return encode(self._registry), content_type
 

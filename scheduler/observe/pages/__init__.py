@@ -1,1 +1,1 @@
-"""What the pages say: health, debug, snapshot, flagz and statusz."""
+"""The content of the pages: health, debug, snapshot, flagz and statusz."""

@@ -1,7 +1,7 @@
-"""CBOR (RFC 8949), as far as the structured pages need it: they have few fields of fixed types.
+"""Encodes CBOR (RFC 8949), as far as the structured pages need it: few fields of fixed types.
 
-No library does this here: none is among the locked dependencies, and a new one would have to be
-kept for the sake of two small objects.
+No library is used: none is among the locked dependencies, and two small objects do not justify a
+new one.
 
 Source: apimachinery v0.36.3 pkg/runtime/serializer/cbor: an object begins with the tag for
 self-described CBOR, strings and names of fields are byte strings, keys are sorted by their bytes.
@@ -18,7 +18,7 @@ CborValue: TypeAlias = "str | int | Sequence[CborValue] | Mapping[str, CborValue
 _SELF_DESCRIBED: Final = b"\xd9\xd9\xf7"
 #: Kinds of items, in the upper three bits of their first byte.
 _UNSIGNED, _BYTES, _ARRAY, _MAP = 0 << 5, 2 << 5, 4 << 5, 5 << 5
-#: Numbers up to here stand in that byte themselves, longer ones behind it in 1, 2, 4 or 8 bytes.
+#: Numbers up to this one fit into that byte; larger ones follow it in 1, 2, 4 or 8 bytes.
 _SMALL: Final = 23
 _SIZES: Final = (1, 2, 4, 8)
 
@@ -39,8 +39,8 @@ def _item(value: CborValue) -> bytes:
     if isinstance(value, int):
         return _head(_UNSIGNED, value)
     if isinstance(value, Mapping):
-        pairs = sorted((_item(key), _item(each)) for key, each in value.items())
-        return _head(_MAP, len(pairs)) + b"".join(key + each for key, each in pairs)
+        pairs = sorted((_item(key), _item(field)) for key, field in value.items())
+        return _head(_MAP, len(pairs)) + b"".join(key + field for key, field in pairs)
     return _head(_ARRAY, len(value)) + b"".join(map(_item, value))
 
 

@@ -1,7 +1,7 @@
-"""The debug pages: what the scheduler knows, and why a pod waits.
+"""The debug pages: what the scheduler knows, and why a pod is pending.
 
-They only read. Long ones come in parts, so that nothing waits for them; `/debug/pods` judges one
-pod once more, which takes as long as an attempt, and no two pods at a time.
+They only read. Long pages are made in parts, so that they do not block the loop. `/debug/pods`
+evaluates one pod again, which takes as long as an attempt, and never two pods at a time.
 
 Axes: N nodes.
 """
@@ -24,17 +24,17 @@ from scheduler.queue.scheduling_queue import QueuedPod
 
 __all__ = ["Debug"]
 
-#: Phases in which a pod is on no node, and nothing is under way for it.
-_JUDGED: Final = (
+#: Phases in which a pod is on no node, and no binding of it is in progress.
+_EVALUATED: Final = (
     QueuePhase.ACTIVE,
     QueuePhase.BACKOFF,
     QueuePhase.UNSCHEDULABLE,
     QueuePhase.PREEMPTING,
 )
 
-#: Before each judgement, which takes some 30 ms at 5,000 nodes: so many that are asked for at once
-#: leave the loop to its work.
-_REST_SECONDS: Final = 0.2
+#: Pause before each evaluation, which takes some 30 ms at 5,000 nodes, so that many requests at
+#: once do not block the loop.
+_PAUSE_SECONDS: Final = 0.2
 
 Page: TypeAlias = Callable[[Mapping[str, str]], object]
 
@@ -43,14 +43,14 @@ class Debug:
     """The pages about one machine.
 
     Args:
-        machine: What they are about.
-        now: The machine's time.
+        machine: The machine that they show.
+        now: Returns the machine's time.
     """
 
     def __init__(self, machine: Machine, now: Callable[[], Seconds]) -> None:
         self._machine = machine
         self._now = now
-        self._judging = asyncio.Lock()
+        self._evaluating = asyncio.Lock()
 
     def pages(self) -> dict[str, Page]:
         """Return the pages by path."""
@@ -62,7 +62,7 @@ class Debug:
         }
 
     def _queue(self, query: Mapping[str, str]) -> AsyncGenerator[bytes]:
-        """Tell of all pods that wait, in the order in which they came; `?phase=` picks some.
+        """Return all pods of the queue, in the order of arrival; `?phase=` selects one phase.
 
         Raises:
             ValueError: There is no such phase.
@@ -79,7 +79,7 @@ class Debug:
         return json_stream.listed(head, list(queue), encode, b"\n]}\n")
 
     def _nodes(self, _query: Mapping[str, str]) -> AsyncGenerator[bytes]:
-        """Tell what each node has, and what is asked of it."""
+        """Return what each node has, and what its pods request."""
         columns = self._machine.cluster.columns
         names = [node.metadata.name for node in columns.nodes if node is not None]
         return json_stream.listed(b'{"nodes":[\n', names, self._node, b"\n]}\n")
@@ -90,12 +90,13 @@ class Debug:
         row, node = columns.row(name), columns.node(name)
         if row is None or node is None:
             return None
-        told: dict[str, dict[str, int]] = {}
-        for resource, called in enumerate(cluster.axis.values):
-            has = int(columns.allocatable(resource)[row])
-            asked = int(columns.requested(resource)[row])
-            if has or asked:
-                told[called] = {"allocatable": has, "requested": asked}
+        resources: dict[str, dict[str, int]] = {}
+        for resource, resource_name in enumerate(cluster.axis.values):
+            allocatable = int(columns.allocatable(resource)[row])
+            requested = int(columns.requested(resource)[row])
+            if allocatable or requested:
+                amounts = {"allocatable": allocatable, "requested": requested}
+                resources[resource_name] = amounts
         return msgspec.json.encode(
             {
                 "name": name,
@@ -104,38 +105,38 @@ class Debug:
                 "pods": int(columns.pods()[row]),
                 "allowedPods": int(columns.allowed_pods()[row]),
                 "nominated": [claim.pod.key for claim in cluster.nominations.on_node(name)],
-                "resources": told,
+                "resources": resources,
             }
         )
 
     def _pod(self, query: Mapping[str, str]) -> object:
-        """Tell why a pod waits: what is known of it, and what each node says of it now.
+        """Return why a pod is pending: its state in the queue, and the verdict of each node now.
 
         Raises:
-            LookupError: It does not wait.
+            LookupError: It is not in the queue.
         """
         key = f"{query['namespace']}/{query['name']}"
-        queued = next((each for each in self._machine.queue if each.pod.key == key), None)
+        queued = next((entry for entry in self._machine.queue if entry.pod.key == key), None)
         if queued is None:
-            raise LookupError(f"no pod {key} waits for this scheduler")
-        told = self._waiting(queued)
+            raise LookupError(f"pod {key} is not in the queue of this scheduler")
+        state = self._waiting(queued)
         gate = self._machine.gated_because(queued.pod)
         if gate is not None:
-            return {**told, "message": gate}
-        if queued.phase not in _JUDGED:
+            return {**state, "message": gate}
+        if queued.phase not in _EVALUATED:
             node = self._machine.cluster.node_of(queued.uid)
-            return {**told, "node": node, "message": f"it is {queued.phase}"}
-        return self._judged(queued)
+            return {**state, "node": node, "message": f"the pod is {queued.phase}"}
+        return self._evaluated(queued)
 
-    async def _judged(self, queued: QueuedPod) -> AsyncGenerator[bytes]:
-        """Judge a pod when it is its turn."""
-        async with self._judging:
-            await asyncio.sleep(_REST_SECONDS)
-            told = self._waiting(queued)
-            if queued.phase in _JUDGED:
-                outcome, problem = self._machine.explain(queued, self._now())
-                told |= self._found(outcome, problem)
-            yield msgspec.json.encode(told)
+    async def _evaluated(self, queued: QueuedPod) -> AsyncGenerator[bytes]:
+        """Evaluate a pod as soon as no other one is being evaluated."""
+        async with self._evaluating:
+            await asyncio.sleep(_PAUSE_SECONDS)
+            state = self._waiting(queued)
+            if queued.phase in _EVALUATED:
+                result, problem = self._machine.explain(queued, self._now())
+                state |= self._explained(result, problem)
+            yield msgspec.json.encode(state)
 
     def _waiting(self, queued: QueuedPod) -> dict[str, Any]:
         pod = queued.pod
@@ -154,9 +155,9 @@ class Debug:
             "condition": None if condition is None else condition[1],
         }
 
-    def _found(self, outcome: AttemptResult, problem: str) -> dict[str, Any]:
-        """Return what an attempt finds at this moment."""
-        candidate = outcome.candidate
+    def _explained(self, result: AttemptResult, problem: str) -> dict[str, Any]:
+        """Return the result of an attempt, and the verdict of each node."""
+        candidate = result.candidate
         preemption = None
         if candidate is not None:
             preemption = {
@@ -164,20 +165,20 @@ class Debug:
                 "victims": [victim.key for victim in candidate.victims],
                 "pdbViolations": candidate.violations,
             }
-        rejections = Counter(each.rejection for each in outcome.trace if each.rejection)
+        rejections = Counter(node.rejection for node in result.trace if node.rejection)
         return {
-            "node": outcome.node,
+            "node": result.node,
             "preemption": preemption,
-            "message": problem or outcome.message,
+            "message": problem or result.message,
             "rejections": dict(rejections.most_common()),
             "nodes": [
                 {
-                    "name": each.name,
-                    "filter": each.rejection,
-                    "scores": each.scores,
-                    "total": each.total,
-                    **({"objections": each.objections} if each.objections else {}),
+                    "name": node.name,
+                    "filter": node.rejection,
+                    "scores": node.scores,
+                    "total": node.total,
+                    **({"objections": node.objections} if node.objections else {}),
                 }
-                for each in outcome.trace
+                for node in result.trace
             ],
         }

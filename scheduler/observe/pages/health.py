@@ -1,11 +1,11 @@
-"""Health checks and how they are reported, in the words of Kubernetes.
+"""Health checks and their reports, in the format of Kubernetes.
 
 A check is a function that returns what is wrong, or `None`. Each of `/healthz`, `/livez` and
-`/readyz` has its own; all of them have `ping`, which says that the loop answers at all.
+`/readyz` has checks of its own; all of them have `ping`, which passes if the server responds.
 
 Source: apiserver v0.36.3 pkg/server/healthz.
-Differs: `/readyz` gives the reason of a failed check; there it is about this process only, and
-who waits for a roll-out wants to know. The others withhold it, as upstream.
+Differs: a report can give the reason of a failed check (`reasons`): it concerns this process alone,
+and operators who wait for a roll-out need it. Without `reasons` it is withheld, as upstream.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -22,7 +22,7 @@ _PING: Final[Mapping[str, Check]] = {"ping": lambda: None}
 
 @dataclass(frozen=True, slots=True)
 class HealthReport:
-    """The answer to a probe."""
+    """The response to a probe."""
 
     healthy: bool
     text: str
@@ -34,7 +34,7 @@ class HealthChecks:
     Args:
         name: The path without its slash, as `readyz`.
         checks: By name, in the order in which they are reported.
-        reasons: Whether a report says why a check failed.
+        reasons: Whether a report gives the reason of a failed check.
     """
 
     def __init__(self, name: str, checks: Mapping[str, Check], *, reasons: bool = False) -> None:
@@ -43,7 +43,7 @@ class HealthChecks:
         self._reasons = reasons
 
     def report(self, *, verbose: bool = False, excluded: Collection[str] = ()) -> HealthReport:
-        """Run all checks; a failure is always reported check by check."""
+        """Run all checks; if one fails, the report lists every check."""
         lines: list[str] = []
         failed = False
         for name, check in self._checks.items():

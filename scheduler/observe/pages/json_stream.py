@@ -1,7 +1,7 @@
-"""Long lists as JSON in parts, so that telling them does not keep the scheduler from its work.
+"""Encodes long lists as JSON in parts, so that they do not block the scheduling loop.
 
-What is told is gathered at once, which only takes references; it is encoded a few items at a time,
-with pauses in which everything else goes on.
+The items are collected at once, which copies references only; they are encoded a few at a time,
+with pauses in which the loop continues.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ __all__ = ["listed"]
 
 T = TypeVar("T")
 
-#: Encoding one takes some 10 µs, so that a part takes about a millisecond.
+#: Items of one part. Encoding an item takes some 10 µs, so a part takes about a millisecond.
 _ITEMS: Final = 100
 _PAUSE_SECONDS: Final = 0.003
 
@@ -23,16 +23,16 @@ async def listed(
     """Yield a list as JSON, between a head and a tail.
 
     Args:
-        head: What stands before the first item.
-        items: What is listed; must not change meanwhile.
-        encode: Returns an item as JSON, `None` where there is nothing to tell of it.
-        tail: What stands behind the last item.
+        head: The text before the first item.
+        items: The items; must not change meanwhile.
+        encode: Returns an item as JSON, `None` to skip it.
+        tail: The text after the last item.
     """
     separator = b""
     yield head
     for first in range(0, len(items), _ITEMS):
-        some = items[first : first + _ITEMS]
-        encoded = [each for each in map(encode, some) if each is not None]
+        part = items[first : first + _ITEMS]
+        encoded = [item for item in map(encode, part) if item is not None]
         if encoded:
             yield separator + b",\n".join(encoded)
             separator = b",\n"

@@ -1,9 +1,9 @@
-"""Which form of a page an `Accept` header asks for.
+"""Chooses the form of a page by the `Accept` header.
 
 Source: apiserver v0.36.3 pkg/endpoints/handlers/negotiation, pkg/server/{flagz,statusz}/negotiate;
 goautoneg ParseAccept.
-Differs: a media type with `q=0` is never chosen, as RFC 9110 has it; among types of unequal weight
-a wildcard comes where its weight puts it.
+Differs: a media type with `q=0` is never chosen, as RFC 9110 requires; a wildcard is ordered by its
+weight first.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -16,12 +16,12 @@ JSON: Final = "application/json"
 YAML: Final = "application/yaml"
 TEXT: Final = "text/plain"
 CBOR: Final = "application/cbor"
-#: In the order in which a wildcard tries them.
+#: In the order in which they are tried for a wildcard.
 MEDIA_TYPES: Final = (JSON, YAML, TEXT, CBOR)
 
-#: Parameters that together name the type of an object: its kind, group and version.
+#: Parameters that identify the type of an object: its kind, group and version.
 _TYPE: Final = ("as", "g", "v")
-#: Parameters that ask for what these pages do not have: a stream, a version of the server.
+#: Parameters for features that these pages do not have: a stream, a version of the server.
 _REFUSED: Final = ("stream", "sv")
 
 
@@ -51,13 +51,13 @@ class _Clause:
 
 
 def negotiate(accept: str, kind: str, group: str, versions: Collection[str]) -> Choice | None:
-    """Return the form that is wanted most; `None` when there is none of those accepted.
+    """Return the preferred form; `None` if none of the accepted forms is available.
 
     Args:
-        accept: The header; without one it is text.
+        accept: The header; if it is empty, the form is text.
         kind: The kind of the structured object.
         group: Its API group.
-        versions: Its versions that there are.
+        versions: Its available versions.
     """
     if not accept.strip():
         return Choice(TEXT)
@@ -75,7 +75,7 @@ def negotiate(accept: str, kind: str, group: str, versions: Collection[str]) -> 
 
 
 def _choice(clause: _Clause, media_type: str) -> tuple[tuple[str, str], Choice] | None:
-    """Return what a clause asks of a media type: kind and group, and the form."""
+    """Return kind and group that a clause requests, and the form; `None` if it is unsupported."""
     given = clause.parameters
     if any(given.get(name) for name in _REFUSED):
         return None
@@ -86,24 +86,24 @@ def _choice(clause: _Clause, media_type: str) -> tuple[tuple[str, str], Choice] 
 
 
 def _clauses(accept: str) -> list[_Clause]:
-    """Return what the header lists, what is wanted most first."""
-    found = [clause for clause in _parsed(accept) if clause.weight > 0]
+    """Return the clauses of the header, most preferred first."""
+    clauses = [clause for clause in _parsed(accept) if clause.weight > 0]
     return sorted(
-        found, key=lambda clause: (-clause.weight, clause.kind == "*", clause.subtype == "*")
+        clauses, key=lambda clause: (-clause.weight, clause.kind == "*", clause.subtype == "*")
     )
 
 
 def _parsed(accept: str) -> Iterator[_Clause]:
     for part in accept.split(","):
         media_type, *rest = part.split(";")
-        kind, _, subtype = (each.strip(" ") for each in media_type.partition("/"))
+        kind, _, subtype = (word.strip(" ") for word in media_type.partition("/"))
         if kind == "*" and not subtype:
             subtype = "*"
         if not subtype or "/" in subtype:
             continue
         parameters = {}
-        for each in rest:
-            name, _, value = (word.strip(" ") for word in each.partition("="))
+        for parameter in rest:
+            name, _, value = (word.strip(" ") for word in parameter.partition("="))
             if value and "=" not in value:
                 parameters[name] = value
         yield _Clause(kind, subtype, _weight(parameters.pop("q", "1")), parameters)

@@ -1,31 +1,24 @@
-"""All that decisions are made from, as a file of Kubernetes objects that `plan -f` reads.
+"""The state that decisions are made from, as a file of Kubernetes objects that `plan -f` reads.
 
-Objects have the fields that some rule reads, and no others. What the scheduler has decided and the
-API server has not confirmed is told as if it had: an assumed pod is on its node, a victim is
-terminating, a claim on a node is a nomination, a reserved volume is reserved.
+Objects have only the fields that some rule reads. What the scheduler has decided and the API server
+has not confirmed is written as if it were confirmed: an assumed pod is on its node, a victim is
+terminating, a nominated pod has its nomination, a reserved volume is reserved.
 
-Of pods on no node there are only those of our profiles, and those of others that are nominated to
-a node. What only time tells is not in it: back-offs, and the order of pods of equal priority that
-were tried before.
+Of pods on no node it has only those of our profiles, and other pods that are nominated to a node.
+It does not hold what depends on time: back-offs, and the order of pods of equal priority that were
+tried before.
 """
 
 from collections.abc import AsyncGenerator, Iterator
 from typing import Any, Final
 
 import msgspec
-from msgspec.structs import replace
 
 from scheduler.core.machine import Machine
 from scheduler.model import times
+from scheduler.model.api import pod_changes
 from scheduler.model.api.kinds import KINDS
-from scheduler.model.api.objects import (
-    DISRUPTION_TARGET,
-    PREEMPTION_BY_SCHEDULER,
-    Condition,
-    LocalObject,
-    ObjectMeta,
-    Pod,
-)
+from scheduler.model.api.objects import LocalObject, ObjectMeta, Pod
 from scheduler.model.times import Seconds
 from scheduler.observe.pages import json_stream
 from scheduler.queue.phases import QueuePhase
@@ -40,58 +33,55 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 
 def snapshot(machine: Machine, now: Seconds) -> AsyncGenerator[bytes]:
-    """Return the state of this moment as JSON, in parts.
+    """Return the current state as JSON, in parts.
 
     Args:
-        machine: Whose state.
-        now: The time; victims that were asked to leave are leaving since then.
+        machine: The machine whose state it is.
+        now: The time; evicted victims that still run get it as their deletion timestamp.
     """
-    # Pods of the queue come first: what they say is newer than what their claims say.
+    # Pods of the queue come first: they are newer than the copies that nominations hold.
     items = [*_objects(machine), *_waiting(machine), *machine.cluster.pods]
     head = b'{"apiVersion":"v1","kind":"List","items":[\n'
     return json_stream.listed(head, items, _Encoding(machine, now), b"\n]}\n")
 
 
 class _Encoding:
-    """Tells of objects as they will be when all that is under way has happened."""
+    """Encodes objects as they will be when all pending effects are done."""
 
     def __init__(self, machine: Machine, now: Seconds) -> None:
         cluster = machine.cluster
-        self._leaving_since = times.stamp(now)
-        self._leaving = cluster.asked_to_leave()
-        self._claims = {claim.pod.uid: claim.node for claim in cluster.nominations}
-        self._told: set[str] = set()
+        self._evicted_at = times.stamp(now)
+        self._victims = cluster.asked_to_leave()
+        #: The node of each nominated pod, by uid.
+        self._nominated = {claim.pod.uid: claim.node for claim in cluster.nominations}
+        #: Uids of nominated pods that have been encoded.
+        self._written: set[str] = set()
 
     def __call__(self, item: Any) -> bytes | None:
-        """Return an object as JSON, `None` for a pod that was told of already."""
+        """Return an object as JSON, `None` for a pod that has been encoded before."""
         if isinstance(item, Pod):
-            if item.uid in self._claims:
-                if item.uid in self._told:
+            if item.uid in self._nominated:
+                if item.uid in self._written:
                     return None
-                self._told.add(item.uid)
+                self._written.add(item.uid)
             item = self._as_decided(item)
         body = _ENCODER.encode(item)[1:]
         return _HEADS[type(item)] + (b"," if body != b"}" else b"") + body
 
     def _as_decided(self, pod: Pod) -> Pod:
         if pod.spec.node_name:
-            return self._evicted(pod) if pod.uid in self._leaving else pod
-        node = self._claims.get(pod.uid, "")
+            return self._evicted(pod) if pod.uid in self._victims else pod
+        node = self._nominated.get(pod.uid, "")
         if pod.status.nominated_node_name == node:
             return pod
-        return replace(pod, status=replace(pod.status, nominated_node_name=node))
+        return pod_changes.nominated(pod, node)
 
     def _evicted(self, pod: Pod) -> Pod:
-        if pod.terminating:
-            return pod
-        target = Condition(DISRUPTION_TARGET, "True", PREEMPTION_BY_SCHEDULER)
-        metadata = replace(pod.metadata, deletion_timestamp=self._leaving_since)
-        status = replace(pod.status, conditions=[*pod.status.conditions, target])
-        return replace(pod, metadata=metadata, status=status)
+        return pod if pod.terminating else pod_changes.evicted(pod, self._evicted_at)
 
 
 def _objects(machine: Machine) -> Iterator[Any]:
-    """Yield everything but pods."""
+    """Yield all objects except pods."""
     cluster = machine.cluster
     for name, labels in cluster.namespaces.items():
         yield LocalObject(ObjectMeta(name=name, labels=labels))
@@ -103,5 +93,5 @@ def _objects(machine: Machine) -> Iterator[Any]:
 
 
 def _waiting(machine: Machine) -> Iterator[Pod]:
-    """Yield the pods that are on no node, not even by our own decision."""
+    """Yield the pods that are neither on a node nor assumed on one."""
     return (queued.pod for queued in machine.queue if queued.phase is not QueuePhase.BINDING)

@@ -1,4 +1,4 @@
-"""Refusals in the words of an API server: objects of kind `Status`."""
+"""Refusals in the format of the API server: objects of kind `Status`."""
 
 import msgspec
 
@@ -10,8 +10,8 @@ def status(code: int, reason: str, message: str) -> bytes:
 
     Args:
         code: The HTTP status.
-        reason: One word for programs, as `Forbidden`.
-        message: What people read.
+        reason: A word for programs, as `Forbidden`.
+        message: Text for people.
     """
     return msgspec.json.encode(
         {

@@ -1,7 +1,7 @@
-"""`/flagz` and `/statusz`: text for people, or an object for programs that ask for one by name.
+"""`/flagz` and `/statusz`: text for people, or an object for programs that request its kind.
 
-A program says `Accept: application/json;g=config.k8s.io;v=v1beta1;as=Statusz`; YAML and CBOR are
-there as well. Any other media type is answered with 406.
+A program sends `Accept: application/json;g=config.k8s.io;v=v1beta1;as=Statusz`; YAML and CBOR are
+supported as well. The response to any other media type is 406.
 
 Source: apiserver v0.36.3 pkg/server/flagz, pkg/server/statusz.
 Differs: CBOR needs no feature gate; text has the same separator each time.
@@ -31,17 +31,17 @@ __all__ = ["Rendered", "rendered"]
 
 GROUP: Final = "config.k8s.io"
 VERSIONS: Final = ("v1beta1", "v1alpha1")
-#: An answer in one of these carries a warning.
+#: A response in one of these versions has a warning header.
 DEPRECATED: Final = frozenset({"v1alpha1"})
 
-#: Clients that people use: for them JSON is indented.
+#: User agents of people; JSON is indented for them.
 _PEOPLE: Final = ("curl", "Wget", "Mozilla/5.0")
 _TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """An answer, ready to be sent."""
+    """A response, ready to be sent."""
 
     code: int
     content_type: str
@@ -50,13 +50,13 @@ class Rendered:
 
 
 def rendered(document: Document, accept: str, agent: str = "", pretty: str = "") -> Rendered:
-    """Return a document in the form that is asked for.
+    """Return a document in the requested form.
 
     Args:
-        document: What the page says.
+        document: The content of the page.
         accept: The header `Accept`.
-        agent: The header `User-Agent`; for programs of people JSON is indented.
-        pretty: The parameter `pretty` of the query, which counts more.
+        agent: The header `User-Agent`; JSON is indented for clients that people use.
+        pretty: The query parameter `pretty`, which takes precedence.
     """
     choice = negotiate(accept, document.kind, GROUP, VERSIONS)
     if choice is None:

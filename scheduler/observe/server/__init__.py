@@ -1,1 +1,1 @@
-"""The web server: connections, TLS, and the thread that serves."""
+"""The web server: connections, TLS, and the serving thread."""

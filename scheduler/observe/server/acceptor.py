@@ -1,8 +1,8 @@
-"""Accepts connections, in the thread that serves: counted, rated, and with TLS.
+"""Accepts connections in the serving thread: counts them, limits their rate, and does TLS.
 
 A connection is counted from the moment it is accepted. Then it waits, for a few seconds at most,
 for the first bytes of a handshake, and for its turn to have one: a silent client takes no turn.
-After that it belongs to the protocol of the web server, until it is lost.
+After that the protocol of the web server owns it, until it is lost.
 """
 
 import asyncio
@@ -12,37 +12,37 @@ import ssl
 from asyncio import sslproto
 from typing import Final, Protocol
 
-from scheduler.observe.pages.pages import Limits
 from scheduler.observe.rates import FairTurns, Rate
 from scheduler.observe.server.connections import OpenConnection, Table, peer
+from scheduler.observe.server.listen import Limits
 
 __all__ = ["Acceptor"]
 
-#: How long a client may take to say good-bye over TLS.
-_GOODBYE_SECONDS: Final = 1.0
-#: Before it is tried again to accept, when there was no descriptor for a connection.
-_REST_SECONDS: Final = 0.1
+#: How long a client may take to shut TLS down.
+_SHUTDOWN_SECONDS: Final = 1.0
+#: Pause before the next accept after the process has run out of file descriptors.
+_PAUSE_SECONDS: Final = 0.1
 
 
 class Server(Protocol):
     """Serves connections."""
 
-    def protocol(self, held: OpenConnection, /) -> asyncio.Protocol:
+    def protocol(self, connection: OpenConnection, /) -> asyncio.Protocol:
         """Return the protocol of a connection."""
 
-    def forget(self, held: OpenConnection, /) -> None:
+    def forget(self, connection: OpenConnection, /) -> None:
         """Forget a connection that is lost."""
 
 
 class Acceptor:
-    """Takes connections from a listening socket. Made in the loop of the thread that serves.
+    """Accepts connections of a listening socket. Made in the loop of the serving thread.
 
     Args:
-        listener: Listens, and does not block.
-        server: Serves them.
-        context: TLS; `None` for none.
-        table: The connections that there are.
-        limits: How much clients may take.
+        listener: The listening socket, non-blocking.
+        server: Serves the connections.
+        context: The TLS context; `None` for no TLS.
+        table: All open connections.
+        limits: The limits on clients.
     """
 
     def __init__(
@@ -85,47 +85,47 @@ class Acceptor:
         try:
             sock, address = await self._loop.sock_accept(self._listener)
         except ConnectionError:
-            return  # the client has left before
-        except OSError:  # there is no descriptor left
+            return  # the client has closed the connection before
+        except OSError:  # there are no more file descriptors
             least = self._table.least()
             if least is not None:
                 self._table.drop(least)
                 self._serving[least].cancel()
-            await asyncio.sleep(_REST_SECONDS)
+            await asyncio.sleep(_PAUSE_SECONDS)
             return
-        held = OpenConnection(peer(address[0]), self._loop.time())
-        leaving = self._table.admit(held)
-        if leaving is held:
+        connection = OpenConnection(peer(address[0]), self._loop.time())
+        evicted = self._table.admit(connection)
+        if evicted is connection:
             sock.close()
             return
-        if leaving is not None:
-            self._serving[leaving].cancel()
-        self._serving[held] = self._loop.create_task(self._serve(held, sock))
+        if evicted is not None:
+            self._serving[evicted].cancel()
+        self._serving[connection] = self._loop.create_task(self._serve(connection, sock))
 
-    async def _serve(self, held: OpenConnection, sock: socket.socket) -> None:
+    async def _serve(self, connection: OpenConnection, sock: socket.socket) -> None:
         """Serve a connection until it is lost."""
         transport: asyncio.BaseTransport | None = None
         lost: asyncio.Future[None] = self._loop.create_future()
         try:
             with contextlib.suppress(OSError, TimeoutError):
-                transport = await self._connected(held, sock, lost)
+                transport = await self._connected(connection, sock, lost)
                 await lost
         finally:
-            self._serving.pop(held, None)
-            self._table.drop(held)
-            self._server.forget(held)
+            self._serving.pop(connection, None)
+            self._table.drop(connection)
+            self._server.forget(connection)
             if isinstance(transport, asyncio.WriteTransport):
                 transport.abort()
             elif transport is None:
                 sock.close()
 
     async def _connected(
-        self, held: OpenConnection, sock: socket.socket, lost: "asyncio.Future[None]"
+        self, connection: OpenConnection, sock: socket.socket, lost: "asyncio.Future[None]"
     ) -> asyncio.BaseTransport:
-        """Hand a socket to the protocol of the web server, after the handshake."""
+        """Pass a socket to the protocol of the web server, after the handshake."""
 
         def watched() -> asyncio.Protocol:
-            return _Watched(self._server.protocol(held), lost)
+            return _Watched(self._server.protocol(connection), lost)
 
         context = self._context
         if context is None:
@@ -137,7 +137,7 @@ class Acceptor:
         try:
             async with asyncio.timeout(patience):
                 await self._readable(sock)
-                await self._turn(held.peer)
+                await self._turn(connection.peer)
                 raw, _ = await self._loop.connect_accepted_socket(
                     lambda: _Tls(
                         self._loop,
@@ -147,7 +147,7 @@ class Acceptor:
                         server_side=True,
                         # Typeshed has whole seconds here; the loop takes any number.
                         ssl_handshake_timeout=patience,  # type: ignore[arg-type]
-                        ssl_shutdown_timeout=_GOODBYE_SECONDS,
+                        ssl_shutdown_timeout=_SHUTDOWN_SECONDS,
                     ),
                     sock,
                 )
@@ -160,10 +160,10 @@ class Acceptor:
 
     async def _readable(self, sock: socket.socket) -> None:
         """Wait for the first bytes, or the end, of what a client sends."""
-        came: asyncio.Future[None] = self._loop.create_future()
-        self._loop.add_reader(sock, _done, came)
+        readable: asyncio.Future[None] = self._loop.create_future()
+        self._loop.add_reader(sock, _done, readable)
         try:
-            await came
+            await readable
         finally:
             self._loop.remove_reader(sock)
 
@@ -178,7 +178,7 @@ class Acceptor:
             self._turns.drop(peer, ticket)
 
     def _draw(self) -> None:
-        """Give turns to those whose time has come, and look again when there is a next one."""
+        """Give turns to the peers that are due, and schedule the next draw."""
         if self._drawing is not None:
             self._drawing.cancel()
             self._drawing = None
@@ -191,16 +191,16 @@ class Acceptor:
 
 
 class _Tls(sslproto.SSLProtocol):
-    """TLS as asyncio has it, with less memory for each connection.
+    """The TLS protocol of asyncio, with less memory for each connection.
 
-    A request is short; asyncio's own 256 KiB for what comes in would be 128 MiB of all connections.
+    Requests are short; with asyncio's read buffer of 256 KiB, all connections would take 128 MiB.
     """
 
     max_size = 16 * 1024
 
 
 class _Watched(asyncio.Protocol):
-    """Passes everything on to a protocol, and tells when its connection is lost."""
+    """Passes everything on to a protocol, and reports the loss of its connection."""
 
     def __init__(self, inner: asyncio.Protocol, lost: "asyncio.Future[None]") -> None:
         self._inner = inner
@@ -227,7 +227,7 @@ class _Watched(asyncio.Protocol):
         self._inner.resume_writing()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Pass it on and tell."""
+        """Pass it on and report it."""
         self._inner.connection_lost(error)
         _done(self._lost)
 

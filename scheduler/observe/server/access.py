@@ -1,9 +1,9 @@
-"""Who may read metrics, configuration and debug pages.
+"""Authorization of requests for metrics, configuration and debug pages.
 
-Before it comes `web`, which asks for every path but those of health. The reviewer that asks the
-API server (TokenReview and SubjectAccessReview) is not here, because only `scheduler.kube` talks
-to it; here are those that need to ask nobody. Which one holds is always said expressly; without
-a word it is `nobody`.
+`web_app` authorizes requests for all paths but health. The authorizer that asks the API server
+(TokenReview and SubjectAccessReview) is not here, because only `scheduler.kube` talks to the API
+server; the authorizers here need no API server. One must be chosen explicitly; the default is
+`nobody`.
 """
 
 import ipaddress
@@ -27,22 +27,22 @@ __all__ = [
 
 
 class AccessVerdict(Enum):
-    """What a reviewer says about a request, and the status it is refused with."""
+    """The result of the authorization of a request; the value is the HTTP status."""
 
     ALLOWED = 200
-    #: The caller did not prove who it is.
+    #: The caller is not authenticated.
     UNAUTHENTICATED = 401
-    #: The caller is known and may not.
+    #: The caller is authenticated, but not authorized.
     FORBIDDEN = 403
-    #: The caller, or its address, asks too often for what needs a review.
+    #: The caller, or its address, sends too many requests that need a review.
     THROTTLED = 429
-    #: There is nobody to ask at the moment.
+    #: Access cannot be reviewed at the moment.
     UNAVAILABLE = 503
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verdict, with what the caller is told if it is refused."""
+    """A verdict, with the message for the caller if the request is refused."""
 
     verdict: AccessVerdict
     message: str = ""
@@ -54,7 +54,7 @@ UNAUTHENTICATED: Final = Judgement(AccessVerdict.UNAUTHENTICATED, "Unauthorized"
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks for what."""
+    """The attributes of a request that its authorization depends on."""
 
     #: As in a SubjectAccessReview: `get`.
     verb: str
@@ -66,10 +66,10 @@ class Caller:
 
 
 class Authorize(Protocol):
-    """Judges requests for anything but health."""
+    """Authorizes requests for all paths but health."""
 
     async def __call__(self, caller: Caller, /) -> Judgement:
-        """Say whether this caller may read this path."""
+        """Return whether this caller may read this path."""
 
 
 async def nobody(caller: Caller) -> Judgement:
@@ -78,12 +78,12 @@ async def nobody(caller: Caller) -> Judgement:
 
 
 async def anybody(_caller: Caller) -> Judgement:
-    """Allow every request, by whoever reaches the port."""
+    """Allow every request."""
     return ALLOWED
 
 
 async def loopback(caller: Caller) -> Judgement:
-    """Allow requests from this host; in a pod that includes everybody who may port-forward."""
+    """Allow requests from this host; in a pod this includes all users who may port-forward."""
     try:
         peer = ipaddress.ip_address(caller.peer)
     except ValueError:
@@ -94,11 +94,11 @@ async def loopback(caller: Caller) -> Judgement:
 
 
 def unavailable() -> Judgement:
-    """Refuse because nobody can be asked; what is wrong is for the log, not for a stranger."""
-    return Judgement(AccessVerdict.UNAVAILABLE, "who may read this page cannot be found out now")
+    """Refuse because access cannot be checked; the cause is logged and not shown to the caller."""
+    return Judgement(AccessVerdict.UNAVAILABLE, "access to this page cannot be checked now")
 
 
 def _forbidden(caller: Caller) -> Judgement:
     return Judgement(
-        AccessVerdict.FORBIDDEN, f'forbidden: nobody may {caller.verb} "{caller.path}" here'
+        AccessVerdict.FORBIDDEN, f'forbidden: access to {caller.verb} "{caller.path}" is disabled'
     )

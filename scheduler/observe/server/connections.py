@@ -1,12 +1,12 @@
-"""Which connections are kept, and which has to go when there are too many.
+"""The table of open connections: which one is closed when there are too many.
 
-Counted from the moment they are accepted, whatever they do or fail to do afterwards. Pure: times
-are arguments, and nothing here touches a socket.
+Connections count from the moment they are accepted, whatever they do afterwards. Pure: times are
+arguments, and nothing here touches a socket.
 
-A newcomer is let in wherever another one can go: probes open a connection each, and so does a
-Prometheus server that was restarted. What goes is idle, and of the peer that has most of them; so
-no peer can shut out another one. A connection over which a reader that was let in gets its answer
-stays.
+A new connection is admitted if another one can be closed for it: each probe opens a connection, and
+so does a Prometheus server that was restarted. The one that is closed is idle and belongs to the
+peer that has most of them, so no peer can shut out another one. A connection that is sending a
+response to an authorized request is never closed.
 """
 
 import ipaddress
@@ -17,30 +17,30 @@ from scheduler.model.times import Seconds
 
 __all__ = ["OpenConnection", "Table", "bounded", "peer"]
 
-#: At most this part of the descriptors that the process may have, so that requests to the API
-#: server get theirs.
+#: The divisor for the part of the file descriptors that connections may use, so that enough are
+#: left for requests to the API server.
 _SHARE_OF_DESCRIPTORS: Final = 4
 _FEWEST: Final = 16
-#: Addresses of one IPv6 network of this length are one peer: a host has as many as it wants.
+#: Addresses of one IPv6 network of this length are one peer: a host can use all of them.
 _IPV6_PREFIX: Final = 64
 
 
 @dataclass(eq=False, slots=True)
 class OpenConnection:
-    """A connection."""
+    """An open connection."""
 
     peer: str
-    #: Since when nothing was asked over it.
+    #: The time of the end of its last request.
     idle_since: Seconds
-    #: Whether a reader that was let in gets an answer.
+    #: Whether it is sending a response to an authorized request.
     busy: bool = field(default=False)
 
 
 class Table:
-    """The connections that there are.
+    """All open connections.
 
     Args:
-        limit: How many there may be, at least two. One peer may have three quarters of them.
+        limit: The maximum number, at least two. One peer may have three quarters of them.
     """
 
     def __init__(self, limit: int) -> None:
@@ -52,50 +52,51 @@ class Table:
     def __len__(self) -> int:
         return self._count
 
-    def admit(self, held: OpenConnection) -> OpenConnection | None:
-        """Add a connection, and return the one that had to go for it, if any: it is to be closed.
+    def admit(self, connection: OpenConnection) -> OpenConnection | None:
+        """Add a connection; return the one that must be closed for it, if any.
 
-        It is the new one where all others are busy.
+        It is the new one if all others are busy.
         """
-        own = self._peers.setdefault(held.peer, set())
-        own.add(held)
-        leaving = None
+        own = self._peers.setdefault(connection.peer, set())
+        own.add(connection)
+        evicted = None
         if len(own) > self._each:
-            leaving = min((each for each in own if not each.busy), key=lambda each: each.idle_since)
+            idle = (other for other in own if not other.busy)
+            evicted = min(idle, key=lambda other: other.idle_since)
         elif self._count >= self._limit:
-            leaving = self.least()
+            evicted = self.least()
         self._count += 1
-        if leaving is not None:
-            self.drop(leaving)
-        return leaving
+        if evicted is not None:
+            self.drop(evicted)
+        return evicted
 
-    def drop(self, held: OpenConnection) -> None:
-        """Forget a connection; one that is not known does no harm."""
-        own = self._peers.get(held.peer)
-        if own is None or held not in own:
+    def drop(self, connection: OpenConnection) -> None:
+        """Remove a connection if it is known."""
+        own = self._peers.get(connection.peer)
+        if own is None or connection not in own:
             return
-        own.remove(held)
+        own.remove(connection)
         self._count -= 1
         if not own:
-            del self._peers[held.peer]
+            del self._peers[connection.peer]
 
     def least(self) -> OpenConnection | None:
-        """Return the connection that goes first; `None` when none can."""
+        """Return the connection that is closed first; `None` if all are busy."""
         idle = (
-            (-len(own), each.idle_since, id(each), each)
+            (-len(own), connection.idle_since, id(connection), connection)
             for own in self._peers.values()
-            for each in own
-            if not each.busy
+            for connection in own
+            if not connection.busy
         )
         return min(idle, default=(0, 0.0, 0, None))[-1]
 
 
 def bounded(wanted: int, descriptors: int) -> int:
-    """Return how many connections there may be.
+    """Return the maximum number of connections.
 
     Args:
-        wanted: With descriptors enough.
-        descriptors: How many the process may have; negative for no limit.
+        wanted: The maximum if there are enough file descriptors.
+        descriptors: The file descriptors that the process may have; negative for no limit.
     """
     if descriptors < 0:
         return wanted
@@ -103,7 +104,7 @@ def bounded(wanted: int, descriptors: int) -> int:
 
 
 def peer(address: str) -> str:
-    """Return what counts as one peer: an IPv4 address, or an IPv6 network of 64 bits."""
+    """Return the peer of an address: an IPv4 address, or an IPv6 network of 64 bits."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

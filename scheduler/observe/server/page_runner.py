@@ -1,6 +1,6 @@
-"""The way from the thread that serves to the scheduler's loop, which owns all state.
+"""Runs pages in the scheduler's loop, which owns all state, on behalf of the serving thread.
 
-Health never takes it; every other page does. While the scheduler's loop is busy those wait.
+Health pages do not need it; all other pages do, and wait while the scheduler's loop is busy.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ class PageRunner:
         self._loop = asyncio.get_running_loop()
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do something in the scheduler's loop, and wait for its result.
+        """Await something in the scheduler's loop, and return its result.
 
         It is cancelled when the caller stops waiting.
 
@@ -37,7 +37,7 @@ class PageRunner:
         return await asyncio.wrap_future(future)
 
     async def call(self, work: Callable[[], T]) -> T:
-        """Call something in the scheduler's loop, and wait for its result.
+        """Call something in the scheduler's loop, and return its result.
 
         Raises:
             ConnectionError: The scheduler's loop has ended.
@@ -49,18 +49,18 @@ class PageRunner:
         return await self.run(called)
 
     async def each(self, parts: AsyncGenerator[T]) -> AsyncGenerator[T]:
-        """Yield what a generator of the scheduler's loop yields, and close it in the end."""
-        # A step that was given up may not have ended when the generator is to be closed.
-        one = asyncio.Lock()
+        """Yield what a generator of the scheduler's loop yields, and close it at the end."""
+        # A cancelled step may still be running when the generator is closed.
+        lock = asyncio.Lock()
 
         async def step() -> tuple[T, ...]:
-            async with one:
+            async with lock:
                 async for part in parts:
                     return (part,)
             return ()
 
         async def close() -> None:
-            async with one:
+            async with lock:
                 await parts.aclose()
 
         try:
@@ -71,13 +71,13 @@ class PageRunner:
                 await self.run(close)
 
     def soon(self, work: Callable[..., object], *arguments: object) -> None:
-        """Have something called in the scheduler's loop, unless that has ended."""
+        """Schedule a call in the scheduler's loop, unless that has ended."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(work, *arguments)
 
 
 class Relay(logging.Handler):
-    """Hands records of another thread to a logger in the scheduler's loop, which owns the log."""
+    """Passes records of another thread to a logger in the scheduler's loop, which owns the log."""
 
     def __init__(self, home: PageRunner, logger: logging.Logger) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class Relay(logging.Handler):
         self._logger = logger
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Hand a record over."""
+        """Pass a record on."""
         self._home.soon(self._logger.handle, record)
 
 

@@ -1,6 +1,6 @@
-"""Whether the scheduler's loop still runs, seen from the thread that serves.
+"""A heartbeat of the scheduler's loop for the serving thread.
 
-The loop sets a time, the other thread reads it: one number, which needs no lock.
+The loop writes a time, the other thread reads it: one number, which needs no lock.
 """
 
 import asyncio
@@ -11,19 +11,19 @@ from scheduler.model.times import Seconds
 
 __all__ = ["STUCK_SECONDS", "Pulse"]
 
-#: How long the loop may stand still before the process counts as dead. A restart costs a whole
-#: start, also with 150,000 pods, and a leader that stands still has lost its lease long before; so
+#: How long the loop may be blocked before the process counts as dead. A restart costs a whole
+#: start, even with 150,000 pods, and a leader that is blocked has lost its lease long before; so
 #: this is generous.
 STUCK_SECONDS: Final = 300.0
-#: Between two beats.
+#: Time between two beats.
 _BEAT_SECONDS: Final = 0.25
 
 
 class Pulse:
-    """Tells how long ago the loop ran.
+    """How long ago the loop last ran.
 
     Args:
-        now: Returns seconds on a monotonic line; called from both threads.
+        now: Returns seconds of a monotonic clock; called from both threads.
     """
 
     def __init__(self, now: Callable[[], Seconds]) -> None:
@@ -32,11 +32,11 @@ class Pulse:
 
     @property
     def age(self) -> Seconds:
-        """How long the loop has not run."""
+        """The time since the last beat."""
         return max(0.0, self._now() - self._beat_at)
 
     def beat(self) -> None:
-        """Say that the loop runs."""
+        """Record that the loop runs."""
         self._beat_at = self._now()
 
     async def keep(self) -> None:
@@ -46,6 +46,6 @@ class Pulse:
             await asyncio.sleep(_BEAT_SECONDS)
 
     def stuck(self) -> str | None:
-        """Return what is wrong when the loop has stood still for too long."""
+        """Return what is wrong if the loop has been blocked for too long."""
         age = self.age
         return f"the scheduling loop has not run for {age:.0f} s" if age > STUCK_SECONDS else None

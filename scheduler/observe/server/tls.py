@@ -1,8 +1,8 @@
-"""The certificate that the web endpoints are served with.
+"""The serving certificate of the web endpoints.
 
-From files, when they are given; they are read again when they change, because certificates in a
-cluster are short-lived. Else a self-signed one, made at each start and again long before it ends,
-and kept in memory only: it keeps listeners out, but does not prove which process answers.
+It is loaded from files if they are given, and again when they change, because certificates in a
+cluster are short-lived. Otherwise it is self-signed, made at each start and again long before it
+expires, and kept in memory only: it prevents eavesdropping, but does not authenticate the server.
 """
 
 import ipaddress
@@ -23,39 +23,39 @@ from scheduler.model.times import Seconds
 __all__ = ["Certificate", "CertificateFiles", "SelfSigned"]
 
 _LIFETIME: Final = timedelta(days=365)
-#: A certificate of our own is replaced at this age, so that a clock that is wrong by weeks does no
-#: harm.
+#: A self-signed certificate is replaced at this age, so that a clock that is wrong by weeks does
+#: no harm.
 _RENEWED_AFTER: Final = timedelta(days=270)
-#: Clocks differ; a certificate must not seem to come from the future.
+#: A certificate is valid from this long before it is made, because clocks differ.
 _EARLIER: Final = timedelta(hours=1)
 
 
 class Certificate(Protocol):
-    """Something that connections can be served with."""
+    """A serving certificate that can be replaced."""
 
     @property
     def context(self) -> ssl.SSLContext:
-        """Serves connections with the certificate that is in force."""
+        """The TLS context with the current certificate."""
 
     def refresh(self, now: Seconds) -> bool:
-        """Replace the certificate if there is a new one, or need for one; return whether it was.
+        """Replace the certificate if it changed or is old; return whether it was replaced.
 
         Raises:
-            OSError: The new one cannot be used; the old one still serves.
+            OSError: The new one cannot be used; the old one stays in use.
         """
 
 
 class CertificateFiles:
-    """A TLS context whose certificate follows its files.
+    """A TLS context whose certificate is reloaded when its files change.
 
     Args:
-        cert_file: The certificate, with those between it and its authority.
+        cert_file: The certificate, followed by the intermediate ones.
         key_file: Its key.
-        min_version: The oldest protocol that is spoken.
-        ciphers: Suites up to TLS 1.2, as OpenSSL calls them; empty for its own choice.
+        min_version: The minimum TLS version.
+        ciphers: Cipher suites for TLS 1.2, under their OpenSSL names; empty for the default.
 
     Raises:
-        OSError: A file cannot be read, or is not what it should be (`ssl.SSLError`).
+        OSError: A file cannot be read, or its content is invalid (`ssl.SSLError`).
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class CertificateFiles:
     ) -> None:
         self._paths = (Path(cert_file), Path(key_file))
         self._seen = self._signature()
-        #: Serves connections with the certificate that was loaded last.
+        #: The TLS context with the certificate that was loaded last.
         self.context = _context(min_version, ciphers)
         self.context.load_cert_chain(*self._paths)
 
@@ -75,12 +75,12 @@ class CertificateFiles:
         """Load the files again if they have changed; return whether they had.
 
         Raises:
-            OSError: The new files cannot be used; the old certificate still serves.
+            OSError: The new files cannot be used; the old certificate stays in use.
         """
         signature = self._signature()
         if signature == self._seen:
             return False
-        # A half-written pair must not get further.
+        # A half-written pair must not replace the current one.
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*self._paths)
         self.context.load_cert_chain(*self._paths)
         self._seen = signature
@@ -88,17 +88,17 @@ class CertificateFiles:
 
     def _signature(self) -> tuple[tuple[int, int, int], ...]:
         stats = (path.stat() for path in self._paths)
-        return tuple((each.st_ino, each.st_mtime_ns, each.st_size) for each in stats)
+        return tuple((stat.st_ino, stat.st_mtime_ns, stat.st_size) for stat in stats)
 
 
 class SelfSigned:
-    """A TLS context with a certificate of its own signing, which is replaced long before it ends.
+    """A TLS context with a self-signed certificate, which is replaced long before it expires.
 
     Args:
-        names: The host names and addresses that it is for.
+        names: Host names and addresses of the certificate.
         now: Seconds since the epoch.
-        min_version: The oldest protocol that is spoken.
-        ciphers: Suites up to TLS 1.2, as OpenSSL calls them; empty for its own choice.
+        min_version: The minimum TLS version.
+        ciphers: Cipher suites for TLS 1.2, under their OpenSSL names; empty for the default.
     """
 
     def __init__(
@@ -109,20 +109,20 @@ class SelfSigned:
         ciphers: str = "",
     ) -> None:
         self._names = names
-        #: Serves connections with the newest certificate.
+        #: The TLS context with the newest certificate.
         self.context = _context(min_version, ciphers)
         self._made_at = now
         self._make(now)
 
     def refresh(self, now: Seconds) -> bool:
-        """Make another certificate when this one is old; return whether it was."""
+        """Make a new certificate if this one is old; return whether it was."""
         if now < self._made_at + _RENEWED_AFTER.total_seconds():
             return False
         self._make(now)
         return True
 
     def _make(self, now: Seconds) -> None:
-        # ssl reads certificates from files only; this one has no name, and where possible no disk.
+        # ssl reads certificates from files only; this one is unnamed, and in memory if possible.
         with _nameless_file() as file:
             file.write(_self_signed(self._names, datetime.fromtimestamp(now, UTC)))
             file.flush()

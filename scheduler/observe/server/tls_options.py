@@ -1,4 +1,4 @@
-"""Names of TLS versions and cipher suites, as kube-scheduler's flags have them.
+"""Names of TLS versions and cipher suites in flags, as kube-scheduler has them.
 
 Source: component-base v0.36.3 cli/flag/ciphersuites_flag.go; Go crypto/tls CipherSuites,
 InsecureCipherSuites.
@@ -14,11 +14,11 @@ __all__ = ["CIPHER_SUITES", "VERSIONS", "ciphers", "version"]
 VERSIONS: Final = {"VersionTLS12": TLSVersion.TLSv1_2, "VersionTLS13": TLSVersion.TLSv1_3}
 _TOO_OLD: Final = ("VersionTLS10", "VersionTLS11")
 
-#: Those of TLS 1.3: they are always there, and cannot be chosen, as in Go.
+#: Cipher suites of TLS 1.3: they are always enabled and cannot be configured, as in Go.
 _TLS13: Final = (
     "TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256",
 )  # fmt: skip
-#: By name, what OpenSSL calls those of TLS 1.2.
+#: The OpenSSL names of the cipher suites of TLS 1.2.
 CIPHER_SUITES: Final = {
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256": "ECDHE-ECDSA-AES128-SHA256",
@@ -43,7 +43,7 @@ CIPHER_SUITES: Final = {
 
 
 def version(name: str) -> TLSVersion:
-    """Return the version that a name of `--tls-min-version` means; without one it is TLS 1.2.
+    """Return the version for a value of `--tls-min-version`; an empty one means TLS 1.2.
 
     Raises:
         ValueError: There is no such version, or it is older than TLS 1.2.
@@ -51,19 +51,19 @@ def version(name: str) -> TLSVersion:
     if not name:
         return TLSVersion.TLSv1_2
     if name in _TOO_OLD:
-        raise ValueError(f"{name} is not served: nothing older than VersionTLS12 is")
+        raise ValueError(f"{name} is not supported: the minimum is VersionTLS12")
     if name not in VERSIONS:
-        raise ValueError(f"unknown tls version {name!r}; there are {', '.join(VERSIONS)}")
+        raise ValueError(f"unknown tls version {name!r}; supported values: {', '.join(VERSIONS)}")
     return VERSIONS[name]
 
 
 def ciphers(names: Sequence[str]) -> str:
-    """Return the suites of `--tls-cipher-suites` in the words of OpenSSL, joined by colons.
+    """Return the OpenSSL names of the suites of `--tls-cipher-suites`, joined by colons.
 
-    Those of TLS 1.3 are left out. So the result is empty where there are no others.
+    Suites of TLS 1.3 are left out, so the result is empty if there are no others.
 
     Raises:
-        ValueError: There is no such suite, or it is not served.
+        ValueError: There is no such suite, or it is not supported.
     """
     unknown = [name for name in names if name not in CIPHER_SUITES and name not in _TLS13]
     if unknown:

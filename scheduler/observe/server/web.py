@@ -1,18 +1,19 @@
-"""The web endpoints: health, metrics, configuration and debug pages.
+"""The web server: health, metrics, configuration and debug pages.
 
-Everything here only reads. Health paths are open to everybody, as in Kubernetes, and say little.
-All other paths are served only to whom `authorize` allows, which by default is nobody (`access`).
+All pages are read-only. Health paths need no authorization, as in Kubernetes, and reveal little.
+All other paths need permission by `authorize`, which by default refuses every request (`access`).
 
 Paths: `/healthz`, `/livez`, `/readyz`, each with `?verbose`, `?exclude=<check>` and `/<check>`;
-`/metrics`; `/configz`; `/flagz`; `/statusz`; and the debug pages that were handed over.
+`/metrics`; `/configz`; `/flagz`; `/statusz`; and the debug pages that are passed in.
 
-A thread of its own serves, with an event loop of its own: neither a decision that takes seconds nor
-a flood of handshakes keeps a probe waiting (docs/decisions/0009). `acceptor` takes connections
-there, `web_app` answers; this module starts and stops both.
+The server has a thread and an event loop of its own: neither a decision that takes seconds nor a
+flood of handshakes delays a probe (docs/decisions/0009). In that thread `acceptor` accepts
+connections and `web_app` responds; this module starts and stops both.
 
-What a stranger can do is bounded: how many connections there are in all and of one address, from
-the moment they are accepted; how often there are handshakes and requests; how long clients may take
-to shake hands, to ask, and to take the answer; how long lines and headers are. Bodies are not read.
+The resources that an unauthenticated client can use are bounded: the number of connections in total
+and of one address, from the moment they are accepted; the rate of handshakes and requests; the time
+for a handshake, for a request, and for reading the response; the length of lines and headers.
+Request bodies are not read.
 """
 
 import asyncio
@@ -27,10 +28,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from scheduler.model.times import Seconds
-from scheduler.observe.pages.pages import Listen, Pages
+from scheduler.observe.pages.pages import Pages
 from scheduler.observe.server.acceptor import Acceptor
 from scheduler.observe.server.access import Authorize, nobody
 from scheduler.observe.server.connections import Table, bounded
+from scheduler.observe.server.listen import Listen
 from scheduler.observe.server.page_runner import PageRunner
 from scheduler.observe.server.tls import Certificate, CertificateFiles, SelfSigned
 from scheduler.observe.server.web_app import Site
@@ -39,9 +41,9 @@ __all__ = ["Web"]
 
 _LOG: Final = logging.getLogger(__name__)
 
-#: Connections that wait in the kernel to be accepted.
+#: The maximum number of connections that wait in the kernel to be accepted.
 _BACKLOG: Final = 1024
-#: How long the thread may take to end.
+#: How long `stop` waits for the end of the thread.
 _END_SECONDS: Final = 5.0
 
 
@@ -56,7 +58,7 @@ class Web:
 
     @property
     def port(self) -> int:
-        """The port that is served, 0 when none is."""
+        """The port that the server listens on, 0 if it does not listen."""
         return 0 if self._socket is None else int(self._socket.getsockname()[1])
 
     @property
@@ -70,7 +72,7 @@ class Web:
         """Serve until `close`.
 
         Args:
-            listen: Where and how; nothing happens when its port is 0 and no socket is given.
+            listen: Address and options; nothing happens if its port is 0 and no socket is given.
             wall: Returns the time of day, for the self-signed certificate.
             bound: A socket to serve on instead of the address and port.
 
@@ -87,10 +89,10 @@ class Web:
         await self._thread.start(certificate, wall)
 
     async def ended(self) -> None:
-        """Return when nothing is served any more; at once, if nothing ever was.
+        """Return when the server has ended; at once if it was never started.
 
         Raises:
-            Exception: What ended it, if it was not `close`.
+            Exception: The error that ended it, if it was not `close`.
         """
         if self._thread is not None:
             await self._thread.wait()
@@ -105,7 +107,7 @@ class Web:
 
 
 class _Thread:
-    """The thread that serves. Made and called in the scheduler's loop."""
+    """The serving thread. Made and called in the scheduler's loop."""
 
     def __init__(
         self,
@@ -122,39 +124,39 @@ class _Thread:
         self._home = home
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self.table = Table(bounded(listen.limits.connections, descriptors))
-        #: Stops serving when it is called in the thread's loop; set once that runs.
+        #: Stops the server when it is called in the thread's loop; set once that runs.
         self._stop: Callable[[], object] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ready: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._ended: concurrent.futures.Future[None] = concurrent.futures.Future()
 
     async def start(self, certificate: Certificate | None, wall: Callable[[], Seconds]) -> None:
-        """Begin to serve."""
+        """Start the thread and wait until it serves."""
         threading.Thread(
             target=self._run, args=(certificate, wall), name="serving", daemon=True
         ).start()
         await asyncio.wrap_future(self._ready)
 
     async def wait(self) -> None:
-        """Return when it has ended; raise what ended it."""
+        """Return when it has ended; raise the error that ended it."""
         await asyncio.shield(asyncio.wrap_future(self._ended))
 
     async def stop(self) -> None:
         """Stop serving, and wait a little for the end."""
         if self._loop is not None and self._stop is not None:
-            with contextlib.suppress(RuntimeError):  # it is closed by now
+            with contextlib.suppress(RuntimeError):  # the loop is closed already
                 self._loop.call_soon_threadsafe(self._stop)
         with contextlib.suppress(Exception):  # `ended` raises it
             async with asyncio.timeout(_END_SECONDS):
                 await self.wait()
 
-    # From here on in the thread
+    # The methods below run in the serving thread
 
     def _run(self, certificate: Certificate | None, wall: Callable[[], Seconds]) -> None:
         try:
             with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
                 runner.run(self._serve(certificate, wall))
-        except BaseException as error:  # noqa: BLE001 - the scheduler's loop is told of it
+        except BaseException as error:  # noqa: BLE001 - it is passed to the scheduler's loop
             _settle(self._ready, error)
             _settle(self._ended, error)
         else:
@@ -194,9 +196,9 @@ class _Thread:
                 self._home.soon(_LOG.warning, "serving certificate not reloaded: %s", error)
 
     def _defect(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Tell of an error that no task has caught; the next request is served all the same."""
-        told = functools.partial(_LOG.error, exc_info=context.get("exception"))
-        self._home.soon(told, "serving: %s", context.get("message"))
+        """Log an error that no task has caught; the server continues."""
+        log = functools.partial(_LOG.error, exc_info=context.get("exception"))
+        self._home.soon(log, "serving: %s", context.get("message"))
 
 
 def _certificate(listen: Listen, now: Seconds) -> Certificate:
@@ -209,7 +211,7 @@ def _certificate(listen: Listen, now: Seconds) -> Certificate:
 
 
 def _listening(address: str, port: int) -> socket.socket:
-    """Return a listening socket; an unspecified address means all, of both families."""
+    """Return a listening socket; an unspecified address means all of IPv4 and IPv6."""
     if address in ("", "0.0.0.0", "::") and socket.has_dualstack_ipv6():
         return socket.create_server(
             ("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=_BACKLOG

@@ -1,7 +1,7 @@
-"""What answers requests, in the thread that serves.
+"""Responds to requests, in the serving thread.
 
-Health is answered here, whatever the scheduler's loop does. Callers of any other page are judged
-in that loop, and there the page is made; here it is written out.
+Health requests are handled here, whatever the scheduler's loop does. For any other page, that loop
+authorizes the caller and makes the page, and this module writes it.
 """
 
 import asyncio
@@ -15,37 +15,38 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from scheduler.observe.pages.health import HealthChecks, HealthReport
-from scheduler.observe.pages.pages import Document, Listen, Page, Pages
+from scheduler.observe.pages.pages import Document, Page, Pages
 from scheduler.observe.pages.statuses import status
 from scheduler.observe.pages.zpages import rendered
 from scheduler.observe.rates import ByPeer
 from scheduler.observe.server.access import AccessVerdict, Authorize, Caller, Judgement, unavailable
 from scheduler.observe.server.connections import OpenConnection, peer
+from scheduler.observe.server.listen import Listen
 from scheduler.observe.server.page_runner import PageRunner, Relay
 
 __all__ = ["Site"]
 
-#: The words for verdicts in a Status.
+#: The `reason` of a Status, by verdict.
 _REASONS: Final[Mapping[AccessVerdict, str]] = {
     AccessVerdict.UNAUTHENTICATED: "Unauthorized",
     AccessVerdict.FORBIDDEN: "Forbidden",
     AccessVerdict.THROTTLED: "TooManyRequests",
     AccessVerdict.UNAVAILABLE: "ServiceUnavailable",
 }
-_CROWDED: Final = Judgement(AccessVerdict.UNAVAILABLE, "too many pages are being read")
+_CROWDED: Final = Judgement(AccessVerdict.UNAVAILABLE, "too many pages are being served")
 
 _Respond: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Site:
-    """All pages. Made in the loop of the thread that serves.
+    """The web application with all pages. Made in the loop of the serving thread.
 
     Args:
-        pages: What is served.
-        authorize: Judges callers; called in the scheduler's loop.
-        listen: For how long clients are waited for, and how much they may take.
-        home: The scheduler's loop.
-        log: Hears of defects, in the scheduler's loop.
+        pages: The pages.
+        authorize: Authorizes callers; called in the scheduler's loop.
+        listen: The timeouts and limits on clients.
+        home: Runs pages in the scheduler's loop.
+        log: Logs errors of the server, in the scheduler's loop.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Site:
         self._loop = asyncio.get_running_loop()
         self._requests = ByPeer(listen.limits.peer_requests)
         #: The connection of each protocol, and the other way round.
-        self._held: dict[asyncio.BaseProtocol, OpenConnection] = {}
+        self._connections: dict[asyncio.BaseProtocol, OpenConnection] = {}
         self._protocols: dict[OpenConnection, asyncio.BaseProtocol] = {}
         #: How many connections are busy.
         self._busy = 0
@@ -78,29 +79,29 @@ class Site:
         )
 
     async def setup(self) -> None:
-        """Make ready to serve."""
+        """Prepare to serve."""
         await self._runner.setup()
 
     async def cleanup(self) -> None:
         """Close all connections."""
         await self._runner.cleanup()
 
-    def protocol(self, held: OpenConnection) -> asyncio.Protocol:
+    def protocol(self, connection: OpenConnection) -> asyncio.Protocol:
         """Return the protocol of a connection."""
         server = self._runner.server
         if server is None:
             raise ConnectionError("the server has stopped")
         protocol = server()
-        self._held[protocol] = held
-        self._protocols[held] = protocol
+        self._connections[protocol] = connection
+        self._protocols[connection] = protocol
         return protocol
 
-    def forget(self, held: OpenConnection) -> None:
+    def forget(self, connection: OpenConnection) -> None:
         """Forget a connection that is lost."""
-        self._rest(held)
-        protocol = self._protocols.pop(held, None)
+        self._set_idle(connection)
+        protocol = self._protocols.pop(connection, None)
         if protocol is not None:
-            del self._held[protocol]
+            del self._connections[protocol]
 
     def _application(self) -> web.Application:
         pages = self._pages
@@ -123,12 +124,12 @@ class Site:
 
     @web.middleware
     async def _in_time(self, request: web.Request, handler: _Respond) -> web.StreamResponse:
-        """Keep a client to its rate, and cut its connection when it does not take its answer."""
+        """Delay a client that exceeds its rate; close its connection if a response times out."""
         await asyncio.sleep(self._pause(request))
         transport = request.transport
         if transport is not None:
-            # What is written has left us, or waits here. With 0 asyncio takes an empty buffer for
-            # a full one.
+            # With this limit a write returns only when all of it is sent. With a limit of 0,
+            # asyncio takes an empty buffer for a full one.
             transport.set_write_buffer_limits(high=1)
         try:
             async with asyncio.timeout(self._listen.answer_seconds):
@@ -137,20 +138,20 @@ class Site:
             if transport is not None:
                 transport.abort()
         except ConnectionError:
-            pass  # the client has left
+            pass  # the client has closed the connection
         finally:
             self._end(request)
-        await asyncio.sleep(0)  # aiohttp learns that the connection is gone, and writes nothing
+        await asyncio.sleep(0)  # aiohttp notices that the connection is gone, and writes nothing
         return web.Response()
 
     def _pause(self, request: web.Request) -> float:
-        """Return how long a request has to wait, for those before it from the same peer."""
+        """Return how long a request has to wait because of earlier requests of its peer."""
         now = self._loop.time()
         return self._requests.of(peer(request.remote or ""), now).reserve(now)
 
     def _guarded(self, respond: _Respond) -> _Respond:
         async def guarded(request: web.Request) -> web.StreamResponse:
-            judgement = await self._judged(request)
+            judgement = await self._review(request)
             if judgement.verdict is not AccessVerdict.ALLOWED:
                 return _refused(judgement)
             if self._busy >= self._listen.limits.pages:
@@ -160,7 +161,7 @@ class Site:
 
         return guarded
 
-    async def _judged(self, request: web.Request) -> Judgement:
+    async def _review(self, request: web.Request) -> Judgement:
         caller = Caller("get", request.path, request.headers, request.remote or "")
         try:
             async with asyncio.timeout(self._listen.review_seconds):
@@ -169,22 +170,22 @@ class Site:
             return unavailable()
 
     def _begin(self, request: web.Request) -> None:
-        """Keep a connection while its answer is made and written."""
-        held = self._held.get(request.protocol)
-        if held is not None and not held.busy:
-            held.busy = True
+        """Mark a connection as busy, so that it is kept until its response is written."""
+        connection = self._connections.get(request.protocol)
+        if connection is not None and not connection.busy:
+            connection.busy = True
             self._busy += 1
 
     def _end(self, request: web.Request) -> None:
-        """Count a connection as idle from now on."""
-        held = self._held.get(request.protocol)
-        if held is not None:
-            held.idle_since = self._loop.time()
-            self._rest(held)
+        """Mark a connection as idle from now on."""
+        connection = self._connections.get(request.protocol)
+        if connection is not None:
+            connection.idle_since = self._loop.time()
+            self._set_idle(connection)
 
-    def _rest(self, held: OpenConnection) -> None:
-        self._busy -= held.busy
-        held.busy = False
+    def _set_idle(self, connection: OpenConnection) -> None:
+        self._busy -= connection.busy
+        connection.busy = False
 
     async def _metrics(self, request: web.Request) -> web.StreamResponse:
         accept = request.headers.get("Accept", "")
@@ -236,9 +237,9 @@ class Site:
     ) -> web.StreamResponse:
         """Write parts of JSON as they come."""
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
-        async with contextlib.aclosing(self._home.each(parts)) as here:
+        async with contextlib.aclosing(self._home.each(parts)) as relayed:
             await response.prepare(request)
-            async for part in here:
+            async for part in relayed:
                 await response.write(part)
         return response
 
@@ -246,7 +247,7 @@ class Site:
 def _all_checks(health: HealthChecks) -> _Respond:
     async def respond(request: web.Request) -> web.Response:
         query = request.query
-        return _told(
+        return _health_response(
             health.report(verbose="verbose" in query, excluded=query.getall("exclude", []))
         )
 
@@ -258,17 +259,17 @@ def _one_check(health: HealthChecks) -> _Respond:
         report = health.single(request.match_info["check"])
         if report is None:
             raise web.HTTPNotFound
-        return _told(report)
+        return _health_response(report)
 
     return respond
 
 
-def _told(report: HealthReport) -> web.Response:
+def _health_response(report: HealthReport) -> web.Response:
     return web.Response(status=200 if report.healthy else 500, text=report.text)
 
 
 def _refused(judgement: Judgement) -> web.Response:
-    """Return a refusal as the API server words it."""
+    """Return a refusal in the format of the API server."""
     verdict = judgement.verdict
     body = status(verdict.value, _REASONS[verdict], judgement.message)
     headers = {"Retry-After": "1"} if verdict is AccessVerdict.THROTTLED else None
@@ -303,7 +304,7 @@ async def _add_headers(_request: web.Request, response: web.StreamResponse) -> N
 
 
 def _logger(home: PageRunner, log: logging.Logger) -> logging.Logger:
-    """Return a logger for the server that does not take malformed requests for errors of ours."""
+    """Return a logger for the server that skips errors about malformed requests."""
     name = f"{log.name}.requests"
     logger = logging.Logger(name, logging.WARNING)  # noqa: LOG001 - of this server alone
     logger.addHandler(Relay(home, log))

@@ -1,4 +1,4 @@
-"""Objects have the annotations that somebody reads, and a digest of the others."""
+"""Objects keep the annotations that some rule reads, and a digest of the others."""
 
 import msgspec
 import pytest

@@ -27,7 +27,7 @@ CONFLICT = Failure(FailureKind.CONFLICT, "is bound")
 
 
 class Bench:
-    """An attempt log with all that it told."""
+    """An attempt log with all its records."""
 
     def __init__(self, verbosity: int = 2) -> None:
         self._captured = CapturingLogger()
@@ -39,12 +39,12 @@ class Bench:
         self.log = AttemptLog(logger, verbosity)
 
     @property
-    def told(self) -> list[dict[str, object]]:
+    def records(self) -> list[dict[str, object]]:
         return [call.kwargs for call in self._captured.calls]
 
     @property
     def events(self) -> list[tuple[object, object]]:
-        return [(call["level"], call["event"]) for call in self.told]
+        return [(call["level"], call["event"]) for call in self.records]
 
 
 def attempt(decision: Decision) -> Attempt:
@@ -58,7 +58,7 @@ def test_a_bound_pod_is_told_with_its_node():
     bench.log.bound(attempt(Placed("n1")), "n1", 0.0123456789)
     bench.log.outcome(EffectDone(Bind(POD, "n1", "p")))
 
-    assert bench.told == [
+    assert bench.records == [
         {
             "level": "info",
             "event": "pod_bound",
@@ -77,7 +77,7 @@ def test_a_preemption_is_told_with_its_victims():
 
     bench.log.attempt(attempt(Preempting("n1", (VICTIM,), 1, "0/10 nodes are available")))
 
-    assert bench.told == [
+    assert bench.records == [
         {
             "level": "info",
             "event": "preemption_planned",
@@ -95,15 +95,17 @@ def test_a_preemption_is_told_with_its_victims():
 
 def test_what_an_audit_would_have_refused_is_told_beside():
     bench = Bench()
-    told = [
+    refusals = [
         PolicyRefusal("small-steps", Rule.MAX_VICTIMS, mode, "at most 1 victim per preemption")
         for mode in (PolicyMode.ENFORCE, PolicyMode.AUDIT)
     ]
 
-    bench.log.attempt(replace(attempt(Preempting("n1", (VICTIM,), 0, "")), refusals=tuple(told)))
+    bench.log.attempt(
+        replace(attempt(Preempting("n1", (VICTIM,), 0, "")), refusals=tuple(refusals))
+    )
 
     assert bench.events[0] == ("info", "preemption_planned")
-    assert bench.told[1:] == [
+    assert bench.records[1:] == [
         {
             "level": "info",
             "event": "preemption_audited",
@@ -121,8 +123,8 @@ def test_of_many_victims_some_are_named_and_all_are_counted():
 
     bench.log.attempt(attempt(Preempting("n1", victims, 0, "full")))
 
-    (told,) = bench.told
-    assert (len(told["victims"]), told["victim_count"]) == (20, 500)
+    (record,) = bench.records
+    assert (len(record["victims"]), record["victim_count"]) == (20, 500)
 
 
 def test_a_long_message_is_cut():
@@ -130,9 +132,9 @@ def test_a_long_message_is_cut():
 
     bench.log.attempt(attempt(Unschedulable("x" * 5_000)))
 
-    (told,) = bench.told
-    assert len(told["message"]) == 1_024
-    assert told["message"].endswith("x ...")
+    (record,) = bench.records
+    assert len(record["message"]) == 1_024
+    assert record["message"].endswith("x ...")
 
 
 @pytest.mark.parametrize(
@@ -141,7 +143,7 @@ def test_a_long_message_is_cut():
         pytest.param(Unschedulable("full"), [("info", "pod_unschedulable")], id="fits nowhere"),
         pytest.param(Failed("boom"), [("error", "attempt_failed")], id="failed"),
         pytest.param(Gated("gates"), [], id="gated"),
-        pytest.param(Placed("n1"), [], id="placed, and told when bound"),
+        pytest.param(Placed("n1"), [], id="placed, and logged when bound"),
     ],
 )
 def test_an_attempt_has_at_most_one_line(decision, want):
@@ -159,7 +161,7 @@ def test_a_failed_binding_tells_why():
     bench.log.bind_failed(attempt(Placed("n1")), "n1", CONFLICT)
     bench.log.outcome(failed)
 
-    assert bench.told == [
+    assert bench.records == [
         {
             "level": "warning",
             "event": "bind_failed",
@@ -213,7 +215,7 @@ def test_an_eviction_tells_for_whom():
 
     bench.log.outcome(EffectDone(EVICT))
 
-    assert bench.told == [
+    assert bench.records == [
         {
             "level": "info",
             "event": "victim_evicted",
@@ -236,7 +238,7 @@ def test_an_eviction_tells_for_whom():
             RecordEvent(POD, "Normal", "Scheduled", "Binding", "", "p"),
             Failure(FailureKind.UNAVAILABLE, "429"),
             "debug",
-            id="an event that nobody needs",
+            id="an Event",
         ),
     ],
 )
@@ -246,7 +248,7 @@ def test_a_failed_effect_is_a_warning_unless_it_was_to_be_expected(effect, failu
     bench.log.outcome(EffectFailed(effect, failure))
 
     assert bench.events == [(want, "effect_failed")]
-    assert bench.told[0]["cause"] == failure.kind.value
+    assert bench.records[0]["cause"] == failure.kind.value
 
 
 def test_an_eviction_that_failed_is_told_with_both_names():
@@ -254,5 +256,5 @@ def test_an_eviction_that_failed_is_told_with_both_names():
 
     bench.log.outcome(EffectFailed(EVICT, CONFLICT))
 
-    told = bench.told[0]
-    assert (told["pod"], told["preemptor"]) == (EVICT.victim.key, EVICT.preemptor.key)
+    record = bench.records[0]
+    assert (record["pod"], record["preemptor"]) == (EVICT.victim.key, EVICT.preemptor.key)

@@ -114,7 +114,11 @@ async def test_a_pod_that_is_being_bound_is_not_judged_again():
 
     found = await explained(cluster, "p")
 
-    assert (found["phase"], found["node"], found["message"]) == ("binding", "n1", "it is binding")
+    assert (found["phase"], found["node"], found["message"]) == (
+        "binding",
+        "n1",
+        "the pod is binding",
+    )
 
 
 async def test_a_pod_that_was_placed_before_its_turn_is_not_judged_again():
@@ -124,10 +128,10 @@ async def test_a_pod_that_was_placed_before_its_turn_is_not_judged_again():
     cluster.hold(Bind)
 
     cluster.step()
-    (told,) = [json.loads(part) async for part in content]
+    (page,) = [json.loads(part) async for part in content]
 
-    assert told["phase"] == "binding"
-    assert "nodes" not in told
+    assert page["phase"] == "binding"
+    assert "nodes" not in page
 
 
 async def test_extenders_are_not_asked_for_a_page():
@@ -160,7 +164,7 @@ async def test_pods_are_judged_one_after_the_other():
 async def test_a_pod_that_does_not_wait_is_not_found():
     cluster = Cluster(node("n1").cpu("4"), pod("p").on("n1"))
 
-    with pytest.raises(LookupError, match="no pod default/p waits"):
+    with pytest.raises(LookupError, match="pod default/p is not in the queue"):
         await explained(cluster, "p")
 
 
@@ -231,9 +235,9 @@ async def test_long_lists_come_in_parts():
 async def test_a_node_that_goes_while_nodes_are_told_is_left_out():
     cluster = Cluster(*(node(f"n{i}").cpu("1") for i in range(150)))
     content = Debug(cluster.machine, lambda: cluster.now).pages()["/debug/nodes"]({})
-    told = await anext(content) + await anext(content)
+    page = await anext(content) + await anext(content)
 
     cluster.delete_node("n149")
-    told += b"".join([part async for part in content])
+    page += b"".join([part async for part in content])
 
-    assert len(json.loads(told)["nodes"]) == 149
+    assert len(json.loads(page)["nodes"]) == 149

@@ -148,12 +148,12 @@ async def test_what_was_applied_is_neither_in_snapshots_nor_in_captures():
     seen = [NodeObserved(found.nodes[0]), PodObserved(found.pods[0])]
     seen += [StorageObserved(found.storage[0])]
 
-    told = await text(planner(found)._machine)
+    content = await text(planner(found)._machine)
     captured = b"".join(capture_codec.encode(each, 0.0) for each in seen).decode()
 
-    assert '"n1"' in told
-    assert "hunter2" not in told + captured
-    assert APPLIED not in told + captured
+    assert '"n1"' in content
+    assert "hunter2" not in content + captured
+    assert APPLIED not in content + captured
 
 
 async def test_a_snapshot_with_all_annotations_is_read(tmp_path):
@@ -252,11 +252,11 @@ async def test_an_empty_scheduler_has_an_empty_snapshot():
 async def test_what_changes_while_it_is_told_is_not_in_it():
     cluster = Cluster(node("n1").cpu("4"), *(pod(f"p{i}").cpu("1m") for i in range(250)))
     parts = snapshot(cluster.machine, NOW)
-    told = await anext(parts)
+    content = await anext(parts)
 
     cluster.drain()
-    told += b"".join([part async for part in parts])
+    content += b"".join([part async for part in parts])
 
-    pods: list[Pod] = typed(json.loads(told)["items"]).pods
+    pods: list[Pod] = typed(json.loads(content)["items"]).pods
     assert len(pods) == 250
     assert {each.spec.node_name for each in pods} == {""}

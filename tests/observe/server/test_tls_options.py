@@ -22,8 +22,8 @@ def test_versions_have_the_names_of_kube_scheduler(name, want):
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("VersionTLS10", "nothing older than VersionTLS12"),
-        ("VersionTLS11", "nothing older than VersionTLS12"),
+        ("VersionTLS10", "the minimum is VersionTLS12"),
+        ("VersionTLS11", "the minimum is VersionTLS12"),
         ("TLS1.2", "unknown tls version 'TLS1.2'"),
         ("versiontls12", "unknown tls version"),
     ],

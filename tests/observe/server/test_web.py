@@ -5,7 +5,6 @@ import json
 
 import pytest
 
-from scheduler.observe.pages.pages import Listen
 from scheduler.observe.server import access
 from scheduler.observe.server.access import (
     ALLOWED,
@@ -15,6 +14,7 @@ from scheduler.observe.server.access import (
     Judgement,
     unavailable,
 )
+from scheduler.observe.server.listen import Listen
 
 PLAIN = Listen(plain=True)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.observe.pages.pages import Limits, Listen
 from scheduler.observe.rates import Allowance
+from scheduler.observe.server.listen import Limits, Listen
 from scheduler.observe.server.web import Web
 from scheduler.service.clock import Clock
 from tests.support.live import free_port
@@ -206,7 +206,7 @@ def hold_up(seconds: float) -> None:
 
 
 def probe(port: int, stop: threading.Event, answered: list[float]) -> None:
-    """Ask whether the process lives, as a kubelet does, until told to stop."""
+    """Ask whether the process lives, as a kubelet does, until it is stopped."""
     clock = Clock()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False

@@ -95,7 +95,7 @@ def test_a_pod_is_placed_when_it_is_first_seen_on_its_node(chronicle: Chronicle)
 
 def test_a_preemption_is_told_with_its_victims(chronicle: Chronicle):
     chronicle.see_pods([raw(LOW.on("n1")), raw(HIGH)], at=1.0)
-    chronicle.hear(planned("default/high", "default/low"), at=2.0)
+    chronicle.see_record(planned("default/high", "default/low"), at=2.0)
     chronicle.see_pods([raw(LOW.on("n1").terminating()), raw(HIGH.nominated("n1"))], at=2.1)
     chronicle.see_pods([raw(LOW.on("n1").terminating()), raw(HIGH.nominated("n1"))], at=2.9)
 
@@ -103,14 +103,14 @@ def test_a_preemption_is_told_with_its_victims(chronicle: Chronicle):
     chronicle.see_pods([raw(HIGH.nominated("n1"))], at=4.0)
     gone = chronicle.snapshot("", 4.0)
 
-    victim = VictimView("default/low", 100, "n1", "default/high", asked_at=2.0)
+    victim = VictimView("default/low", 100, "n1", "default/high", evicted_at=2.0)
     assert leaving.victims == (victim,)
     assert leaving.nominations == (NominationView("default/high", "n1", since=2.1),)
     assert leaving.attempts == (
         AttemptView(2.0, "default/high", AttemptResult.PREEMPTING, "n1", ("default/low",)),
     )
     assert gone.victims == (
-        VictimView("default/low", 100, "n1", "default/high", asked_at=2.0, gone_at=4.0),
+        VictimView("default/low", 100, "n1", "default/high", evicted_at=2.0, gone_at=4.0),
     )
     assert gone.totals == Totals(pods=1, waiting=1, preemptions=1, evicted=1)
     assert gone.placements == ()
@@ -122,10 +122,10 @@ def test_a_victim_that_left_before_its_preemption_was_heard_of_counts_as_gone(
     chronicle.see_pods([raw(LOW.on("n1"))], at=1.0)
     chronicle.see_pods([], at=2.1)
 
-    chronicle.hear(planned("default/high", "default/low"), at=2.0)
+    chronicle.see_record(planned("default/high", "default/low"), at=2.0)
 
     assert chronicle.snapshot("", 3.0).victims == (
-        VictimView("default/low", 100, "n1", "default/high", asked_at=2.0, gone_at=2.1),
+        VictimView("default/low", 100, "n1", "default/high", evicted_at=2.0, gone_at=2.1),
     )
 
 
@@ -137,7 +137,7 @@ def test_records_of_attempts_become_attempts(chronicle: Chronicle):
         {"event": "bind_failed", "pod": "a/e", "node": "n1", "message": "refused"},
         {"event": "victim_evicted", "pod": "a/f", "node": "n1"},
     ):
-        chronicle.hear(record, at=1.0)
+        chronicle.see_record(record, at=1.0)
 
     assert chronicle.snapshot("", 1.0).attempts == (
         AttemptView(1.0, "a/e", AttemptResult.FAILED, "n1", message="refused"),
@@ -149,7 +149,7 @@ def test_records_of_attempts_become_attempts(chronicle: Chronicle):
 
 def test_an_attempt_that_ends_as_the_one_before_takes_its_place(chronicle: Chronicle):
     for at, message in ((1.0, "no room"), (2.0, "less room"), (3.0, "less room")):
-        chronicle.hear({"event": "pod_unschedulable", "pod": "a/b", "message": message}, at)
+        chronicle.see_record({"event": "pod_unschedulable", "pod": "a/b", "message": message}, at)
 
     assert [(each.at, each.message) for each in chronicle.snapshot("", 3.0).attempts] == [
         (3.0, "less room"),
@@ -160,6 +160,6 @@ def test_an_attempt_that_ends_as_the_one_before_takes_its_place(chronicle: Chron
 def test_it_is_known_when_the_scheduler_leads(chronicle: Chronicle):
     assert not chronicle.leads
 
-    chronicle.hear({"event": "became_leader", "lease": "preemptive-scheduler"}, 0.5)
+    chronicle.see_record({"event": "became_leader", "lease": "preemptive-scheduler"}, 0.5)
 
     assert chronicle.leads

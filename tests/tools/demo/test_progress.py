@@ -9,7 +9,7 @@ NOTHING = ViewSnapshot("", 0.0)
 PLACED = AttemptView(1.0, "demo/low", AttemptResult.PLACED, "n1")
 PREEMPTING = AttemptView(2.0, "demo/high", AttemptResult.PREEMPTING, "n1", ("demo/low",))
 WAITING = AttemptView(3.0, "demo/low-2", AttemptResult.UNSCHEDULABLE, message="no room")
-VICTIM = VictimView("demo/low", 1, "n1", "demo/high", asked_at=2.0, gone_at=2.5)
+VICTIM = VictimView("demo/low", 1, "n1", "demo/high", evicted_at=2.0, gone_at=2.5)
 STORY = replace(NOTHING, attempts=(WAITING, PREEMPTING, PLACED), victims=(VICTIM,))
 
 

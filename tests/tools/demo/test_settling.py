@@ -21,7 +21,7 @@ CASES = {
     ),
     "a pod too many is leaving": (
         [HIGH.on("n"), LOW.on("n"), pod("old").on("n").terminating()],
-        "default/old is leaving",
+        "default/old is terminating",
     ),
     "an important one fits nowhere": (
         [unschedulable(HIGH, "no room"), LOW.on("n")],
@@ -41,7 +41,7 @@ CASES = {
     ),
     "an unimportant one was not tried": (
         [HIGH.on("n"), LOW],
-        "default/low: the scheduler has not looked at it",
+        "default/low: the scheduler has not tried it yet",
     ),
     "an unimportant one does not start": (
         [HIGH.on("n"), LOW.on("n").status(phase="Pending")],

@@ -1,0 +1,62 @@
+"""How the web server listens: address, TLS settings, timeouts, and limits on clients."""
+
+from dataclasses import dataclass, field
+from ssl import TLSVersion
+from typing import Final
+
+from scheduler.observe.rates import Allowance
+
+__all__ = ["Limits", "Listen"]
+
+_ACCEPTS: Final = Allowance(per_second=1000, burst=1000)
+_HANDSHAKES: Final = Allowance(per_second=50, burst=300)
+_PEER_HANDSHAKES: Final = Allowance(per_second=30, burst=150)
+_PEER_REQUESTS: Final = Allowance(per_second=100, burst=200)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits on what all clients together, and one client alone, may use."""
+
+    #: Open connections; fewer if the process may have few descriptors. One peer may have three
+    #: quarters of them.
+    connections: int = 512
+    #: How fast connections are accepted; each costs some 50 µs, and the others wait in the kernel.
+    accepts: Allowance = _ACCEPTS
+    #: TLS handshakes, in total and of one peer; each costs some 1 ms of CPU, half of it outside of
+    #: Python.
+    handshakes: Allowance = _HANDSHAKES
+    peer_handshakes: Allowance = _PEER_HANDSHAKES
+    #: Requests of one peer; each costs some 0.2 ms of CPU. Requests beyond the rate wait.
+    peer_requests: Allowance = _PEER_REQUESTS
+    #: Timeout of a handshake, including the wait for its turn.
+    handshake_seconds: float = 5.0
+    #: Pages that are served at a time, health pages not counted; more are refused with 503.
+    pages: int = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Address, TLS settings, timeouts and limits of the web server."""
+
+    address: str = "0.0.0.0"
+    #: 0 disables serving.
+    port: int = 10259
+    #: If both are empty, a self-signed certificate is used.
+    cert_file: str = ""
+    key_file: str = ""
+    #: Serve HTTP without TLS; for local use.
+    plain: bool = False
+    #: How long a connection may be idle before its first request and between requests.
+    idle_seconds: float = 30.0
+    #: Timeout of the access review; after it the request is refused.
+    review_seconds: float = 10.0
+    #: Timeout of a whole response until the client has read it, including the review.
+    answer_seconds: float = 60.0
+    #: How often the server checks whether there is a new certificate, or need for one.
+    refresh_seconds: float = 60.0
+    #: The minimum TLS version.
+    min_version: TLSVersion = TLSVersion.TLSv1_2
+    #: Cipher suites for TLS 1.2, under their OpenSSL names; empty for OpenSSL's default.
+    ciphers: str = ""
+    limits: Limits = field(default_factory=Limits)
