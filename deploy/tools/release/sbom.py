@@ -74,7 +74,10 @@ def python_packages(
     Raises:
         SbomError: One is missing, or has another version than the lock file says.
     """
-    there = {_normal(each.name): each for each in installed}
+    there: dict[str, metadata.Distribution] = {}
+    for package in installed:
+        # The first one on the path is the one that is imported.
+        there.setdefault(_normal(package.name), package)
     missing = [name for name, pin in wanted.items() if name not in there and not pin.conditional]
     wrong = [
         f"{name} {there[name].version}"
