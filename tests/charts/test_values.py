@@ -166,6 +166,34 @@ WRONG = {
         {"resourceQuota": {"create": True}, "priorityClassName": ""},
         "resourceQuota needs priorityClassName",
     ),
+    "an admission that restricts nothing": (
+        {"podAdmission": {"enabled": True}},
+        "podAdmission restricts nothing",
+    ),
+    "a PriorityClass of no namespace": (
+        {"podAdmission": {"enabled": True, "priorityClasses": [{"names": ["a", "b"]}]}},
+        "podAdmission.priorityClasses: a, b needs namespaces or namespaceLabels",
+    ),
+    "a namespace that cannot be": (
+        {"podAdmission": {"namespaces": ["Prod'] || true"]}},
+        "at '/podAdmission/namespaces/0'",
+    ),
+    "an answer that admission does not have": (
+        {"podAdmission": {"failurePolicy": "Warn"}},
+        "at '/podAdmission/failurePolicy': value must be",
+    ),
+    "a role to which nothing is aggregated": (
+        {"rbac": {"aggregatePolicyEdit": ["view"]}},
+        "at '/rbac/aggregatePolicyEdit/0': value must be",
+    ),
+    "a word for keeping the definition": (
+        {"crds": {"keep": "yes"}},
+        "at '/crds/keep': got string, want boolean",
+    ),
+    "an address family that there is not": (
+        {"service": {"ipFamilies": ["IPv5"]}},
+        "at '/service/ipFamilies/0': value must be",
+    ),
     "no ServiceAccount": (
         {"serviceAccount": {"create": False}},
         "serviceAccount.name is needed, because serviceAccount.create is false",

@@ -107,6 +107,22 @@ insecureSkipVerify: true
 {{- end -}}
 {{- end -}}
 
+{{/* CEL: whether the namespace of a pod has one of the names, or all of the labels. */}}
+{{- define "preemptive-scheduler.namespaceMatches" -}}
+{{- $parts := list -}}
+{{- with .namespaces -}}
+{{- $parts = append $parts (printf "request.namespace in %s" (toJson .)) -}}
+{{- end -}}
+{{- with .namespaceLabels -}}
+{{- $labels := list -}}
+{{- range $key, $value := . -}}
+{{- $labels = append $labels (printf "(%s in variables.labels && variables.labels[%s] == %s)" (toJson $key) (toJson $key) (toJson $value)) -}}
+{{- end -}}
+{{- $parts = append $parts (printf "(%s)" (join " && " $labels)) -}}
+{{- end -}}
+({{ join " || " $parts }})
+{{- end -}}
+
 {{/* The milliseconds of a duration such as 1m30s: a fixed moment is moved by it. */}}
 {{- define "preemptive-scheduler.milliseconds" -}}
 {{- $start := toDate "2006-01-02" "2001-01-01" -}}

@@ -7,6 +7,7 @@
 {{- include "preemptive-scheduler.validateBudget" . -}}
 {{- include "preemptive-scheduler.validateTls" . -}}
 {{- include "preemptive-scheduler.validateNetworkPolicy" . -}}
+{{- include "preemptive-scheduler.validatePodAdmission" . -}}
 {{- range .Values.metrics.readers -}}
 {{- if and (eq .kind "ServiceAccount") (not .namespace) -}}
 {{- fail (printf "metrics.readers: the ServiceAccount %q needs a namespace" .name) -}}
@@ -138,5 +139,18 @@ write-config-to: nothing, as the scheduler would end
 {{- define "preemptive-scheduler.validateNetworkPolicy" -}}
 {{- if and .Values.networkPolicy.enabled (not .Values.networkPolicy.apiServerCIDRs) -}}
 {{- fail "networkPolicy needs apiServerCIDRs: `kubectl get endpointslices -n default -l kubernetes.io/service-name=kubernetes` and `kubectl get service kubernetes -n default` show the addresses; 0.0.0.0/0 allows any" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "preemptive-scheduler.validatePodAdmission" -}}
+{{- with .Values.podAdmission -}}
+{{- if and .enabled (not .namespaces) (not .namespaceLabels) (not .priorityClasses) -}}
+{{- fail "podAdmission restricts nothing: set namespaces, namespaceLabels or priorityClasses" -}}
+{{- end -}}
+{{- range .priorityClasses -}}
+{{- if not (or .namespaces .namespaceLabels) -}}
+{{- fail (printf "podAdmission.priorityClasses: %s needs namespaces or namespaceLabels" (join ", " .names)) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
