@@ -234,6 +234,8 @@ bench-core: setup ## how fast decisions are, without an API server
 golden: setup ## write generated files anew; git shows what changed
 	$(BIN)/python -m deploy.tools.pages.metrics > docs/metrics.md
 	$(BIN)/python -m deploy.tools.pages.configuration > docs/configuration.md
+	$$($(BIN)/python -m deploy.tools.controlplane build helm-docs) --chart-search-root charts \
+		--sort-values-order file --log-level warning
 
 .PHONY: lock
 lock: $(BIN)/python ## pin the newest dependencies that pyproject.toml allows

@@ -2,10 +2,14 @@
 
 import json
 import re
+import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 import yaml
 
+from deploy.tools.controlplane import binaries
 from tests.charts.rendering import CHART, NAME, Helm
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
@@ -274,11 +278,29 @@ def test_every_value_is_explained():
     assert unexplained == []
 
 
-def test_the_page_of_the_chart_names_every_value_at_the_top():
-    text = (CHART / "README.md").read_text()
+@pytest.mark.chart
+@pytest.mark.parametrize("name", [NAME, f"{NAME}-crds"])
+def test_the_page_of_a_chart_is_generated_from_its_values(name: str, tmp_path: Path):
+    chart = CHART.with_name(name)
+    for file in ("Chart.yaml", "values.yaml", "README.md.gotmpl"):
+        shutil.copyfile(chart / file, tmp_path / file)
+    command = [binaries.find("helm-docs"), "--sort-values-order=file", "--log-level=warning"]
 
-    named = set(re.findall(r"^\| `([A-Za-z]+)", text, re.MULTILINE))
-    assert named == {path.split(".")[0] for path in DEFAULTS}
+    subprocess.run(command, cwd=tmp_path, check=True)
+
+    want = (tmp_path / "README.md").read_text()
+    assert (chart / "README.md").read_text() == want, "run: make golden"
+
+
+def test_the_page_of_the_chart_explains_every_value():
+    rows = re.findall(
+        r"^\| `(\S+)` \| .*\| (.*) \|$", (CHART / "README.md").read_text(), re.MULTILINE
+    )
+
+    known = {path for path in DEFAULTS if not path.startswith(FOREIGN)}
+    sections = {path.rpartition(".")[0] for path in known}
+    assert known - sections <= {name for name, _ in rows}
+    assert [name for name, text in rows if len(text) < 10] == []
 
 
 def test_the_chart_has_the_version_of_the_package():

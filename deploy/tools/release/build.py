@@ -35,6 +35,8 @@ CHECKSUMS: Final = "SHA256SUMS"
 SBOM: Final = "sbom.cdx.json"
 NOTES: Final = "notes.md"
 _IMAGE: Final = "preemptive-scheduler"
+#: What the chart says about its image as long as it is not published.
+_UNPUBLISHED: Final = " There is no published image yet: `make image` builds one."
 
 
 class ReleaseError(RuntimeError):
@@ -182,7 +184,9 @@ def _publish_to(chart: Path, registry: str) -> None:
     text = text.replace('\n  registry: ""\n', f"\n  registry: {host}\n", 1)
     repository = f"{path}/{_IMAGE}" if path else _IMAGE
     text = text.replace(f"\n  repository: {_IMAGE}\n", f"\n  repository: {repository}\n", 1)
-    values.write_text(text)
+    values.write_text(text.replace(_UNPUBLISHED, ""))
+    pages = ["--sort-values-order=file", "--log-level=warning"]
+    _run([str(binaries.find("helm-docs")), *pages], chart)
     version = _match(r"^appVersion: (\S+)$", description.read_text())
     image = f"{host}/{repository}:{version}"
     entry = (

@@ -109,14 +109,17 @@ def test_the_wheel_holds_the_package_and_its_record_is_right(released: Path):
 def test_the_charts_of_a_release_pull_from_the_registry_that_it_names(released: Path):
     version = Sources(ROOT, EPOCH).version
     with tarfile.open(released / f"preemptive-scheduler-{version}.tgz") as chart:
-        values, description = (
-            yaml.safe_load(chart.extractfile(f"preemptive-scheduler/{name}").read())
-            for name in ("values.yaml", "Chart.yaml")
+        values, description, page = (
+            chart.extractfile(f"preemptive-scheduler/{name}").read().decode()
+            for name in ("values.yaml", "Chart.yaml", "README.md")
         )
 
-    assert values["image"]["registry"] == "registry.example"
-    assert values["image"]["repository"] == "owner/preemptive-scheduler"
-    (image,) = yaml.safe_load(description["annotations"]["artifacthub.io/images"])
+    assert yaml.safe_load(values)["image"]["registry"] == "registry.example"
+    assert yaml.safe_load(values)["image"]["repository"] == "owner/preemptive-scheduler"
+    assert '| `image.registry` | `"registry.example"` |' in page
+    assert "no published image" not in values + page
+    annotations = yaml.safe_load(description)["annotations"]
+    (image,) = yaml.safe_load(annotations["artifacthub.io/images"])
     assert image["image"] == f"registry.example/owner/preemptive-scheduler:{version}"
 
 
