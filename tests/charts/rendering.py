@@ -130,7 +130,7 @@ VALUES: Final[Mapping[str, Values]] = {
     "the definition goes with the release": {"crds": {"enabled": True, "keep": False}},
     "administrators write policies": {"rbac": {"aggregatePolicyEdit": ["admin"]}},
     "two address families": {
-        "service": {"ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv6", "IPv4"]},
+        "service": {"ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv4"]},
     },
     "surroundings of a pod": {
         "hostUsers": False,

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from deploy.tools.controlplane import binaries
+from scheduler.config import policies
 from tests.charts.rendering import CHART, NAME, Helm
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
@@ -310,3 +311,24 @@ def test_the_chart_has_the_version_of_the_package():
 
     assert chart["appVersion"] == __version__
     assert chart["name"] == NAME
+
+
+@pytest.mark.parametrize("name", [NAME, f"{NAME}-crds"])
+def test_artifact_hub_is_told_what_is_true(name: str):
+    chart = yaml.safe_load((CHART.with_name(name) / "Chart.yaml").read_text())
+    about = {
+        key.removeprefix("artifacthub.io/"): yaml.safe_load(text)
+        for key, text in chart["annotations"].items()
+    }
+    definition = yaml.safe_load((CHART / "crds" / "preemption-policies.yaml").read_text())
+
+    (crd,) = about["crds"]
+    names, (version,) = definition["spec"]["names"], definition["spec"]["versions"]
+    assert crd["name"] == definition["metadata"]["name"]
+    assert (crd["kind"], crd["version"]) == (names["kind"], version["name"])
+    (example,) = about["crdsExamples"]
+    assert example["kind"] == names["kind"]
+    assert policies.read(example).name == example["metadata"]["name"]
+    kinds = {"added", "changed", "deprecated", "removed", "fixed", "security"}
+    assert {change["kind"] for change in about["changes"]} <= kinds
+    assert about["license"] == "Apache-2.0"
