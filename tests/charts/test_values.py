@@ -79,7 +79,7 @@ WRONG = {
     # What a schema cannot say well.
     "several replicas without a lease": (
         {"leaderElection": {"enabled": False}},
-        "replicaCount has to be 1 where leaderElection.enabled is false",
+        "replicaCount must be 1 if leaderElection.enabled is false",
     ),
     "a monitor that may not read": (
         {"podMonitor": {"enabled": True}},
@@ -107,25 +107,24 @@ WRONG = {
     ),
     "a lease that ends before its renewal": (
         {"leaderElection": {"leaseDuration": "5s"}},
-        "leaderElection.leaseDuration (5s) has to be longer than "
-        "leaderElection.renewDeadline (10s)",
+        "leaderElection.leaseDuration (5s) must be longer than leaderElection.renewDeadline (10s)",
     ),
     "a lease that cannot be renewed twice": (
         {"leaderElection": {"renewDeadline": "2400ms"}},
-        "leaderElection.renewDeadline (2400ms) has to be longer than 1.2 times "
+        "leaderElection.renewDeadline (2400ms) must be longer than 1.2 times "
         "leaderElection.retryPeriod (2s)",
     ),
     "the name of kube-scheduler": (
         {"config": {"profiles": [{"schedulerName": "default-scheduler"}]}},
-        "schedulerName default-scheduler is that of kube-scheduler",
+        "schedulerName default-scheduler belongs to kube-scheduler",
     ),
     "a budget of more replicas than there are": (
         {"podDisruptionBudget": {"minAvailable": 5}},
-        "podDisruptionBudget.minAvailable 5 of 2 replicas lets no replica be evicted",
+        "podDisruptionBudget.minAvailable 5 of 2 replicas allows no eviction",
     ),
     "a budget of all replicas": (
         {"podDisruptionBudget": {"minAvailable": "100%"}},
-        "podDisruptionBudget.minAvailable 100% of 2 replicas lets no replica be evicted",
+        "podDisruptionBudget.minAvailable 100% of 2 replicas allows no eviction",
     ),
     "a flag for which there is a value": (
         {"extraArgs": ["--leader-elect=false"]},
@@ -201,7 +200,7 @@ WRONG = {
     ),
     "no ServiceAccount": (
         {"serviceAccount": {"create": False}},
-        "serviceAccount.name is needed, because serviceAccount.create is false",
+        "serviceAccount.name is required if serviceAccount.create is false",
     ),
 }
 
