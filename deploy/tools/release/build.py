@@ -170,8 +170,8 @@ def _python_packages(sources: Sources, target: Path) -> None:
 
 def _package(chart: Path, target: Path, epoch: int) -> None:
     helm = binaries.find("helm")
-    said = _run([str(helm), "package", str(chart), "--destination", str(target)], chart)
-    normalize_tar_gz(Path(said.rpartition(": ")[2].strip()), epoch)
+    output = _run([str(helm), "package", str(chart), "--destination", str(target)], chart)
+    normalize_tar_gz(Path(output.rpartition(": ")[2].strip()), epoch)
 
 
 def _publish_to(chart: Path, registry: str) -> None:
