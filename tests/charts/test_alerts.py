@@ -170,7 +170,7 @@ CASES: Final[Mapping[str, Case]] = {
     ),
     "SeveralLeaders": Case(
         {'leader_election_master_status{pod="b"}': Gauge(0, 1)},
-        2, 1, "2 replicas believe that they lead, and may put more on a node than fits.",
+        2, 1, "2 replicas act as leader and may overcommit nodes.",
         "critical",
     ),
     "Stalled": Case(
@@ -178,7 +178,7 @@ CASES: Final[Mapping[str, Case]] = {
             'scheduler_pending_pods{pod="a",queue="active"}': Gauge(0, 7),
             'scheduler_scheduling_algorithm_duration_seconds_count{pod="a"}': Counter(60, 0),
         },
-        12, 1, "7 pods stand in the active queue, and no attempt was made for five minutes.",
+        12, 1, "7 pods are in the active queue, and no attempt was made for five minutes.",
         "critical",
     ),
     "Backlog": Case(
@@ -187,15 +187,15 @@ CASES: Final[Mapping[str, Case]] = {
     ),
     "Slow": Case(
         {f'{ATTEMPTS}{{le="0.512",pod="a",profile="p",result="scheduled"}}': Counter(60, 54)},
-        20, 11, "One attempt in a hundred takes longer than 14.8s from the queue to the binding.",
+        20, 11, "1% of the attempts take longer than 14.8s from the queue to the binding.",
     ),
     "AttemptErrors": Case(
         {'scheduler_schedule_attempts_total{pod="a",profile="p",result="error"}': Counter(0.5, 60)},
-        20, 11, "50% of the attempts end with an error, not with a decision.",
+        20, 11, "50% of the attempts end with an error instead of a decision.",
     ),
     "BindErrors": Case(
         {effects("Bind", "conflict"): Counter(0.5, 60)},
-        20, 11, "50% of the bindings fail; their pods are decided again.",
+        20, 11, "50% of the bindings fail; their pods are scheduled again.",
     ),
     "Forbidden": Case(
         {effects("Evict", "forbidden"): Counter(0, 0, appears=True)},
@@ -203,20 +203,20 @@ CASES: Final[Mapping[str, Case]] = {
     ),
     "EvictionsFail": Case(
         {effects("Evict", "refused"): Counter(0.1, 6)},
-        31, 16, "50% of the evictions fail; each takes its nomination back.",
+        31, 16, "50% of the evictions fail; the nomination is cleared each time.",
     ),
     "StuckNominations": Case(
         {'scheduler_oldest_nomination_seconds{pod="a"}': Gauge(40, grows=60)},
-        21, 1, "A pod has held room on a node for 21m 0s and is not bound.",
+        21, 1, "A pod has been nominated for 21m 0s and is not bound.",
     ),
     "VictimsStay": Case(
         {'scheduler_preemption_oldest_victim_leaving_seconds{pod="a"}': Gauge(40, grows=60)},
-        36, 1, "A pod was asked to leave 36m 0s ago and is still there.",
+        36, 1, "A pod was evicted 36m 0s ago and still exists.",
     ),
     "VictimsWasted": Case(
         {f'{WASTED}{{pod="a",reason="room_lost"}}': Counter(0, 3)},
-        59, 61, "50.83% of the victims of the last hour made room that their preemptors did not"
-        " get.",
+        59, 61, "50.83% of the victims of the last hour freed resources that their preemptors"
+        " did not get.",
     ),
     "PreemptionLoop": Case(
         {'scheduler_preemption_loops_total{pod="a"}': Counter(0, 1)},
@@ -225,29 +225,30 @@ CASES: Final[Mapping[str, Case]] = {
     ),
     "PolicyRefused": Case(
         {policies("none"): Gauge(0, 1)},
-        1, 1, "1 policies were never accepted: what they should protect is not protected.",
+        1, 1, "1 policies were never accepted; none of their rules applies.",
         "critical",
     ),
     "PolicyBehind": Case(
         {policies("behind"): Gauge(0, 1)},
-        5, 1, "1 policies are in force as they were before their last change.",
+        5, 1, "1 policies are in force in an older generation.",
     ),
     "LedgerNotWritten": Case(
         {effects("SaveLedger", "done"): Counter(3, 0), effects("SaveLedger", "refused"): Counter(0,
         2)}, 20, 5, "About 31.5 writes failed in 15 minutes and none succeeded. Preemptions that a"
-        " budget of a policy counts are given up.",
+        " policy budget counts are canceled.",
     ),
     "BudgetsViolated": Case(
         {
             'scheduler_preemption_violations_total{pod="a",profile="p"}':
             Counter(0, 0, appears=True)
         },
-        1, 20, "About 1 victims in 15 minutes were protected by a budget; there was no other way.",
+        1, 20, "About 1 victims in 15 minutes were protected by a PodDisruptionBudget; every"
+        " candidate had such victims.",
         "info", {"profile": "p"},
     ),
     "ApiErrors": Case(
         {requests("500"): Counter(1, 600)},
-        20, 11, "50% of the requests are throttled, fail, or get no answer.",
+        20, 11, "50% of the requests are throttled, fail, or get no response.",
     ),
     "WriteBacklog": Case(
         {'scheduler_effect_queue_length{lane="bind",pod="a"}': Gauge(20, 2000)},
@@ -263,16 +264,16 @@ CASES: Final[Mapping[str, Case]] = {
             'scheduler_undecodable_objects_total{pod="a",resource="nodes"}':
             Counter(0, 0, appears=True)
         },
-        1, 61, "Some nodes are invisible to the scheduler.", labels={"resource": "nodes"},
+        1, 61, "The scheduler ignores some nodes.", labels={"resource": "nodes"},
     ),
     "CacheDrift": Case(
         {'scheduler_cache_drift{difference="stale",pod="a",resource="pods"}': Gauge(0, 2)},
-        1, 1, "a has 2 stale objects of pods: a watch has missed something.",
+        1, 1, "a has 2 stale objects of pods: a watch missed an event.",
         labels={"pod": "a", "resource": "pods", "difference": "stale"},
     ),
     "LoopLag": Case(
         {f'{LAG}{{le="0.008",pod="a"}}': Counter(240, 120)},
-        20, 11, "The loop of a is up to 1.004s late; reading and writing wait as long.",
+        20, 11, "The loop of a is up to 1.004s late; reads and writes are delayed as much.",
         labels={"pod": "a"},
     ),
 }  # fmt: skip

@@ -216,3 +216,117 @@ def test_the_admission_policy_refuses_what_the_scheduler_would_refuse_and_nothin
     assert "spec has no such fields: maxVictimPerPreemption" in next(iter(told.values()))
     right = {spec: refusal(control_plane, spec) for spec in test_policy_admission.VALID}
     assert [message for message in right.values() if message] == []
+
+
+@pytest.fixture
+def admitted(helm: Helm, control_plane: ControlPlane, paths: ResourcePaths) -> Iterator[None]:
+    """The API server admits pods as the chart has it do."""
+    values = {
+        "fullnameOverride": RELEASE,
+        "config": {"profiles": [{"schedulerName": RELEASE}]},
+        "podAdmission": {
+            "enabled": True,
+            "namespaces": ["admission-named"],
+            "namespaceLabels": {"use": "it", "tier": "batch"},
+            "priorityClasses": [{"names": ["system-node-critical"], "namespaces": ["no-such"]}],
+        },
+    }
+    objects = [
+        each
+        for each in helm.template(values)
+        if each["kind"].startswith("ValidatingAdmissionPolicy")
+    ]
+    for name, labels in ADMISSION.items():
+        control_plane.create_namespace(name, labels)
+    for each in objects:
+        control_plane.api.apply(each)
+    pause = threading.Event()
+    for _ in range(150):
+        if denial(control_plane, "admission-other"):
+            break
+        pause.wait(0.2)
+    yield
+    for each in objects:
+        control_plane.api.delete(paths.of(each))
+    for name in ADMISSION:
+        control_plane.api.delete(f"/api/v1/namespaces/{name}")
+
+
+#: Namespaces by name, with their labels.
+ADMISSION = {
+    "admission-named": {},
+    "admission-labelled": {"use": "it", "tier": "batch"},
+    "admission-half": {"use": "it"},
+    "admission-other": {},
+}
+
+
+def denial(
+    cluster: ControlPlane, namespace: str, scheduler: str = RELEASE, priority_class: str = ""
+) -> str:
+    """Return why the API server refuses a pod, empty if it does not; the pod is not stored."""
+    spec = {
+        "schedulerName": scheduler,
+        "priorityClassName": priority_class,
+        "containers": [{"name": "c", "image": "i"}],
+    }
+    document = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p"},
+        "spec": spec,
+    }
+    path = f"/api/v1/namespaces/{namespace}/pods/p"
+    account = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
+    cluster.api.wait_for(account, lambda found: found is not None)
+    try:
+        cluster.api.patch(path, document, "apply", **QUERY)
+    except ApiError as error:
+        return f"{error.status} {error.message}"
+    return ""
+
+
+def test_pods_use_the_scheduler_and_priority_classes_only_where_they_are_allowed(
+    control_plane: ControlPlane, admitted: None
+):
+    told = {name: denial(control_plane, name) for name in ADMISSION}
+
+    assert [name for name, message in told.items() if not message] == [
+        "admission-named",
+        "admission-labelled",
+    ]
+    assert told["admission-half"].startswith("403 ")
+    assert (
+        f"pods of namespace admission-half may not use the scheduler {RELEASE}"
+        in told["admission-half"]
+    )
+    assert denial(control_plane, "admission-other", scheduler="default-scheduler") == ""
+    critical = {"priority_class": "system-node-critical"}
+    assert (
+        "pods of namespace admission-named may not use the PriorityClass system-node-critical"
+        in denial(control_plane, "admission-named", **critical)
+    )
+    assert denial(control_plane, "admission-named", "default-scheduler", **critical) == ""
+
+
+def test_the_definition_as_part_of_a_release_is_upgraded_and_goes_or_stays_with_it(
+    helm: Helm, control_plane: ControlPlane, namespace: str
+):
+    undefine(control_plane)
+    where = ("--namespace", namespace, "--kubeconfig", str(control_plane.admin_kubeconfig))
+    values = {"fullnameOverride": RELEASE, "crds": {"enabled": True}}
+    install = ("upgrade", RELEASE, str(CHART), "--install", "--skip-crds", *where)
+
+    helm.run(*install, values=values)
+    assert exists(control_plane, DEFINITION)
+    with_policies = {**values, **VALUES["bounded"]}
+    helm.run(*install, values=with_policies)
+    helm.run("uninstall", RELEASE, "--wait", *where)
+    assert exists(control_plane, DEFINITION)
+
+    helm.run(
+        *install, "--take-ownership", values={**values, "crds": {"enabled": True, "keep": False}}
+    )
+    helm.run("uninstall", RELEASE, "--wait", *where)
+    assert exists(control_plane, DEFINITION) is None
+    control_plane.api.apply(CHART / "crds")

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+import yaml
 
 from tests.charts.rendering import CHART, NAME, VALUES, Helm, container, of_kind, one
 
@@ -366,3 +367,76 @@ def test_replicas_may_run_in_another_runtime(helm: Helm):
     # Not among VALUES: the API server admits no pod of a RuntimeClass that does not exist.
     assert pod(helm.template({"runtimeClassName": "kata"}))["spec"]["runtimeClassName"] == "kata"
     assert "runtimeClassName" not in pod(helm.template())["spec"]
+
+
+def test_an_address_family_is_that_of_the_cluster_unless_one_is_asked_for(helm: Helm):
+    # Not among VALUES: an API server with IPv4 alone refuses the other family.
+    service = {"ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv6", "IPv4"]}
+
+    both = one(helm.template({"service": service}), "Service")["spec"]
+
+    assert (both["ipFamilyPolicy"], both["ipFamilies"]) == ("PreferDualStack", ["IPv6", "IPv4"])
+    assert (
+        one(helm.template(), "Service")["spec"].keys() & {"ipFamilyPolicy", "ipFamilies"} == set()
+    )
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_the_definition_can_be_part_of_the_release(helm: Helm, keep: bool):
+    kind = "CustomResourceDefinition"
+    shipped = yaml.safe_load((CHART / "crds" / "preemption-policies.yaml").read_text())
+
+    found = one(helm.template({"crds": {"enabled": True, "keep": keep}}), kind)
+
+    assert found["spec"] == shipped["spec"]
+    assert found["metadata"]["name"] == shipped["metadata"]["name"]
+    annotations = found["metadata"].get("annotations", {})
+    assert annotations == ({"helm.sh/resource-policy": "keep"} if keep else {})
+    assert of_kind(helm.template(), kind) == []
+
+
+def test_pods_are_admitted_by_namespace_and_priority_class(helm: Helm):
+    objects = helm.template(
+        {
+            **VALUES["pods admitted by namespace"],
+            "config": {"profiles": [{"schedulerName": "a"}, {"schedulerName": "b"}]},
+        }
+    )
+
+    policy = one(objects, "ValidatingAdmissionPolicy", f"{NAME}-pods")["spec"]
+    binding = one(objects, "ValidatingAdmissionPolicyBinding", f"{NAME}-pods")["spec"]
+    (condition,) = policy["matchConditions"]
+    assert condition["expression"] == 'object.spec.schedulerName in ["a","b"]'
+    assert binding == {"policyName": f"{NAME}-pods", "validationActions": ["Deny"]}
+    labels = (
+        '(("example.com/scheduler" in variables.labels && '
+        'variables.labels["example.com/scheduler"] == "preemptive") && '
+        '("tier" in variables.labels && variables.labels["tier"] == "batch"))'
+    )
+    assert [each["expression"] for each in policy["validations"]] == [
+        f'(request.namespace in ["batch","research"] || {labels})',
+        '!(variables.priorityClass in ["urgent","high"]) || (request.namespace in ["research"])',
+        '!(variables.priorityClass in ["top"]) || '
+        '((("tier" in variables.labels && variables.labels["tier"] == "production")))',
+    ]
+
+
+def test_without_namespaces_priority_classes_alone_are_restricted(helm: Helm):
+    values = {"enabled": True, "priorityClasses": [{"names": ["top"], "namespaces": ["x"]}]}
+
+    policy = one(helm.template({"podAdmission": values}), "ValidatingAdmissionPolicy")["spec"]
+
+    (rule,) = policy["validations"]
+    assert "PriorityClass" in rule["messageExpression"]
+
+
+def test_relabelings_follow_the_rule_that_names_the_job(helm: Helm):
+    (endpoint,) = one(helm.template(VALUES["monitored by a service"]), "ServiceMonitor")["spec"][
+        "endpoints"
+    ]
+
+    assert [rule["targetLabel"] for rule in endpoint["relabelings"]] == ["job", "cluster"]
+    (endpoint,) = one(helm.template(VALUES["monitored by pods"]), "PodMonitor")["spec"][
+        "podMetricsEndpoints"
+    ]
+    assert endpoint["metricRelabelings"] == [{"action": "labeldrop", "regex": "host"}]

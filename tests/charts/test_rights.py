@@ -76,6 +76,16 @@ def test_people_who_may_view_may_read_policies_and_only_those_with_the_role_may_
     assert [each["metadata"]["name"] for each in of_kind(without, "ClusterRole")] == [NAME]
 
 
+def test_writing_policies_is_aggregated_where_that_is_asked_for(helm: Helm):
+    objects = helm.template({"rbac": {"aggregatePolicyEdit": ["edit", "admin"]}})
+
+    labels = one(objects, "ClusterRole", f"{NAME}-policies-edit")["metadata"]["labels"]
+    assert {name: value for name, value in labels.items() if name.startswith("rbac.")} == {
+        "rbac.authorization.k8s.io/aggregate-to-edit": "true",
+        "rbac.authorization.k8s.io/aggregate-to-admin": "true",
+    }
+
+
 def test_the_definition_of_policies_is_the_same_file_everywhere():
     name = "preemption-policies.yaml"
 

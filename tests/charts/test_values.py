@@ -2,10 +2,15 @@
 
 import json
 import re
+import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 import yaml
 
+from deploy.tools.controlplane import binaries
+from scheduler.config import policies
 from tests.charts.rendering import CHART, NAME, Helm
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
@@ -74,7 +79,7 @@ WRONG = {
     # What a schema cannot say well.
     "several replicas without a lease": (
         {"leaderElection": {"enabled": False}},
-        "replicaCount has to be 1 where leaderElection.enabled is false",
+        "replicaCount must be 1 if leaderElection.enabled is false",
     ),
     "a monitor that may not read": (
         {"podMonitor": {"enabled": True}},
@@ -102,25 +107,24 @@ WRONG = {
     ),
     "a lease that ends before its renewal": (
         {"leaderElection": {"leaseDuration": "5s"}},
-        "leaderElection.leaseDuration (5s) has to be longer than "
-        "leaderElection.renewDeadline (10s)",
+        "leaderElection.leaseDuration (5s) must be longer than leaderElection.renewDeadline (10s)",
     ),
     "a lease that cannot be renewed twice": (
         {"leaderElection": {"renewDeadline": "2400ms"}},
-        "leaderElection.renewDeadline (2400ms) has to be longer than 1.2 times "
+        "leaderElection.renewDeadline (2400ms) must be longer than 1.2 times "
         "leaderElection.retryPeriod (2s)",
     ),
     "the name of kube-scheduler": (
         {"config": {"profiles": [{"schedulerName": "default-scheduler"}]}},
-        "schedulerName default-scheduler is that of kube-scheduler",
+        "schedulerName default-scheduler belongs to kube-scheduler",
     ),
     "a budget of more replicas than there are": (
         {"podDisruptionBudget": {"minAvailable": 5}},
-        "podDisruptionBudget.minAvailable 5 of 2 replicas lets no replica be evicted",
+        "podDisruptionBudget.minAvailable 5 of 2 replicas allows no eviction",
     ),
     "a budget of all replicas": (
         {"podDisruptionBudget": {"minAvailable": "100%"}},
-        "podDisruptionBudget.minAvailable 100% of 2 replicas lets no replica be evicted",
+        "podDisruptionBudget.minAvailable 100% of 2 replicas allows no eviction",
     ),
     "a flag for which there is a value": (
         {"extraArgs": ["--leader-elect=false"]},
@@ -166,9 +170,37 @@ WRONG = {
         {"resourceQuota": {"create": True}, "priorityClassName": ""},
         "resourceQuota needs priorityClassName",
     ),
+    "an admission that restricts nothing": (
+        {"podAdmission": {"enabled": True}},
+        "podAdmission restricts nothing",
+    ),
+    "a PriorityClass of no namespace": (
+        {"podAdmission": {"enabled": True, "priorityClasses": [{"names": ["a", "b"]}]}},
+        "podAdmission.priorityClasses: a, b needs namespaces or namespaceLabels",
+    ),
+    "a namespace that cannot be": (
+        {"podAdmission": {"namespaces": ["Prod'] || true"]}},
+        "at '/podAdmission/namespaces/0'",
+    ),
+    "an answer that admission does not have": (
+        {"podAdmission": {"failurePolicy": "Warn"}},
+        "at '/podAdmission/failurePolicy': value must be",
+    ),
+    "a role to which nothing is aggregated": (
+        {"rbac": {"aggregatePolicyEdit": ["view"]}},
+        "at '/rbac/aggregatePolicyEdit/0': value must be",
+    ),
+    "a word for keeping the definition": (
+        {"crds": {"keep": "yes"}},
+        "at '/crds/keep': got string, want boolean",
+    ),
+    "an address family that there is not": (
+        {"service": {"ipFamilies": ["IPv5"]}},
+        "at '/service/ipFamilies/0': value must be",
+    ),
     "no ServiceAccount": (
         {"serviceAccount": {"create": False}},
-        "serviceAccount.name is needed, because serviceAccount.create is false",
+        "serviceAccount.name is required if serviceAccount.create is false",
     ),
 }
 
@@ -246,11 +278,29 @@ def test_every_value_is_explained():
     assert unexplained == []
 
 
-def test_the_page_of_the_chart_names_every_value_at_the_top():
-    text = (CHART / "README.md").read_text()
+@pytest.mark.chart
+@pytest.mark.parametrize("name", [NAME, f"{NAME}-crds"])
+def test_the_page_of_a_chart_is_generated_from_its_values(name: str, tmp_path: Path):
+    chart = CHART.with_name(name)
+    for file in ("Chart.yaml", "values.yaml", "README.md.gotmpl"):
+        shutil.copyfile(chart / file, tmp_path / file)
+    command = [binaries.find("helm-docs"), "--sort-values-order=file", "--log-level=warning"]
 
-    named = set(re.findall(r"^\| `([A-Za-z]+)", text, re.MULTILINE))
-    assert named == {path.split(".")[0] for path in DEFAULTS}
+    subprocess.run(command, cwd=tmp_path, check=True)
+
+    want = (tmp_path / "README.md").read_text()
+    assert (chart / "README.md").read_text() == want, "run: make golden"
+
+
+def test_the_page_of_the_chart_explains_every_value():
+    rows = re.findall(
+        r"^\| `(\S+)` \| .*\| (.*) \|$", (CHART / "README.md").read_text(), re.MULTILINE
+    )
+
+    known = {path for path in DEFAULTS if not path.startswith(FOREIGN)}
+    sections = {path.rpartition(".")[0] for path in known}
+    assert known - sections <= {name for name, _ in rows}
+    assert [name for name, text in rows if len(text) < 10] == []
 
 
 def test_the_chart_has_the_version_of_the_package():
@@ -260,3 +310,24 @@ def test_the_chart_has_the_version_of_the_package():
 
     assert chart["appVersion"] == __version__
     assert chart["name"] == NAME
+
+
+@pytest.mark.parametrize("name", [NAME, f"{NAME}-crds"])
+def test_artifact_hub_is_told_what_is_true(name: str):
+    chart = yaml.safe_load((CHART.with_name(name) / "Chart.yaml").read_text())
+    about = {
+        key.removeprefix("artifacthub.io/"): yaml.safe_load(text)
+        for key, text in chart["annotations"].items()
+    }
+    definition = yaml.safe_load((CHART / "crds" / "preemption-policies.yaml").read_text())
+
+    (crd,) = about["crds"]
+    names, (version,) = definition["spec"]["names"], definition["spec"]["versions"]
+    assert crd["name"] == definition["metadata"]["name"]
+    assert (crd["kind"], crd["version"]) == (names["kind"], version["name"])
+    (example,) = about["crdsExamples"]
+    assert example["kind"] == names["kind"]
+    assert policies.read(example).name == example["metadata"]["name"]
+    kinds = {"added", "changed", "deprecated", "removed", "fixed", "security"}
+    assert {change["kind"] for change in about["changes"]} <= kinds
+    assert about["license"] == "Apache-2.0"

@@ -2,7 +2,7 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* Shorter than a name may be, as suffixes follow. */}}
+{{/* Shorter than the limit for names, because suffixes are appended. */}}
 {{- define "preemptive-scheduler.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 42 | trimSuffix "-" -}}
@@ -17,7 +17,7 @@
 {{- if .Values.serviceAccount.create -}}
 {{- default (include "preemptive-scheduler.fullname" .) .Values.serviceAccount.name -}}
 {{- else -}}
-{{- required "serviceAccount.name is needed, because serviceAccount.create is false" .Values.serviceAccount.name -}}
+{{- required "serviceAccount.name is required if serviceAccount.create is false" .Values.serviceAccount.name -}}
 {{- end -}}
 {{- end -}}
 
@@ -53,7 +53,7 @@ annotations:
 {{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ default .Chart.AppVersion $image.tag }}{{ end -}}
 {{- end -}}
 
-{{/* The configuration file: what the user wrote, with the lease that the rights are for. */}}
+{{/* The configuration file: the value `config`, and the lease that the role names. */}}
 {{- define "preemptive-scheduler.config" -}}
 {{- $election := .Values.leaderElection -}}
 {{- $lease := dict
@@ -71,7 +71,7 @@ annotations:
 {{- mergeOverwrite (deepCopy .Values.config) $head | toYaml -}}
 {{- end -}}
 
-{{/* Secret with the serving certificate; empty: the scheduler signs one of its own. */}}
+{{/* Secret with the serving certificate. If empty, the scheduler uses a self-signed one. */}}
 {{- define "preemptive-scheduler.tlsSecret" -}}
 {{- if .Values.tls.certManager.enabled -}}
 {{- include "preemptive-scheduler.fullname" . }}-tls
@@ -80,7 +80,7 @@ annotations:
 {{- end -}}
 {{- end -}}
 
-{{/* Security of the pod. On OpenShift the ids come from the range of the namespace. */}}
+{{/* Security context of the pod. On OpenShift the IDs come from the range of the namespace. */}}
 {{- define "preemptive-scheduler.podSecurityContext" -}}
 {{- $context := .Values.podSecurityContext -}}
 {{- if .Values.openshift.enabled -}}
@@ -107,7 +107,23 @@ insecureSkipVerify: true
 {{- end -}}
 {{- end -}}
 
-{{/* The milliseconds of a duration such as 1m30s: a fixed moment is moved by it. */}}
+{{/* CEL: whether the namespace of a pod has one of the names, or all of the labels. */}}
+{{- define "preemptive-scheduler.namespaceMatches" -}}
+{{- $parts := list -}}
+{{- with .namespaces -}}
+{{- $parts = append $parts (printf "request.namespace in %s" (toJson .)) -}}
+{{- end -}}
+{{- with .namespaceLabels -}}
+{{- $labels := list -}}
+{{- range $key, $value := . -}}
+{{- $labels = append $labels (printf "(%s in variables.labels && variables.labels[%s] == %s)" (toJson $key) (toJson $key) (toJson $value)) -}}
+{{- end -}}
+{{- $parts = append $parts (printf "(%s)" (join " && " $labels)) -}}
+{{- end -}}
+({{ join " || " $parts }})
+{{- end -}}
+
+{{/* Converts a duration such as 1m30s to milliseconds, by adding it to a fixed date. */}}
 {{- define "preemptive-scheduler.milliseconds" -}}
 {{- $start := toDate "2006-01-02" "2001-01-01" -}}
 {{- $end := dateModify . $start -}}

@@ -1,4 +1,4 @@
-{{/* Combinations that would be accepted, and would not do what was meant. */}}
+{{/* Refuses combinations of values that are valid each, but do not work together. */}}
 {{- define "preemptive-scheduler.validate" -}}
 {{- include "preemptive-scheduler.validateElection" . -}}
 {{- include "preemptive-scheduler.validateProfiles" . -}}
@@ -7,6 +7,7 @@
 {{- include "preemptive-scheduler.validateBudget" . -}}
 {{- include "preemptive-scheduler.validateTls" . -}}
 {{- include "preemptive-scheduler.validateNetworkPolicy" . -}}
+{{- include "preemptive-scheduler.validatePodAdmission" . -}}
 {{- range .Values.metrics.readers -}}
 {{- if and (eq .kind "ServiceAccount") (not .namespace) -}}
 {{- fail (printf "metrics.readers: the ServiceAccount %q needs a namespace" .name) -}}
@@ -14,32 +15,32 @@
 {{- end -}}
 {{- end -}}
 
-{{/* As the scheduler judges it, which would end with exit code 2. */}}
+{{/* The rules of the scheduler itself, which would exit with code 2. */}}
 {{- define "preemptive-scheduler.validateElection" -}}
 {{- $election := .Values.leaderElection -}}
 {{- if and (not $election.enabled) (gt (int .Values.replicaCount) 1) -}}
-{{- fail "replicaCount has to be 1 where leaderElection.enabled is false: several replicas would all schedule" -}}
+{{- fail "replicaCount must be 1 if leaderElection.enabled is false: several replicas would all schedule" -}}
 {{- end -}}
 {{- $lease := include "preemptive-scheduler.milliseconds" $election.leaseDuration | int64 -}}
 {{- $renew := include "preemptive-scheduler.milliseconds" $election.renewDeadline | int64 -}}
 {{- $retry := include "preemptive-scheduler.milliseconds" $election.retryPeriod | int64 -}}
 {{- if le $lease $renew -}}
-{{- fail (printf "leaderElection.leaseDuration (%s) has to be longer than leaderElection.renewDeadline (%s)" $election.leaseDuration $election.renewDeadline) -}}
+{{- fail (printf "leaderElection.leaseDuration (%s) must be longer than leaderElection.renewDeadline (%s)" $election.leaseDuration $election.renewDeadline) -}}
 {{- end -}}
 {{- if le (mul 10 $renew) (mul 12 $retry) -}}
-{{- fail (printf "leaderElection.renewDeadline (%s) has to be longer than 1.2 times leaderElection.retryPeriod (%s)" $election.renewDeadline $election.retryPeriod) -}}
+{{- fail (printf "leaderElection.renewDeadline (%s) must be longer than 1.2 times leaderElection.retryPeriod (%s)" $election.renewDeadline $election.retryPeriod) -}}
 {{- end -}}
 {{- end -}}
 
 {{- define "preemptive-scheduler.validateProfiles" -}}
 {{- range .Values.config.profiles -}}
 {{- if eq .schedulerName "default-scheduler" -}}
-{{- fail "config.profiles: schedulerName default-scheduler is that of kube-scheduler; both would decide for every pod of the cluster" -}}
+{{- fail "config.profiles: schedulerName default-scheduler belongs to kube-scheduler; both would schedule every pod of the cluster" -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 
-{{/* Flags that a value stands for: the value also changes rights, mounts or probes. */}}
+{{/* Flags that have a value of their own, which also changes permissions, mounts or probes. */}}
 {{- define "preemptive-scheduler.ownFlags" -}}
 config: config
 v: logging.verbosity
@@ -59,7 +60,7 @@ secure-port: nothing, as probes and Service need port 10259
 write-config-to: nothing, as the scheduler would end
 {{- end -}}
 
-{{/* Flags that extraArgs may have. */}}
+{{/* Flags that are allowed in extraArgs. */}}
 {{- define "preemptive-scheduler.moreFlags" -}}
 - authentication-token-webhook-cache-ttl
 - authorization-webhook-cache-authorized-ttl
@@ -92,10 +93,10 @@ write-config-to: nothing, as the scheduler would end
 {{- fail "podMonitor needs podMonitor.authorization or metrics.anonymous: without a token /metrics answers 401" -}}
 {{- end -}}
 {{- if and $values.serviceMonitor.enabled $values.podMonitor.enabled -}}
-{{- fail "serviceMonitor and podMonitor exclude each other: every number would be counted twice" -}}
+{{- fail "serviceMonitor and podMonitor exclude each other: every sample would be counted twice" -}}
 {{- end -}}
 {{- if and $values.serviceMonitor.enabled (not $values.service.create) -}}
-{{- fail "serviceMonitor needs service.create; podMonitor does without" -}}
+{{- fail "serviceMonitor needs service.create; podMonitor needs no Service" -}}
 {{- end -}}
 {{- if and $values.serviceMonitor.enabled (not $values.metrics.anonymous) (not $values.serviceMonitor.authorization) (or $values.openshift.enabled (not $values.serviceMonitor.bearerTokenFile)) -}}
 {{- fail "serviceMonitor needs serviceMonitor.authorization or metrics.anonymous: on OpenShift, and without bearerTokenFile, Prometheus has no other token" -}}
@@ -118,7 +119,7 @@ write-config-to: nothing, as the scheduler would end
 {{- if and .create (gt $replicas 1) (ne $least "") -}}
 {{- $whole := ternary (eq (trimSuffix "%" $least | int) 100) (ge (int $least) $replicas) (hasSuffix "%" $least) -}}
 {{- if $whole -}}
-{{- fail (printf "podDisruptionBudget.minAvailable %s of %d replicas lets no replica be evicted: draining a node would never end" $least $replicas) -}}
+{{- fail (printf "podDisruptionBudget.minAvailable %s of %d replicas allows no eviction: draining a node would never end" $least $replicas) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -138,5 +139,18 @@ write-config-to: nothing, as the scheduler would end
 {{- define "preemptive-scheduler.validateNetworkPolicy" -}}
 {{- if and .Values.networkPolicy.enabled (not .Values.networkPolicy.apiServerCIDRs) -}}
 {{- fail "networkPolicy needs apiServerCIDRs: `kubectl get endpointslices -n default -l kubernetes.io/service-name=kubernetes` and `kubectl get service kubernetes -n default` show the addresses; 0.0.0.0/0 allows any" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "preemptive-scheduler.validatePodAdmission" -}}
+{{- with .Values.podAdmission -}}
+{{- if and .enabled (not .namespaces) (not .namespaceLabels) (not .priorityClasses) -}}
+{{- fail "podAdmission restricts nothing: set namespaces, namespaceLabels or priorityClasses" -}}
+{{- end -}}
+{{- range .priorityClasses -}}
+{{- if not (or .namespaces .namespaceLabels) -}}
+{{- fail (printf "podAdmission.priorityClasses: %s needs namespaces or namespaceLabels" (join ", " .names)) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}

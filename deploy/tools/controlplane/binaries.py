@@ -128,6 +128,26 @@ BINARIES: Mapping[str, Binary] = {
             # Service discovery for clouds is most of the code, and no rule needs it.
             tags=("remove_all_sd",),
         ),
+        # The linter of the workflows, and the generator of the charts' READMEs.
+        Binary(
+            "actionlint",
+            "actionlint",
+            "github.com/rhysd/actionlint",
+            "github.com/rhysd/actionlint/cmd/actionlint",
+            10,
+            {"github.com/rhysd/actionlint.version": "{version}"},
+            version_args=("-version",),
+            exact=False,
+        ),
+        Binary(
+            "helm-docs",
+            "helm-docs",
+            "github.com/norwoodj/helm-docs",
+            "github.com/norwoodj/helm-docs/cmd/helm-docs",
+            15,
+            {"main.version": "{version}"},
+            exact=False,
+        ),
     )
 }
 

@@ -1,1 +1,1 @@
-"""What a release is made of: image, bill of materials, audit."""
+"""Builds the parts of a release: packages, charts, image, bill of materials; audits the locks."""

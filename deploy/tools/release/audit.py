@@ -1,8 +1,8 @@
 """`python -m deploy.tools.release.audit`: known vulnerabilities of the locked packages.
 
-pip-audit skips packages about which its service gives no answer, and succeeds. Here every package
-must have been audited. So there are three exit codes: 0 no vulnerability is known, 1 there are
-some, 2 it is unknown.
+pip-audit skips packages about which its service does not respond, and still succeeds. Here every
+package must have been checked. So there are three exit codes: 0 no vulnerability is known, 1 there
+are some, 2 some packages could not be checked.
 """
 
 import json
@@ -12,18 +12,18 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["CLEAN", "UNKNOWN", "VULNERABLE", "judge", "main"]
+__all__ = ["CLEAN", "UNKNOWN", "VULNERABLE", "evaluate", "main"]
 
 ROOT: Final = Path(__file__).parents[3]
 
 CLEAN, VULNERABLE, UNKNOWN = 0, 1, 2
 
-#: How many packages that could not be audited are listed.
+#: How many of the packages that were not checked are named.
 _NAMED: Final = 5
 
 
-def judge(report: dict[str, Any]) -> tuple[int, list[str]]:
-    """Return the exit code for pip-audit's report, and the lines of output.
+def evaluate(report: dict[str, Any]) -> tuple[int, list[str]]:
+    """Return the exit code for pip-audit's report, and the lines to print.
 
     Args:
         report: What `pip-audit --format json` prints.
@@ -40,7 +40,7 @@ def judge(report: dict[str, Any]) -> tuple[int, list[str]]:
     skipped = [package for package in packages if "vulns" not in package]
     if skipped or not packages:
         return UNKNOWN, [
-            f"{len(skipped)} of {len(packages)} packages were not judged",
+            f"{len(skipped)} of {len(packages)} packages were not checked",
             *_why(skipped),
         ]
     return CLEAN, [f"no vulnerability is known in {len(packages)} packages"]
@@ -56,10 +56,9 @@ def main(argv: list[str]) -> int:
             [program, *how], cwd=ROOT, capture_output=True, text=True, check=False
         )
         try:
-            code, lines = judge(json.loads(answer.stdout))
+            code, lines = evaluate(json.loads(answer.stdout))
         except (ValueError, KeyError):
-            errors = answer.stderr.strip().splitlines() or ["pip-audit printed nothing"]
-            code, lines = UNKNOWN, [errors[-1]]
+            code, lines = UNKNOWN, [(answer.stderr.strip().splitlines() or ["no output"])[-1]]
         print("\n  ".join([f"{lock}:", *lines]), file=sys.stderr if code else sys.stdout)
         worst = VULNERABLE if VULNERABLE in (worst, code) else max(worst, code)
     return worst

@@ -1,8 +1,7 @@
-"""`python -m deploy.tools.release.image`: build the container image with the engine that is there.
+"""`python -m deploy.tools.release.image`: build the container image with an installed engine.
 
-An engine counts if it answers: a client of docker without its daemon is none. What a build needs
-beside the sources (a certificate bundle, a pip.conf) is handed over as a secret, which leaves
-nothing in the image.
+An engine is used if it responds; a docker client without its daemon does not. Other inputs of a
+build (a certificate bundle, a pip.conf) are passed as secrets, which leave nothing in the image.
 """
 
 import argparse
@@ -20,14 +19,14 @@ __all__ = ["ENGINES", "ImageError", "Request", "command", "find_engine", "main"]
 
 ROOT: Final = Path(__file__).parents[3]
 
-#: By name, in the order in which they are tried: what asks whether it works.
+#: By name, in the order in which they are tried: the arguments that check whether it works.
 ENGINES: Final[Mapping[str, tuple[str, ...]]] = {
     "docker": ("info", "--format", "{{.ServerVersion}}"),
     "podman": ("info", "--format", "{{.Version.Version}}"),
     "buildah": ("images", "--quiet"),
 }
 
-#: What goes into the image.
+#: The files that the image is built from.
 CONTENT: Final = (
     "Dockerfile",
     "deploy/tools/release/sbom.py",
@@ -36,7 +35,7 @@ CONTENT: Final = (
     "scheduler",
 )
 
-#: How long an engine may take to answer.
+#: How long an engine may take to respond.
 ANSWER_SECONDS: Final = 20.0
 
 
@@ -46,20 +45,20 @@ class ImageError(RuntimeError):
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What to build."""
+    """An image to build."""
 
     tag: str
     version: str
     revision: str
-    #: The image to build on; empty: the one that the Dockerfile names.
+    #: The base image. If empty, the one in the Dockerfile.
     base: str = ""
-    #: Certificates for pip, where the network has its own; empty: none.
+    #: Certificates for pip, behind a proxy that intercepts TLS. If empty, none.
     ca_bundle: str = ""
-    #: Configuration for pip; empty: none.
+    #: Configuration for pip. If empty, none.
     pip_conf: str = ""
-    #: When the content was changed last, in seconds since the epoch; empty: unknown.
+    #: When the content was last changed, in seconds since the epoch. If empty, unknown.
     epoch: str = ""
-    #: More flags for the engine.
+    #: Additional flags for the engine.
     flags: tuple[str, ...] = ()
 
 
@@ -82,7 +81,7 @@ def find_engine(wanted: str, environ: Mapping[str, str]) -> str:
 
 
 def command(engine: str, request: Request) -> list[str]:
-    """Return what builds the image, to be run in the root of the repository."""
+    """Return the command that builds the image, to be run in the root of the repository."""
     head = ["buildah", "bud", "--layers"] if engine == "buildah" else [engine, "build"]
     arguments = {"VERSION": request.version, "REVISION": request.revision}
     if request.base:
@@ -138,7 +137,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _problem(name: str, environ: Mapping[str, str]) -> str | None:
-    """Say why an engine does not work, `None` if it does."""
+    """Return why an engine does not work, `None` if it does."""
     path = shutil.which(name, path=environ.get("PATH", ""))
     if path is None:
         return "is not on PATH"
@@ -155,7 +154,7 @@ def _problem(name: str, environ: Mapping[str, str]) -> str | None:
         return str(error)
     if answer.returncode == 0:
         return None
-    lines = answer.stderr.strip().splitlines() or ["it fails without a word"]
+    lines = answer.stderr.strip().splitlines() or ["it fails without output"]
     return lines[-1]
 
 
@@ -176,7 +175,7 @@ def _epoch() -> str:
 
 
 def _git(*arguments: str) -> str:
-    """Return what git says; empty without git."""
+    """Return what git prints; empty without git."""
     try:
         answer = subprocess.run(
             ["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True

@@ -5,7 +5,7 @@ slim image of Python, so that the Dockerfile builds on it:
 
     make image ENGINE=buildah BASE=localhost/python:3.13-slim
 
-It needs root, Debian, mmdebstrap and buildah.
+It requires root, Debian, mmdebstrap and buildah.
 """
 
 import argparse
@@ -36,7 +36,7 @@ _ENVIRONMENT: Final = (
 )
 #: Run on the finished tree, whose root is "$1".
 _HOOKS: Final = (
-    # An environment in /usr/local: pip may install there, and `python` is where it is looked for.
+    # An environment in /usr/local: pip may install there, and `python` is at its usual path.
     f'chroot "$1" /usr/bin/{PYTHON} -m venv /usr/local',
     'ln -sf python3 "$1"/usr/local/bin/python',
     'rm -f "$1"/etc/apt/sources.list "$1"/etc/apt/sources.list.d/* "$1"/etc/resolv.conf'
@@ -47,12 +47,12 @@ _HOOKS: Final = (
 
 
 def sources(text: str, codename: str) -> str:
-    """Return where packages of our suite come from, given where those of this machine do."""
+    """Return the package sources of our suite, derived from those of this machine."""
     return re.sub(rf"\b{re.escape(codename)}\b", SUITE, text)
 
 
 def bootstrap(target: Path) -> list[str]:
-    """Return what makes the archive of the tree; it reads the sources from standard input."""
+    """Return the command that makes the archive; it reads the sources from standard input."""
     return [
         "mmdebstrap",
         "--variant=minbase",
@@ -93,7 +93,7 @@ def _check() -> None:
     if missing:
         raise ImageError(f"not on PATH: {', '.join(missing)}")
     if os.geteuid() != 0:
-        raise ImageError("a tree of packages can be made by root only")
+        raise ImageError("only root can make a tree of packages")
     if not SOURCES.exists():
         raise ImageError(f"there is no {SOURCES}: this is no Debian 12 or newer")
 
@@ -106,7 +106,7 @@ def _commit(archive: Path, tag: str, flags: list[str]) -> None:
     container = _run(["buildah", "from", "scratch"]).strip()
     try:
         _run(["buildah", "add", "--quiet", container, str(archive), "/"])
-        environment = [f"--env={each}" for each in _ENVIRONMENT]
+        environment = [f"--env={variable}" for variable in _ENVIRONMENT]
         _run(["buildah", "config", *environment, "--cmd=python3", container])
         _run(["buildah", "commit", "--quiet", *flags, container, tag])
     finally:

@@ -1,11 +1,11 @@
 """`python -m deploy.tools.release.sbom`: the CycloneDX bill of materials of the image.
 
 The packages of the lock file as they are installed, with what each one requires, Python itself, and
-Debian's packages where there are any. It has what NTIA's minimum elements ask for: supplier, name,
+Debian's packages if there are any. It has the minimum elements of NTIA: supplier, name,
 version, identifier and dependencies of each component, author and time; and licences and hashes.
 
-The image is built with one inside, /opt/app/sbom.cdx.json; this file is run there by itself, so it
-needs nothing but Python. With SOURCE_DATE_EPOCH the same packages give the same bytes.
+Each image contains its own, /opt/app/sbom.cdx.json. The build runs this file alone, so it needs
+nothing but Python. With SOURCE_DATE_EPOCH the same packages give the same bytes.
 
     python -m deploy.tools.release.sbom --lock requirements/runtime.txt > build/sbom.cdx.json
 """
@@ -32,7 +32,7 @@ OURS: Final = "preemptive-scheduler"
 SPEC: Final = "1.6"
 #: The namespace of our serial numbers: any fixed one.
 _SERIAL: Final = uuid.UUID("0f3dbe4c-6a3b-4d64-9c5c-0a5be1c8fb17")
-#: The manufacturer of the image and author of this bill of materials.
+#: Supplier of the image, and author of this bill of materials.
 AUTHORS: Final = "The preemptive-scheduler authors"
 #: Other spellings of SPDX identifiers, in the field License and in classifiers.
 _SPDX: Final[Mapping[str, str]] = {
@@ -49,14 +49,14 @@ _LOCAL: Final = ("INSTALLER", "RECORD", "REQUESTED", "direct_url.json")
 
 
 class SbomError(RuntimeError):
-    """What is installed is not what is locked."""
+    """The installed packages are not those of the lock file."""
 
 
 class Pin(NamedTuple):
     """A line of the lock file."""
 
     version: str
-    #: Whether it goes for some platforms only.
+    #: Whether it applies to some platforms only.
     conditional: bool
 
 
@@ -74,23 +74,26 @@ def python_packages(
     Raises:
         SbomError: One is missing, or has another version than the lock file says.
     """
-    there = {_normal(each.name): each for each in installed}
-    missing = [name for name, pin in wanted.items() if name not in there and not pin.conditional]
+    found: dict[str, metadata.Distribution] = {}
+    for package in installed:
+        # The first one on the path is the one that is imported.
+        found.setdefault(_normal(package.name), package)
+    missing = [name for name, pin in wanted.items() if name not in found and not pin.conditional]
     wrong = [
-        f"{name} {there[name].version}"
+        f"{name} {found[name].version}"
         for name, pin in wanted.items()
-        if name in there and there[name].version != pin.version
+        if name in found and found[name].version != pin.version
     ]
-    if OURS not in there:
+    if OURS not in found:
         missing.append(OURS)
     if missing or wrong:
         problems = {"not installed": missing, "not as locked": wrong}
         raise SbomError("; ".join(f"{k}: {', '.join(sorted(v))}" for k, v in problems.items() if v))
-    return [there[name] for name in sorted({*wanted, OURS} & there.keys())]
+    return [found[name] for name in sorted({*wanted, OURS} & found.keys())]
 
 
 def debian(status: str, docs: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the components for dpkg's status file, and what each one depends on.
+    """Return the components of dpkg's status file, and their dependencies.
 
     Args:
         status: The text of the file.
@@ -131,7 +134,7 @@ def bill(
     Args:
         packages: What is installed for Python.
         system: Components beside them.
-        links: What those depend on.
+        links: The dependencies of those components.
         at: The time of the bill, in seconds since the epoch.
     """
     refs = {_normal(each.name): _purl(each) for each in packages}
@@ -163,7 +166,7 @@ def bill(
     }
     serial = uuid.uuid5(_SERIAL, json.dumps(content, sort_keys=True))
     head = {"bomFormat": "CycloneDX", "specVersion": SPEC, "serialNumber": serial.urn, "version": 1}
-    # Not part of the serial number: the same content has the same one at any time.
+    # Not part of the serial number: the same content has the same number at any time.
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
     return {**head, **content, "metadata": {"timestamp": stamp, **content["metadata"]}}
 
@@ -211,7 +214,7 @@ def _python() -> dict[str, Any]:
 
 
 def _supplier(package: metadata.Distribution) -> str:
-    """Return the supplier of a package by its metadata; the project's name if it names none."""
+    """Return the supplier of a package from its metadata; without one, the name of the package."""
     if _normal(package.name) == OURS:
         return AUTHORS
     for key in ("Author", "Maintainer"):
@@ -226,12 +229,12 @@ def _supplier(package: metadata.Distribution) -> str:
 
 
 def _field(package: metadata.Distribution, key: str) -> str:
-    """Return a field of a package's metadata, empty if it has none."""
+    """Return a field of a package's metadata, empty where it has none."""
     return str((package.metadata.get_all(key) or [""])[0] or "").strip()
 
 
 def _licences(package: metadata.Distribution) -> list[dict[str, Any]]:
-    """Return the licences of a package as CycloneDX has them; empty if its metadata has none."""
+    """Return the licences of a package in the form of CycloneDX; empty if its metadata has none."""
     expression = _field(package, "License-Expression")
     if expression:
         return [{"expression": expression}]
@@ -241,15 +244,15 @@ def _licences(package: metadata.Distribution) -> list[dict[str, Any]]:
         if each.startswith("License :: OSI Approved :: ")
     ]
     lines = _field(package, "License").splitlines()
-    given = lines if len(lines) == 1 else classified
-    names = [_SPDX.get(name, name) for name in given]
+    named = lines if len(lines) == 1 else classified
+    names = [_SPDX.get(name, name) for name in named]
     return [{"license": {"id" if _IDENTIFIER.fullmatch(name) else "name": name}} for name in names]
 
 
 def _content(package: metadata.Distribution) -> str:
     """Return the SHA-256 over the hashes of all installed files, which RECORD has, by name.
 
-    The hash of the wheel is unknown: the lock file accepts those of several platforms.
+    The hash of the wheel is not known: the lock file accepts wheels of several platforms.
     """
     lines = sorted(
         f"{each} {each.hash.value}"
@@ -275,7 +278,7 @@ def _purl(package: metadata.Distribution) -> str:
 
 
 def _required(package: metadata.Distribution, refs: Mapping[str, str]) -> set[str]:
-    """Return the installed packages that it requires, without those of unused extras."""
+    """Return the components that a package requires, without optional extras."""
     lines = [line for line in package.requires or () if "extra ==" not in line]
     names = {_normal(re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0]) for line in lines}
     return {refs[name] for name in names if name in refs}

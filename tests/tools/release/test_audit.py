@@ -1,4 +1,4 @@
-"""`make audit`: a package that could not be judged is never taken for a good one."""
+"""`make audit`: a package that could not be checked never counts as a good one."""
 
 import json
 from pathlib import Path
@@ -22,20 +22,20 @@ SKIPPED = {"name": "c", "skip_reason": "Dependency not found: c (1)"}
         ([], audit.UNKNOWN),
     ],
 )
-def test_each_package_must_have_been_judged(packages: list[dict[str, object]], want: int):
-    code, told = audit.judge({"dependencies": packages})
+def test_each_package_must_have_been_checked(packages: list[dict[str, object]], want: int):
+    code, told = audit.evaluate({"dependencies": packages})
 
     assert code == want
     assert told
 
 
 def test_it_names_what_is_vulnerable_and_what_repairs_it():
-    assert audit.judge({"dependencies": [BAD]})[1] == ["b 2: PYSEC-1, fixed in 3"]
+    assert audit.evaluate({"dependencies": [BAD]})[1] == ["b 2: PYSEC-1, fixed in 3"]
 
 
-def test_it_names_what_was_not_judged():
-    assert audit.judge({"dependencies": [GOOD, SKIPPED]})[1] == [
-        "1 of 2 packages were not judged", "Dependency not found: c (1)",
+def test_it_names_what_was_not_checked():
+    assert audit.evaluate({"dependencies": [GOOD, SKIPPED]})[1] == [
+        "1 of 2 packages were not checked", "Dependency not found: c (1)",
     ]  # fmt: skip
 
 
@@ -52,7 +52,7 @@ def test_a_service_that_cannot_be_asked_is_a_failure(tmp_path, capsys):
     assert capsys.readouterr().err == "a.txt:\n  no network\n"
 
 
-def test_one_vulnerable_file_outweighs_one_that_could_not_be_judged(tmp_path):
+def test_one_vulnerable_file_outweighs_one_that_could_not_be_checked(tmp_path):
     told = json.dumps({"dependencies": [BAD]})
     mixed = program(
         tmp_path / "audit", f"case $4 in *=bad) echo '{told}';; *) echo oh no >&2; exit 1;; esac"

@@ -102,7 +102,7 @@ def test_without_an_engine_every_one_is_named_with_what_is_wrong(machine: Machin
     ]
 
 
-def test_an_engine_that_nobody_knows_is_refused(machine: Machine):
+def test_an_unknown_engine_is_refused(machine: Machine):
     with pytest.raises(ImageError, match=r"ENGINE=kaniko is not known \(known: docker"):
         machine.find("kaniko")
 
@@ -155,7 +155,7 @@ def test_arguments_are_those_of_the_dockerfile():
 
 
 def test_the_image_runs_as_a_number_and_not_as_root():
-    # The kubelet refuses a name under runAsNonRoot: it cannot know whom it means.
+    # The kubelet refuses a name under runAsNonRoot: it cannot resolve it to an ID.
     assert [arguments for name, arguments in FINAL if name == "USER"] == ["65532:65532"]
 
 

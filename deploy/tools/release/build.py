@@ -1,0 +1,247 @@
+"""`python -m deploy.tools.release.build`: everything of a release that needs no registry.
+
+Wheel, sdist, the charts as packages, the bill of materials, release notes and checksums. The same
+commit gives the same bytes, whatever the folder, user and time: archives are built from a copy of
+the files that git tracks, and rewritten by `archives`; the time in them is that of the commit. The
+bill of materials describes the environment that it runs in, so it also needs the same Python.
+
+The image is not built here: that needs a container engine, and the digest of its base. The release
+workflow does it, see `.github/workflows/release.yaml`.
+"""
+
+import argparse
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from deploy.tools.controlplane import binaries
+from deploy.tools.controlplane.building import BuildError
+from deploy.tools.release.archives import normalize_tar_gz, normalize_wheel
+
+__all__ = ["ReleaseError", "Sources", "build", "check_version", "main", "notes"]
+
+ROOT: Final = Path(__file__).parents[3]
+CHECKSUMS: Final = "SHA256SUMS"
+SBOM: Final = "sbom.cdx.json"
+NOTES: Final = "notes.md"
+_IMAGE: Final = "preemptive-scheduler"
+#: What the chart says about its image as long as it is not published.
+_UNPUBLISHED: Final = " There is no published image yet: `make image` builds one."
+
+
+class ReleaseError(RuntimeError):
+    """The release cannot be built; the message is for the user."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """A copy of the tracked files, and the time of the commit in seconds since 1970."""
+
+    folder: Path
+    epoch: int
+
+    @property
+    def version(self) -> str:
+        """Version of the package."""
+        project = tomllib.loads((self.folder / "pyproject.toml").read_text())["project"]
+        return str(project["version"])
+
+    @property
+    def charts(self) -> list[Path]:
+        """Folders of the charts."""
+        return sorted(path.parent for path in self.folder.glob("charts/*/Chart.yaml"))
+
+
+def build(sources: Sources, target: Path, registry: str = "") -> list[Path]:
+    """Build everything into an empty folder, and return the files, the checksums last.
+
+    Args:
+        sources: What to build from.
+        target: The folder.
+        registry: Where images are published, as `registry.example/owner`: the charts then pull
+            from there by default. Empty: the charts stay as they are.
+    """
+    target.mkdir(parents=True, exist_ok=True)
+    _python_packages(sources, target)
+    for chart in sources.charts:
+        if registry:
+            _publish_to(chart, registry)
+        _package(chart, target, sources.epoch)
+    _bill_of_materials(sources, target)
+    (target / NOTES).write_text(
+        notes((sources.folder / "CHANGELOG.md").read_text(), sources.version)
+    )
+    files = sorted(path for path in target.iterdir() if path.name != CHECKSUMS)
+    lines = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files]
+    (target / CHECKSUMS).write_text("".join(lines))
+    return [*files, target / CHECKSUMS]
+
+
+def check_version(sources: Sources, tag: str) -> None:
+    """Check that package, module and charts have the version of a tag, such as `v0.1.0`.
+
+    Raises:
+        ReleaseError: One has another version; the message names it.
+    """
+    module = (sources.folder / "scheduler" / "__init__.py").read_text()
+    versions = {
+        "pyproject.toml": sources.version,
+        "scheduler/__init__.py": _match(r'^__version__ = "(.+)"$', module),
+    }
+    for chart in sources.charts:
+        text = (chart / "Chart.yaml").read_text()
+        versions[f"{chart.name}: version"] = _match(r"^version: (\S+)$", text)
+        versions[f"{chart.name}: appVersion"] = _match(r"^appVersion: (\S+)$", text)
+    wrong = [f"{name} {version}" for name, version in versions.items() if f"v{version}" != tag]
+    if wrong:
+        raise ReleaseError(f"the tag {tag} is not the version of {', '.join(wrong)}")
+
+
+def notes(changelog: str, version: str) -> str:
+    """Return the section of the changelog on a version; without one, that on unreleased changes."""
+    sections = re.split(r"^## ", changelog, flags=re.MULTILINE)[1:]
+    for wanted in (version, "Unreleased"):
+        for section in sections:
+            heading, _, text = section.partition("\n")
+            if heading.strip(" []").startswith(wanted):
+                return text.strip() + "\n"
+    raise ReleaseError(f"CHANGELOG.md has no section on {version}")
+
+
+def copy_tracked(root: Path, folder: Path) -> Sources:
+    """Copy the files that git tracks, as they are in the working tree."""
+    names = _git(root, "ls-files", "-z").split("\0")
+    for name in filter(None, names):
+        if (root / name).exists():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(root / name, folder / name)
+    return Sources(folder, int(_git(root, "log", "-1", "--format=%ct")))
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Build a release; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m deploy.tools.release.build", description=__doc__
+    )
+    parser.add_argument("--target", type=Path, default=ROOT / "build" / "release")
+    parser.add_argument("--tag", default="", help="fail unless everything has this version")
+    parser.add_argument("--registry", default="", help="where the charts pull from by default")
+    options = parser.parse_args(argv)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            sources = copy_tracked(ROOT, Path(folder))
+            if options.tag:
+                check_version(sources, options.tag)
+            shutil.rmtree(options.target, ignore_errors=True)
+            build(sources, options.target, options.registry.rstrip("/"))
+    except (ReleaseError, BuildError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print((options.target / CHECKSUMS).read_text(), end="")
+    if _git(ROOT, "status", "--porcelain"):
+        print("warning: the working tree has changes that are not committed", file=sys.stderr)
+    return 0
+
+
+def _python_packages(sources: Sources, target: Path) -> None:
+    environ = {**os.environ, "SOURCE_DATE_EPOCH": str(sources.epoch)}
+    for kind in ("sdist", "wheel"):
+        # In a copy of its own: a build leaves files that the next one would include.
+        with tempfile.TemporaryDirectory() as folder:
+            tree = Path(folder) / "tree"
+            shutil.copytree(sources.folder, tree)
+            call = f"from setuptools import build_meta; build_meta.build_{kind}({str(target)!r})"
+            _run([sys.executable, "-c", call], tree, environ)
+    for path in target.glob("*.tar.gz"):
+        normalize_tar_gz(path, sources.epoch)
+    for path in target.glob("*.whl"):
+        normalize_wheel(path, sources.epoch)
+
+
+def _package(chart: Path, target: Path, epoch: int) -> None:
+    helm = binaries.find("helm")
+    output = _run([str(helm), "package", str(chart), "--destination", str(target)], chart)
+    normalize_tar_gz(Path(output.rpartition(": ")[2].strip()), epoch)
+
+
+def _publish_to(chart: Path, registry: str) -> None:
+    """Have a chart pull from a registry, and name the image for Artifact Hub."""
+    values, description = chart / "values.yaml", chart / "Chart.yaml"
+    host, _, path = registry.partition("/")
+    text = values.read_text()
+    if f"\n  repository: {_IMAGE}\n" not in text:
+        return  # a chart without an image
+    text = text.replace('\n  registry: ""\n', f"\n  registry: {host}\n", 1)
+    repository = f"{path}/{_IMAGE}" if path else _IMAGE
+    text = text.replace(f"\n  repository: {_IMAGE}\n", f"\n  repository: {repository}\n", 1)
+    values.write_text(text.replace(_UNPUBLISHED, ""))
+    pages = ["--sort-values-order=file", "--log-level=warning"]
+    _run([str(binaries.find("helm-docs")), *pages], chart)
+    version = _match(r"^appVersion: (\S+)$", description.read_text())
+    image = f"{host}/{repository}:{version}"
+    entry = (
+        "annotations:\n"
+        "  artifacthub.io/images: |\n"
+        f"    - name: {_IMAGE}\n"
+        f"      image: {image}\n"
+        "      platforms: [linux/amd64, linux/arm64]\n"
+    )
+    description.write_text(description.read_text().replace("annotations:\n", entry, 1))
+
+
+def _bill_of_materials(sources: Sources, target: Path) -> None:
+    """Describe the locked packages as they are installed here, with our wheel among them."""
+    (wheel,) = target.glob("*.whl")
+    with tempfile.TemporaryDirectory() as folder:
+        with zipfile.ZipFile(wheel) as content:
+            content.extractall(folder)
+        # The wheel goes before what is installed for development, which names a folder.
+        environ = {
+            **os.environ,
+            "SOURCE_DATE_EPOCH": str(sources.epoch),
+            "PYTHONPATH": folder,
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        program = sources.folder / "deploy" / "tools" / "release" / "sbom.py"
+        lock = sources.folder / "requirements" / "runtime.txt"
+        text = _run([sys.executable, str(program), "--lock", str(lock)], sources.folder, environ)
+        (target / SBOM).write_text(text)
+
+
+def _match(pattern: str, text: str) -> str:
+    found = re.search(pattern, text, re.MULTILINE)
+    if found is None:
+        raise ReleaseError(f"nothing matches {pattern}")
+    return found[1]
+
+
+def _git(root: Path, *arguments: str) -> str:
+    return _run(["git", *arguments], root)
+
+
+def _run(command: list[str], folder: Path, environ: Mapping[str, str] | None = None) -> str:
+    """Return what a command prints."""
+    try:
+        result = subprocess.run(
+            command, cwd=folder, env=environ, capture_output=True, text=True, check=False
+        )
+    except OSError as error:
+        raise ReleaseError(str(error)) from error
+    if result.returncode != 0:
+        lines = result.stderr.strip().splitlines() or ["no output"]
+        raise ReleaseError(f"{Path(command[0]).name} failed: {lines[-1]}")
+    return result.stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main())

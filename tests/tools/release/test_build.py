@@ -1,0 +1,257 @@
+"""A release has the same bytes wherever and whenever it is built, and everything in it is sound."""
+
+import base64
+import csv
+import hashlib
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from deploy.tools.release import build, pin
+from deploy.tools.release.archives import normalize_tar_gz, normalize_wheel
+from deploy.tools.release.build import ReleaseError, Sources
+
+ROOT = Path(__file__).parents[3]
+EPOCH = 1_700_000_000
+PROGRAM = """
+import os, sys
+from pathlib import Path
+from deploy.tools.release import build
+os.umask(int(sys.argv[3], 8))
+folder = Path(sys.argv[1])
+sources = build.copy_tracked(build.ROOT, folder)
+build.build(sources, Path(sys.argv[2]), "registry.example/owner")
+"""
+
+
+def release(folder: Path, umask: str, timezone: str) -> Path:
+    """Build a release in a process of its own, and return its folder."""
+    sources, target = folder / "sources", folder / "release"
+    sources.mkdir(parents=True)
+    subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(sources), str(target), umask],
+        cwd=ROOT,
+        env={**os.environ, "TZ": timezone, "PYTHONHASHSEED": str(len(umask + timezone))},
+        check=True,
+    )
+    return target
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory) -> Path:
+    return release(tmp_path_factory.mktemp("first"), "0022", "UTC")
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Return the digest of each file."""
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+
+
+@pytest.mark.chart
+def test_two_builds_give_the_same_digests(released: Path, tmp_path: Path):
+    again = release(tmp_path / "somewhere" / "else", "0077", "Asia/Tokyo")
+
+    assert digests(again) == digests(released)
+
+
+@pytest.mark.chart
+def test_a_release_has_everything_that_needs_no_registry_and_its_checksums(released: Path):
+    version = Sources(ROOT, EPOCH).version
+
+    found = digests(released)
+
+    checksums = (released / build.CHECKSUMS).read_text()
+    assert checksums == "".join(
+        f"{found[name]}  {name}\n" for name in sorted(found) if name != build.CHECKSUMS
+    )
+    assert found.keys() == {
+        f"preemptive_scheduler-{version}-py3-none-any.whl",
+        f"preemptive_scheduler-{version}.tar.gz",
+        f"preemptive-scheduler-{version}.tgz",
+        f"preemptive-scheduler-crds-{version}.tgz",
+        build.NOTES,
+        build.SBOM,
+        build.CHECKSUMS,
+    }
+
+
+@pytest.mark.chart
+def test_the_wheel_holds_the_package_and_its_record_is_right(released: Path):
+    (path,) = released.glob("*.whl")
+    with zipfile.ZipFile(path) as wheel:
+        assert wheel.testzip() is None
+        names = wheel.namelist()
+        record = next(name for name in names if name.endswith(".dist-info/RECORD"))
+        rows = list(csv.reader(io.StringIO(wheel.read(record).decode())))
+        for name, digest, size in rows:
+            if name != record:
+                content = wheel.read(name)
+                found = base64.urlsafe_b64encode(hashlib.sha256(content).digest())
+                assert digest == f"sha256={found.decode().rstrip('=')}"
+                assert int(size) == len(content)
+
+    tracked = {path.relative_to(ROOT).as_posix() for path in (ROOT / "scheduler").rglob("*.py")}
+    assert tracked <= set(names)
+    assert sorted(name for name, *_ in rows) == sorted(names)
+    assert names[-1] == record
+
+
+@pytest.mark.chart
+def test_the_charts_of_a_release_pull_from_the_registry_that_it_names(released: Path):
+    version = Sources(ROOT, EPOCH).version
+    with tarfile.open(released / f"preemptive-scheduler-{version}.tgz") as chart:
+        values, description, page = (
+            chart.extractfile(f"preemptive-scheduler/{name}").read().decode()
+            for name in ("values.yaml", "Chart.yaml", "README.md")
+        )
+
+    assert yaml.safe_load(values)["image"]["registry"] == "registry.example"
+    assert yaml.safe_load(values)["image"]["repository"] == "owner/preemptive-scheduler"
+    assert '| `image.registry` | `"registry.example"` |' in page
+    assert "no published image" not in values + page
+    annotations = yaml.safe_load(description)["annotations"]
+    (image,) = yaml.safe_load(annotations["artifacthub.io/images"])
+    assert image["image"] == f"registry.example/owner/preemptive-scheduler:{version}"
+
+
+@pytest.mark.chart
+def test_the_bill_of_materials_is_that_of_the_wheel(released: Path):
+    told = json.loads((released / build.SBOM).read_text())
+
+    ours = told["metadata"]["component"]
+    assert ours["version"] == Sources(ROOT, EPOCH).version
+    assert ours["licenses"] == [{"expression": "Apache-2.0"}]
+    assert str(ROOT) not in json.dumps(told)
+    libraries = [each for each in told["components"] if each["purl"].startswith("pkg:pypi/")]
+    assert libraries
+    for each in libraries:
+        assert each["hashes"]
+        assert each["supplier"]["name"]
+
+
+def tarball(path: Path, *, at: int, mode: int, names: tuple[str, ...]) -> Path:
+    with tarfile.open(path, "w:gz") as archive:
+        for name in names:
+            entry = tarfile.TarInfo(name)
+            entry.mtime, entry.mode, entry.uid, entry.uname = at, mode, at % 7, f"user-{at}"
+            entry.size = len(name)
+            archive.addfile(entry, io.BytesIO(name.encode()))
+    return path
+
+
+def test_archives_of_equal_content_become_equal(tmp_path: Path):
+    first = tarball(tmp_path / "a.tgz", at=5, mode=0o600, names=("x/b", "x/a"))
+    second = tarball(tmp_path / "b.tgz", at=9, mode=0o664, names=("x/a", "x/b"))
+
+    for path in (first, second):
+        normalize_tar_gz(path, EPOCH)
+
+    assert first.read_bytes() == second.read_bytes()
+    with tarfile.open(first) as archive:
+        assert [(entry.name, entry.mtime, entry.mode) for entry in archive] == [
+            ("x/a", EPOCH, 0o644),
+            ("x/b", EPOCH, 0o644),
+        ]
+        assert archive.extractfile("x/b").read() == b"x/b"
+
+
+def test_programs_stay_executable(tmp_path: Path):
+    path = tarball(tmp_path / "a.tgz", at=5, mode=0o700, names=("run",))
+
+    normalize_tar_gz(path, EPOCH)
+
+    with tarfile.open(path) as archive:
+        assert [entry.mode for entry in archive] == [0o755]
+
+
+def test_wheels_of_equal_content_become_equal(tmp_path: Path):
+    paths = tmp_path / "a.whl", tmp_path / "b.whl"
+    for path, when, names in (
+        (paths[0], (1999, 1, 1, 0, 0, 0), ("p-1.dist-info/RECORD", "p-1.dist-info/A", "p/a.py")),
+        (paths[1], (2020, 2, 2, 2, 2, 2), ("p/a.py", "p-1.dist-info/A", "p-1.dist-info/RECORD")),
+    ):
+        with zipfile.ZipFile(path, "w") as wheel:
+            for name in names:
+                wheel.writestr(zipfile.ZipInfo(name, when), name)
+
+    for path in paths:
+        normalize_wheel(path, EPOCH)
+
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    with zipfile.ZipFile(paths[0]) as wheel:
+        assert wheel.namelist() == ["p/a.py", "p-1.dist-info/A", "p-1.dist-info/RECORD"]
+
+
+def test_a_tag_has_to_be_the_version_of_everything(tmp_path: Path):
+    for name in ("pyproject.toml", "scheduler/__init__.py", "charts"):
+        source, target = ROOT / name, tmp_path / name
+        target.parent.mkdir(exist_ok=True)
+        copy = shutil.copytree if source.is_dir() else shutil.copyfile
+        copy(source, target)
+    sources = Sources(tmp_path, EPOCH)
+    build.check_version(sources, f"v{sources.version}")
+    chart = tmp_path / "charts" / "preemptive-scheduler-crds" / "Chart.yaml"
+    chart.write_text(chart.read_text().replace(f"\nversion: {sources.version}", "\nversion: 9.9.9"))
+
+    with pytest.raises(ReleaseError, match=r"is not the version of \S+-crds: version 9\.9\.9$"):
+        build.check_version(sources, f"v{sources.version}")
+
+
+CHANGELOG = """\
+# Changelog
+
+## Unreleased
+
+New.
+
+## 0.2.0 - 2026-01-01
+
+### Added
+
+- Two.
+
+## 0.1.0
+
+- One.
+"""
+
+
+@pytest.mark.parametrize(
+    ("version", "want"),
+    [("0.2.0", "### Added\n\n- Two.\n"), ("0.1.0", "- One.\n"), ("0.3.0", "New.\n")],
+)
+def test_the_notes_are_the_section_of_the_changelog(version: str, want: str):
+    assert build.notes(CHANGELOG, version) == want
+
+
+def test_a_changelog_without_a_fitting_section_has_no_notes():
+    with pytest.raises(ReleaseError, match=r"no section on 1\.0\.0"):
+        build.notes("# Changelog\n\n## 0.9.0\n", "1.0.0")
+
+
+@pytest.mark.parametrize(
+    ("image", "want"),
+    [
+        (f"python:3.13-slim@sha256:{'0123456789abcdef' * 4}", None),
+        (f"registry.example:5000/python@sha256:{'0123456789abcdef' * 4}", None),
+        ("", "no base image is given"),
+        ("python:3.13-slim", "is not pinned"),
+        ("python:3.13-slim@sha256:abc", "is not pinned"),
+        (f"python:3.13-slim@sha256:{'0' * 64}", "has a placeholder for a digest"),
+    ],
+    ids=["tag and digest", "digest", "nothing", "tag", "short digest", "placeholder"],
+)
+def test_a_base_image_has_to_be_named_by_digest(image: str, want: str | None, capsys):
+    code = pin.main([image])
+
+    assert code == (0 if want is None else 1)
+    assert (want or "") in capsys.readouterr().err

@@ -1,0 +1,120 @@
+"""Workflows and hooks run what `.ci/run` runs, and nothing that can change under them."""
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from deploy.tools.controlplane import binaries
+
+ROOT = Path(__file__).parents[3]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.y*ml"))
+TARGETS = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+#: Files that name targets of the Makefile as commands.
+COMMANDS = [
+    *WORKFLOWS,
+    ROOT / ".ci" / "run",
+    ROOT / ".pre-commit-config.yaml",
+    ROOT / ".devcontainer" / "devcontainer.json",
+]
+
+
+def name(path: Path) -> str:
+    return path.name
+
+
+def document(path: Path) -> dict[Any, Any]:
+    return dict(yaml.safe_load(path.read_text()))
+
+
+def steps(path: Path) -> list[dict[str, Any]]:
+    return [step for job in document(path)["jobs"].values() for step in job["steps"]]
+
+
+@pytest.mark.chart  # built from a Go module, as helm is
+@pytest.mark.parametrize("path", WORKFLOWS, ids=name)
+def test_actionlint_finds_nothing(path: Path):
+    command = [binaries.find("actionlint"), "-shellcheck=", "-pyflakes=", path]
+
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert (result.returncode, result.stdout) == (0, "")
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=name)
+def test_actions_are_pinned_by_commit_and_say_their_version(path: Path):
+    used = re.findall(r"^ *-? *uses: (.+)$", path.read_text(), re.MULTILINE)
+
+    assert used
+    wanted = re.compile(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
+    assert [line for line in used if not wanted.fullmatch(line)] == []
+
+
+def test_an_action_has_one_version_everywhere():
+    used = {
+        line for path in WORKFLOWS for line in re.findall(r"uses: (\S+) # \S+", path.read_text())
+    }
+
+    assert len(used) == len({line.partition("@")[0] for line in used})
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=name)
+def test_rights_are_given_by_name_and_credentials_are_not_kept(path: Path):
+    workflow = document(path)
+
+    assert workflow["permissions"] in ({}, {"contents": "read"})
+    for step in steps(path):
+        if step.get("uses", "").startswith("actions/checkout@"):
+            assert step["with"]["persist-credentials"] is False
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=name)
+def test_no_expression_is_part_of_a_script(path: Path):
+    """A tag or a title that somebody chose must not become a command: scripts read variables."""
+    assert [step["run"] for step in steps(path) if "${{" in step.get("run", "")] == []
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=name)
+def test_targets_exist(path: Path):
+    commands = re.findall(r"(?<![\w`])make ((?:[a-z0-9-]+ ?)+)", path.read_text())
+
+    named = {target for command in commands for target in command.split()}
+    assert named - TARGETS == set()
+
+
+def test_ci_runs_on_every_python_that_is_supported():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    oldest = project["requires-python"].removeprefix(">=")
+    classified = re.findall(r":: Python :: (3\.\d+)", "\n".join(project["classifiers"]))
+
+    job = document(ROOT / ".github" / "workflows" / "ci.yaml")["jobs"]["verify"]
+
+    tested = job["strategy"]["matrix"]["python"]
+    assert tested[0] == oldest
+    assert set(classified) <= set(tested)
+    assert ".ci/run" in [step.get("run") for step in job["steps"]]
+
+
+def test_hooks_run_the_checks_of_ci():
+    hooks = document(ROOT / ".pre-commit-config.yaml")["repos"]
+    ci = (ROOT / ".ci" / "run").read_text()
+
+    (local,) = hooks
+    assert local["repo"] == "local"
+    targets = {target for hook in local["hooks"] for target in hook["entry"].split()[1:]}
+    assert targets == {"lint", "type", "imports"}
+    assert "make lint type imports" in ci
+
+
+def test_the_base_of_a_published_image_is_checked_before_anything_is_built():
+    jobs = document(ROOT / ".github" / "workflows" / "release.yaml")["jobs"]
+
+    scripts = [step.get("run", "") for step in jobs["build"]["steps"]]
+    checked = next(n for n, run in enumerate(scripts) if "deploy.tools.release.pin" in run)
+    built = next(n for n, run in enumerate(scripts) if "make release" in run)
+    assert checked < built
+    assert jobs["image"]["needs"] == "build"
