@@ -37,6 +37,7 @@ __all__ = [
     "claim_node",
     "clear_nomination",
     "create_event",
+    "cut_note",
     "delete",
     "disrupt",
     "evict",
@@ -51,7 +52,7 @@ __all__ = [
 #: Removes the condition with the plan of a preemption, if the pod has it.
 _NO_PLAN: Final[Mapping[str, str]] = {"$patch": "delete", "type": plan_record.CONDITION}
 
-#: Source: kube-scheduler v1.36.3 schedule_one.go, truncateMessage.
+#: The longest note of an Event, and how much of a longer one is kept.
 LONGEST_NOTE_BYTES: Final = 1024
 CUT_NOTE_BYTES: Final = 1020
 #: Names of objects end here; an Event's ends in a dot and up to 16 hexadecimal digits.
@@ -237,7 +238,7 @@ def create_event(effect: RecordEvent, name: str, now: Seconds, instance: str) ->
         "action": effect.action,
         "reason": effect.reason,
         "regarding": regarding,
-        "note": _note(effect.note),
+        "note": cut_note(effect.note),
         "type": effect.type,
     }
     return Request("create", "events", "POST", _events(pod.namespace), _json(body))
@@ -248,6 +249,17 @@ def repeat_event(namespace: str, name: str, count: int, now: Seconds) -> Request
     body = {"series": {"count": count, "lastObservedTime": micro_stamp(now)}}
     path = f"{_events(namespace)}/{name}"
     return Request("patch", "events", "PATCH", path, _json(body), STRATEGIC_MERGE_PATCH)
+
+
+def cut_note(note: str) -> str:
+    """Return a note that an Event can carry: at most 1024 bytes, the end marked where it is cut.
+
+    Source: kube-scheduler v1.36.3 schedule_one.go truncateMessage.
+    """
+    data = note.encode(errors="replace")
+    if len(data) <= LONGEST_NOTE_BYTES:
+        return note
+    return data[:CUT_NOTE_BYTES].decode(errors="ignore") + " ..."
 
 
 def event_name(pod: str, nanoseconds: int) -> str:
@@ -289,13 +301,6 @@ def _patch_status(pod: PodRef, status: Mapping[str, Any]) -> Request:
     body = _json({"metadata": {"uid": pod.uid}, "status": status})
     path = f"{_path(pod)}/status"
     return Request("patch", "pods/status", "PATCH", path, body, STRATEGIC_MERGE_PATCH)
-
-
-def _note(text: str) -> str:
-    data = text.encode()
-    if len(data) <= LONGEST_NOTE_BYTES:
-        return text
-    return data[:CUT_NOTE_BYTES].decode(errors="ignore") + " ..."
 
 
 def _path(pod: PodRef) -> str:

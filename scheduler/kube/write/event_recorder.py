@@ -115,7 +115,7 @@ def _key(effect: RecordEvent) -> tuple[str, ...]:
     """Return what repeats have in common; the numbers in the note may differ."""
     return (
         effect.regarding.uid,
-        _NUMBERS.sub("", effect.note),
+        _NUMBERS.sub("", requests.cut_note(effect.note)),
         effect.type,
         effect.reason,
         effect.action,
