@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from urllib.parse import quote, urlsplit
 
 from scheduler.config.settings import Extender, ExtenderTLS
-from scheduler.framework import extender_protocol as protocol
+from scheduler.framework import extender_protocol
 from scheduler.framework.extender_protocol import ProtocolError
 from scheduler.kube.auth.credentials import reason
 from scheduler.kube.client.hooks import ClientHooks
@@ -114,9 +114,12 @@ class Extenders:
         extender = self._settings[effect.extender]
         try:
             body = await self._post(
-                effect.extender, extender.bind_verb, protocol.binding(effect), repeatable=False
+                effect.extender,
+                extender.bind_verb,
+                extender_protocol.binding(effect),
+                repeatable=False,
             )
-            problem = protocol.read_binding(body)
+            problem = extender_protocol.read_binding(body)
         except ProtocolError as error:
             problem = str(error)
         except ExtenderError as error:
@@ -131,9 +134,9 @@ class Extenders:
         request = await self._request(extender, question, pod)
         answer: ExtenderAnswer
         try:
-            path = protocol.verb(extender, question.verb)
+            path = extender_protocol.verb(extender, question.verb)
             body = await self._post(question.extender, path, request)
-            answer = protocol.read(extender, question, body)
+            answer = extender_protocol.read(extender, question, body)
         except (ExtenderError, ProtocolError) as error:
             answer = NoAnswer(str(error))
         if isinstance(answer, NoAnswer):
@@ -142,14 +145,14 @@ class Extenders:
 
     async def _request(self, extender: Extender, question: Question, pod: bytes) -> bytes:
         if question.verb is not Verb.PREEMPT:
-            return protocol.about_nodes(extender, pod, question.nodes, self._nodes)
+            return extender_protocol.about_nodes(extender, pod, question.nodes, self._nodes)
         victims: dict[str, bytes] = {}
         if not extender.node_cache_capable:
             for each in question.victims:
                 for victim in each.pods:
                     with contextlib.suppress(NotFound):
                         victims[victim.uid] = await self._pods.get(victim)
-        return protocol.about_victims(extender, pod, question, victims)
+        return extender_protocol.about_victims(extender, pod, question, victims)
 
     async def _post(
         self, place: int, action: str, body: bytes, *, repeatable: bool = True

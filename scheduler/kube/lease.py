@@ -71,7 +71,7 @@ class Lease:
         client: Client,
         settings: LeaseSettings,
         clock: Callable[[], Seconds],
-        pauses: Sleeper,
+        sleeper: Sleeper,
         elapsed: Callable[[], Seconds] = _loop_time,
     ) -> None:
         """Hold nothing yet.
@@ -80,7 +80,7 @@ class Lease:
             client: How requests travel; of its own, so that nothing else delays a renewal.
             settings: Which lease, for whom, and its periods.
             clock: Seconds since the epoch, for the time stamps that are written.
-            pauses: Where waiting comes from.
+            sleeper: Waits between attempts.
             elapsed: Seconds on a line that never stands still nor goes back; only differences mean
                 something.
         """
@@ -89,7 +89,7 @@ class Lease:
         self._client = client
         self._settings = settings
         self._clock = clock
-        self._pauses = pauses
+        self._sleeper = sleeper
         self._elapsed = elapsed
         #: The lease as we saw it last, and when its content last changed for us.
         self._lease: dict[str, Any] = {}
@@ -111,13 +111,13 @@ class Lease:
         """Return when the lease is ours."""
         retry = self._settings.retry_seconds
         while not await self._attempt():
-            await self._pauses.sleep(retry * PATIENCE * (1 - self._pauses.jitter() / 2))
+            await self._sleeper.sleep(retry * PATIENCE * (1 - self._sleeper.jitter() / 2))
 
     async def hold(self) -> None:
         """Renew the lease; return when it is lost, for good."""
         try:
             while self._held_until is not None:
-                await self._pauses.sleep(self._settings.retry_seconds)
+                await self._sleeper.sleep(self._settings.retry_seconds)
                 async with asyncio.timeout(self._held_until - self._elapsed()):
                     await self._renew()
         except TimeoutError:
@@ -154,7 +154,7 @@ class Lease:
             if self.holder not in {"", self._settings.identity}:
                 self._held_until = None
                 return
-            await self._pauses.sleep(self._settings.retry_seconds)
+            await self._sleeper.sleep(self._settings.retry_seconds)
 
     async def _attempt(self, *, known: bool = False) -> bool:
         """Try once to get or keep the lease.

@@ -17,7 +17,7 @@ def limiter(options: ProcessOptions) -> RateLimiter | None:
     return None if wanted.qps is None else RateLimiter(wanted.qps, wanted.burst or 100)
 
 
-def lease(options: ProcessOptions, client: Client, clock: Clock, pauses: Sleeper) -> Lease | None:
+def lease(options: ProcessOptions, client: Client, clock: Clock, sleeper: Sleeper) -> Lease | None:
     """Return our candidacy for the lease; `None` without leader election."""
     election = options.settings.leader_election
     if not election.leader_elect:
@@ -30,7 +30,7 @@ def lease(options: ProcessOptions, client: Client, clock: Clock, pauses: Sleeper
         renew_deadline_seconds=election.renew_deadline_seconds,
         retry_seconds=election.retry_period_seconds,
     )
-    return Lease(client, settings, clock.wall, pauses, clock.elapsed)
+    return Lease(client, settings, clock.wall, sleeper, clock.elapsed)
 
 
 def ledger_place(options: ProcessOptions) -> tuple[str, str]:

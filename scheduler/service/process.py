@@ -8,6 +8,7 @@ process at once with exit code 1: whoever leads now must not be disturbed.
 
 import asyncio
 import contextlib
+import functools
 import gc
 import os
 import sys
@@ -45,7 +46,6 @@ from scheduler.plugins import registry
 from scheduler.queue.backoff import PodBackoff
 from scheduler.service import ages, election, page_access, serving, signals
 from scheduler.service.clock import Clock
-from scheduler.service.ledger_recall import LedgerRecall
 from scheduler.service.loop import Loop
 from scheduler.service.options import ProcessOptions
 from scheduler.service.serving import Parts, Serving
@@ -150,23 +150,23 @@ class _Scheduler:
             PodBackoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds),
             evict_only=options.evict_only,
         )
-        pauses = Sleeper(jitter=np.random.default_rng().random)
+        sleeper = Sleeper(jitter=np.random.default_rng().random)
         heard = ApiTelemetry(self._metrics, logs, around.where.host)
         client = Client(around.transport, heard, election.limiter(options))
         # The lease must not stand in line behind bindings: its requests are never limited, and go
         # over a connection of their own.
-        self._lease = election.lease(options, Client(around.renewals, heard), clock, pauses)
+        self._lease = election.lease(options, Client(around.renewals, heard), clock, sleeper)
         nodes = RawNodes()
         self._extenders = Extenders(settings.extenders, RawPods(client), nodes, heard)
         ledger = LedgerStore(*election.ledger_place(options), self._recalled)
         unlimited = Client(around.transport, heard)
-        self._memory = LedgerRecall(ledger, unlimited, pauses, self._log)
+        self._recall_ledger = functools.partial(ledger.recall, unlimited, sleeper)
         self._writer = Writer(
             client,
             self._outcome,
             self._may_write,
             clock.wall,
-            pauses,
+            sleeper,
             WriterSettings(
                 host=os.uname().nodename,
                 extenders=self._extenders,
@@ -184,12 +184,12 @@ class _Scheduler:
             around.capture,
         )
         self._informers: list[Informer[Any]] = [
-            Informer(resource, client, self._loop.observe, pauses) for resource in RESOURCES
+            Informer(resource, client, self._loop.observe, sleeper) for resource in RESOURCES
         ]
         self._policies = PolicyInformer(
             unlimited,
             self._loop.observe,
-            pauses,
+            sleeper,
             PolicySettings(
                 where=around.where,
                 user_agent=USER_AGENT,
@@ -203,12 +203,12 @@ class _Scheduler:
             Client(around.metadata, heard),
             heard.compared,
             heard.not_compared,
-            pauses,
+            sleeper,
             ComparerSettings(period_seconds=options.compare_seconds),
         )
         # The nodes that extenders read stand beside those that rules read, under the same name.
         if any(map(whole_nodes, settings.extenders)):
-            self._informers.append(Informer(nodes.resource, client, nodes.take, pauses))
+            self._informers.append(Informer(nodes.resource, client, nodes.take, sleeper))
         heard.informers = self._informers
         # Reviews are not limited either: who asks for metrics has seconds, not minutes.
         self._gate = page_access.gate(options, unlimited)
@@ -317,7 +317,7 @@ class _Scheduler:
 
     async def _decide(self, holding: asyncio.Task[Any]) -> None:
         """Read what earlier leaders have written down, then decide as long as we lead."""
-        recalling = asyncio.create_task(self._memory.recall())
+        recalling = asyncio.create_task(self._recall_ledger())
         try:
             ended, _ = await asyncio.wait({recalling, holding}, return_when=asyncio.FIRST_COMPLETED)
             if recalling in ended:

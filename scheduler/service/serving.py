@@ -20,7 +20,7 @@ from scheduler.observe.pages.health import Check
 from scheduler.observe.pages.pages import Pages
 from scheduler.observe.server.access import Authorize
 from scheduler.observe.server.pulse import Pulse
-from scheduler.service import config_pages as pages
+from scheduler.service import config_pages
 from scheduler.service.clock import Clock
 from scheduler.service.options import ProcessOptions
 
@@ -69,9 +69,9 @@ class Serving:
         )
         return Pages(
             metrics=parts.metrics.exposition,
-            configz=lambda: pages.configz(parts.options.settings),
-            flagz=lambda: pages.flagz(parts.options.flags),
-            statusz=lambda: pages.statusz(
+            configz=lambda: config_pages.configz(parts.options.settings),
+            flagz=lambda: config_pages.flagz(parts.options.flags),
+            statusz=lambda: config_pages.statusz(
                 parts.machine, parts.lease, self._started, parts.clock.now(), self.pages.paths
             ),
             debug=Debug(parts.machine, parts.clock.now).pages(),

@@ -144,6 +144,14 @@ class ApiTelemetry(ClientHooks):
         self._metrics.record_comparison_failed(resource)
         self._log.warning("cache_not_compared", resource=resource, problem=problem)
 
+    def ledger_forbidden(self, problem: str) -> None:
+        """Log that the right to read the ledger is missing."""
+        self._log.warning("ledger_forbidden", problem=problem)
+
+    def ledger_unreadable(self, problem: str) -> None:
+        """Log that the ledger could not be read."""
+        self._log.warning("ledger_unreadable", problem=problem)
+
     def extender_failed(self, extender: str, verb: str, problem: str) -> None:
         """Log that an extender gave no answer that can be used."""
         self._log.warning("extender_failed", extender=extender, verb=verb, problem=problem)

@@ -25,6 +25,7 @@ class Heard(ClientHooks):
     retries: list[str] = field(default_factory=list)
     interruptions: list[str] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
+    ledger: list[tuple[str, str]] = field(default_factory=list)
     dropped: int = 0
     restarts: int = 0
 
@@ -43,6 +44,12 @@ class Heard(ClientHooks):
     def undecodable(self, resource: str, key: str, problem: str) -> None:
         self.unreadable.append(key)
 
+    def ledger_forbidden(self, problem: str) -> None:
+        self.ledger.append(("forbidden", problem))
+
+    def ledger_unreadable(self, problem: str) -> None:
+        self.ledger.append(("unreadable", problem))
+
     def event_dropped(self) -> None:
         self.dropped += 1
 
@@ -59,7 +66,7 @@ class Waits:
         await asyncio.sleep(0.001)
 
     @property
-    def pauses(self) -> Sleeper:
+    def sleeper(self) -> Sleeper:
         return Sleeper(jitter=lambda: self.jitter, sleep=self.sleep)
 
 

@@ -224,9 +224,9 @@ async def test_known_objects_stay_when_their_resource_is_missing_once(
             api.absent.clear()
         await asyncio.sleep(0.001)
 
-    pauses = waits.pauses
-    object.__setattr__(pauses, "sleep", sleep)
-    running = asyncio.create_task(Informer(BUDGETS, client, view.take, pauses).run())
+    sleeper = waits.sleeper
+    object.__setattr__(sleeper, "sleep", sleep)
+    running = asyncio.create_task(Informer(BUDGETS, client, view.take, sleeper).run())
     await until(lambda: api.watches == 1)
     api.absent.add("poddisruptionbudgets")
     api.expire_watches()

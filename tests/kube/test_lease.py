@@ -26,7 +26,7 @@ SHORT = {"duration_seconds": 1.0, "renew_deadline_seconds": 0.3, "retry_seconds"
 def candidate(client: Client, waits: Waits) -> Callable[..., Lease]:
     def make(identity: str, **periods: float) -> Lease:
         settings = LeaseSettings("kube-system", "preemptive-scheduler", identity, **periods)
-        return Lease(client, settings, lambda: NOW, waits.pauses)
+        return Lease(client, settings, lambda: NOW, waits.sleeper)
 
     return make
 
@@ -221,7 +221,7 @@ async def test_a_renewal_that_is_answered_during_a_pause_of_the_process_comes_to
 async def test_a_suspension_of_the_host_ends_the_leadership(client: Client, waits: Waits):
     uptime = 100.0
     settings = LeaseSettings("kube-system", "preemptive-scheduler", "a")
-    lease = Lease(client, settings, lambda: NOW, waits.pauses, lambda: uptime)
+    lease = Lease(client, settings, lambda: NOW, waits.sleeper, lambda: uptime)
     await lease.acquire()
 
     uptime += 9.9

@@ -28,7 +28,7 @@ class ExponentialBackoff:
     come back together.
     """
 
-    pauses: Sleeper
+    sleeper: Sleeper
     initial: float
     longest: float
     _next: float = 0.0
@@ -44,11 +44,11 @@ class ExponentialBackoff:
         """
         base = self._next or self.initial
         self._next = min(base * 2, self.longest)
-        jitter = self.pauses.jitter()
+        jitter = self.sleeper.jitter()
         if at_least is None:
             return base * (1 - jitter / 2)
         return max(at_least, base) * (1 + jitter / 4)
 
     async def wait(self, at_least: float | None = None) -> None:
         """Let the next pause pass."""
-        await self.pauses.sleep(self.delay(at_least))
+        await self.sleeper.sleep(self.delay(at_least))

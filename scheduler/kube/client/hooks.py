@@ -34,6 +34,12 @@ class ClientHooks:
     def event_dropped(self) -> None:
         """Hear that an Event was not written because too many wait."""
 
+    def ledger_forbidden(self, problem: str) -> None:
+        """Hear that the right to read the ledger is missing; it is not read."""
+
+    def ledger_unreadable(self, problem: str) -> None:
+        """Hear that the ledger could not be read; it is tried again."""
+
     def extender_failed(self, extender: str, verb: str, problem: str) -> None:
         """Hear that an extender gave no answer that can be used."""
 

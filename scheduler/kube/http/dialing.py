@@ -117,20 +117,20 @@ class Dialer:
             self._failed |= dict.fromkeys(race.overtaken, now)
 
     async def _open(self, address: str) -> HttpConnection:
-        server, channel = self._server, HttpConnection()
+        server, connection = self._server, HttpConnection()
         try:
             transport, _ = await asyncio.get_running_loop().create_connection(
-                lambda: channel,
+                lambda: connection,
                 address,
                 server.port,
                 ssl=None if server.tls is None else server.tls.context,
                 server_hostname=server.certified_name,
             )
         except BaseException:
-            channel.abort()
+            connection.abort()
             raise
         _set_options(transport.get_extra_info("socket"))
-        return channel
+        return connection
 
 
 class _Race:

@@ -74,20 +74,20 @@ class PolicyInformer:
         self,
         client: Client,
         sink: Callable[[list[Event]], None],
-        pauses: Sleeper,
+        sleeper: Sleeper,
         settings: PolicySettings,
     ) -> None:
         #: Set once all policies were handed over, or it is known that there can be none.
         self.synced = asyncio.Event()
         self._client = client
         self._sink = sink
-        self._pauses = pauses
+        self._sleeper = sleeper
         self._settings = settings
         self._observer = client.observer
         self._book = PolicyRegistry(settings.wall)
         self._operator: PolicyOperator | None = None
-        self._backoff = ExponentialBackoff(pauses, 0.5, settings.period_seconds)
-        self._restarts = ExponentialBackoff(pauses, 1.0, settings.period_seconds)
+        self._backoff = ExponentialBackoff(sleeper, 0.5, settings.period_seconds)
+        self._restarts = ExponentialBackoff(sleeper, 1.0, settings.period_seconds)
         self._changed = asyncio.Event()
         #: Whether statuses are on their way; until then it is not known which are due.
         self._writing = False
@@ -143,7 +143,7 @@ class PolicyInformer:
 
     async def _rest(self) -> None:
         """Wait for the time of the next list, or for a reason to ask sooner."""
-        period = self._settings.period_seconds * (1 - self._pauses.jitter() / 2)
+        period = self._settings.period_seconds * (1 - self._sleeper.jitter() / 2)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(period):
                 await self._doubt.wait()
@@ -311,7 +311,7 @@ class PolicyInformer:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(waiting):
                     await self._changed.wait()
-            await self._pauses.sleep(SETTLE_SECONDS)
+            await self._sleeper.sleep(SETTLE_SECONDS)
             self._changed.clear()
             if self._operator is None or not self._settings.may_write():
                 continue

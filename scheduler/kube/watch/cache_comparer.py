@@ -100,7 +100,7 @@ class CacheComparer:
         client: How requests travel; its transport accepts `METADATA_ONLY`.
         report: Hears of each comparison, also of one that finds nothing.
         failed: Hears why a resource could not be compared.
-        pauses: Where waiting comes from.
+        sleeper: Waits between attempts.
         settings: How often.
     """
 
@@ -110,21 +110,21 @@ class CacheComparer:
         client: Client,
         report: Callable[[str, Drift], None],
         failed: Callable[[str, str], None],
-        pauses: Sleeper,
+        sleeper: Sleeper,
         settings: ComparerSettings | None = None,
     ) -> None:
         self._informers = informers
         self._client = client
         self._report = report
         self._failed = failed
-        self._pauses = pauses
+        self._sleeper = sleeper
         self._settings = settings or ComparerSettings()
 
     async def run(self) -> None:
         """Compare every resource, round after round, until cancelled."""
         period = self._settings.period_seconds
         while True:
-            await self._pauses.sleep(period * (1 + self._pauses.jitter()))
+            await self._sleeper.sleep(period * (1 + self._sleeper.jitter()))
             for informer in self._informers:
                 if informer.synced.is_set():
                     await self._told(informer)
@@ -155,7 +155,7 @@ class CacheComparer:
         ]
         if not suspects:
             return Drift()
-        await self._pauses.sleep(self._settings.grace_seconds)
+        await self._sleeper.sleep(self._settings.grace_seconds)
         now = informer.known()
         still = [key for key in suspects if now.get(key) == before.get(key)]
         missing = [key for key in still if key not in before]
@@ -183,7 +183,7 @@ class CacheComparer:
             token = page.metadata.continue_
             if not token:
                 return found
-            await self._pauses.sleep(self._settings.pause_seconds)
+            await self._sleeper.sleep(self._settings.pause_seconds)
 
     async def _page(self, resource: ApiResource[Any], token: str) -> "_Page":
         query = {"limit": str(self._settings.page_objects)}

@@ -82,7 +82,7 @@ class Informer(Generic[ObjectT]):
         resource: ApiResource[ObjectT],
         client: Client,
         sink: Callable[[list[Event]], None],
-        pauses: Sleeper,
+        sleeper: Sleeper,
         settings: InformerSettings | None = None,
     ) -> None:
         self.resource = resource
@@ -90,13 +90,13 @@ class Informer(Generic[ObjectT]):
         self.synced = asyncio.Event()
         self._client = client
         self._sink = sink
-        self._pauses = pauses
+        self._sleeper = sleeper
         self._observer = client.observer
         self._settings = settings or InformerSettings()
         backoff = ExponentialBackoff(
-            pauses, self._settings.first_pause_seconds, self._settings.longest_pause_seconds
+            sleeper, self._settings.first_pause_seconds, self._settings.longest_pause_seconds
         )
-        self._contact = RetryState(resource.name, self._observer, pauses, backoff)
+        self._contact = RetryState(resource.name, self._observer, sleeper, backoff)
         self._page_decoder = PageDecoder(resource.type, resource.kind)
         self._watch_decoder = WatchDecoder(resource.type)
         self._known = KnownObjects(resource, self._observer)
@@ -148,7 +148,7 @@ class Informer(Generic[ObjectT]):
                 if self._version or await self._list_if_served():
                     await self._watch()
                 else:
-                    await self._pauses.sleep(self._be_without())
+                    await self._sleeper.sleep(self._be_without())
             except KubeError as error:
                 # The server may have come back with another history.
                 self._doubt = not isinstance(error, TooManyRequests)
@@ -304,7 +304,7 @@ class Informer(Generic[ObjectT]):
         self._certain_at = _now()
 
     def _watch_request(self) -> Request:
-        spread = 1 + self._pauses.jitter()
+        spread = 1 + self._sleeper.jitter()
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",

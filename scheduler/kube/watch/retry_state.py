@@ -26,12 +26,12 @@ class RetryState:
     Args:
         resource: As metrics and logs name it.
         observer: Hears of failures.
-        pauses: Where waiting comes from.
+        sleeper: Waits between attempts.
         backoff: The pauses after failures.
     """
 
     def __init__(
-        self, resource: str, observer: ClientHooks, pauses: Sleeper, backoff: ExponentialBackoff
+        self, resource: str, observer: ClientHooks, sleeper: Sleeper, backoff: ExponentialBackoff
     ) -> None:
         #: Why lists or watches do not work now; empty while they do.
         self.problem = ""
@@ -41,7 +41,7 @@ class RetryState:
         self.at: float | None = None
         self._resource = resource
         self._observer = observer
-        self._pauses = pauses
+        self._sleeper = sleeper
         self._backoff = backoff
         #: The problem that was told last, until a watch works.
         self._told = ""
@@ -83,11 +83,11 @@ class RetryState:
         if isinstance(error, Unreachable) and delay > SHORTEST_ENDED_SECONDS:
             await self._rest(delay)
         else:
-            await self._pauses.sleep(delay)
+            await self._sleeper.sleep(delay)
 
     async def _rest(self, seconds: float) -> None:
         """Let a pause pass that `resume` may end."""
-        self._pause = asyncio.ensure_future(self._pauses.sleep(seconds))
+        self._pause = asyncio.ensure_future(self._sleeper.sleep(seconds))
         try:
             await asyncio.wait({self._pause})
         finally:

@@ -4,7 +4,7 @@ The writer puts effects in and takes jobs out; nothing here waits or talks to an
 
 | lane | effects |
 |---|---|
-| bind | Bind |
+| bind | Bind, BindVolumes |
 | preempt | Evict, Nominate, ClearNomination, SaveLedger |
 | condition | SetCondition |
 | announce | RecordEvent |
@@ -27,6 +27,7 @@ from scheduler.kube.write.event_recorder import Series
 from scheduler.model.effects import (
     Ask,
     Bind,
+    BindVolumes,
     ClearNomination,
     Effect,
     Evict,
@@ -57,6 +58,8 @@ _BY_IMPORTANCE: Final = tuple(Lane)
 
 LANES: Final[dict[type[Effect], Lane]] = {
     Bind: Lane.BIND,
+    # A pod waits for its volumes before it is bound: they are as urgent as bindings.
+    BindVolumes: Lane.BIND,
     Evict: Lane.PREEMPT,
     Nominate: Lane.PREEMPT,
     ClearNomination: Lane.PREEMPT,

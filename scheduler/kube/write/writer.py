@@ -42,7 +42,7 @@ class Writer:
         sink: Receives the outcomes, on the event loop.
         gate: Whether we may write at this moment; asked before every write.
         clock: Seconds since the epoch, for the time stamps that are written.
-        pauses: Where waiting comes from.
+        sleeper: Waits between attempts.
         settings: How much at a time, and how patiently.
     """
 
@@ -52,14 +52,14 @@ class Writer:
         sink: Callable[[Event], None],
         gate: Callable[[], bool],
         clock: Callable[[], Seconds],
-        pauses: Sleeper,
+        sleeper: Sleeper,
         settings: WriterSettings | None = None,
     ) -> None:
         self._settings = settings or WriterSettings()
         self._observer = client.observer
         self._sink = sink
-        self._outbox = EffectQueue(self._settings.places, clock)
-        self._execution = EffectExecutor(client, gate, clock, pauses, self._settings)
+        self._queue = EffectQueue(self._settings.places, clock)
+        self._executor = EffectExecutor(client, gate, clock, sleeper, self._settings)
         self._tasks: set[asyncio.Task[Failure | None]] = set()
         #: What was sent without a task, and not answered yet.
         self._begun: set[Job] = set()
@@ -69,11 +69,11 @@ class Writer:
     @property
     def sent(self) -> int:
         """How many effects are on their way."""
-        return self._outbox.sent
+        return self._queue.sent
 
     def waiting(self) -> dict[str, int]:
         """Return how many effects wait in each lane."""
-        return {lane.name.lower(): self._outbox.waiting(lane) for lane in Lane}
+        return {lane.name.lower(): self._queue.waiting(lane) for lane in Lane}
 
     def submit(self, effect: Effect) -> None:
         """Have an effect executed; the outcome goes to the sink later."""
@@ -83,16 +83,16 @@ class Writer:
             self._observer.event_dropped()
             self._tell_soon(effect, TOO_MANY)
         else:
-            for moot in self._outbox.add(effect):
+            for moot in self._queue.add(effect):
                 self._tell_soon(moot, None)
             self._start()
 
     async def drain(self, seconds: float) -> None:
         """Stop: abandon what was not sent, and give the rest so many seconds to end."""
         self._stopping = True
-        for effect in self._outbox.clear():
+        for effect in self._queue.clear():
             self._tell_soon(effect, STOPPING)
-        self._execution.stop()
+        self._executor.stop()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._until_answered()
@@ -113,18 +113,18 @@ class Writer:
                 await asyncio.wait(self._tasks)
 
     def _is_full(self) -> bool:
-        return self._outbox.waiting(Lane.ANNOUNCE) >= self._settings.events_waiting
+        return self._queue.waiting(Lane.ANNOUNCE) >= self._settings.events_waiting
 
     def _start(self) -> None:
         """Send as many effects as there are places for."""
-        while job := self._outbox.take():
-            if self._execution.begin(job, functools.partial(self._answered, job)):
+        while job := self._queue.take():
+            if self._executor.begin(job, functools.partial(self._answered, job)):
                 self._begun.add(job)
             else:
                 self._execute(job)
 
     def _execute(self, job: Job, begun: Begun | None = None) -> None:
-        task = asyncio.create_task(self._execution.execute(job, begun))
+        task = asyncio.create_task(self._executor.execute(job, begun))
         self._tasks.add(task)
         task.add_done_callback(functools.partial(self._ended, job))
 
@@ -161,7 +161,7 @@ class Writer:
         self._finish(job, failure)
 
     def _finish(self, job: Job, failure: Failure | None) -> None:
-        self._outbox.done(job)
+        self._queue.done(job)
         self._start()
         if failure is None and isinstance(job.effect, Ask):
             self._sink(Answered(job.effect.pod, job.effect.number, job.answers))

@@ -12,8 +12,7 @@ from scheduler.kube.auth import cluster_access
 from scheduler.kube.client.client import Client, Request
 from scheduler.kube.client.transport import HttpTransport
 from scheduler.kube.errors import Unreachable
-from scheduler.kube.http import connection as channel
-from scheduler.kube.http import http1
+from scheduler.kube.http import connection, http1
 from scheduler.kube.http.http1 import Http1, Reply
 from scheduler.kube.http.tls import Tls
 from tests.support.certificates import Authority
@@ -128,8 +127,8 @@ async def test_connections_that_were_made_at_once_do_not_grow_old_at_once(
 async def test_an_answer_that_is_too_large_is_given_up(
     server: Server, http: Http1, monkeypatch: pytest.MonkeyPatch, status: str
 ):
-    monkeypatch.setattr(channel, "BUFFER_BYTES", 1000)
-    monkeypatch.setattr(channel, "ANSWER_BYTES", 2000)
+    monkeypatch.setattr(connection, "BUFFER_BYTES", 1000)
+    monkeypatch.setattr(connection, "ANSWER_BYTES", 2000)
     head = f"HTTP/1.1 {status}\r\nContent-Length: 9000000\r\n\r\n".encode()
     wait = asyncio.Event()
     server.script = [[head + b"x" * 100_000, wait]]

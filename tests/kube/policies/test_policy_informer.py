@@ -79,13 +79,13 @@ async def begin(api: FakeApi, client: Client, around: Surroundings) -> AsyncIter
     running = []
 
     async def start(
-        token: str = "", pauses: Sleeper | None = None, period: float = 0.05, **settings: Any
+        token: str = "", sleeper: Sleeper | None = None, period: float = 0.05, **settings: Any
     ) -> PolicyInformer:
         credentials = FixedHeaders(token)
         policies = PolicyInformer(
             client,
             around.events.extend,
-            pauses or Sleeper(jitter=lambda: 0.0),
+            sleeper or Sleeper(jitter=lambda: 0.0),
             PolicySettings(
                 where=ClusterAccess(api.url, credentials),
                 user_agent="test",
@@ -270,7 +270,7 @@ async def test_kopf_is_started_again_when_it_gives_up(api, heard, around, begin)
 async def test_a_missing_right_is_named_and_nothing_is_decided(api, heard, begin):
     api.forbidden.add(("list", KIND))
 
-    policies = await begin(pauses=Waits().pauses)
+    policies = await begin(sleeper=Waits().sleeper)
     await until(lambda: heard.interruptions)
 
     assert not policies.synced.is_set()

@@ -80,7 +80,7 @@ async def comparer(
             Client(transport, heard),
             reports.drift,
             reports.failed,
-            waits.pauses,
+            waits.sleeper,
             ComparerSettings(**settings),
         )
 
@@ -264,7 +264,7 @@ async def test_only_metadata_is_asked_for(api: FakeApi):
     connection = ClusterAccess(api.url, FixedHeaders())
     async with HttpTransport(connection, "test", METADATA_ONLY) as transport:
         quiet = CacheComparer(
-            [], Client(transport), lambda *_: None, lambda *_: None, Waits().pauses
+            [], Client(transport), lambda *_: None, lambda *_: None, Waits().sleeper
         )
         await quiet.compare(Knows())
 

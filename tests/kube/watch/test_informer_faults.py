@@ -181,4 +181,4 @@ async def test_what_the_sink_raises_ends_the_informer(api: FakeApi, client: Clie
     api.store.put("pods", pod("a"))
 
     with pytest.raises(ArithmeticError):
-        await Informer(PODS, client, broken, waits.pauses).run()
+        await Informer(PODS, client, broken, waits.sleeper).run()

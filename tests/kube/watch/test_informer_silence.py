@@ -338,10 +338,10 @@ class Outage:
     """Pauses that last until they are ended."""
 
     def __init__(self) -> None:
-        self.pauses: list[float] = []
+        self.sleeper: list[float] = []
 
     async def sleep(self, seconds: float) -> None:
-        self.pauses.append(seconds)
+        self.sleeper.append(seconds)
         await asyncio.sleep(0 if seconds <= 1 else 3600)
 
 
@@ -349,23 +349,23 @@ async def test_a_long_pause_ends_when_others_get_answers_again(
     api: FakeApi, client: Client, view: View, waits: Waits
 ):
     outage = Outage()
-    pauses = waits.pauses
-    object.__setattr__(pauses, "sleep", outage.sleep)
-    informer = Informer(PODS, client, view.take, pauses)
+    sleeper = waits.sleeper
+    object.__setattr__(sleeper, "sleep", outage.sleep)
+    informer = Informer(PODS, client, view.take, sleeper)
     running = asyncio.create_task(informer.run())
     await informer.synced.wait()
     api.store.put("pods", pod("a"))
     await until(lambda: view.pods)
     api.inject(Fault("GET", "/pods", times=12, cut=True))
     api.close_watches()
-    await until(lambda: outage.pauses == [0.5, 1.0, 2.0])
+    await until(lambda: outage.sleeper == [0.5, 1.0, 2.0])
 
     informer.resume()
-    await until(lambda: len(outage.pauses) == 4)
+    await until(lambda: len(outage.sleeper) == 4)
     informer.resume()  # it failed again meanwhile, so it is not asked for more
     await settle()
 
-    assert outage.pauses == [0.5, 1.0, 2.0, 4.0]
+    assert outage.sleeper == [0.5, 1.0, 2.0, 4.0]
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 
@@ -374,12 +374,12 @@ async def test_a_pause_that_the_server_asks_for_is_kept(
     api: FakeApi, client: Client, view: View, waits: Waits
 ):
     outage = Outage()
-    pauses = waits.pauses
-    object.__setattr__(pauses, "sleep", outage.sleep)
+    sleeper = waits.sleeper
+    object.__setattr__(sleeper, "sleep", outage.sleep)
     api.inject(Fault("GET", "/pods", status=429, headers={"Retry-After": "7"}))
-    informer = Informer(PODS, client, view.take, pauses)
+    informer = Informer(PODS, client, view.take, sleeper)
     running = asyncio.create_task(informer.run())
-    await until(lambda: outage.pauses)
+    await until(lambda: outage.sleeper)
 
     informer.resume()
     await settle()

@@ -43,7 +43,7 @@ async def begin(
     ) -> Writer:
         settings = WriterSettings(host="host", places=places, events_waiting=events_waiting)
         writer = Writer(
-            writing_client, outcomes.append, lambda: True, clock, waits.pauses, settings
+            writing_client, outcomes.append, lambda: True, clock, waits.sleeper, settings
         )
         writers.append(writer)
         return writer
@@ -290,7 +290,7 @@ async def test_stopping_ends_pauses_at_once(
 
     waits.sleep = sleep_for_ever  # type: ignore[method-assign]
     api.inject(Fault("POST", "/binding", status=503))
-    writer = Writer(client, outcomes.append, lambda: True, lambda: NOW, waits.pauses)
+    writer = Writer(client, outcomes.append, lambda: True, lambda: NOW, waits.sleeper)
     writer.submit(bind(add(api, "a")))
     await asyncio.wait_for(pausing.wait(), 1)
 
@@ -324,7 +324,7 @@ async def test_a_sink_that_submits_again_is_served(client: Client, api: FakeApi,
         if targets:
             writer.submit(bind(targets.pop()))
 
-    writer = Writer(client, sink, lambda: True, lambda: NOW, waits.pauses)
+    writer = Writer(client, sink, lambda: True, lambda: NOW, waits.sleeper)
     writer.submit(bind(targets.pop()))
     await until(lambda: len(done) == 5)
     await writer.drain(0)

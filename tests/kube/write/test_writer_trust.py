@@ -21,7 +21,7 @@ def made(writing_client: Client, waits: Waits) -> Callable[..., Writer]:
     def make(sink: Callable[[Event], None], patience: float = 0.05, **settings: Any) -> Writer:
         patient = Patience(seconds=patience, unsettled_seconds=settings.pop("unsettled", 0.05))
         return Writer(
-            writing_client, sink, lambda: True, lambda: NOW, waits.pauses,
+            writing_client, sink, lambda: True, lambda: NOW, waits.sleeper,
             WriterSettings(patience=patient, **settings),
         )  # fmt: skip
 
@@ -256,7 +256,7 @@ async def test_a_defect_does_not_cost_the_connection(api: FakeApi, client: Clien
     await client.call(Request("list", "nodes", "GET", "/api/v1/nodes"))
     failing = Failing()
     settings = WriterSettings(defect=failing.defects.append)
-    writer = Writer(client, failing.take, lambda: True, lambda: NOW, waits.pauses, settings)
+    writer = Writer(client, failing.take, lambda: True, lambda: NOW, waits.sleeper, settings)
 
     writer.submit(Bind(ref(api), "n1", "s"))
     await until(lambda: failing.defects)
