@@ -139,7 +139,7 @@ class Reviewer:
         self._places = asyncio.Semaphore(settings.at_once)
         self._reserved = asyncio.Semaphore(settings.reserved_at_once)
 
-    def is_strange(self, token: str) -> bool:
+    def needs_review(self, token: str) -> bool:
         """Tell whether a token needs a review that no earlier one speaks for."""
         key = self._hash(token.encode())
         return self._accepted.get(key) is None and self._known(key) is None
@@ -174,7 +174,7 @@ class Reviewer:
             self._users.put(key, user, settings.token_seconds)
             self._accepted.put(key, None, settings.accepted_seconds)
 
-    def is_known(self, user: AuthenticatedUser, verb: str, path: str) -> bool:
+    def is_cached(self, user: AuthenticatedUser, verb: str, path: str) -> bool:
         """Tell whether it is remembered what `allows` answers."""
         return self._rights.get(self._right(_spec(user, verb, path))) is not None
 

@@ -211,7 +211,7 @@ class _Scheduler:
             self._informers.append(Informer(nodes.resource, client, nodes.take, sleeper))
         heard.informers = self._informers
         # Reviews are not limited either: who asks for metrics has seconds, not minutes.
-        self._gate = page_access.gate(options, unlimited)
+        self._gate = page_access.gate(options, unlimited, heard.authorization_unavailable)
         self._serving = Serving(
             Parts(
                 options=options,

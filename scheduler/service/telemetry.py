@@ -152,6 +152,10 @@ class ApiTelemetry(ClientHooks):
         """Log that the ledger could not be read."""
         self._log.warning("ledger_unreadable", problem=problem)
 
+    def authorization_unavailable(self, problem: str) -> None:
+        """Log that callers of the pages cannot be reviewed, so that access is refused."""
+        self._log.warning("authorization_unavailable", problem=problem)
+
     def extender_failed(self, extender: str, verb: str, problem: str) -> None:
         """Log that an extender gave no answer that can be used."""
         self._log.warning("extender_failed", extender=extender, verb=verb, problem=problem)

@@ -312,12 +312,12 @@ async def test_made_up_tokens_push_no_accepted_one_out(server):
 async def test_a_token_is_strange_until_it_is_accepted_and_when_it_is_no_longer(server):
     asking = reviewer(server, token_seconds=0.0, refused_seconds=0.0)
 
-    strange = [asking.is_strange("good")]
+    strange = [asking.needs_review("good")]
     await asking.user("good")
-    strange.append(asking.is_strange("good"))
+    strange.append(asking.needs_review("good"))
     server.users.clear()
     await asking.user("good")
-    strange.append(asking.is_strange("good"))
+    strange.append(asking.needs_review("good"))
 
     assert strange == [True, False, True]
 
@@ -325,9 +325,9 @@ async def test_a_token_is_strange_until_it_is_accepted_and_when_it_is_no_longer(
 async def test_an_answer_that_is_remembered_needs_no_review(server):
     asking = reviewer(server)
 
-    before = asking.is_strange("bad"), asking.is_known(ADA, "get", "/configz")
+    before = asking.needs_review("bad"), asking.is_cached(ADA, "get", "/configz")
     await asking.user("bad")
     await asking.allows(ADA, "get", "/configz")
 
     assert before == (True, False)
-    assert (asking.is_strange("bad"), asking.is_known(ADA, "get", "/configz")) == (False, True)
+    assert (asking.needs_review("bad"), asking.is_cached(ADA, "get", "/configz")) == (False, True)
