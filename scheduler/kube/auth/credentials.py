@@ -130,7 +130,7 @@ def _read_token(path: Path) -> str:
 
 
 def is_token(text: str) -> bool:
-    """Tell whether a text can be sent as a bearer token."""
+    """Return whether a text can be sent as a bearer token."""
     return bool(text) and text.isascii() and text.isprintable()
 
 

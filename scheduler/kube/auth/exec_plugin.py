@@ -154,7 +154,7 @@ class ExecCommand:
 
 
 def _is_interactive(mode: str) -> bool:
-    """Tell whether the command may ask the user.
+    """Return whether the command may ask the user.
 
     Raises:
         ValueError: It must, and there is no terminal.

@@ -63,7 +63,7 @@ class Hearer(Protocol):
         """Hear that all statuses that were to be written have been, or cannot be."""
 
     def may_write(self) -> bool:
-        """Tell whether this process leads at this moment."""
+        """Return whether this process leads at this moment."""
 
     def ended(self, operator: "PolicyOperator", problem: str) -> None:
         """Hear that nothing is watched any more."""

@@ -265,7 +265,7 @@ class PolicyInformer:
                 self._changed.set()
 
     def may_write(self) -> bool:
-        """Tell whether this process leads at this moment."""
+        """Return whether this process leads at this moment."""
         return self._settings.may_write()
 
     def ended(self, operator: "PolicyOperator", problem: str) -> None:

@@ -1,6 +1,6 @@
-"""How each effect is carried out: which calls, in which order, and what their answers mean.
+"""Carries out effects: which calls, in which order, and what their answers mean.
 
-| effect | calls | already so | otherwise |
+| effect | calls | done already | otherwise |
 |---|---|---|---|
 | Bind | POST pods/binding | bound to this node: done | other node: conflict; no pod: gone |
 | BindVolumes | PATCH pods/status, volumes, claims | written so: done | other state: conflict |
@@ -12,13 +12,13 @@
 | Ask | GET pods, then POST to extenders | | no pod: gone |
 
 "No pod" includes another pod of the same name: every call names the uid. For a binding it counts
-only when the pod was looked up. Where an extender binds, it is asked before; what it leaves undone
-is ours.
+only when the pod was looked up. Where an extender binds, it is asked first; if it fails and may be
+ignored, we bind.
 
-An answer that may come out differently next time (401, 429, 500 and above, none at all) is asked
-for again after growing pauses, until the patience for the effect ends. What becomes of a binding
-whose answer is unknown is said in `scheduler.kube.write.bindings`. Before an eviction is sent, or
-sent again, the machine is asked whether it is still wanted.
+A request with a transient error (401, 429, 500 and above, no answer) is sent again with backoff,
+until the patience for the effect ends. `scheduler.kube.write.bindings` says what happens to a
+binding whose answer is unknown. Before an eviction is sent, or sent again, the machine is asked
+whether it is still wanted.
 """
 
 import contextlib
@@ -69,12 +69,12 @@ from scheduler.model.times import Seconds
 
 __all__ = ["Begun", "EffectExecutor", "Patience"]
 
-#: Pods whose condition was written lately; one that is forgotten gets a younger transition time.
+#: Pods whose condition was written lately; a pod beyond them gets a new transition time.
 REMEMBERED_PODS: Final = 16_384
 
 
 class EffectExecutor:
-    """Carries out one job after the other, many at a time."""
+    """Carries out jobs, many at a time."""
 
     def __init__(
         self,
@@ -90,13 +90,13 @@ class EffectExecutor:
         self._ledger = settings.ledger
         self._evict_only = settings.evict_only
         self._recorder = EventRecorder(settings.host)
-        self._told: OrderedDict[str, None] = OrderedDict()
+        self._with_condition: OrderedDict[str, None] = OrderedDict()
         self._retry = RetryPolicy(client, gate, sleeper, settings)
         self._bindings = Bindings(client, self._retry, settings.extenders)
         self._defect = settings.defect
 
     def stop(self) -> None:
-        """Begin no write any more, but those that finish what was begun."""
+        """Begin no more writes, except for those that finish what was begun."""
         self._retry.stop()
 
     def begin(self, job: Job, then: Callable[[Begun | None], None]) -> bool:
@@ -106,11 +106,11 @@ class EffectExecutor:
 
         Args:
             job: What to carry out.
-            then: Called later, once: with nothing when it is done, else with what `execute` is
-                to go on with.
+            then: Called later, once: with `None` when it is done, else with the argument for
+                `execute`.
 
         Returns:
-            Whether it was sent; else nobody is called, and `execute` does all of it.
+            Whether it was sent; otherwise `then` is not called, and `execute` does all of it.
         """
         effect = job.effect
         if isinstance(effect, Bind):
@@ -144,7 +144,7 @@ class EffectExecutor:
         return self._client.post(request, answered)
 
     async def execute(self, job: Job, begun: Begun | None = None) -> Failure | None:
-        """Carry out an effect, or go on with it; return why it did not happen, if so."""
+        """Carry out an effect, or continue it; return the failure if there is one."""
         try:
             if begun is None:
                 await self._retry.wait_turn(job.effect)
@@ -162,28 +162,28 @@ class EffectExecutor:
             case Nominate() | SaveLedger() | Evict() | ClearNomination() as effect:
                 await self._preempt(effect, attempt)
             case SetCondition() as effect:
-                await self._explain(effect, attempt)
+                await self._write_condition(effect, attempt)
             case RecordEvent() as effect:
-                await self._announce(effect, attempt)
+                await self._record_event(effect, attempt)
             case Ask() as effect:
                 await self._ask(effect, attempt)
 
     async def _preempt(
         self, effect: Nominate | SaveLedger | Evict | ClearNomination, attempt: RetryAttempt
     ) -> None:
-        """Take one step of a preemption, or take its nomination back."""
+        """Carry out one step of a preemption, or clear its nomination."""
         match effect:
             case Nominate():
-                await self._explain(effect, attempt)
+                await self._write_condition(effect, attempt)
             case SaveLedger():
-                await self._remember(effect, attempt)
+                await self._save_ledger(effect, attempt)
             case Evict():
                 await self._evict(effect, attempt)
             case ClearNomination():
                 await self._write(requests.clear_nomination(effect), attempt)
 
     async def _ask(self, effect: Ask, attempt: RetryAttempt) -> None:
-        """Ask extenders; it changes nothing, so whoever stops us need not wait for it."""
+        """Ask extenders. It changes nothing in the cluster, so a shutdown does not wait for it."""
         self._retry.check(attempt)
         if self._extenders is None:
             raise ExtenderError("no extender is configured")
@@ -191,13 +191,13 @@ class EffectExecutor:
             attempt.job.answers = await self._extenders.ask(effect)
 
     async def _bind_volumes(self, effect: BindVolumes, attempt: RetryAttempt) -> None:
-        """Begin to bind volumes. What is written stays written, also where a later write fails."""
+        """Begin to bind volumes. Completed writes stay, also when a later write fails."""
         self._retry.check(attempt)
         with contextlib.suppress(KubeError):
-            # Others like to know where the pod will be; nothing hangs on it.
+            # It shows others where the pod will be; nothing depends on it.
             await self._client.call(requests.claim_node(effect))
-        for each in requests.volume_writes(effect):
-            await self._write_versioned(each, attempt)
+        for part in requests.volume_writes(effect):
+            await self._write_versioned(part, attempt)
 
     async def _write_versioned(self, part: requests.Versioned, attempt: RetryAttempt) -> None:
         while True:
@@ -219,23 +219,25 @@ class EffectExecutor:
         except UNREADABLE as error:
             raise Unreachable(f"cannot {part.look_up}: {error}") from error
 
-    async def _explain(self, effect: Nominate | SetCondition, attempt: RetryAttempt) -> None:
+    async def _write_condition(
+        self, effect: Nominate | SetCondition, attempt: RetryAttempt
+    ) -> None:
         """Write the condition, and the nomination with it.
 
-        An effect does not know since when the condition holds. The first write about a pod says
-        "now"; later ones leave the time out, and the merge keeps what the server has.
+        An effect does not contain the time since which the condition is true. The first write for
+        a pod sets the current time; later ones omit it, and the merge keeps the server's value.
         """
         uid = effect.pod.uid
-        transition = None if uid in self._told else times.stamp(self._clock())
+        transition = None if uid in self._with_condition else times.stamp(self._clock())
         if isinstance(effect, Nominate):
             request = requests.nominate(effect, transition)
         else:
             clear = attempt.job.clear_nomination
             request = requests.set_condition(effect, transition, clear_nomination=clear)
         await self._write(request, attempt)
-        self._told[uid] = None
-        if len(self._told) > REMEMBERED_PODS:
-            self._told.popitem(last=False)
+        self._with_condition[uid] = None
+        if len(self._with_condition) > REMEMBERED_PODS:
+            self._with_condition.popitem(last=False)
 
     async def _evict(self, effect: Evict, attempt: RetryAttempt) -> None:
         if effect.strict or self._evict_only:
@@ -244,14 +246,14 @@ class EffectExecutor:
         disrupt = requests.disrupt(effect, times.stamp(self._clock()))
         try:
             await self._write(disrupt, attempt)
-            # Nobody may stay marked as a victim who is not deleted.
+            # No pod may stay marked as a victim without being deleted.
             attempt.finishing = True
             await self._write(requests.delete(effect.victim), attempt)
         except (NotFound, Replaced):
             attempt.job.unchanged = True
 
     async def _evict_strictly(self, effect: Evict, attempt: RetryAttempt) -> None:
-        """Ask the API server to evict a victim; it sets the condition itself.
+        """Evict a victim through the eviction API, which sets the condition itself.
 
         Raises:
             Protected: A disruption budget is in the way.
@@ -261,8 +263,8 @@ class EffectExecutor:
         except (NotFound, Replaced):
             attempt.job.unchanged = True
 
-    async def _remember(self, effect: SaveLedger, attempt: RetryAttempt) -> None:
-        """Write the ledger down; with what others have written meanwhile, if they have."""
+    async def _save_ledger(self, effect: SaveLedger, attempt: RetryAttempt) -> None:
+        """Write the ledger, merged with what another instance has written meanwhile."""
         if self._ledger is None:
             raise ApiError(0, "", "there is no place to write the ledger to")
         while True:
@@ -275,7 +277,7 @@ class EffectExecutor:
             else:
                 return
 
-    async def _announce(self, effect: RecordEvent, attempt: RetryAttempt) -> None:
+    async def _record_event(self, effect: RecordEvent, attempt: RetryAttempt) -> None:
         job = attempt.job
         series = self._series(effect, job)
         if series is None:
@@ -291,13 +293,13 @@ class EffectExecutor:
                 self._recorder.failed(effect, series)
 
     def _series(self, effect: RecordEvent, job: Job) -> Series | None:
-        """Count an announcement once; return its series if something is to be written."""
+        """Count an Event once; return its series if a request is due."""
         if not job.counted:
-            job.counted, job.series = True, self._recorder.note(effect, job.since)
+            job.counted, job.series = True, self._recorder.record(effect, job.since)
         return job.series
 
     async def _write(self, request: Request, attempt: RetryAttempt) -> None:
-        """Send a request until there is an answer that counts, or until it has no point."""
+        """Send a request until it succeeds, fails permanently, or becomes unnecessary."""
         while not attempt.job.moot:
             self._retry.check(attempt)
             try:

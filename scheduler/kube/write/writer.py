@@ -1,10 +1,10 @@
-"""Execute effects: everything that this scheduler writes goes through here.
+"""The writer: everything that this scheduler writes to the API server goes through here.
 
-Before it stands the machine, behind it the API server. Each effect that is submitted comes back
-as exactly one outcome, never before `submit` has returned: `EffectDone` or `EffectFailed`, and for
-an `Ask` that is done `Answered`. Order and priority are those of
-`scheduler.kube.write.effect_queue`, the calls those of `scheduler.kube.write.executor`. What the
-sink raises is handed to `WriterSettings.defect`, over whichever way the outcome came.
+Effects come from the machine. Each effect that is submitted comes back as exactly one outcome,
+never before `submit` has returned: `EffectDone` or `EffectFailed`, and `Answered` for an `Ask` that
+is done. `scheduler.kube.write.effect_queue` defines order and priority,
+`scheduler.kube.write.executor` the calls. An exception of the sink is passed to
+`WriterSettings.defect`, on every path that an outcome takes.
 """
 
 import asyncio
@@ -38,12 +38,12 @@ class Writer:
     """Sends effects to the API server.
 
     Args:
-        client: How requests travel.
+        client: Sends the requests.
         sink: Receives the outcomes, on the event loop.
-        gate: Whether we may write at this moment; asked before every write.
+        gate: Returns whether we may write now; called before every write.
         clock: Seconds since the epoch, for the time stamps that are written.
         sleeper: Waits between attempts.
-        settings: How much at a time, and how patiently.
+        settings: Limits, timeouts and callbacks.
     """
 
     def __init__(
@@ -61,14 +61,14 @@ class Writer:
         self._queue = EffectQueue(self._settings.places, clock)
         self._executor = EffectExecutor(client, gate, clock, sleeper, self._settings)
         self._tasks: set[asyncio.Task[Failure | None]] = set()
-        #: What was sent without a task, and not answered yet.
+        #: Jobs that were sent without a task, and are not answered yet.
         self._begun: set[Job] = set()
         self._all_answered = asyncio.Event()
         self._stopping = False
 
     @property
     def sent(self) -> int:
-        """How many effects are on their way."""
+        """How many effects are being sent."""
         return self._queue.sent
 
     def waiting(self) -> dict[str, int]:
@@ -76,22 +76,22 @@ class Writer:
         return {lane.name.lower(): self._queue.waiting(lane) for lane in Lane}
 
     def submit(self, effect: Effect) -> None:
-        """Have an effect executed; the outcome goes to the sink later."""
+        """Execute an effect; the outcome goes to the sink later."""
         if self._stopping:
-            self._tell_soon(effect, STOPPING)
+            self._report_soon(effect, STOPPING)
         elif isinstance(effect, RecordEvent) and self._is_full():
             self._observer.event_dropped()
-            self._tell_soon(effect, TOO_MANY)
+            self._report_soon(effect, TOO_MANY)
         else:
             for moot in self._queue.add(effect):
-                self._tell_soon(moot, None)
+                self._report_soon(moot, None)
             self._start()
 
     async def drain(self, seconds: float) -> None:
-        """Stop: abandon what was not sent, and give the rest so many seconds to end."""
+        """Stop: abandon effects that were not sent, and give the rest so many seconds to end."""
         self._stopping = True
         for effect in self._queue.clear():
-            self._tell_soon(effect, STOPPING)
+            self._report_soon(effect, STOPPING)
         self._executor.stop()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -102,7 +102,7 @@ class Writer:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
-        await asyncio.sleep(0)  # outcomes that were told "soon" are told by now
+        await asyncio.sleep(0)  # by now the outcomes of `call_soon` have gone to the sink
 
     async def _until_answered(self) -> None:
         while self._begun or self._tasks:
@@ -129,9 +129,9 @@ class Writer:
         task.add_done_callback(functools.partial(self._ended, job))
 
     def _answered(self, job: Job, begun: Begun | None) -> None:
-        """Take note of what became of a job that has no task yet."""
+        """Finish a job that has no task, or continue it in one."""
         if job not in self._begun:
-            return  # we stop, and its outcome was told
+            return  # we stop, and its outcome has gone to the sink
         self._begun.remove(job)
         if begun is None:
             self._finish(job, None)
@@ -141,10 +141,10 @@ class Writer:
             self._all_answered.set()
 
     def _ended(self, job: Job, task: asyncio.Task[Failure | None]) -> None:
-        """Tell the outcome of a job, whichever way its task ended."""
+        """Report the outcome of a job, however its task ended."""
         try:
             self._finish_task(job, task)
-        except Exception as error:  # noqa: BLE001 - the loop would write it down and go on
+        except Exception as error:  # noqa: BLE001 - the loop would log it and continue
             self._settings.defect(error)
 
     def _finish_task(self, job: Job, task: asyncio.Task[Failure | None]) -> None:
@@ -166,18 +166,18 @@ class Writer:
         if failure is None and isinstance(job.effect, Ask):
             self._sink(Answered(job.effect.pod, job.effect.number, job.answers))
         else:
-            self._tell(job.effect, failure, changed=not job.unchanged)
+            self._report(job.effect, failure, changed=not job.unchanged)
 
-    def _tell_soon(self, effect: Effect, failure: Failure | None) -> None:
-        asyncio.get_running_loop().call_soon(self._tell_now, effect, failure)
+    def _report_soon(self, effect: Effect, failure: Failure | None) -> None:
+        asyncio.get_running_loop().call_soon(self._report_now, effect, failure)
 
-    def _tell_now(self, effect: Effect, failure: Failure | None) -> None:
+    def _report_now(self, effect: Effect, failure: Failure | None) -> None:
         try:
-            self._tell(effect, failure)
-        except Exception as error:  # noqa: BLE001 - the loop would write it down and go on
+            self._report(effect, failure)
+        except Exception as error:  # noqa: BLE001 - the loop would log it and continue
             self._settings.defect(error)
 
-    def _tell(self, effect: Effect, failure: Failure | None, *, changed: bool = True) -> None:
+    def _report(self, effect: Effect, failure: Failure | None, *, changed: bool = True) -> None:
         if failure is None:
             self._sink(EffectDone(effect, changed))
         else:

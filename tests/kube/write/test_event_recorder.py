@@ -12,7 +12,7 @@ class Told:
     """Announcements whose requests all succeed; remembers what was written, and when."""
 
     def __init__(self) -> None:
-        self._announcements = EventRecorder("host")
+        self._recorder = EventRecorder("host")
         self.requests: list[tuple[float, str]] = []
         self.names: set[str] = set()
 
@@ -21,11 +21,11 @@ class Told:
         effect = RecordEvent(
             pod, "Warning", "FailedScheduling", "Scheduling", note, "ours", version
         )
-        series = self._announcements.note(effect, now)
+        series = self._recorder.record(effect, now)
         if series is not None:
-            self.requests.append((now, self._announcements.request(effect, series, now).verb))
+            self.requests.append((now, self._recorder.request(effect, series, now).verb))
             self.names.add(series.name)
-            self._announcements.written(series, now)
+            self._recorder.written(series, now)
 
 
 @pytest.fixture
