@@ -1,6 +1,6 @@
-"""Bytes to the API server and back.
+"""Sends requests with credentials to the API server.
 
-`Transport` is the seam: one method. What sits on it neither knows nor cares how requests travel.
+`Transport` is the interface: its users do not depend on how requests are sent.
 """
 
 import contextlib
@@ -38,13 +38,13 @@ class Transport(Protocol):
 
         Args:
             path: With the query.
-            body: What is sent.
+            body: The body.
             content_type: Of the body.
             seconds: How long the answer may take.
-            then: Called once, with the answer or why there is none.
+            then: Called once, with the answer or the error.
 
         Returns:
-            Whether it was sent; else nobody is called.
+            Whether it was sent; `then` is not called otherwise.
         """
 
 
@@ -55,7 +55,7 @@ class Stream(Protocol):
     headers: Mapping[str, str]
 
     async def read(self) -> bytes:
-        """Return what has come since the last call, after waiting for it; empty at the end.
+        """Wait for data since the last call and return it; empty at the end.
 
         Raises:
             Unreachable: The connection broke, or was silent for too long.
@@ -68,7 +68,7 @@ class StreamingTransport(Transport, Protocol):
     def stream(
         self, path: str, silence_seconds: float
     ) -> contextlib.AbstractAsyncContextManager[Stream]:
-        """Open a stream; it is given up after `silence_seconds` without a byte."""
+        """Open a stream; it is closed after `silence_seconds` without a byte."""
 
 
 class HttpTransport:
@@ -82,7 +82,7 @@ class HttpTransport:
         server_time: ServerTime | None = None,
     ) -> None:
         self._credentials = connection.credentials
-        #: Credentials and content type of the last body, and the headers that say so.
+        #: Credentials and content type of the last request with a body, and its headers.
         self._typed: tuple[Mapping[str, str], str, Mapping[str, str]] = ({}, "", {})
         # Compression would cost more time than it saves on the way to an API server.
         headers = {"User-Agent": user_agent, "Accept-Encoding": "identity"}
@@ -125,10 +125,10 @@ class HttpTransport:
         return reply
 
     async def _renewed(self, who: Mapping[str, str]) -> Mapping[str, str] | None:
-        """Return what to try instead of credentials that were refused; `None` for nothing.
+        """Return new headers in place of refused ones; `None` where there are none.
 
-        A certificate that has expired is refused with 401, too; another one may come from its file,
-        or with the credentials. Connections that were made with the old one are not used again.
+        An expired certificate is refused with 401, too; a new one may come from its file, or with
+        the credentials. Connections that were made with the old one are not used again.
 
         Raises:
             ConnectionSettingsError: The credentials cannot be obtained.
@@ -146,7 +146,7 @@ class HttpTransport:
         seconds: float,
         then: Callable[[Reply | Unreachable], None],
     ) -> bool:
-        """Send a POST if credentials and a connection are at hand."""
+        """Send a POST if credentials and a connection are available."""
         who = self._credentials.at_hand()
         if who is None:
             return False
@@ -166,7 +166,7 @@ class HttpTransport:
 
     @contextlib.asynccontextmanager
     async def stream(self, path: str, silence_seconds: float) -> AsyncIterator[Stream]:
-        """Open a stream; it is given up after `silence_seconds` without a byte.
+        """Open a stream; it is closed after `silence_seconds` without a byte.
 
         Raises:
             Unreachable: The server does not begin to answer.
