@@ -97,7 +97,7 @@ async def _serve(options: ProcessOptions, clock: Clock) -> int:
             with _capture(options) as capture:
                 parts = _Surroundings(clock, logs, transport, renewals, metadata, where, capture)
                 scheduler = _Scheduler(options, parts)
-                server_time.tell = scheduler.clock_ahead
+                server_time.report = scheduler.clock_ahead
                 return await scheduler.run()
     except (OSError, ConnectionSettingsError) as error:
         logs.logger.error("cannot_start", problem=str(error))  # noqa: TRY400 - no defect

@@ -1,4 +1,4 @@
-"""What the tests of this folder share."""
+"""Helpers of the tests in this folder."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -19,7 +19,7 @@ NOW = 1_767_225_600.25
 
 @dataclass
 class Heard(ClientHooks):
-    """An observer that remembers."""
+    """An observer that records reports."""
 
     requests: list[tuple[str, str, str]] = field(default_factory=list)
     retries: list[str] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Heard(ClientHooks):
 
 @dataclass
 class Waits:
-    """Waiting that takes no time, and is remembered."""
+    """Waiting that takes no time, and is recorded."""
 
     slept: list[float] = field(default_factory=list)
     jitter: float = 0.0
@@ -84,7 +84,7 @@ async def settle() -> None:
 
 @dataclass
 class View:
-    """A sink that keeps what it was told, as the cache does."""
+    """A sink that applies the events, as the cache does."""
 
     events: list[Event] = field(default_factory=list)
     batches: int = 0
@@ -113,7 +113,7 @@ Start = Callable[..., Coroutine[Any, Any, Informer[Any]]]
 
 
 class Outcomes(list[Event]):
-    """A sink that keeps what it was told."""
+    """A sink that keeps the outcomes."""
 
     def kinds(self) -> list[str]:
         return [
@@ -141,5 +141,5 @@ def evict(api: FakeApi) -> Evict:
 
 
 def writes(api: FakeApi) -> list[str]:
-    """Return what was asked of the server but reading."""
+    """Return the requests to the server without reads."""
     return [f"{each.verb} {each.resource}" for each in api.requests if each.verb != "get"]

@@ -39,7 +39,7 @@ def spec(api: FakeApi) -> dict[str, Any]:
 
 
 def hold(api: FakeApi, identity: str, **fields: Any) -> None:
-    """Let somebody else hold the lease."""
+    """Let another instance hold the lease."""
     content = {
         "holderIdentity": identity,
         "leaseDurationSeconds": 15,
@@ -314,7 +314,7 @@ async def test_one_of_two_that_try_together_leads(api: FakeApi, candidate: Candi
         task.cancel()
 
 
-async def test_a_missing_right_is_told(api: FakeApi, candidate: Candidate):
+async def test_a_missing_right_is_reported(api: FakeApi, candidate: Candidate):
     api.forbidden.add(("get", "leases"))
     lease = candidate("a")
     task = asyncio.create_task(lease.acquire())

@@ -10,7 +10,7 @@ from scheduler.service.clock import Clock
 
 
 class Host:
-    """A machine whose clocks are moved by hand."""
+    """A machine with clocks that a test moves."""
 
     def __init__(self) -> None:
         self.epoch = 1_000_000.0

@@ -1,4 +1,4 @@
-"""Who is let in to which page."""
+"""Which callers may read which page."""
 
 import pytest
 
@@ -15,7 +15,7 @@ HEALTH = ("/healthz", "/readyz", "/livez")
 
 
 class Reviews:
-    """Knows Ada, who may read metrics."""
+    """A reviewer that knows Ada, who may read metrics."""
 
     def __init__(self) -> None:
         self.problem: Exception | None = None
@@ -57,7 +57,7 @@ def caller(path: str = "/metrics", authorization: str | None = None, peer: str =
     return Caller("get", path, headers, peer)
 
 
-async def test_a_user_with_the_right_is_let_in(judge):
+async def test_a_user_with_the_right_is_allowed(judge):
     assert await judge(caller(authorization="Bearer good")) == ALLOWED
 
 
@@ -66,21 +66,21 @@ async def test_the_header_is_read_as_an_api_server_reads_it(judge, header):
     assert await judge(caller(authorization=header)) == ALLOWED
 
 
-async def test_a_user_without_the_right_is_told_what_is_missing(judge):
+async def test_a_user_without_the_right_gets_the_missing_right(judge):
     judgement = await judge(caller("/configz", "Bearer good"))
 
     assert judgement.verdict is AccessVerdict.FORBIDDEN
     assert judgement.message == 'forbidden: User "ada" cannot get path "/configz"'
 
 
-async def test_a_token_that_nobody_has_is_refused(judge):
+async def test_an_unknown_token_is_refused(judge):
     assert await judge(caller(authorization="Bearer bad")) == UNAUTHENTICATED
 
 
 @pytest.mark.parametrize(
     "header", [None, "", "Bearer", "Bearer ", "Bearer  good", "Basic good", "good", "Bearer gööd"]
 )
-async def test_who_shows_no_token_is_refused_without_a_question(judge, reviews, header):
+async def test_a_caller_without_a_token_is_refused_without_a_review(judge, reviews, header):
     assert await judge(caller(authorization=header)) == UNAUTHENTICATED
     assert reviews.asked == []
 
@@ -93,7 +93,7 @@ async def test_where_tokens_are_asked_for_this_host_needs_one_too(judge, peer):
 @pytest.mark.parametrize(
     "problem", [Unreachable("no answer"), Forbidden(403, "Forbidden", "no right")]
 )
-async def test_nobody_is_let_in_while_nobody_can_be_asked(judge, reviews, problem):
+async def test_access_is_refused_while_reviews_fail(judge, reviews, problem):
     reviews.problem = problem
 
     judgement = await judge(caller(authorization="Bearer good"))
@@ -167,7 +167,7 @@ def test_open_paths_may_end_in_a_star(paths, path, want):
 
 
 class NoTransport:
-    """An API server that accepts nobody."""
+    """An API server that accepts no token."""
 
     async def send(self, *_):
         return Reply(201, {}, b'{"status":{}}')

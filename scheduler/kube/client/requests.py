@@ -125,7 +125,7 @@ def clear_nomination(effect: ClearNomination) -> Request:
 
 
 def claim_node(effect: BindVolumes) -> Request:
-    """Tell to which node a pod will be bound when its volumes are there."""
+    """Nominate the node to which a pod will be bound when its volumes are bound."""
     return _patch_status(effect.pod, {"nominatedNodeName": effect.node})
 
 

@@ -118,13 +118,13 @@ class HttpTransport:
             Unreachable: No complete answer came.
             ConnectionSettingsError: The credentials cannot be obtained.
         """
-        who = await self._credentials.headers()
-        reply = await self._send(who, method, path, body, content_type)
-        if reply.status == 401 and (fresh := await self._renewed(who)) is not None:
+        auth_headers = await self._credentials.headers()
+        reply = await self._send(auth_headers, method, path, body, content_type)
+        if reply.status == 401 and (fresh := await self._renewed(auth_headers)) is not None:
             reply = await self._send(fresh, method, path, body, content_type)
         return reply
 
-    async def _renewed(self, who: Mapping[str, str]) -> Mapping[str, str] | None:
+    async def _renewed(self, auth_headers: Mapping[str, str]) -> Mapping[str, str] | None:
         """Return new headers in place of refused ones; `None` where there are none.
 
         An expired certificate is refused with 401, too; a new one may come from its file, or with
@@ -133,7 +133,7 @@ class HttpTransport:
         Raises:
             ConnectionSettingsError: The credentials cannot be obtained.
         """
-        may_help = self._credentials.refused(who)
+        may_help = self._credentials.refused(auth_headers)
         fresh = await self._credentials.headers()
         may_help |= self._http.renew()
         return fresh if may_help else None
@@ -147,21 +147,32 @@ class HttpTransport:
         then: Callable[[Reply | Unreachable], None],
     ) -> bool:
         """Send a POST if credentials and a connection are available."""
-        who = self._credentials.at_hand()
-        if who is None:
+        auth_headers = self._credentials.at_hand()
+        if auth_headers is None:
             return False
-        return self._http.post(path, self._with_type(who, content_type), body, seconds, then)
+        return self._http.post(
+            path, self._with_type(auth_headers, content_type), body, seconds, then
+        )
 
-    def _with_type(self, who: Mapping[str, str], content_type: str) -> Mapping[str, str]:
+    def _with_type(self, auth_headers: Mapping[str, str], content_type: str) -> Mapping[str, str]:
         """Return the headers of a request with a body; those of the last one if they are equal."""
-        if self._typed[0] is not who or self._typed[1] != content_type:
-            self._typed = (who, content_type, {**who, "Content-Type": content_type})
+        if self._typed[0] is not auth_headers or self._typed[1] != content_type:
+            self._typed = (
+                auth_headers,
+                content_type,
+                {**auth_headers, "Content-Type": content_type},
+            )
         return self._typed[2]
 
     async def _send(
-        self, who: Mapping[str, str], method: str, path: str, body: bytes | None, content_type: str
+        self,
+        auth_headers: Mapping[str, str],
+        method: str,
+        path: str,
+        body: bytes | None,
+        content_type: str,
     ) -> Reply:
-        headers = who if body is None else self._with_type(who, content_type)
+        headers = auth_headers if body is None else self._with_type(auth_headers, content_type)
         return await self._http.send(method, path, headers, body)
 
     @contextlib.asynccontextmanager
@@ -172,11 +183,11 @@ class HttpTransport:
             Unreachable: The server does not begin to answer.
             ConnectionSettingsError: The credentials cannot be obtained.
         """
-        who = await self._credentials.headers()
-        stream = await self._http.stream(path, who, silence_seconds)
+        auth_headers = await self._credentials.headers()
+        stream = await self._http.stream(path, auth_headers, silence_seconds)
         if stream.status == 401:
             try:
-                fresh = await self._renewed(who)
+                fresh = await self._renewed(auth_headers)
             except BaseException:
                 stream.close()
                 raise

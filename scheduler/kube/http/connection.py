@@ -59,7 +59,7 @@ class HttpResponse:
         #: Whether the server keeps the connection; known when the answer is complete.
         self.kept = False
         #: Whether any byte of it has arrived.
-        self.heard = False
+        self.received = False
         #: Whether it is read in parts, so that the server may have to wait for the reader.
         self.streamed = False
         self.buffered = 0
@@ -99,7 +99,7 @@ class HttpResponse:
         Raises:
             httptools.HttpParserError: It is not HTTP.
         """
-        self.heard = True
+        self.received = True
         self.parser.feed_data(data)
         if self.begun:
             self._notify()

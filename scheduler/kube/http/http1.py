@@ -221,7 +221,7 @@ class Http1:
             return
         self._release(connection)
         if self._server_time is not None:
-            self._server_time.heard(answer.status, answer.headers.raw)
+            self._server_time.observe(answer.status, answer.headers.raw)
         then(Reply(answer.status, answer.headers, answer.data()))
 
     def _cut_overdue(self) -> None:
@@ -279,16 +279,16 @@ class Http1:
             except Unreachable:
                 self.drop(connection)
                 # The server may close a connection at the moment when it is used again.
-                if kept is None or answer.heard or not repeatable:
+                if kept is None or answer.received or not repeatable:
                     raise
             except BaseException:
                 self.drop(connection)
-                if kept is not None and not answer.heard:
+                if kept is not None and not answer.received:
                     self._distrust(connection.asked_at)
                 raise
             else:
                 if self._server_time is not None:
-                    self._server_time.heard(answer.status, answer.headers.raw)
+                    self._server_time.observe(answer.status, answer.headers.raw)
                 return connection, answer
 
     def _request(

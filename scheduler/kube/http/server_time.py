@@ -45,14 +45,14 @@ class ServerTime:
             now: The clock that is compared with the server's.
         """
         #: Called with the seconds by which the host's clock is ahead, whenever they have changed.
-        self.tell: Callable[[Seconds], None] = _ignore
+        self.report: Callable[[Seconds], None] = _ignore
         self._now = now
         self._reported: Seconds = 0.0
         #: When dates arrived, and by how much `now` was larger.
         self._differences: deque[tuple[Seconds, Seconds]] = deque()
         self._next = -float("inf")
 
-    def heard(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+    def observe(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         """Evaluate the head of an answer that has just arrived."""
         now = self._now()
         if now < self._next or not 200 <= status < 300:
@@ -73,7 +73,7 @@ class ServerTime:
         ahead_by = min(max(smallest[-1], 0.0), LARGEST)
         if abs(ahead_by - self._reported) > SMALLEST_CHANGE:
             self._reported = ahead_by
-            self.tell(ahead_by)
+            self.report(ahead_by)
 
 
 def _ignore(_: Seconds) -> None:

@@ -373,13 +373,13 @@ class PolicyRegistry:
 def _core(status: Mapping[str, Any]) -> object:
     """Return the part of a status about acceptance, without transition times."""
     fields = ("type", "status", "reason", "message", "observedGeneration")
-    conditions = [[each.get(key) for key in fields] for each in _conditions(status)]
+    conditions = [[c.get(key) for key in fields] for c in _conditions(status)]
     return status.get("observedGeneration"), status.get("accepted"), conditions
 
 
 def _conditions(status: Mapping[str, Any]) -> list[Json]:
-    found = status.get("conditions")
-    return [_mapping(each) for each in found] if isinstance(found, list | tuple) else []
+    conditions = status.get("conditions")
+    return [_mapping(c) for c in conditions] if isinstance(conditions, list | tuple) else []
 
 
 def _stamp(now: Seconds) -> str:

@@ -58,11 +58,11 @@ async def _read(client: Client, path: str, kind: str) -> _Discovered:
     request = Request("get", "discovery", "GET", path)
     body = await client.call(request)
     try:
-        found = _DISCOVERED.decode(body)
+        discovered = _DISCOVERED.decode(body)
     except UNREADABLE as error:
         raise Unreachable(f"cannot {request}: {error}") from error
-    if found.kind != kind:
+    if discovered.kind != kind:
         raise Unreachable(
-            f"cannot {request}: the answer is {found.kind or 'something'}, not {kind}"
+            f"cannot {request}: the answer is {discovered.kind or 'something'}, not {kind}"
         )
-    return found
+    return discovered

@@ -144,9 +144,9 @@ class LedgerStore:
         except UNREADABLE as error:
             raise Unreachable(f"cannot {request}: {error}") from error
 
-    def _see(self, found: _ConfigMap) -> None:
-        self._version = found.metadata.resource_version
-        self._text = found.data.get(KEY, "")
+    def _see(self, config_map: _ConfigMap) -> None:
+        self._version = config_map.metadata.resource_version
+        self._text = config_map.data.get(KEY, "")
 
     def _path(self, name: str = "") -> str:
         folder = f"/api/v1/namespaces/{self._namespace}/configmaps"

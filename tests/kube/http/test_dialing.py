@@ -82,7 +82,7 @@ async def test_an_address_that_refuses_is_passed_over_at_once(second: Server):
     assert dialer.tried == [FIRST, SECOND]
 
 
-async def test_where_no_address_answers_the_last_problem_is_told(second: Server):
+async def test_where_no_address_answers_the_last_problem_is_reported(second: Server):
     port = port_of(second)
     await second.stop()
 

@@ -51,7 +51,7 @@ async def test_when_one_kept_connection_is_dead_no_other_is_tried(server: Server
     assert len(server.connections) == 4
 
 
-async def test_a_post_that_is_overdue_tells_of_dead_connections_too(
+async def test_a_post_that_is_overdue_reveals_dead_connections_too(
     server: Server, http: Http1, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(http1, "OVERDUE_SECONDS", 0.01)
@@ -85,7 +85,7 @@ async def test_a_connection_that_answered_meanwhile_is_kept(server: Server, http
     assert [len(requests) for requests in server.connections] == [1, 3]
 
 
-async def test_an_answer_that_began_says_that_the_connection_lives(server: Server, http: Http1):
+async def test_an_answer_that_began_shows_that_the_connection_lives(server: Server, http: Http1):
     half, wait = OK[:-1], asyncio.Event()
     server.script = [[OK, half, wait], [OK, half, wait]]
     await kept(http, 2)

@@ -84,7 +84,7 @@ async def test_what_an_earlier_leader_has_written_is_read(
     assert later.recalled == []
 
 
-async def test_what_another_instance_has_written_meanwhile_is_kept_and_told(
+async def test_what_another_instance_has_written_meanwhile_is_kept_and_passed_on(
     api: FakeApi, instance: Instance, writing_client: Client, outcomes: Outcomes, waits: Waits
 ):
     await instance.remember("a")
@@ -138,7 +138,7 @@ async def test_a_write_whose_answer_is_lost_is_found_out(
     assert instance.recalled == []
 
 
-async def test_one_that_was_deleted_is_made_anew(api: FakeApi, instance: Instance):
+async def test_a_deleted_config_map_is_created_again(api: FakeApi, instance: Instance):
     await instance.remember("a")
     api.store.remove("configmaps", MAP)
 

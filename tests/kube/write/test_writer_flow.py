@@ -73,7 +73,7 @@ def announce(target: PodRef, note: str = "Successfully assigned", version: str =
     return RecordEvent(target, "Normal", "Scheduled", "Binding", note, "s", version)
 
 
-async def test_an_outcome_is_never_told_before_submit_returns(
+async def test_an_outcome_is_never_reported_before_submit_returns(
     api: FakeApi, begin: Begin, outcomes: list[Event]
 ):
     writer = begin()
@@ -185,7 +185,7 @@ async def test_an_announcement_becomes_an_event(api: FakeApi, begin: Begin, outc
     assert (event["type"], event["reason"], event["action"]) == ("Normal", "Scheduled", "Binding")
 
 
-async def test_an_event_that_waits_has_the_time_of_what_it_tells(
+async def test_an_event_that_waits_has_the_time_of_its_cause(
     api: FakeApi, begin: Begin, outcomes: list[Event]
 ):
     moment = NOW
