@@ -1,7 +1,7 @@
-"""What can go wrong between us and an API server.
+"""The errors of requests to an API server.
 
     KubeError
-    ├── ConnectionSettingsError   where the server is, or who we are, cannot be told
+    ├── ConnectionSettingsError   server or credentials cannot be derived from the settings
     ├── Unreachable               no readable answer: refused, reset, timed out, garbled
     │   └── NotServed             404 without a Status, as for a path that no API server has
     ├── HistoryReplaced           the versions of a resource have gone backwards
@@ -14,12 +14,12 @@
         ├── TooManyRequests       429
         └── ServerUnavailable     500 and above
 
-An answer is classified once, by `refusal`. What a refusal means for an effect is said in
-`scheduler.kube.write.writer`.
+An answer is classified once, by `refusal`. `scheduler.kube.write.retry` defines what an error means
+for an effect.
 
 An API server refuses with a `Status` object. An answer without one comes from something on the way,
-such as a proxy, and tells nothing about the object: the request may have been executed. There are
-three exceptions, because API servers answer in plain text as well when they are busy (429), fail
+such as a proxy, and says nothing about the object: the request may have been executed. There are
+three exceptions, because API servers also answer in plain text when they are busy (429), fail
 (500 and above) or do not know a path (404).
 """
 
@@ -45,18 +45,18 @@ __all__ = [
     "refusal",
 ]
 
-#: A body that is no Status is quoted up to here: enough to recognise a proxy's error page.
+#: How much of a body is quoted that is not a Status: enough to recognise a proxy's error page.
 QUOTED_BYTES = 200
-#: No server may silence us for longer by one answer, whatever its `Retry-After` says.
+#: The longest `Retry-After` that is obeyed.
 LONGEST_RETRY_AFTER_SECONDS = 60.0
 
 
 class KubeError(Exception):
-    """Base of everything that this package raises for others to catch."""
+    """Base of all errors that this package raises."""
 
 
 class ConnectionSettingsError(KubeError):
-    """The API server or our credentials cannot be told from the settings; one clear line."""
+    """Server or credentials cannot be derived from the settings; the message is one line."""
 
 
 class Unreachable(KubeError):
@@ -72,7 +72,7 @@ class Unreachable(KubeError):
 
 
 class NotServed(Unreachable):
-    """The path is not known: to an API server, or to something on the way to it."""
+    """The path is unknown: to an API server, or to something on the way to it."""
 
 
 class HistoryReplaced(KubeError):
@@ -85,8 +85,8 @@ class ApiError(KubeError):
     Attributes:
         status: The HTTP status.
         reason: The `reason` of the Status object, such as `AlreadyExists`; may be empty.
-        message: What the server said.
-        retry_after: How many seconds the server asks us to wait, if it said so.
+        message: The message of the server.
+        retry_after: How many seconds the server asks us to wait, if it does.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class ApiError(KubeError):
 
 
 class Unauthorized(ApiError):
-    """The server does not know us."""
+    """The server does not accept our credentials."""
 
 
 class Forbidden(ApiError):
@@ -143,12 +143,12 @@ class _Status(msgspec.Struct):
     kind: str = ""
     reason: str = ""
     message: str = ""
-    #: Read only for what it says about waiting; a Status is one whatever it holds.
+    #: Read only for `retryAfterSeconds`; it may hold anything.
     details: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 class _Details(msgspec.Struct, rename="camel"):
-    """What a refusal is about."""
+    """The details of a refusal."""
 
     retry_after_seconds: float = 0.0
 
@@ -173,27 +173,27 @@ def refusal(
     Source: apiserver v0.36.3 endpoints/handlers/responsewriters.ErrorNegotiated writes a Status;
     server/filters/maxinflight.go and the handler of unknown paths write plain text.
     """
-    said = _status(body)
-    is_status = said.kind == "Status"
-    message = f"cannot {verb} {resource}: {said.message or f'HTTP status {status}'}"
+    answer = _status(body)
+    is_status = answer.kind == "Status"
+    message = f"cannot {verb} {resource}: {answer.message or f'HTTP status {status}'}"
     if is_status or status == 429 or status >= 500:
-        return classified(status, said.reason, message, _retry_after(headers, said))
+        return classified(status, answer.reason, message, _retry_after(headers, answer))
     if status == 404:
         return NotServed(message)
     return Unreachable(f"{message} (HTTP status {status} without a Status object)")
 
 
 def _status(body: bytes) -> _Status:
-    """Return what the body of a refusal says; what is no Status is quoted as its message."""
+    """Return the Status in a body; any other body is quoted as its message."""
     try:
-        said = _STATUS.decode(body)
+        answer = _STATUS.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _Status(message=body[:QUOTED_BYTES].decode(errors="replace").strip())
-    return said
+    return answer
 
 
-def _retry_after(headers: Mapping[str, str], said: _Status) -> float | None:
-    """Return how many seconds to wait: of the header, else of the Status.
+def _retry_after(headers: Mapping[str, str], answer: _Status) -> float | None:
+    """Return how many seconds to wait, from the header, else from the Status.
 
     A date in the header, which API servers do not send, is ignored.
     Source: apimachinery v0.36.3 api/errors.SuggestsClientDelay.
@@ -201,13 +201,13 @@ def _retry_after(headers: Mapping[str, str], said: _Status) -> float | None:
     try:
         seconds = float(headers.get("retry-after", ""))
     except ValueError:
-        seconds = _delay_of(said)
+        seconds = _delay_of(answer)
     return min(seconds, LONGEST_RETRY_AFTER_SECONDS) if seconds >= 0 else None
 
 
-def _delay_of(said: _Status) -> float:
+def _delay_of(answer: _Status) -> float:
     """Return the seconds that a Status asks for; -1 where it does not."""
     try:
-        return _DETAILS.decode(said.details).retry_after_seconds or -1.0
+        return _DETAILS.decode(answer.details).retry_after_seconds or -1.0
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return -1.0

@@ -1,7 +1,7 @@
-"""Ask extenders over HTTP.
+"""Sends requests to extenders over HTTP.
 
-Before it stands the writer with an `Ask` or a `Bind`, after it the extenders. Whatever goes wrong
-on the side of an extender is its answer; what it means is decided in the core.
+The writer calls it with an `Ask` or a `Bind`. A failure of an extender is its answer; the core
+decides what it means.
 
 Source: kube-scheduler v1.36.3 extender.go HTTPExtender. Differs: proxies of the environment are
 not used, as on the way to the API server.
@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from urllib.parse import quote, urlsplit
 
 from scheduler.config.settings import Extender, ExtenderTLS
-from scheduler.framework import extender_protocol as protocol
+from scheduler.framework import extender_protocol
 from scheduler.framework.extender_protocol import ProtocolError
 from scheduler.kube.auth.credentials import reason
 from scheduler.kube.client.hooks import ClientHooks
@@ -35,18 +35,18 @@ _URL: Final = "/?&=%:;,+@!$'()*~"
 
 
 class ExtenderError(KubeError):
-    """An extender could not be reached, or did not do what it was asked."""
+    """An extender could not be reached, or did not bind a pod."""
 
 
 class Pods(Protocol):
-    """Where whole pods come from."""
+    """Provides the complete JSON of pods."""
 
     async def get(self, pod: PodRef, version: str = "") -> bytes:
         """Return a pod as JSON, in this version or a newer one.
 
         Raises:
             NotFound: It is gone.
-            KubeError: It cannot be had.
+            KubeError: It cannot be read.
         """
 
 
@@ -54,10 +54,10 @@ class Extenders:
     """All configured extenders. Use it as a context, inside the running event loop.
 
     Args:
-        settings: The extenders, by place.
-        pods: Where whole pods come from.
+        settings: The extenders, by index.
+        pods: Provides the complete JSON of pods.
         nodes: The nodes as JSON, by name; read only for extenders that do not know the nodes.
-        observer: Hears of extenders that fail.
+        observer: Gets the failures of extenders.
 
     Raises:
         ConnectionSettingsError: The TLS settings of an extender are unusable.
@@ -74,8 +74,10 @@ class Extenders:
         self._pods = pods
         self._nodes = nodes
         self._observer = observer or ClientHooks()
-        # How many are asked at a time is bounded by the writer.
-        self._http = [_http(each, f"extenders[{place}]") for place, each in enumerate(settings)]
+        # The writer limits how many requests are sent at a time.
+        self._http = [
+            _http(extender, f"extenders[{index}]") for index, extender in enumerate(settings)
+        ]
 
     async def __aenter__(self) -> "Extenders":
         return self
@@ -86,18 +88,18 @@ class Extenders:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for each in self._http:
-            await each.close()
+        for http in self._http:
+            await http.close()
 
-    def may_ignore(self, place: int) -> bool:
-        """Tell whether scheduling goes on when this extender fails."""
-        return self._settings[place].ignorable
+    def may_ignore(self, index: int) -> bool:
+        """Return whether scheduling goes on when this extender fails."""
+        return self._settings[index].ignorable
 
     async def ask(self, effect: Ask) -> tuple[ExtenderAnswer, ...]:
         """Ask all questions at once and return their answers.
 
         Raises:
-            KubeError: The pod, or a victim, cannot be had from the API server.
+            KubeError: The pod, or a victim, cannot be read from the API server.
         """
         pod = await self._pods.get(effect.pod, effect.version)
         asked = (self._answer(question, pod) for question in effect.questions)
@@ -107,16 +109,19 @@ class Extenders:
         """Have an extender bind a pod.
 
         Raises:
-            ExtenderError: It did not.
+            ExtenderError: It did not bind it.
         """
         if effect.extender is None:
             raise ValueError(f"no extender is to bind pod {effect.pod}")
         extender = self._settings[effect.extender]
         try:
             body = await self._post(
-                effect.extender, extender.bind_verb, protocol.binding(effect), repeatable=False
+                effect.extender,
+                extender.bind_verb,
+                extender_protocol.binding(effect),
+                repeatable=False,
             )
-            problem = protocol.read_binding(body)
+            problem = extender_protocol.read_binding(body)
         except ProtocolError as error:
             problem = str(error)
         except ExtenderError as error:
@@ -131,9 +136,9 @@ class Extenders:
         request = await self._request(extender, question, pod)
         answer: ExtenderAnswer
         try:
-            path = protocol.verb(extender, question.verb)
+            path = extender_protocol.verb(extender, question.verb)
             body = await self._post(question.extender, path, request)
-            answer = protocol.read(extender, question, body)
+            answer = extender_protocol.read(extender, question, body)
         except (ExtenderError, ProtocolError) as error:
             answer = NoAnswer(str(error))
         if isinstance(answer, NoAnswer):
@@ -142,29 +147,29 @@ class Extenders:
 
     async def _request(self, extender: Extender, question: Question, pod: bytes) -> bytes:
         if question.verb is not Verb.PREEMPT:
-            return protocol.about_nodes(extender, pod, question.nodes, self._nodes)
+            return extender_protocol.about_nodes(extender, pod, question.nodes, self._nodes)
         victims: dict[str, bytes] = {}
         if not extender.node_cache_capable:
-            for each in question.victims:
-                for victim in each.pods:
+            for on_node in question.victims:
+                for victim in on_node.pods:
                     with contextlib.suppress(NotFound):
                         victims[victim.uid] = await self._pods.get(victim)
-        return protocol.about_victims(extender, pod, question, victims)
+        return extender_protocol.about_victims(extender, pod, question, victims)
 
     async def _post(
-        self, place: int, action: str, body: bytes, *, repeatable: bool = True
+        self, index: int, action: str, body: bytes, *, repeatable: bool = True
     ) -> bytes:
         """Send a request and return the body of the answer.
 
         Raises:
             ExtenderError: There is none.
         """
-        extender = self._settings[place]
+        extender = self._settings[index]
         url = f"{extender.url_prefix.rstrip('/')}/{action}"
         seconds = extender.http_timeout_seconds
         try:
             async with asyncio.timeout(seconds if seconds > 0 else None):
-                reply = await self._http[place].send(
+                reply = await self._http[index].send(
                     "POST", f"/{quote(action, safe=_URL)}", _JSON, body, repeatable=repeatable
                 )
         except TimeoutError as error:
@@ -213,11 +218,11 @@ def _tls(extender: Extender) -> Tls | None:
         return context
 
     parts = (authority, certificate, key)
-    return Tls(make, [each for each in parts if isinstance(each, Path)])
+    return Tls(make, [part for part in parts if isinstance(part, Path)])
 
 
 def _content(inline: bytes, name: str) -> bytes | Path | None:
-    """Return what is given inline, else the file that is named, else nothing."""
+    """Return the inline content, else the path of the named file, else `None`."""
     if inline:
         return inline
     return Path(name) if name else None

@@ -2,19 +2,19 @@
 
 Compatible with client-go's elector on the same Lease object. Time stamps in the lease are for
 humans: an instance only compares when *it* saw the lease change, on its own monotonic clock, so
-clocks that differ do no harm. What the holder knows is one-sided: it trusts its lease until the
-renew deadline after it *sent* the last successful renewal, and others wait for the longer lease
-duration after they *saw* it.
+clocks that differ do no harm. Trust is one-sided: the holder trusts its lease until the renew
+deadline after it *sent* the last successful renewal, and others wait for the longer lease duration
+after they *saw* it.
 
-There is no fencing: a write that is on its way when the lease expires cannot be called back.
-Therefore `is_leader` is asked before each write, where it sees a pause of the whole process, too,
-and with the clock of `scheduler.service.clock` a suspension of the host.
+There is no fencing: a write that is being sent when the lease expires cannot be cancelled.
+Therefore `is_leader` is read before each write. It also notices a pause of the whole process, and
+with the clock of `scheduler.service.clock` a suspension of the host.
 
 Source: client-go v0.36.3 tools/leaderelection, LeaderElector.
 Differs: the renew deadline counts from the last success, not from the attempt after it; another
-holder that is seen ends the leadership at once, not at the deadline; a candidate looks again before
-the retry period is over, and not up to 2.2 times later, so that a lease that was given back is
-taken within it.
+holder that is seen ends the leadership at once, not at the deadline; a candidate tries again before
+the retry period is over, and not up to 2.2 times later, so that a released lease is taken within
+it.
 """
 
 import asyncio
@@ -35,12 +35,12 @@ from scheduler.model.times import Seconds
 
 __all__ = ["Lease", "LeaseSettings", "unique_identity"]
 
-#: A candidate waits for this part of the retry period, or at random down to half of that.
+#: A candidate waits for this part of the retry period, or a random time down to half of that.
 PATIENCE: Final = 0.8
 
 
 def unique_identity() -> str:
-    """Return a name that no other instance has, not even one on the same host."""
+    """Return a name that is unique to this instance, also among those on the same host."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
@@ -50,7 +50,7 @@ def _loop_time() -> Seconds:
 
 @dataclass(frozen=True, slots=True)
 class LeaseSettings:
-    """Which lease, for whom, and the periods of `leaderElection`."""
+    """The lease, the identity of the candidate, and the periods of `leaderElection`."""
 
     namespace: str
     name: str
@@ -71,53 +71,52 @@ class Lease:
         client: Client,
         settings: LeaseSettings,
         clock: Callable[[], Seconds],
-        pauses: Sleeper,
+        sleeper: Sleeper,
         elapsed: Callable[[], Seconds] = _loop_time,
     ) -> None:
         """Hold nothing yet.
 
         Args:
-            client: How requests travel; of its own, so that nothing else delays a renewal.
-            settings: Which lease, for whom, and its periods.
+            client: Sends the requests; used for nothing else, so that nothing delays a renewal.
+            settings: The lease, the identity of the candidate, and the periods.
             clock: Seconds since the epoch, for the time stamps that are written.
-            pauses: Where waiting comes from.
-            elapsed: Seconds on a line that never stands still nor goes back; only differences mean
-                something.
+            sleeper: Waits between attempts.
+            elapsed: Seconds that never stop nor go backwards; only differences mean something.
         """
         #: Why the last attempt failed; empty after a success.
         self.problem = ""
         self._client = client
         self._settings = settings
         self._clock = clock
-        self._pauses = pauses
+        self._sleeper = sleeper
         self._elapsed = elapsed
-        #: The lease as we saw it last, and when its content last changed for us.
+        #: The lease as last seen, and when its content was last seen to change.
         self._lease: dict[str, Any] = {}
         self._changed_at = 0.0
-        #: On the line of `elapsed`; `None` while we do not hold the lease.
+        #: By `elapsed`; `None` while we do not hold the lease.
         self._held_until: float | None = None
 
     @property
     def is_leader(self) -> bool:
-        """Whether we may write at this moment."""
+        """Whether we may write now."""
         return self._held_until is not None and self._elapsed() < self._held_until
 
     @property
     def holder(self) -> str:
-        """The identity of the holder as far as we know; empty when there is none."""
+        """The identity of the last known holder; empty when there is none."""
         return str(self._spec().get("holderIdentity") or "")
 
     async def acquire(self) -> None:
-        """Return when the lease is ours."""
+        """Wait until we hold the lease."""
         retry = self._settings.retry_seconds
         while not await self._attempt():
-            await self._pauses.sleep(retry * PATIENCE * (1 - self._pauses.jitter() / 2))
+            await self._sleeper.sleep(retry * PATIENCE * (1 - self._sleeper.jitter() / 2))
 
     async def hold(self) -> None:
-        """Renew the lease; return when it is lost, for good."""
+        """Renew the lease; return when it is lost permanently."""
         try:
             while self._held_until is not None:
-                await self._pauses.sleep(self._settings.retry_seconds)
+                await self._sleeper.sleep(self._settings.retry_seconds)
                 async with asyncio.timeout(self._held_until - self._elapsed()):
                     await self._renew()
         except TimeoutError:
@@ -125,7 +124,7 @@ class Lease:
         self._held_until = None
 
     async def release(self) -> None:
-        """Give the lease back, after everything that it guards has ended; best effort."""
+        """Release the lease, after all writes that it protects have ended; best effort."""
         was_ours = self._held_until is not None
         self._held_until = None
         if not was_ours:
@@ -147,20 +146,20 @@ class Lease:
             self.problem = str(error)
 
     async def _renew(self) -> None:
-        """Try until the lease is renewed, or is another's; the caller sets the deadline."""
+        """Try until the lease is renewed or held by another; the caller sets the deadline."""
         if await self._attempt(known=True):
             return
         while self._held_until is not None and not await self._attempt():
             if self.holder not in {"", self._settings.identity}:
                 self._held_until = None
                 return
-            await self._pauses.sleep(self._settings.retry_seconds)
+            await self._sleeper.sleep(self._settings.retry_seconds)
 
     async def _attempt(self, *, known: bool = False) -> bool:
         """Try once to get or keep the lease.
 
         Args:
-            known: Spare the reading, and write on top of what we saw last.
+            known: Do not read the lease; replace the version that was last seen.
         """
         sent_at = self._elapsed()
         try:
@@ -174,13 +173,13 @@ class Lease:
             self.problem = str(error)
             return False
         if self._held_until is not None and self._elapsed() >= self._held_until:
-            return False  # too late: we have already refused writes, and may have been replaced
+            return False  # too late: we have already refused writes, and another may lead
         self._held_until = sent_at + self._settings.renew_deadline_seconds
         self.problem = ""
         return True
 
     def _is_taken(self) -> bool:
-        """Whether another one holds the lease, and has changed it lately enough."""
+        """Return whether another instance holds the lease and has renewed it lately enough."""
         if self.holder in {"", self._settings.identity}:
             return False
         seconds = self._spec().get("leaseDurationSeconds") or 0
@@ -210,7 +209,7 @@ class Lease:
             self._lease = {}
 
     async def _write(self, spec: dict[str, Any]) -> None:
-        """Replace the content; refused when somebody else was faster."""
+        """Replace the content; refused when another instance was faster."""
         if self._lease:
             path = self._path(self._settings.name)
             lease = {**self._lease, "spec": spec}

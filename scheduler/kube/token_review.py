@@ -1,19 +1,19 @@
-"""Ask the API server who somebody is, and whether they may read a page of ours.
+"""Authenticates and authorizes callers of the pages through the API server.
 
-A TokenReview tells the user behind a bearer token, a SubjectAccessReview whether that user may use
-a verb on a path. Answers are remembered for some seconds, so that a Prometheus server costs a few
-requests a minute; a failure is never remembered. What is remembered is bounded, and tokens are
-remembered as keyed hashes only: nothing here keeps, logs or returns a token.
+A TokenReview returns the user of a bearer token, a SubjectAccessReview whether that user may use a
+verb on a path. Answers are cached for some seconds, so that a Prometheus server costs a few
+requests a minute; failures are never cached. The caches are bounded, and contain tokens as keyed
+hashes only: nothing here stores, logs or returns a token.
 
-Only a few reviews are under way at a time, so that strangers who knock keep no connection from the
-writer; a caller that comes while they last waits. A token that was accepted within the last hour
-has places of its own: a scrape never waits behind made-up tokens. The rate of reviews is set by
-`service/page_access`, which learns here whether an answer needs one.
+Only a few reviews run at a time, so that unknown callers take no connections from the writer;
+further callers wait. Tokens that were accepted within the last hour have places of their own: a
+scrape never waits behind made-up tokens. `service/page_access` limits the rate of reviews, and asks
+here whether an answer needs one.
 
 Source: apiserver v0.36.3 plugin/pkg/authenticator/token/webhook, plugin/pkg/authorizer/webhook,
 pkg/authentication/token/cache.
-Differs: a review that failed is not tried again: the caller comes again. That a token is not
-accepted is remembered for longer.
+Differs: a failed review is not retried, because the caller will ask again. Refusals of tokens are
+cached for longer.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ __all__ = ["AuthenticatedUser", "CachedReview", "ReviewSettings", "Reviewer"]
 TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
-#: Whoever proved who they are belongs to this group, also where the server does not say so.
+#: All authenticated users belong to this group, also where the server does not list it.
 AUTHENTICATED: Final = "system:authenticated"
 ANONYMOUS: Final = "system:unauthenticated"
 
@@ -45,19 +45,19 @@ ValueT = TypeVar("ValueT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewSettings:
-    """For how long answers hold, and how much is asked at a time."""
+    """Lifetimes of cached answers, and limits."""
 
-    #: The user of a token.
+    #: Of the user of a token.
     token_seconds: float = 10.0
-    #: That a token is not accepted.
+    #: Of the refusal of a token.
     refused_seconds: float = 60.0
-    #: That a token was accepted, so that it is no stranger's.
+    #: How long a token counts as known after it was accepted.
     accepted_seconds: float = 3600.0
     allowed_seconds: float = 10.0
     denied_seconds: float = 10.0
-    #: Answers that are remembered of each kind; the one that was used longest ago goes first.
+    #: Cached answers of each kind; the least recently used one goes first.
     entries: int = 1024
-    #: Reviews under way, of tokens that were never accepted, and of all others.
+    #: Concurrent reviews: of tokens that were not accepted lately, and all others.
     at_once: int = 4
     reserved_at_once: int = 2
     #: How long the API server may take for one.
@@ -65,7 +65,7 @@ class ReviewSettings:
 
 
 class AuthenticatedUser(msgspec.Struct, frozen=True):
-    """Somebody whom the API server knows."""
+    """A user that the API server has authenticated."""
 
     username: str = ""
     uid: str = ""
@@ -74,42 +74,42 @@ class AuthenticatedUser(msgspec.Struct, frozen=True):
 
 
 class CachedReview(Generic[KeyT, ValueT]):
-    """Values that hold for some time, and no more than so many of them."""
+    """A cache of values with a lifetime each, bounded by number."""
 
     def __init__(self, entries: int) -> None:
         self._entries = entries
-        self._kept: OrderedDict[KeyT, tuple[float, ValueT]] = OrderedDict()
+        self._values: OrderedDict[KeyT, tuple[float, ValueT]] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._values)
 
     def get(self, key: KeyT) -> tuple[ValueT] | None:
-        """Return the value in a tuple, `None` when there is none that still holds."""
-        kept = self._kept.get(key)
-        if kept is None:
+        """Return the value in a tuple; `None` when there is none, or it has expired."""
+        cached = self._values.get(key)
+        if cached is None:
             return None
-        if kept[0] <= _now():
-            del self._kept[key]
+        if cached[0] <= _now():
+            del self._values[key]
             return None
-        self._kept.move_to_end(key)
-        return (kept[1],)
+        self._values.move_to_end(key)
+        return (cached[1],)
 
     def put(self, key: KeyT, value: ValueT, seconds: float) -> None:
-        """Remember a value for so many seconds."""
+        """Cache a value for so many seconds."""
         if seconds <= 0:
             return
-        self._kept[key] = (_now() + seconds, value)
-        self._kept.move_to_end(key)
-        while len(self._kept) > self._entries:
-            self._kept.popitem(last=False)
+        self._values[key] = (_now() + seconds, value)
+        self._values.move_to_end(key)
+        while len(self._values) > self._entries:
+            self._values.popitem(last=False)
 
-    def forget(self, key: KeyT) -> None:
-        """Remember nothing of a key."""
-        self._kept.pop(key, None)
+    def remove(self, key: KeyT) -> None:
+        """Remove a key."""
+        self._values.pop(key, None)
 
 
 def _spec(user: AuthenticatedUser, verb: str, path: str) -> dict[str, Any]:
-    """Return what is asked about a user and a path that is no API resource."""
+    """Return the spec of an access review for a path that is not an API resource."""
     return {
         "user": user.username,
         "uid": user.uid,
@@ -120,17 +120,17 @@ def _spec(user: AuthenticatedUser, verb: str, path: str) -> dict[str, Any]:
 
 
 class Reviewer:
-    """Asks, and remembers the answers. Use it inside the running event loop.
+    """Reviews tokens and rights, and caches the answers. Use it inside the running event loop.
 
     Args:
-        client: How requests travel.
-        settings: For how long answers hold.
+        client: Sends the requests.
+        settings: Lifetimes and limits.
     """
 
     def __init__(self, client: Client, settings: ReviewSettings | None = None) -> None:
         self._client = client
         self._settings = settings = settings or ReviewSettings()
-        #: Apart, so that made-up tokens push no others out.
+        #: Separate caches, so that made-up tokens displace no others.
         self._users: CachedReview[bytes, AuthenticatedUser] = CachedReview(settings.entries)
         self._refused: CachedReview[bytes, None] = CachedReview(settings.entries)
         self._accepted: CachedReview[bytes, None] = CachedReview(settings.entries)
@@ -139,50 +139,50 @@ class Reviewer:
         self._places = asyncio.Semaphore(settings.at_once)
         self._reserved = asyncio.Semaphore(settings.reserved_at_once)
 
-    def is_strange(self, token: str) -> bool:
-        """Tell whether a token needs a review that no earlier one speaks for."""
+    def needs_review(self, token: str) -> bool:
+        """Return whether a token needs a review and was not accepted lately."""
         key = self._hash(token.encode())
-        return self._accepted.get(key) is None and self._known(key) is None
+        return self._accepted.get(key) is None and self._cached(key) is None
 
     async def user(self, token: str) -> AuthenticatedUser | None:
-        """Return who is behind a token; `None` when the API server does not accept it.
+        """Return the user of a token; `None` when the API server does not accept it.
 
         Raises:
-            KubeError: It could not be asked, or refused to say.
+            KubeError: It could not be asked, or refused to answer.
         """
         key = self._hash(token.encode())
-        known = self._known(key)
+        known = self._cached(key)
         if known is not None:
             return known[0]
         async with self._places if self._accepted.get(key) is None else self._reserved:
-            known = self._known(key)  # perhaps the same was asked meanwhile
+            known = self._cached(key)  # perhaps the same token was reviewed meanwhile
             if known is None:
                 known = (await self._review_token(token),)
-                self._learn(key, known[0])
+                self._store(key, known[0])
         return known[0]
 
-    def _known(self, key: bytes) -> tuple[AuthenticatedUser | None] | None:
-        """Return the answer that is remembered, in a tuple."""
+    def _cached(self, key: bytes) -> tuple[AuthenticatedUser | None] | None:
+        """Return the cached answer in a tuple."""
         return self._users.get(key) or self._refused.get(key)
 
-    def _learn(self, key: bytes, user: AuthenticatedUser | None) -> None:
+    def _store(self, key: bytes, user: AuthenticatedUser | None) -> None:
         settings = self._settings
         if user is None:
             self._refused.put(key, None, settings.refused_seconds)
-            self._accepted.forget(key)
+            self._accepted.remove(key)
         else:
             self._users.put(key, user, settings.token_seconds)
             self._accepted.put(key, None, settings.accepted_seconds)
 
-    def is_known(self, user: AuthenticatedUser, verb: str, path: str) -> bool:
-        """Tell whether it is remembered what `allows` answers."""
+    def is_cached(self, user: AuthenticatedUser, verb: str, path: str) -> bool:
+        """Return whether the answer of `allows` is cached."""
         return self._rights.get(self._right(_spec(user, verb, path))) is not None
 
     async def allows(self, user: AuthenticatedUser, verb: str, path: str) -> bool:
-        """Tell whether a user may use a verb on a path that is no API resource.
+        """Return whether a user may use a verb on a path that is not an API resource.
 
         Raises:
-            KubeError: The API server could not be asked, or refused to say.
+            KubeError: The API server could not be asked, or refused to answer.
         """
         spec = _spec(user, verb, path)
         key = self._right(spec)
@@ -201,10 +201,10 @@ class Reviewer:
 
     async def _review_token(self, token: str) -> AuthenticatedUser | None:
         body = _review("authentication.k8s.io", "TokenReview", {"token": token})
-        said = await self._ask("tokenreviews", TOKEN_REVIEWS, body, _TOKEN_REVIEW)
-        if not said.status.authenticated:
+        answer = await self._ask("tokenreviews", TOKEN_REVIEWS, body, _TOKEN_REVIEW)
+        if not answer.status.authenticated:
             return None
-        user = said.status.user
+        user = answer.status.user
         if not user.username:
             raise Unreachable("cannot create tokenreviews: the answer names no user")
         if not {AUTHENTICATED, ANONYMOUS} & {*user.groups}:
@@ -213,8 +213,8 @@ class Reviewer:
 
     async def _review_access(self, spec: dict[str, Any]) -> bool:
         body = _review("authorization.k8s.io", "SubjectAccessReview", spec)
-        said = await self._ask("subjectaccessreviews", ACCESS_REVIEWS, body, _ACCESS_REVIEW)
-        return said.status.allowed and not said.status.denied
+        answer = await self._ask("subjectaccessreviews", ACCESS_REVIEWS, body, _ACCESS_REVIEW)
+        return answer.status.allowed and not answer.status.denied
 
     async def _ask(
         self, resource: str, path: str, body: bytes, decoder: "msgspec.json.Decoder[ValueT]"
@@ -240,7 +240,7 @@ class _TokenStatus(msgspec.Struct):
 
 
 class _TokenReview(msgspec.Struct):
-    #: Without it the answer is something else.
+    #: Required: an answer without it is not a review.
     status: _TokenStatus
 
 

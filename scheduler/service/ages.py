@@ -1,8 +1,8 @@
-"""How long states last, for gauges that alerts compare with a limit.
+"""Gauges of how long states last, for alerts.
 
-A count does not show that the same pod is stuck: in a busy cluster others come and go beside it.
-The age of the oldest one does. Times are those at which this process has seen a state at a scrape,
-on its own monotonic clock, so neither a server's time stamp nor a step of the system clock counts.
+A count does not show that one pod is stuck: in a busy cluster other pods come and go beside it. The
+age of the oldest one does. An age begins when a scrape of this process first sees the state, on its
+own monotonic clock, so neither a server's time stamp nor a step of the system clock counts.
 """
 
 import functools
@@ -19,12 +19,12 @@ __all__ = ["Oldest", "provide"]
 class Oldest:
     """The age of the oldest of some keys.
 
-    Each call of `read` compares the keys that are there with those of the call before: a key is as
-    old as the first call that has seen it. So an age is too small by one interval of scraping at
-    most, and a key that goes and returns between two calls keeps its age.
+    Each call of `read` compares the current keys with those of the call before: a key is as old as
+    the first call that has seen it. So an age is too small by one scrape interval at most, and a
+    key that disappears and returns between two calls keeps its age.
 
     Args:
-        keys: Returns the keys that are there, uids of pods for example.
+        keys: Returns the current keys, such as uids of pods.
         now: Reads a monotonic clock.
     """
 
@@ -41,19 +41,19 @@ class Oldest:
 
 
 def provide(metrics: Metrics, machine: Machine, now: Callable[[], Seconds]) -> None:
-    """Let the gauges of age be read; `now` reads a monotonic clock."""
+    """Provide the gauges of age; `now` reads a monotonic clock."""
     for name, keys in _GAUGES.items():
         metrics.provide(name, Oldest(functools.partial(keys, machine), now).read)
 
 
 def _victims(machine: Machine) -> Iterable[str]:
-    """Return the uids of victims that were asked to leave and are still there, hanging or not."""
+    """Return the uids of evicted victims that still exist, overdue or not."""
     cluster = machine.cluster
     return cluster.asked_to_leave() | cluster.overdue
 
 
 def _nominations(machine: Machine) -> Iterable[str]:
-    """Return the uids of pods of our profiles that are nominated to a node and not bound."""
+    """Return the uids of pods of our profiles that are nominated and not bound."""
     queue = machine.queue
     uids = (claim.pod.uid for claim in machine.cluster.nominations)
     return [uid for uid in uids if queue.get(uid) is not None]

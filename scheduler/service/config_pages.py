@@ -1,4 +1,4 @@
-"""What the configuration, flag and status pages say."""
+"""The content of the configuration, flag and status pages."""
 
 import platform
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from scheduler.observe.pages.pages import Document
 
 __all__ = ["configz", "flagz", "statusz"]
 
-#: What both pages are about, and how the text of each begins.
+#: The name of the component on both pages, and the header of their text.
 NAME: Final = "preemptive-scheduler"
 HEADER: Final = """\
 
@@ -24,7 +24,7 @@ Warning: This endpoint is not meant to be machine parseable, has no formatting c
 guarantees and is for debugging purposes only.
 """
 
-#: Fields of the configuration whose content nobody may read.
+#: Fields of the configuration whose content is redacted.
 _SECRET: Final = frozenset({"keyData"})
 
 
@@ -52,14 +52,14 @@ def flagz(flags: Mapping[str, str]) -> Document:
 def statusz(
     machine: Machine, lease: Lease | None, started: Seconds, now: Seconds, paths: Iterable[str]
 ) -> Document:
-    """Return what runs since when, and how much it has to do.
+    """Return versions, uptime and the scheduler's numbers.
 
     Args:
-        machine: Whose numbers are told.
-        lease: By which it leads; `None` where every instance does.
+        machine: The machine whose numbers are shown.
+        lease: The leader election lease; `None` where every instance leads.
         started: Seconds since the epoch.
-        now: The same line.
-        paths: The pages that there are.
+        now: On the same clock.
+        paths: The paths of all pages.
 
     Source: apiserver v0.36.3 pkg/server/statusz.
     Differs: the text also has the scheduler's numbers. `goVersion` of the object names the version
@@ -113,9 +113,9 @@ def _duration(seconds: Seconds) -> str:
 def _redacted(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {
-            key: "REDACTED" if key in _SECRET and each else _redacted(each)
-            for key, each in value.items()
+            key: "REDACTED" if key in _SECRET and field else _redacted(field)
+            for key, field in value.items()
         }
     if isinstance(value, list):
-        return [_redacted(each) for each in value]
+        return [_redacted(item) for item in value]
     return value

@@ -1,4 +1,4 @@
-"""What leader election and `clientConnection` of the settings ask for."""
+"""Builds the lease, the ledger's place and the rate limiter from the settings."""
 
 from scheduler.kube.auth import cluster_access
 from scheduler.kube.client.backoff import Sleeper
@@ -12,13 +12,13 @@ __all__ = ["lease", "ledger_place", "limiter"]
 
 
 def limiter(options: ProcessOptions) -> RateLimiter | None:
-    """Return the limit of requests a second; `None` for none."""
+    """Return the rate limiter of requests; `None` for no limit."""
     wanted = options.settings.client_connection
     return None if wanted.qps is None else RateLimiter(wanted.qps, wanted.burst or 100)
 
 
-def lease(options: ProcessOptions, client: Client, clock: Clock, pauses: Sleeper) -> Lease | None:
-    """Return our candidacy for the lease; `None` without leader election."""
+def lease(options: ProcessOptions, client: Client, clock: Clock, sleeper: Sleeper) -> Lease | None:
+    """Return the lease; `None` without leader election."""
     election = options.settings.leader_election
     if not election.leader_elect:
         return None
@@ -30,7 +30,7 @@ def lease(options: ProcessOptions, client: Client, clock: Clock, pauses: Sleeper
         renew_deadline_seconds=election.renew_deadline_seconds,
         retry_seconds=election.retry_period_seconds,
     )
-    return Lease(client, settings, clock.wall, pauses, clock.elapsed)
+    return Lease(client, settings, clock.wall, sleeper, clock.elapsed)
 
 
 def ledger_place(options: ProcessOptions) -> tuple[str, str]:
@@ -40,7 +40,7 @@ def ledger_place(options: ProcessOptions) -> tuple[str, str]:
 
 
 def _own_namespace() -> str:
-    """Return the namespace that this process runs in, `kube-system` outside of a cluster."""
+    """Return the namespace in which this process runs, `kube-system` outside of a cluster."""
     try:
         return (cluster_access.SERVICE_ACCOUNT / "namespace").read_text(encoding="utf-8").strip()
     except OSError:

@@ -1,12 +1,12 @@
-"""The loop around the machine: news in as it comes, decisions in short slices, effects out.
+"""The loop around the machine: events in as they arrive, decisions in short slices, effects out.
 
-One event loop owns everything. Informers and the writer hand events over by calling `observe`;
-deciding runs in slices of two milliseconds and then lets I/O breathe. Nothing is decided before
-`go` was called, so a standby keeps its caches warm and does nothing else.
+One event loop owns everything. Informers and the writer pass events to `observe`. Decisions run in
+slices of two milliseconds, with I/O in between. Nothing is decided before `go` was called, so a
+standby keeps its caches warm and does nothing else.
 
-What the machine raises is a defect: from then on it knows half of something. It is asked nothing
-any more, and `run` raises the defect, over whichever way it came; that ends the process, and the
-next one begins with what the API server knows.
+An exception of the machine is a defect: its state may be incomplete from then on. The machine is
+not called any more, and `run` raises the defect, wherever it occurred. That ends the process, and
+the next one begins with the state of the API server.
 """
 
 import asyncio
@@ -25,14 +25,14 @@ from scheduler.service.telemetry import Telemetry
 
 __all__ = ["Loop"]
 
-#: How long deciding may keep I/O waiting. Shorter slices cost throughput, longer ones gain none.
+#: How long decisions may delay I/O. Shorter slices cost throughput, longer ones gain none.
 SLICE_SECONDS: Final = 0.002
-#: How often the loop looks at its own lag and writes the log out when it is idle.
+#: How often the loop measures its own lag and flushes the log when it is idle.
 HEARTBEAT_SECONDS: Final = 0.25
 
 
 class _Handling(dict[type[Event], Histogram]):
-    """What takes the seconds that events cost, by kind: one look-up for each event."""
+    """The histograms of seconds per event, by type: one look-up for each event."""
 
     def __init__(self, of_kind: Callable[[type[Event]], Histogram]) -> None:
         super().__init__()
@@ -61,10 +61,10 @@ class Loop:
         self._telemetry = telemetry
         self._going = False
         self._news = asyncio.Event()
-        #: What rouses the loop when something is due, and when that is.
-        self._alarm: tuple[asyncio.TimerHandle, Seconds] | None = None
-        #: Attempts that placed a pod, with the time they began, while the machine waits for the
-        #: binding.
+        #: The timer that wakes the loop when something is due, and when that is.
+        self._timer: tuple[asyncio.TimerHandle, Seconds] | None = None
+        #: Attempts that placed a pod, with the time when they began, while the machine waits for
+        #: the binding.
         self._placed: dict[str, tuple[Attempt, float]] = {}
         self._defect: Exception | None = None
         self._handling = _Handling(telemetry.handling)
@@ -75,22 +75,22 @@ class Loop:
         self._news.set()
 
     def stop(self) -> None:
-        """Take no further pod."""
+        """Begin no further decision."""
         self._going = False
 
     @property
     def failed(self) -> bool:
-        """Whether a defect was found; then nothing may be written any more."""
+        """Whether a defect has occurred; then nothing may be written any more."""
         return self._defect is not None
 
     def fail(self, defect: Exception) -> None:
-        """Take no further pod nor event, and have `run` raise this."""
+        """Take no further pod or event, and let `run` raise this defect."""
         self._defect = self._defect or defect
         self.stop()
         self._news.set()
 
     def observe(self, events: Iterable[Event]) -> None:
-        """Take note of what informers and the writer report."""
+        """Pass events of informers and the writer to the machine."""
         if self._defect is not None:
             return
         try:
@@ -122,26 +122,26 @@ class Loop:
         self._news.set()
 
     def _forget_placed(self) -> None:
-        """Forget attempts whose pod is gone, or was taken off its node before it was bound."""
+        """Forget attempts whose pod is gone, or was released before it was bound."""
         binding = self._machine.binding
-        self._placed = {uid: each for uid, each in self._placed.items() if uid in binding}
+        self._placed = {uid: placed for uid, placed in self._placed.items() if uid in binding}
 
     def check(self) -> None:
         """Assert the invariants: an attempt is kept for each pod that waits for its binding."""
         assert self._placed.keys() == self._machine.binding.keys()
 
     def outcome(self, event: Event) -> None:
-        """Take note of how an effect ended."""
+        """Pass the outcome of an effect to telemetry and to the machine."""
         if self._defect is not None:
             return
         try:
-            self._tell(event)
+            self._record(event)
         except Exception as defect:  # noqa: BLE001 - `run` raises it
             self.fail(defect)
             return
         self.observe((event,))
 
-    def _tell(self, event: Event) -> None:
+    def _record(self, event: Event) -> None:
         if isinstance(event, EffectDone | EffectFailed | Answered):
             self._telemetry.outcome(event)
             if isinstance(event, EffectFailed) and isinstance(event.effect, Bind):
@@ -151,10 +151,10 @@ class Loop:
                     self._telemetry.not_bound(placed[0], event.effect, event.failure, seconds)
 
     async def run(self) -> None:
-        """Decide whenever a pod waits for its turn, until cancelled.
+        """Decide whenever a pod is ready, until cancelled.
 
         Raises:
-            Exception: The machine failed, or what hears of it; nothing is known for sure any more.
+            Exception: A defect of the machine or of telemetry; the state is not reliable any more.
         """
         heartbeat = asyncio.create_task(self._heartbeat())
         try:
@@ -173,10 +173,10 @@ class Loop:
                 await self._pause()
         finally:
             heartbeat.cancel()
-            self._silence()
+            self._cancel_timer()
 
     def _slice(self) -> None:
-        """Decide for as many pods as fit into one slice."""
+        """Decide pods until the slice is over."""
         end = self._clock.perf() + SLICE_SECONDS
         while self._going:
             begun = self._clock.perf()
@@ -197,39 +197,39 @@ class Loop:
             self._telemetry.attempt(attempt, self._clock.perf() - begun, decided - begun)
 
     async def _pause(self) -> None:
-        """Wait for news, or until something is due."""
+        """Wait for events, or until something is due."""
         due = self._machine.next_wakeup() if self._going else None
         if due is None:
-            self._silence()
-        elif self._alarm is None or self._alarm[1] != due:
-            self._silence()
-            # Kept from pause to pause: there is news many times before something is due.
+            self._cancel_timer()
+        elif self._timer is None or self._timer[1] != due:
+            self._cancel_timer()
+            # Kept from pause to pause: events come many times before something is due.
             delay = max(0.0, due - self._clock.now())
-            self._alarm = asyncio.get_running_loop().call_later(delay, self._rouse), due
+            self._timer = asyncio.get_running_loop().call_later(delay, self._wake), due
         await self._news.wait()
 
-    def _rouse(self) -> None:
-        self._alarm = None
+    def _wake(self) -> None:
+        self._timer = None
         self._news.set()
 
-    def _silence(self) -> None:
-        if self._alarm is not None:
-            self._alarm[0].cancel()
-            self._alarm = None
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer[0].cancel()
+            self._timer = None
 
     async def _heartbeat(self) -> None:
         while True:
             before = self._clock.perf()
             await asyncio.sleep(HEARTBEAT_SECONDS)
-            self._keep_time()
+            self._follow_clock()
             self._telemetry.lag(max(0.0, self._clock.perf() - before - HEARTBEAT_SECONDS))
 
-    def _keep_time(self) -> None:
-        """Follow the system clock, and rouse the loop where its alarm is late.
+    def _follow_clock(self) -> None:
+        """Follow the system clock, and wake the loop where its timer is late.
 
-        The clock goes on while the host is suspended, timers of the event loop do not.
+        The clock counts while the host is suspended, timers of the event loop do not.
         """
         self._clock.follow()
-        if self._alarm is not None and self._alarm[1] <= self._clock.now():
-            self._silence()
+        if self._timer is not None and self._timer[1] <= self._clock.now():
+            self._cancel_timer()
             self._news.set()

@@ -1,4 +1,4 @@
-"""What the live scheduler is told beside its configuration: flags, as values."""
+"""The flags of the live scheduler, as values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,32 +22,32 @@ class ProcessOptions:
     logging_format: Format = Format.JSON
     verbosity: int = DEFAULT_VERBOSITY
     bind_address: str = "0.0.0.0"
-    #: 0 switches serving off.
+    #: 0 switches the pages off.
     secure_port: int = 10259
     tls_cert_file: str = ""
     tls_private_key_file: str = ""
-    #: The oldest protocol that is spoken, and the names of the cipher suites up to TLS 1.2; without
-    #: names the choice is OpenSSL's.
+    #: The oldest accepted protocol, and the names of the cipher suites up to TLS 1.2; without names
+    #: OpenSSL chooses.
     tls_min_version: str = ""
     tls_cipher_suites: tuple[str, ...] = ()
-    #: Pages that anybody may read; for all others the API server has the say.
+    #: Paths that need no token; for all others the API server decides.
     open_paths: tuple[str, ...] = field(default=("/healthz", "/readyz", "/livez"))
-    #: For how long answers of the API server about callers hold; 0 means not at all.
+    #: How long answers of the API server about callers are cached; 0 for no cache.
     token_cache_seconds: float = 10.0
     allowed_cache_seconds: float = 10.0
     denied_cache_seconds: float = 10.0
-    #: How often all that is known is compared with the API server; 0 switches it off.
+    #: The period of comparing the caches with the API server; 0 switches it off.
     compare_seconds: float = 900.0
-    #: Have the API server evict all victims, so that no right to delete pods is needed.
+    #: Evict all victims through the eviction API, so that no right to delete pods is needed.
     evict_only: bool = False
     #: All flags with the values in force, by name, as Go writes them.
     flags: Mapping[str, str] = field(default_factory=dict)
-    #: File to which everything is captured for a replay; empty for none.
+    #: File to which events and decisions are captured for a replay; empty for none.
     capture: str = ""
 
     @property
     def listen(self) -> Listen:
-        """Where and how pages are served.
+        """Address, port and TLS options of the pages.
 
         Raises:
             ValueError: There is no such TLS version, or no such cipher suite.
@@ -55,7 +55,7 @@ class ProcessOptions:
         ciphers = tls_options.ciphers(self.tls_cipher_suites)
         oldest = tls_options.version(self.tls_min_version)
         if self.tls_cipher_suites and not ciphers:
-            oldest = TLSVersion.TLSv1_3  # all that were named belong to it
+            oldest = TLSVersion.TLSv1_3  # all named suites belong to it
         return Listen(
             address=self.bind_address,
             port=self.secure_port,

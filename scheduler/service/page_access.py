@@ -1,26 +1,26 @@
 """Who may read which page.
 
-Pages that are always allowed need nothing. For all others a caller shows a bearer token that the
-API server accepts, and the API server says whether its user may `get` the path. While it cannot be
-asked nobody is let in, unless an answer of some seconds ago still holds.
+Pages that are always allowed need no token. For all others the caller sends a bearer token that the
+API server accepts, and the API server decides whether its user may `get` the path. While the API
+server cannot be asked, access is refused, unless an answer of some seconds ago is still valid.
 
-Strangers cause few requests to the API server: an address may have a token reviewed that was not
-accepted lately once a second, and all of them together ten times; more is answered with 429. A
-token that was accepted within the last hour is not held up by these bounds, nor by callers that
-reach them. A right that has to be asked about is bounded by address as well.
+Unknown callers cause few requests to the API server: tokens that were not accepted lately are
+reviewed at most once a second for one address, and ten times a second for all together; further
+requests are answered with 429. A token that was accepted within the last hour is not subject to
+these limits, and callers that reach them do not slow it down. Reviews of rights that are not cached
+are limited by address as well.
 
-Run on somebody's own machine, bound to its loopback interface, there is nobody to protect the
-pages from but users of that machine, and callers need no token.
+On a developer's own machine, bound to its loopback interface, only users of that machine can reach
+the pages, and callers need no token.
 
 Source: apiserver v0.36.3 pkg/authentication/request/bearertoken, pkg/authorization/path.
-Differs: who shows no token is refused with 401, and not asked about as `system:anonymous`; client
-certificates are not looked at; while the API server is away the answer is 503.
+Differs: a caller without a token is refused with 401, and not reviewed as `system:anonymous`;
+client certificates are not read; while the API server does not answer the status is 503.
 """
 
 import asyncio
 import ipaddress
-import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from scheduler.kube.client.client import Client
@@ -42,18 +42,16 @@ from scheduler.service.options import ProcessOptions
 
 __all__ = ["Gate", "OpenPaths", "Reviews", "gate"]
 
-_LOG: Final = logging.getLogger(__name__)
-
 _SCHEME: Final = "bearer"
 
 
-#: How often one address, and all, may have tokens reviewed that were not accepted lately.
-_STRANGERS_OF_ONE: Final = Allowance(per_second=1, burst=20)
-_STRANGERS: Final = Allowance(per_second=10, burst=50)
-#: How often one address may have it asked whether a user may read a page.
+#: How often tokens that were not accepted lately are reviewed: for one address, and for all.
+_TOKENS_OF_ONE: Final = Allowance(per_second=1, burst=20)
+_TOKENS_OF_ALL: Final = Allowance(per_second=10, burst=50)
+#: How often the API server is asked for one address whether a user may read a page.
 _RIGHTS_OF_ONE: Final = Allowance(per_second=10, burst=100)
 
-#: For how long it holds that a token is not accepted.
+#: How long a refusal of a token is cached.
 _REFUSED_SECONDS: Final = 60.0
 
 _TOO_OFTEN: Final = Judgement(
@@ -62,23 +60,23 @@ _TOO_OFTEN: Final = Judgement(
 
 
 class Reviews(Protocol):
-    """Knows users and their rights; `kube.review.Reviewer` is one."""
+    """Authenticates and authorizes users; `kube.token_review.Reviewer` does."""
 
-    def is_strange(self, token: str) -> bool:
-        """Tell whether a token needs a review that no earlier one speaks for."""
+    def needs_review(self, token: str) -> bool:
+        """Return whether a token needs a review and was not accepted lately."""
 
-    def is_known(self, user: AuthenticatedUser, verb: str, path: str) -> bool:
-        """Tell whether it is remembered what `allows` answers."""
+    def is_cached(self, user: AuthenticatedUser, verb: str, path: str) -> bool:
+        """Return whether the answer of `allows` is cached."""
 
     async def user(self, token: str) -> AuthenticatedUser | None:
-        """Return who is behind a token; `None` for nobody."""
+        """Return the user of a token; `None` where it is not accepted."""
 
     async def allows(self, user: AuthenticatedUser, verb: str, path: str) -> bool:
-        """Tell whether a user may use a verb on a path."""
+        """Return whether a user may use a verb on a path."""
 
 
 class OpenPaths:
-    """Paths that anybody may read: as they stand, or all that begin like one that ends in `*`.
+    """Paths that need no token: exact ones, and prefixes, which end in `*`.
 
     Source: apiserver v0.36.3 pkg/authorization/path.NewAuthorizer.
     """
@@ -94,24 +92,28 @@ class OpenPaths:
 
 
 class Gate:
-    """Judges callers.
+    """Decides which callers may read which pages.
 
     Args:
-        open_paths: What anybody may read.
-        reviews: Who knows users and their rights; `None` where callers of this host are let in
-            without a token, and nobody else.
+        open_paths: The paths that need no token.
+        reviews: Authenticates and authorizes users; `None` to allow all callers of this host, and
+            no others.
+        report: Called with the problem when reviews begin to fail.
     """
 
-    def __init__(self, open_paths: OpenPaths, reviews: Reviews | None) -> None:
+    def __init__(
+        self, open_paths: OpenPaths, reviews: Reviews | None, report: Callable[[str], None]
+    ) -> None:
         self._open = open_paths
         self._reviews = reviews
+        self._report = report
         self._is_failing = False
-        self._tokens = ByPeer(_STRANGERS_OF_ONE)
+        self._tokens = ByPeer(_TOKENS_OF_ONE)
         self._rights = ByPeer(_RIGHTS_OF_ONE)
         self._all_tokens: Rate | None = None
 
     async def __call__(self, caller: Caller, /) -> Judgement:
-        """Say whether this caller may read this path."""
+        """Return whether this caller may read this path."""
         if caller.path in self._open:
             return ALLOWED
         if self._reviews is None:
@@ -122,8 +124,8 @@ class Gate:
         try:
             judgement = await self._reviewed(self._reviews, token, caller)
         except KubeError as error:
-            if not self._is_failing:  # told once, however many knock
-                _LOG.warning("nobody can be let in: %s", error)
+            if not self._is_failing:  # reported once, however many callers there are
+                self._report(str(error))
             self._is_failing = True
             return unavailable()
         self._is_failing = False
@@ -132,13 +134,13 @@ class Gate:
     async def _reviewed(self, reviews: Reviews, token: str, caller: Caller) -> Judgement:
         address = peer(caller.peer)
         now = asyncio.get_running_loop().time()
-        if reviews.is_strange(token) and not self._may_ask(address, now):
+        if reviews.needs_review(token) and not self._may_ask(address, now):
             return _TOO_OFTEN
         user = await reviews.user(token)
         if user is None:
             return UNAUTHENTICATED
-        is_known = reviews.is_known(user, caller.verb, caller.path)
-        if not is_known and not self._rights.of(address, now).take(now):
+        is_cached = reviews.is_cached(user, caller.verb, caller.path)
+        if not is_cached and not self._rights.of(address, now).take(now):
             return _TOO_OFTEN
         if await reviews.allows(user, caller.verb, caller.path):
             return ALLOWED
@@ -146,30 +148,30 @@ class Gate:
         return Judgement(AccessVerdict.FORBIDDEN, text)
 
     def _may_ask(self, address: str, now: Seconds) -> bool:
-        """Tell whether a stranger's token may be reviewed now; if so it counts."""
+        """Return whether an unknown token may be reviewed now; if so, count the review."""
         if self._all_tokens is None:
-            self._all_tokens = Rate(_STRANGERS, now)
+            self._all_tokens = Rate(_TOKENS_OF_ALL, now)
         own = self._tokens.of(address, now)
         return own.wait(now) <= 0.0 and self._all_tokens.take(now) and own.take(now)
 
 
-def gate(options: ProcessOptions, client: Client) -> Gate:
-    """Return who judges the callers of a process with these options.
+def gate(options: ProcessOptions, client: Client, report: Callable[[str], None]) -> Gate:
+    """Return the gate for the pages of a process with these options.
 
-    Callers on this host need no token where the kubeconfig is somebody's own, so that this is no
-    pod, and nobody else can reach what is served.
+    Callers on this host need no token where there is a kubeconfig, so that this is not a pod, and
+    where other hosts cannot reach the pages.
     """
-    at_home = options.kubeconfig or options.settings.client_connection.kubeconfig
-    if at_home and _is_loopback(options.bind_address):
-        return Gate(OpenPaths(options.open_paths), None)
+    has_kubeconfig = options.kubeconfig or options.settings.client_connection.kubeconfig
+    if has_kubeconfig and _is_loopback(options.bind_address):
+        return Gate(OpenPaths(options.open_paths), None, report)
     settings = ReviewSettings(
         token_seconds=options.token_cache_seconds,
         allowed_seconds=options.allowed_cache_seconds,
         denied_seconds=options.denied_cache_seconds,
-        # No answer is remembered where that is wished for.
+        # A lifetime of 0 for tokens switches off the cache of refusals, too.
         refused_seconds=_REFUSED_SECONDS if options.token_cache_seconds > 0 else 0.0,
     )
-    return Gate(OpenPaths(options.open_paths), Reviewer(client, settings))
+    return Gate(OpenPaths(options.open_paths), Reviewer(client, settings), report)
 
 
 def _is_loopback(address: str) -> bool:
@@ -180,7 +182,7 @@ def _is_loopback(address: str) -> bool:
 
 
 def _token(caller: Caller) -> str:
-    """Return the bearer token of a caller; empty when it shows none that could be one."""
+    """Return the bearer token of a caller; empty where there is no well-formed one."""
     scheme, _, rest = caller.headers.get("Authorization", "").strip().partition(" ")
     token = rest.partition(" ")[0]
     if scheme.lower() != _SCHEME or not token.isascii() or not token.isprintable():

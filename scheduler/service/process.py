@@ -1,13 +1,14 @@
 """The live scheduler: wiring, start, and graceful shutdown.
 
 Start: begin to list, serve health pages, sync all caches, become leader, then decide. Until the
-first requests are begun only what they need is imported. Stop, on SIGTERM or SIGINT:
-take no further pod, let requests under way end, give the lease back, exit 0. A lost lease ends the
-process at once with exit code 1: whoever leads now must not be disturbed.
+first requests have begun, only their imports are loaded. Stop, on SIGTERM or SIGINT: begin no
+further decision, let requests end, release the lease, exit 0. A lost lease ends the process at once
+with exit code 1, so that it cannot interfere with the new leader.
 """
 
 import asyncio
 import contextlib
+import functools
 import gc
 import os
 import sys
@@ -45,7 +46,6 @@ from scheduler.plugins import registry
 from scheduler.queue.backoff import PodBackoff
 from scheduler.service import ages, election, page_access, serving, signals
 from scheduler.service.clock import Clock
-from scheduler.service.ledger_recall import LedgerRecall
 from scheduler.service.loop import Loop
 from scheduler.service.options import ProcessOptions
 from scheduler.service.serving import Parts, Serving
@@ -55,7 +55,7 @@ __all__ = ["serve"]
 
 USER_AGENT: Final = "preemptive-scheduler"
 
-#: How long requests under way may take to end when the process stops.
+#: How long requests may take to end when the process stops.
 DRAIN_SECONDS: Final = 8.0
 
 GOOD, LOST_LEASE, UNUSABLE = 0, 1, 2
@@ -66,7 +66,7 @@ def serve(options: ProcessOptions, clock: Clock | None = None) -> int:
 
     Args:
         options: What to run.
-        clock: Where the time comes from; `None` for the clock of this machine.
+        clock: The source of time; `None` for the clock of this host.
     """
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_serve(options, clock or Clock()))
@@ -97,7 +97,7 @@ async def _serve(options: ProcessOptions, clock: Clock) -> int:
             with _capture(options) as capture:
                 parts = _Surroundings(clock, logs, transport, renewals, metadata, where, capture)
                 scheduler = _Scheduler(options, parts)
-                server_time.tell = scheduler.clock_ahead
+                server_time.report = scheduler.clock_ahead
                 return await scheduler.run()
     except (OSError, ConnectionSettingsError) as error:
         logs.logger.error("cannot_start", problem=str(error))  # noqa: TRY400 - no defect
@@ -108,7 +108,7 @@ async def _serve(options: ProcessOptions, clock: Clock) -> int:
 
 @contextlib.contextmanager
 def _capture(options: ProcessOptions) -> Iterator[Capture | None]:
-    """Open the file to which everything is captured, if one is wanted.
+    """Open the capture file, if there is one.
 
     Raises:
         OSError: It cannot be written.
@@ -122,24 +122,24 @@ def _capture(options: ProcessOptions) -> Iterator[Capture | None]:
 
 @dataclass(frozen=True, slots=True)
 class _Surroundings:
-    """What a process has before the scheduler is put together."""
+    """The parts of a process that exist before the scheduler is wired."""
 
     clock: Clock
     logs: Logs
     transport: HttpTransport
-    #: For the lease alone.
+    #: Used by the lease only.
     renewals: HttpTransport
-    #: For the comparer: it must not stand in the way of anything else.
+    #: Used by the comparer, which must not delay other requests.
     metadata: HttpTransport
     where: cluster_access.ClusterAccess
     capture: Capture | None
 
 
 class _Scheduler:
-    """All parts of one process, put together."""
+    """All parts of one process, wired."""
 
-    def __init__(self, options: ProcessOptions, around: _Surroundings) -> None:
-        settings, clock, logs = options.settings, around.clock, around.logs
+    def __init__(self, options: ProcessOptions, surroundings: _Surroundings) -> None:
+        settings, clock, logs = options.settings, surroundings.clock, surroundings.logs
         self._options = options
         self._clock = clock
         self._log, self._flush = logs.logger, logs.flush
@@ -150,23 +150,25 @@ class _Scheduler:
             PodBackoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds),
             evict_only=options.evict_only,
         )
-        pauses = Sleeper(jitter=np.random.default_rng().random)
-        heard = ApiTelemetry(self._metrics, logs, around.where.host)
-        client = Client(around.transport, heard, election.limiter(options))
-        # The lease must not stand in line behind bindings: its requests are never limited, and go
-        # over a connection of their own.
-        self._lease = election.lease(options, Client(around.renewals, heard), clock, pauses)
+        sleeper = Sleeper(jitter=np.random.default_rng().random)
+        api_telemetry = ApiTelemetry(self._metrics, logs, surroundings.where.host)
+        client = Client(surroundings.transport, api_telemetry, election.limiter(options))
+        # The lease must not wait behind bindings: its requests are never rate limited, and use a
+        # connection of their own.
+        self._lease = election.lease(
+            options, Client(surroundings.renewals, api_telemetry), clock, sleeper
+        )
         nodes = RawNodes()
-        self._extenders = Extenders(settings.extenders, RawPods(client), nodes, heard)
-        ledger = LedgerStore(*election.ledger_place(options), self._recalled)
-        unlimited = Client(around.transport, heard)
-        self._memory = LedgerRecall(ledger, unlimited, pauses, self._log)
+        self._extenders = Extenders(settings.extenders, RawPods(client), nodes, api_telemetry)
+        ledger = LedgerStore(*election.ledger_place(options), self._load_ledger)
+        unlimited = Client(surroundings.transport, api_telemetry)
+        self._read_ledger = functools.partial(ledger.recall, unlimited, sleeper)
         self._writer = Writer(
             client,
             self._outcome,
             self._may_write,
             clock.wall,
-            pauses,
+            sleeper,
             WriterSettings(
                 host=os.uname().nodename,
                 extenders=self._extenders,
@@ -181,17 +183,17 @@ class _Scheduler:
             self._writer.submit,
             clock,
             Telemetry(self._metrics, logs),
-            around.capture,
+            surroundings.capture,
         )
         self._informers: list[Informer[Any]] = [
-            Informer(resource, client, self._loop.observe, pauses) for resource in RESOURCES
+            Informer(resource, client, self._loop.observe, sleeper) for resource in RESOURCES
         ]
         self._policies = PolicyInformer(
             unlimited,
             self._loop.observe,
-            pauses,
+            sleeper,
             PolicySettings(
-                where=around.where,
+                where=surroundings.where,
                 user_agent=USER_AGENT,
                 may_write=self._may_write,
                 figures=lambda: self._machine.policing.figures(clock.now()),
@@ -200,18 +202,18 @@ class _Scheduler:
         )
         self._comparer = CacheComparer(
             tuple(self._informers),
-            Client(around.metadata, heard),
-            heard.compared,
-            heard.not_compared,
-            pauses,
+            Client(surroundings.metadata, api_telemetry),
+            api_telemetry.compared,
+            api_telemetry.not_compared,
+            sleeper,
             ComparerSettings(period_seconds=options.compare_seconds),
         )
-        # The nodes that extenders read stand beside those that rules read, under the same name.
+        # The complete nodes for extenders are watched beside the typed ones, under the same name.
         if any(map(whole_nodes, settings.extenders)):
-            self._informers.append(Informer(nodes.resource, client, nodes.take, pauses))
-        heard.informers = self._informers
-        # Reviews are not limited either: who asks for metrics has seconds, not minutes.
-        self._gate = page_access.gate(options, unlimited)
+            self._informers.append(Informer(nodes.resource, client, nodes.take, sleeper))
+        api_telemetry.informers = self._informers
+        # Reviews are not rate limited either: a scrape has seconds, not minutes.
+        self._gate = page_access.gate(options, unlimited, api_telemetry.authorization_unavailable)
         self._serving = Serving(
             Parts(
                 options=options,
@@ -260,7 +262,7 @@ class _Scheduler:
     async def _until_stopped(
         self, tasks: list[asyncio.Task[None]], leading: asyncio.Task[None]
     ) -> int:
-        """Wait for a signal, the loss of the lease, or a defect; then stop in order."""
+        """Wait for a signal, the loss of the lease, or a defect; then stop gracefully."""
         stopping = asyncio.create_task(self._stopping.wait())
         ended, _ = await asyncio.wait(
             [stopping, leading, *tasks], return_when=asyncio.FIRST_COMPLETED
@@ -268,8 +270,8 @@ class _Scheduler:
         stopping.cancel()
         self._loop.stop()
         for task in ended - {stopping, leading}:
-            # None of these ends by itself: whatever stopped it is a defect worth a trace. What we
-            # know may be wrong by now, so nothing more is written.
+            # None of these ends by itself: its exception is a defect, and is raised with its trace.
+            # Our state may be wrong by now, so nothing more is written.
             self._log.error("defect", problem=repr(task.exception()))
             await self._writer.drain(0.0)
             task.result()
@@ -287,7 +289,7 @@ class _Scheduler:
         return GOOD
 
     def _signalled(self) -> None:
-        """Stop in order; at the second signal, at once.
+        """Stop gracefully; at the second signal, at once.
 
         Source: apiserver v1.36.3 pkg/server/signal.go SetupSignalContext.
         """
@@ -298,12 +300,12 @@ class _Scheduler:
         self._stopping.set()
 
     async def _lead(self) -> None:
-        """Decide as long as we lead; return when the lease is lost."""
+        """Become the leader and decide; return when the lease is lost."""
         for informer in self._informers:
             await informer.synced.wait()
         await self._policies.synced.wait()
-        self._log.info("caches_synced", **vars_of(self._machine))
-        # What was listed stays: each full collection would look through it again, which takes some
+        self._log.info("caches_synced", **sizes(self._machine))
+        # The listed objects stay: each full collection would scan them again, which takes some
         # 70 ms with 5,000 nodes and 15,000 pods.
         gc.collect()
         gc.freeze()
@@ -316,23 +318,23 @@ class _Scheduler:
         await self._decide(asyncio.create_task(self._lease.hold()))
 
     async def _decide(self, holding: asyncio.Task[Any]) -> None:
-        """Read what earlier leaders have written down, then decide as long as we lead."""
-        recalling = asyncio.create_task(self._memory.recall())
+        """Load the ledger of earlier leaders, then decide as long as we lead."""
+        loading = asyncio.create_task(self._read_ledger())
         try:
-            ended, _ = await asyncio.wait({recalling, holding}, return_when=asyncio.FIRST_COMPLETED)
-            if recalling in ended:
-                self._recalled(recalling.result())
+            ended, _ = await asyncio.wait({loading, holding}, return_when=asyncio.FIRST_COMPLETED)
+            if loading in ended:
+                self._load_ledger(loading.result())
                 self._loop.go()
                 await holding
         finally:
-            await _cancel([recalling, holding])
+            await _cancel([loading, holding])
 
-    def _recalled(self, text: str) -> None:
+    def _load_ledger(self, text: str) -> None:
         if text:
             self._loop.observe((LedgerLoaded(text),))
 
     def clock_ahead(self, seconds: Seconds) -> None:
-        """Hear by how much the host's clock is ahead of the API server's."""
+        """Record by how much the host's clock is ahead of the API server's."""
         self._log.info("clock_ahead_of_api_server", seconds=round(seconds, 3))
         self._loop.observe((ClockAhead(seconds),))
 
@@ -346,7 +348,7 @@ class _Scheduler:
         return not self._loop.failed and (self._lease is None or self._lease.is_leader)
 
 
-def vars_of(machine: Machine) -> dict[str, int]:
+def sizes(machine: Machine) -> dict[str, int]:
     """Return the sizes of the caches."""
     numbers = machine.numbers()
     return {"nodes": numbers.nodes, "pods": numbers.pods, "pending": sum(numbers.queue.values())}

@@ -1,6 +1,6 @@
-"""What a process serves: its pages, and the checks of its health.
+"""The pages of a process, and its health checks.
 
-Checks run in the thread that serves, while the scheduler's loop may be busy: they read single
+Checks run in the thread of the web server, while the scheduler's loop may be busy: they read single
 values, and change nothing.
 """
 
@@ -20,7 +20,7 @@ from scheduler.observe.pages.health import Check
 from scheduler.observe.pages.pages import Pages
 from scheduler.observe.server.access import Authorize
 from scheduler.observe.server.pulse import Pulse
-from scheduler.service import config_pages as pages
+from scheduler.service import config_pages
 from scheduler.service.clock import Clock
 from scheduler.service.options import ProcessOptions
 
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 
 __all__ = ["Parts", "Serving", "web"]
 
-#: How long beyond its duration a lease may go without a renewal before health says so.
+#: How long beyond its duration a lease may go without a renewal before the health check fails.
 #: Source: kube-scheduler v1.36.3 cmd/kube-scheduler/app/options, NewLeaderHealthzAdaptor.
 _TOLERATED_SECONDS: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What pages and checks are about."""
+    """The parts of the process that pages and checks read."""
 
     options: ProcessOptions
     clock: Clock
     machine: Machine
     metrics: Metrics
-    #: By which the process leads; `None` where every instance does.
+    #: The leader election lease; `None` where every instance leads.
     lease: Lease | None
     informers: Sequence[Informer[Any]]
     policies: PolicyInformer
@@ -51,14 +51,14 @@ class Parts:
 
 
 class Serving:
-    """Pages and checks of one process."""
+    """The pages and checks of one process."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._started = parts.clock.now()
-        #: Kept by the scheduler's loop.
+        #: Updated by the scheduler's loop.
         self.pulse = Pulse(parts.clock.now)
-        #: Whether the process leads, or thinks that it does.
+        #: Whether the process leads, as far as it knows.
         self.leads = False
         self.pages = self._all_pages()
 
@@ -69,9 +69,9 @@ class Serving:
         )
         return Pages(
             metrics=parts.metrics.exposition,
-            configz=lambda: pages.configz(parts.options.settings),
-            flagz=lambda: pages.flagz(parts.options.flags),
-            statusz=lambda: pages.statusz(
+            configz=lambda: config_pages.configz(parts.options.settings),
+            flagz=lambda: config_pages.flagz(parts.options.flags),
+            statusz=lambda: config_pages.statusz(
                 parts.machine, parts.lease, self._started, parts.clock.now(), self.pages.paths
             ),
             debug=Debug(parts.machine, parts.clock.now).pages(),
@@ -99,7 +99,7 @@ class Serving:
         return f"not synced: {', '.join(waiting)}" if waiting else None
 
     def _not_handled(self) -> str | None:
-        """Return the same under the name, and in the words, that kube-scheduler has for it."""
+        """Return the problem of `_unsynced` in the words of kube-scheduler's check."""
         return "handlers are not fully synchronized" if self._unsynced() else None
 
     def _api_problem(self) -> str | None:
@@ -110,9 +110,10 @@ class Serving:
         return "shutting down" if self._parts.stopping.is_set() else None
 
     def _not_renewed(self) -> str | None:
-        """Return what is wrong where the lease could not be renewed for very long.
+        """Return the problem where the lease could not be renewed for too long.
 
-        While its loop runs, a process that loses the lease ends. So it is about that loop.
+        While its loop runs, a process that loses the lease ends. So the age of the loop's pulse is
+        checked.
         """
         election = self._parts.options.settings.leader_election
         patience = election.lease_duration_seconds + _TOLERATED_SECONDS
@@ -122,12 +123,12 @@ class Serving:
 
 
 async def web(pages: Pages, authorize: Authorize) -> "Web":
-    """Return what serves; it takes longer to import than all the rest.
+    """Return the web server, whose import takes longer than all others.
 
-    First every task begins its first request, then a thread imports while those are answered.
+    First every task begins its first request, then a thread imports while these are answered.
     """
     await asyncio.sleep(0)
     await asyncio.to_thread(importlib.import_module, "scheduler.observe.server.web")
-    from scheduler.observe.server.web import Web  # noqa: PLC0415 - it is there by now
+    from scheduler.observe.server.web import Web  # noqa: PLC0415 - imported by the thread
 
     return Web(pages, authorize)

@@ -1,6 +1,6 @@
-"""Signals that ask the process to end.
+"""The signals that stop the process.
 
-Imported before everything else that a start needs, so it must cost nothing.
+Imported before everything else at the start, so the import must cost nothing.
 """
 
 import contextlib
@@ -17,10 +17,10 @@ STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
 
 @contextlib.contextmanager
 def ending_at_once() -> Iterator[None]:
-    """Have a signal end the process with exit code 0, until there is something to stop in order.
+    """Let a signal end the process with exit code 0, until a graceful stop is possible.
 
-    The first process of a container gets no signal that it has no handler for: without one, a
-    SIGTERM during the imports would be lost, and the pod would end with its grace period.
+    The first process of a container gets no signal for which it has no handler: without one, a
+    SIGTERM during the imports would be lost, and the pod would use up its grace period.
     """
     before = {number: signal.signal(number, _end) for number in STOPPING}
     try:

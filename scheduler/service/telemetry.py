@@ -1,4 +1,4 @@
-"""What the live scheduler tells about itself: everything goes to metrics and to the log."""
+"""Reports the live scheduler's work to metrics and to the log."""
 
 import dataclasses
 from collections import Counter
@@ -29,20 +29,21 @@ _METHODS: Final[Mapping[str, str]] = {
     "get": "GET", "list": "GET", "watch": "GET", "create": "POST", "update": "PUT",
     "patch": "PATCH", "delete": "DELETE",
 }  # fmt: skip
-#: The resource of each kind of object that can be observed.
-_NAMES: Final[Mapping[type[Any], str]] = {each.type: each.name for each in RESOURCES}
+#: The resource of each type of object that can be observed.
+_NAMES: Final[Mapping[type[Any], str]] = {resource.type: resource.name for resource in RESOURCES}
 
-#: Why victims can be wasted; each has a counter from the start, so that its first count is seen.
+#: Why evictions can be wasted; each reason has a counter from the start, so that `rate` sees the
+#: first count.
 _WASTED: Final = (
     "room_lost", "placed_elsewhere", "preemptor_gone", "node_gone", "victim_hangs", "plan_failed",
 )  # fmt: skip
 
-#: Of objects that differ from the API server's no more are named in a line of the log.
+#: How many drifted objects of each kind one log line names.
 _NAMED: Final = 10
 
 
 class Telemetry:
-    """Hears of attempts and outcomes."""
+    """Reports attempts and outcomes."""
 
     def __init__(self, metrics: Metrics, logs: Logs) -> None:
         self._metrics = metrics
@@ -50,52 +51,52 @@ class Telemetry:
         self._log = AttemptLog(logs.logger, logs.verbosity)
 
     def attempt(self, attempt: Attempt, seconds: Seconds, algorithm_seconds: Seconds) -> None:
-        """Hear of an attempt that has ended, or waits for extenders."""
+        """Report an attempt that has ended, or waits for extenders."""
         if not isinstance(attempt.decision, Waiting):
             self._metrics.record_attempt(attempt, seconds, algorithm_seconds)
         self._log.attempt(attempt)
 
     def bound(self, attempt: Attempt, bound: Bound, seconds: Seconds) -> None:
-        """Hear that a pod was bound."""
+        """Report that a pod was bound."""
         self._metrics.record_bound(attempt, seconds, bound.waited_seconds)
         self._log.bound(attempt, bound.node, seconds)
 
     def not_bound(self, attempt: Attempt, bind: Bind, failure: Failure, seconds: Seconds) -> None:
-        """Hear that a pod could not be bound."""
+        """Report that a pod could not be bound."""
         self._metrics.record_bind_failed(attempt, seconds)
         self._log.bind_failed(attempt, bind.node, failure)
 
     def outcome(self, outcome: EffectDone | EffectFailed | Answered) -> None:
-        """Hear how an effect ended."""
+        """Report the outcome of an effect."""
         self._metrics.record_outcome(outcome)
         if not isinstance(outcome, Answered):
             self._log.outcome(outcome)
 
     def refused(self, event: Event, problem: str) -> None:
-        """Hear that an observed object was ignored."""
-        observed = (getattr(event, name) for name in event.__struct_fields__)
-        kind = next((_NAMES[type(each)] for each in observed if type(each) in _NAMES), "other")
+        """Report that an observed object was ignored."""
+        values = (getattr(event, name) for name in event.__struct_fields__)
+        kind = next((_NAMES[type(value)] for value in values if type(value) in _NAMES), "other")
         self._metrics.record_undecodable(kind)
         self._logs.logger.warning("object_ignored", resource=kind, problem=problem)
 
     def handling(self, kind: type[Event]) -> Histogram:
-        """Return what takes the seconds that each event of a kind costs; to be kept by kind."""
+        """Return the histogram of seconds per event of a type; the caller keeps it by type."""
         return self._metrics.handling(kind.__name__)
 
     def lag(self, seconds: Seconds) -> None:
-        """Hear how late the loop was; a good moment to write the log out."""
+        """Report how late the loop was, and flush the log."""
         self._metrics.record_loop_lag(seconds)
         self._logs.flush()
 
 
 class ApiTelemetry(ClientHooks):
-    """Hears of requests, lists and watches."""
+    """Reports requests, lists and watches."""
 
     def __init__(self, metrics: Metrics, logs: Logs, host: str) -> None:
         self._metrics = metrics
         self._log = logs.logger
         self._host = host
-        #: Their pauses end when a request succeeds after others had no answer.
+        #: Their pauses end when a request succeeds after others got no answer.
         self.informers: list[Informer[Any]] = []
         self._away = False
 
@@ -128,31 +129,45 @@ class ApiTelemetry(ClientHooks):
         self._log.warning("watch_interrupted", resource=resource, problem=problem)
 
     def undecodable(self, resource: str, key: str, problem: str) -> None:
-        """Count and log an object that cannot be read."""
+        """Count and log an object that cannot be decoded."""
         self._metrics.record_undecodable(resource)
         self._log.warning("object_ignored", resource=resource, object=key, problem=problem)
 
     def compared(self, resource: str, drift: Drift) -> None:
-        """Count and log what a comparison with the API server found."""
+        """Count and log the result of a comparison with the API server."""
         self._metrics.record_comparison(resource, drift.counts())
         if drift:
-            some = {kind: keys[:_NAMED] for kind, keys in dataclasses.asdict(drift).items() if keys}
-            self._log.error("cache_drift", resource=resource, **drift.counts(), objects=some)
+            named = {
+                kind: keys[:_NAMED] for kind, keys in dataclasses.asdict(drift).items() if keys
+            }
+            self._log.error("cache_drift", resource=resource, **drift.counts(), objects=named)
 
     def not_compared(self, resource: str, problem: str) -> None:
         """Count and log that a comparison could not be made."""
         self._metrics.record_comparison_failed(resource)
         self._log.warning("cache_not_compared", resource=resource, problem=problem)
 
+    def ledger_forbidden(self, problem: str) -> None:
+        """Log that the right to read the ledger is missing."""
+        self._log.warning("ledger_forbidden", problem=problem)
+
+    def ledger_unreadable(self, problem: str) -> None:
+        """Log that the ledger could not be read."""
+        self._log.warning("ledger_unreadable", problem=problem)
+
+    def authorization_unavailable(self, problem: str) -> None:
+        """Log that callers of the pages cannot be reviewed, so that access is refused."""
+        self._log.warning("authorization_unavailable", problem=problem)
+
     def extender_failed(self, extender: str, verb: str, problem: str) -> None:
-        """Log that an extender gave no answer that can be used."""
+        """Log that an extender gave no usable answer."""
         self._log.warning("extender_failed", extender=extender, verb=verb, problem=problem)
 
     def policy_told(self, name: str, verdict: str, detail: str) -> None:
-        """Log what became of a policy."""
+        """Log whether a policy is accepted, refused or gone."""
         log = self._log.warning if verdict == "refused" else self._log.info
-        said = {"problem" if verdict == "refused" else "generation": detail} if detail else {}
-        log(f"policy_{verdict}", policy=name, **said)
+        fields = {"problem" if verdict == "refused" else "generation": detail} if detail else {}
+        log(f"policy_{verdict}", policy=name, **fields)
 
 
 def provide(
@@ -163,7 +178,7 @@ def provide(
     writer: Writer,
     logs: Logs,
 ) -> None:
-    """Let gauges be read from those who keep their values."""
+    """Connect the gauges with the objects that hold their values."""
     metrics.provide("scheduler_pending_pods", machine.queue.lengths)
     metrics.provide("scheduler_queue_incoming_pods_total", lambda: machine.queue.incoming)
     metrics.provide("scheduler_wasted_wakeups_total", lambda: machine.queue.wasted_wakeups)
@@ -195,7 +210,7 @@ def provide(
 
 
 def provide_leadership(metrics: Metrics, lease: Lease | None, name: str) -> None:
-    """Let the leader gauge be read from the lease; without one, every instance leads."""
+    """Connect the leader gauge with the lease; without one, every instance leads."""
     metrics.provide(
         "leader_election_master_status",
         lambda: {name: int(lease is None or lease.is_leader)},

@@ -58,7 +58,9 @@ async def start(client: Client, view: View, waits: Waits) -> AsyncIterator[Start
     async def begin(
         resource: ApiResource[Any] = PODS, *, synced: bool = True, **settings: Any
     ) -> Informer[Any]:
-        informer = Informer(resource, client, view.take, waits.pauses, InformerSettings(**settings))
+        informer = Informer(
+            resource, client, view.take, waits.sleeper, InformerSettings(**settings)
+        )
         tasks.append(asyncio.create_task(informer.run()))
         if synced:
             async with asyncio.timeout(1):
@@ -102,7 +104,7 @@ async def write(writing_client: Client, outcomes: Outcomes, waits: Waits) -> Asy
             outcomes.append,
             leads,
             lambda: NOW,
-            waits.pauses,
+            waits.sleeper,
             WriterSettings(patience=Patience(seconds=patience, unsettled_seconds=0.05)),
         )
         writers.append(writer)

@@ -1,4 +1,4 @@
-"""What the tests of this folder share."""
+"""Helpers of the tests in this folder."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -19,12 +19,13 @@ NOW = 1_767_225_600.25
 
 @dataclass
 class Heard(ClientHooks):
-    """An observer that remembers."""
+    """An observer that records reports."""
 
     requests: list[tuple[str, str, str]] = field(default_factory=list)
     retries: list[str] = field(default_factory=list)
     interruptions: list[str] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
+    ledger: list[tuple[str, str]] = field(default_factory=list)
     dropped: int = 0
     restarts: int = 0
 
@@ -43,13 +44,19 @@ class Heard(ClientHooks):
     def undecodable(self, resource: str, key: str, problem: str) -> None:
         self.unreadable.append(key)
 
+    def ledger_forbidden(self, problem: str) -> None:
+        self.ledger.append(("forbidden", problem))
+
+    def ledger_unreadable(self, problem: str) -> None:
+        self.ledger.append(("unreadable", problem))
+
     def event_dropped(self) -> None:
         self.dropped += 1
 
 
 @dataclass
 class Waits:
-    """Waiting that takes no time, and is remembered."""
+    """Waiting that takes no time, and is recorded."""
 
     slept: list[float] = field(default_factory=list)
     jitter: float = 0.0
@@ -59,7 +66,7 @@ class Waits:
         await asyncio.sleep(0.001)
 
     @property
-    def pauses(self) -> Sleeper:
+    def sleeper(self) -> Sleeper:
         return Sleeper(jitter=lambda: self.jitter, sleep=self.sleep)
 
 
@@ -77,7 +84,7 @@ async def settle() -> None:
 
 @dataclass
 class View:
-    """A sink that keeps what it was told, as the cache does."""
+    """A sink that applies the events, as the cache does."""
 
     events: list[Event] = field(default_factory=list)
     batches: int = 0
@@ -106,7 +113,7 @@ Start = Callable[..., Coroutine[Any, Any, Informer[Any]]]
 
 
 class Outcomes(list[Event]):
-    """A sink that keeps what it was told."""
+    """A sink that keeps the outcomes."""
 
     def kinds(self) -> list[str]:
         return [
@@ -134,5 +141,5 @@ def evict(api: FakeApi) -> Evict:
 
 
 def writes(api: FakeApi) -> list[str]:
-    """Return what was asked of the server but reading."""
+    """Return the requests to the server without reads."""
     return [f"{each.verb} {each.resource}" for each in api.requests if each.verb != "get"]

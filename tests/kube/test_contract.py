@@ -174,7 +174,7 @@ async def test_a_condition_that_takes_the_nomination_back(world: World):
     assert [c["message"] for c in conditions] == ["newer"]
 
 
-async def test_patches_that_hit_nobody(world: World):
+async def test_patches_of_other_pods_change_nothing(world: World):
     pod = await world.add("a")
 
     assert await world.write(ClearNomination(other(pod))) == "gone"
@@ -196,7 +196,7 @@ async def test_an_eviction_before_and_after_binding(world: World):
     assert condition["reason"] == "PreemptionByScheduler"
 
 
-async def test_an_eviction_that_hits_nobody(world: World):
+async def test_an_eviction_of_another_pod_changes_nothing(world: World):
     pod = await world.add("a")
 
     assert await world.write(Evict(other(pod), "n1", pod, "ours", 1)) == "done"

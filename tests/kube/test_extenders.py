@@ -32,7 +32,7 @@ NODES = {"n1": b'{"metadata":{"name":"n1"},"status":{"images":[]}}'}
 
 
 class KnownPods:
-    """Knows two pods, and who asked for which version."""
+    """Provides two pods, and records the requested versions."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
@@ -138,7 +138,7 @@ async def test_victims_are_looked_up_and_one_that_is_gone_is_left_out(server: Ex
     assert body["NodeNameToVictims"]["n1"]["Pods"] == [{"metadata": {"name": "v"}}]
 
 
-async def test_a_pod_that_is_gone_is_nobodys_answer(server: ExtenderServer):
+async def test_a_pod_that_is_gone_is_an_error(server: ExtenderServer):
     async with Extenders([extender(server)], KnownPods(), {}) as asked:
         with pytest.raises(NotFound):
             await asked.ask(Ask(GONE, 1, "7", (FILTER,)))
@@ -168,7 +168,7 @@ async def test_a_failure_is_the_answer_and_is_heard_of(
     assert heard.failed == [("filter", said.error)]
 
 
-async def test_nobody_listens():
+async def test_no_extender_listens():
     with ExtenderServer() as server:
         settings = extender(server)
 
@@ -230,7 +230,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture
 def secure(authority: Authority) -> Iterator[ExtenderServer]:
-    """Talks TLS, and only to those who show a certificate."""
+    """Accepts TLS connections, and only with a client certificate."""
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(authority.certificate))
     tls.load_cert_chain(authority.folder / "server.crt", authority.folder / "server.key")
     tls.verify_mode = ssl.CERT_REQUIRED
@@ -269,7 +269,7 @@ async def test_asks_over_tls_with_a_client_certificate(
         pytest.param(False, {"server_name": "elsewhere"}, False, id="a name that is not in it"),
     ],
 )
-async def test_whom_to_trust(
+async def test_trusted_authorities(
     secure: ExtenderServer,
     authority: Authority,
     https: bool,

@@ -54,7 +54,7 @@ LIST = "poddisruptionbudgets($|[?]limit=500)"
         (502, b"<html>", ServerUnavailable),
     ],
 )
-def test_a_refusal_without_a_status_tells_nothing_of_the_object(
+def test_a_refusal_without_a_status_says_nothing_about_the_object(
     status: int, body: bytes, want: type[KubeError]
 ):
     error = refusal(status, {}, body, "create", "pods/binding")
@@ -106,7 +106,7 @@ async def test_a_binding_that_was_executed_is_found_out(
 
 
 @pytest.mark.parametrize("body", [HTML, STATUS, PLAIN], ids=["a page", "a Status", "plain text"])
-async def test_a_pod_that_is_said_to_be_gone_and_is_not_is_bound(
+async def test_a_pod_that_is_reported_gone_but_exists_is_bound(
     api: FakeApi, write: Write, outcomes: Outcomes, body: bytes
 ):
     api.store.put("pods", pod("a"))
@@ -224,9 +224,9 @@ async def test_known_objects_stay_when_their_resource_is_missing_once(
             api.absent.clear()
         await asyncio.sleep(0.001)
 
-    pauses = waits.pauses
-    object.__setattr__(pauses, "sleep", sleep)
-    running = asyncio.create_task(Informer(BUDGETS, client, view.take, pauses).run())
+    sleeper = waits.sleeper
+    object.__setattr__(sleeper, "sleep", sleep)
+    running = asyncio.create_task(Informer(BUDGETS, client, view.take, sleeper).run())
     await until(lambda: api.watches == 1)
     api.absent.add("poddisruptionbudgets")
     api.expire_watches()
@@ -254,7 +254,7 @@ async def test_known_objects_stay_when_their_resource_is_missing_once(
         pytest.param({"/apis/policy/v1$": {"kind": "List"}}, Unreachable, id="foreign resources"),
     ],
 )
-async def test_what_is_served_is_told_by_discovery(
+async def test_discovery_shows_which_resources_are_served(
     api: FakeApi, client: Client, pages: dict[str, object], want: bool | type[KubeError]
 ):
     for pattern, page in pages.items():

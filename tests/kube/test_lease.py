@@ -26,7 +26,7 @@ SHORT = {"duration_seconds": 1.0, "renew_deadline_seconds": 0.3, "retry_seconds"
 def candidate(client: Client, waits: Waits) -> Callable[..., Lease]:
     def make(identity: str, **periods: float) -> Lease:
         settings = LeaseSettings("kube-system", "preemptive-scheduler", identity, **periods)
-        return Lease(client, settings, lambda: NOW, waits.pauses)
+        return Lease(client, settings, lambda: NOW, waits.sleeper)
 
     return make
 
@@ -39,7 +39,7 @@ def spec(api: FakeApi) -> dict[str, Any]:
 
 
 def hold(api: FakeApi, identity: str, **fields: Any) -> None:
-    """Let somebody else hold the lease."""
+    """Let another instance hold the lease."""
     content = {
         "holderIdentity": identity,
         "leaseDurationSeconds": 15,
@@ -221,7 +221,7 @@ async def test_a_renewal_that_is_answered_during_a_pause_of_the_process_comes_to
 async def test_a_suspension_of_the_host_ends_the_leadership(client: Client, waits: Waits):
     uptime = 100.0
     settings = LeaseSettings("kube-system", "preemptive-scheduler", "a")
-    lease = Lease(client, settings, lambda: NOW, waits.pauses, lambda: uptime)
+    lease = Lease(client, settings, lambda: NOW, waits.sleeper, lambda: uptime)
     await lease.acquire()
 
     uptime += 9.9
@@ -314,7 +314,7 @@ async def test_one_of_two_that_try_together_leads(api: FakeApi, candidate: Candi
         task.cancel()
 
 
-async def test_a_missing_right_is_told(api: FakeApi, candidate: Candidate):
+async def test_a_missing_right_is_reported(api: FakeApi, candidate: Candidate):
     api.forbidden.add(("get", "leases"))
     lease = candidate("a")
     task = asyncio.create_task(lease.acquire())

@@ -1,4 +1,4 @@
-"""The API server is asked who a token is and what they may, not too often and never in vain."""
+"""Reviews of tokens and rights by the API server: cached, limited, and none without need."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ SPEC = {"username": "ada", "uid": "1", "groups": ["devs"], "extra": {"scopes": [
 
 @dataclass
 class Server:
-    """An API server that knows some users and what they may, and counts who asks."""
+    """An API server with some users and their rights, which counts reviews."""
 
     users: dict[str, Any] = field(default_factory=lambda: {"good": SPEC})
     rights: set[tuple[str, str, str]] = field(default_factory=lambda: {("ada", "get", "/metrics")})
@@ -67,7 +67,7 @@ def reviewer(server: Server, **settings: Any) -> Reviewer:
     return Reviewer(Client(server), ReviewSettings(**settings))
 
 
-async def test_a_user_is_told_with_all_that_rights_depend_on(server):
+async def test_a_user_has_all_fields_that_rights_depend_on(server):
     assert await reviewer(server).user("good") == ADA
 
     ((path, sent),) = server.asked
@@ -80,13 +80,13 @@ async def test_a_user_is_told_with_all_that_rights_depend_on(server):
 
 
 @pytest.mark.parametrize("group", ["system:authenticated", "system:unauthenticated"])
-async def test_a_group_that_says_it_already_is_not_added_to(server, group):
+async def test_the_group_of_authenticated_users_is_not_added_twice(server, group):
     server.users["good"] = {"username": "ada", "groups": [group]}
 
     assert await reviewer(server).user("good") == AuthenticatedUser("ada", "", (group,))
 
 
-async def test_a_token_that_is_not_accepted_is_nobody(server):
+async def test_a_token_that_is_not_accepted_has_no_user(server):
     assert await reviewer(server).user("bad") is None
 
 
@@ -110,7 +110,7 @@ async def test_rights_are_asked_for_with_the_whole_user(server):
 
 
 @pytest.mark.parametrize("status", [{"allowed": False}, {"allowed": True, "denied": True}])
-async def test_whoever_is_not_allowed_or_is_denied_may_not(server, status):
+async def test_a_user_who_is_not_allowed_or_is_denied_has_no_right(server, status):
     server.instead.append(Reply(201, {}, json.dumps({"status": status}).encode()))
 
     assert not await reviewer(server).allows(ADA, "get", "/metrics")
@@ -149,7 +149,7 @@ async def test_each_kind_of_answer_has_its_own_time(server, setting, token, path
     assert len(server.asked) == times
 
 
-async def test_what_another_may_says_nothing_about_me(server):
+async def test_the_rights_of_another_user_are_not_mine(server):
     asking = reviewer(server)
     other = AuthenticatedUser("ada", "1", ("system:authenticated",), {"scopes": ["a"]})
 
@@ -172,7 +172,7 @@ async def test_what_another_may_says_nothing_about_me(server):
         (Reply(201, {}, b'{"status":{"authenticated":true}}'), Unreachable),
     ],
 )
-async def test_a_failure_is_told_and_not_remembered(server, reply, error):
+async def test_a_failure_is_raised_and_not_cached(server, reply, error):
     asking = reviewer(server)
     server.instead.append(reply)
 
@@ -182,7 +182,7 @@ async def test_a_failure_is_told_and_not_remembered(server, reply, error):
 
 
 @pytest.mark.parametrize("reply", [Reply(201, {}, b"{}"), Reply(201, {}, b'{"status":{}}')])
-async def test_an_answer_that_says_nothing_of_rights_allows_nothing(server, reply):
+async def test_an_answer_without_rights_allows_nothing(server, reply):
     asking = reviewer(server)
     server.instead.append(reply)
 
@@ -190,7 +190,7 @@ async def test_an_answer_that_says_nothing_of_rights_allows_nothing(server, repl
         await asking.allows(ADA, "get", "/metrics")
 
 
-async def test_who_asks_the_same_together_is_asked_about_once(server):
+async def test_concurrent_callers_with_one_token_share_a_review(server):
     server.goes_on = asyncio.Event()
     asking = reviewer(server, at_once=1)
     tasks = [asyncio.create_task(asking.user("good")) for _ in range(20)]
@@ -216,7 +216,7 @@ async def test_only_a_few_reviews_are_under_way(server):
     assert len(server.asked) == 50
 
 
-async def test_who_leaves_while_asked_about_frees_a_place(server):
+async def test_a_caller_that_disconnects_during_a_review_frees_its_place(server):
     server.goes_on = asyncio.Event()
     asking = reviewer(server, at_once=1)
     leaving = asyncio.create_task(asking.user("stranger"))
@@ -246,7 +246,7 @@ async def test_what_is_remembered_is_bounded(server):
     assert len(asking._rights) == 10
 
 
-async def test_tokens_are_not_kept_and_not_told(server):
+async def test_tokens_are_neither_kept_nor_logged(server):
     server.instead.append(Reply(500, {}, b'{"message":"no"}'))
     asking = reviewer(server)
 
@@ -258,7 +258,7 @@ async def test_tokens_are_not_kept_and_not_told(server):
     assert "hunter2" not in repr(vars(asking)) + repr(vars(asking._users))
 
 
-async def test_who_was_used_longest_ago_is_forgotten_first():
+async def test_the_least_recently_used_entry_is_forgotten_first():
     kept: CachedReview[str, int] = CachedReview(2)
     kept.put("a", 1, 10)
     kept.put("b", 2, 10)
@@ -312,12 +312,12 @@ async def test_made_up_tokens_push_no_accepted_one_out(server):
 async def test_a_token_is_strange_until_it_is_accepted_and_when_it_is_no_longer(server):
     asking = reviewer(server, token_seconds=0.0, refused_seconds=0.0)
 
-    strange = [asking.is_strange("good")]
+    strange = [asking.needs_review("good")]
     await asking.user("good")
-    strange.append(asking.is_strange("good"))
+    strange.append(asking.needs_review("good"))
     server.users.clear()
     await asking.user("good")
-    strange.append(asking.is_strange("good"))
+    strange.append(asking.needs_review("good"))
 
     assert strange == [True, False, True]
 
@@ -325,9 +325,9 @@ async def test_a_token_is_strange_until_it_is_accepted_and_when_it_is_no_longer(
 async def test_an_answer_that_is_remembered_needs_no_review(server):
     asking = reviewer(server)
 
-    before = asking.is_strange("bad"), asking.is_known(ADA, "get", "/configz")
+    before = asking.needs_review("bad"), asking.is_cached(ADA, "get", "/configz")
     await asking.user("bad")
     await asking.allows(ADA, "get", "/configz")
 
     assert before == (True, False)
-    assert (asking.is_strange("bad"), asking.is_known(ADA, "get", "/configz")) == (False, True)
+    assert (asking.needs_review("bad"), asking.is_cached(ADA, "get", "/configz")) == (False, True)

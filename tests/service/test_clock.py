@@ -1,12 +1,16 @@
-"""The clock: what it does when the system's clock steps, and when the host sleeps."""
+"""The clock: its readings, steps of the system's clock, and a host that sleeps."""
 
 import time
+from itertools import pairwise
 
+import pytest
+
+from scheduler.model import times
 from scheduler.service.clock import Clock
 
 
 class Host:
-    """A machine whose clocks are moved by hand."""
+    """A machine with clocks that a test moves."""
 
     def __init__(self) -> None:
         self.epoch = 1_000_000.0
@@ -100,3 +104,31 @@ def test_it_goes_on_while_the_host_is_suspended():
 
     assert abs(clock.elapsed() - time.clock_gettime(time.CLOCK_BOOTTIME)) < 1
     assert abs(clock.now() - clock.wall()) < 1
+
+
+def test_now_and_wall_agree_at_the_start():
+    clock = Clock()
+
+    assert clock.now() == pytest.approx(clock.wall(), abs=0.5)
+
+
+def test_now_never_runs_backwards():
+    clock = Clock()
+
+    readings = [clock.now() for _ in range(1_000)]
+
+    assert all(earlier <= later for earlier, later in pairwise(readings))
+
+
+def test_now_is_on_the_line_of_the_stamps_of_pods():
+    now = Clock().now()
+
+    assert times.parse(times.stamp(now)) == int(now)
+
+
+def test_perf_measures_durations():
+    clock = Clock()
+
+    start = clock.perf()
+
+    assert 0 <= clock.perf() - start < 1

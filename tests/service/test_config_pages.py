@@ -22,7 +22,7 @@ STARTED = 1_767_225_600.0
 PATHS = ["/x/deeper", "/a", "/statusz", "/x"]
 
 
-def test_the_configuration_is_told_without_private_keys():
+def test_the_configuration_is_shown_without_private_keys():
     told = json.dumps(config_pages.configz(load.parse(CONFIG, source="test")))
 
     (extender,) = json.loads(told)["componentconfig"]["extenders"]
@@ -39,7 +39,7 @@ def test_a_key_that_is_not_there_does_not_look_like_one():
     assert json.loads(told)["componentconfig"]["kind"] == "KubeSchedulerConfiguration"
 
 
-def test_what_runs_is_told_with_its_numbers():
+def test_the_status_shows_the_numbers():
     cluster = Cluster(node("n1").cpu("2"), pod("a").cpu("1"), pod("b").cpu("2"))
     cluster.hold(Bind)
     cluster.drain()
@@ -66,7 +66,7 @@ def test_what_runs_is_told_with_its_numbers():
     }
 
 
-def test_flags_are_told_by_name():
+def test_flags_are_shown_by_name():
     told = config_pages.flagz({"v": "2", "secure-port": "10259"})
 
     start = "\npreemptive-scheduler flagz\nWarning: This endpoint is not meant"

@@ -43,7 +43,7 @@ class Waiting:
 
 
 class Silent:
-    """Hears nothing."""
+    """Telemetry that ignores everything."""
 
     def lag(self, _: Seconds) -> None: ...
 

@@ -26,7 +26,7 @@ from tests.support.storage import claim, storage_class, using
 
 
 class Deaf:
-    """Hears of everything, and keeps nothing."""
+    """Telemetry that ignores everything."""
 
     def attempt(self, *_: Any) -> None: ...
     def bound(self, *_: Any) -> None: ...
@@ -110,7 +110,7 @@ async def test_a_defect_of_the_machine_ends_the_loop(how: str):
         assert len(machine.asked) == asked == 1
 
 
-async def test_what_hears_of_outcomes_may_not_fail_either(running: Running):
+async def test_a_failure_of_the_telemetry_is_a_defect_too(running: Running):
     running.loop._telemetry = None  # type: ignore[assignment]
 
     running.loop.outcome(EffectDone(Bind(PodRef("default", "a", "u"), "n1", "s")))
@@ -120,7 +120,7 @@ async def test_what_hears_of_outcomes_may_not_fail_either(running: Running):
             await running.task
 
 
-async def test_the_first_defect_is_the_one_that_is_told(running: Running):
+async def test_the_first_defect_is_raised(running: Running):
     assert not running.loop.failed
     running.loop.fail(ArithmeticError("first"))
     assert running.loop.failed

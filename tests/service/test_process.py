@@ -34,7 +34,7 @@ from scheduler.cli import main
 sys.exit(main.main(sys.argv[1:]))
 """
 
-#: Runs the command with a machine that fails when it hears how a binding has ended.
+#: Runs the command with a machine that fails at the outcome of a binding.
 DEFECTIVE = """
 import sys
 from scheduler.cli import main

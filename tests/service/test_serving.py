@@ -1,4 +1,4 @@
-"""What health says, of the parts and of a whole process."""
+"""Health checks of the parts and of a whole process."""
 
 import asyncio
 import contextlib
@@ -53,7 +53,7 @@ class Part:
 
 
 class World:
-    """Pages of a process whose parts a test sets."""
+    """Pages of a process with parts that a test sets."""
 
     def __init__(self, lease: object | None = None) -> None:
         self.clock = Clock()
@@ -89,7 +89,7 @@ def test_a_replica_that_has_listed_everything_is_ready():
     }
 
 
-def test_what_is_not_synced_is_told_under_both_names():
+def test_what_is_not_synced_is_reported_under_both_names():
     world = World()
     world.pods.state = world.pods.said("no right", synced=False)
 
@@ -100,7 +100,7 @@ def test_what_is_not_synced_is_told_under_both_names():
     assert ready["api-server"] is None
 
 
-def test_an_api_server_that_cannot_be_reached_is_told():
+def test_an_api_server_that_cannot_be_reached_is_reported():
     world = World()
     world.pods.state = world.pods.said("no answer")
 
@@ -108,7 +108,7 @@ def test_an_api_server_that_cannot_be_reached_is_told():
     assert world.readiness()["informer-sync"] is None
 
 
-def test_who_shuts_down_is_not_ready():
+def test_a_process_that_shuts_down_is_not_ready():
     world = World()
     world.stopping.set()
 
@@ -127,7 +127,7 @@ def test_a_loop_that_stands_still_for_minutes_is_not_alive():
     assert results(pages.livez) == results(pages.healthz) == want
 
 
-def test_a_leader_that_cannot_renew_is_told_as_by_kube_scheduler():
+def test_a_leader_that_cannot_renew_is_reported_as_by_kube_scheduler():
     world = World(lease=object())
     pages = world.serving.pages
 

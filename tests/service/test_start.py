@@ -1,4 +1,4 @@
-"""What a start brings along before the API server hears of us: nothing that serves pages."""
+"""What a start imports before the first request: nothing that serves pages."""
 
 import subprocess
 import sys

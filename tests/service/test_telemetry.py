@@ -1,4 +1,4 @@
-"""What the live scheduler tells about itself."""
+"""What the live scheduler reports to metrics and log."""
 
 import io
 import json

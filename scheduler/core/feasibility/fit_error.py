@@ -11,10 +11,7 @@ import numpy as np
 from scheduler.framework.verdicts import NO_NODE, Verdicts
 from scheduler.state.columns.arrays import Codes
 
-__all__ = ["counted", "fit_error", "truncated"]
-
-#: Bytes of an event's note.
-_NOTE_BYTES = 1024
+__all__ = ["counted", "fit_error"]
 
 
 def counted(codes: Codes, verdicts: Verdicts) -> Counter[str]:
@@ -48,15 +45,3 @@ def fit_error(
         if parts:
             text += f" {', '.join(parts)}."
     return f"{text} {post_filter}" if post_filter else text
-
-
-def truncated(note: str) -> str:
-    """Return a note that an event can carry: at most 1024 bytes, the end marked where cut.
-
-    Source: kube-scheduler v1.36.3 schedule_one.go truncateMessage.
-    """
-    data = note.encode(errors="replace")
-    if len(data) <= _NOTE_BYTES:
-        return note
-    suffix = " ..."
-    return data[: _NOTE_BYTES - len(suffix)].decode(errors="ignore") + suffix

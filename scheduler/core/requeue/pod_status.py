@@ -1,6 +1,5 @@
 """What pods are told: the condition in their status, and events."""
 
-from scheduler.core.feasibility.fit_error import truncated
 from scheduler.core.requeue.context import Context
 from scheduler.model import times
 from scheduler.model.api.objects import Pod
@@ -85,7 +84,7 @@ def _announce_of(
             type=kind,
             reason=reason,
             action=action,
-            note=truncated(note),
+            note=note,
             scheduler_name=pod.spec.scheduler_name,
             resource_version=pod.metadata.resource_version,
         )

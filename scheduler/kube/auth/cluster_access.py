@@ -1,7 +1,7 @@
-"""Where the API server is, and how to be let in.
+"""Address and credentials of the API server.
 
-The caller says which kubeconfig file counts; without one, the pod that we run in tells. The
-environment is an argument: nothing is consulted behind the caller's back.
+They come from a kubeconfig file that the caller names, or else from the pod that we run in. The
+environment is an argument: nothing else is read.
 """
 
 import ssl
@@ -46,12 +46,12 @@ class ClusterAccess:
 
     @property
     def tls(self) -> ssl.SSLContext | None:
-        """The TLS context of this moment; `None` for plain HTTP."""
+        """The current TLS context; `None` for plain HTTP."""
         return None if self.secured is None else self.secured.context
 
     @property
     def host(self) -> str:
-        """Host and port of the server, as they stand in the URL."""
+        """Host and port of the server, as written in the URL."""
         return urlsplit(self.server).netloc.rpartition("@")[2]
 
 
@@ -61,14 +61,14 @@ def load(
     service_account: Path = SERVICE_ACCOUNT,
     wall: Callable[[], float] = float,
 ) -> ClusterAccess:
-    """Return the connection of a kubeconfig file, or else of the pod that we run in.
+    """Return the access that a kubeconfig file gives, or else the pod that we run in.
 
     Args:
         kubeconfig_path: The file; its current context is used.
-        environment: The process environment; tells a pod where its API server is.
+        environment: The process environment; contains the address of the API server in a pod.
         service_account: The folder with the pod's token and certificate authority.
-        wall: Seconds since the epoch, for logins that expire; at the epoch none ever has, and the
-            server's refusal tells.
+        wall: Seconds since the epoch, for logins that expire; with the default, which is always 0,
+            only a refusal of the server shows that one has expired.
 
     Raises:
         ConnectionSettingsError: The settings are missing or unusable.
@@ -85,10 +85,10 @@ def load(
 
 
 def from_pod(environment: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -> ClusterAccess:
-    """Return the connection that the kubelet gives to every pod.
+    """Return the access that the kubelet gives to every pod.
 
     Raises:
-        ConnectionSettingsError: This is no pod, or it has no usable ServiceAccount.
+        ConnectionSettingsError: This is not a pod, or it has no usable ServiceAccount.
     """
     host = environment.get("KUBERNETES_SERVICE_HOST", "")
     port = environment.get("KUBERNETES_SERVICE_PORT", "")
@@ -112,7 +112,7 @@ def from_pod(environment: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -> 
 def unused_proxies(where: ClusterAccess, environment: Mapping[str, str]) -> list[str]:
     """Return the variables that name a proxy for this server, which is not used.
 
-    Source: Go net/http ProxyFromEnvironment. Differs: `NO_PROXY` is not looked at.
+    Source: Go net/http ProxyFromEnvironment. Differs: `NO_PROXY` is not read.
     """
     scheme = urlsplit(where.server).scheme
     names = (f"{scheme.upper()}_PROXY", f"{scheme}_proxy")

@@ -1,9 +1,9 @@
-"""Logins that are issued for a while: by a command that a kubeconfig names, or an auth provider.
+"""Logins that expire: from a command that a kubeconfig names, or from an auth provider.
 
-One refresh runs at a time, in a thread of its own, and everyone who needs its result waits for the
-same one; a request that gives up waiting does not end it. A refresh begins before the login
-expires, so that requests seldom wait for it, and after the API server has refused the token: once
-for each token, however many requests were refused with it.
+One refresh runs at a time, in a thread of its own, and all requests that need its result wait for
+the same one; a request that stops waiting does not end it. A refresh begins before the login
+expires, so that requests seldom wait for it. It also begins after the API server has refused the
+token: once for each token, however many requests were refused with it.
 
 Source: client-go v0.36.3 plugin/pkg/client/auth/exec. Differs: it is refreshed before it expires;
 a command that takes more than a minute is ended, unless it may ask the user at a terminal.
@@ -22,22 +22,22 @@ from scheduler.kube.errors import ConnectionSettingsError
 
 __all__ = ["AuthProvider", "Issued", "LoginCommand"]
 
-#: A login is refreshed when so much of its life is left; at most, a fifth of its whole life.
+#: A login is refreshed when so much of its life is left, but at most a fifth of its whole life.
 EARLY_SECONDS: Final = 300.0
-#: How long an auth provider's token is used before the official client is asked again, which does
-#: not tell when a token expires.
+#: How long an auth provider's token is used before the official client is called again, which does
+#: not return when a token expires.
 ASK_AGAIN_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """What a login gave: a token, a client certificate, or both."""
+    """The result of a login: a token, a client certificate, or both."""
 
     token: str = ""
     #: PEM; `None` where there is none.
     certificate: bytes | None = None
     key: bytes | None = None
-    #: For how many seconds it is valid from now on; `None` until it is refused.
+    #: For how many seconds it is valid from now; `None` for until it is refused.
     seconds: float | None = None
 
 
@@ -51,27 +51,27 @@ class LoginCommand:
         """Log in for the first time, so that no request is ever sent without credentials.
 
         Args:
-            issue: Logs in, told whether the last login was refused; may take seconds.
+            issue: Logs in; gets whether the last login was refused; may take seconds.
             source: Where the login is from, for messages.
 
         Raises:
-            ConnectionSettingsError: That failed.
+            ConnectionSettingsError: The login failed.
         """
         self._issue = issue
         self._source = source
-        #: Called in the thread of the refresh when there is another client certificate.
+        #: Called in the thread of the refresh when the client certificate has changed.
         self.on_certificate: Callable[[], None] = _nothing
         self._lock = threading.Lock()
         self._refresh: Future[None] | None = None
         self._refused = False
-        #: By the clock of event loops; `None` while unknown, and where there is no such time.
+        #: By the clock of event loops; `None` while unknown, and where the login does not expire.
         self._early_at: float | None = None
         self._expires_at: float | None = None
         self._timed = False
         self.issued, self._headers = self._log_in()
 
     async def headers(self) -> Mapping[str, str]:
-        """Return the headers, after waiting for a refresh where the old ones are of no use.
+        """Return the headers, after waiting for a refresh where the old ones are invalid.
 
         Raises:
             ConnectionSettingsError: The refresh failed.
@@ -91,12 +91,12 @@ class LoginCommand:
         if self._refused or (self._expires_at is not None and now >= self._expires_at):
             return None
         if self._early_at is not None and now >= self._early_at:
-            self._early_at = now + EARLY_SECONDS / 10  # a refresh that fails is not tried at once
+            self._early_at = now + EARLY_SECONDS / 10  # a failed refresh is not retried at once
             self._refreshing()
         return self._headers
 
     def refused(self, headers: Mapping[str, str] | None = None) -> bool:
-        """Have a new login made before the next request, unless that has happened meanwhile."""
+        """Log in again before the next request, unless that has happened meanwhile."""
         if headers is None or headers == self._headers:
             self._refused = True
         return True
@@ -111,7 +111,7 @@ class LoginCommand:
         self._timed = True
 
     def _refreshing(self) -> Future[None]:
-        """Return the refresh that runs; begin one if there is none."""
+        """Return the running refresh; begin one if there is none."""
         with self._lock:
             if self._refresh is None or self._refresh.done():
                 self._refresh = Future()
@@ -131,7 +131,7 @@ class LoginCommand:
                 self.on_certificate()
         except ConnectionSettingsError as error:
             refresh.set_exception(error)
-        except Exception as error:  # noqa: BLE001 - the waiting requests must hear of it
+        except Exception as error:  # noqa: BLE001 - the waiting requests must get it
             problem = f"{self._source}: {type(error).__name__}: {error}"
             refresh.set_exception(ConnectionSettingsError(problem))
         else:
@@ -151,8 +151,7 @@ class LoginCommand:
 class AuthProvider:
     """A login by one of the older `auth-provider` entries, made by the official client.
 
-    The official client takes more than a second to import, so it is imported when such a login is
-    made, and by nothing else in this package.
+    The official client takes more than a second to import, so it is imported only for such a login.
     """
 
     def __init__(self, kubeconfig: Path) -> None:
@@ -160,7 +159,7 @@ class AuthProvider:
         self._login: Any = None
 
     def __call__(self, refused: bool) -> Issued:
-        """Return the token of the moment.
+        """Return the current token.
 
         Raises:
             ConnectionSettingsError: There is none.

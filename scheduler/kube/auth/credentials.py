@@ -1,7 +1,7 @@
-"""Who we are: the headers that authenticate a request, always fresh.
+"""The headers that authenticate requests, always current.
 
-A bound ServiceAccount token lives for an hour or less and its file is replaced in time, so the
-file is read again every minute, and at once when the server says 401.
+A bound ServiceAccount token is valid for an hour or less and its file is replaced in time, so the
+file is read again every minute, and at once after a 401.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ __all__ = [
     "reason",
 ]
 
-#: The kubelet replaces a token at 80 % of its life, so a minute is early enough by far.
+#: The kubelet replaces a token at 80 % of its life, so once a minute is often enough.
 REREAD_SECONDS: Final = 60.0
 
 
@@ -36,13 +36,13 @@ class Credentials(Protocol):
         """
 
     def at_hand(self) -> Mapping[str, str] | None:
-        """Return the headers if they are there without waiting; the same object while they last."""
+        """Return the headers if they are available without waiting; the same object while valid."""
 
     def refused(self, headers: Mapping[str, str] | None = None) -> bool:
-        """Note that the server did not accept some headers; whether asking again may help.
+        """Record that the server refused some headers; return whether new ones may differ.
 
         Args:
-            headers: Those that were sent; `None` for those of this moment.
+            headers: Those that were sent; `None` for the current ones.
         """
 
 
@@ -68,7 +68,7 @@ class FixedHeaders:
 class TokenFile:
     """A bearer token in a file that is replaced from time to time.
 
-    While the file cannot be read the last token stays in use.
+    While the file cannot be read, the last token stays in use.
     """
 
     def __init__(self, path: Path, fallback: str = "") -> None:
@@ -102,7 +102,7 @@ class TokenFile:
         return self._headers
 
     def refused(self, headers: Mapping[str, str] | None = None) -> bool:
-        """Read the file again; true when the token is another one than was sent."""
+        """Read the file again; return whether the token differs from the one that was sent."""
         before = self._headers if headers is None else headers
         self._reread()
         return self._headers != before
@@ -130,10 +130,10 @@ def _read_token(path: Path) -> str:
 
 
 def is_token(text: str) -> bool:
-    """Tell whether a text can be sent as a bearer token."""
+    """Return whether a text can be sent as a bearer token."""
     return bool(text) and text.isascii() and text.isprintable()
 
 
 def reason(error: Exception) -> str:
-    """Return what went wrong, without the file name that the caller tells anyway."""
+    """Return the problem without the file name, which the caller adds."""
     return error.strerror or str(error) if isinstance(error, OSError) else str(error)

@@ -1,8 +1,8 @@
-"""Run the login command of a kubeconfig's `exec` entry and read what it prints.
+"""Runs the login command of a kubeconfig's `exec` entry and reads its output.
 
 Source: client-go v0.36.3 plugin/pkg/client/auth/exec, Authenticator.refreshCredsLocked, and
 client.authentication.k8s.io/v1 ExecCredential. Differs: a command that is not run at a terminal is
-ended after a minute; what it writes to its standard error is told only when it fails.
+ended after a minute; its standard error is reported only when it fails.
 """
 
 import os
@@ -22,8 +22,8 @@ from scheduler.kube.errors import ConnectionSettingsError
 __all__ = ["ExecCommand"]
 
 COMMAND_SECONDS: Final = 60.0
-#: Of what a failed command says so much is told.
-_TOLD: Final = 300
+#: How many characters of a failed command's standard error are reported.
+_REPORTED: Final = 300
 _VERSIONS: Final = frozenset(
     {"client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"}
 )
@@ -54,7 +54,7 @@ class _Status(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Credential(msgspec.Struct, frozen=True, rename="camel"):
-    """What the command prints."""
+    """The output of the command."""
 
     api_version: str
     kind: str
@@ -71,8 +71,8 @@ class ExecCommand:
     Args:
         entry: The `exec` entry.
         folder: Of the kubeconfig; a command with a slash in its name is relative to it.
-        cluster: Told to a command that asks for `provideClusterInfo`.
-        wall: Seconds since the epoch; what the command's time of expiry is compared with.
+        cluster: Passed to a command with `provideClusterInfo`.
+        wall: Seconds since the epoch; compared with the expiry of the credential.
         source: Where the entry is from, for messages.
     """
 
@@ -93,8 +93,8 @@ class ExecCommand:
             return self._issued(wanted, _CREDENTIAL.decode(self._run(wanted)))
         except FileNotFoundError as error:
             hint = str(self.entry.get("installHint") or "").strip()
-            told = f"exec: {error.filename}: {error.strerror}{f'; {hint}' if hint else ''}"
-            raise ConnectionSettingsError(f"{self.source}: {_line(told)}") from error
+            problem = f"exec: {error.filename}: {error.strerror}{f'; {hint}' if hint else ''}"
+            raise ConnectionSettingsError(f"{self.source}: {_line(problem)}") from error
         except (OSError, ValueError, msgspec.MsgspecError) as error:
             raise ConnectionSettingsError(f"{self.source}: {_line(str(error))}") from error
 
@@ -108,14 +108,14 @@ class ExecCommand:
         spec: dict[str, Any] = {"interactive": interactive}
         if wanted.provide_cluster_info:
             spec["cluster"] = self.cluster
-        told = {"apiVersion": wanted.api_version, "kind": "ExecCredential", "spec": spec}
+        info = {"apiVersion": wanted.api_version, "kind": "ExecCredential", "spec": spec}
         try:
             ended = subprocess.run(
                 [command, *(wanted.args or ())],
                 env={
                     **os.environ,
-                    **{each.name: each.value for each in wanted.env or ()},
-                    "KUBERNETES_EXEC_INFO": msgspec.json.encode(told).decode(),
+                    **{variable.name: variable.value for variable in wanted.env or ()},
+                    "KUBERNETES_EXEC_INFO": msgspec.json.encode(info).decode(),
                 },
                 stdin=None if interactive else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -128,10 +128,10 @@ class ExecCommand:
                 f"exec: {wanted.command} was ended after {COMMAND_SECONDS:g} s"
             ) from error
         if ended.returncode != 0:
-            said = (ended.stderr or b"").decode(errors="replace").strip()[-_TOLD:]
+            output = (ended.stderr or b"").decode(errors="replace").strip()[-_REPORTED:]
             raise ValueError(
                 f"the login command gave neither a token nor a certificate: {wanted.command}"
-                f" ended with {ended.returncode}{f': {said}' if said else ''}"
+                f" ended with {ended.returncode}{f': {output}' if output else ''}"
             )
         return ended.stdout
 
@@ -154,10 +154,10 @@ class ExecCommand:
 
 
 def _is_interactive(mode: str) -> bool:
-    """Tell whether the command may ask the user.
+    """Return whether the command may ask the user.
 
     Raises:
-        ValueError: It must, and there is no terminal.
+        ValueError: It must ask, and there is no terminal.
     """
     terminal = sys.stdin is not None and sys.stdin.isatty()
     if mode == "Always" and not terminal:

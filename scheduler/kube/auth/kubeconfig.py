@@ -1,17 +1,17 @@
-"""Read a kubeconfig file.
+"""Reads kubeconfig files.
 
-What clusters of one's own, kind, k3s and the control planes of cloud vendors write is read
-here: certificates, keys and tokens, inline or as files, and login commands (`exec`). The older
+It supports the files of self-managed clusters, kind, k3s and the control planes of cloud vendors:
+certificates, keys and tokens, inline or as files, and login commands (`exec`). The older
 `auth-provider` entries are left to the official client, which is loaded only then because it
 takes more than a second to import.
 
-| what | like kubectl | differs |
+| feature | like kubectl | differs |
 |---|---|---|
 | relative paths | relative to the file | |
 | `current-context` | used | no other context can be chosen |
 | `tokenFile` beside `token` | the file is used, the token until it can be read | |
 | renewed files of certificates | used for new connections | |
-| encrypted keys | | refused: no passphrase is asked for |
+| encrypted keys | | refused: no prompt for a passphrase |
 | several files joined by `:` | | one file only |
 | `proxy-url`, `username`, `as` | | refused: better no connection than a wrong one |
 """
@@ -39,11 +39,11 @@ __all__ = ["ClusterEntry", "Login", "read"]
 
 
 class _Entry(msgspec.Struct, frozen=True, rename="kebab"):
-    """Base of everything in the file."""
+    """Base of all entries in the file."""
 
 
 class ClusterEntry(_Entry, frozen=True):
-    """Where an API server is, and how it proves that it is the one."""
+    """Address and certificate authority of an API server."""
 
     server: str
     certificate_authority: str = ""
@@ -55,7 +55,7 @@ class ClusterEntry(_Entry, frozen=True):
 
 
 class UserEntry(_Entry, frozen=True):
-    """Who we are."""
+    """Credentials of a user."""
 
     token: str = ""
     token_file: str = msgspec.field(name="tokenFile", default="")
@@ -98,7 +98,7 @@ class _File(_Entry, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """How to be let in: headers, and for HTTPS the certificates of both sides."""
+    """How to authenticate: headers, and for HTTPS the certificates of both sides."""
 
     credentials: Credentials
     #: `None` for plain HTTP.
@@ -113,10 +113,10 @@ def read(path: Path, wall: Callable[[], float]) -> tuple[ClusterEntry, Login]:
 
     Args:
         path: The file.
-        wall: Seconds since the epoch; what logins that expire are compared with.
+        wall: Seconds since the epoch, for logins that expire.
 
     Raises:
-        ConnectionSettingsError: The file cannot be read, or does not say enough.
+        ConnectionSettingsError: The file cannot be read, or lacks something.
     """
     try:
         file = msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")) or {}, _File)
@@ -160,7 +160,7 @@ def check_url(server: str) -> None:
     """Check the base URL of a server.
 
     Raises:
-        ValueError: It is not one that requests can be sent to.
+        ValueError: Requests cannot be sent to it.
     """
     url = urlsplit(server)
     if url.scheme not in {"http", "https"} or not url.hostname:
@@ -182,7 +182,7 @@ def _port(url: SplitResult, server: str) -> int:
 
 
 def _check_host(name: str, field: str) -> None:
-    """Refuse what cannot be the name of a host, as it would be at each connection."""
+    """Refuse a name that cannot be the name of a host, and would fail at each connection."""
     try:
         plain = name.encode("idna").decode()
     except UnicodeError as error:
@@ -210,37 +210,39 @@ def _command(
     """Return the login by command or auth provider, if there is one."""
     source = f"kubeconfig {path}"
     if user.exec is not None:
-        command = ExecCommand(user.exec, path.parent, _shown(cluster, path.parent), wall, source)
+        command = ExecCommand(
+            user.exec, path.parent, _cluster_info(cluster, path.parent), wall, source
+        )
         return LoginCommand(command, source)
     if user.auth_provider is not None:
         return LoginCommand(AuthProvider(path), source)
     return None
 
 
-def _shown(cluster: ClusterEntry, folder: Path) -> dict[str, Any]:
-    """Return what a login command may be told of the cluster.
+def _cluster_info(cluster: ClusterEntry, folder: Path) -> dict[str, Any]:
+    """Return the cluster info for a login command.
 
     Source: client-go v0.36.3 clientauthentication/v1 Cluster, rest.ConfigToExecCluster.
     """
     authority = _authority(cluster, folder)
     data = authority.read_bytes() if isinstance(authority, Path) else authority or b""
     config = [
-        each.get("extension")
-        for each in cluster.extensions or ()
-        if each.get("name") == "client.authentication.k8s.io/exec"
+        extension.get("extension")
+        for extension in cluster.extensions or ()
+        if extension.get("name") == "client.authentication.k8s.io/exec"
     ]
-    shown = {
+    info = {
         "server": cluster.server,
         "tls-server-name": cluster.tls_server_name,
         "insecure-skip-tls-verify": cluster.insecure_skip_tls_verify,
         "certificate-authority-data": base64.b64encode(data).decode(),
         "config": config[0] if config else None,
     }
-    return {name: value for name, value in shown.items() if value}
+    return {name: value for name, value in info.items() if value}
 
 
 def _issued_tls(cluster: ClusterEntry, folder: Path, command: LoginCommand) -> Tls:
-    """Return TLS with the client certificate that a login issues, if it does."""
+    """Return TLS with the client certificate of a login, if it issues one."""
     authority = _authority(cluster, folder)
 
     def make() -> ssl.SSLContext:
@@ -269,7 +271,7 @@ def _tls(cluster: ClusterEntry, user: UserEntry, folder: Path) -> Tls:
         return context
 
     parts = (authority, certificate, key)
-    return Tls(make, [each for each in parts if isinstance(each, Path)])
+    return Tls(make, [part for part in parts if isinstance(part, Path)])
 
 
 def _authority(cluster: ClusterEntry, folder: Path) -> bytes | Path | None:
@@ -286,7 +288,7 @@ def _server_tls(cluster: ClusterEntry, authority: bytes | Path | None) -> ssl.SS
 
 
 def _content(inline: str, field: str, folder: Path, name: str) -> bytes | Path | None:
-    """Return what is given inline, else the file that is named, else nothing."""
+    """Return the inline content, else the path of the named file, else `None`."""
     if inline:
         return _decoded(inline, field)
     return folder / name if name else None

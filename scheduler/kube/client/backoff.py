@@ -1,7 +1,7 @@
-"""How long to wait before trying again, and how the waiting is done.
+"""Exponential backoff with jitter, and the sleeping itself.
 
-Neither a clock nor a random generator is read here: both come from the caller, so that tests
-wait for nothing.
+Neither a clock nor a random generator is read here: the caller provides both, so that tests need
+not wait.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ __all__ = ["ExponentialBackoff", "Sleeper"]
 
 @dataclass(frozen=True, slots=True)
 class Sleeper:
-    """Where waiting comes from."""
+    """Sleeps, and provides jitter."""
 
     #: A number in [0, 1), another one at each call.
     jitter: Callable[[], float]
@@ -24,11 +24,11 @@ class Sleeper:
 class ExponentialBackoff:
     """Pauses that double from `initial` to `longest` seconds, until reset.
 
-    Each is shortened by up to a half at random, so that clients which failed together do not
-    come back together.
+    Each is shortened at random by up to a half, so that clients that failed together do not
+    retry together.
     """
 
-    pauses: Sleeper
+    sleeper: Sleeper
     initial: float
     longest: float
     _next: float = 0.0
@@ -40,15 +40,16 @@ class ExponentialBackoff:
     def delay(self, at_least: float | None = None) -> float:
         """Return the next pause in seconds.
 
-        A server's `Retry-After` goes in as `at_least`; the jitter then only lengthens it.
+        Args:
+            at_least: The server's `Retry-After`; the jitter then only lengthens the pause.
         """
         base = self._next or self.initial
         self._next = min(base * 2, self.longest)
-        jitter = self.pauses.jitter()
+        jitter = self.sleeper.jitter()
         if at_least is None:
             return base * (1 - jitter / 2)
         return max(at_least, base) * (1 + jitter / 4)
 
     async def wait(self, at_least: float | None = None) -> None:
-        """Let the next pause pass."""
-        await self.pauses.sleep(self.delay(at_least))
+        """Sleep for the next pause."""
+        await self.sleeper.sleep(self.delay(at_least))

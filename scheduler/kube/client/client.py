@@ -1,6 +1,6 @@
-"""Requests with a name: who asks for what, classified answers, deadlines, a limit of the rate.
+"""The API client: named requests, classified answers, deadlines, and a rate limit.
 
-Before it in the flow stand informers, writer and lease; behind it a transport.
+Informers, writer and lease call it; it sends through a transport.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ ANSWER_SECONDS: Final = 10.0
 class Request(Record, frozen=True):
     """One API call."""
 
-    #: As RBAC names them: what metrics and error messages speak of.
+    #: As RBAC names them; metrics and error messages use both.
     verb: str
     resource: str
     method: str
@@ -54,7 +54,7 @@ def body_of(request: Request, answer: Reply | Unreachable) -> bytes:
     if answer.status >= 300:
         raise refusal(answer.status, answer.headers, answer.body, request.verb, request.resource)
     if answer.body[:1] != b"{":
-        # A proxy's page, or nothing at all: who knows what became of the request.
+        # A proxy's page, or nothing at all: it is unknown whether the request was executed.
         raise Unreachable(f"cannot {request}: the answer is not JSON")
     return answer.body
 
@@ -72,7 +72,7 @@ class Client:
         observer: ClientHooks | None = None,
         limiter: RateLimiter | None = None,
     ) -> None:
-        #: Who hears of requests; informers and the writer tell it of their own work, too.
+        #: Gets each request; informers and the writer report their own work to it, too.
         self.observer = observer or ClientHooks()
         self._transport = transport
         self._limiter = limiter
@@ -100,11 +100,11 @@ class Client:
     def post(self, request: Request, then: Callable[[Reply | Unreachable], None]) -> bool:
         """Send a POST if that is possible at once; `then` is called later, once.
 
-        What was answered is for `body_of` to judge. A 401 is no reason to send it again: `call`
-        renews the credentials.
+        The caller evaluates the answer with `body_of`. A 401 is not retried here: `call` renews
+        the credentials.
 
         Returns:
-            Whether it was sent; else nobody is called.
+            Whether it was sent; `then` is not called otherwise.
         """
         if self._limiter is not None and not self._limiter.take():
             return False
@@ -135,7 +135,7 @@ class Client:
 
     @contextlib.asynccontextmanager
     async def stream(self, request: Request, silence_seconds: float) -> AsyncIterator[Stream]:
-        """Open a stream, such as a watch; it is given up after that many seconds without a byte.
+        """Open a stream, such as a watch; it is closed after that many seconds without a byte.
 
         Raises:
             ApiError: The server refused.

@@ -1,4 +1,4 @@
-"""A client-side limit of requests per second, as `clientConnection.qps` and `burst` ask for."""
+"""A client-side limit of requests per second, as set by `clientConnection.qps` and `burst`."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,8 +9,8 @@ __all__ = ["RateLimiter"]
 class RateLimiter:
     """A token bucket: `burst` requests at once, `qps` per second in the long run.
 
-    Requests pass in the order in which they come. The bucket may be overdrawn by requests that
-    wait for their turn, so waiting needs neither a queue nor a lock.
+    Requests pass in the order in which they arrive. Waiting requests overdraw the bucket, so
+    waiting needs neither a queue nor a lock.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class RateLimiter:
             await self._sleep(-self._tokens / self._qps)
 
     def take(self) -> bool:
-        """Let one request pass that need not wait; tell whether there was one."""
+        """Take a token for one request if there is one; return whether there was."""
         self._fill()
         if self._tokens < 1:
             return False
@@ -38,7 +38,7 @@ class RateLimiter:
         return True
 
     def put_back(self) -> None:
-        """Take note that the request that was let pass was not sent."""
+        """Return the token of a request that was not sent."""
         self._tokens += 1
 
     def _fill(self) -> None:

@@ -1,6 +1,6 @@
-"""The API calls behind the effects: paths and bodies.
+"""The API calls that carry out effects: paths and bodies.
 
-Every call names the uid of the pod that was decided on, so that none hits another pod of the
+Every call names the uid of the pod that was decided on, so that none changes another pod of the
 same name. Status patches touch the conditions `PodScheduled`, `DisruptionTarget` and that of the
 plan, and the nomination, and nothing else: the merge keeps all other conditions.
 """
@@ -37,6 +37,7 @@ __all__ = [
     "claim_node",
     "clear_nomination",
     "create_event",
+    "cut_note",
     "delete",
     "disrupt",
     "evict",
@@ -51,7 +52,7 @@ __all__ = [
 #: Removes the condition with the plan of a preemption, if the pod has it.
 _NO_PLAN: Final[Mapping[str, str]] = {"$patch": "delete", "type": plan_record.CONDITION}
 
-#: Source: kube-scheduler v1.36.3 schedule_one.go, truncateMessage.
+#: The longest note of an Event, and how much of a longer one is kept.
 LONGEST_NOTE_BYTES: Final = 1024
 CUT_NOTE_BYTES: Final = 1020
 #: Names of objects end here; an Event's ends in a dot and up to 16 hexadecimal digits.
@@ -59,10 +60,10 @@ LONGEST_EVENT_NAME_STEM: Final = 253 - 17
 
 
 class Versioned(NamedTuple):
-    """A write that is refused for another state of its object than the one that was looked at."""
+    """A write that is refused when its object has changed since it was read."""
 
     write: Request
-    #: Reads the object, and tells from it whether the write has happened.
+    #: Reads the object; `has_happened` returns whether its answer contains the write.
     look_up: Request
     has_happened: Callable[[bytes], bool]
 
@@ -79,7 +80,7 @@ def _to_the_second(seconds: int) -> str:
 
 
 def bind(effect: Bind) -> Request:
-    """Put a pod on a node; refused when the pod has a node already or is another one."""
+    """Bind a pod to a node; refused when it has a node already, or is another pod."""
     body = {
         "apiVersion": "v1",
         "kind": "Binding",
@@ -101,7 +102,7 @@ def look_up(pod: PodRef) -> Request:
 def set_condition(
     effect: SetCondition, transition: str | None, *, clear_nomination: bool
 ) -> Request:
-    """Tell why a pod is not scheduled."""
+    """Write why a pod is not scheduled."""
     condition = _unscheduled(effect.reason, effect.message, effect.generation, transition)
     status: dict[str, Any] = {"conditions": [condition]}
     if clear_nomination:
@@ -111,7 +112,7 @@ def set_condition(
 
 
 def nominate(effect: Nominate, transition: str | None) -> Request:
-    """Claim a node for a pod, and tell why it needs one and what is planned for it."""
+    """Nominate a node for a pod, with the reason and the plan of the preemption."""
     condition = _unscheduled("Unschedulable", effect.message, effect.generation, transition)
     conditions = [condition, _planned(effect) if effect.plan else _NO_PLAN]
     status = {"conditions": conditions, "nominatedNodeName": effect.node}
@@ -124,7 +125,7 @@ def clear_nomination(effect: ClearNomination) -> Request:
 
 
 def claim_node(effect: BindVolumes) -> Request:
-    """Tell to which node a pod will be bound when its volumes are there."""
+    """Nominate the node to which a pod will be bound when its volumes are bound."""
     return _patch_status(effect.pod, {"nominatedNodeName": effect.node})
 
 
@@ -184,7 +185,7 @@ def _versioned(
 
 
 def disrupt(effect: Evict, transition: str) -> Request:
-    """Tell a victim why it has to go."""
+    """Set the condition that says why a victim is evicted."""
     condition = {
         "type": DISRUPTION_TARGET,
         "status": "True",
@@ -204,7 +205,7 @@ def delete(victim: PodRef) -> Request:
 
 
 def evict(victim: PodRef) -> Request:
-    """Ask for a pod to be evicted, with its own grace period; refused by disruption budgets."""
+    """Evict a pod, with its own grace period; disruption budgets may refuse."""
     body = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
@@ -237,17 +238,28 @@ def create_event(effect: RecordEvent, name: str, now: Seconds, instance: str) ->
         "action": effect.action,
         "reason": effect.reason,
         "regarding": regarding,
-        "note": _note(effect.note),
+        "note": cut_note(effect.note),
         "type": effect.type,
     }
     return Request("create", "events", "POST", _events(pod.namespace), _json(body))
 
 
 def repeat_event(namespace: str, name: str, count: int, now: Seconds) -> Request:
-    """Write how often an Event has happened."""
+    """Update how often an Event has happened."""
     body = {"series": {"count": count, "lastObservedTime": micro_stamp(now)}}
     path = f"{_events(namespace)}/{name}"
     return Request("patch", "events", "PATCH", path, _json(body), STRATEGIC_MERGE_PATCH)
+
+
+def cut_note(note: str) -> str:
+    """Return a note that an Event can carry: at most 1024 bytes, the end marked where it is cut.
+
+    Source: kube-scheduler v1.36.3 schedule_one.go truncateMessage.
+    """
+    data = note.encode(errors="replace")
+    if len(data) <= LONGEST_NOTE_BYTES:
+        return note
+    return data[:CUT_NOTE_BYTES].decode(errors="ignore") + " ..."
 
 
 def event_name(pod: str, nanoseconds: int) -> str:
@@ -289,13 +301,6 @@ def _patch_status(pod: PodRef, status: Mapping[str, Any]) -> Request:
     body = _json({"metadata": {"uid": pod.uid}, "status": status})
     path = f"{_path(pod)}/status"
     return Request("patch", "pods/status", "PATCH", path, body, STRATEGIC_MERGE_PATCH)
-
-
-def _note(text: str) -> str:
-    data = text.encode()
-    if len(data) <= LONGEST_NOTE_BYTES:
-        return text
-    return data[:CUT_NOTE_BYTES].decode(errors="ignore") + " ..."
 
 
 def _path(pod: PodRef) -> str:

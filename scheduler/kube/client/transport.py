@@ -1,6 +1,6 @@
-"""Bytes to the API server and back.
+"""Sends requests with credentials to the API server.
 
-`Transport` is the seam: one method. What sits on it neither knows nor cares how requests travel.
+`Transport` is the interface: its users do not depend on how requests are sent.
 """
 
 import contextlib
@@ -38,13 +38,13 @@ class Transport(Protocol):
 
         Args:
             path: With the query.
-            body: What is sent.
+            body: The body.
             content_type: Of the body.
             seconds: How long the answer may take.
-            then: Called once, with the answer or why there is none.
+            then: Called once, with the answer or the error.
 
         Returns:
-            Whether it was sent; else nobody is called.
+            Whether it was sent; `then` is not called otherwise.
         """
 
 
@@ -55,7 +55,7 @@ class Stream(Protocol):
     headers: Mapping[str, str]
 
     async def read(self) -> bytes:
-        """Return what has come since the last call, after waiting for it; empty at the end.
+        """Wait for data since the last call and return it; empty at the end.
 
         Raises:
             Unreachable: The connection broke, or was silent for too long.
@@ -68,7 +68,7 @@ class StreamingTransport(Transport, Protocol):
     def stream(
         self, path: str, silence_seconds: float
     ) -> contextlib.AbstractAsyncContextManager[Stream]:
-        """Open a stream; it is given up after `silence_seconds` without a byte."""
+        """Open a stream; it is closed after `silence_seconds` without a byte."""
 
 
 class HttpTransport:
@@ -82,7 +82,7 @@ class HttpTransport:
         server_time: ServerTime | None = None,
     ) -> None:
         self._credentials = connection.credentials
-        #: Credentials and content type of the last body, and the headers that say so.
+        #: Credentials and content type of the last request with a body, and its headers.
         self._typed: tuple[Mapping[str, str], str, Mapping[str, str]] = ({}, "", {})
         # Compression would cost more time than it saves on the way to an API server.
         headers = {"User-Agent": user_agent, "Accept-Encoding": "identity"}
@@ -118,22 +118,22 @@ class HttpTransport:
             Unreachable: No complete answer came.
             ConnectionSettingsError: The credentials cannot be obtained.
         """
-        who = await self._credentials.headers()
-        reply = await self._send(who, method, path, body, content_type)
-        if reply.status == 401 and (fresh := await self._renewed(who)) is not None:
+        auth_headers = await self._credentials.headers()
+        reply = await self._send(auth_headers, method, path, body, content_type)
+        if reply.status == 401 and (fresh := await self._renewed(auth_headers)) is not None:
             reply = await self._send(fresh, method, path, body, content_type)
         return reply
 
-    async def _renewed(self, who: Mapping[str, str]) -> Mapping[str, str] | None:
-        """Return what to try instead of credentials that were refused; `None` for nothing.
+    async def _renewed(self, auth_headers: Mapping[str, str]) -> Mapping[str, str] | None:
+        """Return new headers in place of refused ones; `None` where there are none.
 
-        A certificate that has expired is refused with 401, too; another one may come from its file,
-        or with the credentials. Connections that were made with the old one are not used again.
+        An expired certificate is refused with 401, too; a new one may come from its file, or with
+        the credentials. Connections that were made with the old one are not used again.
 
         Raises:
             ConnectionSettingsError: The credentials cannot be obtained.
         """
-        may_help = self._credentials.refused(who)
+        may_help = self._credentials.refused(auth_headers)
         fresh = await self._credentials.headers()
         may_help |= self._http.renew()
         return fresh if may_help else None
@@ -146,37 +146,48 @@ class HttpTransport:
         seconds: float,
         then: Callable[[Reply | Unreachable], None],
     ) -> bool:
-        """Send a POST if credentials and a connection are at hand."""
-        who = self._credentials.at_hand()
-        if who is None:
+        """Send a POST if credentials and a connection are available."""
+        auth_headers = self._credentials.at_hand()
+        if auth_headers is None:
             return False
-        return self._http.post(path, self._with_type(who, content_type), body, seconds, then)
+        return self._http.post(
+            path, self._with_type(auth_headers, content_type), body, seconds, then
+        )
 
-    def _with_type(self, who: Mapping[str, str], content_type: str) -> Mapping[str, str]:
+    def _with_type(self, auth_headers: Mapping[str, str], content_type: str) -> Mapping[str, str]:
         """Return the headers of a request with a body; those of the last one if they are equal."""
-        if self._typed[0] is not who or self._typed[1] != content_type:
-            self._typed = (who, content_type, {**who, "Content-Type": content_type})
+        if self._typed[0] is not auth_headers or self._typed[1] != content_type:
+            self._typed = (
+                auth_headers,
+                content_type,
+                {**auth_headers, "Content-Type": content_type},
+            )
         return self._typed[2]
 
     async def _send(
-        self, who: Mapping[str, str], method: str, path: str, body: bytes | None, content_type: str
+        self,
+        auth_headers: Mapping[str, str],
+        method: str,
+        path: str,
+        body: bytes | None,
+        content_type: str,
     ) -> Reply:
-        headers = who if body is None else self._with_type(who, content_type)
+        headers = auth_headers if body is None else self._with_type(auth_headers, content_type)
         return await self._http.send(method, path, headers, body)
 
     @contextlib.asynccontextmanager
     async def stream(self, path: str, silence_seconds: float) -> AsyncIterator[Stream]:
-        """Open a stream; it is given up after `silence_seconds` without a byte.
+        """Open a stream; it is closed after `silence_seconds` without a byte.
 
         Raises:
             Unreachable: The server does not begin to answer.
             ConnectionSettingsError: The credentials cannot be obtained.
         """
-        who = await self._credentials.headers()
-        stream = await self._http.stream(path, who, silence_seconds)
+        auth_headers = await self._credentials.headers()
+        stream = await self._http.stream(path, auth_headers, silence_seconds)
         if stream.status == 401:
             try:
-                fresh = await self._renewed(who)
+                fresh = await self._renewed(auth_headers)
             except BaseException:
                 stream.close()
                 raise

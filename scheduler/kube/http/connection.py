@@ -1,4 +1,4 @@
-"""One connection to a server, and the answer that comes over it."""
+"""One HTTP connection to a server, and the response on it."""
 
 import asyncio
 import functools
@@ -11,18 +11,18 @@ from scheduler.kube.errors import Unreachable
 
 __all__ = ["BUFFER_BYTES", "Headers", "HttpConnection", "HttpResponse"]
 
-#: Of a stream that is read more slowly than it comes, no more than that waits here. A refusal may
-#: be so large, too: a Status has some hundred bytes, a proxy's page some thousand.
+#: The most that is buffered of a stream that is read more slowly than it arrives. A refusal may be
+#: as large, too: a Status has some hundred bytes, a proxy's page some thousand.
 BUFFER_BYTES: Final = 2**21
-#: An answer that is read as a whole may be so large: more than a page of 500 objects can be, of
-#: which etcd holds none above 1.5 MiB.
+#: The limit of an answer that is read as a whole: more than a page of 500 objects can have, of
+#: which etcd stores none above 1.5 MiB.
 ANSWER_BYTES: Final = 2**30
 
 
 class Headers(Mapping[str, str]):
     """Headers of an answer by their names in lower case; repeated ones are joined.
 
-    Few are ever looked at, so they are decoded when the first one is.
+    They are rarely read, so they are decoded at the first access.
     """
 
     def __init__(self) -> None:
@@ -30,11 +30,11 @@ class Headers(Mapping[str, str]):
 
     @functools.cached_property
     def _decoded(self) -> dict[str, str]:
-        found: dict[str, str] = {}
+        decoded: dict[str, str] = {}
         for name, value in self.raw:
             key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-            found[key] = f"{found[key]}, {text}" if key in found else text
-        return found
+            decoded[key] = f"{decoded[key]}, {text}" if key in decoded else text
+        return decoded
 
     def __getitem__(self, name: str) -> str:
         return self._decoded[name]
@@ -47,24 +47,24 @@ class Headers(Mapping[str, str]):
 
 
 class HttpResponse:
-    """An answer while it comes: what the parser finds, and one reader that waits for it."""
+    """An answer while it arrives: the results of the parser, and one waiting reader."""
 
     def __init__(self) -> None:
         self.parser: Final = httptools.HttpResponseParser(self)
         self.status = 0
         self.headers: Final = Headers()
-        #: Whether status and headers are there.
+        #: Whether status and headers have arrived.
         self.begun = False
         self.complete = False
         #: Whether the server keeps the connection; known when the answer is complete.
         self.kept = False
-        #: Whether any byte of it has come.
-        self.heard = False
-        #: Whether it is read in parts, so that it may have to wait for its reader.
+        #: Whether any byte of it has arrived.
+        self.received = False
+        #: Whether it is read in parts, so that the server may have to wait for the reader.
         self.streamed = False
         self.buffered = 0
         self._parts: list[bytes] = []
-        #: Called once, when it is complete or nothing more comes of it; instead of a reader.
+        #: Called once, when it is complete or has failed; instead of a reader.
         self.then: Callable[[HttpResponse], None] | None = None
         self.failure: Unreachable | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -72,50 +72,50 @@ class HttpResponse:
     async def head(self) -> None:
         """Wait for status and headers."""
         while not self.begun:
-            await self._news()
+            await self._wait()
 
     async def body(self) -> bytes:
-        """Wait for the rest of it, and return its body."""
+        """Wait for the end of the answer, and return its body."""
         while not self.complete:
-            await self._news()
+            await self._wait()
         return self.data()
 
     def data(self) -> bytes:
-        """Return what is there of the body."""
+        """Return the part of the body that is buffered."""
         return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
 
     async def part(self) -> bytes:
-        """Return what has come since the last call, after waiting for it; empty at the end."""
+        """Wait for data since the last call and return it; empty at the end."""
         while not self._parts and not self.complete:
-            await self._news()
+            await self._wait()
         data = self.data()
         self._parts.clear()
         self.buffered = 0
         return data
 
     def feed(self, data: bytes) -> None:
-        """Parse what has come.
+        """Parse received data.
 
         Raises:
             httptools.HttpParserError: It is not HTTP.
         """
-        self.heard = True
+        self.received = True
         self.parser.feed_data(data)
         if self.begun:
-            self._tell()
+            self._notify()
 
     def end(self, problem: str) -> None:
-        """Take note that nothing more comes; an answer without a length ends so."""
+        """Record the end of the connection, which also ends an answer without a length."""
         if self.begun and not problem and self._unsized():
             self.complete = True
-        elif not self.complete and self.failure is None:  # what ended it first is the reason
+        elif not self.complete and self.failure is None:  # the first reason counts
             self.failure = Unreachable(problem or "the server closed the connection")
-        self._tell()
+        self._notify()
 
     def _unsized(self) -> bool:
         return not self.headers.keys() & {"content-length", "transfer-encoding"}
 
-    async def _news(self) -> None:
+    async def _wait(self) -> None:
         if self.failure is not None:
             raise self.failure
         self._waiter = asyncio.get_running_loop().create_future()
@@ -124,7 +124,7 @@ class HttpResponse:
         finally:
             self._waiter = None
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
         elif self.then is not None and (self.complete or self.failure is not None):
@@ -139,23 +139,23 @@ class HttpResponse:
             raise ValueError("an answer to nothing")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header; few are ever looked at."""
+        """Store a header undecoded."""
         self.headers.raw.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """Take note of the status; 1xx only announces the answer."""
+        """Record the status; 1xx only announces the answer."""
         self.status = self.parser.get_status_code()
         self.begun = self.status >= 200
         if not self.begun:
             self.headers.raw.clear()
 
     def on_body(self, part: bytes) -> None:
-        """Keep a part."""
+        """Store a part of the body."""
         self.buffered += len(part)
         self._parts.append(part)
 
     def on_message_complete(self) -> None:
-        """Take note of the end, unless more was announced."""
+        """Record the end, unless the status was 1xx."""
         self.complete = self.begun
         self.kept = self.parser.should_keep_alive()
 
@@ -166,16 +166,16 @@ class HttpConnection(asyncio.Protocol):
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
         self._answer: HttpResponse | None = None
-        self._held = False
-        #: When it was last heard of, by the loop's clock.
+        self._paused = False
+        #: When it last received something, by the loop's clock.
         self.used_at = 0.0
         #: When the last request was sent.
         self.asked_at = 0.0
-        #: From when on it takes no further request.
+        #: After this time it is not used for another request.
         self.old_at = 0.0
 
     def ask(self, request: bytes, now: float) -> HttpResponse:
-        """Send a request; its answer is still to come."""
+        """Send a request; return its answer, which has not arrived yet."""
         self.asked_at = now
         self._answer = answer = HttpResponse()
         if self.open and self._transport is not None:
@@ -185,12 +185,12 @@ class HttpConnection(asyncio.Protocol):
         return answer
 
     async def part(self) -> bytes:
-        """Return the next part of the answer, and let more come."""
+        """Return the next part of the answer, and resume reading."""
         if self._answer is None:
             return b""
         data = await self._answer.part()
-        if self._held and self._transport is not None:
-            self._held = False
+        if self._paused and self._transport is not None:
+            self._paused = False
             self._transport.resume_reading()
         return data
 
@@ -200,31 +200,31 @@ class HttpConnection(asyncio.Protocol):
         return self._transport is not None and not self._transport.is_closing()
 
     def rest(self, now: float) -> bool:
-        """Get ready for another request; whether there can be one."""
+        """Prepare for another request; return whether there can be one."""
         kept = self._answer is not None and self._answer.complete and self._answer.kept
         self._answer = None
         self.used_at = now
         return kept and now < self.old_at and self.open
 
     def give_up(self, problem: str) -> None:
-        """Close it, and tell whoever waits for the answer why."""
+        """Close the connection, and fail the answer with the problem."""
         self.abort()
         if self._answer is not None:
             self._answer.end(problem)
 
     def abort(self) -> None:
-        """Close it without a good-bye."""
+        """Close the connection at once."""
         if self._transport is not None:
             self._transport.abort()
 
     # What the loop calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport."""
+        """Store the transport."""
         self._transport = transport  # type: ignore[assignment]  # of a stream, so it writes
 
     def data_received(self, data: bytes) -> None:
-        """Parse what has come; nobody asked for what comes between two requests."""
+        """Parse received data; close the connection if it comes between two requests."""
         answer = self._answer
         if answer is None:
             self.abort()
@@ -239,20 +239,20 @@ class HttpConnection(asyncio.Protocol):
             self.abort()
             return
         if answer.buffered > BUFFER_BYTES:
-            self._hold_back(answer)
+            self._limit_buffer(answer)
 
-    def _hold_back(self, answer: HttpResponse) -> None:
-        """Let no more of a stream come than is read, and give up an answer that is too large."""
+    def _limit_buffer(self, answer: HttpResponse) -> None:
+        """Pause a stream that is read too slowly, and abort an answer that is too large."""
         limit = ANSWER_BYTES if answer.status < 300 else BUFFER_BYTES
         if not answer.streamed:
             if answer.buffered > limit and not answer.complete:
                 self.give_up("the answer is too large")
-        elif not self._held:
-            self._held = True
+        elif not self._paused:
+            self._paused = True
             if self._transport is not None:
                 self._transport.pause_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell whoever waits for an answer."""
+        """End the answer that is being received."""
         if self._answer is not None:
             self._answer.end("" if exc is None else str(exc) or type(exc).__name__)

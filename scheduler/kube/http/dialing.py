@@ -1,9 +1,9 @@
-"""Connections to one server: which address, which socket options, how long.
+"""Connects to one server: which address, which socket options, which timeout.
 
-A name may have several addresses, and any of them may be dead without saying so. They are tried in
+A name may have several addresses, and any of them may be dead without an error. They are tried in
 the order of the resolver, the next one half a second after the last or as soon as that has failed,
-and the first that works is taken. What failed lately is tried last, so a dead address costs its
-half second once a minute, not once a connection.
+and the first that works is used. Addresses that failed lately are tried last, so a dead address
+costs its half second once a minute, not once a connection.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ CONNECT_SECONDS: Final = 5.0
 #: for the TCP connection; here the TLS handshake of a busy server counts, too.
 #: Source: Go net.Dialer.FallbackDelay.
 HEAD_START_SECONDS: Final = 0.5
-#: For how long an address that failed is tried after all others.
+#: How long an address that failed is tried after all others.
 DISTRUST_SECONDS: Final = 60.0
 
-#: How soon the kernel gives up a connection whose other end is gone: what was sent and is not
-#: acknowledged for 20 seconds, and one that is idle for 30 seconds and then silent to probes.
+#: When the kernel closes a connection whose other end is gone: after 20 seconds without an
+#: acknowledgement of sent data, and after 30 idle seconds and then unanswered probes.
 UNACKNOWLEDGED_MILLISECONDS: Final = 20_000
 _SOCKET_OPTIONS: Final = (
     (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
@@ -40,7 +40,7 @@ _SOCKET_OPTIONS: Final = (
 
 
 class ServerAddress(NamedTuple):
-    """Where to connect to."""
+    """The address of a server."""
 
     host: str
     port: int
@@ -82,9 +82,11 @@ class Dialer:
         """Return the addresses of the server, those that failed lately last."""
         addresses = await self._resolve()
         now = asyncio.get_running_loop().time()
-        lately = {each: at for each, at in self._failed.items() if now - at < DISTRUST_SECONDS}
+        lately = {
+            address: at for address, at in self._failed.items() if now - at < DISTRUST_SECONDS
+        }
         self._failed = lately
-        return sorted(addresses, key=lambda each: lately.get(each, 0.0))
+        return sorted(addresses, key=lambda address: lately.get(address, 0.0))
 
     async def _resolve(self) -> list[str]:
         """Return the addresses of the server in the order of the resolver.
@@ -96,16 +98,16 @@ class Dialer:
         with contextlib.suppress(ValueError):
             ipaddress.ip_address(host)
             return [host]
-        found = await asyncio.get_running_loop().getaddrinfo(
+        infos = await asyncio.get_running_loop().getaddrinfo(
             host, self._server.port, type=socket.SOCK_STREAM
         )
-        return list(dict.fromkeys(str(each[4][0]) for each in found))
+        return list(dict.fromkeys(str(info[4][0]) for info in infos))
 
     async def _first(self, addresses: list[str]) -> HttpConnection:
-        """Connect to whichever address answers first.
+        """Connect to the address that answers first.
 
         Raises:
-            OSError, ValueError: None does; why the last one did not.
+            OSError, ValueError: None answers; the error of the last one.
         """
         if len(addresses) == 1:
             return await self._open(addresses[0])
@@ -117,24 +119,24 @@ class Dialer:
             self._failed |= dict.fromkeys(race.overtaken, now)
 
     async def _open(self, address: str) -> HttpConnection:
-        server, channel = self._server, HttpConnection()
+        server, connection = self._server, HttpConnection()
         try:
             transport, _ = await asyncio.get_running_loop().create_connection(
-                lambda: channel,
+                lambda: connection,
                 address,
                 server.port,
                 ssl=None if server.tls is None else server.tls.context,
                 server_hostname=server.certified_name,
             )
         except BaseException:
-            channel.abort()
+            connection.abort()
             raise
         _set_options(transport.get_extra_info("socket"))
-        return channel
+        return connection
 
 
 class _Race:
-    """Attempts to connect to several addresses, one beside the other."""
+    """Concurrent attempts to connect to several addresses."""
 
     def __init__(
         self, connect: Callable[[str], Coroutine[Any, Any, HttpConnection]], addresses: list[str]
@@ -150,7 +152,7 @@ class _Race:
         """Return the first connection; all other attempts end.
 
         Raises:
-            OSError, ValueError: Every attempt failed; why the last one did.
+            OSError, ValueError: Every attempt failed; the error of the last one.
         """
         problem: BaseException = OSError("the name has no address")
         try:
@@ -179,7 +181,7 @@ class _Race:
             self._running[asyncio.create_task(self._connect(address))] = address
 
     async def _end(self) -> None:
-        """End the other attempts, and close what they have reached meanwhile."""
+        """End the other attempts, and close connections that they have made meanwhile."""
         for task in self._running:
             task.cancel()
         for ended in await asyncio.gather(*self._running, return_exceptions=True):
@@ -188,7 +190,7 @@ class _Race:
 
 
 def _set_options(connection: Any) -> None:
-    """Have the kernel notice a dead connection; options that it lacks are left out."""
+    """Let the kernel detect a dead connection; options that it lacks are left out."""
     for level, name, value in _SOCKET_OPTIONS:
         option = getattr(socket, name, None)
         if option is not None:

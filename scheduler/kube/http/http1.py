@@ -1,16 +1,16 @@
 """HTTP/1.1 to one server, over connections that are kept open.
 
-Requests are the scheduler's hot path, and this does no more than they need: no redirects, cookies,
+Requests are the scheduler's hot path, so this does no more than they need: no redirects, cookies,
 compression, proxies or pipelining. Answers are parsed by llhttp (httptools).
 
-Connections are made by the loop itself (`scheduler.kube.http.dialing`), from address and port.
-Clients that make the socket and hand it to uvloop can leave a dead connection under a file
-descriptor that every later one gets; then nothing can be reached any more.
+The event loop makes the connections (`scheduler.kube.http.dialing`), from address and port. Clients
+that make the socket and pass it to uvloop can leave a dead connection under a file descriptor that
+every later one gets; then no server can be reached any more.
 
-A kept connection may be dead without a sign, after a load balancer failed over or a server lost
-power. So when one does not answer, all idle ones that were last heard of before that request are
-closed with it. None is kept for longer than ten minutes: HTTP/1.1 has no way to ask clients to
-spread over API servers that came back.
+A kept connection may be dead without an error, after a failover of a load balancer or a power
+failure of a server. So when one does not answer, all idle ones that last received something before
+that request are closed as well. None is kept for longer than ten minutes: HTTP/1.1 has no way to
+ask clients to spread over API servers that came back.
 """
 
 import asyncio
@@ -27,18 +27,18 @@ from scheduler.kube.http.tls import Tls
 
 __all__ = ["Http1", "Incoming", "Reply"]
 
-#: Longer than the pauses between two slices of work, shorter than the server's patience.
+#: Longer than the pauses between two slices of work, shorter than the server's idle timeout.
 KEEP_ALIVE_SECONDS: Final = 60.0
-#: A connection is used for half of that at least, and for all of it at most.
+#: A connection is used for half of this at least, and for all of it at most.
 LONGEST_AGE_SECONDS: Final = 600.0
-#: Spreads the ages of connections that were made at once: multiples of it, without their whole
-#: part, are as far from each other as can be. It is the golden ratio.
+#: Spreads the ages of connections that were made together: the fractional parts of its multiples
+#: are as far from each other as possible. It is the golden ratio.
 _SPREAD: Final = 0.618034
-#: Between two looks at the files that TLS is made of.
+#: Between two checks of the TLS files.
 LOOK_SECONDS: Final = 60.0
-#: Between two looks for answers that are overdue.
+#: Between two checks for overdue answers.
 OVERDUE_SECONDS: Final = 1.0
-#: What changes nothing when it is sent a second time.
+#: Methods that change nothing when they are sent a second time.
 REPEATABLE: Final = frozenset({"GET", "PUT", "DELETE"})
 
 
@@ -67,7 +67,7 @@ class Incoming:
         self._http = http
 
     async def read(self) -> bytes:
-        """Return what has come since the last call, after waiting for it; empty at the end.
+        """Wait for data since the last call and return it; empty at the end.
 
         Raises:
             Unreachable: The connection broke, or was silent for too long.
@@ -79,12 +79,12 @@ class Incoming:
             raise Unreachable("the connection was silent for too long") from error
 
     def close(self) -> None:
-        """Cut the connection: there is no end of the answer to wait for."""
+        """Abort the connection: the answer has no end."""
         self._http.drop(self._connection)
 
 
 class Http1:
-    """Requests to one server. Close it, inside the event loop that it was used in."""
+    """A client for one server. Close it in the event loop that used it."""
 
     def __init__(
         self,
@@ -94,14 +94,14 @@ class Http1:
         headers: Mapping[str, str],
         server_time: ServerTime | None = None,
     ) -> None:
-        """Connect to nothing yet.
+        """Make no connection yet.
 
         Args:
             server: The base URL.
-            tls: For `https`; not looked at for `http`.
+            tls: For `https`; ignored for `http`.
             tls_server_name: The name to expect in the certificate where it is not the host.
             headers: Sent with each request.
-            server_time: What learns from the dates of answers.
+            server_time: Gets the dates of answers.
 
         Raises:
             ValueError: The URL cannot be used, or is https and `tls` is missing.
@@ -113,9 +113,9 @@ class Http1:
         host = url.hostname or ""
         port = (443 if secure else 80) if url.port is None else url.port
         self._tls = tls if secure else None
-        #: Of the TLS context that the kept connections were made with.
+        #: The generation of the TLS context that kept connections use.
         self._generation = 0 if tls is None else tls.generation
-        #: When to look at the files of `_tls` again.
+        #: When to check the files of `_tls` again.
         self._look_at = 0.0
         name = (tls_server_name or host) if secure else None
         self._dialer = Dialer(ServerAddress(host, port, self._tls, name))
@@ -125,10 +125,10 @@ class Http1:
         self._always = _lines({"Host": url.netloc.rpartition("@")[2], **headers})
         #: The further headers of the last request, and their lines.
         self._further: tuple[Mapping[str, str], bytes] = ({}, b"")
-        #: The one that was used last stands last.
+        #: The most recently used one is last.
         self._idle: list[HttpConnection] = []
         self._busy: set[HttpConnection] = set()
-        #: When the answers are due that somebody is called back for.
+        #: When the answers with a callback are due.
         self._due: dict[HttpConnection, float] = {}
         self._overdue: asyncio.TimerHandle | None = None
 
@@ -139,7 +139,7 @@ class Http1:
         self._idle.clear()
         if self._overdue is not None:
             self._overdue.cancel()
-        await asyncio.sleep(0)  # the loop notices what was closed
+        await asyncio.sleep(0)  # the loop handles the closed connections
 
     async def send(
         self,
@@ -153,11 +153,11 @@ class Http1:
         """Send a request and return the answer.
 
         Args:
-            method: GET, PUT and DELETE are sent again when a kept connection turns out to be cut.
+            method: GET, PUT and DELETE are sent again when a kept connection was closed.
             path: Below the base URL, with the query.
-            headers: Further ones.
-            body: What is sent.
-            repeatable: Whether this one may be sent again too.
+            headers: Additional ones.
+            body: The body.
+            repeatable: Whether a request with another method may be sent again, too.
 
         Raises:
             Unreachable: No complete answer came.
@@ -186,13 +186,13 @@ class Http1:
 
         Args:
             path: Below the base URL, with the query.
-            headers: Further ones.
-            body: What is sent.
+            headers: Additional ones.
+            body: The body.
             seconds: How long the answer may take; it may be noticed a second late.
-            then: Called once, with the answer or why there is none.
+            then: Called once, with the answer or the error.
 
         Returns:
-            Whether it was sent; else nobody is called.
+            Whether it was sent; `then` is not called otherwise.
         """
         loop = asyncio.get_running_loop()
         now = loop.time()
@@ -221,20 +221,20 @@ class Http1:
             return
         self._release(connection)
         if self._server_time is not None:
-            self._server_time.heard(answer.status, answer.headers.raw)
+            self._server_time.observe(answer.status, answer.headers.raw)
         then(Reply(answer.status, answer.headers, answer.data()))
 
     def _cut_overdue(self) -> None:
-        """Give up the answers that are overdue."""
+        """Abort the connections of overdue answers."""
         loop = asyncio.get_running_loop()
         now = loop.time()
-        for connection in [each for each, due in self._due.items() if due <= now]:
+        for connection in [late for late, due in self._due.items() if due <= now]:
             self._distrust(connection.asked_at)
             connection.give_up("no answer in time")
         self._overdue = loop.call_later(OVERDUE_SECONDS, self._cut_overdue) if self._due else None
 
     def _release(self, connection: HttpConnection) -> None:
-        """Keep a connection for the next request, if it can be used again."""
+        """Keep a connection for another request, if it can be used again."""
         self._busy.discard(connection)
         if connection.rest(asyncio.get_running_loop().time()):
             self._idle.append(connection)
@@ -244,10 +244,10 @@ class Http1:
     async def stream(
         self, path: str, headers: Mapping[str, str], silence_seconds: float
     ) -> Incoming:
-        """Begin to read; close what is returned.
+        """Begin to read a stream; the caller closes what is returned.
 
         Raises:
-            Unreachable: The server does not begin to answer, for so many seconds.
+            Unreachable: The server does not begin to answer within so many seconds.
         """
         try:
             async with asyncio.timeout(silence_seconds):
@@ -278,17 +278,17 @@ class Http1:
                 await answer.head()
             except Unreachable:
                 self.drop(connection)
-                # The server may close a connection just when it is used again.
-                if kept is None or answer.heard or not repeatable:
+                # The server may close a connection at the moment when it is used again.
+                if kept is None or answer.received or not repeatable:
                     raise
             except BaseException:
                 self.drop(connection)
-                if kept is not None and not answer.heard:
+                if kept is not None and not answer.received:
                     self._distrust(connection.asked_at)
                 raise
             else:
                 if self._server_time is not None:
-                    self._server_time.heard(answer.status, answer.headers.raw)
+                    self._server_time.observe(answer.status, answer.headers.raw)
                 return connection, answer
 
     def _request(
@@ -313,17 +313,17 @@ class Http1:
         return None
 
     def _distrust(self, moment: float) -> None:
-        """Close the idle connections that were not heard of since a moment."""
-        kept = [each for each in self._idle if each.used_at > moment]
+        """Close the idle connections that have received nothing since a moment."""
+        kept = [connection for connection in self._idle if connection.used_at > moment]
         for connection in self._idle:
             if connection.used_at <= moment:
                 connection.abort()
         self._idle = kept
 
     def renew(self) -> bool:
-        """Look at the files that TLS is made of; whether new connections are made differently.
+        """Check the TLS files; return whether new connections use a new context.
 
-        Connections of before are not used for further requests.
+        Connections with the old context are not used for further requests.
         """
         self._look_at = asyncio.get_running_loop().time() + LOOK_SECONDS
         if self._tls is None:
@@ -341,7 +341,7 @@ class Http1:
         """Return a new connection.
 
         Raises:
-            Unreachable: There is none, even with what the files of TLS hold at this moment.
+            Unreachable: There is none, even with the current TLS files.
         """
         try:
             connection = await self._dialer.connect()
@@ -355,7 +355,7 @@ class Http1:
         return connection
 
     def drop(self, connection: HttpConnection) -> None:
-        """Cut a connection that is in use."""
+        """Abort a connection that is in use."""
         self._busy.discard(connection)
         connection.abort()
 

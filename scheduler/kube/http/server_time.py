@@ -1,16 +1,16 @@
-"""By how much this host's clock is ahead of the API server's, as far as its answers tell.
+"""By how much this host's clock is ahead of the API server's, learnt from its answers.
 
 Every answer carries the server's time in its `Date` header, in whole seconds. When it arrives, the
 server's clock shows that time or a later one. So the host's clock is ahead by no more than the
-difference, and this is what counts: too much of it protects victims for longer.
+difference. This upper bound is used: if it is too large, victims are protected for longer.
 
-No single header is believed. What counts is the second smallest difference of the last minute, and
-of five answers at least, however old: one answer that was kept somewhere on the way makes the
-difference too large, and one from another clock too small. Error pages do not count: a proxy may
-have made them. There are two bounds for what no sane clock shows:
+No single header is trusted. The result is the second smallest difference of the last minute, and
+of five answers at least, however old: an answer from a cache on the way makes the difference too
+large, and one from another clock too small. Error pages do not count: a proxy may have made them.
+Implausible differences are bounded:
 
     the host ahead by more than a day     counts as a day, so nothing is protected for longer
-    the host behind by more than a day    is not believed, and nothing is learnt from it
+    the host behind by more than a day    the answer is ignored
 """
 
 from collections import deque
@@ -24,36 +24,36 @@ __all__ = ["LARGEST", "ServerTime"]
 
 #: The most that the host's clock counts as ahead, and the most that it may be behind.
 LARGEST: Final[Seconds] = 86_400.0
-#: For how long a difference counts, and how many count however old they are.
+#: How long a difference counts, and how many count however old they are.
 KEPT_SECONDS: Final[Seconds] = 60.0
 KEPT_AT_LEAST: Final = 5
-#: Between two answers that are looked at.
+#: Between two answers that are evaluated.
 PAUSE_SECONDS: Final[Seconds] = 1.0
-#: A change that is smaller is not told: `Date` knows whole seconds only.
+#: Smaller changes are not reported: `Date` has whole seconds only.
 SMALLEST_CHANGE: Final[Seconds] = 1.0
-#: As `Sun, 06 Nov 1994 08:49:37 GMT`, which is the only form that servers may write.
+#: The length of `Sun, 06 Nov 1994 08:49:37 GMT`, the only form that servers may write.
 _LENGTH: Final = 29
 
 
 class ServerTime:
-    """Learns it from the dates of answers; asked about each answer, it looks at one a second."""
+    """Estimates the difference; gets the head of every answer and evaluates one a second."""
 
     def __init__(self, now: Callable[[], Seconds]) -> None:
         """Know nothing yet.
 
         Args:
-            now: The clock whose difference is wanted.
+            now: The clock that is compared with the server's.
         """
-        #: Called with the seconds that the host's clock is ahead by, whenever these have changed.
-        self.tell: Callable[[Seconds], None] = _ignore
+        #: Called with the seconds by which the host's clock is ahead, whenever they have changed.
+        self.report: Callable[[Seconds], None] = _ignore
         self._now = now
-        self._told: Seconds = 0.0
-        #: Moments at which dates came, and by how much `now` was larger.
-        self._found: deque[tuple[Seconds, Seconds]] = deque()
+        self._reported: Seconds = 0.0
+        #: When dates arrived, and by how much `now` was larger.
+        self._differences: deque[tuple[Seconds, Seconds]] = deque()
         self._next = -float("inf")
 
-    def heard(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        """Take note of the head of an answer that has just come."""
+    def observe(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        """Evaluate the head of an answer that has just arrived."""
         now = self._now()
         if now < self._next or not 200 <= status < 300:
             return
@@ -62,26 +62,26 @@ class ServerTime:
         if moment is None or now - moment < -LARGEST:
             return
         self._next = now + PAUSE_SECONDS
-        self._note(now, now - moment)
+        self._add(now, now - moment)
 
-    def _note(self, now: Seconds, ahead: Seconds) -> None:
-        found = self._found
-        found.append((now, ahead))
-        while len(found) > KEPT_AT_LEAST and found[0][0] < now - KEPT_SECONDS:
-            found.popleft()
-        smallest = sorted(each for _, each in found)[:2]
-        counts = min(max(smallest[-1], 0.0), LARGEST)
-        if abs(counts - self._told) > SMALLEST_CHANGE:
-            self._told = counts
-            self.tell(counts)
+    def _add(self, now: Seconds, ahead: Seconds) -> None:
+        differences = self._differences
+        differences.append((now, ahead))
+        while len(differences) > KEPT_AT_LEAST and differences[0][0] < now - KEPT_SECONDS:
+            differences.popleft()
+        smallest = sorted(difference for _, difference in differences)[:2]
+        ahead_by = min(max(smallest[-1], 0.0), LARGEST)
+        if abs(ahead_by - self._reported) > SMALLEST_CHANGE:
+            self._reported = ahead_by
+            self.report(ahead_by)
 
 
 def _ignore(_: Seconds) -> None:
-    """Tell no other part."""
+    """Do nothing."""
 
 
 def parse(date: bytes) -> Seconds | None:
-    """Return the moment that a `Date` header names; `None` where it cannot be read."""
+    """Return the time in a `Date` header; `None` where it cannot be parsed."""
     if len(date) != _LENGTH or not date.endswith(b" GMT"):
         return None
     try:

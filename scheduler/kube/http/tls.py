@@ -1,10 +1,9 @@
-"""TLS on the way to a server: whose certificate we accept, and which one we show.
+"""TLS to a server: the authorities that we trust, and the client certificate that we send.
 
 Certificate authorities and client certificates are renewed while a process runs: the kubelet
-replaces the files of a ServiceAccount, kubeadm those of a kubeconfig. `Tls` makes its context
-again when a file behind it has changed; `scheduler.kube.http.http1` asks it to look once a minute,
-and at once after a connection could not be made. Inline keys reach OpenSSL through memory, not
-through a disk.
+replaces the files of a ServiceAccount, kubeadm those of a kubeconfig. `Tls` makes a new context
+when one of its files has changed; `scheduler.kube.http.http1` has it check once a minute, and at
+once after a connection failed. Inline keys reach OpenSSL through memory, not through a disk.
 """
 
 import contextlib
@@ -19,11 +18,11 @@ __all__ = ["Tls", "add_certificate", "client_context", "unverified"]
 
 
 class Tls:
-    """A TLS context that follows the files it was made of.
+    """A TLS context that is renewed when its files change.
 
-    Source: client-go v0.36.3 transport/ca_rotation.go, cert_rotation.go. Differs: files are looked
-    at each minute instead of every five, and after each failed attempt to connect; a change is seen
-    by the file's identity, time and size, not by its content.
+    Source: client-go v0.36.3 transport/ca_rotation.go, cert_rotation.go. Differs: files are
+    checked each minute instead of every five, and after each failed attempt to connect; a change is
+    detected by the file's identity, time and size, not by its content.
     """
 
     def __init__(self, make: Callable[[], ssl.SSLContext], files: Sequence[Path] = ()) -> None:
@@ -31,21 +30,21 @@ class Tls:
 
         Args:
             make: Reads the files and returns a context; raises OSError or ValueError.
-            files: Whose change calls for a new context.
+            files: The files whose change requires a new context.
         """
         self._make = make
         self._files = tuple(files)
         self._seen = self._signature()
-        #: What new connections use.
+        #: The context for new connections.
         self.context: ssl.SSLContext = make()
         #: How often the context was replaced; connections of earlier ones are out of date.
         self.generation = 0
 
     def refresh(self) -> None:
-        """Look at the files, and make a new context if one has changed.
+        """Check the files, and make a new context if one has changed.
 
         Files that cannot be used, such as half of a new pair, leave the context as it is; the next
-        look tries again.
+        check tries again.
         """
         signature = self._signature()
         if signature == self._seen:
@@ -58,7 +57,7 @@ class Tls:
         """Make a new context.
 
         Raises:
-            OSError, ValueError: That is not possible; the old one stays.
+            OSError, ValueError: The files cannot be used; the old context stays.
         """
         self.context = self._make()
         self.generation += 1
@@ -87,7 +86,7 @@ def client_context(authority: bytes | Path | None) -> ssl.SSLContext:
 
 
 def unverified(context: ssl.SSLContext) -> ssl.SSLContext:
-    """Have a context accept any server."""
+    """Let a context accept any server certificate; return it."""
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
@@ -96,7 +95,7 @@ def unverified(context: ssl.SSLContext) -> ssl.SSLContext:
 def add_certificate(
     context: ssl.SSLContext, certificate: bytes | Path | None, key: bytes | Path | None
 ) -> None:
-    """Have a context show a client certificate; PEM, or the file that holds it.
+    """Add a client certificate to a context; PEM, or the path of its file.
 
     Raises:
         ValueError: Only one of the two is given, or the key is encrypted.
@@ -117,7 +116,7 @@ def _no_passphrase() -> str:
 
 @contextlib.contextmanager
 def _as_file(content: bytes | Path) -> Iterator[str]:
-    """Give a path for what OpenSSL reads from files only; inline keys never reach a disk."""
+    """Provide a path, because OpenSSL reads files only; inline keys never reach a disk."""
     if isinstance(content, Path):
         yield str(content)
         return
@@ -136,9 +135,9 @@ def _nameless_file() -> IO[bytes]:
 
 
 def _identity(path: Path) -> tuple[int, int, int] | None:
-    """Return what changes when a file is replaced or written; `None` where there is none."""
+    """Return values that change when a file is replaced or written; `None` without a file."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size

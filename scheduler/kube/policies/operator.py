@@ -1,12 +1,12 @@
-"""Watches policies with kopf, and writes what their status should say.
+"""Watches policies with kopf, and writes their statuses.
 
 kopf runs in a thread of its own, with an event loop and HTTP connections of its own: nothing that
-it does keeps a decision waiting. What it sees is read there, and handed to the scheduler's loop as
-a frozen value. This module is imported when it is needed, and kopf in the thread: that takes half a
-second and 25 MiB, which a cluster without policies is spared.
+it does delays a decision. Objects are parsed there, and passed to the scheduler's loop as frozen
+values. This module is imported when it is needed, and kopf in the thread: that takes half a second
+and 25 MiB, which a cluster without policies does not pay.
 
-Every replica watches. kopf puts nothing on the objects: neither finalizers nor annotations, which
-replicas would contend for. Only the status is written, by the one that leads.
+Every replica watches. kopf writes nothing to the objects: neither finalizers nor annotations, for
+which replicas would compete. Only the leader writes the status.
 """
 
 import asyncio
@@ -30,43 +30,43 @@ from scheduler.kube.policies.registry import (
     judge,
     version,
 )
-from scheduler.kube.policies.status_writer import ANSWER_SECONDS, PolicyWriter, said
+from scheduler.kube.policies.status_writer import ANSWER_SECONDS, PolicyWriter, error_text
 from scheduler.model.times import Seconds
 
-__all__ = ["Hearer", "PolicyOperator"]
+__all__ = ["PolicyListener", "PolicyOperator"]
 
-#: As the informers: the server is asked to end a watch after that long, because there may be no
-#: bookmark before; without a byte for longer than that the connection is dead.
+#: As in the informers: the server is asked to end a watch after that long, because there may be no
+#: bookmark before; a connection without a byte for longer than that is dead.
 WATCH_SECONDS: Final = 60
 SILENCE_SECONDS: Final = 100.0
 
 
-class Hearer(Protocol):
-    """Hears of what happens; always in the scheduler's event loop."""
+class PolicyListener(Protocol):
+    """Gets the events of the operator; always called in the scheduler's event loop."""
 
     def watched(self) -> None:
-        """Hear that a watch was opened; what happened before it may have been missed."""
+        """Handle the start of a watch; earlier changes may have been missed."""
 
-    def observed(self, judged: ParsedPolicy) -> None:
-        """Hear that a policy exists in this state."""
+    def observed(self, parsed: ParsedPolicy) -> None:
+        """Handle the state of a policy."""
 
     def gone(self, name: str, uid: str, at: int) -> None:
-        """Hear that a policy was deleted."""
+        """Handle the deletion of a policy."""
 
     def wrote(self, name: str, uid: str, status: Json, at: int) -> None:
-        """Hear that a status was written."""
+        """Record that a status was written."""
 
     def not_written(self, name: str, problem: str) -> None:
-        """Hear that a status could not be written."""
+        """Record that a status could not be written."""
 
     def settled(self, operator: "PolicyOperator") -> None:
-        """Hear that all statuses that were to be written have been, or cannot be."""
+        """Record that all requested statuses were written, or could not be."""
 
     def may_write(self) -> bool:
-        """Tell whether this process leads at this moment."""
+        """Return whether this process leads now."""
 
     def ended(self, operator: "PolicyOperator", problem: str) -> None:
-        """Hear that nothing is watched any more."""
+        """Handle the end of kopf: policies are not watched any more."""
 
 
 class PolicyOperator:
@@ -77,18 +77,18 @@ class PolicyOperator:
         where: ClusterAccess,
         user_agent: str,
         wall: Callable[[], Seconds],
-        hearer: Hearer,
+        listener: PolicyListener,
     ) -> None:
         self._where = where
         self._wall = wall
         self._user_agent = user_agent
-        self._hearer = hearer
+        self._listener = listener
         self._home = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name="policies", daemon=True)
-        #: Set once the thread has an event loop; what is called before waits for nothing.
+        #: Set once the thread has an event loop; calls before that have no effect.
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop = asyncio.Event()
-        self._asked = asyncio.Event()
+        self._requested = asyncio.Event()
         self._wanted: dict[str, Due] = {}
         self._stopped = False
 
@@ -97,36 +97,36 @@ class PolicyOperator:
         self._thread.start()
 
     def write(self, statuses: Mapping[str, Due]) -> bool:
-        """Write the statuses of policies, by name; false where the thread is not ready for it."""
-        return self._there(lambda: self._want(dict(statuses)))
+        """Write the statuses of policies, by name; return false if the thread is not ready."""
+        return self._call_in_thread(lambda: self._request(dict(statuses)))
 
     async def close(self, patience_seconds: float) -> None:
-        """Stop watching, and wait a little for the end."""
+        """Stop watching, and wait for the thread for at most so many seconds."""
         self._stopped = True
-        self._there(self._stop.set)
+        self._call_in_thread(self._stop.set)
         await asyncio.to_thread(self._thread.join, patience_seconds)
 
-    def _there(self, call: Callable[[], object]) -> bool:
-        """Have something called in the thread's loop; whether that is running."""
+    def _call_in_thread(self, call: Callable[[], object]) -> bool:
+        """Call something in the thread's loop; return whether that loop is running."""
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # it is closed by now
                 self._loop.call_soon_threadsafe(call)
                 return True
         return False
 
-    # From here on in the thread
+    # Everything below runs in the thread
 
-    def _here(self, call: Callable[..., None], *arguments: object) -> None:
-        """Have something called in the scheduler's loop."""
+    def _call_home(self, call: Callable[..., None], *arguments: object) -> None:
+        """Call something in the scheduler's loop."""
         with contextlib.suppress(RuntimeError):  # the process ends
             self._home.call_soon_threadsafe(call, *arguments)
 
-    def _want(self, statuses: dict[str, Due]) -> None:
+    def _request(self, statuses: dict[str, Due]) -> None:
         self._wanted = statuses
-        self._asked.set()
+        self._requested.set()
 
     def _run(self) -> None:
-        relay = _Relay(self._here)
+        relay = _Relay(self._call_home)
         logger = logging.getLogger("kopf")
         logger.addHandler(relay)
         logger.propagate = False
@@ -134,23 +134,23 @@ class PolicyOperator:
         try:
             with asyncio.Runner() as runner:
                 runner.run(self._serve())
-        except Exception as error:  # noqa: BLE001 - whatever kopf ends with, it is started again
-            problem = said(error)
+        except Exception as error:  # noqa: BLE001 - kopf is started again after any error
+            problem = error_text(error)
         finally:
             logger.removeHandler(relay)
-            self._here(self._hearer.ended, self, problem)
+            self._call_home(self._listener.ended, self, problem)
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         if self._stopped:
             return
         async with aiohttp.ClientSession(
-            # True has the certificate checked against the system's authorities.
+            # True checks the certificate against the system's authorities.
             connector=aiohttp.TCPConnector(
                 ssl=True if self._where.tls is None else self._where.tls
             ),
             headers={"User-Agent": self._user_agent},
-            middlewares=(_Authenticated(self._where), self._listen),
+            middlewares=(_Authenticated(self._where), self._detect_watch),
         ) as session:
             writing = asyncio.create_task(self._write(session))
             try:
@@ -159,13 +159,13 @@ class PolicyOperator:
                 writing.cancel()
                 await asyncio.gather(writing, return_exceptions=True)
 
-    async def _listen(
+    async def _detect_watch(
         self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
-        """Notice each watch that the server opens; kopf itself does not tell of it."""
+        """Report each watch that the server opens; kopf itself does not."""
         response = await handler(request)
         if "watch" in request.url.query and response.status == 200:
-            self._here(self._hearer.watched)
+            self._call_home(self._listener.watched)
         return response
 
     async def _watch(self, session: aiohttp.ClientSession) -> None:
@@ -191,43 +191,43 @@ class PolicyOperator:
         )
 
     def _changed(self, event: Mapping[str, Any]) -> None:
-        """Read what happened to a policy and hand it over; at first, each one as it is."""
+        """Parse a change and pass it on; the first ones are the existing policies."""
         if event["type"] == "DELETED":
             metadata = event["object"]["metadata"]
             gone = (str(metadata["name"]), str(metadata["uid"]), version(metadata))
-            self._here(self._hearer.gone, *gone)
+            self._call_home(self._listener.gone, *gone)
         else:
-            self._here(self._hearer.observed, judge(event["object"]))
+            self._call_home(self._listener.observed, judge(event["object"]))
 
     async def _write(self, session: aiohttp.ClientSession) -> None:
         writer = PolicyWriter(self._where, session, self._may_write, self._wall, self)
         while True:
-            await self._asked.wait()
-            self._asked.clear()
+            await self._requested.wait()
+            self._requested.clear()
             wanted, self._wanted = self._wanted, {}
             for name, due in wanted.items():
                 await writer.write(name, due)
-            self._here(self._hearer.settled, self)
+            self._call_home(self._listener.settled, self)
 
     async def _may_write(self) -> bool:
-        """Ask in the scheduler's loop, which owns the lease, whether this process leads."""
+        """Return whether this process leads, from the scheduler's loop, which owns the lease."""
 
         async def ask() -> bool:
-            return self._hearer.may_write()
+            return self._listener.may_write()
 
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(ask(), self._home))
 
     def wrote(self, name: str, uid: str, status: Json, at: int) -> None:
-        """Hand over that a status was written."""
-        self._here(self._hearer.wrote, name, uid, status, at)
+        """Report that a status was written."""
+        self._call_home(self._listener.wrote, name, uid, status, at)
 
     def not_written(self, name: str, problem: str) -> None:
-        """Hand over that a status could not be written."""
-        self._here(self._hearer.not_written, name, problem)
+        """Report that a status could not be written."""
+        self._call_home(self._listener.not_written, name, problem)
 
 
 class _Authenticated:
-    """Puts our credentials on each request, always fresh, as the scheduler's own transport does."""
+    """Adds current credentials to each request, as the scheduler's own transport does."""
 
     def __init__(self, where: ClusterAccess) -> None:
         self._credentials: Credentials = where.credentials
@@ -248,13 +248,13 @@ class _Authenticated:
 
 
 def _settings(kopf: Any) -> Any:
-    """Return how kopf behaves: it watches, and touches nothing."""
+    """Return the settings of kopf: it watches, and writes nothing."""
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
-    settings.scanning.disabled = True  # our own probe looks whether the definition is there
+    settings.scanning.disabled = True  # the policy informer checks whether the CRD exists
     settings.process.ultimate_exiting_timeout = None  # never kill the process
     settings.peering.standalone = True
-    settings.queueing.idle_timeout = 1.0  # of what waits for each policy's next change
+    settings.queueing.idle_timeout = 1.0  # of the queue for each policy's next change
     settings.watching.server_timeout = WATCH_SECONDS
     settings.watching.inactivity_timeout = SILENCE_SECONDS
     settings.watching.connect_timeout = ANSWER_SECONDS
@@ -266,25 +266,25 @@ def _settings(kopf: Any) -> Any:
 
 
 class _Relay(logging.Handler):
-    """Hands what kopf says to the scheduler's loop, where the log is.
+    """Passes kopf's log records to the scheduler's loop, which owns the log.
 
-    Everything that matters is told when kopf ends, or to the hearer, so its own warnings and
-    errors, one for each request that it tries again, are no more than information.
+    Important problems are reported when kopf ends, or to the listener. So kopf's own warnings and
+    errors, one for each request that it retries, are logged as information.
     """
 
-    def __init__(self, here: Callable[..., None]) -> None:
+    def __init__(self, call_home: Callable[..., None]) -> None:
         super().__init__()
-        self._tell = here
+        self._call_home = call_home
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Hand a record over."""
+        """Pass a record on."""
         level = logging.INFO if record.levelno >= logging.WARNING else logging.DEBUG
         with contextlib.suppress(TypeError, ValueError):  # arguments that do not suit the format
-            self._tell(_RELAYED.log, level, "%s", record.getMessage())
+            self._call_home(_RELAYED.log, level, "%s", record.getMessage())
 
 
 _RELAYED: Final = logging.getLogger("relayed.kopf")
 
-#: kopf would ask for the name of the user that we are, and in an image that user has none. It is
-#: for operators that know each other; this one stands alone.
+#: kopf would look up the name of our user, and in an image the user has none. The identity is for
+#: operators that are peers of each other; this one is standalone.
 _IDENTITY: Final[Any] = "preemptive-scheduler"

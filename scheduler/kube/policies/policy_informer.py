@@ -1,10 +1,9 @@
-"""Keep up with preemption policies: whether there can be any, which there are, what they say.
+"""The informer of preemption policies: whether their CRD exists, and which policies there are.
 
-The definition of policies may be missing, come later, and go again. So the policies are listed now
-and then with the scheduler's own client: a cheap request that tells whether the definition is
-there, that gives the first policies before anything is decided, and that makes up for what a watch
-can miss. While the definition is there kopf watches (`policy_operator`), so that changes take
-effect at once.
+The CRD may be missing, be added later, and be removed again. So the policies are listed
+periodically with the scheduler's own client: a cheap request that shows whether the CRD exists,
+that gives the first policies before any decision, and that finds changes a watch has missed. While
+the CRD exists, kopf watches (`kube/policies/operator`), so that changes take effect at once.
 """
 
 import asyncio
@@ -45,67 +44,67 @@ __all__ = ["PolicyInformer", "PolicySettings"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicySettings:
-    """Who asks, who may write, and how often."""
+    """Access, callbacks and periods."""
 
     where: ClusterAccess
     user_agent: str
     #: Whether this process leads: only the leader writes statuses.
     may_write: Callable[[], bool]
-    #: What each policy in force has done, by name.
+    #: Returns the figures of each policy in force, by name.
     figures: Callable[[], Mapping[str, PolicyFigures]]
-    #: The time of day.
+    #: Seconds since the epoch.
     wall: Callable[[], Seconds]
     #: Between two lists.
     period_seconds: float = 10.0
-    #: Between two looks at the figures.
+    #: Between two checks of the figures.
     figures_seconds: float = 5.0
-    #: For kopf to end.
+    #: How long kopf may take to end.
     patience_seconds: float = 1.0
 
 
-#: How long changes collect before statuses are written.
+#: How long changes are collected before statuses are written.
 SETTLE_SECONDS: Final = 0.1
 
 
 class PolicyInformer:
-    """Tells a sink about the policies in force, for ever."""
+    """Reports the policies in force to a sink until cancelled."""
 
     def __init__(
         self,
         client: Client,
         sink: Callable[[list[Event]], None],
-        pauses: Sleeper,
+        sleeper: Sleeper,
         settings: PolicySettings,
     ) -> None:
-        #: Set once all policies were handed over, or it is known that there can be none.
+        #: Set once all policies were handed over, or the CRD is known to be missing.
         self.synced = asyncio.Event()
         self._client = client
         self._sink = sink
-        self._pauses = pauses
+        self._sleeper = sleeper
         self._settings = settings
         self._observer = client.observer
-        self._book = PolicyRegistry(settings.wall)
+        self._registry = PolicyRegistry(settings.wall)
         self._operator: PolicyOperator | None = None
-        self._backoff = ExponentialBackoff(pauses, 0.5, settings.period_seconds)
-        self._restarts = ExponentialBackoff(pauses, 1.0, settings.period_seconds)
+        self._backoff = ExponentialBackoff(sleeper, 0.5, settings.period_seconds)
+        self._restarts = ExponentialBackoff(sleeper, 1.0, settings.period_seconds)
         self._changed = asyncio.Event()
-        #: Whether statuses are on their way; until then it is not known which are due.
+        #: Whether statuses are being written; until that ends it is unknown which are due.
         self._writing = False
-        #: Whether others may have become due meanwhile.
+        #: Whether more may have become due meanwhile.
         self._overtaken = False
-        #: Set when a list is wanted sooner.
-        self._doubt = asyncio.Event()
+        #: Set to list sooner than after the period.
+        self._list_soon = asyncio.Event()
         self._refused: dict[str, str] = {}
-        #: Times in a row that the definition was found to be missing.
+        #: Times in a row that the CRD was found to be missing.
         self._absences = 0
-        #: Why policies cannot be listed, watched, or written to; by what failed.
+        #: The current problems by operation: list, watch, status.
         self._problems: dict[str, str] = {}
         self._contact_at: float | None = None
-        #: What the sink raised when it was called from outside of `run`.
+        #: The exception of the sink when it was called from outside of `run`.
         self._defect: Exception | None = None
 
     def health(self) -> WatchHealth:
-        """Return how it does now; a status that cannot be written is no matter of health."""
+        """Return the current health, which does not depend on writing statuses."""
         silent = None
         if self._contact_at is not None:
             silent = asyncio.get_running_loop().time() - self._contact_at
@@ -115,25 +114,25 @@ class PolicyInformer:
             silent_seconds=silent,
             problem=self._problems.get("list") or self._problems.get("watch") or "",
             undecodable=len(self._refused),
-            objects=len(self._book),
+            objects=len(self._registry),
         )
 
     def standing(self) -> dict[str, int]:
         """Return the number of policies by what is in force: see `PolicyRegistry.standing`."""
-        return self._book.standing()
+        return self._registry.standing()
 
     async def run(self) -> NoReturn:
-        """List, watch and write statuses until cancelled. What the sink raises ends it."""
+        """List, watch and write statuses until cancelled; an exception of the sink ends it."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._tell())
-                await self._keep_up()
+                tasks.create_task(self._write_statuses())
+                await self._list_forever()
         finally:
             await self._close()
 
-    async def _keep_up(self) -> NoReturn:
+    async def _list_forever(self) -> NoReturn:
         while True:
-            if await self._look():
+            if await self._list_once():
                 self._backoff.reset()
                 await self._rest()
             else:
@@ -142,18 +141,18 @@ class PolicyInformer:
                 raise self._defect
 
     async def _rest(self) -> None:
-        """Wait for the time of the next list, or for a reason to ask sooner."""
-        period = self._settings.period_seconds * (1 - self._pauses.jitter() / 2)
+        """Wait for the time of the next list, or a reason to list sooner."""
+        period = self._settings.period_seconds * (1 - self._sleeper.jitter() / 2)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(period):
-                await self._doubt.wait()
-        self._doubt.clear()
+                await self._list_soon.wait()
+        self._list_soon.clear()
 
-    # Whether there can be policies, and which there are
+    # List
 
-    async def _look(self) -> bool:
-        """List once; whether it is known now which policies there are."""
-        asked_at = self._book.newest
+    async def _list_once(self) -> bool:
+        """List once; return whether the existing policies are known now."""
+        asked_at = self._registry.newest
         try:
             listed = await self._list()
         except KubeError as error:
@@ -164,46 +163,46 @@ class PolicyInformer:
         if listed is not None:
             self._absences = 0
             await self._take_over(listed, asked_at)
-        elif not await self._is_without():
+        elif not await self._confirm_absence():
             return True
         self.synced.set()
         return True
 
     async def _take_over(self, listed: Listed, asked_at: int) -> None:
         if listed.version < asked_at:
-            # kopf's watch would keep silent until the server has counted up to where it began.
+            # kopf's watch would send nothing until the server has counted up to where it began.
             versions = f"from {asked_at} to {listed.version}"
             self._observer.restarted(RESOURCE)
             self._observer.interrupted(RESOURCE, f"the versions of {RESOURCE} went back {versions}")
             await self._close()
-        self._hand_over(self._book.take_list(listed, asked_at))
+        self._publish(self._registry.take_list(listed, asked_at))
         self._open()
 
-    async def _is_without(self) -> bool:
-        """Record that there can be no policies; false where that has to be found once more.
+    async def _confirm_absence(self) -> bool:
+        """Record that the CRD is missing; return false where that must be confirmed first.
 
-        Where there are policies in force, they are given up only when the definition is missing
-        twice, apart: preemption is unbounded without them.
+        Policies in force are removed only when the CRD is missing twice, some time apart, because
+        preemption is unbounded without them.
         """
         self._absences += 1
-        if self._absences == 1 and len(self._book):
+        if self._absences == 1 and len(self._registry):
             return False
         await self._close()
         self._problem("watch", "")
-        self._hand_over(self._book.clear())
+        self._publish(self._registry.clear())
         return True
 
     async def _list(self) -> Listed | None:
-        """Return all policies, `None` where there can be none.
+        """Return all policies, `None` where the CRD is missing.
 
         Raises:
-            KubeError: That cannot be told now.
+            KubeError: The server cannot be asked now.
         """
         request = Request("list", RESOURCE, "GET", PATH)
         try:
             body = await self._client.call(request)
         except (NotFound, NotServed, Forbidden):
-            # The server judges the right before it looks for the resource.
+            # The server checks the right before it looks for the resource.
             if await is_served(self._client, PATH):
                 raise
             return None
@@ -213,10 +212,10 @@ class PolicyInformer:
             raise Unreachable(f"cannot {request}: {error}") from error
         at = version(page.metadata)
         check_list(page.kind, f"{KIND}List", str(at or ""))
-        return Listed(at, tuple(judge(each) for each in page.items or ()))
+        return Listed(at, tuple(judge(item) for item in page.items or ()))
 
     def _open(self) -> None:
-        # It brings aiohttp, which the first requests must not wait for.
+        # It imports aiohttp, for which the first requests must not wait.
         from scheduler.kube.policies.operator import PolicyOperator  # noqa: PLC0415
 
         if self._operator is None:
@@ -232,58 +231,58 @@ class PolicyInformer:
         if operator is not None:
             await operator.close(self._settings.patience_seconds)
 
-    # What kopf tells
+    # Called by kopf
 
     def watched(self) -> None:
-        """Hear that a watch was opened: what was deleted before it is told by a list only."""
+        """Handle the start of a watch: earlier deletions are seen only by a list."""
         self._problem("watch", "")
         self._restarts.reset()
-        self._doubt.set()
+        self._list_soon.set()
 
-    def observed(self, judged: ParsedPolicy) -> None:
-        """Hear that a policy exists in this state."""
-        self._hand_over(self._book.take(judged))
+    def observed(self, parsed: ParsedPolicy) -> None:
+        """Handle the state of a policy."""
+        self._publish(self._registry.take(parsed))
 
     def gone(self, name: str, uid: str, at: int) -> None:
-        """Hear that a policy was deleted."""
-        self._hand_over(self._book.take_gone(name, uid, at))
+        """Handle the deletion of a policy."""
+        self._publish(self._registry.take_gone(name, uid, at))
 
     def wrote(self, name: str, uid: str, status: Json, at: int) -> None:
-        """Hear that a status was written."""
+        """Record that a status was written."""
         self._problem("status", "")
-        self._book.wrote(name, uid, status, at)
+        self._registry.wrote(name, uid, status, at)
 
     def not_written(self, name: str, problem: str) -> None:
-        """Hear that a status could not be written."""
+        """Record that a status could not be written."""
         self._problem("status", f"status of {name}: {problem}")
 
     def settled(self, operator: "PolicyOperator") -> None:
-        """Hear that all statuses that were to be written have been, or cannot be."""
+        """Record that all requested statuses were written, or could not be."""
         if operator is self._operator:
             self._writing = False
             if self._overtaken:
                 self._changed.set()
 
     def may_write(self) -> bool:
-        """Tell whether this process leads at this moment."""
+        """Return whether this process leads now."""
         return self._settings.may_write()
 
     def ended(self, operator: "PolicyOperator", problem: str) -> None:
-        """Hear that nothing is watched any more; the next list, soon, starts it again."""
+        """Handle the end of kopf; the next list, soon, starts it again."""
         if operator is self._operator:
             self._operator, self._writing = None, False
             self._problem("watch", f"cannot watch {RESOURCE}: {problem}")
-            asyncio.get_running_loop().call_later(self._restarts.delay(), self._doubt.set)
+            asyncio.get_running_loop().call_later(self._restarts.delay(), self._list_soon.set)
 
-    # What is told
+    # Events and statuses
 
-    def _hand_over(self, events: list[Event]) -> None:
+    def _publish(self, events: list[Event]) -> None:
         try:
             if events:
                 self._sink(events)
         except Exception as error:
             self._defect = error
-            self._doubt.set()
+            self._list_soon.set()
             raise
         for event in events:
             if isinstance(event, PolicyObserved):
@@ -291,32 +290,32 @@ class PolicyInformer:
                 self._observer.policy_told(policy.name, "accepted", f"{policy.generation}")
             elif isinstance(event, PolicyGone):
                 self._observer.policy_told(event.name, "gone", "")
-        refused = self._book.refused()
+        refused = self._registry.refused()
         for name, problem in refused.items() - self._refused.items():
             self._observer.policy_told(name, "refused", problem)
         self._refused = refused
         self._changed.set()
 
     def _problem(self, what: str, problem: str) -> None:
-        """Take note of what fails, and tell of it once."""
+        """Record the problem of an operation, and report it once; empty for none."""
         if problem and problem != self._problems.get(what):
             self._observer.restarted(RESOURCE)
             self._observer.interrupted(RESOURCE, problem)
         self._problems[what] = problem
 
-    async def _tell(self) -> NoReturn:
-        """Have statuses written that say something else than they should."""
+    async def _write_statuses(self) -> NoReturn:
+        """Write the statuses that are out of date, until cancelled."""
         while True:
-            waiting = self._settings.figures_seconds if len(self._book) else None
+            waiting = self._settings.figures_seconds if len(self._registry) else None
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(waiting):
                     await self._changed.wait()
-            await self._pauses.sleep(SETTLE_SECONDS)
+            await self._sleeper.sleep(SETTLE_SECONDS)
             self._changed.clear()
             if self._operator is None or not self._settings.may_write():
                 continue
             self._overtaken = self._writing
-            if not self._writing and (due := self._book.due(self._settings.figures())):
+            if not self._writing and (due := self._registry.due(self._settings.figures())):
                 self._writing = self._operator.write(due)
 
 
@@ -330,7 +329,7 @@ _PAGE: Final = msgspec.json.Decoder(_Page)
 
 
 def _decoded(body: bytes) -> _Page:
-    """Read a list, also where one policy in it is nested too deeply to be read."""
+    """Decode a list, also where one policy in it is nested too deeply."""
     try:
         return _PAGE.decode(body)
     except RecursionError:

@@ -1,10 +1,11 @@
-"""Which policies are in force, and what each one's status should say.
+"""The registry of policies: which are in force, and the status that each should have.
 
-Objects come in from two sides: from kopf as they change, and from the list that is asked for now
-and then. Whichever is newer counts. A generation that is refused leaves the accepted one in force;
-`status.accepted` holds it, so that a restart changes nothing.
+Objects come from two sources: from kopf as they change, and from the periodic list. The newer one
+counts. When a generation is refused, the accepted one stays in force; `status.accepted` contains
+it, so that a restart changes nothing.
 
-No object stops the scheduler. Whatever reading one raises refuses this object, and says why.
+No object stops the scheduler. Any exception while an object is parsed refuses this object, with the
+exception as the reason.
 """
 
 from collections.abc import Callable, Mapping
@@ -42,29 +43,29 @@ RESOURCE: Final = "preemptionpolicies"
 PATH: Final = f"/apis/{GROUP}/{VERSION}/{RESOURCE}"
 
 ACCEPTED: Final = "Accepted"
-#: Of a condition's message; it holds all problems of a policy, which are rarely more than a few.
+#: Of a condition's message, which lists all problems of a policy, rarely more than a few.
 LONGEST_MESSAGE: Final = 4096
-#: Each preemption is judged by all policies, so their number bounds its cost.
+#: Each preemption is checked against all policies, so their number bounds its cost.
 MOST_POLICIES: Final = 64
-#: Digits of a 64 bit number; etcd counts no further.
+#: Digits of a 64 bit number; etcd does not count further.
 LONGEST_VERSION: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedPolicy:
-    """An object that was read."""
+    """The result of parsing an object."""
 
     name: str
     uid: str
     generation: int
     #: `metadata.resourceVersion`, which API servers count upwards.
     version: int
-    #: `metadata.creationTimestamp`, whose order is that of the text.
+    #: `metadata.creationTimestamp`, which sorts as text.
     created: str
-    #: The policy of its spec; `None` where that is refused, and `problem` says why.
+    #: The policy of its spec; `None` where that is refused, for the reason in `problem`.
     policy: PreemptionPolicy | None
     problem: str
-    #: The policy that was accepted last, as the status tells.
+    #: The policy that was accepted last, from the status.
     former: PreemptionPolicy | None
     spec: Json
     status: Json
@@ -72,7 +73,7 @@ class ParsedPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """All objects at one moment."""
+    """A list of all objects."""
 
     version: int
     policies: tuple[ParsedPolicy, ...]
@@ -83,12 +84,12 @@ class Due(NamedTuple):
 
     uid: str
     status: Json
-    #: Whether it says something new about what is accepted.
+    #: Whether acceptance has changed.
     is_news: bool
 
 
 def judge(body: Mapping[str, Any]) -> ParsedPolicy:
-    """Read an object, and what its status says was accepted before; raises nothing."""
+    """Parse an object, and the policy that was accepted before, from its status; raises nothing."""
     metadata = _mapping(body.get("metadata"))
     spec, status = _mapping(body.get("spec")), _mapping(body.get("status"))
     policy, problem = _read(body)
@@ -113,7 +114,7 @@ def judge(body: Mapping[str, Any]) -> ParsedPolicy:
 
 
 def version(metadata: Mapping[str, Any]) -> int:
-    """Return the resource version as a number; 0 where it is none."""
+    """Return the resource version as a number; 0 where it is not one."""
     text = _text(metadata.get("resourceVersion"))
     counts = len(text) <= LONGEST_VERSION and text.isascii() and text.isdigit()
     return int(text) if counts else 0
@@ -125,7 +126,7 @@ def _read(body: Mapping[str, Any]) -> tuple[PreemptionPolicy | None, str]:
         return policies.read(body), ""
     except PolicyError as error:
         return None, str(error)
-    except Exception as error:  # noqa: BLE001 - an object must not be able to stop the scheduler
+    except Exception as error:  # noqa: BLE001 - no object may stop the scheduler
         return None, f"the policy cannot be read: {type(error).__name__}: {error}"
 
 
@@ -139,28 +140,28 @@ def _mapping(value: object) -> Json:
 
 @dataclass(slots=True)
 class _Entry:
-    """One policy, as it was last seen."""
+    """One policy, in its last known state."""
 
     seen: ParsedPolicy
-    #: What is in force, and the spec that it came from; `None` where nothing ever was accepted.
+    #: The policy in force and its spec; `None` where none was ever accepted.
     policy: PreemptionPolicy | None
     spec: Json
-    #: The condition's value and since when it has it, until the status says so.
+    #: The condition's value and its transition time, until the status contains them.
     turned: tuple[str, str] = ("", "")
-    #: What this process wrote last, and the version that came of it.
+    #: The status that this process wrote last, and the resulting version.
     written: Json = field(default_factory=dict)
     written_version: int = 0
 
 
 class PolicyRegistry:
-    """Knows every policy. Owned by the scheduler's event loop."""
+    """All policies. Owned by the scheduler's event loop."""
 
     def __init__(self, wall: Callable[[], Seconds]) -> None:
         self._wall = wall
         self._entries: dict[str, _Entry] = {}
-        #: What was told as in force, by name.
-        self._told: dict[str, PreemptionPolicy] = {}
-        #: Names of the policies that are too many.
+        #: The policies that the machine has, by name.
+        self._published: dict[str, PreemptionPolicy] = {}
+        #: Names of the policies beyond the limit.
         self._beyond: frozenset[str] = frozenset()
         #: The newest resource version that was seen, and that of the newest list.
         self._newest = 0
@@ -171,53 +172,53 @@ class PolicyRegistry:
 
     @property
     def newest(self) -> int:
-        """The newest resource version that was seen. A list that is asked for now is not older."""
+        """The newest resource version that was seen. A list that is requested now is not older."""
         return self._newest
 
-    # What is in force
+    # Policies in force
 
-    def take(self, judged: ParsedPolicy) -> list[Event]:
-        """Take note of a state of a policy; return what the machine has to hear."""
-        entry = self._entries.get(judged.name)
-        if judged.version < (self._listed if entry is None else entry.seen.version):
+    def take(self, parsed: ParsedPolicy) -> list[Event]:
+        """Record a state of a policy; return the events for the machine."""
+        entry = self._entries.get(parsed.name)
+        if parsed.version < (self._listed if entry is None else entry.seen.version):
             return []
-        if entry is not None and (judged.uid, judged.version) == (
+        if entry is not None and (parsed.uid, parsed.version) == (
             entry.seen.uid,
             entry.seen.version,
         ):
             return []
-        self._newest = max(self._newest, judged.version)
-        self._observe(judged)
-        return self._news()
+        self._newest = max(self._newest, parsed.version)
+        self._observe(parsed)
+        return self._changes()
 
-    def _observe(self, judged: ParsedPolicy) -> None:
-        entry = self._entries.get(judged.name)
-        if entry is None or entry.seen.uid != judged.uid:
-            entry = self._entries[judged.name] = _Entry(judged, judged.former, judged.spec)
-        entry.seen = judged
-        if judged.version >= entry.written_version and _core(judged.status) != _core(entry.written):
-            entry.written = {}  # somebody else has written
-        if judged.policy is not None:
-            entry.policy, entry.spec = judged.policy, judged.spec
+    def _observe(self, parsed: ParsedPolicy) -> None:
+        entry = self._entries.get(parsed.name)
+        if entry is None or entry.seen.uid != parsed.uid:
+            entry = self._entries[parsed.name] = _Entry(parsed, parsed.former, parsed.spec)
+        entry.seen = parsed
+        if parsed.version >= entry.written_version and _core(parsed.status) != _core(entry.written):
+            entry.written = {}  # another client has written
+        if parsed.policy is not None:
+            entry.policy, entry.spec = parsed.policy, parsed.spec
 
     def take_gone(self, name: str, uid: str, at: int) -> list[Event]:
-        """Take note that a policy was deleted; one of that name with another uid is not meant."""
+        """Record that a policy was deleted; one of that name with another uid is kept."""
         self._newest = max(self._newest, at)
         entry = self._entries.get(name)
         if entry is None or entry.seen.uid != uid:
             return []
         del self._entries[name]
-        return self._news()
+        return self._changes()
 
     def take_list(self, listed: Listed, asked_at: int) -> list[Event]:
         """Record all policies at once.
 
         Args:
-            listed: What the server answered.
-            asked_at: What `newest` was when the server was asked. An API server answers with its
-                newest state, so an older one means that its history was replaced: etcd was
-                restored from a backup. Then the list counts. A list that is only older than what
-                was heard while it was on its way says nothing.
+            listed: The answer of the server.
+            asked_at: The value of `newest` when the list was requested. An API server answers with
+                its newest state, so an older one means that its history was replaced: etcd was
+                restored from a backup. Then the list is used. A list that is only older than
+                changes that arrived after its request is ignored.
         """
         if listed.version < asked_at:
             self._newest = 0
@@ -226,21 +227,21 @@ class PolicyRegistry:
         if listed.version < self._newest:
             return []
         self._newest = self._listed = listed.version
-        there = {each.name for each in listed.policies}
-        for name in [name for name in self._entries if name not in there]:
+        listed_names = {policy.name for policy in listed.policies}
+        for name in [name for name in self._entries if name not in listed_names]:
             del self._entries[name]
-        for each in listed.policies:
-            self._observe(each)
-        return self._news()
+        for policy in listed.policies:
+            self._observe(policy)
+        return self._changes()
 
     def clear(self) -> list[Event]:
-        """Take note that there can be no policies."""
+        """Remove all policies, because the CRD is missing."""
         self._newest = self._listed = 0
         self._entries.clear()
-        return self._news()
+        return self._changes()
 
-    def _news(self) -> list[Event]:
-        """Return what the machine has to hear so that it has what is in force."""
+    def _changes(self) -> list[Event]:
+        """Return the events that bring the machine to the policies in force."""
         if len(self._entries) > MOST_POLICIES:
             by_age = sorted(
                 self._entries, key=lambda name: (self._entries[name].seen.created, name)
@@ -255,31 +256,31 @@ class PolicyRegistry:
         }
         events: list[Event] = [
             PolicyGone(name)
-            for name, told in self._told.items()
-            if name not in wanted or wanted[name].uid != told.uid
+            for name, known in self._published.items()
+            if name not in wanted or wanted[name].uid != known.uid
         ]
         events += [
             PolicyObserved(policy)
             for name, policy in wanted.items()
-            if self._told.get(name) != policy
+            if self._published.get(name) != policy
         ]
-        self._told = wanted
+        self._published = wanted
         return events
 
     def refused(self) -> dict[str, str]:
-        """Return why the newest generation of each refused policy is refused, by name."""
+        """Return the reason why the newest generation of a policy is refused, by name."""
         problems = ((name, self._problem(entry)) for name, entry in self._entries.items())
         return {name: problem for name, problem in problems if problem}
 
     def standing(self) -> dict[str, int]:
-        """Return how many policies there are, by what is in force of each.
+        """Return the number of policies, by the generation that is in force.
 
         `current`: its newest generation; `behind`: an older one, because the newest is refused;
         `none`: no generation of it.
         """
         counts = {"current": 0, "behind": 0, "none": 0}
         for name, entry in self._entries.items():
-            kept = name in self._told
+            kept = name in self._published
             counts[("behind" if entry.seen.problem else "current") if kept else "none"] += 1
         return counts
 
@@ -291,25 +292,25 @@ class PolicyRegistry:
             "them can be in force"
         )
 
-    # What the status should say
+    # Statuses
 
     def due(self, figures: Mapping[str, PolicyFigures]) -> dict[str, Due]:
         """Return the status of each policy that has to be written, by name.
 
-        A status is compared with what this process wrote itself, as long as no other client changed
-        what matters: where two installations tell of one policy, neither takes the other's figures
-        for a reason to write.
+        A status is compared with the one that this process wrote last, as long as no other client
+        has changed the acceptance: where two installations write the status of one policy, neither
+        writes because of the other's figures.
         """
-        found: dict[str, Due] = {}
+        due: dict[str, Due] = {}
         for name, entry in self._entries.items():
             status = self._status(entry, figures.get(name))
             before = entry.written or entry.seen.status
             if status != before:
-                found[name] = Due(entry.seen.uid, status, _core(status) != _core(before))
-        return found
+                due[name] = Due(entry.seen.uid, status, _core(status) != _core(before))
+        return due
 
     def wrote(self, name: str, uid: str, status: Json, at: int) -> None:
-        """Take note that a status was written, and of the version that came of it."""
+        """Record that a status was written, and the resulting version."""
         entry = self._entries.get(name)
         if entry is not None and entry.seen.uid == uid:
             entry.written, entry.written_version = status, at
@@ -317,12 +318,12 @@ class PolicyRegistry:
     def _status(self, entry: _Entry, figures: PolicyFigures | None) -> Json:
         seen = entry.seen
         condition = self._condition(entry)
-        others = [each for each in _conditions(seen.status) if each.get("type") != ACCEPTED]
+        others = [c for c in _conditions(seen.status) if c.get("type") != ACCEPTED]
         status: Json = {
             "observedGeneration": seen.generation,
             "conditions": [condition, *others],
         }
-        if seen.name in self._told and entry.policy is not None:
+        if seen.name in self._published and entry.policy is not None:
             status["accepted"] = {"generation": entry.policy.generation, "spec": entry.spec}
             status["victims"] = figures.victims if figures is not None else 0
         if figures is not None and figures.refusals:
@@ -345,40 +346,40 @@ class PolicyRegistry:
         seen = entry.seen
         if problem := self._problem(entry):
             message = f"{self._kept(entry)}: {problem}"[:LONGEST_MESSAGE]
-            said = {"status": "False", "reason": "Refused", "message": message}
+            value = {"status": "False", "reason": "Refused", "message": message}
         else:
-            said = {"status": "True", "reason": "Accepted", "message": "the rules are in force"}
+            value = {"status": "True", "reason": "Accepted", "message": "the rules are in force"}
         known = next((c for c in _conditions(seen.status) if c.get("type") == ACCEPTED), {})
-        if known.get("status") == said["status"]:
+        if known.get("status") == value["status"]:
             since = known.get("lastTransitionTime")
         else:
-            if entry.turned[0] != said["status"]:
-                entry.turned = (said["status"], _stamp(self._wall()))
+            if entry.turned[0] != value["status"]:
+                entry.turned = (value["status"], _stamp(self._wall()))
             since = entry.turned[1]
         return {
             "type": ACCEPTED,
-            **said,
+            **value,
             "observedGeneration": seen.generation,
             "lastTransitionTime": since,
         }
 
     def _kept(self, entry: _Entry) -> str:
-        kept = self._told.get(entry.seen.name)
+        kept = self._published.get(entry.seen.name)
         return (
             "nothing is in force" if kept is None else f"generation {kept.generation} is in force"
         )
 
 
 def _core(status: Mapping[str, Any]) -> object:
-    """Return what a status says about acceptance, without since when."""
-    said = ("type", "status", "reason", "message", "observedGeneration")
-    conditions = [[each.get(key) for key in said] for each in _conditions(status)]
+    """Return the part of a status about acceptance, without transition times."""
+    fields = ("type", "status", "reason", "message", "observedGeneration")
+    conditions = [[c.get(key) for key in fields] for c in _conditions(status)]
     return status.get("observedGeneration"), status.get("accepted"), conditions
 
 
 def _conditions(status: Mapping[str, Any]) -> list[Json]:
-    found = status.get("conditions")
-    return [_mapping(each) for each in found] if isinstance(found, list | tuple) else []
+    conditions = status.get("conditions")
+    return [_mapping(c) for c in conditions] if isinstance(conditions, list | tuple) else []
 
 
 def _stamp(now: Seconds) -> str:

@@ -1,7 +1,7 @@
-"""Writes what became of policies: the status of each, and an Event where one is refused.
+"""Writes the statuses of policies, and an Event where one is refused.
 
-It runs in the thread of `policy_operator`, with the session of kopf. Before each request it asks
-whether this process still leads: a status may have waited behind others.
+It runs in the thread of `kube/policies/operator`, with the session of kopf. Before each request it
+checks whether this process still leads: a status may have waited behind others.
 """
 
 import os
@@ -26,24 +26,24 @@ from scheduler.kube.policies.registry import (
 )
 from scheduler.model.times import Seconds
 
-__all__ = ["Outcomes", "PolicyWriter", "said"]
+__all__ = ["Outcomes", "PolicyWriter", "error_text"]
 
 ANSWER_SECONDS: Final = 10.0
 JSON_PATCH: Final = "application/json-patch+json"
-#: Events about objects without a namespace are there.
+#: Events about objects without a namespace are in this one.
 #: Source: kube-apiserver v1.36.3 pkg/apis/core/validation/events.go, legacyValidateEvent.
 EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/default/events"
 CONTROLLER: Final = "preemptive-scheduler"
 
 
 class Outcomes(Protocol):
-    """Hears what became of statuses."""
+    """Gets the results of writes."""
 
     def wrote(self, name: str, uid: str, status: Json, at: int) -> None:
-        """Hear that a status was written."""
+        """Record that a status was written."""
 
     def not_written(self, name: str, problem: str) -> None:
-        """Hear that a status, or the Event about it, could not be written."""
+        """Record that a status, or the Event about it, could not be written."""
 
 
 class PolicyWriter:
@@ -52,9 +52,9 @@ class PolicyWriter:
     Args:
         where: The server.
         session: Sends the requests, with credentials.
-        may_write: Tells whether this process leads at this moment.
-        wall: The time of day.
-        outcomes: Hears of each.
+        may_write: Returns whether this process leads now.
+        wall: Seconds since the epoch.
+        outcomes: Gets the results.
     """
 
     def __init__(
@@ -74,8 +74,8 @@ class PolicyWriter:
     async def write(self, name: str, due: Due) -> None:
         """Write the status of a policy, and an Event when it is newly refused.
 
-        Nothing is written when this process does not lead, or when the policy is gone. Whatever
-        fails is told, and is due again.
+        Nothing is written when this process does not lead, or when the policy is gone. A failure
+        is reported, and the status is due again.
         """
         if not await self._may_write():
             return
@@ -84,7 +84,7 @@ class PolicyWriter:
         except NotFound:
             return
         except _FAILURES as error:
-            self._outcomes.not_written(name, said(error))
+            self._outcomes.not_written(name, error_text(error))
             return
         self._outcomes.wrote(name, due.uid, due.status, at)
         refused = _refused(due.status)
@@ -92,10 +92,10 @@ class PolicyWriter:
             try:
                 await self._announce(name, due.uid, refused)
             except _FAILURES as error:
-                self._outcomes.not_written(name, f"event: {said(error)}")
+                self._outcomes.not_written(name, f"event: {error_text(error)}")
 
     async def _patch(self, name: str, due: Due) -> int:
-        """Replace the status of a policy; return the version that came of it.
+        """Replace the status of a policy; return the resulting version.
 
         Raises:
             KubeError: The server refused, as it does for another policy of the same name.
@@ -151,7 +151,7 @@ class PolicyWriter:
         return content
 
 
-#: What an attempt to write may end with. A status that cannot be told as JSON is among it.
+#: Errors of a write, also of a status that cannot be encoded as JSON.
 _FAILURES: Final = (
     KubeError,
     OSError,
@@ -165,14 +165,14 @@ _FAILURES: Final = (
 
 
 def _refused(status: Json) -> str:
-    """Return why a status says that a policy is refused; empty where it is accepted."""
-    for each in status["conditions"]:
-        if (each.get("type"), each.get("status")) == (ACCEPTED, "False"):
-            return str(each.get("message"))
+    """Return the reason in a status why a policy is refused; empty where it is accepted."""
+    for condition in status["conditions"]:
+        if (condition.get("type"), condition.get("status")) == (ACCEPTED, "False"):
+            return str(condition.get("message"))
     return ""
 
 
-def said(error: BaseException) -> str:
-    """Return what an error says; kopf's hold the server's answer in their first cause."""
+def error_text(error: BaseException) -> str:
+    """Return the message of an error: its `message` if it has one, as errors of kopf do."""
     message = getattr(error, "message", None)
     return str(message) if message else str(error) or type(error).__name__

@@ -1,18 +1,17 @@
-"""Compare what the informers know with what the API server has, now and then.
+"""Compares the caches of the informers with the API server periodically.
 
-A watch that loses an event leaves no trace: everything goes on, and decisions are made from objects
-that have changed or are gone. So every object is compared by its version, rarely and at leisure:
-lists of metadata only, in pages, with pauses, one resource after the other, over connections of
-their own.
+A watch that loses an event leaves no trace: everything continues, and decisions are made from
+objects that have changed or are gone. So the version of every object is compared, rarely and with
+little load: lists of metadata only, in pages, with pauses, one resource after the other, over
+connections of their own.
 
-Informer and list are never of the same moment, so a difference alone means nothing. What an
-informer knew *before* the list was asked for is older than the list; where the two differ the
-informer has to hear of it. If it still knows the same a while later, it has missed something: that
-is drift. An object that the informer does not know may be gone again by then, so it must be in a
-second list as well.
+Cache and list are never of the same moment, so a difference alone proves nothing. The cache
+*before* the list was requested is older than the list; where the two differ, the informer must get
+an event. If its cache is still the same a while later, it has missed one: that is drift. An object
+that the cache lacks may be gone again by then, so it must be in a second list as well.
 
-Drift is told, because what is wrong has to be understood. It is also repaired: the informer lists
-the resource again.
+Drift is reported, because its cause has to be found. It is also repaired: the informer lists the
+resource again.
 """
 
 import asyncio
@@ -32,13 +31,13 @@ from scheduler.kube.watch.resources import ApiResource
 
 __all__ = ["METADATA_ONLY", "CacheComparer", "CacheReader", "ComparerSettings", "Drift"]
 
-#: What the requests must accept, so that the server sends nothing else.
+#: The `Accept` header of the requests, so that the server sends metadata only.
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _METADATA_LIST: Final = "PartialObjectMetadataList"
 
 
 class CacheReader(Protocol):
-    """Knows the objects of a resource; an informer does."""
+    """Provides the cached objects of a resource; an informer does."""
 
     resource: ApiResource[Any]
     synced: asyncio.Event
@@ -47,7 +46,7 @@ class CacheReader(Protocol):
         """Return the known state of each object by key, as a copy."""
 
     def unreadable(self, key: str) -> bool:
-        """Tell whether an object is left out because it cannot be read."""
+        """Return whether an object is left out because decoding failed."""
 
     def relist(self) -> None:
         """List everything again."""
@@ -55,11 +54,11 @@ class CacheReader(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparerSettings:
-    """How often, and how gently."""
+    """The period, and the load on the API server."""
 
-    #: Between two rounds; up to twice as long at random, so that replicas do not come together.
+    #: Between two rounds; up to twice as long at random, so that replicas do not list together.
     period_seconds: float = 900.0
-    #: In which time an informer has to hear of what a list already has.
+    #: The time in which an informer must get an event for what a list already shows.
     grace_seconds: float = 30.0
     #: Objects in a page; decoding one takes about a millisecond.
     page_objects: int = 500
@@ -71,17 +70,17 @@ class ComparerSettings:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """What an informer has missed, by key."""
+    """Differences that an informer has missed, by key."""
 
-    #: There, and not known.
+    #: In the cluster, and not in the cache.
     missing: tuple[str, ...] = ()
-    #: Known, and not there.
+    #: In the cache, and not in the cluster.
     surplus: tuple[str, ...] = ()
-    #: Known in another state.
+    #: In the cache with another version.
     stale: tuple[str, ...] = ()
 
     def counts(self) -> dict[str, int]:
-        """Return how many there are of each kind."""
+        """Return the number of each kind of difference."""
         return {
             "missing": len(self.missing),
             "surplus": len(self.surplus),
@@ -93,15 +92,15 @@ class Drift:
 
 
 class CacheComparer:
-    """Compares, for ever.
+    """Compares until cancelled.
 
     Args:
-        informers: Who knows what.
-        client: How requests travel; its transport accepts `METADATA_ONLY`.
-        report: Hears of each comparison, also of one that finds nothing.
-        failed: Hears why a resource could not be compared.
-        pauses: Where waiting comes from.
-        settings: How often.
+        informers: The caches.
+        client: Sends the requests; its transport accepts `METADATA_ONLY`.
+        report: Called with each comparison, also one without differences.
+        failed: Called with the reason why a resource could not be compared.
+        sleeper: Waits between attempts.
+        settings: The period and the load.
     """
 
     def __init__(
@@ -110,26 +109,26 @@ class CacheComparer:
         client: Client,
         report: Callable[[str, Drift], None],
         failed: Callable[[str, str], None],
-        pauses: Sleeper,
+        sleeper: Sleeper,
         settings: ComparerSettings | None = None,
     ) -> None:
         self._informers = informers
         self._client = client
         self._report = report
         self._failed = failed
-        self._pauses = pauses
+        self._sleeper = sleeper
         self._settings = settings or ComparerSettings()
 
     async def run(self) -> None:
         """Compare every resource, round after round, until cancelled."""
         period = self._settings.period_seconds
         while True:
-            await self._pauses.sleep(period * (1 + self._pauses.jitter()))
+            await self._sleeper.sleep(period * (1 + self._sleeper.jitter()))
             for informer in self._informers:
                 if informer.synced.is_set():
-                    await self._told(informer)
+                    await self._check(informer)
 
-    async def _told(self, informer: CacheReader) -> None:
+    async def _check(self, informer: CacheReader) -> None:
         name = informer.resource.name
         try:
             drift = await self.compare(informer)
@@ -141,7 +140,7 @@ class CacheComparer:
             informer.relist()
 
     async def compare(self, informer: CacheReader) -> Drift:
-        """Return what an informer has missed.
+        """Return the differences that an informer has missed.
 
         Raises:
             KubeError: The objects could not be listed.
@@ -155,7 +154,7 @@ class CacheComparer:
         ]
         if not suspects:
             return Drift()
-        await self._pauses.sleep(self._settings.grace_seconds)
+        await self._sleeper.sleep(self._settings.grace_seconds)
         now = informer.known()
         still = [key for key in suspects if now.get(key) == before.get(key)]
         missing = [key for key in still if key not in before]
@@ -170,7 +169,7 @@ class CacheComparer:
         )
 
     async def _list(self, resource: ApiResource[Any]) -> dict[str, Known]:
-        found: dict[str, Known] = {}
+        listed: dict[str, Known] = {}
         token = ""
         while True:
             try:
@@ -179,11 +178,11 @@ class CacheComparer:
                 if not resource.optional or await is_served(self._client, resource.path):
                     raise
                 return {}
-            found |= {each.key: Known(each.uid, each.resource_version) for each in page.objects}
+            listed |= {item.key: Known(item.uid, item.resource_version) for item in page.objects}
             token = page.metadata.continue_
             if not token:
-                return found
-            await self._pauses.sleep(self._settings.pause_seconds)
+                return listed
+            await self._sleeper.sleep(self._settings.pause_seconds)
 
     async def _page(self, resource: ApiResource[Any], token: str) -> "_Page":
         query = {"limit": str(self._settings.page_objects)}
@@ -218,7 +217,7 @@ class _Page(msgspec.Struct):
 
     @property
     def objects(self) -> list[Identity]:
-        return [each.metadata for each in self.items or ()]
+        return [item.metadata for item in self.items or ()]
 
 
 _PAGE: Final = msgspec.json.Decoder(_Page)

@@ -1,7 +1,7 @@
-"""Bytes of lists and watches, made into objects.
+"""Decodes the bytes of lists and watches into objects.
 
-Everything is decoded straight into its type. What does not fit, because it is a bookmark, an
-error or an object that no one expected, is read a second time for its identity only.
+Everything is decoded straight into its type. What does not fit (a bookmark, an error, or an
+unexpected object) is decoded a second time for its identity only.
 """
 
 import re
@@ -30,22 +30,22 @@ __all__ = [
 
 ObjectT = TypeVar("ObjectT", bound=ApiObject)
 
-#: What msgspec raises for bytes that are not what they should be: wrong type or syntax, bytes
-#: that are no UTF-8, too deep nesting.
+#: What msgspec raises for unexpected bytes: wrong type or syntax, bytes that are not UTF-8, too
+#: deep nesting.
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
-#: No object of an API server comes near: etcd refuses more than 1.5 MiB.
+#: No object of an API server is nearly as large: etcd refuses more than 1.5 MiB.
 LONGEST_LINE_BYTES: Final = 2**24
 
 
-#: Of a policy that means something; the schema has ten levels.
+#: The deepest nesting that is kept of a policy; the schema has ten levels.
 DEEPEST: Final = 64
-#: Brackets, and texts, which may hold some that are none.
+#: Brackets, and strings, in which brackets do not count.
 _BRACKETS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 
 
 class Identity(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """The part of the metadata that even an unreadable object has."""
+    """The part of the metadata that even an undecodable object has."""
 
     name: str = ""
     namespace: str = ""
@@ -59,14 +59,14 @@ class Identity(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class Known(NamedTuple):
-    """Which state of an object is known."""
+    """The uid and version of a known object."""
 
     uid: str
     version: str
 
 
 class _Anything(msgspec.Struct):
-    """An object of which only the identity is read; or a Status."""
+    """An object of which only the identity is decoded; or a Status."""
 
     metadata: Identity = Identity()
     code: int = 0
@@ -82,7 +82,7 @@ class WatchEvent(msgspec.Struct, Generic[ObjectT]):
 
 
 class _RawWatchEvent(msgspec.Struct):
-    """A line of a watch whose object is not what is watched."""
+    """A line of a watch whose object is not of the watched type."""
 
     type: str
     object: msgspec.Raw
@@ -90,7 +90,7 @@ class _RawWatchEvent(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Odd:
-    """What is known of an object, or of a line, that did not fit its type."""
+    """What could be decoded of an object, or of a line, that did not fit its type."""
 
     type: str
     identity: Identity
@@ -98,18 +98,18 @@ class Odd:
     code: int
     reason: str
     message: str
-    #: What the decoder found.
+    #: The message of the decoder.
     problem: str
 
 
 class WatchDecoder(Generic[ObjectT]):
-    """Reads the lines of a watch."""
+    """Decodes the lines of a watch."""
 
     def __init__(self, kind: type[ObjectT]) -> None:
         self._typed: msgspec.json.Decoder[WatchEvent[ObjectT]] = _decoder(WatchEvent, kind)
 
     def decode(self, line: bytes) -> WatchEvent[ObjectT] | Odd:
-        """Return what a line says.
+        """Return the event in a line.
 
         Raises:
             Unreachable: The line is not even a watch event; the stream is broken.
@@ -120,11 +120,11 @@ class WatchDecoder(Generic[ObjectT]):
             return self.decode_odd(line, str(error))
 
     def decode_odd(self, line: bytes, problem: str = "") -> Odd:
-        """Return the identity that a line speaks of, as far as it can be read.
+        """Return the identity of the object in a line, as far as it can be decoded.
 
         Raises:
-            Unreachable: The line is not even a watch event, or nobody can say what is gone; the
-                stream is broken.
+            Unreachable: The line is not even a watch event, or reports the end of an object without
+                a name; the stream is broken.
         """
         try:
             notice = _RAW_NOTICE.decode(line)
@@ -165,10 +165,10 @@ class ListPage(Generic[ObjectT]):
 
 
 class PageDecoder(Generic[ObjectT]):
-    """Reads the pages of a list.
+    """Decodes the pages of a list.
 
     Args:
-        kind: What the objects are made into.
+        kind: The type of the objects.
         name: The kind of the objects as the API names it, such as `Pod`.
     """
 
@@ -178,7 +178,7 @@ class PageDecoder(Generic[ObjectT]):
         self._object = msgspec.json.Decoder(kind)
 
     def decode(self, body: bytes) -> ListPage[ObjectT]:
-        """Return what a page holds.
+        """Return the objects of a page.
 
         Raises:
             Unreachable: The body is not a list of this kind, with a version. An object of another
@@ -210,10 +210,10 @@ class PageDecoder(Generic[ObjectT]):
 
 
 def check_list(kind: str, wanted: str, version: str) -> None:
-    """Make sure that an answer is the list that was asked for.
+    """Check that an answer is the list that was requested.
 
     Raises:
-        Unreachable: It is another object, or a list that does not tell its version.
+        Unreachable: It is another object, or a list without a version.
     """
     if kind != wanted:
         raise Unreachable(f"the answer is {kind or 'an object without a kind'}, not {wanted}")
@@ -224,7 +224,7 @@ def check_list(kind: str, wanted: str, version: str) -> None:
 def without_depths(body: bytes) -> bytes:
     """Return JSON with `null` for each object and array that is nested more than `DEEPEST` deep.
 
-    API servers take ten thousand levels, which neither msgspec nor Python's decoder reads.
+    API servers accept ten thousand levels, which neither msgspec nor Python's decoder can decode.
     """
     parts: list[bytes] = []
     depth = kept_to = 0
@@ -280,6 +280,6 @@ def _odd_object(item: bytes | msgspec.Raw, problem: str, kind: str = "ADDED") ->
     try:
         read = _ANYTHING.decode(item)
     except UNREADABLE:
-        # Not even its metadata is what it should be: it stays without a name.
+        # Not even its metadata can be decoded: it stays without a name.
         read = _Anything()
     return Odd(kind, read.metadata, read.code, read.reason, read.message, problem)

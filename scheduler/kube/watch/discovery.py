@@ -1,7 +1,7 @@
 """Whether an API server has a resource at all.
 
-A 404 alone does not tell: something between us and the API server may have answered. What an API
-server serves is told by its own pages about groups and their resources.
+A 404 alone is no proof: something between us and the API server may have answered. The discovery
+pages of the API server, about groups and their resources, are.
 """
 
 from typing import Final
@@ -18,25 +18,25 @@ _GROUPS: Final = "/apis"
 
 
 async def is_served(client: Client, path: str) -> bool:
-    """Tell whether the API server has the resource of a path, such as `/apis/apps/v1/replicasets`.
+    """Return whether the API server has a resource, by its path: `/apis/apps/v1/replicasets`.
 
-    The list of all groups is asked for, and then that of the resources in the version of the group.
-    Both must be what only an API server sends.
+    The list of all groups is requested, and then that of the resources in the version of the group.
+    Both must be objects that only an API server sends.
 
     Raises:
-        KubeError: That cannot be told now, or we may not know.
+        KubeError: The server cannot be asked now, or refuses to answer.
     """
     version, _, resource = path.rpartition("/")
     group = version.removeprefix(f"{_GROUPS}/").partition("/")[0]
-    known = await _read(client, _GROUPS, "APIGroupList")
-    if all(each.name != group for each in known.groups):
+    groups = await _read(client, _GROUPS, "APIGroupList")
+    if all(known.name != group for known in groups.groups):
         return False
     try:
-        found = await _read(client, version, "APIResourceList")
+        served = await _read(client, version, "APIResourceList")
     except (NotFound, NotServed):
         # Other versions of the group are served, and this one is not.
         return False
-    return any(each.name == resource for each in found.resources)
+    return any(known.name == resource for known in served.resources)
 
 
 class _Named(msgspec.Struct):
@@ -58,11 +58,11 @@ async def _read(client: Client, path: str, kind: str) -> _Discovered:
     request = Request("get", "discovery", "GET", path)
     body = await client.call(request)
     try:
-        found = _DISCOVERED.decode(body)
+        discovered = _DISCOVERED.decode(body)
     except UNREADABLE as error:
         raise Unreachable(f"cannot {request}: {error}") from error
-    if found.kind != kind:
+    if discovered.kind != kind:
         raise Unreachable(
-            f"cannot {request}: the answer is {found.kind or 'something'}, not {kind}"
+            f"cannot {request}: the answer is {discovered.kind or 'something'}, not {kind}"
         )
-    return found
+    return discovered

@@ -1,24 +1,24 @@
-"""Keep up with all objects of one resource: list them, watch them, and never lose one.
+"""The informer of one resource: lists its objects, watches them, and never loses one.
 
-Before it stands the API server, after it the machine: everything that is seen is handed over as
-events in batches, in the order in which the server told it. What the informer promises:
+Every change is passed from the API server to the machine as events in batches, in the order of the
+server. Guarantees:
 
-* It starts with a consistent list, so what it tells was true when it was asked for.
-* An object that disappears while nobody watches is reported as gone by the next list; so is one
+* It starts with a consistent list, so every object was in that state when the list was requested.
+* An object that disappears between two watches is reported as gone by the next list; so is one
   that was replaced by another of the same name.
-* No object stops it: what cannot be read is reported once and left out. A known object whose new
-  state cannot be read stays known in its last readable state, because room that is perhaps still
-  in use must not be given away.
-* Every watch says something or ends in time: the server is asked to end it sooner than silence is
-  taken for death. A bookmark is not to be counted on: where nothing happens to a kind, there is
-  none before etcd tells the API server of its progress, every ten minutes by default.
-* A watch that fails again and again is given up for a list.
-* Versions that go backwards are noticed: etcd was restored from a backup, and the API server would
-  keep silent until it has counted up to where the watch began. Then all is listed.
+* No object stops it: an object that cannot be decoded is reported once and left out. A known object
+  whose new state cannot be decoded stays known in its last readable state, because resources that
+  may still be in use must not be given to other pods.
+* Every watch sends something or ends in time: the server is asked to end it before silence counts
+  as a dead connection. Bookmarks are no substitute: where no object of a kind changes, there is
+  none before etcd reports its progress to the API server, every ten minutes by default.
+* After repeated failures of the watch, all objects are listed.
+* Versions that go backwards are detected: etcd was restored from a backup, and the API server would
+  send nothing until it has counted up to where the watch began. Then all objects are listed.
 
 Source: client-go v0.36.3 tools/cache/reflector.go lists again after each error of a watch that it
-does not try again; apiserver v0.36.3 storage/cacher/cache_watcher.go (`process` and
-`nextBookmarkTime`) tells when there are bookmarks. Differs: HTTP/1.1 has no ping, so the end of a
+does not retry; apiserver v0.36.3 storage/cacher/cache_watcher.go (`process` and
+`nextBookmarkTime`) defines when there are bookmarks. Differs: HTTP/1.1 has no ping, so the end of a
 watch after at most 90 seconds is the sign of life, where client-go lets a watch last for five to
 ten minutes; and a list comes after three failures, not after one.
 """
@@ -63,26 +63,26 @@ ObjectT = TypeVar("ObjectT", bound=ApiObject)
 
 #: A page of large pods takes longer than a write.
 LIST_SECONDS: Final = 60.0
-#: A stream that lived this long has worked, even if nothing happened in the cluster.
+#: A stream that was open this long has worked, even if it sent nothing.
 HEALTHY_SECONDS: Final = 1.0
-#: So many failures of a watch in a row, and all is listed. With the silence of each it takes five
-#: minutes, which is also when the age of the watch becomes an alert.
-FRUITLESS_WATCHES: Final = 3
-#: A server that does not have an optional resource is asked again so often. Where there were
-#: objects before, the first answer is not believed, and it is asked sooner.
+#: After so many failures of a watch in a row all objects are listed. With a silent connection each
+#: time that takes five minutes, which is also when the age of the watch becomes an alert.
+FAILED_WATCHES: Final = 3
+#: Seconds until a server that does not have an optional resource is asked again. Where there were
+#: objects before, the first answer is not trusted, and the server is asked sooner.
 ABSENT_SECONDS: Final = 30.0
 ABSENT_AT_FIRST_SECONDS: Final = 5.0
 
 
 class Informer(Generic[ObjectT]):
-    """Tells a sink about all objects of one resource, for ever."""
+    """Reports all objects of one resource to a sink until cancelled."""
 
     def __init__(
         self,
         resource: ApiResource[ObjectT],
         client: Client,
         sink: Callable[[list[Event]], None],
-        pauses: Sleeper,
+        sleeper: Sleeper,
         settings: InformerSettings | None = None,
     ) -> None:
         self.resource = resource
@@ -90,79 +90,79 @@ class Informer(Generic[ObjectT]):
         self.synced = asyncio.Event()
         self._client = client
         self._sink = sink
-        self._pauses = pauses
+        self._sleeper = sleeper
         self._observer = client.observer
         self._settings = settings or InformerSettings()
         backoff = ExponentialBackoff(
-            pauses, self._settings.first_pause_seconds, self._settings.longest_pause_seconds
+            sleeper, self._settings.first_pause_seconds, self._settings.longest_pause_seconds
         )
-        self._contact = RetryState(resource.name, self._observer, pauses, backoff)
+        self._retry = RetryState(resource.name, self._observer, sleeper, backoff)
         self._page_decoder = PageDecoder(resource.type, resource.kind)
         self._watch_decoder = WatchDecoder(resource.type)
         self._known = KnownObjects(resource, self._observer)
-        #: Where the next watch continues; empty when only a list helps.
+        #: The version from which the next watch continues; empty when a list is needed.
         self._version = ""
-        #: When that was last known to be of the server's present history.
-        self._certain_at = 0.0
+        #: When that version was last known to belong to the server's current history.
+        self._confirmed_at = 0.0
         #: Whether a failure may mean that the server's history was replaced.
         self._doubt = False
         #: Times in a row that the server was found not to have the resource.
         self._absences = 0
         self._paged = True
-        #: Ends the watch that is open.
-        self._leash: asyncio.Timeout | None = None
+        #: Ends the open watch.
+        self._watch_timeout: asyncio.Timeout | None = None
 
     def health(self) -> WatchHealth:
-        """Return how it does now."""
+        """Return the current state of the informer."""
         return WatchHealth(
             resource=self.resource.name,
             synced=self.synced.is_set(),
-            silent_seconds=self._contact.silent_seconds(),
-            problem=self._contact.problem,
+            silent_seconds=self._retry.silent_seconds(),
+            problem=self._retry.problem,
             undecodable=self._known.undecodable,
             objects=len(self._known),
         )
 
     def known(self) -> dict[str, Known]:
-        """Return which state of each object was handed over last, by key."""
+        """Return the state of each object that was handed over last, by key."""
         return self._known.states()
 
     def unreadable(self, key: str) -> bool:
-        """Tell whether an object is left out, or kept as it was, because it cannot be read."""
+        """Return whether an object is left out, or kept as it was, because decoding failed."""
         return self._known.unreadable(key)
 
     def relist(self) -> None:
         """List everything again, because something was missed."""
         self._version = ""
-        if self._leash is not None and not self._leash.expired():
-            self._leash.reschedule(_now())
+        if self._watch_timeout is not None and not self._watch_timeout.expired():
+            self._watch_timeout.reschedule(_now())
 
     def resume(self) -> None:
-        """End a long pause that was made because there was no answer: others get answers again."""
-        self._contact.resume()
+        """End a long pause after missing answers, because other requests get answers again."""
+        self._retry.resume()
 
     async def run(self) -> None:
-        """List and watch until cancelled. What the sink raises ends it."""
+        """List and watch until cancelled; an exception of the sink ends it."""
         while True:
             try:
                 if self._version or await self._list_if_served():
                     await self._watch()
                 else:
-                    await self._pauses.sleep(self._be_without())
+                    await self._sleeper.sleep(self._record_absence())
             except KubeError as error:
                 # The server may have come back with another history.
                 self._doubt = not isinstance(error, TooManyRequests)
-                before = self._contact.fruitless
-                await self._contact.recover(error)
-                failed = self._contact.fruitless
-                again_and_again = failed > before and failed % FRUITLESS_WATCHES == 0
+                before = self._retry.failures
+                await self._retry.recover(error)
+                failed = self._retry.failures
+                again_and_again = failed > before and failed % FAILED_WATCHES == 0
                 if again_and_again or isinstance(error, Gone | NotFound | HistoryReplaced):
                     self._version = ""
 
     # List
 
     async def _list_if_served(self) -> bool:
-        """List; whether the server has the resource. One that is not optional counts as served."""
+        """List; return false where the server does not have the resource, and it is optional."""
         try:
             await self._list()
         except (NotFound, NotServed):
@@ -172,18 +172,18 @@ class Informer(Generic[ObjectT]):
         self._absences = 0
         return True
 
-    def _be_without(self) -> float:
-        """Record that the server does not have the resource; return when to ask again.
+    def _record_absence(self) -> float:
+        """Record that the server does not have the resource; return how long to wait.
 
-        Where there were objects, it has to be found twice, apart: a server that starts does not
-        have all of its resources yet.
+        Where there were objects, the resource must be missing twice, some seconds apart: a server
+        that starts does not have all of its resources yet.
 
         Returns:
             Seconds.
         """
         self._absences += 1
-        self._contact.spoke()
-        self._contact.problem = ""
+        self._retry.watch_worked()
+        self._retry.problem = ""
         had_objects = bool(len(self._known) or self._known.undecodable)
         if had_objects and self._absences == 1:
             return ABSENT_AT_FIRST_SECONDS
@@ -195,7 +195,7 @@ class Informer(Generic[ObjectT]):
         seen: set[str] = set()
         page = await self._page("")
         while page.token:
-            # The server makes the next page while this one is taken over.
+            # The server prepares the next page while this one is processed.
             following = asyncio.create_task(self._page(page.token))
             try:
                 await asyncio.sleep(0)  # lets the request be sent
@@ -207,24 +207,24 @@ class Informer(Generic[ObjectT]):
         self._paged = True
         self._settle(seen)
         self._version = page.version
-        self._be_certain()
+        self._confirm_history()
 
     async def _page(self, token: str) -> ListPage[ObjectT]:
         try:
             body = await self._client.call(self._list_request(token))
         except Gone:
-            # The pages took so long that the list expired: ask for all at once.
+            # The pages took so long that the list expired: request all objects at once.
             self._paged = False
             raise
         page = self._page_decoder.decode(body)
-        self._contact.answered()
+        self._retry.answered()
         return page
 
     def _take_over(self, page: ListPage[ObjectT], seen: set[str]) -> None:
-        """Hand over the objects of a page; note their keys."""
+        """Hand over the objects of a page; add their keys to `seen`."""
         events: list[Event] = []
-        for each in page.objects:
-            seen.add(self._known.observe(each, events))
+        for observed in page.objects:
+            seen.add(self._known.observe(observed, events))
         for odd in page.odd:
             seen.add(self._known.skip(odd, events))
         self._hand_over(events)
@@ -238,7 +238,7 @@ class Informer(Generic[ObjectT]):
         return self._request("list", query, LIST_SECONDS)
 
     def _settle(self, seen: set[str]) -> None:
-        """Report as gone what is known and was not seen, after everything was listed."""
+        """Report known objects that were not seen as gone, after everything was listed."""
         events: list[Event] = []
         self._known.keep_only(seen, events)
         self._hand_over(events)
@@ -248,48 +248,48 @@ class Informer(Generic[ObjectT]):
     # Watch
 
     async def _watch(self) -> None:
-        if self._doubt or _now() - self._certain_at > self._settings.quiet_seconds:
+        if self._doubt or _now() - self._confirmed_at > self._settings.quiet_seconds:
             await self._check_history()
             if not self._version:
                 return  # `relist` was called meanwhile
         opened_at = _now()
         worked = False
         try:
-            async with asyncio.timeout(None) as self._leash:
+            async with asyncio.timeout(None) as self._watch_timeout:
                 worked = await self._follow()
         except TimeoutError:
             self._version = ""  # `relist` has ended it
             return
         finally:
-            self._leash = None
+            self._watch_timeout = None
         if not worked and _now() - opened_at < HEALTHY_SECONDS:
             raise Unreachable("the server ended the watch at once")
-        self._contact.spoke()
+        self._retry.watch_worked()
 
     async def _follow(self) -> bool:
-        """Watch until the server ends it; whether it said anything."""
+        """Watch until the server ends the watch; return whether it sent anything."""
         worked = False
         lines = Lines()
         async with self._client.stream(
             self._watch_request(), self._settings.silence_seconds
         ) as stream:
-            self._contact.problem = ""
-            self._contact.answered()
+            self._retry.problem = ""
+            self._retry.answered()
             while chunk := await stream.read():
                 if self._read(lines.feed(chunk)):
                     worked = True
-                    self._contact.spoke()
-                    self._be_certain()
+                    self._retry.watch_worked()
+                    self._confirm_history()
         return worked
 
     async def _check_history(self) -> None:
-        """Make sure that the version to continue from is one that the server has given out.
+        """Check that the server has issued the version from which the watch continues.
 
         An API server answers a list with its newest version. Where that is below ours, its history
         was replaced.
 
         Raises:
-            HistoryReplaced: It was.
+            HistoryReplaced: The history was replaced.
         """
         body = await self._client.call(self._request("list", {"limit": "1"}, LIST_SECONDS))
         version = self._page_decoder.decode(body).version
@@ -297,14 +297,14 @@ class Informer(Generic[ObjectT]):
             raise HistoryReplaced(
                 f"the versions of {self.resource.name} went back from {self._version} to {version}"
             )
-        self._be_certain()
+        self._confirm_history()
 
-    def _be_certain(self) -> None:
+    def _confirm_history(self) -> None:
         self._doubt = False
-        self._certain_at = _now()
+        self._confirmed_at = _now()
 
     def _watch_request(self) -> Request:
-        spread = 1 + self._pauses.jitter()
+        spread = 1 + self._sleeper.jitter()
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
@@ -314,7 +314,7 @@ class Informer(Generic[ObjectT]):
         return self._request("watch", query, LIST_SECONDS)
 
     def _read(self, lines: list[bytes]) -> bool:
-        """Hand over what some lines say; whether there was anything."""
+        """Hand over the events of some lines; return whether there were lines."""
         events: list[Event] = []
         try:
             for line in lines:
@@ -348,7 +348,7 @@ class Informer(Generic[ObjectT]):
             self._known.skip(odd, events)
 
     def _move_to(self, version: str) -> None:
-        """Record the version that a line of the watch tells; a watch tells ascending ones.
+        """Record the version in a line of the watch; versions of a watch ascend.
 
         Raises:
             HistoryReplaced: It is below the last one.

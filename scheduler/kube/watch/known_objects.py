@@ -1,4 +1,4 @@
-"""Which objects of a resource were told of, and what is to be told next."""
+"""The objects of a resource that an informer has reported, and what it reports next."""
 
 from typing import Generic, TypeVar
 
@@ -13,7 +13,7 @@ ObjectT = TypeVar("ObjectT", bound=ApiObject)
 
 
 class KnownObjects(Generic[ObjectT]):
-    """The objects that were told as observed and not yet as gone, and those that cannot be read."""
+    """Objects that were reported and are not yet gone, and those that cannot be decoded."""
 
     def __init__(self, resource: ApiResource[ObjectT], observer: ClientHooks) -> None:
         self._resource = resource
@@ -26,20 +26,20 @@ class KnownObjects(Generic[ObjectT]):
 
     @property
     def undecodable(self) -> int:
-        """How many objects cannot be read."""
+        """How many objects cannot be decoded."""
         return len(self._undecodable)
 
     def states(self) -> dict[str, Known]:
-        """Return which state of each object was told last, by key, as a copy."""
+        """Return the state of each object that was reported last, by key, as a copy."""
         return self._states.copy()
 
     def unreadable(self, key: str) -> bool:
-        """Tell whether an object is left out, or kept as it was, because it cannot be read."""
+        """Return whether an object is left out, or kept as it was, because decoding failed."""
         return key in self._undecodable
 
-    def observe(self, each: ObjectT, events: list[Event]) -> str:
-        """Tell of the state of an object, unless it was told already; return its key."""
-        metadata = each.metadata
+    def observe(self, observed: ObjectT, events: list[Event]) -> str:
+        """Report the state of an object, unless it was reported already; return its key."""
+        metadata = observed.metadata
         key = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
         uid, version = metadata.uid, metadata.resource_version
         known = self._states.get(key)
@@ -51,11 +51,11 @@ class KnownObjects(Generic[ObjectT]):
         self._states[key] = Known(uid, version)
         if self._undecodable:
             self._undecodable.pop(key, None)
-        events.append(self._resource.observed(each))
+        events.append(self._resource.observed(observed))
         return key
 
     def skip(self, odd: Odd, events: list[Event]) -> str:
-        """Leave out an object that cannot be read; return its key."""
+        """Leave out an object that cannot be decoded; return its key."""
         key = odd.identity.key
         known = self._states.get(key)
         if known is not None and known.uid != odd.identity.uid:
@@ -66,14 +66,14 @@ class KnownObjects(Generic[ObjectT]):
         return key
 
     def forget(self, key: str, events: list[Event]) -> None:
-        """Tell that an object is gone, if it was told of."""
+        """Report that an object is gone, if it was reported before."""
         self._undecodable.pop(key, None)
         known = self._states.pop(key, None)
         if known is not None:
             events.append(self._resource.gone(key, known.uid))
 
     def keep_only(self, seen: set[str], events: list[Event]) -> None:
-        """Tell that all others are gone, after everything was listed."""
+        """Report all other objects as gone, after everything was listed."""
         for key in [key for key in self._states if key not in seen]:
             self.forget(key, events)
         for key in [key for key in self._undecodable if key not in seen]:

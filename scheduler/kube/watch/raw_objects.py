@@ -1,9 +1,9 @@
-"""Objects as the API server has them, as bytes, for those who ask more than our own rules do.
+"""Complete JSON of pods and nodes, for extenders.
 
-Rules read typed objects with few fields; an extender is told everything but the managed fields,
-as kube-scheduler does. Nodes are watched a second time, in full, and kept; that is done only for
-extenders that do not know the nodes themselves. A pod is looked up when it is asked about: to
-keep all pods in full would take a gigabyte in a large cluster, for the few that are waiting.
+Plugins read typed objects with few fields; an extender gets everything but the managed fields, as
+from kube-scheduler. Nodes are watched a second time, in full, and kept; that is done only for
+extenders that do not know the nodes themselves. A pod is looked up when a request needs it: keeping
+all pods in full would take a gigabyte in a large cluster, for the few that are waiting.
 """
 
 from collections import OrderedDict
@@ -22,14 +22,14 @@ from scheduler.model.effects import PodRef
 
 __all__ = ["RawNodes", "RawPods"]
 
-#: Pods that are remembered between the questions of an attempt.
+#: Pods that are cached between the requests of an attempt.
 REMEMBERED_PODS: Final = 256
 
 _Part = Raw | UnsetType
 
 
 class _Metadata(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """All that the API knows of an object's metadata but `managedFields`."""
+    """The metadata of an object without `managedFields`."""
 
     name: str = ""
     generate_name: _Part = UNSET
@@ -47,7 +47,7 @@ class _Metadata(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     finalizers: _Part = UNSET
 
 
-class _RawObjects(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class _RawObject(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A pod or a node."""
 
     metadata: _Metadata = _Metadata()
@@ -57,7 +57,7 @@ class _RawObjects(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     status: _Part = UNSET
 
 
-_WHOLE: Final = msgspec.json.Decoder(_RawObjects)
+_DECODER: Final = msgspec.json.Decoder(_RawObject)
 
 
 class RawNodes(Mapping[str, bytes]):
@@ -66,7 +66,7 @@ class RawNodes(Mapping[str, bytes]):
     def __init__(self) -> None:
         self._nodes: dict[str, bytes] = {}
         self.resource: Final[ApiResource[Any]] = ApiResource(
-            NODES.name, NODES.path, _RawObjects, _itself, _its_key, named=NODES.kind
+            NODES.name, NODES.path, _RawObject, _itself, _its_key, named=NODES.kind
         )
 
     def __getitem__(self, name: str) -> bytes:
@@ -79,15 +79,15 @@ class RawNodes(Mapping[str, bytes]):
         return len(self._nodes)
 
     def take(self, news: list[Any]) -> None:
-        """Take over what the informer has seen: nodes, and names of nodes that are gone."""
-        for each in news:
-            if isinstance(each, _RawObjects):
-                self._nodes[each.metadata.name] = msgspec.json.encode(each)
+        """Store what the informer has seen: nodes, and names of nodes that are gone."""
+        for node in news:
+            if isinstance(node, _RawObject):
+                self._nodes[node.metadata.name] = msgspec.json.encode(node)
             else:
-                self._nodes.pop(each, None)
+                self._nodes.pop(node, None)
 
 
-def _itself(node: _RawObjects) -> Any:
+def _itself(node: _RawObject) -> Any:
     return node
 
 
@@ -107,20 +107,20 @@ class RawPods:
 
         Raises:
             NotFound: It is gone, or is another one of the same name.
-            KubeError: It cannot be had.
+            KubeError: It cannot be read.
         """
         known = self._known.get(pod.uid)
         if known is not None and known[0] == version:
             return known[1]
         body = await self._client.call(requests.look_up(pod))
         try:
-            whole = _WHOLE.decode(body)
+            raw = _DECODER.decode(body)
         except UNREADABLE as error:
             raise Unreachable(f"cannot get pods: {error}") from error
-        if whole.metadata.uid != pod.uid:
+        if raw.metadata.uid != pod.uid:
             raise NotFound(404, "NotFound", f"pod {pod} is gone")
-        encoded = msgspec.json.encode(whole)
-        self._known[pod.uid] = whole.metadata.resource_version, encoded
+        encoded = msgspec.json.encode(raw)
+        self._known[pod.uid] = raw.metadata.resource_version, encoded
         self._known.move_to_end(pod.uid)
         if len(self._known) > REMEMBERED_PODS:
             self._known.popitem(last=False)

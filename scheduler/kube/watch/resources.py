@@ -66,7 +66,7 @@ ObjectT = TypeVar("ObjectT", bound=ApiObject)
 
 @dataclass(frozen=True, slots=True)
 class ApiResource(Generic[ObjectT]):
-    """A kind of object to watch, and the events that tell of it."""
+    """A kind of object to watch, and its events."""
 
     #: Plural, as RBAC and metrics name it.
     name: str

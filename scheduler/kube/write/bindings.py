@@ -1,121 +1,123 @@
-"""Put pods on nodes, and never leave it open whether a pod has its node.
+"""Binds pods to nodes, and never leaves it open whether a pod is bound.
 
 When it is unknown whether a binding happened, the pod is looked up until the answer is known,
-however long that takes: the reservation that hangs on it must not be given up by a clock. A look-up
-that says no does not settle it at once, because the API server may still be at work on a request
-whose connection was cut. It gives up a request after a minute, so the binding has failed only when
-a look-up says no more than a minute after the last request without an answer. Until the patience
-ends the binding is asked for again meanwhile, which mostly settles it sooner.
+however long that takes: no timer may give up the reservation that depends on it. One look-up that
+finds the pod unbound is not enough, because the API server may still be working on a request whose
+connection was cut. The API server gives up a request after a minute, so the binding has failed only
+when a look-up finds the pod unbound more than a minute after the last unanswered request. Until the
+patience for the effect ends, the binding is also sent again, which mostly settles it sooner.
 """
 
 import asyncio
+from typing import Final
+
+import msgspec
 
 from scheduler.kube.client import requests
 from scheduler.kube.client.client import Client, Request
 from scheduler.kube.errors import ApiError, Conflict, KubeError, NotFound, Unreachable
 from scheduler.kube.extenders import ExtenderError, Extenders
-from scheduler.kube.watch.decoding import UNREADABLE
-from scheduler.kube.write.answers import (
-    PLACEMENT,
+from scheduler.kube.watch.decoding import UNREADABLE, Identity
+from scheduler.kube.write.retry import (
     TRANSIENT,
     Abandoned,
-    Placement,
     Replaced,
-    of_a_pod_that_is_there,
-    perhaps_executed,
+    RetryAttempt,
+    RetryPolicy,
+    may_have_executed,
+    not_found_is_transient,
 )
-from scheduler.kube.write.retry import RetryAttempt, RetryPolicy
 from scheduler.model.effects import Bind
 
 __all__ = ["Bindings"]
 
 
 class Bindings:
-    """Carries bindings out."""
+    """Carries out bindings."""
 
-    def __init__(self, client: Client, trying: RetryPolicy, extenders: Extenders | None) -> None:
+    def __init__(self, client: Client, retry: RetryPolicy, extenders: Extenders | None) -> None:
         self._client = client
-        self._trying = trying
+        self._retry = retry
         self._extenders = extenders
 
-    async def bind(self, effect: Bind, effort: RetryAttempt) -> None:
+    async def bind(self, effect: Bind, attempt: RetryAttempt) -> None:
         """Bind a pod to its node.
 
         Raises:
-            KubeError: It is not bound to it, and will not be by what we have sent.
+            KubeError: The pod is not bound to it, and no request that was sent will bind it.
         """
-        if effect.extender is not None and await self._bound_by_extender(effect, effort):
+        if effect.extender is not None and await self._bound_by_extender(effect, attempt):
             return
         try:
-            await self._bind(effect, effort)
+            await self._bind(effect, attempt)
         except (Abandoned, NotFound, Replaced):
-            raise  # we stop or do not lead, or there is no such pod: nothing hangs on the rest
+            raise  # we stop or do not lead, or the pod is gone: the rest does not matter
         except KubeError:
-            if effort.unsettled_until is None or not await self._bound_late(effect, effort):
+            if attempt.unsettled_until is None or not await self._bound_late(effect, attempt):
                 raise
 
-    async def _bind(self, effect: Bind, effort: RetryAttempt) -> None:
+    async def _bind(self, effect: Bind, attempt: RetryAttempt) -> None:
         request = requests.bind(effect)
         while True:
-            self._trying.check(effort)
+            self._retry.check(attempt)
             try:
-                await self._trying.call(request, effort)
+                await self._retry.call(request, attempt)
             except Conflict:
-                if not await self._is_bound(effect, effort):
+                if not await self._is_bound(effect, attempt):
                     raise
             except (NotFound, *TRANSIENT) as error:
-                # A pod leaves the queue for good when it is gone, so the pod itself is asked for.
-                if perhaps_executed(error):
-                    self._trying.unsettle(effort)
-                    if await self._is_bound(effect, effort):
+                # A pod that is gone leaves the queue permanently, so the pod itself is looked up.
+                if may_have_executed(error):
+                    self._retry.unsettle(attempt)
+                    if await self._is_bound(effect, attempt):
                         return
-                await self._trying.pause(request, of_a_pod_that_is_there(error), effort)
+                await self._retry.pause(request, not_found_is_transient(error), attempt)
                 continue
             return
 
-    async def _bound_late(self, effect: Bind, effort: RetryAttempt) -> bool:
-        """Look the pod up until no request of ours can bind it any more; whether one has.
+    async def _bound_late(self, effect: Bind, attempt: RetryAttempt) -> bool:
+        """Look the pod up until no request of ours can bind it any more; return whether one has.
 
-        Nothing is written meanwhile, so this ends at once when we stop.
+        Nothing is written meanwhile, so this ends at once when the process stops.
         """
-        backoff = self._trying.backoff()
+        backoff = self._retry.backoff()
         loop = asyncio.get_running_loop()
-        with self._trying.stoppable():
-            while effort.unsettled_until is not None and loop.time() < effort.unsettled_until:
+        with self._retry.stoppable():
+            while attempt.unsettled_until is not None and loop.time() < attempt.unsettled_until:
                 await backoff.wait()
-                if await self._is_bound(effect, effort):
+                if await self._is_bound(effect, attempt):
                     return True
-            return await self._is_bound(effect, effort)
+            return await self._is_bound(effect, attempt)
 
-    async def _bound_by_extender(self, effect: Bind, effort: RetryAttempt) -> bool:
-        """Have an extender bind a pod; false when we must do it, because it may be ignored.
+    async def _bound_by_extender(self, effect: Bind, attempt: RetryAttempt) -> bool:
+        """Have an extender bind a pod; return false where we must, because it may be ignored.
 
-        Differs from kube-scheduler v1.36.3: when it fails, the pod is looked up. Perhaps it was
-        bound, and only the answer was lost.
+        Differs from kube-scheduler v1.36.3: when the extender fails, the pod is looked up. Perhaps
+        it was bound, and only the answer was lost.
         """
         extenders = self._extenders
         if extenders is None or effect.extender is None:
             return False
-        self._trying.check(effort)
+        self._retry.check(attempt)
         try:
             await extenders.bind(effect)
         except ExtenderError:
-            if await self._is_bound(effect, effort):
+            if await self._is_bound(effect, attempt):
                 return True
             if not extenders.may_ignore(effect.extender):
                 raise
             return False
         return True
 
-    async def _is_bound(self, effect: Bind, effort: RetryAttempt) -> bool:
-        """Look up whether the pod has our node; false while it has none.
+    async def _is_bound(self, effect: Bind, attempt: RetryAttempt) -> bool:
+        """Look up whether the pod is bound to our node; return false while it has no node.
 
         Raises:
-            NotFound: It is gone.
-            Replaced: It is another one.
-            Conflict: It has another node.
+            NotFound: The pod is gone.
+            Replaced: It is another pod of the same name.
+            Conflict: It is bound to another node.
         """
-        finishing = RetryAttempt(effort.job, self._trying.backoff(), None, finishing=True)
+        finishing = RetryAttempt(attempt.job, self._retry.backoff(), None, finishing=True)
         placement = await self._placement(requests.look_up(effect.pod), finishing)
         if placement.metadata.uid != effect.pod.uid:
             raise Replaced(f"pod {effect.pod} is another one than was placed")
@@ -125,14 +127,28 @@ class Bindings:
             raise Conflict(409, "Conflict", message)
         return bool(node)
 
-    async def _placement(self, request: Request, effort: RetryAttempt) -> Placement:
+    async def _placement(self, request: Request, attempt: RetryAttempt) -> "_Placement":
         while True:
             try:
-                return PLACEMENT.decode(await self._client.call(request))
+                return _PLACEMENT.decode(await self._client.call(request))
             except NotFound:
                 raise
             except (ApiError, *TRANSIENT) as error:
-                # A refusal (a right that was taken away for a while) says nothing of the pod.
-                await self._trying.pause(request, error, effort)
+                # A refusal, such as a right that was revoked for a while, says nothing of the pod.
+                await self._retry.pause(request, error, attempt)
             except UNREADABLE as error:
-                await self._trying.pause(request, Unreachable(str(error)), effort)
+                await self._retry.pause(request, Unreachable(str(error)), attempt)
+
+
+class _Spec(msgspec.Struct, frozen=True, rename="camel"):
+    node_name: str = ""
+
+
+class _Placement(msgspec.Struct):
+    """The fields of a pod that say where it is."""
+
+    metadata: Identity = Identity()
+    spec: _Spec = _Spec()
+
+
+_PLACEMENT: Final = msgspec.json.Decoder(_Placement)

@@ -1,20 +1,20 @@
-"""Which effect goes next: lanes by importance, and first in, first out for every pod.
+"""The queue of effects: lanes by importance, and first in, first out for every pod.
 
-The writer puts effects in and takes jobs out; nothing here waits or talks to anyone.
+The writer puts effects in and takes jobs out; nothing here waits or does I/O.
 
 | lane | effects |
 |---|---|
-| bind | Bind |
+| bind | Bind, BindVolumes |
 | preempt | Evict, Nominate, ClearNomination, SaveLedger |
 | condition | SetCondition |
 | announce | RecordEvent |
 | extend | Ask, and Bind where an extender binds |
 
-Each lane owns a share of the places, so none can starve another; what is left over goes by
-importance. What goes to extenders has as many places of its own: they may be slow, and are not
-the API server. For one pod effects go out strictly in the order in which they came in, so a late
-`PodScheduled=False` never lands after a bind. Announcements are outside this order: an Event is
-about what happened, not part of it, and bears the time of that.
+Each lane owns a share of the places, so none can starve another; the rest is used by importance.
+Requests to extenders have as many places of their own: extenders may be slow, and are not the API
+server. The effects of one pod are sent strictly in the order in which they came in, so a late
+`PodScheduled=False` never arrives after a bind. Events are outside this order: an Event describes
+something that has happened, and carries the time of that.
 """
 
 from collections import deque
@@ -27,6 +27,7 @@ from scheduler.kube.write.event_recorder import Series
 from scheduler.model.effects import (
     Ask,
     Bind,
+    BindVolumes,
     ClearNomination,
     Effect,
     Evict,
@@ -57,6 +58,8 @@ _BY_IMPORTANCE: Final = tuple(Lane)
 
 LANES: Final[dict[type[Effect], Lane]] = {
     Bind: Lane.BIND,
+    # A pod waits for its volumes before it is bound: they are as urgent as bindings.
+    BindVolumes: Lane.BIND,
     Evict: Lane.PREEMPT,
     Nominate: Lane.PREEMPT,
     ClearNomination: Lane.PREEMPT,
@@ -66,16 +69,17 @@ LANES: Final[dict[type[Effect], Lane]] = {
     Ask: Lane.EXTEND,
 }
 
-#: Stands for what is written down about all pods, so that it is written in order.
+#: Stands for the pod of `SaveLedger` effects, so that they are sent in order.
 LEDGER: Final = PodRef("", "", "ledger")
 
-#: What a binding makes pointless: the API server clears the nomination and sets the condition.
+#: Effects that a binding makes unnecessary: the API server clears the nomination and sets the
+#: condition.
 MOOT_BY_BINDING: Final = (SetCondition, Nominate, ClearNomination)
 
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """An effect on its way.
+    """An effect that waits or is being sent.
 
     `effect` may be replaced by a newer one while the job waits.
     """
@@ -86,25 +90,25 @@ class Job:
     since: Seconds
     #: Whether a condition that was replaced by this one would have cleared the nomination.
     clear_nomination: bool = False
-    #: Whether it stands in its lane.
+    #: Whether it is in its lane.
     queued: bool = False
-    #: Whether it was taken out to be sent.
+    #: Whether it was taken out and is being sent.
     sent: bool = False
-    #: Whether it became pointless: not to be sent, or not to be sent again.
+    #: Whether it became unnecessary: it is not sent, or not sent again.
     moot: bool = False
-    #: Whether nothing had to be done, because it was so already.
+    #: Whether the cluster was in the wanted state already.
     unchanged: bool = False
-    #: What extenders said; of an `Ask` that is done.
+    #: The answers of extenders; for an `Ask` that is done.
     answers: tuple[ExtenderAnswer, ...] = ()
-    #: Whether an `RecordEvent` was counted, and the series in which there is something to write.
+    #: Whether a `RecordEvent` was counted, and its series where a request is due.
     counted: bool = False
     series: Series | None = None
 
 
 class EffectQueue:
-    """Effects that wait, and how many are on their way.
+    """Effects that wait, and how many are being sent.
 
-    Invariant: of the jobs of a pod only the first is sent or stands in a lane.
+    Invariant: only the first job of a pod is sent or in a lane.
     """
 
     def __init__(self, places: int, clock: Callable[[], Seconds]) -> None:
@@ -113,19 +117,18 @@ class EffectQueue:
         shared = shares(places)
         if places < len(shared):
             raise ValueError(f"at least {len(shared)} requests must be possible at a time")
-        # By lane; lists, because to look a member of an enumeration up in a dict takes longer
-        # than all the rest.
+        # By lane; lists, because looking up an enum member in a dict takes longer than the rest.
         self._shares = [shared.get(lane) for lane in Lane]
         self._lanes: list[deque[Job]] = [deque() for _ in Lane]
         self._waiting = [0 for _ in Lane]
         self._sent = [0 for _ in Lane]
         self._pods: dict[str, deque[Job]] = {}
-        #: Places that are in use, or kept free for a lane that uses less than its share.
+        #: Places in use, or reserved for a lane that uses less than its share.
         self._claimed = sum(shared.values())
 
     @property
     def sent(self) -> int:
-        """How many jobs are on their way."""
+        """How many jobs are being sent."""
         return sum(self._sent)
 
     def waiting(self, lane: Lane) -> int:
@@ -133,7 +136,7 @@ class EffectQueue:
         return self._waiting[lane]
 
     def add(self, effect: Effect) -> list[Effect]:
-        """Take in an effect; return those that it makes pointless."""
+        """Add an effect; return those that it makes unnecessary."""
         lane = _lane(effect)
         if isinstance(effect, RecordEvent):
             self._offer(self._new(effect, lane))
@@ -147,7 +150,7 @@ class EffectQueue:
         return moot
 
     def take(self) -> Job | None:
-        """Return the job to send next, if there is one and there is a place for it."""
+        """Return the job to send next, if there is one and a place for it."""
         for lane in _BY_IMPORTANCE:
             if self._lanes[lane] and self._has_place(lane) and (job := self._first(lane)):
                 job.sent = True
@@ -158,7 +161,7 @@ class EffectQueue:
         return None
 
     def done(self, job: Job) -> None:
-        """Note that a job has ended; the next one of its pod may go."""
+        """Record that a job has ended; the next one of its pod may be sent."""
         self._sent[job.lane] -= 1
         self._claimed -= self._beyond_share(job.lane)
         if isinstance(job.effect, RecordEvent):
@@ -172,7 +175,7 @@ class EffectQueue:
             del self._pods[uid]
 
     def clear(self) -> list[Effect]:
-        """Take out everything that was not sent."""
+        """Remove and return everything that was not sent."""
         unsent = [job.effect for job in self._lanes[Lane.ANNOUNCE]]
         for uid, jobs in list(self._pods.items()):
             unsent += [job.effect for job in jobs if not job.sent]
@@ -198,7 +201,7 @@ class EffectQueue:
             self._lanes[job.lane].append(job)
 
     def _replace(self, jobs: deque[Job], effect: SetCondition) -> Effect | None:
-        """Let a newer condition take the place of an unsent one, if nothing came between."""
+        """Replace an unsent condition by a newer one, if no other effect came between."""
         last = jobs[-1] if jobs else None
         if last is None or last.sent or not isinstance(last.effect, SetCondition):
             return None
@@ -207,9 +210,9 @@ class EffectQueue:
         return replaced
 
     def _drop_moot(self, jobs: deque[Job]) -> list[Effect]:
-        """Mark what a binding makes pointless, and take out what was not sent of it."""
+        """Mark jobs that a binding makes unnecessary, and remove those that were not sent."""
         dropped: list[Effect] = []
-        for job in [each for each in jobs if isinstance(each.effect, MOOT_BY_BINDING)]:
+        for job in [job for job in jobs if isinstance(job.effect, MOOT_BY_BINDING)]:
             job.moot = True
             if not job.sent:
                 self._waiting[job.lane] -= 1
@@ -218,7 +221,7 @@ class EffectQueue:
         return dropped
 
     def _first(self, lane: Lane) -> Job | None:
-        """Take the first job out of a lane that still has a point."""
+        """Take the first job out of a lane that is still needed."""
         queue = self._lanes[lane]
         while queue:
             job = queue.popleft()
@@ -232,7 +235,7 @@ class EffectQueue:
         return not self._beyond_share(lane) or self._claimed < self._places
 
     def _beyond_share(self, lane: Lane) -> bool:
-        """Tell whether one more job of a lane needs a place that was not kept for it."""
+        """Return whether one more job of a lane needs a place beyond its share."""
         share = self._shares[lane]
         return share is not None and self._sent[lane] >= share
 

@@ -1,14 +1,14 @@
-"""Which announcements become Events, and which are only counted.
+"""Aggregates Events: which of them are written, and which are only counted.
 
-Repeats of one announcement are one Event with a growing count. The first is created; its count
-is written when it has doubled and a minute has passed, or when half an hour has, so a pod that is
-retried for days costs a handful of requests, and one that is retried often no more.
+Repeats become one Event with a growing count. The first one is created. The count is written when
+it has doubled and a minute has passed, or after half an hour. So a pod that is retried for days
+costs a handful of requests, and one that is retried often costs no more.
 
 Source: client-go v0.36.3 tools/events, event_broadcaster.go.
 Differs: upstream writes the count at the second repeat and in a sweep every half an hour; here
-no timer runs, so the last repeats of a series may stay uncounted. Upstream begins anew after every
-change of the pod, its own condition among them; here what is said has to differ by more than the
-numbers in it.
+no timer runs, so the last repeats of a series may stay uncounted. Upstream begins a new Event after
+every change of the pod, its own condition included; here the note has to differ by more than
+numbers.
 """
 
 import re
@@ -23,12 +23,12 @@ from scheduler.model.times import Seconds
 
 __all__ = ["EventRecorder", "Series"]
 
-#: After so long a silence a repeat begins a new Event.
+#: A repeat after so long a time begins a new Event.
 CLOSED_SECONDS: Final = 6 * 60.0
 REFRESH_SECONDS: Final = 30 * 60.0
-#: So much time lies between two writes about one series.
+#: The shortest time between two writes of one series.
 APART_SECONDS: Final = 60.0
-#: Series that are remembered; the one that was silent longest is forgotten first.
+#: Series that are kept; the one without repeats for the longest time goes first.
 REMEMBERED: Final = 4096
 
 _NUMBERS: Final = re.compile(r"\d+")
@@ -36,7 +36,7 @@ _NUMBERS: Final = re.compile(r"\d+")
 
 @dataclass(slots=True)
 class Series:
-    """An announcement and its repeats."""
+    """An Event and its repeats."""
 
     namespace: str
     name: str
@@ -45,12 +45,12 @@ class Series:
     count: int = 0
     #: The count that the API server knows; 0 while the Event is not created.
     written: int = 0
-    #: The count that a request on its way tells; 0 when there is none.
-    telling: int = 0
+    #: The count in a request that is being sent; 0 when there is none.
+    sending: int = 0
 
 
 class EventRecorder:
-    """Remembers what was announced lately."""
+    """Keeps the Events of the last minutes, and decides which requests are due."""
 
     def __init__(self, host: str, remembered: int = REMEMBERED) -> None:
         self._host = host
@@ -58,10 +58,10 @@ class EventRecorder:
         self._series: OrderedDict[tuple[str, ...], Series] = OrderedDict()
         self._last_nanoseconds = 0
 
-    def note(self, effect: RecordEvent, now: Seconds) -> Series | None:
-        """Count an announcement; return its series if something is to be written about it.
+    def record(self, effect: RecordEvent, now: Seconds) -> Series | None:
+        """Count an Event; return its series if a request is due.
 
-        The caller then sends `request`, and calls `written` or `failed` when that has ended.
+        The caller then sends `request`, and calls `written` or `failed` when it has ended.
         """
         key = _key(effect)
         series = self._series.pop(key, None)
@@ -73,26 +73,26 @@ class EventRecorder:
             self._series.popitem(last=False)
         series.count += 1
         series.seen_at = now
-        if series.telling or not _is_due(series, now):
+        if series.sending or not _is_due(series, now):
             return None
-        series.telling = series.count
+        series.sending = series.count
         return series
 
     def request(self, effect: RecordEvent, series: Series, now: Seconds) -> Request:
-        """Return the call that brings the API server up to date."""
+        """Return the request that writes the current count of a series."""
         if series.written:
-            return requests.repeat_event(series.namespace, series.name, series.telling, now)
+            return requests.repeat_event(series.namespace, series.name, series.sending, now)
         instance = f"{effect.scheduler_name}-{self._host}"
         return requests.create_event(effect, series.name, now, instance)
 
     def written(self, series: Series, now: Seconds) -> None:
-        """Note that the API server knows what the request told."""
-        series.written, series.telling = series.telling, 0
+        """Record that the API server has the count of the request."""
+        series.written, series.sending = series.sending, 0
         series.written_at = now
 
     def failed(self, effect: RecordEvent, series: Series) -> None:
-        """Forget a series that could not be written; its next repeat begins anew."""
-        series.telling = 0
+        """Forget a series that could not be written; its next repeat begins a new one."""
+        series.sending = 0
         if self._series.get(_key(effect)) is series:
             del self._series[_key(effect)]
 
@@ -103,19 +103,19 @@ class EventRecorder:
 
 
 def _is_due(series: Series, now: Seconds) -> bool:
-    """Tell whether the API server should hear of the last repeat."""
+    """Return whether the count should be written now."""
     if not series.written:
         return True
-    silence = now - series.written_at
+    passed = now - series.written_at
     doubled = series.count >= 2 * series.written
-    return (doubled and silence >= APART_SECONDS) or silence >= REFRESH_SECONDS
+    return (doubled and passed >= APART_SECONDS) or passed >= REFRESH_SECONDS
 
 
 def _key(effect: RecordEvent) -> tuple[str, ...]:
-    """Return what repeats have in common; the numbers in the note may differ."""
+    """Return the key that repeats share; the numbers in the note may differ."""
     return (
         effect.regarding.uid,
-        _NUMBERS.sub("", effect.note),
+        _NUMBERS.sub("", requests.cut_note(effect.note)),
         effect.type,
         effect.reason,
         effect.action,

@@ -1,6 +1,6 @@
-"""How each effect is carried out: which calls, in which order, and what their answers mean.
+"""Carries out effects: which calls, in which order, and what their answers mean.
 
-| effect | calls | already so | otherwise |
+| effect | calls | done already | otherwise |
 |---|---|---|---|
 | Bind | POST pods/binding | bound to this node: done | other node: conflict; no pod: gone |
 | BindVolumes | PATCH pods/status, volumes, claims | written so: done | other state: conflict |
@@ -12,13 +12,13 @@
 | Ask | GET pods, then POST to extenders | | no pod: gone |
 
 "No pod" includes another pod of the same name: every call names the uid. For a binding it counts
-only when the pod was looked up. Where an extender binds, it is asked before; what it leaves undone
-is ours.
+only when the pod was looked up. Where an extender binds, it is asked first; if it fails and may be
+ignored, we bind.
 
-An answer that may come out differently next time (401, 429, 500 and above, none at all) is asked
-for again after growing pauses, until the patience for the effect ends. What becomes of a binding
-whose answer is unknown is said in `scheduler.kube.write.bindings`. Before an eviction is sent, or
-sent again, the machine is asked whether it is still wanted.
+A request with a transient error (401, 429, 500 and above, no answer) is sent again with backoff,
+until the patience for the effect ends. `scheduler.kube.write.bindings` says what happens to a
+binding whose answer is unknown. Before an eviction is sent, or sent again, the machine is asked
+whether it is still wanted.
 """
 
 import contextlib
@@ -39,11 +39,18 @@ from scheduler.kube.errors import (
 )
 from scheduler.kube.extenders import ExtenderError
 from scheduler.kube.watch.decoding import UNREADABLE
-from scheduler.kube.write.answers import TRANSIENT, Replaced, kind_of, raise_for_good
 from scheduler.kube.write.bindings import Bindings
-from scheduler.kube.write.effect_queue import LANES, Job, Lane
+from scheduler.kube.write.effect_queue import Job
 from scheduler.kube.write.event_recorder import EventRecorder, Series
-from scheduler.kube.write.retry import Begun, RetryAttempt, RetryPolicy
+from scheduler.kube.write.retry import (
+    TRANSIENT,
+    Begun,
+    Replaced,
+    RetryAttempt,
+    RetryPolicy,
+    failure_kind,
+    raise_permanent,
+)
 from scheduler.kube.write.writer_settings import Patience, WriterSettings
 from scheduler.model import times
 from scheduler.model.effects import (
@@ -62,22 +69,19 @@ from scheduler.model.times import Seconds
 
 __all__ = ["Begun", "EffectExecutor", "Patience"]
 
-#: Pods whose condition was written lately; one that is forgotten gets a younger transition time.
+#: Pods whose condition was written lately; a pod beyond them gets a new transition time.
 REMEMBERED_PODS: Final = 16_384
-
-# A pod waits for its volumes before it is bound: they are as urgent as bindings are.
-LANES[BindVolumes] = Lane.BIND
 
 
 class EffectExecutor:
-    """Carries out one job after the other, many at a time."""
+    """Carries out jobs, many at a time."""
 
     def __init__(
         self,
         client: Client,
         gate: Callable[[], bool],
         clock: Callable[[], Seconds],
-        pauses: Sleeper,
+        sleeper: Sleeper,
         settings: WriterSettings,
     ) -> None:
         self._client = client
@@ -85,15 +89,15 @@ class EffectExecutor:
         self._extenders = settings.extenders
         self._ledger = settings.ledger
         self._evict_only = settings.evict_only
-        self._announcements = EventRecorder(settings.host)
-        self._told: OrderedDict[str, None] = OrderedDict()
-        self._trying = RetryPolicy(client, gate, pauses, settings)
-        self._bindings = Bindings(client, self._trying, settings.extenders)
+        self._recorder = EventRecorder(settings.host)
+        self._with_condition: OrderedDict[str, None] = OrderedDict()
+        self._retry = RetryPolicy(client, gate, sleeper, settings)
+        self._bindings = Bindings(client, self._retry, settings.extenders)
         self._defect = settings.defect
 
     def stop(self) -> None:
-        """Begin no write any more, but those that finish what was begun."""
-        self._trying.stop()
+        """Begin no more writes, except for those that finish what was begun."""
+        self._retry.stop()
 
     def begin(self, job: Job, then: Callable[[Begun | None], None]) -> bool:
         """Send the one request of a binding or an Event at once, if that can be done.
@@ -102,23 +106,23 @@ class EffectExecutor:
 
         Args:
             job: What to carry out.
-            then: Called later, once: with nothing when it is done, else with what `execute` is
-                to go on with.
+            then: Called later, once: with `None` when it is done, else with the argument for
+                `execute`.
 
         Returns:
-            Whether it was sent; else nobody is called, and `execute` does all of it.
+            Whether it was sent; otherwise `then` is not called, and `execute` does all of it.
         """
         effect = job.effect
         if isinstance(effect, Bind):
-            if effect.extender is not None or not self._trying.may_begin(effect):
+            if effect.extender is not None or not self._retry.may_begin(effect):
                 return False
             return self._post(requests.bind(effect), None, then)
-        if not isinstance(effect, RecordEvent) or not self._trying.may_begin(effect):
+        if not isinstance(effect, RecordEvent) or not self._retry.may_begin(effect):
             return False
         series = self._series(effect, job)
         if series is None or series.written:
             return False
-        request = self._announcements.request(effect, series, job.since)
+        request = self._recorder.request(effect, series, job.since)
         return self._post(request, series, then)
 
     def _post(
@@ -132,7 +136,7 @@ class EffectExecutor:
                     then(Begun(request, answer))
                     return
                 if series is not None:
-                    self._announcements.written(series, self._clock())
+                    self._recorder.written(series, self._clock())
                 then(None)
             except Exception as error:  # noqa: BLE001 - the connection is not to blame for it
                 self._defect(error)
@@ -140,64 +144,64 @@ class EffectExecutor:
         return self._client.post(request, answered)
 
     async def execute(self, job: Job, begun: Begun | None = None) -> Failure | None:
-        """Carry out an effect, or go on with it; return why it did not happen, if so."""
+        """Carry out an effect, or continue it; return the failure if there is one."""
         try:
             if begun is None:
-                await self._trying.turn(job.effect)
-            await self._carry_out(self._trying.effort(job, begun))
+                await self._retry.wait_turn(job.effect)
+            await self._carry_out(self._retry.start(job, begun))
         except KubeError as error:
-            return Failure(kind_of(error), str(error))
+            return Failure(failure_kind(error), str(error))
         return None
 
-    async def _carry_out(self, effort: RetryAttempt) -> None:
-        match effort.job.effect:
+    async def _carry_out(self, attempt: RetryAttempt) -> None:
+        match attempt.job.effect:
             case Bind() as effect:
-                await self._bindings.bind(effect, effort)
+                await self._bindings.bind(effect, attempt)
             case BindVolumes() as effect:
-                await self._bind_volumes(effect, effort)
+                await self._bind_volumes(effect, attempt)
             case Nominate() | SaveLedger() | Evict() | ClearNomination() as effect:
-                await self._preempt(effect, effort)
+                await self._preempt(effect, attempt)
             case SetCondition() as effect:
-                await self._explain(effect, effort)
+                await self._write_condition(effect, attempt)
             case RecordEvent() as effect:
-                await self._announce(effect, effort)
+                await self._record_event(effect, attempt)
             case Ask() as effect:
-                await self._ask(effect, effort)
+                await self._ask(effect, attempt)
 
     async def _preempt(
-        self, effect: Nominate | SaveLedger | Evict | ClearNomination, effort: RetryAttempt
+        self, effect: Nominate | SaveLedger | Evict | ClearNomination, attempt: RetryAttempt
     ) -> None:
-        """Take one step of a preemption, or take its nomination back."""
+        """Carry out one step of a preemption, or clear its nomination."""
         match effect:
             case Nominate():
-                await self._explain(effect, effort)
+                await self._write_condition(effect, attempt)
             case SaveLedger():
-                await self._remember(effect, effort)
+                await self._save_ledger(effect, attempt)
             case Evict():
-                await self._evict(effect, effort)
+                await self._evict(effect, attempt)
             case ClearNomination():
-                await self._write(requests.clear_nomination(effect), effort)
+                await self._write(requests.clear_nomination(effect), attempt)
 
-    async def _ask(self, effect: Ask, effort: RetryAttempt) -> None:
-        """Ask extenders; it changes nothing, so whoever stops us need not wait for it."""
-        self._trying.check(effort)
+    async def _ask(self, effect: Ask, attempt: RetryAttempt) -> None:
+        """Ask extenders. It changes nothing in the cluster, so a shutdown does not wait for it."""
+        self._retry.check(attempt)
         if self._extenders is None:
             raise ExtenderError("no extender is configured")
-        with self._trying.stoppable():
-            effort.job.answers = await self._extenders.ask(effect)
+        with self._retry.stoppable():
+            attempt.job.answers = await self._extenders.ask(effect)
 
-    async def _bind_volumes(self, effect: BindVolumes, effort: RetryAttempt) -> None:
-        """Begin to bind volumes. What is written stays written, also where a later write fails."""
-        self._trying.check(effort)
+    async def _bind_volumes(self, effect: BindVolumes, attempt: RetryAttempt) -> None:
+        """Begin to bind volumes. Completed writes stay, also when a later write fails."""
+        self._retry.check(attempt)
         with contextlib.suppress(KubeError):
-            # Others like to know where the pod will be; nothing hangs on it.
+            # It shows others where the pod will be; nothing depends on it.
             await self._client.call(requests.claim_node(effect))
-        for each in requests.volume_writes(effect):
-            await self._write_versioned(each, effort)
+        for part in requests.volume_writes(effect):
+            await self._write_versioned(part, attempt)
 
-    async def _write_versioned(self, part: requests.Versioned, effort: RetryAttempt) -> None:
+    async def _write_versioned(self, part: requests.Versioned, attempt: RetryAttempt) -> None:
         while True:
-            self._trying.check(effort)
+            self._retry.check(attempt)
             try:
                 await self._client.call(part.write)
             except Conflict:
@@ -205,7 +209,7 @@ class EffectExecutor:
                 if not await self._has_happened(part):
                     raise
             except TRANSIENT as error:
-                await self._trying.pause(part.write, error, effort)
+                await self._retry.pause(part.write, error, attempt)
                 continue
             return
 
@@ -215,97 +219,99 @@ class EffectExecutor:
         except UNREADABLE as error:
             raise Unreachable(f"cannot {part.look_up}: {error}") from error
 
-    async def _explain(self, effect: Nominate | SetCondition, effort: RetryAttempt) -> None:
+    async def _write_condition(
+        self, effect: Nominate | SetCondition, attempt: RetryAttempt
+    ) -> None:
         """Write the condition, and the nomination with it.
 
-        An effect does not know since when the condition holds. The first write about a pod says
-        "now"; later ones leave the time out, and the merge keeps what the server has.
+        An effect does not contain the time since which the condition is true. The first write for
+        a pod sets the current time; later ones omit it, and the merge keeps the server's value.
         """
         uid = effect.pod.uid
-        transition = None if uid in self._told else times.stamp(self._clock())
+        transition = None if uid in self._with_condition else times.stamp(self._clock())
         if isinstance(effect, Nominate):
             request = requests.nominate(effect, transition)
         else:
-            clear = effort.job.clear_nomination
+            clear = attempt.job.clear_nomination
             request = requests.set_condition(effect, transition, clear_nomination=clear)
-        await self._write(request, effort)
-        self._told[uid] = None
-        if len(self._told) > REMEMBERED_PODS:
-            self._told.popitem(last=False)
+        await self._write(request, attempt)
+        self._with_condition[uid] = None
+        if len(self._with_condition) > REMEMBERED_PODS:
+            self._with_condition.popitem(last=False)
 
-    async def _evict(self, effect: Evict, effort: RetryAttempt) -> None:
+    async def _evict(self, effect: Evict, attempt: RetryAttempt) -> None:
         if effect.strict or self._evict_only:
-            await self._evict_strictly(effect, effort)
+            await self._evict_strictly(effect, attempt)
             return
         disrupt = requests.disrupt(effect, times.stamp(self._clock()))
         try:
-            await self._write(disrupt, effort)
-            # Nobody may stay marked as a victim who is not deleted.
-            effort.finishing = True
-            await self._write(requests.delete(effect.victim), effort)
+            await self._write(disrupt, attempt)
+            # No pod may stay marked as a victim without being deleted.
+            attempt.finishing = True
+            await self._write(requests.delete(effect.victim), attempt)
         except (NotFound, Replaced):
-            effort.job.unchanged = True
+            attempt.job.unchanged = True
 
-    async def _evict_strictly(self, effect: Evict, effort: RetryAttempt) -> None:
-        """Ask the API server to evict a victim; it sets the condition itself.
+    async def _evict_strictly(self, effect: Evict, attempt: RetryAttempt) -> None:
+        """Evict a victim through the eviction API, which sets the condition itself.
 
         Raises:
             Protected: A disruption budget is in the way.
         """
         try:
-            await self._write(requests.evict(effect.victim), effort)
+            await self._write(requests.evict(effect.victim), attempt)
         except (NotFound, Replaced):
-            effort.job.unchanged = True
+            attempt.job.unchanged = True
 
-    async def _remember(self, effect: SaveLedger, effort: RetryAttempt) -> None:
-        """Write the ledger down; with what others have written meanwhile, if they have."""
+    async def _save_ledger(self, effect: SaveLedger, attempt: RetryAttempt) -> None:
+        """Write the ledger, merged with what another instance has written meanwhile."""
         if self._ledger is None:
             raise ApiError(0, "", "there is no place to write the ledger to")
         while True:
-            self._trying.check(effort)
+            self._retry.check(attempt)
             request = self._ledger.request(effect.text)
             try:
                 await self._ledger.save(self._client, request, effect.text)
             except (Conflict, NotFound, *TRANSIENT) as error:
-                await self._trying.pause(request, error, effort)
+                await self._retry.pause(request, error, attempt)
             else:
                 return
 
-    async def _announce(self, effect: RecordEvent, effort: RetryAttempt) -> None:
-        job = effort.job
+    async def _record_event(self, effect: RecordEvent, attempt: RetryAttempt) -> None:
+        job = attempt.job
         series = self._series(effect, job)
         if series is None:
             return
         written = False
         try:
-            await self._write(self._announcements.request(effect, series, job.since), effort)
+            await self._write(self._recorder.request(effect, series, job.since), attempt)
             written = True
         finally:
             if written:
-                self._announcements.written(series, self._clock())
+                self._recorder.written(series, self._clock())
             else:
-                self._announcements.failed(effect, series)
+                self._recorder.failed(effect, series)
 
     def _series(self, effect: RecordEvent, job: Job) -> Series | None:
-        """Count an announcement once; return its series if something is to be written."""
+        """Count an Event once; return its series if a request is due."""
         if not job.counted:
-            job.counted, job.series = True, self._announcements.note(effect, job.since)
+            job.counted, job.series = True, self._recorder.record(effect, job.since)
         return job.series
 
-    async def _write(self, request: Request, effort: RetryAttempt) -> None:
-        """Send a request until there is an answer that counts, or until it has no point."""
-        while not effort.job.moot:
-            self._trying.check(effort)
+    async def _write(self, request: Request, attempt: RetryAttempt) -> None:
+        """Send a request until it succeeds, fails permanently, or becomes unnecessary."""
+        while not attempt.job.moot:
+            self._retry.check(attempt)
             try:
-                await self._trying.call(request, effort)
+                await self._retry.call(request, attempt)
             except ApiError as error:
                 if error.reason == "AlreadyExists":
                     return  # made by an earlier attempt whose answer was lost
-                raise_for_good(error)
+                raise_permanent(error)
                 if not isinstance(error, (Conflict, *TRANSIENT)):
                     raise
-                await self._trying.pause(request, error, effort)
+                await self._retry.pause(request, error, attempt)
             except TRANSIENT as error:
-                await self._trying.pause(request, error, effort)
+                await self._retry.pause(request, error, attempt)
             else:
                 return

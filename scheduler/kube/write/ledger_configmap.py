@@ -1,8 +1,8 @@
-"""Where the ledger is written down: one ConfigMap in our own namespace.
+"""The ConfigMap that holds the ledger, in our own namespace.
 
-Only the leader writes, and each write names the version that it is based on. So one that is
-refused tells that another instance has written: one that has just lost the lease. What it wrote is
-merged with what is to be written, and the machine is told.
+Only the leader writes, and each write names the version that it is based on. A write that is
+refused shows that another instance has written, one that has just lost the lease. Its text is
+merged with the text that is to be written, and the machine gets it as well.
 """
 
 from collections.abc import Callable
@@ -10,8 +10,9 @@ from typing import Final
 
 import msgspec
 
+from scheduler.kube.client.backoff import ExponentialBackoff, Sleeper
 from scheduler.kube.client.client import MERGE_PATCH, Client, Request
-from scheduler.kube.errors import Conflict, NotFound, Unreachable
+from scheduler.kube.errors import Conflict, Forbidden, KubeError, NotFound, Unreachable
 from scheduler.kube.watch.decoding import UNREADABLE
 from scheduler.state.preemption.ledger import Ledger, LedgerError
 
@@ -20,7 +21,11 @@ __all__ = ["LedgerStore"]
 #: The key of the ConfigMap's data.
 KEY: Final = "ledger.json"
 
-#: No policy is known here, so nothing can be told to be too old.
+#: Between two attempts to read the ledger when an instance becomes the leader.
+FIRST_PAUSE_SECONDS: Final = 0.1
+LONGEST_PAUSE_SECONDS: Final = 5.0
+
+#: The policies are not known here, so no entry counts as too old.
 _ANY_TIME: Final = 0.0
 
 
@@ -37,12 +42,12 @@ _CONFIG_MAP: Final = msgspec.json.Decoder(_ConfigMap)
 
 
 class LedgerStore:
-    """The ConfigMap, and its last known state.
+    """Reads and writes the ConfigMap; knows its last state.
 
     Args:
         namespace: Of the ConfigMap.
         name: Of the ConfigMap.
-        recalled: Hears the text that another instance has written.
+        recalled: Called with a text that another instance has written.
     """
 
     def __init__(self, namespace: str, name: str, recalled: Callable[[str], None]) -> None:
@@ -52,11 +57,28 @@ class LedgerStore:
         #: `metadata.resourceVersion`; empty while there is none.
         self._version = ""
         self._text = ""
-        #: What another instance has written since we wrote or read.
+        #: The text that another instance has written since we wrote or read.
         self._foreign = ""
 
+    async def recall(self, client: Client, sleeper: Sleeper) -> str:
+        """Return what earlier leaders have written; empty when there is nothing or no right to it.
+
+        Waits as long as the API server does not answer. Without the right to read the ledger it
+        cannot be written either: budgets then refuse, and everything that needs no ledger goes on.
+        """
+        backoff = ExponentialBackoff(sleeper, FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
+        while True:
+            try:
+                return await self.load(client)
+            except Forbidden as error:
+                client.observer.ledger_forbidden(str(error))
+                return ""
+            except KubeError as error:
+                client.observer.ledger_unreadable(str(error))
+                await backoff.wait()
+
     async def load(self, client: Client) -> str:
-        """Read what was written down; empty when there is nothing.
+        """Read the ledger; empty when there is none.
 
         Raises:
             KubeError: It cannot be read.
@@ -65,7 +87,7 @@ class LedgerStore:
         return self._text
 
     def request(self, text: str) -> Request:
-        """Return the request that writes a text, and what others wrote, over the last state."""
+        """Return the request that replaces the last state by a text, merged with foreign text."""
         data = {KEY: self._merged(text)}
         if self._version:
             # What others have put on it, such as the labels of a release, stays.
@@ -81,8 +103,8 @@ class LedgerStore:
         """Write a text.
 
         Raises:
-            Conflict, NotFound: Somebody else has written meanwhile; a new request is needed.
-            KubeError: It could not be written, or nobody knows whether it was.
+            Conflict, NotFound: Another instance has written meanwhile; a new request is needed.
+            KubeError: It could not be written, or it is unknown whether it was.
         """
         try:
             answer = await client.call(request)
@@ -98,11 +120,11 @@ class LedgerStore:
         try:
             self._see(_CONFIG_MAP.decode(answer))
         except UNREADABLE:
-            # It is written; the next write is refused, and the version is read then.
+            # It is written; the next write will be refused, and then the version is read.
             self._version = "unknown"
 
     def _merged(self, text: str) -> str:
-        """Return a text together with what another instance has written."""
+        """Return a text merged with what another instance has written."""
         if not self._foreign:
             return text
         both = Ledger()
@@ -122,9 +144,9 @@ class LedgerStore:
         except UNREADABLE as error:
             raise Unreachable(f"cannot {request}: {error}") from error
 
-    def _see(self, found: _ConfigMap) -> None:
-        self._version = found.metadata.resource_version
-        self._text = found.data.get(KEY, "")
+    def _see(self, config_map: _ConfigMap) -> None:
+        self._version = config_map.metadata.resource_version
+        self._text = config_map.data.get(KEY, "")
 
     def _path(self, name: str = "") -> str:
         folder = f"/api/v1/namespaces/{self._namespace}/configmaps"

@@ -1,28 +1,86 @@
-"""How often, and for how long, a write is tried: what all effects have in common.
+"""When a write is tried again, how long, and what the answers to writes mean.
 
-Nothing is written any more when we stop or do not lead, except for what finishes what was begun.
+All effects share this. No write begins when this process stops or does not lead, except for one
+that finishes what was begun.
 """
 
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from scheduler.kube.client.backoff import ExponentialBackoff, Sleeper
 from scheduler.kube.client.client import Client, Request, body_of
 from scheduler.kube.client.transport import Reply
-from scheduler.kube.errors import ApiError, KubeError, Unreachable
-from scheduler.kube.write.answers import Abandoned
+from scheduler.kube.errors import (
+    ApiError,
+    Conflict,
+    ConnectionSettingsError,
+    Forbidden,
+    KubeError,
+    NotFound,
+    ServerUnavailable,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+)
 from scheduler.kube.write.effect_queue import Job
 from scheduler.kube.write.writer_settings import WriterSettings
 from scheduler.model.effects import Effect, Evict
+from scheduler.model.events import FailureKind
 
-__all__ = ["Begun", "RetryAttempt", "RetryPolicy"]
+__all__ = [
+    "TRANSIENT",
+    "Abandoned",
+    "Begun",
+    "Protected",
+    "Replaced",
+    "RetryAttempt",
+    "RetryPolicy",
+    "failure_kind",
+    "may_have_executed",
+    "not_found_is_transient",
+    "raise_permanent",
+]
+
+#: Errors after which the same request may succeed.
+TRANSIENT: Final = (
+    Unauthorized,
+    TooManyRequests,
+    ServerUnavailable,
+    Unreachable,
+    ConnectionSettingsError,
+)
+
+#: Phrases of API servers for: there is a pod of that name, but with another uid.
+OTHER_IDENTITY: Final = ("UID in precondition", "UID in the precondition", "metadata.uid")
+
+#: Phrases of API servers for: disruption budgets do not let the pod be evicted.
+#: Source: kube-apiserver v1.36.3 pkg/registry/core/pod/storage/eviction.go.
+PROTECTED: Final = (
+    "violate the pod's disruption budget",
+    "more than one PodDisruptionBudget",
+)
+
+
+class Abandoned(KubeError):
+    """The write must not happen any more."""
+
+
+class Protected(ApiError):
+    """A disruption budget keeps a pod from being evicted."""
+
+    def __init__(self, error: ApiError) -> None:
+        super().__init__(error.status, error.reason, error.message)
+
+
+class Replaced(KubeError):
+    """The pod is another one of the same name."""
 
 
 class Begun(NamedTuple):
-    """A write that was sent without a task, and whose first answer is no plain yes."""
+    """A write that was sent without a task, and whose first answer is not a success."""
 
     request: Request
     answer: Reply | Unreachable
@@ -30,15 +88,15 @@ class Begun(NamedTuple):
 
 @dataclass(slots=True)
 class RetryAttempt:
-    """The attempts for one job."""
+    """The state of the attempts for one job."""
 
     job: Job
     backoff: ExponentialBackoff
     #: On the loop's clock; `None` for no end.
     deadline: float | None
-    #: Whether something was begun that must be finished, even while we stop.
+    #: Whether something was begun that must be finished, even while this process stops.
     finishing: bool = False
-    #: What was answered before; it is judged instead of sending the first request.
+    #: The first answer, where there is one already; it takes the place of the first request.
     begun: Begun | None = None
     #: On the loop's clock: until then the API server may carry out a request that it was sent and
     #: did not answer; `None` where there is no such request.
@@ -46,64 +104,64 @@ class RetryAttempt:
 
 
 class RetryPolicy:
-    """Whether to try, and the pauses between two attempts."""
+    """Decides whether a write may be sent, and waits between two attempts."""
 
     def __init__(
-        self, client: Client, gate: Callable[[], bool], pauses: Sleeper, settings: WriterSettings
+        self, client: Client, gate: Callable[[], bool], sleeper: Sleeper, settings: WriterSettings
     ) -> None:
         self._client = client
-        self._pauses = pauses
+        self._sleeper = sleeper
         self._gate = gate
         self._still_wanted = settings.still_wanted
         self._patience = settings.patience
         self._stopping = False
-        #: By kind of effect, until when the server asked us to leave it alone, on the loop's clock.
+        #: The end of the server's `Retry-After` by kind of effect, on the loop's clock.
         self._quiet: dict[type[Effect], float] = {}
         #: Tasks that wait and write nothing meanwhile; stopping ends them at once.
         self._pausing: set[asyncio.Task[object]] = set()
 
     def stop(self) -> None:
-        """Begin no write any more, but those that finish what was begun."""
+        """Begin no more writes, except for those that finish what was begun."""
         self._stopping = True
         for task in self._pausing:
             task.cancel()
 
     def may_begin(self, effect: Effect) -> bool:
-        """Tell whether a first request for an effect may be sent at this moment."""
+        """Return whether the first request for an effect may be sent now."""
         return not self._stopping and not self._must_wait(effect) and self._gate()
 
-    def check(self, effort: RetryAttempt) -> None:
-        """Refuse to write when we must not.
+    def check(self, attempt: RetryAttempt) -> None:
+        """Make sure that the job may be written now.
 
         Raises:
-            Abandoned: We stop, do not lead, or the eviction is not wanted any more.
+            Abandoned: This process stops or does not lead, or the eviction is not wanted any more.
         """
-        if self._stopping and not effort.finishing:
+        if self._stopping and not attempt.finishing:
             raise Abandoned("not sent: the scheduler stops")
         if not self._gate():
             raise Abandoned("not sent: another instance leads")
-        effect = effort.job.effect
-        if isinstance(effect, Evict) and not effort.finishing and not self._still_wanted(effect):
+        effect = attempt.job.effect
+        if isinstance(effect, Evict) and not attempt.finishing and not self._still_wanted(effect):
             raise Abandoned("not sent: the preemptor does not need it any more")
 
-    def effort(self, job: Job, begun: Begun | None) -> RetryAttempt:
-        """Return the attempts for a job, which begin now."""
+    def start(self, job: Job, begun: Begun | None) -> RetryAttempt:
+        """Return the state of a job whose attempts begin now."""
         now = asyncio.get_running_loop().time()
         return RetryAttempt(job, self.backoff(), now + self._patience.seconds, begun=begun)
 
-    async def call(self, request: Request, effort: RetryAttempt) -> bytes:
-        """Send a request, or take the answer that it has got already."""
-        begun, effort.begun = effort.begun, None
+    async def call(self, request: Request, attempt: RetryAttempt) -> bytes:
+        """Send a request, or take the answer that has come already."""
+        begun, attempt.begun = attempt.begun, None
         if begun is not None:
             return body_of(begun.request, begun.answer)
         return await self._client.call(request)
 
-    async def turn(self, effect: Effect) -> None:
-        """Wait while the server has asked to be left alone with effects of this kind."""
+    async def wait_turn(self, effect: Effect) -> None:
+        """Wait until a `Retry-After` that the server sent for this kind of effect is over."""
         if self._must_wait(effect):
             until = self._quiet[type(effect)]
             with self.stoppable():
-                await self._pauses.sleep(until - asyncio.get_running_loop().time())
+                await self._sleeper.sleep(until - asyncio.get_running_loop().time())
             if self._quiet.get(type(effect)) == until:
                 del self._quiet[type(effect)]
 
@@ -112,30 +170,32 @@ class RetryPolicy:
             return False
         return asyncio.get_running_loop().time() < self._quiet.get(type(effect), 0.0)
 
-    def unsettle(self, effort: RetryAttempt) -> None:
-        """Note that a request was sent, and that it is unknown whether it is carried out."""
+    def unsettle(self, attempt: RetryAttempt) -> None:
+        """Record that a request was sent and that it is unknown whether it is carried out."""
         now = asyncio.get_running_loop().time()
-        effort.unsettled_until = now + self._patience.unsettled_seconds
+        attempt.unsettled_until = now + self._patience.unsettled_seconds
 
-    async def pause(self, request: Request, error: KubeError, effort: RetryAttempt) -> None:
-        """Wait before the next attempt; raises the error when there is no time for one.
+    async def pause(self, request: Request, error: KubeError, attempt: RetryAttempt) -> None:
+        """Wait before the next attempt.
 
-        What the server asked for counts for the next effect of this kind then.
+        Raises:
+            KubeError: `error`, when there is no time for another attempt. A `Retry-After` of the
+                server then applies to the next effect of this kind.
         """
         retry_after = error.retry_after if isinstance(error, ApiError) else None
-        delay = effort.backoff.delay(retry_after)
+        delay = attempt.backoff.delay(retry_after)
         now = asyncio.get_running_loop().time()
-        if effort.deadline is not None and now + delay > effort.deadline:
+        if attempt.deadline is not None and now + delay > attempt.deadline:
             if retry_after is not None:
-                self._quiet[type(effort.job.effect)] = now + delay
+                self._quiet[type(attempt.job.effect)] = now + delay
             raise error
         self._client.observer.retried(request.verb, request.resource, str(error))
-        with contextlib.nullcontext() if effort.finishing else self.stoppable():
-            await self._pauses.sleep(delay)
+        with contextlib.nullcontext() if attempt.finishing else self.stoppable():
+            await self._sleeper.sleep(delay)
 
     @contextlib.contextmanager
     def stoppable(self) -> Iterator[None]:
-        """Let the task be cancelled by `stop` while it does what follows."""
+        """Let `stop` cancel the task while it is in this context."""
         task = asyncio.current_task()
         if task is not None:
             self._pausing.add(task)
@@ -146,8 +206,53 @@ class RetryPolicy:
                 self._pausing.discard(task)
 
     def backoff(self) -> ExponentialBackoff:
-        """Return pauses that begin small."""
+        """Return a new backoff, which begins with the shortest pause."""
         patience = self._patience
         return ExponentialBackoff(
-            self._pauses, patience.first_pause_seconds, patience.longest_pause_seconds
+            self._sleeper, patience.first_pause_seconds, patience.longest_pause_seconds
         )
+
+
+def may_have_executed(error: KubeError) -> bool:
+    """Return whether the server may have carried out the request.
+
+    "Not found" leaves it open: a binding that was executed, and whose pod is gone by now, gets it.
+    """
+    if isinstance(error, Unreachable):
+        return error.sent
+    return isinstance(error, ServerUnavailable | NotFound)
+
+
+def not_found_is_transient(error: KubeError) -> KubeError:
+    """Return the error for a pod that a look-up has just found: "not found" cannot be true."""
+    return Unreachable(str(error)) if isinstance(error, NotFound) else error
+
+
+def raise_permanent(error: ApiError) -> None:
+    """Raise the error for an answer that stays the same, although its status may be transient.
+
+    Raises:
+        Replaced: There is another pod of that name.
+        Protected: A disruption budget refuses the eviction.
+    """
+    if any(phrase in error.message for phrase in OTHER_IDENTITY):
+        raise Replaced(str(error)) from error
+    if any(phrase in error.message for phrase in PROTECTED):
+        raise Protected(error) from error
+
+
+def failure_kind(error: KubeError) -> FailureKind:
+    """Return what an error means to the machine."""
+    match error:
+        case Abandoned():
+            return FailureKind.ABANDONED
+        case NotFound() | Replaced():
+            return FailureKind.GONE
+        case Conflict():
+            return FailureKind.CONFLICT
+        case Forbidden():
+            return FailureKind.FORBIDDEN
+        case ApiError() if not isinstance(error, TRANSIENT):
+            return FailureKind.REFUSED
+        case _:
+            return FailureKind.UNAVAILABLE

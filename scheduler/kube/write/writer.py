@@ -1,10 +1,10 @@
-"""Execute effects: everything that this scheduler writes goes through here.
+"""The writer: everything that this scheduler writes to the API server goes through here.
 
-Before it stands the machine, behind it the API server. Each effect that is submitted comes back
-as exactly one outcome, never before `submit` has returned: `EffectDone` or `EffectFailed`, and for
-an `Ask` that is done `Answered`. Order and priority are those of
-`scheduler.kube.write.effect_queue`, the calls those of `scheduler.kube.write.executor`. What the
-sink raises is handed to `WriterSettings.defect`, over whichever way the outcome came.
+Effects come from the machine. Each effect that is submitted comes back as exactly one outcome,
+never before `submit` has returned: `EffectDone` or `EffectFailed`, and `Answered` for an `Ask` that
+is done. `scheduler.kube.write.effect_queue` defines order and priority,
+`scheduler.kube.write.executor` the calls. An exception of the sink is passed to
+`WriterSettings.defect`, on every path that an outcome takes.
 """
 
 import asyncio
@@ -38,12 +38,12 @@ class Writer:
     """Sends effects to the API server.
 
     Args:
-        client: How requests travel.
+        client: Sends the requests.
         sink: Receives the outcomes, on the event loop.
-        gate: Whether we may write at this moment; asked before every write.
+        gate: Returns whether we may write now; called before every write.
         clock: Seconds since the epoch, for the time stamps that are written.
-        pauses: Where waiting comes from.
-        settings: How much at a time, and how patiently.
+        sleeper: Waits between attempts.
+        settings: Limits, timeouts and callbacks.
     """
 
     def __init__(
@@ -52,47 +52,47 @@ class Writer:
         sink: Callable[[Event], None],
         gate: Callable[[], bool],
         clock: Callable[[], Seconds],
-        pauses: Sleeper,
+        sleeper: Sleeper,
         settings: WriterSettings | None = None,
     ) -> None:
         self._settings = settings or WriterSettings()
         self._observer = client.observer
         self._sink = sink
-        self._outbox = EffectQueue(self._settings.places, clock)
-        self._execution = EffectExecutor(client, gate, clock, pauses, self._settings)
+        self._queue = EffectQueue(self._settings.places, clock)
+        self._executor = EffectExecutor(client, gate, clock, sleeper, self._settings)
         self._tasks: set[asyncio.Task[Failure | None]] = set()
-        #: What was sent without a task, and not answered yet.
+        #: Jobs that were sent without a task, and are not answered yet.
         self._begun: set[Job] = set()
         self._all_answered = asyncio.Event()
         self._stopping = False
 
     @property
     def sent(self) -> int:
-        """How many effects are on their way."""
-        return self._outbox.sent
+        """How many effects are being sent."""
+        return self._queue.sent
 
     def waiting(self) -> dict[str, int]:
         """Return how many effects wait in each lane."""
-        return {lane.name.lower(): self._outbox.waiting(lane) for lane in Lane}
+        return {lane.name.lower(): self._queue.waiting(lane) for lane in Lane}
 
     def submit(self, effect: Effect) -> None:
-        """Have an effect executed; the outcome goes to the sink later."""
+        """Execute an effect; the outcome goes to the sink later."""
         if self._stopping:
-            self._tell_soon(effect, STOPPING)
+            self._report_soon(effect, STOPPING)
         elif isinstance(effect, RecordEvent) and self._is_full():
             self._observer.event_dropped()
-            self._tell_soon(effect, TOO_MANY)
+            self._report_soon(effect, TOO_MANY)
         else:
-            for moot in self._outbox.add(effect):
-                self._tell_soon(moot, None)
+            for moot in self._queue.add(effect):
+                self._report_soon(moot, None)
             self._start()
 
     async def drain(self, seconds: float) -> None:
-        """Stop: abandon what was not sent, and give the rest so many seconds to end."""
+        """Stop: abandon effects that were not sent, and give the rest so many seconds to end."""
         self._stopping = True
-        for effect in self._outbox.clear():
-            self._tell_soon(effect, STOPPING)
-        self._execution.stop()
+        for effect in self._queue.clear():
+            self._report_soon(effect, STOPPING)
+        self._executor.stop()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._until_answered()
@@ -102,7 +102,7 @@ class Writer:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
-        await asyncio.sleep(0)  # outcomes that were told "soon" are told by now
+        await asyncio.sleep(0)  # by now the outcomes of `call_soon` have gone to the sink
 
     async def _until_answered(self) -> None:
         while self._begun or self._tasks:
@@ -113,25 +113,25 @@ class Writer:
                 await asyncio.wait(self._tasks)
 
     def _is_full(self) -> bool:
-        return self._outbox.waiting(Lane.ANNOUNCE) >= self._settings.events_waiting
+        return self._queue.waiting(Lane.ANNOUNCE) >= self._settings.events_waiting
 
     def _start(self) -> None:
         """Send as many effects as there are places for."""
-        while job := self._outbox.take():
-            if self._execution.begin(job, functools.partial(self._answered, job)):
+        while job := self._queue.take():
+            if self._executor.begin(job, functools.partial(self._answered, job)):
                 self._begun.add(job)
             else:
                 self._execute(job)
 
     def _execute(self, job: Job, begun: Begun | None = None) -> None:
-        task = asyncio.create_task(self._execution.execute(job, begun))
+        task = asyncio.create_task(self._executor.execute(job, begun))
         self._tasks.add(task)
         task.add_done_callback(functools.partial(self._ended, job))
 
     def _answered(self, job: Job, begun: Begun | None) -> None:
-        """Take note of what became of a job that has no task yet."""
+        """Finish a job that has no task, or continue it in one."""
         if job not in self._begun:
-            return  # we stop, and its outcome was told
+            return  # we stop, and its outcome has gone to the sink
         self._begun.remove(job)
         if begun is None:
             self._finish(job, None)
@@ -141,10 +141,10 @@ class Writer:
             self._all_answered.set()
 
     def _ended(self, job: Job, task: asyncio.Task[Failure | None]) -> None:
-        """Tell the outcome of a job, whichever way its task ended."""
+        """Report the outcome of a job, however its task ended."""
         try:
             self._finish_task(job, task)
-        except Exception as error:  # noqa: BLE001 - the loop would write it down and go on
+        except Exception as error:  # noqa: BLE001 - the loop would log it and continue
             self._settings.defect(error)
 
     def _finish_task(self, job: Job, task: asyncio.Task[Failure | None]) -> None:
@@ -161,23 +161,23 @@ class Writer:
         self._finish(job, failure)
 
     def _finish(self, job: Job, failure: Failure | None) -> None:
-        self._outbox.done(job)
+        self._queue.done(job)
         self._start()
         if failure is None and isinstance(job.effect, Ask):
             self._sink(Answered(job.effect.pod, job.effect.number, job.answers))
         else:
-            self._tell(job.effect, failure, changed=not job.unchanged)
+            self._report(job.effect, failure, changed=not job.unchanged)
 
-    def _tell_soon(self, effect: Effect, failure: Failure | None) -> None:
-        asyncio.get_running_loop().call_soon(self._tell_now, effect, failure)
+    def _report_soon(self, effect: Effect, failure: Failure | None) -> None:
+        asyncio.get_running_loop().call_soon(self._report_now, effect, failure)
 
-    def _tell_now(self, effect: Effect, failure: Failure | None) -> None:
+    def _report_now(self, effect: Effect, failure: Failure | None) -> None:
         try:
-            self._tell(effect, failure)
-        except Exception as error:  # noqa: BLE001 - the loop would write it down and go on
+            self._report(effect, failure)
+        except Exception as error:  # noqa: BLE001 - the loop would log it and continue
             self._settings.defect(error)
 
-    def _tell(self, effect: Effect, failure: Failure | None, *, changed: bool = True) -> None:
+    def _report(self, effect: Effect, failure: Failure | None, *, changed: bool = True) -> None:
         if failure is None:
             self._sink(EffectDone(effect, changed))
         else:

@@ -1,7 +1,6 @@
 """The text that says why a pod fits nowhere."""
 
 import numpy as np
-import pytest
 
 from scheduler.core.feasibility import fit_error
 from scheduler.framework.verdicts import NO_NODE, Verdict, Verdicts
@@ -42,16 +41,3 @@ def test_a_node_counts_once_for_each_of_its_reasons():
 
 def test_a_cluster_that_fits_has_no_reasons():
     assert fit_error.counted(np.zeros(3, dtype=np.uint16), Verdicts()) == {}
-
-
-def test_a_short_note_is_kept():
-    assert fit_error.truncated("x" * 1024) == "x" * 1024
-
-
-@pytest.mark.parametrize("letter", ["x", "\u00e4", "\u20ac", "\U0001f600"])
-def test_a_long_note_ends_in_dots_within_1024_bytes_and_between_letters(letter):
-    note = fit_error.truncated(letter * 2000)
-
-    size = len(note.encode())
-    assert 1024 - len(letter.encode()) < size <= 1024
-    assert note == letter * note.count(letter) + " ..."

@@ -1,4 +1,4 @@
-"""Where the API server is, and who we are."""
+"""Address and credentials of the API server."""
 
 import base64
 import ssl
@@ -236,7 +236,7 @@ async def test_nobody(tmp_path: Path):
         ),
     ],
 )
-def test_unusable_settings_are_told_in_one_line(
+def test_unusable_settings_are_reported_in_one_line(
     tmp_path: Path, cluster: dict[str, Any], user: dict[str, Any], want: str
 ):
     path = kubeconfig(tmp_path, cluster, user)
@@ -258,7 +258,7 @@ def test_unusable_settings_are_told_in_one_line(
         pytest.param("- a", "Expected `object`", id="a list"),
     ],
 )
-def test_a_kubeconfig_that_says_nothing_useful(tmp_path: Path, text: str, want: str):
+def test_an_unusable_kubeconfig(tmp_path: Path, text: str, want: str):
     path = tmp_path / "config"
     path.write_text(text)
 

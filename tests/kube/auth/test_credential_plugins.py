@@ -59,7 +59,7 @@ async def test_no_request_goes_out_without_credentials():
     assert issuer.runs == 1
 
 
-async def test_all_who_wait_for_a_refresh_share_one():
+async def test_all_requests_that_wait_share_one_refresh():
     issuer = Issuer()
     login = LoginCommand(issuer, "here")
     refused = await login.headers()
@@ -85,7 +85,7 @@ async def test_a_token_that_was_replaced_meanwhile_may_be_refused_as_often_as_it
     assert issuer.runs == 2
 
 
-async def test_who_gives_up_waiting_does_not_end_a_refresh():
+async def test_a_request_that_stops_waiting_does_not_end_a_refresh():
     issuer = Issuer()
     login = LoginCommand(issuer, "here")
     login.refused()
@@ -130,7 +130,7 @@ async def test_an_expired_login_is_not_used():
 @pytest.mark.parametrize(
     "problem", [ConnectionSettingsError("no"), yaml.YAMLError("half"), KeyError("user"), OSError(9)]
 )
-async def test_whatever_a_refresh_ends_with_is_told_and_tried_again(problem: Exception):
+async def test_any_error_of_a_refresh_is_raised_and_retried(problem: Exception):
     issuer = Issuer()
     login = LoginCommand(issuer, "here")
     login.refused()
@@ -196,7 +196,7 @@ def printing(status: dict[str, Any], version: str = V1, **entry: Any) -> dict[st
     return {"apiVersion": V1, "command": "/bin/echo", "args": [said], **entry}
 
 
-async def test_a_command_in_the_folder_of_the_kubeconfig_is_told_what_it_asks_for(tmp_path: Path):
+async def test_a_command_in_the_folder_of_the_kubeconfig_gets_the_cluster_info(tmp_path: Path):
     script = tmp_path / "login"
     script.write_text(
         "#!/bin/sh\n"
@@ -337,7 +337,7 @@ def serving(authority: Authority) -> ssl.SSLContext:
         ),
     ],
 )
-def test_a_command_that_gives_no_login_is_told_in_one_line(
+def test_a_command_without_a_login_is_reported_in_one_line(
     tmp_path: Path, entry: dict[str, Any], want: str
 ):
     with pytest.raises(ConnectionSettingsError, match=want) as raised:

@@ -33,7 +33,7 @@ from tests.support.fake_api import FakeApi, Fault
 LIST = Request("list", "pods", "GET", "/api/v1/pods")
 
 
-async def test_a_request_is_answered_and_told(client: Client, api: FakeApi, heard: Heard):
+async def test_a_request_is_answered_and_reported(client: Client, api: FakeApi, heard: Heard):
     body = await client.call(LIST)
 
     assert b'"PodList"' in body
@@ -172,7 +172,7 @@ async def test_a_watch_notices_a_refused_token_as_well(api: FakeApi, tmp_path: P
             assert stream.status == 200
 
 
-async def test_a_token_that_stays_refused_is_told(api: FakeApi, tmp_path: Path):
+async def test_a_token_that_stays_refused_is_an_error(api: FakeApi, tmp_path: Path):
     path = tmp_path / "token"
     path.write_text("old")
     api.tokens = set()
@@ -215,7 +215,7 @@ def test_what_is_no_token(tmp_path: Path, content: bytes):
         TokenFile(path)
 
 
-async def test_credentials_that_cannot_be_had_are_told(api: FakeApi):
+async def test_credentials_that_cannot_be_obtained_are_an_error(api: FakeApi):
     class Broken(FixedHeaders):
         async def headers(self) -> Mapping[str, str]:
             raise ConnectionSettingsError("no")

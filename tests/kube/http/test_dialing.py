@@ -9,8 +9,7 @@ import pytest
 
 from scheduler.kube.errors import Unreachable
 from scheduler.kube.http import dialing
-from scheduler.kube.http.dialing import Dialer
-from scheduler.kube.http.dialing import ServerAddress as Target
+from scheduler.kube.http.dialing import Dialer, ServerAddress
 from tests.support.scripted_api import Server
 
 FIRST, SECOND = "127.0.0.2", "127.0.0.3"
@@ -20,7 +19,7 @@ class Named(Dialer):
     """A dialer whose host has these addresses."""
 
     def __init__(self, port: int, *addresses: str) -> None:
-        super().__init__(Target("api.example", port, None, None))
+        super().__init__(ServerAddress("api.example", port, None, None))
         self.addresses = addresses
         self.tried: list[str] = []
 
@@ -83,7 +82,7 @@ async def test_an_address_that_refuses_is_passed_over_at_once(second: Server):
     assert dialer.tried == [FIRST, SECOND]
 
 
-async def test_where_no_address_answers_the_last_problem_is_told(second: Server):
+async def test_where_no_address_answers_the_last_problem_is_reported(second: Server):
     port = port_of(second)
     await second.stop()
 
@@ -107,16 +106,16 @@ async def test_a_name_is_looked_up(second: Server):
     await second.stop()
 
     with pytest.raises(Unreachable, match=f"cannot connect to localhost:{port}"):
-        await Dialer(Target("localhost", port, None, None)).connect()
+        await Dialer(ServerAddress("localhost", port, None, None)).connect()
 
 
 async def test_a_name_that_cannot_be_one_is_no_defect():
     with pytest.raises(Unreachable, match=r"cannot connect to a\.\.b:80"):
-        await Dialer(Target("a..b", 80, None, None)).connect()
+        await Dialer(ServerAddress("a..b", 80, None, None)).connect()
 
 
 async def test_the_kernel_watches_over_idle_connections(second: Server):
-    connection = await Dialer(Target(SECOND, port_of(second), None, None)).connect()
+    connection = await Dialer(ServerAddress(SECOND, port_of(second), None, None)).connect()
 
     assert connection._transport is not None
     made = connection._transport.get_extra_info("socket")

@@ -255,7 +255,7 @@ async def test_an_answer_that_is_overdue_is_given_up(
     assert len(server.connections) == 2
 
 
-async def test_nothing_is_said_of_a_server_that_is_not_there(server: Server, http: Http1):
+async def test_nothing_was_sent_to_a_server_that_does_not_exist(server: Server, http: Http1):
     await server.stop()
 
     with pytest.raises(Unreachable, match=r"cannot connect to 127\.0\.0\.1:") as raised:
@@ -280,7 +280,7 @@ async def test_a_stream_is_read_as_it_comes(server: Server, http: Http1):
     stream.close()
 
 
-async def test_a_stream_that_ends_says_so(server: Server, http: Http1):
+async def test_a_stream_that_ends_returns_nothing(server: Server, http: Http1):
     server.script = [[ENDLESS + b"1\r\na\r\n0\r\n\r\n"]]
 
     stream = await http.stream("/", {}, 5)

@@ -12,8 +12,7 @@ from scheduler.kube.auth import cluster_access
 from scheduler.kube.client.client import Client, Request
 from scheduler.kube.client.transport import HttpTransport
 from scheduler.kube.errors import Unreachable
-from scheduler.kube.http import connection as channel
-from scheduler.kube.http import http1
+from scheduler.kube.http import connection, http1
 from scheduler.kube.http.http1 import Http1, Reply
 from scheduler.kube.http.tls import Tls
 from tests.support.certificates import Authority
@@ -52,7 +51,7 @@ async def test_when_one_kept_connection_is_dead_no_other_is_tried(server: Server
     assert len(server.connections) == 4
 
 
-async def test_a_post_that_is_overdue_tells_of_dead_connections_too(
+async def test_a_post_that_is_overdue_reveals_dead_connections_too(
     server: Server, http: Http1, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(http1, "OVERDUE_SECONDS", 0.01)
@@ -86,7 +85,7 @@ async def test_a_connection_that_answered_meanwhile_is_kept(server: Server, http
     assert [len(requests) for requests in server.connections] == [1, 3]
 
 
-async def test_an_answer_that_began_says_that_the_connection_lives(server: Server, http: Http1):
+async def test_an_answer_that_began_shows_that_the_connection_lives(server: Server, http: Http1):
     half, wait = OK[:-1], asyncio.Event()
     server.script = [[OK, half, wait], [OK, half, wait]]
     await kept(http, 2)
@@ -128,8 +127,8 @@ async def test_connections_that_were_made_at_once_do_not_grow_old_at_once(
 async def test_an_answer_that_is_too_large_is_given_up(
     server: Server, http: Http1, monkeypatch: pytest.MonkeyPatch, status: str
 ):
-    monkeypatch.setattr(channel, "BUFFER_BYTES", 1000)
-    monkeypatch.setattr(channel, "ANSWER_BYTES", 2000)
+    monkeypatch.setattr(connection, "BUFFER_BYTES", 1000)
+    monkeypatch.setattr(connection, "ANSWER_BYTES", 2000)
     head = f"HTTP/1.1 {status}\r\nContent-Length: 9000000\r\n\r\n".encode()
     wait = asyncio.Event()
     server.script = [[head + b"x" * 100_000, wait]]

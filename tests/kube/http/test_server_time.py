@@ -1,4 +1,4 @@
-"""By how much the host's clock is ahead, learnt from what the API server says of the time."""
+"""By how much the host's clock is ahead, learnt from the dates of the API server's answers."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -16,23 +16,23 @@ HOUR = 3600.0
 
 
 class Life:
-    """A host's clock, and what is told of it."""
+    """A host's clock, and the reported differences."""
 
     def __init__(self, ahead: float = 0.0) -> None:
         self.server = NOW
         self.ahead = ahead
         self.told: list[float] = []
         self.time = ServerTime(self.now)
-        self.time.tell = self.told.append
+        self.time.report = self.told.append
 
     def now(self) -> float:
         return self.server + self.ahead
 
     def answer(self, *dates: bytes, status: int = 200, seconds: float = 2.0) -> None:
-        """Let time pass, then hear an answer, by default with the server's time."""
+        """Let time pass, then receive an answer, by default with the server's time."""
         self.server += seconds
         for date in dates or (stamped(self.server),):
-            self.time.heard(status, [(b"Content-Type", b"a/b"), (b"Date", date)])
+            self.time.observe(status, [(b"Content-Type", b"a/b"), (b"Date", date)])
 
 
 def stamped(seconds: float) -> bytes:
@@ -49,7 +49,7 @@ def stamped(seconds: float) -> bytes:
         pytest.param(30 * LARGEST, [LARGEST], id="ahead by more than is believed"),
     ],
 )
-def test_what_is_told_of_a_clock(ahead: float, told: list[float]):
+def test_reported_differences_of_a_clock(ahead: float, told: list[float]):
     life = Life(ahead)
 
     for _ in range(40):
@@ -156,12 +156,12 @@ async def test_the_date_of_each_kind_of_answer_is_read(server: Server):
     heard: list[int] = []
 
     class Counted(ServerTime):
-        def heard(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        def observe(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
             heard.append(status)
-            super().heard(status, headers)
+            super().observe(status, headers)
 
     counted = Counted(life.now)
-    counted.tell = life.told.append
+    counted.report = life.told.append
     http = Http1(server.url, None, None, {}, counted)
     answered: asyncio.Future[object] = asyncio.get_running_loop().create_future()
 

@@ -1,4 +1,4 @@
-"""Policies as they come, change and go: listed by us, watched by kopf, told in their status."""
+"""Policies as they appear, change and disappear: list, watch by kopf, and status."""
 
 import asyncio
 import contextlib
@@ -34,7 +34,7 @@ BAD = {"maxVictimsPerPreemption": -1}
 
 @dataclass
 class Told(Heard):
-    """An observer that remembers what is said of policies, too."""
+    """An observer that records reports about policies, too."""
 
     policies: list[str] = field(default_factory=list)
 
@@ -44,7 +44,7 @@ class Told(Heard):
 
 @dataclass
 class Surroundings:
-    """What policies are told to, and what they ask."""
+    """The sink of policies, and their callbacks."""
 
     events: list[Event] = field(default_factory=list)
     leads: bool = True
@@ -70,7 +70,7 @@ def around() -> Surroundings:
     return Surroundings()
 
 
-#: Starts policies, with settings; a list follows another after a moment unless `period` says.
+#: Starts policies, with settings; a list follows another after a moment unless `period` is given.
 Begin = Callable[..., Coroutine[Any, Any, PolicyInformer]]
 
 
@@ -79,13 +79,13 @@ async def begin(api: FakeApi, client: Client, around: Surroundings) -> AsyncIter
     running = []
 
     async def start(
-        token: str = "", pauses: Sleeper | None = None, period: float = 0.05, **settings: Any
+        token: str = "", sleeper: Sleeper | None = None, period: float = 0.05, **settings: Any
     ) -> PolicyInformer:
         credentials = FixedHeaders(token)
         policies = PolicyInformer(
             client,
             around.events.extend,
-            pauses or Sleeper(jitter=lambda: 0.0),
+            sleeper or Sleeper(jitter=lambda: 0.0),
             PolicySettings(
                 where=ClusterAccess(api.url, credentials),
                 user_agent="test",
@@ -135,7 +135,7 @@ def asked(api: FakeApi, verb: str) -> list[str]:
     return [each.resource for each in api.requests if each.verb == verb]
 
 
-async def test_all_policies_are_known_before_it_is_said_so(api, around, begin):
+async def test_all_policies_are_handed_over_before_synced_is_set(api, around, begin):
     put(api, ONE, 1)
     put(api, TWO, 1, "q")
 
@@ -158,7 +158,7 @@ async def test_without_the_definition_there_are_none_and_kopf_is_not_started(api
     assert asked(api, "watch") == []
 
 
-async def test_changes_take_effect_at_once_and_the_status_tells_so(api, heard, around, begin):
+async def test_changes_take_effect_at_once_and_show_in_the_status(api, heard, around, begin):
     put(api, ONE, 1)
     await begin(period=60.0)
     await until(lambda: said(api) == ("True", 1))
@@ -230,7 +230,7 @@ async def test_the_definition_may_come_later_and_go_again(api, around, begin):
     await until(lambda: around.in_force() == {"p": 1})
 
 
-async def test_a_deletion_that_no_watch_told_of_is_noticed(api, around, begin):
+async def test_a_deletion_that_no_watch_reported_is_noticed(api, around, begin):
     put(api, ONE, 1)
     await begin()
     await until(lambda: api.watches)
@@ -241,12 +241,12 @@ async def test_a_deletion_that_no_watch_told_of_is_noticed(api, around, begin):
     await until(lambda: around.in_force() == {})
 
 
-async def test_a_deletion_while_a_watch_starts_anew_is_noticed_at_once(api, around, begin):
+async def test_a_deletion_while_a_watch_restarts_is_noticed_at_once(api, around, begin):
     put(api, ONE, 1)
     await begin(period=60.0)
     await until(lambda: said(api) == ("True", 1))
 
-    api.store.listeners.clear()  # this deletion is told to nobody
+    api.store.listeners.clear()  # no watch gets this deletion
     api.store.remove(KIND, "p")
     api.expire_watches()
 
@@ -270,7 +270,7 @@ async def test_kopf_is_started_again_when_it_gives_up(api, heard, around, begin)
 async def test_a_missing_right_is_named_and_nothing_is_decided(api, heard, begin):
     api.forbidden.add(("list", KIND))
 
-    policies = await begin(pauses=Waits().pauses)
+    policies = await begin(sleeper=Waits().sleeper)
     await until(lambda: heard.interruptions)
 
     assert not policies.synced.is_set()
@@ -284,7 +284,7 @@ async def test_a_missing_right_is_named_and_nothing_is_decided(api, heard, begin
 
 
 async def test_a_missing_right_is_none_where_there_is_nothing_to_read(api, begin):
-    # A real server judges the right before it looks for the resource; so does this fault.
+    # A real server checks the right before it looks for the resource; so does this fault.
     api.absent.add(KIND)
     api.inject(Fault("GET", KIND, status=403, times=1000))
 
@@ -313,7 +313,7 @@ async def test_without_the_right_to_watch_changes_come_with_the_next_list(
     await until(lambda: policies.health().problem == "")
 
 
-async def test_a_status_that_cannot_be_written_is_told_and_tried_again(api, heard, begin):
+async def test_a_status_that_cannot_be_written_is_reported_and_retried(api, heard, begin):
     api.forbidden.add(("patch", f"{KIND}/status"))
     put(api, ONE, 1)
     policies = await begin(period=60.0, figures_seconds=0.02)
@@ -568,7 +568,7 @@ async def test_it_authenticates_as_the_scheduler_does(api, begin, around):
 
 
 class Rotating:
-    """A token that has expired, until the server says so."""
+    """A token that has expired; only the server's refusal shows it."""
 
     def __init__(self) -> None:
         self.token = "expired"

@@ -64,14 +64,14 @@ ONE, TWO = {"maxVictimsPerPreemption": 1}, {"maxVictimsPerPreemption": 2}
 # What is in force
 
 
-def test_a_policy_is_told_when_it_comes_changes_and_goes(book: PolicyRegistry):
+def test_a_policy_is_reported_when_it_appears_changes_and_disappears(book: PolicyRegistry):
     assert book.take(judge(policy(ONE, 1, 1))) == [PolicyObserved(most(1, 1))]
     assert book.take(judge(policy(TWO, 2, 2))) == [PolicyObserved(most(2, 2))]
     assert book.take_gone("p", "u", 3) == [PolicyGone("p")]
     assert len(book) == 0
 
 
-def test_the_same_state_is_told_once(book: PolicyRegistry):
+def test_the_same_state_is_reported_once(book: PolicyRegistry):
     book.take(judge(policy(ONE, 1, 1)))
 
     assert book.take(judge(policy(ONE, 1, 1))) == []
@@ -105,7 +105,7 @@ def test_policies_are_counted_by_whether_they_are_in_force(book: PolicyRegistry)
     assert book.standing() == {"current": 0, "behind": 1, "none": 0}
 
 
-def test_after_a_restart_the_status_tells_what_was_accepted(book: PolicyRegistry):
+def test_after_a_restart_the_status_shows_what_was_accepted(book: PolicyRegistry):
     seen = policy(BAD, 2, 9, accepted={"generation": 1, "spec": ONE})
 
     assert book.take(judge(seen)) == [PolicyObserved(most(1, 1))]
@@ -142,14 +142,14 @@ def test_the_end_of_another_policy_of_that_name_is_not_meant(book: PolicyRegistr
 # Lists
 
 
-def test_a_list_tells_what_is_there_and_what_is_not_any_more(book: PolicyRegistry):
+def test_a_list_shows_which_policies_exist_and_which_are_gone(book: PolicyRegistry):
     assert book.take_list(Listed(5, (judge(policy(ONE, 1, 2)),)), book.newest) == [
         PolicyObserved(most(1))
     ]
     assert book.take_list(Listed(6, ()), book.newest) == [PolicyGone("p")]
 
 
-def test_a_list_that_is_older_than_what_was_watched_says_nothing(book: PolicyRegistry):
+def test_a_list_that_is_older_than_the_watch_is_ignored(book: PolicyRegistry):
     book.take(judge(policy(ONE, 1, 7)))
 
     assert book.take_list(Listed(6, ()), 0) == []
@@ -175,7 +175,7 @@ def test_without_their_definition_there_are_no_policies(book: PolicyRegistry):
 # Status
 
 
-def test_the_status_says_that_the_rules_are_in_force(book: PolicyRegistry):
+def test_the_status_shows_that_the_rules_are_in_force(book: PolicyRegistry):
     book.take(judge(policy(ONE, 4, 1)))
 
     assert due(book) == {
@@ -186,7 +186,7 @@ def test_the_status_says_that_the_rules_are_in_force(book: PolicyRegistry):
     }
 
 
-def test_the_status_says_why_a_generation_is_refused_and_which_one_is_in_force(
+def test_the_status_shows_why_a_generation_is_refused_and_which_one_is_in_force(
     book: PolicyRegistry,
 ):
     book.take(judge(policy(ONE, 1, 1)))
@@ -201,7 +201,7 @@ def test_the_status_says_why_a_generation_is_refused_and_which_one_is_in_force(
     }
 
 
-def test_the_status_says_that_nothing_is_in_force(book: PolicyRegistry):
+def test_the_status_shows_that_nothing_is_in_force(book: PolicyRegistry):
     book.take(judge(policy(BAD)))
 
     message = f"nothing is in force: {PROBLEM}"
@@ -241,7 +241,7 @@ def test_a_status_that_is_as_it_should_be_is_not_written(book: PolicyRegistry):
     assert due(restarted) is None
 
 
-def test_since_when_a_condition_holds_does_not_change_with_what_it_says(book: PolicyRegistry):
+def test_the_transition_time_does_not_change_with_the_message(book: PolicyRegistry):
     earlier = accepted("False", lastTransitionTime="2025-01-01T00:00:00Z")
     book.take(judge(policy({"mode": "X"}, 2, 1, conditions=[earlier])))
     assert due(book)["conditions"][0]["lastTransitionTime"] == "2025-01-01T00:00:00Z"
@@ -275,7 +275,7 @@ def test_the_figures_of_another_installation_are_no_reason_to_write(book: Policy
     assert due(book, p=PolicyFigures(1))["victims"] == 1
 
 
-def test_a_status_that_somebody_removed_is_written_again(book: PolicyRegistry):
+def test_a_status_that_was_removed_is_written_again(book: PolicyRegistry):
     book.take(judge(policy(ONE)))
     status = due(book)
     book.wrote("p", "u", status, 2)

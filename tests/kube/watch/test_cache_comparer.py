@@ -1,4 +1,4 @@
-"""What a watch has missed is found; what it is about to hear of is not taken for that."""
+"""Drift is found; events that are still on their way do not count as drift."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -25,7 +25,7 @@ from tests.support.fake_api import FakeApi, Fault, node, pod
 
 
 class Knows:
-    """Knows what a test says."""
+    """A cache with the content that a test sets."""
 
     def __init__(self, resource: Any = PODS, **versions: str) -> None:
         self.resource = resource
@@ -47,7 +47,7 @@ class Knows:
 
 
 class Reports:
-    """What a comparer tells."""
+    """The reports of a comparer."""
 
     def __init__(self) -> None:
         self.drifts: list[tuple[str, Drift]] = []
@@ -80,7 +80,7 @@ async def comparer(
             Client(transport, heard),
             reports.drift,
             reports.failed,
-            waits.pauses,
+            waits.sleeper,
             ComparerSettings(**settings),
         )
 
@@ -89,7 +89,7 @@ async def comparer(
 
 
 def there(api: FakeApi, *names: str) -> Knows:
-    """Create pods; return somebody who knows them."""
+    """Create pods; return a cache that knows them."""
     knows = Knows()
     for name in names:
         made = api.store.put("pods", pod(name))["metadata"]
@@ -97,14 +97,14 @@ def there(api: FakeApi, *names: str) -> Knows:
     return knows
 
 
-async def test_who_knows_all_has_missed_nothing(api: FakeApi, comparer: Compare, waits: Waits):
+async def test_a_complete_cache_has_missed_nothing(api: FakeApi, comparer: Compare, waits: Waits):
     knows = there(api, "a", "b")
 
     assert await comparer().compare(knows) == Drift()
     assert waits.slept == []
 
 
-async def test_everything_that_was_missed_is_told(api: FakeApi, comparer: Compare):
+async def test_everything_that_was_missed_is_reported(api: FakeApi, comparer: Compare):
     knows = there(api, "same", "changed", "gone", "reborn")
     api.store.put("pods", pod("new"))
     api.store.put("pods", pod("changed", node="n"))
@@ -202,7 +202,7 @@ async def test_a_resource_that_the_server_does_not_have_has_no_objects(
     ("answer", "error"),
     [(b'{"kind":"Status"}', Unreachable), (b"[", Unreachable)],
 )
-async def test_an_answer_that_is_no_list_says_nothing(
+async def test_an_answer_that_is_no_list_is_no_drift(
     api: FakeApi, comparer: Compare, answer: bytes, error: type[Exception]
 ):
     knows = there(api, "a")
@@ -212,7 +212,7 @@ async def test_an_answer_that_is_no_list_says_nothing(
         await comparer().compare(knows)
 
 
-async def test_a_list_that_breaks_off_says_nothing(api: FakeApi, comparer: Compare):
+async def test_a_list_that_breaks_off_is_no_drift(api: FakeApi, comparer: Compare):
     knows = there(api, *(f"p{i}" for i in range(15)))
     api.inject(Fault("GET", "continue=", status=500, body=b"{}"))
 
@@ -243,7 +243,7 @@ async def test_every_resource_has_its_turn_also_after_a_failure(
     ]
 
 
-async def test_an_informer_that_hears_nothing_any_more_is_found_out(
+async def test_an_informer_without_events_is_detected(
     api: FakeApi, start: Start, comparer: Compare
 ):
     api.store.put("pods", pod("a"))
@@ -264,14 +264,14 @@ async def test_only_metadata_is_asked_for(api: FakeApi):
     connection = ClusterAccess(api.url, FixedHeaders())
     async with HttpTransport(connection, "test", METADATA_ONLY) as transport:
         quiet = CacheComparer(
-            [], Client(transport), lambda *_: None, lambda *_: None, Waits().pauses
+            [], Client(transport), lambda *_: None, lambda *_: None, Waits().sleeper
         )
         await quiet.compare(Knows())
 
     assert api.requests[0].headers["Accept"] == METADATA_ONLY
 
 
-async def test_what_was_missed_is_listed_anew(api: FakeApi, comparer: Compare, waits: Waits):
+async def test_what_was_missed_is_listed_again(api: FakeApi, comparer: Compare, waits: Waits):
     knows, same = there(api, "changed"), there(api)
     api.store.put("nodes", node("n1"))
     api.store.put("pods", pod("changed", node="n1"))
@@ -286,7 +286,7 @@ async def test_what_was_missed_is_listed_anew(api: FakeApi, comparer: Compare, w
     assert same.lists == 0
 
 
-async def test_an_informer_hears_of_what_it_missed(
+async def test_an_informer_gets_what_it_missed(
     api: FakeApi, start: Start, comparer: Compare, view: View
 ):
     informer: Informer[Any] = await start(PODS)

@@ -1,4 +1,4 @@
-"""Lines and pages that hold what nobody expects."""
+"""Lines and pages with unexpected content."""
 
 import json
 

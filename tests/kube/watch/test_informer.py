@@ -1,4 +1,4 @@
-"""An informer tells of every object, whatever happens to the connection."""
+"""An informer reports every object, whatever happens to the connection."""
 
 import asyncio
 from collections.abc import Callable
@@ -199,7 +199,7 @@ async def test_bookmarks_keep_a_quiet_watch_alive_and_move_it_on(
     assert informer._version == str(api.store.version)
 
 
-async def test_repeated_events_are_told_once(api: FakeApi, view: View, start: Start):
+async def test_repeated_events_are_reported_once(api: FakeApi, view: View, start: Start):
     await start()
     await until(lambda: api.watches == 1)
     line = (

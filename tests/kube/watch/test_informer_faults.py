@@ -10,7 +10,7 @@ from tests.kube.fixtures import Heard, Start, View, Waits, until
 from tests.support.fake_api import FakeApi, Fault, node, pod
 
 
-async def test_an_unreadable_object_is_told_once_and_left_out(
+async def test_an_undecodable_object_is_reported_once_and_left_out(
     api: FakeApi, view: View, start: Start, heard: Heard
 ):
     bad = {"metadata": {"name": "bad", "namespace": "default"}, "spec": 7, "status": {}}
@@ -54,7 +54,7 @@ async def test_a_replaced_object_that_cannot_be_read_is_gone(
     assert view.pods == {}
 
 
-async def test_an_object_that_can_be_read_again_is_told_again(
+async def test_an_object_that_can_be_decoded_again_is_reported_again(
     api: FakeApi, view: View, start: Start
 ):
     api.store.put("pods", {**pod("a"), "spec": 7})
@@ -66,7 +66,7 @@ async def test_an_object_that_can_be_read_again_is_told_again(
     assert informer.health().undecodable == 0
 
 
-async def test_a_missing_right_is_told_and_retried_with_growing_pauses(
+async def test_a_missing_right_is_reported_and_retried_with_growing_pauses(
     api: FakeApi, view: View, start: Start, waits: Waits
 ):
     api.forbidden.add(("list", "nodes"))
@@ -181,4 +181,4 @@ async def test_what_the_sink_raises_ends_the_informer(api: FakeApi, client: Clie
     api.store.put("pods", pod("a"))
 
     with pytest.raises(ArithmeticError):
-        await Informer(PODS, client, broken, waits.pauses).run()
+        await Informer(PODS, client, broken, waits.sleeper).run()

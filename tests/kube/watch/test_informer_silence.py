@@ -87,10 +87,10 @@ async def test_the_age_grows_while_the_server_is_away(
 # A quiet cluster
 
 
-async def test_a_kind_of_which_nothing_is_told_is_not_cut_and_not_warned_of(
+async def test_a_kind_without_events_is_not_cut_and_not_warned_of(
     api: FakeApi, start: Start, heard: Heard, waits: Waits
 ):
-    # No bookmark comes, as from an API server whose etcd tells of its progress every ten minutes.
+    # No bookmark comes, as from an API server whose etcd reports its progress every ten minutes.
     informer = await start(watch_seconds=1.0, silence_seconds=1.3)
     await asyncio.sleep(2.2)
 
@@ -130,7 +130,7 @@ async def test_watches_that_fail_again_and_again_are_given_up_for_a_list(
     api.store.changes.clear()
     await until(lambda: view.equals(api) and view.pods)
 
-    assert lists(heard) == 4  # at the start, twice to look at the version, and at the end
+    assert lists(heard) == 4  # at the start, twice to check the version, and at the end
 
 
 async def test_a_silent_watch_is_given_up_for_a_list(
@@ -166,7 +166,7 @@ async def test_a_server_that_is_away_is_no_reason_to_list(
     assert api.requests[-2].path.startswith("/api/v1/pods?limit=1&")
 
 
-async def test_a_problem_is_told_once_until_it_changes(
+async def test_a_problem_is_reported_once_until_it_changes(
     api: FakeApi, start: Start, heard: Heard, waits: Waits
 ):
     api.inject(Fault("GET", "/pods", times=5, status=503))
@@ -181,7 +181,9 @@ async def test_a_problem_is_told_once_until_it_changes(
     ]
 
 
-async def test_a_problem_that_comes_back_is_told_again(api: FakeApi, start: Start, heard: Heard):
+async def test_a_problem_that_comes_back_is_reported_again(
+    api: FakeApi, start: Start, heard: Heard
+):
     api.inject(Fault("GET", "watch=true", status=503))
     await start()
     await until(lambda: api.watches == 1)
@@ -262,7 +264,7 @@ async def test_a_restored_etcd_is_noticed_when_the_watch_is_opened_again(
     assert any("went back from 1000" in each for each in heard.interruptions)
 
 
-async def test_a_restored_etcd_is_noticed_where_nothing_is_said(
+async def test_a_restored_etcd_is_noticed_without_events(
     api: FakeApi, start: Start, view: View, heard: Heard
 ):
     await started_at_a_million(api, start, quiet_seconds=0.1)
@@ -338,10 +340,10 @@ class Outage:
     """Pauses that last until they are ended."""
 
     def __init__(self) -> None:
-        self.pauses: list[float] = []
+        self.sleeper: list[float] = []
 
     async def sleep(self, seconds: float) -> None:
-        self.pauses.append(seconds)
+        self.sleeper.append(seconds)
         await asyncio.sleep(0 if seconds <= 1 else 3600)
 
 
@@ -349,23 +351,23 @@ async def test_a_long_pause_ends_when_others_get_answers_again(
     api: FakeApi, client: Client, view: View, waits: Waits
 ):
     outage = Outage()
-    pauses = waits.pauses
-    object.__setattr__(pauses, "sleep", outage.sleep)
-    informer = Informer(PODS, client, view.take, pauses)
+    sleeper = waits.sleeper
+    object.__setattr__(sleeper, "sleep", outage.sleep)
+    informer = Informer(PODS, client, view.take, sleeper)
     running = asyncio.create_task(informer.run())
     await informer.synced.wait()
     api.store.put("pods", pod("a"))
     await until(lambda: view.pods)
     api.inject(Fault("GET", "/pods", times=12, cut=True))
     api.close_watches()
-    await until(lambda: outage.pauses == [0.5, 1.0, 2.0])
+    await until(lambda: outage.sleeper == [0.5, 1.0, 2.0])
 
     informer.resume()
-    await until(lambda: len(outage.pauses) == 4)
+    await until(lambda: len(outage.sleeper) == 4)
     informer.resume()  # it failed again meanwhile, so it is not asked for more
     await settle()
 
-    assert outage.pauses == [0.5, 1.0, 2.0, 4.0]
+    assert outage.sleeper == [0.5, 1.0, 2.0, 4.0]
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 
@@ -374,12 +376,12 @@ async def test_a_pause_that_the_server_asks_for_is_kept(
     api: FakeApi, client: Client, view: View, waits: Waits
 ):
     outage = Outage()
-    pauses = waits.pauses
-    object.__setattr__(pauses, "sleep", outage.sleep)
+    sleeper = waits.sleeper
+    object.__setattr__(sleeper, "sleep", outage.sleep)
     api.inject(Fault("GET", "/pods", status=429, headers={"Retry-After": "7"}))
-    informer = Informer(PODS, client, view.take, pauses)
+    informer = Informer(PODS, client, view.take, sleeper)
     running = asyncio.create_task(informer.run())
-    await until(lambda: outage.pauses)
+    await until(lambda: outage.sleeper)
 
     informer.resume()
     await settle()

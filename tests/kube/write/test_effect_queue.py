@@ -45,7 +45,7 @@ def announce(uid: str) -> RecordEvent:
 
 
 def about(effect: Effect) -> str:
-    """Return the pod whose order an effect keeps; none for an announcement."""
+    """Return the pod whose order an effect keeps; none for an Event."""
     match effect:
         case RecordEvent():
             return ""
@@ -206,7 +206,7 @@ def test_everything_unsent_can_be_taken_back():
 
 
 @pytest.mark.parametrize("places", [4, 5, 8, 16, 64, 1000])
-def test_shares_leave_nobody_out(places: int):
+def test_shares_include_every_lane(places: int):
     assert min(shares(places).values()) >= 1
     assert sum(shares(places).values()) <= places
 

@@ -1,4 +1,4 @@
-"""Which announcements are written, and which are only counted."""
+"""Which Events are written, and which are only counted."""
 
 import pytest
 
@@ -9,10 +9,10 @@ NOTE = "0/5 nodes are available: 3 Insufficient cpu, 2 node(s) had taints."
 
 
 class Told:
-    """Announcements whose requests all succeed; remembers what was written, and when."""
+    """A recorder whose requests all succeed; records which were sent, and when."""
 
     def __init__(self) -> None:
-        self._announcements = EventRecorder("host")
+        self._recorder = EventRecorder("host")
         self.requests: list[tuple[float, str]] = []
         self.names: set[str] = set()
 
@@ -21,11 +21,11 @@ class Told:
         effect = RecordEvent(
             pod, "Warning", "FailedScheduling", "Scheduling", note, "ours", version
         )
-        series = self._announcements.note(effect, now)
+        series = self._recorder.record(effect, now)
         if series is not None:
-            self.requests.append((now, self._announcements.request(effect, series, now).verb))
+            self.requests.append((now, self._recorder.request(effect, series, now).verb))
             self.names.add(series.name)
-            self._announcements.written(series, now)
+            self._recorder.written(series, now)
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_it_is_a_repeat_although(told, note, version):
     assert [verb for _, verb in told.requests] == ["create"]
 
 
-def test_another_reason_is_told_at_once(told):
+def test_another_reason_is_written_at_once(told):
     told.note(0)
     told.note(1, "0/5 nodes are available: 5 Insufficient memory.")
 
@@ -79,7 +79,7 @@ def test_another_reason_is_told_at_once(told):
     assert len(told.names) == 2
 
 
-def test_what_was_silent_for_long_begins_anew(told):
+def test_a_late_repeat_begins_a_new_event(told):
     told.note(0)
     told.note(361)
 

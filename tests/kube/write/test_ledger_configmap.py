@@ -10,7 +10,7 @@ from scheduler.model.effects import Effect, Evict, SaveLedger
 from scheduler.model.events import EffectDone, FailureKind
 from scheduler.model.policies import BudgetScope
 from scheduler.state.preemption.ledger import EvictionEntry, Ledger
-from tests.kube.fixtures import NOW, Outcomes, Waits, ref, until, writes
+from tests.kube.fixtures import NOW, Heard, Outcomes, Waits, ref, until, writes
 from tests.support.fake_api import FakeApi, Fault, pod
 
 MAP = "us/ours-ledger"
@@ -41,7 +41,7 @@ class Instance:
         self.store = LedgerStore("us", "ours-ledger", self.recalled.append)
         settings = WriterSettings(patience=Patience(seconds=1.0), ledger=self.store, **more)
         self.writer = Writer(
-            client, outcomes.append, lambda: True, lambda: NOW, waits.pauses, settings
+            client, outcomes.append, lambda: True, lambda: NOW, waits.sleeper, settings
         )
 
     async def submit(self, effect: Effect) -> object:
@@ -84,7 +84,7 @@ async def test_what_an_earlier_leader_has_written_is_read(
     assert later.recalled == []
 
 
-async def test_what_another_instance_has_written_meanwhile_is_kept_and_told(
+async def test_what_another_instance_has_written_meanwhile_is_kept_and_passed_on(
     api: FakeApi, instance: Instance, writing_client: Client, outcomes: Outcomes, waits: Waits
 ):
     await instance.remember("a")
@@ -97,6 +97,30 @@ async def test_what_another_instance_has_written_meanwhile_is_kept_and_told(
     assert isinstance(outcome, EffectDone)
     assert stored(api) == 3
     assert instance.recalled == [text("a", "theirs")]
+
+
+async def test_a_new_leader_waits_until_the_ledger_can_be_read(
+    api: FakeApi, instance: Instance, heard: Heard, waits: Waits
+):
+    await instance.remember("a")
+    api.inject(Fault("GET", "configmaps", times=2, status=500))
+
+    assert await instance.store.recall(instance.client, waits.sleeper) == text("a")
+
+    assert waits.slept == [0.1, 0.2]
+    assert [kind for kind, _ in heard.ledger] == ["unreadable", "unreadable"]
+
+
+async def test_without_the_right_to_read_it_a_new_leader_begins_without_a_ledger(
+    api: FakeApi, instance: Instance, heard: Heard, waits: Waits
+):
+    await instance.remember("a")
+    api.inject(Fault("GET", "configmaps", status=403))
+
+    assert await instance.store.recall(instance.client, waits.sleeper) == ""
+
+    assert waits.slept == []
+    assert [kind for kind, _ in heard.ledger] == ["forbidden"]
 
 
 @pytest.mark.parametrize("method", ["POST", "PATCH"])
@@ -114,7 +138,7 @@ async def test_a_write_whose_answer_is_lost_is_found_out(
     assert instance.recalled == []
 
 
-async def test_one_that_was_deleted_is_made_anew(api: FakeApi, instance: Instance):
+async def test_a_deleted_config_map_is_created_again(api: FakeApi, instance: Instance):
     await instance.remember("a")
     api.store.remove("configmaps", MAP)
 

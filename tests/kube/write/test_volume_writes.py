@@ -90,13 +90,13 @@ async def outcome(server: Server, *, leads: Iterable[bool] = (), patience: float
     """Have the effect executed, and return how it ended."""
     told: list[Event] = []
     answers = iter(leads)
-    pauses = Sleeper(jitter=lambda: 0.0, sleep=lambda _: asyncio.sleep(0))
+    sleeper = Sleeper(jitter=lambda: 0.0, sleep=lambda _: asyncio.sleep(0))
     writer = Writer(
         Client(server),
         told.append,
         lambda: next(answers, True),
         lambda: 0.0,
-        pauses,
+        sleeper,
         WriterSettings(patience=Patience(seconds=patience)),
     )
     writer.submit(EFFECT)

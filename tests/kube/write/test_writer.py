@@ -232,7 +232,9 @@ async def test_a_conflicting_patch_is_tried_again(api: FakeApi, write: Write, ou
 # Evict
 
 
-async def test_a_victim_is_told_why_and_deleted(api: FakeApi, write: Write, outcomes: Outcomes):
+async def test_a_victim_gets_its_condition_and_is_deleted(
+    api: FakeApi, write: Write, outcomes: Outcomes
+):
     api.store.put("pods", pod("a", node="n1"))
     effect = evict(api)
 
@@ -282,7 +284,7 @@ async def test_a_victim_that_is_gone_anyway_is_evicted(
         assert "deletionTimestamp" not in api.store.get("pods", "default/a")["metadata"]
 
 
-async def test_a_victim_that_cannot_be_told_is_not_deleted(
+async def test_a_victim_without_its_condition_is_not_deleted(
     api: FakeApi, write: Write, outcomes: Outcomes
 ):
     api.store.put("pods", pod("a", node="n1"))

@@ -50,7 +50,7 @@ async def submit(
                 outcomes.append,
                 lambda: leads,
                 lambda: NOW,
-                waits.pauses,
+                waits.sleeper,
                 WriterSettings(extenders=extenders),
             )
             stack.push_async_callback(writer.drain, 0)
@@ -227,7 +227,7 @@ async def test_whole_nodes_are_kept_up_to_date(api: FakeApi, client: Client, wai
     api.store.put("nodes", stored)
     api.store.put("nodes", node("n2"))
     nodes = RawNodes()
-    informer: Informer[Any] = Informer(nodes.resource, client, nodes.take, waits.pauses)
+    informer: Informer[Any] = Informer(nodes.resource, client, nodes.take, waits.sleeper)
     task = asyncio.create_task(informer.run())
     await until(lambda: len(nodes) == 2)
 

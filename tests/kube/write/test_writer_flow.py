@@ -43,7 +43,7 @@ async def begin(
     ) -> Writer:
         settings = WriterSettings(host="host", places=places, events_waiting=events_waiting)
         writer = Writer(
-            writing_client, outcomes.append, lambda: True, clock, waits.pauses, settings
+            writing_client, outcomes.append, lambda: True, clock, waits.sleeper, settings
         )
         writers.append(writer)
         return writer
@@ -73,7 +73,7 @@ def announce(target: PodRef, note: str = "Successfully assigned", version: str =
     return RecordEvent(target, "Normal", "Scheduled", "Binding", note, "s", version)
 
 
-async def test_an_outcome_is_never_told_before_submit_returns(
+async def test_an_outcome_is_never_reported_before_submit_returns(
     api: FakeApi, begin: Begin, outcomes: list[Event]
 ):
     writer = begin()
@@ -185,7 +185,7 @@ async def test_an_announcement_becomes_an_event(api: FakeApi, begin: Begin, outc
     assert (event["type"], event["reason"], event["action"]) == ("Normal", "Scheduled", "Binding")
 
 
-async def test_an_event_that_waits_has_the_time_of_what_it_tells(
+async def test_an_event_that_waits_has_the_time_of_its_cause(
     api: FakeApi, begin: Begin, outcomes: list[Event]
 ):
     moment = NOW
@@ -290,7 +290,7 @@ async def test_stopping_ends_pauses_at_once(
 
     waits.sleep = sleep_for_ever  # type: ignore[method-assign]
     api.inject(Fault("POST", "/binding", status=503))
-    writer = Writer(client, outcomes.append, lambda: True, lambda: NOW, waits.pauses)
+    writer = Writer(client, outcomes.append, lambda: True, lambda: NOW, waits.sleeper)
     writer.submit(bind(add(api, "a")))
     await asyncio.wait_for(pausing.wait(), 1)
 
@@ -324,7 +324,7 @@ async def test_a_sink_that_submits_again_is_served(client: Client, api: FakeApi,
         if targets:
             writer.submit(bind(targets.pop()))
 
-    writer = Writer(client, sink, lambda: True, lambda: NOW, waits.pauses)
+    writer = Writer(client, sink, lambda: True, lambda: NOW, waits.sleeper)
     writer.submit(bind(targets.pop()))
     await until(lambda: len(done) == 5)
     await writer.drain(0)

@@ -21,7 +21,7 @@ def made(writing_client: Client, waits: Waits) -> Callable[..., Writer]:
     def make(sink: Callable[[Event], None], patience: float = 0.05, **settings: Any) -> Writer:
         patient = Patience(seconds=patience, unsettled_seconds=settings.pop("unsettled", 0.05))
         return Writer(
-            writing_client, sink, lambda: True, lambda: NOW, waits.pauses,
+            writing_client, sink, lambda: True, lambda: NOW, waits.sleeper,
             WriterSettings(patience=patient, **settings),
         )  # fmt: skip
 
@@ -109,7 +109,7 @@ async def test_what_cannot_happen_any_more_has_failed(api: FakeApi, made: Made, 
     await writer.drain(0)
 
 
-async def test_who_stops_does_not_wait_for_a_late_binding(
+async def test_stopping_does_not_wait_for_a_late_binding(
     api: FakeApi, made: Made, outcomes: Outcomes
 ):
     api.store.put("pods", pod("a"))
@@ -188,7 +188,7 @@ async def test_a_victim_that_was_marked_is_deleted_without_another_question(
 
 
 class Failing:
-    """A sink that fails, and what is told of it."""
+    """A sink that fails, and the reported defects."""
 
     def __init__(self) -> None:
         self.heard: list[Event] = []
@@ -211,7 +211,7 @@ def announce(api: FakeApi) -> RecordEvent:
         pytest.param(lambda api: ClearNomination(ref(api)), id="over a task"),
     ],
 )
-async def test_what_a_sink_raises_is_told(
+async def test_an_exception_of_the_sink_is_reported(
     api: FakeApi, made: Made, effect: Callable[[FakeApi], Effect]
 ):
     api.store.put("pods", pod("a"))
@@ -230,7 +230,7 @@ async def test_what_a_sink_raises_is_told(
     await writer.drain(0)
 
 
-async def test_what_a_sink_raises_is_told_when_the_outcome_needs_no_request(
+async def test_an_exception_of_the_sink_is_reported_when_the_outcome_needs_no_request(
     api: FakeApi, made: Made
 ):
     api.store.put("pods", pod("a"))
@@ -256,7 +256,7 @@ async def test_a_defect_does_not_cost_the_connection(api: FakeApi, client: Clien
     await client.call(Request("list", "nodes", "GET", "/api/v1/nodes"))
     failing = Failing()
     settings = WriterSettings(defect=failing.defects.append)
-    writer = Writer(client, failing.take, lambda: True, lambda: NOW, waits.pauses, settings)
+    writer = Writer(client, failing.take, lambda: True, lambda: NOW, waits.sleeper, settings)
 
     writer.submit(Bind(ref(api), "n1", "s"))
     await until(lambda: failing.defects)

@@ -1,0 +1,18 @@
+"""The paths and bodies of the API calls."""
+
+import pytest
+
+from scheduler.kube.client.requests import cut_note
+
+
+def test_a_short_note_is_kept():
+    assert cut_note("x" * 1024) == "x" * 1024
+
+
+@pytest.mark.parametrize("letter", ["x", "\u00e4", "\u20ac", "\U0001f600"])
+def test_a_long_note_ends_in_dots_within_1024_bytes_and_between_letters(letter):
+    note = cut_note(letter * 2000)
+
+    size = len(note.encode())
+    assert 1024 - len(letter.encode()) < size <= 1024
+    assert note == letter * note.count(letter) + " ..."
