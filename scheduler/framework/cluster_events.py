@@ -84,7 +84,7 @@ class ClusterEvent:
         return f"{self.resource.value}{_LABELS[self.action]}"
 
     def matched_by(self, resource: Resource, action: Action) -> bool:
-        """Tell whether a plugin that registered this resource and action hears of the event."""
+        """Return whether a plugin that registered this resource and action hears of the event."""
         pods = (Resource.ASSIGNED_POD, Resource.UNSCHEDULABLE_POD)
         same = resource in (self.resource, Resource.ANY) or (
             resource is Resource.POD and self.resource in pods

@@ -111,7 +111,7 @@ def _scaled_down(old: Pod, new: Pod) -> bool:
 
 
 def _resized(old: Pod, new: Pod) -> bool:
-    """Tell cheaply whether anything changed that requests are computed from."""
+    """Return cheaply whether anything changed that requests are computed from."""
     return (
         old.spec.containers != new.spec.containers
         or old.spec.init_containers != new.spec.init_containers

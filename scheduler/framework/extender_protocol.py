@@ -55,7 +55,7 @@ class ProtocolError(ValueError):
 
 
 def interested(extender: Extender, pod: Pod) -> bool:
-    """Tell whether an extender wants to be asked about a pod.
+    """Return whether an extender wants to be asked about a pod.
 
     Source: kube-scheduler v1.36.3 extender.go IsInterested: what the pod asks for as a whole does
     not count, only its containers.
@@ -90,7 +90,7 @@ def verb(extender: Extender, asked: Verb) -> str:
 
 
 def whole_nodes(extender: Extender) -> bool:
-    """Tell whether an extender is sent whole nodes."""
+    """Return whether an extender is sent whole nodes."""
     return not extender.node_cache_capable and bool(
         extender.filter_verb or extender.prioritize_verb
     )

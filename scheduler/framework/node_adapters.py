@@ -88,5 +88,5 @@ def _each(nodes: NodeView, table: PodTable) -> Iterator[tuple[int, Node, Sequenc
 
 
 def _is_integer(value: object) -> bool:
-    """Tell whether a value is an integer; a truth value is a mistake here."""
+    """Return whether a value is an integer; a truth value is a mistake here."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)

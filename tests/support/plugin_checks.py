@@ -30,22 +30,22 @@ def state_of(*objects: NodeBuilder | PodBuilder) -> Cluster:
 def verdicts_of(plugin: Any, wanted: PodBuilder, state: Cluster) -> dict[str, Verdict | None]:
     """Return what a filter says about each node; asserts that it judges nodes one by one."""
     verdicts = Verdicts()
-    predicate = plugin.compile_filter(wanted.build(), state, verdicts)
+    compiled_filter = plugin.compile_filter(wanted.build(), state, verdicts)
     rows = np.flatnonzero(state.columns.exists())
-    if predicate is None:
+    if compiled_filter is None:
         return {state.columns.names[row]: None for row in rows}
-    codes = predicate.codes(state.nodes())[rows].tolist()
-    assert codes == [_alone(predicate, state, int(row)) for row in rows]
-    assert (predicate.fits(state.nodes())[rows] == (np.array(codes) == 0)).all()
+    codes = compiled_filter.codes(state.nodes())[rows].tolist()
+    assert codes == [_alone(compiled_filter, state, int(row)) for row in rows]
+    assert (compiled_filter.fits(state.nodes())[rows] == (np.array(codes) == 0)).all()
     return {
         state.columns.names[row]: verdicts[code] if code else None
         for row, code in zip(rows.tolist(), codes, strict=True)
     }
 
 
-def _alone(predicate: CompiledFilter, state: Cluster, row: int) -> int:
-    code = int(predicate.codes(NodeView(state.columns, np.array([row])))[0])
-    fits = predicate.fits_row(row)
+def _alone(compiled_filter: CompiledFilter, state: Cluster, row: int) -> int:
+    code = int(compiled_filter.codes(NodeView(state.columns, np.array([row])))[0])
+    fits = compiled_filter.fits_row(row)
     assert fits is None or fits == (code == 0)
     return code
 
@@ -58,24 +58,24 @@ def rejections(plugin: Any, wanted: PodBuilder, state: Cluster) -> dict[str, str
 
 def rejected_as_a_whole(plugin: Any, wanted: PodBuilder, state: Cluster) -> Verdict | None:
     """Return what a filter says before any node is looked at."""
-    predicate = plugin.compile_filter(wanted.build(), state, Verdicts())
-    said = predicate.prepare() if predicate is not None else None
+    compiled_filter = plugin.compile_filter(wanted.build(), state, Verdicts())
+    said = compiled_filter.prepare() if compiled_filter is not None else None
     return said.verdict if isinstance(said, Rejected) else None
 
 
 def scored(plugin: Any, wanted: PodBuilder, state: Cluster) -> dict[str, int] | None:
     """Return the score of each node, normalised; `None` when the plugin does not score the pod."""
-    priority: CompiledScore | None = plugin.compile_score(wanted.build(), state)
-    if priority is None:
+    compiled_score: CompiledScore | None = plugin.compile_score(wanted.build(), state)
+    if compiled_score is None:
         return None
     rows = np.flatnonzero(state.columns.exists())
-    raw = priority.scores(NodeView(state.columns, rows))
+    raw = compiled_score.scores(NodeView(state.columns, rows))
     for place, row in enumerate(rows.tolist()):
-        alone = priority.scores(NodeView(state.columns, np.array([row])))
-        one = priority.score_row(row)
+        alone = compiled_score.scores(NodeView(state.columns, np.array([row])))
+        one = compiled_score.score_row(row)
         assert alone.tolist() == [raw[place]]
         assert one is None or one == raw[place]
-    scores = priority.normalise(raw) if priority.needs_normalising else raw
+    scores = compiled_score.normalise(raw) if compiled_score.needs_normalising else raw
     return {state.columns.names[row]: int(score) for row, score in zip(rows, scores, strict=True)}
 
 
@@ -86,7 +86,7 @@ def hint(
     old: NodeBuilder | PodBuilder | None,
     new: NodeBuilder | PodBuilder | None,
 ) -> bool:
-    """Tell whether a plugin sees hope for a waiting pod in a change."""
+    """Return whether a plugin sees hope for a waiting pod in a change."""
     objects: Sequence[Node | Pod | None] = [each and each.build() for each in (old, new)]
     happened = ClusterEvent(*event)
     asked: list[Callable[..., bool]] = [

@@ -167,7 +167,7 @@ def _wrong_reasons(reasons: object) -> Iterator[str]:
 
 
 def _takes(function: Any, names: tuple[str, ...]) -> bool:
-    """Tell whether something can be called with so many positional arguments."""
+    """Return whether something can be called with so many positional arguments."""
     if not callable(function):
         return False
     try:

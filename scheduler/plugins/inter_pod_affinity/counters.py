@@ -22,7 +22,7 @@ from scheduler.state.pods.affinity_terms import (
     spelled,
 )
 from scheduler.state.pods.pod_index import LabelSet, PodIndex
-from scheduler.state.views import counters as tallies
+from scheduler.state.views import counters
 from scheduler.state.views.counters import Domains, PodWeights, TopologyCounter
 
 __all__ = ["Carried", "PodJudge", "Wanted"]
@@ -34,7 +34,7 @@ PodJudge: TypeAlias = Callable[[AffinityTerms, Callable[[TermList], Sequence[Aff
 
 
 def _is_about(scoped: Scoped, namespace: str, labels: Mapping[str, str]) -> bool:
-    """Tell whether a term of the incoming pod is about pods with these labels."""
+    """Return whether a term of the incoming pod is about pods with these labels."""
     scope, selector, _ = scoped
     if selector is None or (scope is not None and namespace not in scope):
         return False
@@ -68,9 +68,9 @@ class Wanted:
         #: The terms with their namespaces as they are; what stands for them where they are many.
         self._scoped: tuple[Hashable, ...] = ()
         self._weights: dict[str, PodWeights[LabelSet]] = {}
-        self._tallies: tuple[TopologyCounter, ...] = ()
+        self._counters: tuple[TopologyCounter, ...] = ()
 
-    def tallies(self) -> list[TopologyCounter]:
+    def counters(self) -> list[TopologyCounter]:
         """Return the counters that may count for something, up to date."""
         labels = self._cluster.columns.labels
         seen = (self._cluster.namespaces_version if self._moving else 0, labels.version)
@@ -78,13 +78,13 @@ class Wanted:
             self._seen = seen
             self._resolve()
         jointly = self._counted is Counted.JOINTLY
-        found = [each for each in self._tallies if jointly or each.weights.anything()]
-        for tally in found:
-            tally.refresh()
+        found = [each for each in self._counters if jointly or each.weights.anything()]
+        for counter in found:
+            counter.refresh()
         return found
 
     def all_about(self, pod: Pod) -> bool:
-        """Tell whether all terms are about a pod."""
+        """Return whether all terms are about a pod."""
         metadata, namespaces = pod.metadata, self._cluster.namespaces
         around = namespaces.get(metadata.namespace, {})
         return all(
@@ -100,7 +100,7 @@ class Wanted:
         if scoped != self._scoped:
             self._scoped = scoped
             self._weights = {}
-        self._tallies = tuple(self._tally(key) for key in self._keys())
+        self._counters = tuple(self._counter(key) for key in self._keys())
 
     def _keys(self) -> list[str]:
         """Return the topology keys that matter: without a node that has it, nothing is counted.
@@ -120,7 +120,7 @@ class Wanted:
         namespaces = self._cluster.namespaces
         return tuple(term.scope(namespaces) for term, _ in self._terms)
 
-    def _tally(self, topology_key: str) -> TopologyCounter:
+    def _counter(self, topology_key: str) -> TopologyCounter:
         jointly = self._counted is Counted.JOINTLY
         group = "" if jointly else topology_key
         weights = self._weights.get(group)
@@ -131,15 +131,15 @@ class Wanted:
 
     def _weighed(self, terms: Sequence[tuple[AffinityTerm, int]]) -> PodWeights[LabelSet]:
         """Return what the pods count for that some of the terms are about."""
-        census, namespaces = self._cluster.pods.census, self._cluster.namespaces
+        pod_index, namespaces = self._cluster.pods.census, self._cluster.namespaces
         if len(self._terms) >= MANY:
-            return term_sets.weights(census, terms, namespaces, self._counted, self._seen[0])
+            return term_sets.weights(pod_index, terms, namespaces, self._counted, self._seen[0])
         scoped = tuple((term.scope(namespaces), term.selector, weight) for term, weight in terms)
-        return (_of_all if self._counted is Counted.JOINTLY else _of_each)(census, scoped)
+        return (_of_all if self._counted is Counted.JOINTLY else _of_each)(pod_index, scoped)
 
 
 def _extends(term: AffinityTerm, namespace_labels: Mapping[str, str]) -> bool:
-    """Tell whether a term of the incoming pod selects a namespace that it does not list."""
+    """Return whether a term of the incoming pod selects a namespace that it does not list."""
     selector = term.namespace_selector
     return selector is not None and (selector.matches({}) or selector.matches(namespace_labels))
 
@@ -168,9 +168,9 @@ class Carried:
         self._namespace_labels: Mapping[str, str] = {}
         self._seen: tuple[int, ...] = ()
         self._weights_by_key: dict[str, PodWeights[AffinityTerms]] = {}
-        self._tallies: dict[str, TopologyCounter] = {}
+        self._counters: dict[str, TopologyCounter] = {}
 
-    def tallies(self) -> list[TopologyCounter]:
+    def counters(self) -> list[TopologyCounter]:
         """Return the counters that may count for something, up to date."""
         carried, known = self._cluster.pods.census.carried, self._cluster.columns.labels.version
         seen = (carried.serial, carried.epoch, self._cluster.namespaces_version, known)
@@ -178,18 +178,18 @@ class Carried:
             self._seen = seen
             self._follow()
         found = [
-            self._tally(key, weights)
+            self._counter(key, weights)
             for key, weights in self._weights_by_key.items()
             if weights.anything()
         ]
-        for tally in found:
-            tally.refresh()
+        for counter in found:
+            counter.refresh()
         return found
 
-    def _tally(self, topology_key: str, weights: PodWeights[AffinityTerms]) -> TopologyCounter:
-        found = self._tallies.get(topology_key)
+    def _counter(self, topology_key: str, weights: PodWeights[AffinityTerms]) -> TopologyCounter:
+        found = self._counters.get(topology_key)
         if found is None:
-            found = self._tallies[topology_key] = _by_domain(weights, topology_key, self._cluster)
+            found = self._counters[topology_key] = _by_domain(weights, topology_key, self._cluster)
         return found
 
     def _follow(self) -> None:
@@ -198,13 +198,15 @@ class Carried:
         labels = self._cluster.namespaces.get(self._namespace, {})
         if labels != self._namespace_labels:
             self._namespace_labels = labels
-            self._weights_by_key, self._tallies = {}, {}
+            self._weights_by_key, self._counters = {}, {}
         carried_keys = carried.anti_keys if self._anti else carried.other_keys
         keys = self._cluster.columns.labels.among(carried_keys)
         if keys != self._weights_by_key.keys():
             known = self._weights_by_key
             self._weights_by_key = {key: known.get(key) or self._weights(key) for key in keys}
-            self._tallies = {key: tally for key, tally in self._tallies.items() if key in keys}
+            self._counters = {
+                key: counter for key, counter in self._counters.items() if key in keys
+            }
 
     def _weights(self, topology_key: str) -> PodWeights[AffinityTerms]:
         namespace, labels, around = self._namespace, self._labels, self._namespace_labels
@@ -214,26 +216,26 @@ class Carried:
             return terms.on(topology_key).about(namespace, labels, around)
 
         asked = (namespace, frozenset(labels.items()), frozenset(around.items()))
-        return tallies.of_carried(
+        return counters.of_carried(
             self._cluster.pods.census,
             (self._question, topology_key, asked),
             lambda terms: judge(terms, meant),
         )
 
 
-def _of_all(census: PodIndex, scoped: tuple[Scoped, ...]) -> PodWeights[LabelSet]:
+def _of_all(pod_index: PodIndex, scoped: tuple[Scoped, ...]) -> PodWeights[LabelSet]:
     """Return 1 for pods that all terms are about."""
-    return tallies.of_labels(
-        census,
+    return counters.of_labels(
+        pod_index,
         ("all", _key(scoped)),
         lambda looks: int(all(_is_about(each, looks.namespace, looks.labels) for each in scoped)),
     )
 
 
-def _of_each(census: PodIndex, scoped: tuple[Scoped, ...]) -> PodWeights[LabelSet]:
+def _of_each(pod_index: PodIndex, scoped: tuple[Scoped, ...]) -> PodWeights[LabelSet]:
     """Return, summed, what the terms count for that are about a pod."""
-    return tallies.of_labels(
-        census,
+    return counters.of_labels(
+        pod_index,
         ("each", _key(scoped)),
         lambda looks: sum(
             each[2] for each in scoped if _is_about(each, looks.namespace, looks.labels)
@@ -249,6 +251,6 @@ def _by_domain(
     weights: PodWeights[LabelSet] | PodWeights[AffinityTerms], topology_key: str, cluster: Cluster
 ) -> TopologyCounter:
     columns = cluster.columns
-    return tallies.by_domain(
+    return counters.by_domain(
         weights, topology_key, lambda: Domains(columns.labels.column(topology_key)), columns
     )

@@ -119,9 +119,10 @@ class _Required(CompiledFilter):
         self._pod = pod
         #: The verdict of each rule, in the order of the rules; then that of none.
         self._verdicts: Codes = np.array([*codes, 0], dtype=np.uint16)
-        near, away = ([(each, 1) for each in each] for each in (own.affinity, own.anti_affinity))
-        self._affinity = Wanted(near, cluster, Counted.JOINTLY)
-        self._anti_affinity = Wanted(away, cluster, Counted.ONCE)
+        affinity = [(term, 1) for term in own.affinity]
+        anti_affinity = [(term, 1) for term in own.anti_affinity]
+        self._affinity = Wanted(affinity, cluster, Counted.JOINTLY)
+        self._anti_affinity = Wanted(anti_affinity, cluster, Counted.ONCE)
         self._existing = Carried(pod, cluster, "refusing", _refusals, anti=True)
         self._asks = bool(own.affinity or own.anti_affinity)
         # A pod more can be the one that is wanted; otherwise it can only be in the way.
@@ -138,47 +139,47 @@ class _Required(CompiledFilter):
         pods which are only nominated cannot refuse it either. Here such a pod passes, and verdicts
         that are 0 everywhere read nothing: what is kept of the other rules stays in force.
         """
-        refusing = self._existing.tallies()
+        refusing = self._existing.counters()
         if not self._asks and not any(each.sums.any() for each in refusing):
             self._against = []
             self.reads = Reads.NODE
             return PASS
         self.reads = Reads.CLUSTER
         self._starts = None
-        self._near = self._affinity.tallies()
+        self._near = self._affinity.counters()
         self._against = [(_EXISTING, each) for each in refusing]
-        self._against += [(_ANTI_AFFINITY, each) for each in self._anti_affinity.tallies()]
+        self._against += [(_ANTI_AFFINITY, each) for each in self._anti_affinity.counters()]
         return PASS
 
     def codes(self, nodes: NodeView) -> Codes:
         if not self._near and not self._against:
             return np.zeros(len(nodes), dtype=np.uint16)
-        any_tally = self._near[0] if self._near else self._against[0][1]
-        if any_tally.shift(nodes) is None:
+        any_counter = self._near[0] if self._near else self._against[0][1]
+        if any_counter.shift(nodes) is None:
             return self._verdicts.take(self._first_rule(nodes))
         return self._codes_if(nodes)
 
     def _first_rule(self, nodes: NodeView) -> NDArray[np.uint8]:
         """Return, (n,), the first rule that rejects each node as it is, found by domain."""
         tables: dict[LabelColumn, NDArray[np.uint8]] = {}
-        for rule, tally in self._against:
-            table = _table(tables, tally)
-            np.putmask(table, tally.sums[: table.shape[0]] > 0, rule)
+        for rule, counter in self._against:
+            table = _table(tables, counter)
+            np.putmask(table, counter.sums[: table.shape[0]] > 0, rule)
         starts = not any(each.sums.any() for each in self._near) and self._may_start()
-        for tally in self._near:
-            table = _table(tables, tally)
+        for counter in self._near:
+            table = _table(tables, counter)
             if starts:
                 table[ABSENT] = _AFFINITY
             else:
-                np.putmask(table, tally.sums[: table.shape[0]] <= 0, _AFFINITY)
+                np.putmask(table, counter.sums[: table.shape[0]] <= 0, _AFFINITY)
         found = (each.take(nodes.label_codes(column)) for column, each in tables.items())
         return reduce(np.minimum, found)
 
     def _codes_if(self, nodes: NodeView) -> Codes:
         """Return, (n,), the verdicts on nodes that are not as they are."""
         rule = np.full(len(nodes), _NO_RULE, dtype=np.uint8)
-        for number, tally in self._against:
-            rule[_around(tally, nodes) > 0] = number
+        for number, counter in self._against:
+            rule[_around(counter, nodes) > 0] = number
         if self._near:
             rule[~self._attracted(nodes)] = _AFFINITY
         return self._verdicts.take(rule)
@@ -188,17 +189,17 @@ class _Required(CompiledFilter):
         keyed = np.ones(len(nodes), dtype=np.bool_)
         near = keyed.copy()
         total: Int = np.zeros(len(nodes), dtype=np.int64)
-        for tally in self._near:
-            around = _around(tally, nodes)
-            keyed &= tally.domains.values(nodes) != ABSENT
+        for counter in self._near:
+            around = _around(counter, nodes)
+            keyed &= counter.domains.values(nodes) != ABSENT
             near &= around > 0
-            total += around - tally.at(nodes) + tally.sums.sum()
+            total += around - counter.at(nodes) + counter.sums.sum()
         if self._may_start():
             near |= total == 0
         return keyed & near
 
     def _may_start(self) -> bool:
-        """Tell whether the pod matches its own terms: where no pod does, it may be the first."""
+        """Return whether the pod matches its own terms: where no pod does, it may be the first."""
         if self._starts is None:
             self._starts = self._affinity.all_about(self._pod)
         return self._starts
@@ -216,18 +217,18 @@ class _Liked(CompiledScore):
         question = ("liked", hard_weight)
         self._wanted = Wanted([*liked, *disliked], cluster)
         self._carried = Carried(pod, cluster, question, _liking(hard_weight), anti=False)
-        self._tallies: list[TopologyCounter] = []
+        self._counters: list[TopologyCounter] = []
 
     def prepare(self) -> PrepareStatus:
         """Bring the counters up to date. Scores that are 0 everywhere count as none."""
-        self._tallies = [*self._wanted.tallies(), *self._carried.tallies()]
-        return PASS if self._tallies else SKIP
+        self._counters = [*self._wanted.counters(), *self._carried.counters()]
+        return PASS if self._counters else SKIP
 
     def scores(self, nodes: NodeView) -> Scores:
         by_column: dict[LabelColumn, list[Int]] = {}
-        for tally in self._tallies:
-            column = tally.domains.column
-            by_column.setdefault(column, []).append(tally.sums[: len(column.values)])
+        for counter in self._counters:
+            column = counter.domains.column
+            by_column.setdefault(column, []).append(counter.sums[: len(column.values)])
         return reduce(
             np.add,
             (
@@ -249,19 +250,19 @@ class _Liked(CompiledScore):
 
 
 def _table(
-    tables: dict[LabelColumn, NDArray[np.uint8]], tally: TopologyCounter
+    tables: dict[LabelColumn, NDArray[np.uint8]], counter: TopologyCounter
 ) -> NDArray[np.uint8]:
     """Return, (D,), the rule that rejects the nodes of each domain of a topology key so far."""
-    column = tally.domains.column
+    column = counter.domains.column
     found = tables.get(column)
     if found is None:
         found = tables[column] = np.full(len(column.values), _NO_RULE, dtype=np.uint8)
     return found
 
 
-def _around(tally: TopologyCounter, nodes: NodeView) -> Int:
+def _around(counter: TopologyCounter, nodes: NodeView) -> Int:
     """Return, (n,), the sum in the domain of each node, as it is or would be."""
-    found, shift = tally.at(nodes), tally.shift(nodes)
+    found, shift = counter.at(nodes), counter.shift(nodes)
     return found if shift is None else found + shift
 
 

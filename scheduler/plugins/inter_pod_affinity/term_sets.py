@@ -36,7 +36,7 @@ class Counted(Enum):
 
 
 def weights(
-    census: PodIndex,
+    pod_index: PodIndex,
     terms: Sequence[tuple[AffinityTerm, int]],
     namespaces: Mapping[str, Mapping[str, str]],
     counted: Counted,
@@ -45,13 +45,13 @@ def weights(
     """Return what pods count for by terms.
 
     Args:
-        census: Of the pods.
+        pod_index: The index of the pods whose labels count.
         terms: Of an incoming pod, with what each pod counts for that they are about.
         namespaces: The labels of all namespaces, by name.
         counted: What a pod counts for that several terms are about.
         version: Of the labels of the namespaces, if the terms ask for them.
     """
-    shared = census.shared("looks", _Looks)
+    shared = pod_index.shared("looks", _Looks)
 
     def weigh(looks: Sequence[LabelSet]) -> Int:
         found = shared.of(looks, namespaces, version).sets([term for term, _ in terms])
@@ -62,7 +62,7 @@ def weights(
         return bitsets.weighted_sum([(once, 1)], len(looks))
 
     spelt = [(_spelled(term), weight) for term, weight in terms]
-    return counters.of_all_labels(census, ("many", counted, version, _encode(spelt)), weigh)
+    return counters.of_all_labels(pod_index, ("many", counted, version, _encode(spelt)), weigh)
 
 
 class _Looks:
@@ -103,7 +103,7 @@ class _Index:
         )
 
     def knows(self, looks: Sequence[LabelSet], version: int) -> bool:
-        """Tell whether it is about these looks, and not out of date."""
+        """Return whether it is about these looks, and not out of date."""
         return self._version == version and self._looks == looks
 
     def sets(self, terms: Sequence[AffinityTerm]) -> Iterator[int]:

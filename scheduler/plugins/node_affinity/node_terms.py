@@ -60,7 +60,7 @@ class NodeTermFinder:
         self._index = SelectorIndex([_about_labels(each) for each in self._terms])
 
     def any(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Tell whether a node of that name and those labels satisfies a term."""
+        """Return whether a node of that name and those labels satisfies a term."""
         found = self._index.matching(labels)
         return any(selectors.matches_term(self._terms[place], name, labels) for place in found)
 
@@ -105,7 +105,7 @@ def _satisfying(term: NodeSelectorTerm, index: LabelIndex, names: _Names) -> int
 
 
 def _means_something(term: NodeSelectorTerm) -> bool:
-    """Tell whether a term can match: an empty one does not, nor one with an odd expression."""
+    """Return whether a term can match: an empty one does not, nor one with an odd expression."""
     if not term.match_expressions and not term.match_fields:
         return False
     return all(map(selectors.valid_node_requirement, term.match_expressions)) and all(

@@ -36,9 +36,9 @@ __all__ = [
     "Constraint",
     "Constraints",
     "Inclusion",
-    "compiled",
-    "counted",
-    "selected",
+    "compile_constraints",
+    "counted_pods",
+    "selected_pods",
 ]
 
 HARD: Final = "DoNotSchedule"
@@ -74,11 +74,11 @@ class Constraint:
     honors_taints: bool
 
     def selects(self, pod: Pod) -> bool:
-        """Tell whether a pod has the labels."""
+        """Return whether a pod has the labels."""
         return self.selector is not None and self.selector.matches(pod.metadata.labels)
 
 
-def compiled(
+def compile_constraints(
     constraints: Sequence[TopologySpreadConstraint], action: str, pod: Pod
 ) -> tuple[Constraint, ...]:
     """Return the constraints of one kind.
@@ -123,9 +123,9 @@ class Constraints:
         own = pod.spec.topology_spread_constraints
         self._pod = pod
         self._workloads = cluster.workloads
-        self._defaults = () if own else compiled(defaults, action, pod)
+        self._defaults = () if own else compile_constraints(defaults, action, pod)
         self._version = -1
-        self._now = compiled(own, action, pod)
+        self._now = compile_constraints(own, action, pod)
 
     @property
     def never(self) -> bool:
@@ -152,7 +152,9 @@ class Constraints:
         return tuple(replace(each, selector=selector) for each in self._defaults)
 
 
-def counted(census: PodIndex, namespace: str, selector: Selector | None) -> PodWeights[LabelSet]:
+def counted_pods(
+    pod_index: PodIndex, namespace: str, selector: Selector | None
+) -> PodWeights[LabelSet]:
     """Return 1 for the pods that a constraint counts.
 
     Pods that are being deleted do not count, and a selector without requirements counts none.
@@ -160,16 +162,18 @@ def counted(census: PodIndex, namespace: str, selector: Selector | None) -> PodW
     Source: kube-scheduler v1.36.3 podtopologyspread.countPodsMatchSelector.
     """
     if selector is None or selector.empty:
-        return counters.of_labels(census, "no pod", lambda _: 0)
+        return counters.of_labels(pod_index, "no pod", lambda _: 0)
 
     def weigh(looks: LabelSet) -> int:
         there = looks.namespace == namespace and not looks.leaving
         return int(there and selector.matches(looks.labels))
 
-    return counters.of_labels(census, ("counted", namespace, spelled(selector)), weigh)
+    return counters.of_labels(pod_index, ("counted", namespace, spelled(selector)), weigh)
 
 
-def selected(census: PodIndex, namespace: str, selector: Selector | None) -> PodWeights[LabelSet]:
+def selected_pods(
+    pod_index: PodIndex, namespace: str, selector: Selector | None
+) -> PodWeights[LabelSet]:
     """Return 1 for the pods that change a constraint's count when they come or go in a what-if.
 
     Upstream looks neither at the deletion time stamp nor at emptiness of the selector then.
@@ -182,7 +186,7 @@ def selected(census: PodIndex, namespace: str, selector: Selector | None) -> Pod
             looks.namespace == namespace and selector is not None and selector.matches(looks.labels)
         )
 
-    return counters.of_labels(census, ("selected", namespace, spelled(selector)), weigh)
+    return counters.of_labels(pod_index, ("selected", namespace, spelled(selector)), weigh)
 
 
 class Inclusion:
@@ -208,7 +212,7 @@ class Inclusion:
             self._affinity_key if constraint.honors_affinity else b"",
             self._tolerations_key if constraint.honors_taints else None,
         )
-        weights = counted(cluster.pods.census, pod.metadata.namespace, constraint.selector)
+        weights = counted_pods(cluster.pods.census, pod.metadata.namespace, constraint.selector)
         return counters.by_domain(
             weights, key, lambda: _Eligible(constraint, self, cluster), cluster.columns
         )

@@ -12,8 +12,12 @@ import numpy as np
 
 from scheduler.framework.plugin import PASS, CompiledFilter, Prepared, Reads
 from scheduler.model.api.objects import Pod
-from scheduler.plugins.pod_topology_spread import constraints as spread_constraints
-from scheduler.plugins.pod_topology_spread.constraints import Constraint, Constraints, Inclusion
+from scheduler.plugins.pod_topology_spread.constraints import (
+    Constraint,
+    Constraints,
+    Inclusion,
+    selected_pods,
+)
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Codes, Int
 from scheduler.state.columns.labels import ABSENT
@@ -73,8 +77,8 @@ class Required(CompiledFilter):
                 return
 
     def _check(self, constraint: Constraint, inclusion: Inclusion) -> "_Check":
-        tally = inclusion.by_domain(constraint)
-        return _Check(constraint, tally, self._pod, self._cluster, self._codes)
+        counter = inclusion.by_domain(constraint)
+        return _Check(constraint, counter, self._pod, self._cluster, self._codes)
 
 
 class _Check:
@@ -83,16 +87,16 @@ class _Check:
     def __init__(
         self,
         constraint: Constraint,
-        tally: TopologyCounter,
+        counter: TopologyCounter,
         pod: Pod,
         cluster: Cluster,
         codes: tuple[int, int],
     ) -> None:
         self._constraint = constraint
-        self._tally = tally
+        self._counter = counter
         self._missing, self._skewed = codes
         self._itself = int(constraint.selects(pod))
-        self._selected = spread_constraints.selected(
+        self._selected = selected_pods(
             cluster.pods.census, pod.metadata.namespace, constraint.selector
         )
         self._version = -1
@@ -107,16 +111,16 @@ class _Check:
 
     def refresh(self) -> None:
         """Catch up with the counts."""
-        tally = self._tally
-        tally.refresh()
-        if self._version == tally.version:
+        counter = self._counter
+        counter.refresh()
+        if self._version == counter.version:
             return
-        self._version = tally.version
-        domains = np.flatnonzero(tally.members)
+        self._version = counter.version
+        domains = np.flatnonzero(counter.members)
         self._too_few = domains.shape[0] < self._constraint.min_domains
-        self._find_least(domains, tally.sums[domains])
+        self._find_least(domains, counter.sums[domains])
         least = 0 if self._too_few else self._least
-        skew = tally.sums + (self._itself - least)
+        skew = counter.sums + (self._itself - least)
         self._by_domain = np.where(skew > self._constraint.max_skew, self._skewed, 0).astype(
             np.uint16
         )
@@ -124,11 +128,11 @@ class _Check:
 
     def codes(self, nodes: NodeView) -> Codes:
         """Return, (n,), the verdict on each node."""
-        values = self._tally.domains.values(nodes)
-        shift = self._tally.shift(nodes, self._selected)
+        values = self._counter.domains.values(nodes)
+        shift = self._counter.shift(nodes, self._selected)
         if shift is None:
             return self._by_domain.take(values)
-        counts = self._tally.at(nodes) + shift
+        counts = self._counter.at(nodes) + shift
         skew = counts + self._itself - self._least_with(counts, values, nodes)
         codes = np.where(skew > self._constraint.max_skew, self._skewed, 0)
         return np.where(values == ABSENT, self._missing, codes).astype(np.uint16)
@@ -138,7 +142,7 @@ class _Check:
         if self._too_few:
             return np.zeros_like(counts)
         others = np.where(values == self._emptiest, self._next, self._least)
-        return np.where(self._tally.counting(nodes), np.minimum(counts, others), self._least)
+        return np.where(self._counter.counting(nodes), np.minimum(counts, others), self._least)
 
     def _find_least(self, domains: Int, counts: Int) -> None:
         """Find the least counts; `counts`, a copy, is written to."""

@@ -11,7 +11,7 @@ from typing import Final
 
 from scheduler.model.api.objects import Node, Pod, TopologySpreadConstraint
 from scheduler.model.api.selectors import SelectorError
-from scheduler.plugins.pod_topology_spread.constraints import HARD, Constraint, compiled
+from scheduler.plugins.pod_topology_spread.constraints import HARD, Constraint, compile_constraints
 
 __all__ = ["SpreadHints"]
 
@@ -35,7 +35,7 @@ class SpreadHints:
         self._last: OrderedDict[int, tuple[Pod, tuple[Constraint, ...]]] = OrderedDict()
 
     def after_pod(self, pod: Pod, old: Pod | None, new: Pod | None) -> bool:
-        """Tell whether a pod that came, went or changed can help a waiting one."""
+        """Return whether a pod that came, went or changed can help a waiting one."""
         if any(each is not None and not _involved(each, pod) for each in (old, new)):
             return False
         try:
@@ -48,7 +48,7 @@ class SpreadHints:
         return changed is not None and any(_counts(each, changed, pod) for each in constraints)
 
     def after_node(self, pod: Pod, old: Node | None, new: Node | None) -> bool:
-        """Tell whether a node that came, went or changed can help a waiting pod."""
+        """Return whether a node that came, went or changed can help a waiting pod."""
         try:
             keys = [each.topology_key for each in self._constraints(pod)]
         except SelectorError:
@@ -64,10 +64,10 @@ class SpreadHints:
         """Return the constraints that must hold; those of the defaults have no selector."""
         given = pod.spec.topology_spread_constraints or self._defaults
         if len(given) < _MANY:
-            return compiled(given, HARD, pod)
+            return compile_constraints(given, HARD, pod)
         found = self._last.get(id(pod))
         if found is None or found[0] is not pod:
-            found = self._last[id(pod)] = (pod, compiled(given, HARD, pod))
+            found = self._last[id(pod)] = (pod, compile_constraints(given, HARD, pod))
             if len(self._last) > _REMEMBERED:
                 self._last.popitem(last=False)
         return found[1]
@@ -84,12 +84,12 @@ def _after_update(pod: Pod, old: Pod, new: Pod, constraints: Sequence[Constraint
 
 
 def _counts(constraint: Constraint, changed: Pod, pod: Pod) -> bool:
-    """Tell whether a pod may count for a constraint; what defaults select is not asked."""
+    """Return whether a pod may count for a constraint; what defaults select is not asked."""
     return not pod.spec.topology_spread_constraints or constraint.selects(changed)
 
 
 def _involved(changed: Pod, pod: Pod) -> bool:
-    """Tell whether a pod is the waiting one, or one that may count for it."""
+    """Return whether a pod is the waiting one, or one that may count for it."""
     if changed.uid == pod.uid:
         return True
     placed = changed.spec.node_name or changed.status.nominated_node_name

@@ -13,12 +13,12 @@ import numpy as np
 
 from scheduler.framework.plugin import MAX_SCORE, PASS, SKIP, CompiledScore, PrepareStatus, Reads
 from scheduler.model.api.objects import Pod
-from scheduler.plugins.pod_topology_spread import constraints as spread_constraints
 from scheduler.plugins.pod_topology_spread.constraints import (
     HOSTNAME,
     Constraint,
     Constraints,
     Inclusion,
+    counted_pods,
 )
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Float, Int, Scores
@@ -99,7 +99,7 @@ class Preferred(CompiledScore):
         return lacking
 
     def _lacking_everywhere(self) -> bool:
-        """Tell whether every node gets no score, because no node has one of the keys."""
+        """Return whether every node gets no score, because no node has one of the keys."""
         labels = self._cluster.columns.labels
         return self._every_key and not all(
             labels.somewhere(each.topology_key) for each in self._compiled
@@ -121,8 +121,8 @@ class _ByDomain:
 
     def __init__(self, constraint: Constraint, inclusion: Inclusion) -> None:
         self._more = float(constraint.max_skew - 1)
-        self._tally = inclusion.by_domain(constraint)
-        self.column: LabelColumn = self._tally.domains.column
+        self._counter = inclusion.by_domain(constraint)
+        self.column: LabelColumn = self._counter.domains.column
 
     def scores(self, nodes: NodeView, codes: Int, ignored: Bool | None) -> Float:  # noqa: ARG002 - as its sibling
         """Return, (n,), what the constraint adds to the score of each node.
@@ -132,13 +132,13 @@ class _ByDomain:
             codes: (n,) codes of their values of the key.
             ignored: (n,) True for nodes that get no score; `None` where all do.
         """
-        tally = self._tally
-        tally.refresh()
-        domains = tally.domains.of(codes)
-        seen = np.zeros(tally.sums.shape[0], dtype=np.bool_)
+        counter = self._counter
+        counter.refresh()
+        domains = counter.domains.of(codes)
+        seen = np.zeros(counter.sums.shape[0], dtype=np.bool_)
         seen[domains if ignored is None else domains[~ignored]] = True
         weight = math.log(int(np.count_nonzero(seen)) + 2)
-        by_domain = tally.sums.astype(np.float64)
+        by_domain = counter.sums.astype(np.float64)
         by_domain *= weight
         by_domain += self._more
         if domains is codes:
@@ -154,16 +154,14 @@ class _ByHost:
         self._more = float(constraint.max_skew - 1)
         self.column: LabelColumn = cluster.columns.labels.column(constraint.topology_key)
         self._columns = cluster.columns
-        self._tally = counters.by_row(
-            spread_constraints.counted(
-                cluster.pods.census, pod.metadata.namespace, constraint.selector
-            )
+        self._counter = counters.by_row(
+            counted_pods(cluster.pods.census, pod.metadata.namespace, constraint.selector)
         )
 
     def scores(self, nodes: NodeView, codes: Int, ignored: Bool | None) -> Float:
         """Return, (n,), what the constraint adds to the score of each node."""
         scored = len(nodes) - (0 if ignored is None else int(np.count_nonzero(ignored)))
-        scores = self._tally.rows(self._columns.size).take(nodes.rows).astype(np.float64)
+        scores = self._counter.rows(self._columns.size).take(nodes.rows).astype(np.float64)
         scores *= math.log(scored + 2)
         scores += self._more
         if not codes.all():

@@ -8,7 +8,7 @@ __all__ = ["claim_name", "claims_of", "is_claim_of", "is_owned", "not_owner"]
 
 
 def is_owned(claim: PersistentVolumeClaim, pod: Pod) -> bool:
-    """Tell whether a claim was made for an ephemeral volume of this very pod.
+    """Return whether a claim was made for an ephemeral volume of this very pod.
 
     Source: component-helpers v0.36.3 storage/ephemeral.VolumeIsForPod.
     """
@@ -22,7 +22,7 @@ def not_owner(claim: PersistentVolumeClaim, pod: Pod) -> str:
 
 
 def is_claim_of(claim: PersistentVolumeClaim | None, pod: Pod) -> bool:
-    """Tell whether a claim bears a name that the pod asks for, in its namespace."""
+    """Return whether a claim bears a name that the pod asks for, in its namespace."""
     if claim is None or claim.metadata.namespace != pod.metadata.namespace:
         return False
     return claim.metadata.name in claims_of(pod)

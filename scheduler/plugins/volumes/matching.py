@@ -226,7 +226,7 @@ class _Maker:
 
 
 def _suits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Tell whether a volume is what a claim asks for, wherever it can be reached."""
+    """Return whether a volume is what a claim asks for, wherever it can be reached."""
     spec, wanted = volume.spec, claim.spec
     return (
         _size(volume.capacity) >= _size(claim.request)
@@ -237,7 +237,7 @@ def _suits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
 
 
 def _is_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Tell whether a volume with a claim's name is reserved for this very claim.
+    """Return whether a volume with a claim's name is reserved for this very claim.
 
     Source: component-helpers v0.36.3 storage/volume.IsVolumeBoundToClaim.
     """

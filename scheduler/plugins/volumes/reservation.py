@@ -141,7 +141,7 @@ class VolumeReservation(Reservation):
     def _bound(
         self, volume: PersistentVolume, claim: PersistentVolumeClaim, node: Node
     ) -> bool | ReservationFailed:
-        """Tell whether the binding of a volume that existed is complete."""
+        """Return whether the binding of a volume that existed is complete."""
         name = volume.metadata.name
         now = self._cluster.volumes.volumes.observed(name)
         if now is None:
@@ -161,7 +161,7 @@ class VolumeReservation(Reservation):
         return claim_now.bound
 
     def _made(self, claim: PersistentVolumeClaim, node: Node) -> bool | ReservationFailed:
-        """Tell whether a volume was made for a claim, and their binding is complete."""
+        """Return whether a volume was made for a claim, and their binding is complete."""
         now = self._cluster.volumes.claims.observed(claim.key)
         if now is None:
             return _undone(
@@ -181,7 +181,7 @@ class VolumeReservation(Reservation):
         return self._unreachable(volume, node) or now.bound
 
     def _is_old(self, kind: str, key: str, now: PersistentVolume | PersistentVolumeClaim) -> bool:
-        """Tell whether this is the state before what was written, so that more news must come."""
+        """Return whether this is the state before what was written, so that more news must come."""
         return self._old.get((kind, key)) == now.metadata.resource_version
 
     def _unreachable(self, volume: PersistentVolume, node: Node) -> ReservationFailed | None:

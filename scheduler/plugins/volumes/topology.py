@@ -23,7 +23,7 @@ __all__ = ["Reach", "allowed", "keys_of", "reaches", "selects"]
 
 
 def selects(selector: NodeSelector | None, labels: Mapping[str, str]) -> bool:
-    """Tell whether a node with these labels is selected; nothing selects every node.
+    """Return whether a node with these labels is selected; nothing selects every node.
 
     Fields of the node are not known where this is asked: they count as empty.
 
@@ -37,7 +37,7 @@ def selects(selector: NodeSelector | None, labels: Mapping[str, str]) -> bool:
 def reaches(
     volume: PersistentVolume, node: str, labels: Mapping[str, str], csi_nodes: CsiNodes
 ) -> bool:
-    """Tell whether a node can reach a volume.
+    """Return whether a node can reach a volume.
 
     Raises:
         TranslationError: The volume is served by a CSI driver there, and names none of its volumes.
@@ -51,7 +51,7 @@ def reaches(
 
 
 def allowed(terms: Sequence[TopologyTerm], labels: Mapping[str, str]) -> bool:
-    """Tell whether a class lets volumes be made for a node with these labels.
+    """Return whether a class lets volumes be made for a node with these labels.
 
     Source: kubernetes v1.36.3 pkg/apis/core/v1/helper.MatchTopologySelectorTerms.
     """

@@ -27,9 +27,9 @@ from scheduler.model.api.objects import Pod
 from scheduler.model.api.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolumeClaim
 from scheduler.model.effects import PodRef
 from scheduler.model.times import Seconds
-from scheduler.plugins.volumes import claims as volume_claims
 from scheduler.plugins.volumes import volume_binding_hints
 from scheduler.plugins.volumes.cached_filter import PodIndependentFilter
+from scheduler.plugins.volumes.claims import claim_name, claims_of, is_owned, not_owner
 from scheduler.plugins.volumes.matching import MatchFailure, VolumeMatcher
 from scheduler.plugins.volumes.reservation import VolumeReservation
 from scheduler.plugins.volumes.topology import Reach
@@ -69,10 +69,10 @@ class VolumeBinding:
     def compile_filter(
         self, pod: Pod, cluster: Cluster, verdicts: Verdicts
     ) -> CompiledFilter | None:
-        return _Bindable(pod, cluster, verdicts) if volume_claims.claims_of(pod) else None
+        return _Bindable(pod, cluster, verdicts) if claims_of(pod) else None
 
     def reserve(self, pod: Pod, node: str, cluster: Cluster) -> Reservation | None:
-        names = volume_claims.claims_of(pod)
+        names = claims_of(pod)
         if not names:
             return None
         claims = [_believed(cluster.volumes, pod, name) for name in names]
@@ -118,7 +118,7 @@ class _Bindable(PodIndependentFilter):
         self._bound = []
         waiting: list[PersistentVolumeClaim] = []
         immediate = False
-        for name in volume_claims.claims_of(self._pod):
+        for name in claims_of(self._pod):
             claim = _believed(self._volumes, self._pod, name)
             if claim.bound:
                 self._bound.append(claim)
@@ -138,7 +138,7 @@ class _Bindable(PodIndependentFilter):
         """
         pod = self._pod
         for volume in pod.spec.volumes:
-            name, own = volume_claims.claim_name(pod, volume), volume.ephemeral is not None
+            name, own = claim_name(pod, volume), volume.ephemeral is not None
             if name is None:
                 continue
             claim = self._volumes.claims.observed(f"{pod.metadata.namespace}/{name}")
@@ -152,12 +152,12 @@ class _Bindable(PodIndependentFilter):
                 return f'persistentvolumeclaim "{name}" bound to {lost}'
             if claim.metadata.deletion_timestamp is not None:
                 return f'persistentvolumeclaim "{name}" is being deleted'
-            if own and not volume_claims.is_owned(claim, pod):
-                return volume_claims.not_owner(claim, pod)
+            if own and not is_owned(claim, pod):
+                return not_owner(claim, pod)
         return ""
 
     def _waits(self, claim: PersistentVolumeClaim) -> bool:
-        """Tell whether a claim waits for its first consumer.
+        """Return whether a claim waits for its first consumer.
 
         Raises:
             PluginError: Its class does not say so, nor that it does not.

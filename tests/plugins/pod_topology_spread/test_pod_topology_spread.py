@@ -52,21 +52,21 @@ def judged(
     """Return the reason against each node."""
     verdicts = Verdicts()
     rule = PodTopologySpread(defaults)
-    predicate = rule.compile_filter(builder.build(), twin.cluster, verdicts)
-    if predicate is None:
+    compiled_filter = rule.compile_filter(builder.build(), twin.cluster, verdicts)
+    if compiled_filter is None:
         return []
-    assert predicate.prepare() is PASS
-    return reasons(predicate.codes(twin.cluster.nodes()).tolist(), verdicts)
+    assert compiled_filter.prepare() is PASS
+    return reasons(compiled_filter.codes(twin.cluster.nodes()).tolist(), verdicts)
 
 
 def scored(
     twin: Twin, builder: PodBuilder, defaults: list[TopologySpreadConstraint] | None = None
 ) -> list[int]:
     """Return the normalised score of each node."""
-    priority = PodTopologySpread(defaults).compile_score(builder.build(), twin.cluster)
-    if priority is None or priority.prepare() is SKIP:
+    compiled_score = PodTopologySpread(defaults).compile_score(builder.build(), twin.cluster)
+    if compiled_score is None or compiled_score.prepare() is SKIP:
         return []
-    return priority.normalise(priority.scores(twin.cluster.nodes())).tolist()
+    return compiled_score.normalise(compiled_score.scores(twin.cluster.nodes())).tolist()
 
 
 # Filter -----------------------------------------------------------------------------------------
@@ -175,15 +175,15 @@ def test_tainted_nodes_count_unless_the_policy_says_otherwise(twin: Twin) -> Non
 def test_a_new_value_on_a_node_that_does_not_count_is_judged_as_well(twin: Twin) -> None:
     verdicts = Verdicts()
     here = spread(WEB.selects(disk="ssd"), constraint("zone", app="web")).build()
-    predicate = PodTopologySpread().compile_filter(here, twin.cluster, verdicts)
-    assert predicate is not None
-    predicate.prepare()
+    compiled_filter = PodTopologySpread().compile_filter(here, twin.cluster, verdicts)
+    assert compiled_filter is not None
+    compiled_filter.prepare()
 
     for number in range(20):
         twin.node(node(f"new-{number}").label("zone", f"new-{number}").build())
-    predicate.prepare()
+    compiled_filter.prepare()
 
-    codes = predicate.codes(twin.cluster.nodes()).tolist()
+    codes = compiled_filter.codes(twin.cluster.nodes()).tolist()
     assert reasons(codes, verdicts) == [FITS, FITS, FITS, NO_LABEL] + [FITS] * 20
 
 
@@ -192,14 +192,14 @@ def test_a_victim_that_leaves_already_lowers_the_count_once_more(twin: Twin) -> 
     twin.place(WEB.uid("leaving").terminating().build(), "a1")
     verdicts = Verdicts()
     both = spread(WEB, constraint("zone", min_domains=3, app="web")).build()
-    predicate = PodTopologySpread().compile_filter(both, twin.cluster, verdicts)
-    assert predicate is not None
-    predicate.prepare()
+    compiled_filter = PodTopologySpread().compile_filter(both, twin.cluster, verdicts)
+    assert compiled_filter is not None
+    compiled_filter.prepare()
     there = twin.cluster.hypothesis(np.array([0]))
 
-    found = [reasons(predicate.codes(there).tolist(), verdicts)]
+    found = [reasons(compiled_filter.codes(there).tolist(), verdicts)]
     there.change(np.array([twin.cluster.pods.slot("leaving")]), -1)
-    found.append(reasons(predicate.codes(there).tolist(), verdicts))
+    found.append(reasons(compiled_filter.codes(there).tolist(), verdicts))
 
     assert found == [[SKEWED], [FITS]]
 
@@ -207,16 +207,16 @@ def test_a_victim_that_leaves_already_lowers_the_count_once_more(twin: Twin) -> 
 def test_a_selector_that_means_nothing_rejects_the_pod(twin: Twin) -> None:
     rule = PodTopologySpread()
 
-    predicate = rule.compile_filter(spread(WEB, NONSENSE).build(), twin.cluster, Verdicts())
+    compiled_filter = rule.compile_filter(spread(WEB, NONSENSE).build(), twin.cluster, Verdicts())
 
-    assert predicate is not None
-    said = predicate.prepare()
+    assert compiled_filter is not None
+    said = compiled_filter.prepare()
     assert isinstance(said, Rejected)
     assert said.verdict.reasons == (
         "obtaining pod's hard topology spread constraints: "
         "'Nonsense' is not a valid label selector operator",
     )
-    assert predicate.codes(twin.cluster.nodes()).tolist() == [0] * 4
+    assert compiled_filter.codes(twin.cluster.nodes()).tolist() == [0] * 4
     soft = replace(NONSENSE, when_unsatisfiable="ScheduleAnyway")
     assert rule.compile_score(spread(WEB, soft).build(), twin.cluster) is None
 
@@ -225,8 +225,8 @@ def test_hard_defaults_hold_while_something_selects_the_pod(twin: Twin) -> None:
     run(twin, a1=1)
     verdicts = Verdicts()
     rule = PodTopologySpread([TopologySpreadConstraint(1, "zone", "DoNotSchedule")])
-    predicate = rule.compile_filter(WEB.build(), twin.cluster, verdicts)
-    assert predicate is not None
+    compiled_filter = rule.compile_filter(WEB.build(), twin.cluster, verdicts)
+    assert compiled_filter is not None
     seen = []
 
     for change in (
@@ -235,9 +235,9 @@ def test_hard_defaults_hold_while_something_selects_the_pod(twin: Twin) -> None:
         lambda: twin.cluster.workloads.erase("Service", "default/web"),
     ):
         change()
-        predicate.prepare()
-        codes = predicate.codes(NodeView(twin.cluster.columns, np.array([0])))
-        seen.append((*reasons(codes.tolist(), verdicts), predicate.reads))
+        compiled_filter.prepare()
+        codes = compiled_filter.codes(NodeView(twin.cluster.columns, np.array([0])))
+        seen.append((*reasons(codes.tolist(), verdicts), compiled_filter.reads))
 
     assert seen == [(FITS, Reads.NODE), (SKEWED, Reads.CLUSTER), (FITS, Reads.NODE)]
 

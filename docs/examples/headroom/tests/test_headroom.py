@@ -38,9 +38,9 @@ def cluster() -> Cluster:
 
 def test_a_node_that_would_keep_too_little_free_is_rejected(cluster: Cluster):
     verdicts = Verdicts()
-    predicate = Headroom({"percent": 50}).compile_filter(pod("p", "1"), cluster, verdicts)
+    compiled_filter = Headroom({"percent": 50}).compile_filter(pod("p", "1"), cluster, verdicts)
 
-    codes = predicate.codes(cluster.nodes()).tolist()
+    codes = compiled_filter.codes(cluster.nodes()).tolist()
 
     assert [verdicts[code].reasons for code in codes] == [
         ("node(s) would keep less than 50% of cpu free",),
@@ -49,9 +49,9 @@ def test_a_node_that_would_keep_too_little_free_is_rejected(cluster: Cluster):
 
 
 def test_the_more_stays_free_the_better(cluster: Cluster):
-    priority = Headroom({}).compile_score(pod("p", "1"), cluster)
+    compiled_score = Headroom({}).compile_score(pod("p", "1"), cluster)
 
-    assert priority.scores(cluster.nodes()).tolist() == [25, 75]
+    assert compiled_score.scores(cluster.nodes()).tolist() == [25, 75]
 
 
 def test_a_pod_that_asks_for_nothing_is_not_looked_at(cluster: Cluster):
