@@ -1,4 +1,4 @@
-"""SchedulingGates: a pod with gates is not scheduled.
+"""SchedulingGates: a pod with scheduling gates is not queued.
 
 Source: kube-scheduler v1.36.3 plugins/schedulinggates.
 """

@@ -57,7 +57,7 @@ class OutOfTree:
     #: The extension points that it implements.
     points: frozenset[str]
 
-    def made(self, settings: ProfileSettings) -> Sandbox:
+    def create(self, settings: ProfileSettings) -> Sandbox:
         """Return the plugin, made from its settings in a profile.
 
         Raises:

@@ -1,4 +1,4 @@
-"""The score of PodTopologySpread: the less full the domains of a node are, the better.
+"""The score of PodTopologySpread: nodes with less full domains score higher.
 
 Source: kube-scheduler v1.36.3 podtopologyspread/scoring.go.
 
@@ -30,9 +30,9 @@ __all__ = ["Preferred"]
 
 
 class Preferred(CompiledScore):
-    """Adds up the counts of a node's domains, weighted so that few large domains count as well.
+    """Sums the counts of a node's domains, weighted so that topologies with few domains count, too.
 
-    `normalise` belongs to the nodes that were scored last.
+    `normalise` refers to the nodes that were scored last.
     """
 
     reads = Reads.CLUSTER
@@ -41,13 +41,13 @@ class Preferred(CompiledScore):
     def __init__(
         self, pod: Pod, constraints: Constraints, cluster: Cluster, *, every_key: bool
     ) -> None:
-        """Make the score.
+        """Create the score.
 
         Args:
             pod: Any pod of the class.
-            constraints: The constraints that should hold.
-            cluster: Whose pods count.
-            every_key: Whether nodes that lack one of the keys get no score at all.
+            constraints: The soft constraints.
+            cluster: With the pods that count.
+            every_key: Whether nodes that lack one of the keys get no score.
         """
         self._pod = pod
         self._constraints = constraints
@@ -62,7 +62,7 @@ class Preferred(CompiledScore):
         constraints, version = self._constraints.now(), self._cluster.columns.labels.version
         if constraints is not self._compiled or version != self._version:
             self._compiled, self._version = constraints, version
-            self._parts = [] if self._lacking_everywhere() else self._made()
+            self._parts = [] if self._lacking_everywhere() else self._create_parts()
         return PASS if constraints else SKIP
 
     def scores(self, nodes: NodeView) -> Scores:
@@ -102,17 +102,17 @@ class Preferred(CompiledScore):
         """Return whether every node gets no score, because no node has one of the keys."""
         labels = self._cluster.columns.labels
         return self._every_key and not all(
-            labels.somewhere(each.topology_key) for each in self._compiled
+            labels.somewhere(constraint.topology_key) for constraint in self._compiled
         )
 
-    def _made(self) -> list["_ByDomain | _ByHost"]:
+    def _create_parts(self) -> list["_ByDomain | _ByHost"]:
         required = self._compiled if self._every_key else ()
         inclusion = Inclusion(required, self._pod, self._cluster)
         return [
-            _ByHost(each, self._pod, self._cluster)
-            if each.topology_key == HOSTNAME
-            else _ByDomain(each, inclusion)
-            for each in self._compiled
+            _ByHost(constraint, self._pod, self._cluster)
+            if constraint.topology_key == HOSTNAME
+            else _ByDomain(constraint, inclusion)
+            for constraint in self._compiled
         ]
 
 
@@ -129,8 +129,8 @@ class _ByDomain:
 
         Args:
             nodes: The feasible nodes.
-            codes: (n,) codes of their values of the key.
-            ignored: (n,) True for nodes that get no score; `None` where all do.
+            codes: (n,) codes of their values of the topology key.
+            ignored: (n,) True for nodes that get no score; `None` when all get one.
         """
         counter = self._counter
         counter.refresh()
@@ -148,7 +148,7 @@ class _ByDomain:
 
 
 class _ByHost:
-    """Scores by the count of each node itself, whatever the policies say of it."""
+    """Scores by the count of each node itself; the inclusion policies are ignored."""
 
     def __init__(self, constraint: Constraint, pod: Pod, cluster: Cluster) -> None:
         self._more = float(constraint.max_skew - 1)
