@@ -216,9 +216,9 @@ def _filtered(extender: Extender, question: Question, body: bytes) -> ExtenderAn
         nodes = _field(fields, "Nodes", _NodeList)
         items = (nodes.items or ()) if nodes is not None else ()
         names = [node.metadata.name for node in items]
-    asked = set(question.nodes)
+    requested = set(question.nodes)
     for name in names:
-        if name not in asked:
+        if name not in requested:
             return NoAnswer(
                 f'extender "{extender.url_prefix}" claims a filtered node "{name}" which is not'
                 " found in the input node list"

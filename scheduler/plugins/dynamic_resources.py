@@ -71,7 +71,7 @@ class DynamicResources:
 class _FromDevicePlugins(CompiledFilter):
     """Rejects nodes that do not offer a resource which a device class provides.
 
-    `prepare` looks up the device classes, so a change of theirs takes effect in the next attempt.
+    `prepare` looks up the device classes, so changes of them take effect in the next attempt.
 
     Source: kube-scheduler v1.36.3 DynamicResources.filterExtendedResources.
     """

@@ -60,7 +60,7 @@ def _strategy(args: NodeResourcesFitArgs) -> Strategy:
     if chosen.type == "MostAllocated":
         return MOST_ALLOCATED
     if chosen.type == "RequestedToCapacityRatio":
-        points = [(each.utilization, each.score) for each in chosen.shape or ()]
+        points = [(point.utilization, point.score) for point in chosen.shape or ()]
         return requested_to_capacity_ratio(points)
     return LEAST_ALLOCATED
 
@@ -69,7 +69,7 @@ def _fit(settings: ProfileSettings) -> NodeResourcesFit:
     args = settings.arguments(NodeResourcesFitArgs)
     return NodeResourcesFit(
         strategy=_strategy(args),
-        scored=[(each.name, each.weight) for each in args.scoring_strategy.resources],
+        scored=[(resource.name, resource.weight) for resource in args.scoring_strategy.resources],
         ignored=frozenset(args.ignored_resources),
         ignored_groups=frozenset(args.ignored_resource_groups),
     )
@@ -77,7 +77,7 @@ def _fit(settings: ProfileSettings) -> NodeResourcesFit:
 
 def _balanced(settings: ProfileSettings) -> NodeResourcesBalancedAllocation:
     args = settings.arguments(NodeResourcesBalancedAllocationArgs)
-    return NodeResourcesBalancedAllocation([each.name for each in args.resources])
+    return NodeResourcesBalancedAllocation([resource.name for resource in args.resources])
 
 
 def _affinity(settings: ProfileSettings) -> InterPodAffinity:

@@ -1,4 +1,4 @@
-"""A profile: which plugins judge, in which order, and what wakes whom."""
+"""A profile: which plugins run, in which order, and which events requeue pods."""
 
 from collections.abc import Sequence
 
@@ -32,7 +32,7 @@ class Everywhere(CompiledFilter):
 
 
 class Rule:
-    """A filter that has something to say about pods with its name as a label."""
+    """A filter for pods that have its name as a label."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -77,7 +77,7 @@ class Crowded:
 
 
 class Waiting:
-    """A plugin that waits for changes."""
+    """A plugin that registers events."""
 
     def __init__(self, name: str, *wakes: ClusterEventWithHint) -> None:
         self.name = name

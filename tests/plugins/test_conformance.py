@@ -1,4 +1,4 @@
-"""What every plugin of the default profile promises, whatever its rule."""
+"""The contract that every plugin of the default profile keeps."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -103,8 +103,8 @@ def compiled_filters(plugin: Any, wanted: PodBuilder, state: Cluster) -> Iterato
     """Yield the compiled filter, if the plugin has one that evaluates nodes."""
     compiled_filter = plugin.compile_filter(wanted.build(), state, Verdicts())
     if compiled_filter is not None:
-        said = compiled_filter.prepare()
-        if said is not SKIP and not isinstance(said, Rejected):
+        result = compiled_filter.prepare()
+        if result is not SKIP and not isinstance(result, Rejected):
             yield compiled_filter
 
 
@@ -187,7 +187,7 @@ def test_a_filter_agrees_with_the_cluster_as_it_would_be(plugin, wanted):
         for compiled_filter in compiled_filters(plugin, wanted, state):
             copy = state.hypothesis(np.array([row]))
             copy.change(np.array([slot]), -1)
-            imagined = compiled_filter.codes(copy).tolist()
+            what_if = compiled_filter.codes(copy).tolist()
             break
         else:
             continue
@@ -195,10 +195,10 @@ def test_a_filter_agrees_with_the_cluster_as_it_would_be(plugin, wanted):
         other.remove(state.pods.pod(slot).uid)
         fresh = plugin.compile_filter(wanted.build(), other, Verdicts())
         if fresh.prepare() is SKIP:
-            assert imagined == [0]
+            assert what_if == [0]
         else:
             there = NodeView(other.columns, np.array([row]))
-            assert (fresh.codes(there) > 0).tolist() == [code > 0 for code in imagined]
+            assert (fresh.codes(there) > 0).tolist() == [code > 0 for code in what_if]
 
 
 @every_score

@@ -1,4 +1,4 @@
-"""ImageLocality: likes nodes that have the pod's images."""
+"""ImageLocality: prefers nodes that have the pod's images."""
 
 import pytest
 from msgspec.structs import replace

@@ -1,4 +1,4 @@
-"""One plugin against a small cluster: what it says about each node."""
+"""Runs one plugin against a small cluster, and checks that it evaluates nodes one by one."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ __all__ = ["hint", "rejections", "scored", "state_of", "verdicts_of"]
 
 
 def state_of(*objects: NodeBuilder | PodBuilder) -> Cluster:
-    """Return a cluster of nodes, and pods on them."""
+    """Return a cluster with nodes, and with pods on them."""
     state = Cluster()
     for each in objects:
         if isinstance(each, NodeBuilder):
@@ -28,7 +28,7 @@ def state_of(*objects: NodeBuilder | PodBuilder) -> Cluster:
 
 
 def verdicts_of(plugin: Any, wanted: PodBuilder, state: Cluster) -> dict[str, Verdict | None]:
-    """Return what a filter says about each node; asserts that it judges nodes one by one."""
+    """Return the verdict on each node; asserts that it does not depend on the other nodes."""
     verdicts = Verdicts()
     compiled_filter = plugin.compile_filter(wanted.build(), state, verdicts)
     rows = np.flatnonzero(state.columns.exists())
@@ -51,16 +51,16 @@ def _alone(compiled_filter: CompiledFilter, state: Cluster, row: int) -> int:
 
 
 def rejections(plugin: Any, wanted: PodBuilder, state: Cluster) -> dict[str, str]:
-    """Return the reasons of a filter, joined, by node; nodes that fit left out."""
+    """Return the joined reasons of a filter by node, without nodes where the pod fits."""
     found = verdicts_of(plugin, wanted, state)
     return {name: ", ".join(each.reasons) for name, each in found.items() if each is not None}
 
 
 def rejected_as_a_whole(plugin: Any, wanted: PodBuilder, state: Cluster) -> Verdict | None:
-    """Return what a filter says before any node is looked at."""
+    """Return the verdict on the pod from `prepare`, before any node is evaluated."""
     compiled_filter = plugin.compile_filter(wanted.build(), state, Verdicts())
-    said = compiled_filter.prepare() if compiled_filter is not None else None
-    return said.verdict if isinstance(said, Rejected) else None
+    result = compiled_filter.prepare() if compiled_filter is not None else None
+    return result.verdict if isinstance(result, Rejected) else None
 
 
 def scored(plugin: Any, wanted: PodBuilder, state: Cluster) -> dict[str, int] | None:
@@ -86,12 +86,12 @@ def hint(
     old: NodeBuilder | PodBuilder | None,
     new: NodeBuilder | PodBuilder | None,
 ) -> bool:
-    """Return whether a plugin sees hope for a waiting pod in a change."""
+    """Return whether a hint of a plugin says that a change may help a waiting pod."""
     objects: Sequence[Node | Pod | None] = [each and each.build() for each in (old, new)]
-    happened = ClusterEvent(*event)
-    asked: list[Callable[..., bool]] = [
+    cluster_event = ClusterEvent(*event)
+    hints: list[Callable[..., bool]] = [
         event.hint
         for event in plugin.events_to_register()
-        if happened.matched_by(event.resource, event.action)
+        if cluster_event.matched_by(event.resource, event.action)
     ]
-    return any(each(waiting.build(), *objects) for each in asked)
+    return any(each(waiting.build(), *objects) for each in hints)

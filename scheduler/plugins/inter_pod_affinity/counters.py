@@ -79,10 +79,10 @@ class IncomingTerms:
             self._seen = seen
             self._resolve()
         jointly = self._counted is Counted.JOINTLY
-        found = [each for each in self._counters if jointly or each.weights.anything()]
-        for counter in found:
+        active = [counter for counter in self._counters if jointly or counter.weights.anything()]
+        for counter in active:
             counter.refresh()
-        return found
+        return active
 
     def all_match(self, pod: Pod) -> bool:
         """Return whether a pod matches all terms."""
@@ -109,10 +109,10 @@ class IncomingTerms:
         When all terms must match, one key that no node has is kept: it rejects every node.
         """
         labels = self._cluster.columns.labels
-        found = [key for key in self._by_key if labels.somewhere(key)]
-        if self._counted is Counted.JOINTLY and len(found) < len(self._by_key):
-            found.append(next(key for key in self._by_key if not labels.somewhere(key)))
-        return found
+        keys = [key for key in self._by_key if labels.somewhere(key)]
+        if self._counted is Counted.JOINTLY and len(keys) < len(self._by_key):
+            keys.append(next(key for key in self._by_key if not labels.somewhere(key)))
+        return keys
 
     def _scopes(self) -> tuple[Hashable, ...]:
         """Return a value that changes when the terms select other namespaces than before."""
@@ -178,20 +178,22 @@ class ExistingTerms:
         if seen != self._seen:
             self._seen = seen
             self._follow()
-        found = [
+        active = [
             self._counter(key, weights)
             for key, weights in self._weights_by_key.items()
             if weights.anything()
         ]
-        for counter in found:
+        for counter in active:
             counter.refresh()
-        return found
+        return active
 
     def _counter(self, topology_key: str, weights: PodWeights[AffinityTerms]) -> TopologyCounter:
-        found = self._counters.get(topology_key)
-        if found is None:
-            found = self._counters[topology_key] = _by_domain(weights, topology_key, self._cluster)
-        return found
+        counter = self._counters.get(topology_key)
+        if counter is None:
+            counter = self._counters[topology_key] = _by_domain(
+                weights, topology_key, self._cluster
+            )
+        return counter
 
     def _follow(self) -> None:
         """Keep weights and counters for the topology keys that nodes have and terms name."""
@@ -217,10 +219,10 @@ class ExistingTerms:
         def matching(terms: TermList) -> Sequence[AffinityTerm]:
             return terms.on(topology_key).about(namespace, labels, namespace_labels)
 
-        asked = (namespace, frozenset(labels.items()), frozenset(namespace_labels.items()))
+        matched = (namespace, frozenset(labels.items()), frozenset(namespace_labels.items()))
         return counters.of_carried(
             self._cluster.pods.census,
-            (self._question, topology_key, asked),
+            (self._question, topology_key, matched),
             lambda terms: weight(terms, matching),
         )
 

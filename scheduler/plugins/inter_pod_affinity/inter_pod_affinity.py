@@ -261,16 +261,16 @@ def _table(
 ) -> NDArray[np.uint8]:
     """Return, (D,), the first rule found so far that rejects each domain of a topology key."""
     column = counter.domains.column
-    found = tables.get(column)
-    if found is None:
-        found = tables[column] = np.full(len(column.values), _NO_RULE, dtype=np.uint8)
-    return found
+    table = tables.get(column)
+    if table is None:
+        table = tables[column] = np.full(len(column.values), _NO_RULE, dtype=np.uint8)
+    return table
 
 
 def _around(counter: TopologyCounter, nodes: NodeView) -> Int:
     """Return, (n,), the sum in the domain of each node, now or in the what-if view."""
-    found, shift = counter.at(nodes), counter.shift(nodes)
-    return found if shift is None else found + shift
+    sums, shift = counter.at(nodes), counter.shift(nodes)
+    return sums if shift is None else sums + shift
 
 
 def _anti_affinity_terms(

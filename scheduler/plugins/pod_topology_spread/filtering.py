@@ -148,7 +148,7 @@ class _Check:
         """Find the two lowest counts; overwrites `counts`, which is a copy."""
         self._lowest_domain, self._lowest, self._second_lowest = OUTSIDE, _NO_DOMAIN, _NO_DOMAIN
         if domains.shape[0]:
-            place = int(counts.argmin())
-            self._lowest_domain, self._lowest = int(domains[place]), int(counts[place])
-            counts[place] = _NO_DOMAIN
+            index = int(counts.argmin())
+            self._lowest_domain, self._lowest = int(domains[index]), int(counts[index])
+            counts[index] = _NO_DOMAIN
             self._second_lowest = int(counts.min())

@@ -67,12 +67,12 @@ class SpreadHints:
         given = pod.spec.topology_spread_constraints or self._defaults
         if len(given) < _MANY:
             return compile_constraints(given, HARD, pod)
-        found = self._last.get(id(pod))
-        if found is None or found[0] is not pod:
-            found = self._last[id(pod)] = (pod, compile_constraints(given, HARD, pod))
+        remembered = self._last.get(id(pod))
+        if remembered is None or remembered[0] is not pod:
+            remembered = self._last[id(pod)] = (pod, compile_constraints(given, HARD, pod))
             if len(self._last) > _REMEMBERED:
                 self._last.popitem(last=False)
-        return found[1]
+        return remembered[1]
 
 
 def _after_update(pod: Pod, old: Pod, new: Pod, constraints: Sequence[Constraint]) -> bool:

@@ -80,13 +80,13 @@ class _Limited(CompiledFilter):
         return PASS
 
     def _volumes(self) -> frozenset[CsiVolume]:
-        pod, volumes, found = self._pod, self._cluster.volumes, set()
-        for each in pod.spec.volumes:
-            name = claims.claim_name(pod, each)
+        pod, volumes, csi_volumes = self._pod, self._cluster.volumes, set()
+        for source in pod.spec.volumes:
+            name = claims.claim_name(pod, source)
             try:
-                volume = of_inline(each) if name is None else None
+                volume = of_inline(source) if name is None else None
             except TranslationError as error:
-                self._error = f"converting volume({each.name}) from inline to csi: {error}"
+                self._error = f"converting volume({source.name}) from inline to csi: {error}"
                 return frozenset()
             if name is not None:
                 key = f"{pod.metadata.namespace}/{name}"
@@ -96,13 +96,13 @@ class _Limited(CompiledFilter):
                     verdict = Verdict(NodeVolumeLimits.name, (text,), resolvable=False)
                     self._missing = self._verdicts.code(verdict)
                     return frozenset()
-                if each.ephemeral is not None and not claims.is_owned(claim, pod):
+                if source.ephemeral is not None and not claims.is_owned(claim, pod):
                     self._error = claims.not_owner(claim, pod)
                     return frozenset()
                 volume = volumes.csi_volume(key)
             if volume is not None:
-                found.add(volume)
-        return frozenset(found)
+                csi_volumes.add(volume)
+        return frozenset(csi_volumes)
 
     def codes(self, nodes: NodeView) -> Codes:
         if self._error and len(nodes):
@@ -129,7 +129,7 @@ class _Limited(CompiledFilter):
             if volume.driver == driver:
                 new -= np.isin(rows, self._counts.holders(volume))
         if isinstance(nodes, WhatIfView):
-            some = np.flatnonzero(limit != NO_LIMIT)
-            self._what_if.adjust(nodes, driver, some, have, new)
+            limited = np.flatnonzero(limit != NO_LIMIT)
+            self._what_if.adjust(nodes, driver, limited, have, new)
         exceeds: Bool = (new > 0) & (have + new > limit)
         return exceeds

@@ -64,12 +64,12 @@ class VolumeReservation(Reservation):
         self,
         pod: PodRef,
         node: str,
-        found: MatchedVolumes,
+        matched: MatchedVolumes,
         cluster: Cluster,
         timeout_seconds: Seconds,
     ) -> None:
         self._node = node
-        self._found = found
+        self._matched = matched
         self._cluster = cluster
         self._assumed: list[PersistentVolume | PersistentVolumeClaim] = []
         #: By kind and key, the resource version before the write of this reservation.
@@ -80,15 +80,15 @@ class VolumeReservation(Reservation):
         self.effect = BindVolumes(pod, node, volumes, claims)
         self.watched_objects = frozenset(
             {
-                *((_VOLUME, volume.metadata.name) for volume, _ in found.bindings),
-                *((_CLAIM, claim.key) for _, claim in found.bindings),
-                *((_CLAIM, claim.key) for claim in found.provisions),
+                *((_VOLUME, volume.metadata.name) for volume, _ in matched.bindings),
+                *((_CLAIM, claim.key) for _, claim in matched.bindings),
+                *((_CLAIM, claim.key) for claim in matched.provisions),
             }
         )
 
     def _reserve(self) -> Iterator[ReserveVolume]:
         """Assume that volumes are reserved; yield the writes for it."""
-        for volume, claim in self._found.bindings:
+        for volume, claim in self._matched.bindings:
             self._assume(volume, reserved(volume, claim))
             name, of = volume.metadata.name, claim.metadata
             observed = self._cluster.volumes.volumes.observed(name)
@@ -107,7 +107,7 @@ class VolumeReservation(Reservation):
 
     def _select(self) -> Iterator[SelectNode]:
         """Assume that claims have the node selected; yield the writes for it."""
-        for claim in self._found.provisions:
+        for claim in self._matched.provisions:
             self._assume(claim, selected(claim, self._node))
             observed = self._cluster.volumes.claims.observed(claim.key)
             if observed is not None and observed.selected_node != self._node:
@@ -133,11 +133,11 @@ class VolumeReservation(Reservation):
         if node is None:
             name = self._node
             return _failed(f'failed to get node "{name}": node "{name}" not found')
-        for volume, claim in self._found.bindings:
+        for volume, claim in self._matched.bindings:
             complete = self._bound(volume, claim, node)
             if complete is not True:
                 return complete
-        for claim in self._found.provisions:
+        for claim in self._matched.provisions:
             complete = self._provisioned(claim, node)
             if complete is not True:
                 return complete

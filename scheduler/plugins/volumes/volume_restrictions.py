@@ -106,8 +106,8 @@ class _Exclusive(CompiledFilter):
 
 def _claims(pod: Pod) -> list[str]:
     """Return the claim names of a pod, without ephemeral volumes, which no other pod can use."""
-    named = (each.persistent_volume_claim for each in pod.spec.volumes)
-    return [each.claim_name for each in named if each is not None]
+    sources = (volume.persistent_volume_claim for volume in pod.spec.volumes)
+    return [source.claim_name for source in sources if source is not None]
 
 
 def _freed_a_volume(pod: Pod, old: Pod | None, _new: Pod | None) -> bool:

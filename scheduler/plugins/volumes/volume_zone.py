@@ -144,19 +144,19 @@ def _has(wanted: _Topology, column: LabelColumn, codes: Int) -> Bool:
 
 def _topologies(volume: PersistentVolume) -> list[_Topology]:
     """Return the zone and region labels of a volume; labels with an empty value are ignored."""
-    found = []
+    topologies = []
     for label in _LABELS:
         value = volume.metadata.labels.get(label)
         if value is not None:
             values = [zone.strip() for zone in value.split(_DELIMITER)]
             if all(values):
-                found.append(_Topology(label, frozenset(values)))
-    return found
+                topologies.append(_Topology(label, frozenset(values)))
+    return topologies
 
 
 def _claims(pod: Pod) -> list[str]:
-    named = (each.persistent_volume_claim for each in pod.spec.volumes)
-    return [each.claim_name for each in named if each is not None]
+    sources = (volume.persistent_volume_claim for volume in pod.spec.volumes)
+    return [source.claim_name for source in sources if source is not None]
 
 
 def _verdict(reason: str) -> Verdict:

@@ -39,20 +39,20 @@ class WhatIfCounts:
         self._new = new
         self._folded: dict[int, _Folded] = {}
 
-    def adjust(self, nodes: WhatIfView, driver: str, some: Int, have: Int, new: Int) -> None:
+    def adjust(self, nodes: WhatIfView, driver: str, positions: Int, have: Int, new: Int) -> None:
         """Correct, in place, the counts of a driver by the pods that the what-if adds and removes.
 
         Args:
             nodes: The what-if view.
             driver: Only volumes of this CSI driver count.
-            some: The positions to correct.
+            positions: The positions to correct.
             have: (n,) how many volumes are attached.
             new: (n,) how many volumes the pod would bring.
         """
         changes = self._fold(nodes).changes
         if not changes:
             return
-        for position in some.tolist():
+        for position in positions.tolist():
             delta = changes.get(position)
             if delta is None:
                 continue

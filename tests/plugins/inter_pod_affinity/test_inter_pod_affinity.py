@@ -29,7 +29,7 @@ def twin() -> Twin:
     return made
 
 
-def judged(twin: Twin, builder: PodBuilder, rule: InterPodAffinity | None = None) -> list[str]:
+def rejections(twin: Twin, builder: PodBuilder, rule: InterPodAffinity | None = None) -> list[str]:
     """Return the reason against each node."""
     verdicts = Verdicts()
     compiled_filter = (rule or InterPodAffinity()).compile_filter(
@@ -55,7 +55,7 @@ def scored(twin: Twin, builder: PodBuilder, **settings: int) -> list[int]:
 def test_affinity_needs_a_matching_pod_in_the_domain(twin: Twin) -> None:
     twin.place(pod("db").label("app", "db").build(), "a1")
 
-    assert judged(twin, near(pod("p"), term("zone", app="db"))) == [FITS, FITS, NEAR, NEAR]
+    assert rejections(twin, near(pod("p"), term("zone", app="db"))) == [FITS, FITS, NEAR, NEAR]
 
 
 def test_one_pod_has_to_match_all_affinity_terms(twin: Twin) -> None:
@@ -63,30 +63,30 @@ def test_one_pod_has_to_match_all_affinity_terms(twin: Twin) -> None:
     twin.place(pod("two").label("tier", "back").build(), "a1")
     wanted = near(pod("p"), term("zone", app="db"), term("host", tier="back"))
 
-    assert judged(twin, wanted) == [NEAR] * 4
+    assert rejections(twin, wanted) == [NEAR] * 4
 
     twin.place(pod("both").label("app", "db").label("tier", "back").build(), "a2")
-    assert judged(twin, wanted) == [NEAR, FITS, NEAR, NEAR]
+    assert rejections(twin, wanted) == [NEAR, FITS, NEAR, NEAR]
 
 
 def test_the_first_pod_of_a_group_needs_only_the_keys(twin: Twin) -> None:
     first = near(pod("p").label("app", "web"), term("zone", app="web"))
 
-    assert judged(twin, first) == [FITS, FITS, FITS, NEAR]
+    assert rejections(twin, first) == [FITS, FITS, FITS, NEAR]
 
 
 def test_a_pod_on_a_node_without_any_key_does_not_start_the_group(twin: Twin) -> None:
     twin.place(pod("lost").label("app", "web").build(), "none")
     first = near(pod("p").label("app", "web"), term("zone", app="web"))
 
-    assert judged(twin, first) == [FITS, FITS, FITS, NEAR]
-    assert judged(twin, near(first, term("host", app="web"))) == [NEAR] * 4
+    assert rejections(twin, first) == [FITS, FITS, FITS, NEAR]
+    assert rejections(twin, near(first, term("host", app="web"))) == [NEAR] * 4
 
 
 def test_anti_affinity_keeps_away_from_the_domain(twin: Twin) -> None:
     twin.place(pod("web").label("app", "web").build(), "a1")
 
-    assert judged(twin, away(pod("p"), term("zone", app="web"))) == [AWAY, AWAY, FITS, FITS]
+    assert rejections(twin, away(pod("p"), term("zone", app="web"))) == [AWAY, AWAY, FITS, FITS]
 
 
 def test_any_anti_affinity_term_is_enough(twin: Twin) -> None:
@@ -94,22 +94,22 @@ def test_any_anti_affinity_term_is_enough(twin: Twin) -> None:
     twin.place(pod("db").label("app", "db").build(), "b1")
     shy = away(pod("p"), term("host", app="web"), term("zone", app="db"))
 
-    assert judged(twin, shy) == [AWAY, FITS, AWAY, FITS]
+    assert rejections(twin, shy) == [AWAY, FITS, AWAY, FITS]
 
 
 def test_running_pods_refuse_others_in_their_domain(twin: Twin) -> None:
     twin.place(away(pod("shy"), term("zone", app="web")).build(), "a1")
 
-    assert judged(twin, pod("p").label("app", "web")) == [REFUSED, REFUSED, FITS, FITS]
-    assert judged(twin, pod("p").label("app", "db")) == [FITS] * 4
+    assert rejections(twin, pod("p").label("app", "web")) == [REFUSED, REFUSED, FITS, FITS]
+    assert rejections(twin, pod("p").label("app", "db")) == [FITS] * 4
 
 
 def test_the_first_rule_that_rejects_names_the_reason(twin: Twin) -> None:
     twin.place(away(pod("shy").label("app", "web"), term("host", app="web")).build(), "a1")
     both = away(pod("p").label("app", "web"), term("zone", app="web"))
 
-    assert judged(twin, both) == [AWAY, AWAY, FITS, FITS]
-    assert judged(twin, near(both, term("zone", app="db"))) == [NEAR] * 4
+    assert rejections(twin, both) == [AWAY, AWAY, FITS, FITS]
+    assert rejections(twin, near(both, term("zone", app="db"))) == [NEAR] * 4
 
 
 def test_namespaces_are_found_by_their_labels_as_they_are(twin: Twin) -> None:
@@ -185,7 +185,7 @@ def test_a_selector_that_means_nothing_rejects_the_pod(twin: Twin) -> None:
 def test_terms_of_running_pods_that_mean_nothing_are_ignored(twin: Twin) -> None:
     twin.place(away(pod("odd"), NONSENSE, term("zone", app="web")).build(), "a1")
 
-    assert judged(twin, pod("p").label("app", "web")) == [FITS] * 4
+    assert rejections(twin, pod("p").label("app", "web")) == [FITS] * 4
 
 
 def test_only_the_lack_of_affinity_cannot_be_cured_by_removing_pods(twin: Twin) -> None:
@@ -201,7 +201,7 @@ def test_only_the_lack_of_affinity_cannot_be_cured_by_removing_pods(twin: Twin) 
 
 
 def if_nominated(twin: Twin, builder: PodBuilder, nominated: PodBuilder) -> tuple[str, Reads]:
-    """Return what is said about node a1 when a nominated pod is taken to be there."""
+    """Return the reason on node a1 when a nominated pod counts as placed there."""
     twin.nominate(nominated.build(), "a1")
     verdicts = Verdicts()
     compiled_filter = InterPodAffinity().compile_filter(builder.build(), twin.cluster, verdicts)

@@ -1,4 +1,4 @@
-"""Counters against loops: on random histories PodTopologySpread decides as its oracle does."""
+"""On random histories PodTopologySpread decides as an oracle with plain loops does."""
 
 from collections.abc import Callable
 
