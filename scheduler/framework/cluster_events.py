@@ -1,4 +1,4 @@
-"""Cluster events: which changes can lift which rejection.
+"""Cluster events, and the events that make plugins reconsider rejected pods.
 
 Source: kube-scheduler v1.36.3 framework/events.go, framework/types.go MatchClusterEvents.
 """
@@ -14,7 +14,7 @@ __all__ = ["Action", "ClusterEvent", "ClusterEventWithHint", "Hint", "Resource",
 
 
 class Resource(StrEnum):
-    """What changed."""
+    """The kind of object that changed."""
 
     ANY = "*"
     POD = "Pod"
@@ -32,7 +32,7 @@ class Resource(StrEnum):
 
 
 class Action(IntFlag):
-    """How it changed; the order of the bits is upstream's and decides matches."""
+    """How it changed. Bits and their order are upstream's; matching depends on them."""
 
     ADD = 1 << 0
     DELETE = 1 << 1
@@ -47,7 +47,7 @@ class Action(IntFlag):
     UPDATE_POD_TOLERATION = 1 << 10
     UPDATE_POD_SCHEDULING_GATES_ELIMINATED = 1 << 11
     UPDATE_POD_GENERATED_RESOURCE_CLAIM = 1 << 12
-    #: Something else changed; only plugins that want every update hear of it.
+    #: Any other change; matches only plugins that register all updates.
     UPDATE_OTHER = 1 << 13
     UPDATE = (1 << 14) - 4
     ALL = (1 << 14) - 1
@@ -80,11 +80,11 @@ class ClusterEvent:
 
     @property
     def label(self) -> str:
-        """The text that metrics carry."""
+        """The label value in metrics."""
         return f"{self.resource.value}{_LABELS[self.action]}"
 
     def matched_by(self, resource: Resource, action: Action) -> bool:
-        """Tell whether a plugin that registered this resource and action hears of the event."""
+        """Return whether the event matches a registered resource and action."""
         pods = (Resource.ASSIGNED_POD, Resource.UNSCHEDULABLE_POD)
         same = resource in (self.resource, Resource.ANY) or (
             resource is Resource.POD and self.resource in pods
@@ -92,18 +92,22 @@ class ClusterEvent:
         return same and bool(action & self.action)
 
 
-#: `(waiting pod, old object, new object) -> whether the change can help it`.
+#: `(waiting pod, old object, new object)` to whether the change may make the pod schedulable.
+#: Source: kube-scheduler v1.36.3 framework.QueueingHintFn.
 Hint = Callable[[Pod, Any, Any], bool]
 
 
 def always(_pod: Pod, _old: object, _new: object) -> bool:
-    """Take every event of the kind for helpful."""
+    """Answer True for every event."""
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterEventWithHint:
-    """A plugin's registration: events that may lift its rejections."""
+    """Events that may make pods schedulable which a plugin rejected.
+
+    Source: kube-scheduler v1.36.3 framework.ClusterEventWithHint.
+    """
 
     resource: Resource
     action: Action

@@ -1,4 +1,4 @@
-"""What a new state of an object changes for waiting pods, as cluster events.
+"""Compares two states of an object, and returns the cluster events for waiting pods.
 
 Source: kube-scheduler v1.36.3 framework/events.go.
 """
@@ -40,24 +40,24 @@ _STORAGE: Final[Mapping[str, Resource]] = {
 
 
 def storage_change(old: Storage | None, new: Storage) -> ClusterEvent:
-    """Return what a new state of a storage object is; what about it changed, hints look at."""
+    """Return the event of a new state of a storage object; hints compare the two states."""
     action = Action.ADD if old is None else Action.UPDATE_OTHER
     return ClusterEvent(_STORAGE[type(new).__name__], action)
 
 
 def storage_deleted(kind: str) -> ClusterEvent:
-    """Return what the end of a storage object is."""
+    """Return the event of a deleted storage object."""
     return ClusterEvent(_STORAGE[kind], Action.DELETE)
 
 
 def device_class_changed(old: DeviceClass | None, new: DeviceClass | None) -> ClusterEvent:
-    """Return what a new state of a device class is, or its end."""
+    """Return the event of a new state of a device class, or of its deletion."""
     action = Action.DELETE if new is None else Action.ADD if old is None else Action.UPDATE_OTHER
     return ClusterEvent(Resource.DEVICE_CLASS, action)
 
 
 def node_changes(old: Node, new: Node) -> list[ClusterEvent]:
-    """Return what changed on a node, in upstream's order; nothing for a mere heartbeat."""
+    """Return the events of a node update, in upstream's order; none for a heartbeat."""
     return [ClusterEvent(Resource.NODE, action) for action in _node_actions(old, new)]
 
 
@@ -79,11 +79,11 @@ def _node_actions(old: Node, new: Node) -> Iterator[Action]:
 
 
 def _conditions(node: Node) -> dict[str, str]:
-    return {each.type: each.status for each in node.status.conditions}
+    return {condition.type: condition.status for condition in node.status.conditions}
 
 
 def pod_changes(old: Pod, new: Pod) -> list[ClusterEvent]:
-    """Return what changed about a pod, in upstream's order; a general update if nothing known."""
+    """Return the events of a pod update, in upstream's order; if none, `UPDATE_OTHER`."""
     resource = Resource.ASSIGNED_POD if new.spec.node_name else Resource.UNSCHEDULABLE_POD
     actions = list(_pod_actions(old, new)) or [Action.UPDATE_OTHER]
     return [ClusterEvent(resource, action) for action in actions]
@@ -111,7 +111,7 @@ def _scaled_down(old: Pod, new: Pod) -> bool:
 
 
 def _resized(old: Pod, new: Pod) -> bool:
-    """Tell cheaply whether anything changed that requests are computed from."""
+    """Return, by a cheap test, whether the inputs of the pod's requests changed."""
     return (
         old.spec.containers != new.spec.containers
         or old.spec.init_containers != new.spec.init_containers

@@ -1,11 +1,11 @@
-"""What is said between a scheduler and its extenders: requests and answers as JSON.
+"""The wire format between a scheduler and its extenders: requests and responses as JSON.
 
-An extender is asked by POST to its URL. Field names are those of Go structs without tags, and are
-read whatever their case is. A pod or a node is sent as the API server has it, so it goes through
+An extender is called by POST to its URL. Field names are those of Go structs without tags, and are
+matched case-insensitively. Pods and nodes are sent as the API server has them, so they pass through
 here as bytes.
 
 Source: kube-scheduler v1.36.3 extender.go, k8s.io/kube-scheduler/extender/v1 types.go. Differs: a
-node that was not asked about is refused also where whole nodes are sent.
+node in the response that was not in the request is an error, also when whole nodes are sent.
 """
 
 from collections.abc import Iterable, Mapping
@@ -51,18 +51,18 @@ T = TypeVar("T")
 
 
 class ProtocolError(ValueError):
-    """An answer that does not have the form of one."""
+    """A response that is malformed."""
 
 
 def interested(extender: Extender, pod: Pod) -> bool:
-    """Tell whether an extender wants to be asked about a pod.
+    """Return whether an extender is called for a pod.
 
-    Source: kube-scheduler v1.36.3 extender.go IsInterested: what the pod asks for as a whole does
-    not count, only its containers.
+    Source: kube-scheduler v1.36.3 extender.go IsInterested: only the resources of containers count,
+    not those of the pod level.
     """
     if not extender.managed_resources:
         return True
-    managed = {each.name for each in extender.managed_resources}
+    managed = {resource.name for resource in extender.managed_resources}
     return any(
         not managed.isdisjoint(amounts)
         for container in (*pod.spec.containers, *pod.spec.init_containers)
@@ -71,15 +71,15 @@ def interested(extender: Extender, pod: Pod) -> bool:
 
 
 def binder(extenders: Iterable[Extender], pod: Pod) -> int | None:
-    """Return the place of the extender that binds a pod; `None` when none does."""
-    for place, each in enumerate(extenders):
-        if each.bind_verb and interested(each, pod):
-            return place
+    """Return the index of the extender that binds a pod; `None` when none does."""
+    for index, extender in enumerate(extenders):
+        if extender.bind_verb and interested(extender, pod):
+            return index
     return None
 
 
 def verb(extender: Extender, asked: Verb) -> str:
-    """Return the path below the extender's URL where something is asked; empty for nowhere."""
+    """Return the path of a request below the extender's URL; empty if it does not serve it."""
     match asked:
         case Verb.FILTER:
             return extender.filter_verb
@@ -90,7 +90,7 @@ def verb(extender: Extender, asked: Verb) -> str:
 
 
 def whole_nodes(extender: Extender) -> bool:
-    """Tell whether an extender is sent whole nodes."""
+    """Return whether requests to an extender contain whole nodes."""
     return not extender.node_cache_capable and bool(
         extender.filter_verb or extender.prioritize_verb
     )
@@ -105,10 +105,10 @@ def about_nodes(
     """Return the request to filter or score some nodes.
 
     Args:
-        extender: Who is asked; one that knows the nodes is told their names only.
+        extender: The receiver; with `nodeCacheCapable` it gets only the names of the nodes.
         pod: The pod as JSON.
-        names: Of the nodes.
-        nodes: The nodes as JSON, by name; one that is not there is left out.
+        names: The names of the nodes.
+        nodes: The nodes as JSON, by name; missing ones are left out.
     """
     if extender.node_cache_capable:
         return _json({"Pod": Raw(pod), "Nodes": None, "NodeNames": list(names)})
@@ -119,31 +119,31 @@ def about_nodes(
 def about_victims(
     extender: Extender, pod: bytes, question: Question, pods: Mapping[str, bytes]
 ) -> bytes:
-    """Return the request to judge some preemptions.
+    """Return the request to check preemption candidates.
 
     Args:
-        extender: Who is asked; one that knows the nodes is told the victims' uids only.
+        extender: The receiver; with `nodeCacheCapable` it gets only the uids of the victims.
         pod: The preemptor as JSON.
-        question: Which preemptions.
-        pods: The victims as JSON, by uid; one that is not there is left out.
+        question: The candidates, with their victims.
+        pods: The victims as JSON, by uid; missing ones are left out.
     """
     whole: dict[str, Any] | None = None
     meta: dict[str, Any] | None = None
     if extender.node_cache_capable:
         meta = {
-            each.node: {
-                "Pods": [{"UID": victim.uid} for victim in each.pods],
-                "NumPDBViolations": each.violations,
+            candidate.node: {
+                "Pods": [{"UID": victim.uid} for victim in candidate.pods],
+                "NumPDBViolations": candidate.violations,
             }
-            for each in question.victims
+            for candidate in question.victims
         }
     else:
         whole = {
-            each.node: {
-                "Pods": [Raw(pods[victim.uid]) for victim in each.pods if victim.uid in pods],
-                "NumPDBViolations": each.violations,
+            candidate.node: {
+                "Pods": [Raw(pods[victim.uid]) for victim in candidate.pods if victim.uid in pods],
+                "NumPDBViolations": candidate.violations,
             }
-            for each in question.victims
+            for candidate in question.victims
         }
     return _json({"Pod": Raw(pod), "NodeNameToVictims": whole, "NodeNameToMetaVictims": meta})
 
@@ -161,14 +161,14 @@ def binding(effect: Bind) -> bytes:
     )
 
 
-# Answers ------------------------------------------------------------------------------------------
+# Responses ----------------------------------------------------------------------------------------
 
 
 def read(extender: Extender, question: Question, body: bytes) -> ExtenderAnswer:
-    """Return what an extender answers to a question.
+    """Parse the response of an extender.
 
     Raises:
-        ProtocolError: The body has not the form of an answer.
+        ProtocolError: The response is malformed.
     """
     try:
         match question.verb:
@@ -186,7 +186,7 @@ def read_binding(body: bytes) -> str:
     """Return why an extender could not bind a pod; empty when it could.
 
     Raises:
-        ProtocolError: The body has not the form of an answer.
+        ProtocolError: The response is malformed.
     """
     try:
         return _field(_fields(body), "Error", str) or ""
@@ -215,10 +215,10 @@ def _filtered(extender: Extender, question: Question, body: bytes) -> ExtenderAn
     if names is None:
         nodes = _field(fields, "Nodes", _NodeList)
         items = (nodes.items or ()) if nodes is not None else ()
-        names = [each.metadata.name for each in items]
-    asked = set(question.nodes)
+        names = [node.metadata.name for node in items]
+    requested = set(question.nodes)
     for name in names:
-        if name not in asked:
+        if name not in requested:
             return NoAnswer(
                 f'extender "{extender.url_prefix}" claims a filtered node "{name}" which is not'
                 " found in the input node list"
@@ -232,8 +232,8 @@ def _filtered(extender: Extender, question: Question, body: bytes) -> ExtenderAn
 
 def _scored(body: bytes) -> ExtenderAnswer:
     scores = []
-    for each in _decoded(body, list[Raw] | None) or ():
-        fields = _fields(each)
+    for host_priority in _decoded(body, list[Raw] | None) or ():
+        fields = _fields(host_priority)
         score = _field(fields, "Score", int) or 0
         if not -_INT64 <= score < _INT64:
             raise ProtocolError(f"the answer cannot be read: the score {score} is out of range")
@@ -249,14 +249,14 @@ def _preempted(body: bytes) -> ExtenderAnswer:
 def _victims(node: str, raw: Raw) -> VictimUids:
     fields = _fields(raw)
     pods = _field(fields, "Pods", list[Raw]) or []
-    uids = tuple(_field(_fields(each), "UID", str) or "" for each in pods)
+    uids = tuple(_field(_fields(pod), "UID", str) or "" for pod in pods)
     return VictimUids(node, uids, _field(fields, "NumPDBViolations", int) or 0)
 
 
 def _fields(body: bytes | Raw) -> dict[str, Raw]:
     """Return the fields of an object by their names in lower case; the last one of a name wins."""
-    found = _decoded(body, dict[str, Raw] | None) or {}
-    return {name.lower(): value for name, value in found.items()}
+    fields = _decoded(body, dict[str, Raw] | None) or {}
+    return {name.lower(): value for name, value in fields.items()}
 
 
 def _field(fields: Mapping[str, Raw], name: str, kind: type[T]) -> T | None:

@@ -1,6 +1,6 @@
-"""The simple forms of plugins, one node at a time, as predicates and priorities.
+"""Adapters that run the simple form of plugins, one node at a time, as compiled rules.
 
-They cost a call for each node in each attempt, on the nodes that are left; nothing is kept.
+They cost one call for each remaining node in each attempt; nothing is cached.
 
 Axes: n rows of a view.
 """
@@ -29,7 +29,7 @@ __all__ = ["NodeFilterAdapter", "NodeScoreAdapter"]
 
 
 class NodeFilterAdapter(CompiledFilter):
-    """Lets a filter in the simple form judge the survivors of all others."""
+    """Runs a `NodeFilter` on the nodes that pass all other filters."""
 
     reads: Reads = Reads.CLUSTER
     monotone: bool = False
@@ -39,25 +39,25 @@ class NodeFilterAdapter(CompiledFilter):
         self._pod = pod
         self._pods = cluster.pods
         self._codes = [
-            verdicts.code(Verdict(plugin.name, (reason,), resolvable=True)) if place else 0
-            for place, reason in enumerate(plugin.reasons)
+            verdicts.code(Verdict(plugin.name, (reason,), resolvable=True)) if index else 0
+            for index, reason in enumerate(plugin.reasons)
         ]
 
     def codes(self, nodes: NodeView) -> Codes:
         """Return, (n,), the code of the reason that the plugin gives for each node."""
         codes = np.zeros(len(nodes), dtype=np.uint16)
-        for position, node, pods in _each(nodes, self._pods):
-            place = self._plugin.filter_node(self._pod, node, pods)
-            if not _is_integer(place) or not 0 <= place < len(self._codes):
+        for position, node, pods in _nodes_with_pods(nodes, self._pods):
+            index = self._plugin.filter_node(self._pod, node, pods)
+            if not _is_integer(index) or not 0 <= index < len(self._codes):
                 raise PluginError(
-                    f"filter_node returned {place!r}, which is no index of its reasons"
+                    f"filter_node returned {index!r}, which is no index of its reasons"
                 )
-            codes[position] = self._codes[place]
+            codes[position] = self._codes[index]
         return codes
 
 
 class NodeScoreAdapter(CompiledScore):
-    """Lets a score in the simple form rate the feasible nodes."""
+    """Runs a `NodeScore` on the feasible nodes."""
 
     reads: Reads = Reads.CLUSTER
 
@@ -67,9 +67,9 @@ class NodeScoreAdapter(CompiledScore):
         self._pods = cluster.pods
 
     def scores(self, nodes: NodeView) -> Scores:
-        """Return, (n,), the rate of each node."""
+        """Return, (n,), the score of each node."""
         scores = np.zeros(len(nodes), dtype=np.int64)
-        for position, node, pods in _each(nodes, self._pods):
+        for position, node, pods in _nodes_with_pods(nodes, self._pods):
             score = self._plugin.score_node(self._pod, node, pods)
             if not _is_integer(score) or not 0 <= score <= MAX_SCORE:
                 raise PluginError(
@@ -79,8 +79,8 @@ class NodeScoreAdapter(CompiledScore):
         return scores
 
 
-def _each(nodes: NodeView, table: PodTable) -> Iterator[tuple[int, Node, Sequence[Pod]]]:
-    """Yield each node with its place in the view and its pods; rows without a node left out."""
+def _nodes_with_pods(nodes: NodeView, table: PodTable) -> Iterator[tuple[int, Node, Sequence[Pod]]]:
+    """Yield position, node and pods of each row of the view that has a node."""
     for position, row in enumerate(nodes.rows.tolist()):
         node = nodes.columns.nodes[row]
         if node is not None:
@@ -88,5 +88,5 @@ def _each(nodes: NodeView, table: PodTable) -> Iterator[tuple[int, Node, Sequenc
 
 
 def _is_integer(value: object) -> bool:
-    """Tell whether a value is an integer; a truth value is a mistake here."""
+    """Return whether a value is an integer; booleans do not count."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)

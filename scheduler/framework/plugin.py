@@ -1,16 +1,19 @@
 """What a plugin is.
 
-A plugin is one rule. For each class of equal pods it is *compiled* once into a predicate (filter)
-or a priority (score): an object that already knows what the pod asks for and judges any view of
-nodes, all rows at once. A plugin that has nothing to say about a class compiles to `None` and
+A plugin is one scheduling rule. It is *compiled* once for each class of equal pods. The result, a
+`CompiledFilter` or a `CompiledScore`, already knows what the pod requests, and evaluates any view
+of nodes, all rows at once. A plugin that does not apply to a class of pods compiles to `None` and
 costs that class nothing.
 
-    Filter.compile_filter(pod) -> Predicate.codes(nodes) -> (n,) verdict codes, 0 where the pod fits
-    Score.priority(pod)   -> Priority.scores(nodes) -> (n,) raw scores; .normalise(raw) -> [0, 100]
+    Filter.compile_filter(pod) -> CompiledFilter
+        .codes(nodes)   -> (n,) verdict codes, 0 where the pod fits
+    Score.compile_score(pod)   -> CompiledScore
+        .scores(nodes)  -> (n,) raw scores
+        .normalise(raw) -> (n,) scores from 0 to 100
 
-Each predicate and priority says what its result `reads`. Results that read only a node's own
-facts, or those and its pods, are kept per row and recomputed for changed rows only; all others
-are computed for each attempt. A rule must judge a node the same alone as among others.
+A compiled rule declares what its result `reads`. A result that reads only the node itself, or the
+node and its pods, is cached by row and recomputed for changed rows only. All other results are
+computed in each attempt. The result for a node must not depend on the other nodes of the view.
 
 Axes: n rows of a view.
 """
@@ -41,6 +44,7 @@ __all__ = [
     "CompiledFilter",
     "CompiledScore",
     "Filter",
+    "Named",
     "NodeFilter",
     "NodeScore",
     "Plugin",
@@ -65,19 +69,19 @@ MAX_SCORE = 100
 class Reads(IntEnum):
     """What the result for a row depends on."""
 
-    #: Only the node's own facts.
+    #: Only the Node object.
     NODE = 0
-    #: The node's own facts and the pods on it.
+    #: The Node object and the pods on the node.
     PODS = 1
-    #: More than the row itself: counters of its domain, volumes, the set of feasible nodes.
+    #: More than the row: counters of its topology domain, volumes, the set of feasible nodes.
     CLUSTER = 2
 
 
 class PrepareStatus(IntEnum):
-    """The two plain answers of `prepare`."""
+    """What `prepare` returns when the rule does not reject the pod."""
 
     PASS = 0
-    #: The rule has nothing to say in this attempt.
+    #: The rule is skipped in this attempt.
     SKIP = 1
 
 
@@ -87,7 +91,7 @@ SKIP = PrepareStatus.SKIP
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """The whole pod is rejected before any node is looked at (PreFilter)."""
+    """The pod is rejected on all nodes, before any node is evaluated (PreFilter)."""
 
     verdict: Verdict
 
@@ -96,19 +100,26 @@ Prepared: TypeAlias = PrepareStatus | Rejected
 
 
 class PluginError(Exception):
-    """A rule cannot judge the pod at all: the attempt ends as an error with this message."""
+    """A rule failed on the pod: the attempt ends as an error with this message."""
 
 
-class Plugin(Protocol):
-    """What every plugin has."""
+class Named(Protocol):
+    """Something that has the name of a plugin."""
 
     @property
     def name(self) -> str:
         """The name, as in the configuration file."""
         ...
 
+
+class Plugin(Named, Protocol):
+    """What every plugin has.
+
+    Source: kube-scheduler v1.36.3 framework.EnqueueExtensions.
+    """
+
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Return which changes may lift a rejection by this plugin."""
+        """Return the events that may make a pod schedulable that this plugin rejected."""
         ...
 
 
@@ -117,16 +128,18 @@ class CompiledFilter(ABC):
 
     #: What a verdict about a row depends on.
     reads: Reads = Reads.NODE
-    #: Whether a pod more on a node can never turn a rejection into a fit.
+    #: Whether adding a pod to a node can never turn a rejection into a fit.
     monotone: bool = True
-    #: Whether nothing of the pod is looked at but its spec, without the names in its volumes, and
-    #: what its claims bring; neither here nor by the hints of the plugin, those on claims aside.
+    #: Whether the verdict depends on the pod's spec alone (volume names and claim names ignored),
+    #: and on the volumes of its claims. Must hold for the plugin's queueing hints, too, except
+    #: for hints on PersistentVolumeClaims.
     spec_only: bool = False
-    #: The only nodes that can take the pod, by name; `None` when all can.
+    #: The names of the only nodes on which the pod can fit; `None` when there is no such limit.
+    #: Source: kube-scheduler v1.36.3 framework.PreFilterResult.NodeNames.
     node_names: frozenset[str] | None = None
 
     def prepare(self) -> Prepared:
-        """Say something about the pod as a whole, before any node is looked at."""
+        """Reject the pod, or skip the rule, before any node is evaluated (PreFilter)."""
         return PASS
 
     @abstractmethod
@@ -134,16 +147,16 @@ class CompiledFilter(ABC):
         """Return, (n,), a verdict code for each node, 0 where the pod fits."""
 
     def fits_row(self, row: int) -> bool | None:
-        """Tell whether the pod fits one row as it is, without arrays; `None` to use `codes`.
+        """Return whether the pod fits one row as it is, without arrays; `None` to use `codes`.
 
-        For rules that read pods: after each placement just one row has to be judged again, and
-        arrays of one element cost ten times what plain arithmetic does.
+        For rules that read pods: after each placement only one row has to be evaluated again, and
+        arrays of one element cost ten times as much as plain arithmetic.
         """
         del row
         return None
 
     def fits(self, nodes: NodeView) -> Bool:
-        """Return, (n,), where the pod fits; for those who do not ask why."""
+        """Return, (n,), whether the pod fits each node, for callers that need no reasons."""
         fits: Bool = self.codes(nodes) == 0
         return fits
 
@@ -153,15 +166,15 @@ class CompiledScore(ABC):
 
     #: What a raw score depends on.
     reads: Reads = Reads.NODE
-    #: Whether raw scores have to be normalised over the feasible nodes.
+    #: Whether raw scores have to be normalised over the feasible nodes (NormalizeScore).
     needs_normalising: bool = False
 
     def prepare(self) -> PrepareStatus:
-        """Say whether the rule scores at all in this attempt."""
+        """Return whether the rule scores in this attempt (PreScore): `PASS` or `SKIP`."""
         return PASS
 
     def cache_key(self) -> Hashable:
-        """Return a value that changes when the raw scores of all rows have to be recomputed."""
+        """Return a value that changes when cached raw scores of all rows become invalid."""
         return None
 
     @abstractmethod
@@ -176,174 +189,134 @@ class CompiledScore(ABC):
     def normalise(self, raw: Scores) -> Scores:
         """Return, (n,), scores from 0 to 100 for the raw scores of all feasible nodes.
 
-        Where all raw scores are equal, so must all normalised ones be.
+        When all raw scores are equal, all normalised scores must be equal, too.
         """
         return raw
 
 
 @runtime_checkable
-class PreEnqueue(Protocol):
-    """PreEnqueue: keeps pods out of the queue."""
-
-    @property
-    def name(self) -> str:
-        """The name, as in the configuration file."""
-        ...
+class PreEnqueue(Named, Protocol):
+    """PreEnqueue: keeps pods out of the scheduling queue."""
 
     def pre_enqueue(self, pod: Pod) -> str | None:
-        """Return why the pod must not be scheduled yet, `None` when it may."""
+        """Return why the pod must not enter the queue yet; `None` when it may."""
         ...
 
 
 @runtime_checkable
-class Filter(Protocol):
+class Filter(Named, Protocol):
     """PreFilter and Filter."""
-
-    @property
-    def name(self) -> str:
-        """The name, as in the configuration file."""
-        ...
 
     def compile_filter(
         self, pod: Pod, cluster: Cluster, verdicts: Verdicts
     ) -> CompiledFilter | None:
-        """Compile the rule for pods like this one; `None` when it never rejects them."""
+        """Compile the rule for the class of this pod; `None` when it never rejects such pods."""
         ...
 
 
 @runtime_checkable
-class CapacityFilter(Protocol):
-    """A filter that rejects a node for nothing that a pod which goes can change but its room.
+class CapacityFilter(Named, Protocol):
+    """A filter whose rejections a deleted pod can lift only by the resources that it frees.
 
-    Preemptors that it alone has rejected need not be tried again before there is enough room.
+    A preemptor that was rejected by such filters alone is not retried before enough is free.
     """
 
-    @property
-    def name(self) -> str:
-        """The name, as in the configuration file."""
-        ...
-
     def may_fit(self, shape: Shape, row: int, priority: int, cluster: Cluster) -> bool:
-        """Tell, without compiling the rule, whether a pod may fit on a row; False is certain.
+        """Return, without compiling the rule, whether a pod may fit on a row; False is certain.
 
         Args:
             shape: What the pod takes from a node.
-            row: Of the node, which the pod does not claim.
-            priority: Of the pod; claims of pods of this priority or higher count.
-            cluster: As it is.
+            row: Of the node. The pod is not nominated to it.
+            priority: Of the pod. Nominations of pods of this priority or higher count.
+            cluster: As it is now.
         """
         ...
 
 
 @runtime_checkable
-class NodeFilter(Protocol):
-    """The simple form of a filter: one node at a time, run on the survivors of all others."""
+class NodeFilter(Named, Protocol):
+    """The simple form of a filter: one node at a time, run on nodes that pass all other filters."""
 
-    #: What `filter_node` may return: index 0 stands for *fits*, the others are reasons.
+    #: The reasons that `filter_node` returns an index of; index 0 stands for a node that fits.
     reasons: ClassVar[tuple[str, ...]]
 
-    @property
-    def name(self) -> str:
-        """The name, as in the configuration file."""
-        ...
-
     def filter_node(self, pod: Pod, node: Node, pods: Sequence[Pod]) -> int:
-        """Return 0 when the node takes the pod, else the index of the reason why not."""
+        """Return 0 when the pod fits the node, else the index of the reason why it does not."""
         ...
 
 
 @runtime_checkable
-class Score(Protocol):
+class Score(Named, Protocol):
     """PreScore, Score and NormalizeScore."""
 
-    @property
-    def name(self) -> str:
-        """The name, as in the configuration file."""
-        ...
-
     def compile_score(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
-        """Compile the rule for pods like this one; `None` when it does not score them."""
+        """Compile the rule for the class of this pod; `None` when it does not score such pods."""
         ...
 
 
 @runtime_checkable
-class NodeScore(Protocol):
+class NodeScore(Named, Protocol):
     """The simple form of a score: one node at a time, run on feasible nodes only."""
 
-    @property
-    def name(self) -> str:
-        """The name, as in the configuration file."""
-        ...
-
     def score_node(self, pod: Pod, node: Node, pods: Sequence[Pod]) -> int:
-        """Return how good the node is for the pod, from 0 to 100."""
+        """Return the score of the node for the pod, from 0 to 100."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PostFilterMessage:
-    """What a PostFilter plugin without a cure adds to the message."""
+    """What a PostFilter plugin adds to the message when it does not make the pod schedulable."""
 
     message: str
-    #: Whether it ends the phase: no later plugin is asked.
+    #: Whether the phase ends here: later PostFilter plugins are not run.
     ends: bool = False
 
 
 @runtime_checkable
-class PostFilter(Protocol):
-    """A cure for pods that fit nowhere."""
-
-    @property
-    def name(self) -> str:
-        """The name, as in the configuration file."""
-        ...
+class PostFilter(Named, Protocol):
+    """PostFilter: runs when a pod fits nowhere."""
 
     def post_filter(self, pod: Pod, *, prefilter_rejected_by: str | None) -> PostFilterMessage:
-        """Say what there is to say; preemption itself is the core's own cure."""
+        """Return a message; preemption itself is part of the core, not a plugin."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ReservationFailed:
-    """What a pod waits for will not come."""
+    """A reservation that cannot be completed."""
 
     reason: str
 
 
 class Reservation(ABC):
-    """What a pod holds beside room on its node, from the choice of the node until it is bound.
+    """What a pod holds besides resources of its node, from node selection until it is bound.
 
-    The effect has to be done, and what `poll` asks for has to be there, before it is bound.
+    Before the pod is bound, `effect` has to be done and `poll` has to return True.
     """
 
-    #: What has to be done before the binding.
+    #: What has to be done before the pod is bound.
     effect: Effect
-    #: How long to wait for the rest when the effect is done, and why it then is given up.
+    #: How long `poll` may return False once the effect is done, and the failure after that.
     timeout_seconds: Seconds
     timed_out: ReservationFailed
-    #: Objects whose news may decide: kind and key.
+    #: Objects whose changes make it necessary to poll again: kind and key.
     watched_objects: frozenset[tuple[str, str]]
 
     @abstractmethod
     def poll(self) -> bool | ReservationFailed:
-        """Tell whether everything is there; asked when the effect is done, and again on news."""
+        """Return whether it is complete; called once the effect is done, and on each change."""
 
     @abstractmethod
     def release(self) -> None:
-        """Give up what is held, as far as only we know of it."""
+        """Give back what is held in memory; nothing is undone at the API server."""
 
 
 @runtime_checkable
-class Reserve(Protocol):
+class Reserve(Named, Protocol):
     """Reserve, Unreserve and PreBind."""
 
-    @property
-    def name(self) -> str:
-        """The name, as in the configuration file."""
-        ...
-
     def reserve(self, pod: Pod, node: str, cluster: Cluster) -> Reservation | None:
-        """Take what the pod needs on the node that was chosen; `None` when that is nothing."""
+        """Reserve what the pod needs on the selected node; `None` when it needs nothing."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""A profile: which plugins judge the pods of one scheduler name, in which order."""
+"""A profile: the plugins for the pods of one scheduler name, in their order."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,10 +22,10 @@ from scheduler.state.cluster import Cluster
 
 __all__ = ["PREEMPTION", "Profile", "build_queueing_hints"]
 
-#: The post-filter plugin whose work the core does itself.
+#: The PostFilter plugin that the core implements itself.
 PREEMPTION = "DefaultPreemption"
 
-#: What may lift a rejection by an extender: nobody knows, so everything.
+#: Any event may lift a rejection by an extender.
 #: Source: kube-scheduler v1.36.3 framework/runtime.defaultEnqueueExtension.
 _BY_EXTENDERS = (EXTENDER, ClusterEventWithHint(Resource.ANY, Action.ALL))
 
@@ -39,41 +39,43 @@ class Profile:
     filters: tuple[Filter, ...] = ()
     #: Score plugins with their weights.
     scores: tuple[tuple[Score, int], ...] = ()
-    #: Plugins asked when a pod fits nowhere; `PREEMPTION` stands for preemption.
+    #: Plugins that run when a pod fits nowhere; `PREEMPTION` stands for preemption.
     post_filters: tuple[PostFilter | str, ...] = ()
-    #: What may lift a rejection, by plugin.
+    #: Events that may lift a rejection, by plugin.
     queueing_hints: tuple[tuple[str, ClusterEventWithHint], ...] = ()
-    #: Who takes part in decisions over HTTP, in the order in which they are asked.
+    #: Extenders that take part in decisions over HTTP, in the order in which they are called.
     extenders: tuple[Extender, ...] = ()
     #: Whether preemption prefers, among equally good candidates, victims that fit elsewhere.
     prefers_movable: bool = False
-    #: The filters that are about nothing but room, by name.
+    #: Filters whose rejections only free resources can lift, by name.
     capacity_filters: Mapping[str, CapacityFilter] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        found = {each.name: each for each in self.filters if isinstance(each, CapacityFilter)}
-        object.__setattr__(self, "capacity_filters", found)
+        by_name = {
+            plugin.name: plugin for plugin in self.filters if isinstance(plugin, CapacityFilter)
+        }
+        object.__setattr__(self, "capacity_filters", by_name)
 
     def compile_filters(
         self, pod: Pod, cluster: Cluster, verdicts: Verdicts
     ) -> Iterator[tuple[str, CompiledFilter]]:
-        """Compile the filters for a class of pods, in order; those with nothing to say left out."""
+        """Compile the filters for a class of pods, in order, without those that never reject it."""
         for plugin in self.filters:
-            predicate = plugin.compile_filter(pod, cluster, verdicts)
-            if predicate is not None:
-                yield plugin.name, predicate
+            compiled_filter = plugin.compile_filter(pod, cluster, verdicts)
+            if compiled_filter is not None:
+                yield plugin.name, compiled_filter
 
     def compile_scores(
         self, pod: Pod, cluster: Cluster
     ) -> Iterator[tuple[str, int, CompiledScore]]:
         """Compile the scores for a class of pods, with their weights."""
         for plugin, weight in self.scores:
-            priority = plugin.compile_score(pod, cluster)
-            if priority is not None:
-                yield plugin.name, weight, priority
+            compiled_score = plugin.compile_score(pod, cluster)
+            if compiled_score is not None:
+                yield plugin.name, weight, compiled_score
 
     def with_extenders(self, extenders: tuple[Extender, ...]) -> "Profile":
-        """Return the profile with extenders that take part in its decisions."""
+        """Return a copy of the profile with extenders."""
         if not extenders:
             return self
         return replace(
@@ -81,7 +83,7 @@ class Profile:
         )
 
     def run_pre_enqueue(self, pod: Pod) -> tuple[str, str] | None:
-        """Return the plugin that keeps a pod out of the queue, and why; `None` if none does."""
+        """Return the plugin that keeps a pod out of the queue, and its reason, or `None`."""
         for plugin in self.pre_enqueue:
             reason = plugin.pre_enqueue(pod)
             if reason is not None:
@@ -90,21 +92,21 @@ class Profile:
 
 
 def build_queueing_hints(plugins: Sequence[Plugin]) -> tuple[tuple[str, ClusterEventWithHint], ...]:
-    """Return which changes may lift rejections, by plugin.
+    """Return the events that may lift rejections, by plugin.
 
-    A plugin that waits for new nodes but not for taints is woken by every change of taints too: a
-    node that was tainted when it was added may have been left out for its taints alone.
+    A plugin that registers added nodes but no taint updates gets all taint updates, too: a node
+    that had a taint when it was added may have been rejected for that taint alone.
 
     Source: kube-scheduler v1.36.3 scheduler.buildQueueingHintMap.
     """
-    found: list[tuple[str, ClusterEventWithHint]] = []
+    hints: list[tuple[str, ClusterEventWithHint]] = []
     for plugin in plugins:
         events = plugin.events_to_register()
-        found += [(plugin.name, event) for event in events]
+        hints += [(plugin.name, event) for event in events]
         actions = [event.action for event in events if event.resource is Resource.NODE]
         adds = any(action & Action.ADD for action in actions)
         if adds and not any(action & Action.UPDATE_NODE_TAINT for action in actions):
-            found.append(
+            hints.append(
                 (plugin.name, ClusterEventWithHint(Resource.NODE, Action.UPDATE_NODE_TAINT))
             )
-    return tuple(found)
+    return tuple(hints)

@@ -1,7 +1,7 @@
-"""Verdicts: what a filter says about a node, as a small integer.
+"""Verdicts: the result of a filter for a node, as a small integer.
 
-Code 0 means *fits*. Every other code is an index into one interned table, so that the mask, the
-message, the candidates of preemption and the explanation all come from one array of codes.
+Code 0 means that the pod fits. Every other code is an index of one interned table. The feasible
+nodes, the message, the preemption candidates and the explanation all come from one array of codes.
 """
 
 from dataclasses import dataclass
@@ -13,32 +13,32 @@ from scheduler.state.columns.arrays import Bool, Codes, grown
 
 __all__ = ["FITS", "NO_NODE", "Verdict", "Verdicts"]
 
-#: The code of a node that takes the pod.
+#: The code of a node where the pod fits.
 FITS: Final = 0
-#: The code of a row that has no node; it is counted nowhere.
+#: The code of a row without a node; it is not counted.
 NO_NODE: Final = 65_535
 
-#: Codes of one half. More distinct verdicts than this are folded into one per plugin.
+#: Codes of one half of the table. Further verdicts are merged into one verdict per plugin.
 _HALF: Final = 30_000
-#: From one half to the other: what is folded, a few for each plugin, has a place as well.
+#: Distance between the halves; leaves space for the merged verdicts, a few for each plugin.
 _STRIDE: Final = _HALF + 1_000
-#: With so many the next half should be begun: what one attempt finds still fits in.
+#: From this number on the other half should be used; one more attempt still fits.
 _CROWDED: Final = 20_000
 _TOO_MANY: Final = ("node(s) rejected for one of too many different reasons",)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Why a node does not take a pod."""
+    """Why a pod does not fit a node."""
 
-    #: The plugin that said so; empty for the framework itself.
+    #: The plugin that rejects the node; empty for the framework itself.
     plugin: str
     #: All reasons of the plugin, in its order.
     reasons: tuple[str, ...]
-    #: Whether the removal of pods could change it: *Unschedulable* rather than
+    #: Whether the removal of pods could lift it: *Unschedulable* rather than
     #: *UnschedulableAndUnresolvable*.
     resolvable: bool
-    #: The plugins to show where the framework says what several plugins lead to.
+    #: The plugins to show when the framework combines the results of several plugins.
     shown_as: str = ""
 
     def __str__(self) -> str:
@@ -48,10 +48,10 @@ class Verdict:
 class Verdicts:
     """The table of the verdicts in use, in two halves.
 
-    Claims, resources and extenders can make endless different reasons, and codes have 16 bits. When
-    one half is nearly full, the owner of all that keeps codes lets go of them and calls `turn`:
-    from then on codes come from the other half, and those of this one stay readable until the next
-    turn, for attempts that still wait for extenders.
+    Volume claims, resources and extenders can produce any number of reasons, and codes have 16
+    bits. When one half is nearly full, the owner of the table drops all cached codes and calls
+    `turn`. New codes then come from the other half. The codes of this half stay readable until the
+    next turn, for attempts that still wait for extenders.
     """
 
     __slots__ = ("_codes", "_next", "_resolvable", "_start", "_values")
@@ -75,19 +75,19 @@ class Verdicts:
         return self._next - self._start >= _CROWDED
 
     def turn(self) -> None:
-        """Take codes from the other half, whose verdicts are forgotten."""
+        """Switch to the other half, and forget its verdicts."""
         self._start = 1 if self._start > 1 else 1 + _STRIDE
         self._next = self._start
-        kept = self._values[0]
-        self._codes = {kept: FITS}
-        there = len(self._values[self._start : self._start + _STRIDE])
-        self._values[self._start : self._start + _STRIDE] = [kept] * there
+        fits = self._values[0]
+        self._codes = {fits: FITS}
+        size = len(self._values[self._start : self._start + _STRIDE])
+        self._values[self._start : self._start + _STRIDE] = [fits] * size
 
     def code(self, verdict: Verdict) -> int:
         """Return the code of a verdict."""
-        found = self._codes.get(verdict)
-        if found is not None:
-            return found
+        known = self._codes.get(verdict)
+        if known is not None:
+            return known
         if self._next - self._start >= _HALF and verdict.reasons != _TOO_MANY:
             return self.code(Verdict(verdict.plugin, _TOO_MANY, verdict.resolvable))
         code = self._codes[verdict] = self._next
@@ -100,7 +100,7 @@ class Verdicts:
         return code
 
     def resolvable(self, codes: Codes) -> Bool:
-        """Return, for each code, whether the removal of pods could change it."""
+        """Return, for each code, whether the removal of pods could lift the rejection."""
         known = np.minimum(codes, self._resolvable.shape[0] - 1)
         resolvable: Bool = self._resolvable[known] & (codes != NO_NODE)
         return resolvable

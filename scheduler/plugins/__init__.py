@@ -1,1 +1,1 @@
-"""One scheduling rule a file, named as in kube-scheduler."""
+"""The plugins: one file or folder for each, named as in kube-scheduler."""

@@ -1,6 +1,6 @@
 """DefaultBinder: binds through the API server.
 
-The writer executes the binding; the plugin exists so that a configuration can name it.
+The writer sends the binding; the plugin exists so that a configuration can name it.
 
 Source: kube-scheduler v1.36.3 plugins/defaultbinder.
 """
@@ -14,7 +14,7 @@ __all__ = ["DefaultBinder"]
 
 
 class DefaultBinder:
-    """Binding by POST to the pod's `binding` subresource."""
+    """Binds pods by POST to their `binding` subresource."""
 
     name: ClassVar[str] = "DefaultBinder"
 

@@ -1,6 +1,6 @@
-"""DefaultPreemption: make room by evicting pods of lower priority.
+"""DefaultPreemption: evicts pods of lower priority when a pod fits nowhere.
 
-The work is done by `core.preemption`; the plugin says that a profile wants it.
+`core.preemption` does the work; the plugin enables it for a profile.
 
 Source: kube-scheduler v1.36.3 plugins/defaultpreemption.
 """
@@ -14,7 +14,7 @@ __all__ = ["DefaultPreemption"]
 
 
 class DefaultPreemption:
-    """Preemption for pods that fit nowhere."""
+    """Enables preemption for pods that fit nowhere."""
 
     name: ClassVar[str] = "DefaultPreemption"
 

@@ -1,12 +1,12 @@
-"""DynamicResources: pods that claim devices, by claims or by resources of device classes.
+"""DynamicResources: pods that need devices, by resource claims or by resources of device classes.
 
-Devices are not allocated: a pod with claims is rejected with a reason that says so, and so is each
-node on which it would need devices for a resource. A node that has the resource itself, by a device
-plugin, takes the pod as any other. For all other pods the plugin does what upstream's does, down to
-the fragment that it adds to messages.
+Devices are not allocated. A pod with resource claims is rejected with a reason that says so. So is
+each node where a requested resource would have to come from devices; a node that offers the
+resource by a device plugin accepts the pod like any other node. For all other pods the plugin does
+what upstream's does, including the text that it adds to messages.
 
-Source: kube-scheduler v1.36.3 plugins/dynamicresources. Differs: whoever needs devices that would
-have to be allocated is rejected.
+Source: kube-scheduler v1.36.3 plugins/dynamicresources. Differs: pods that need devices which would
+have to be allocated are rejected.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ NOTHING_TO_FREE: Final = "no new claims to deallocate"
 
 
 class DynamicResources:
-    """Rejects pods that claim devices, and nodes on which devices would have to be allocated."""
+    """Rejects pods with resource claims, and nodes where devices would have to be allocated."""
 
     name: ClassVar[str] = "DynamicResources"
 
@@ -50,9 +50,9 @@ class DynamicResources:
         if resources.too_many(pod):
             return None  # NodeResourcesFit rejects it
         requests = resources.pod_requests(pod)
-        wanted = sorted(name for name in requests if resources.may_be_devices(name))
-        wanted = [name for name in wanted if requests[name]]
-        return _FromDevicePlugins(wanted, cluster, verdicts) if wanted else None
+        names = sorted(name for name in requests if resources.may_be_devices(name))
+        names = [name for name in names if requests[name]]
+        return _FromDevicePlugins(names, cluster, verdicts) if names else None
 
     def post_filter(self, _pod: Pod, *, prefilter_rejected_by: str | None) -> PostFilterMessage:
         if prefilter_rejected_by not in (None, self.name):
@@ -69,9 +69,9 @@ class DynamicResources:
 
 
 class _FromDevicePlugins(CompiledFilter):
-    """Rejects nodes that have none of a resource which a device class provides.
+    """Rejects nodes that do not offer a resource which a device class provides.
 
-    The classes are those of the moment.
+    `prepare` looks up the device classes, so changes of them take effect in the next attempt.
 
     Source: kube-scheduler v1.36.3 DynamicResources.filterExtendedResources.
     """
@@ -85,9 +85,9 @@ class _FromDevicePlugins(CompiledFilter):
         self._provided = self._wanted.now()
 
     def prepare(self) -> Prepared:
-        """Find the resources that a class provides; where none is, no node is rejected."""
+        """Find the resources that a device class provides; without one, no node is rejected."""
         provided = self._device_classes.resources
-        self._provided = [each for each in self._wanted.now() if each[1][0] in provided]
+        self._provided = [item for item in self._wanted.now() if item[1][0] in provided]
         self.reads = Reads.CLUSTER if self._provided else Reads.NODE
         return PASS
 
@@ -107,7 +107,7 @@ def _needs_devices(resource: str) -> Verdict:
 
 
 class _Unsupported(CompiledFilter):
-    """Rejects the pod as a whole."""
+    """Rejects the pod on all nodes."""
 
     def __init__(self, verdict: Verdict) -> None:
         self._verdict = verdict

@@ -1,4 +1,4 @@
-"""ImageLocality: likes nodes that have the pod's images already.
+"""ImageLocality: prefers nodes that already have the pod's images.
 
 Source: kube-scheduler v1.36.3 plugins/imagelocality.
 """
@@ -19,20 +19,22 @@ from scheduler.state.views.node_view import NodeView
 __all__ = ["ImageLocality"]
 
 _MIB: Final = 1024 * 1024
-#: Bytes of images below which a node gets no points, and per container those for all points.
+#: Image bytes up to which a node scores 0; and, for each container, the bytes that score 100.
 _MIN_BYTES: Final = 23 * _MIB
 _MAX_BYTES_PER_CONTAINER: Final = 1000 * _MIB
 
 
 class ImageLocality:
-    """Scores by the bytes of images that need no pull, spread-out images more."""
+    """Scores by the bytes that need no pull; images that more nodes have count more."""
 
     name: ClassVar[str] = "ImageLocality"
 
     def compile_score(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
         containers = [*pod.spec.init_containers, *pod.spec.containers]
-        volumes = [each.image.reference for each in pod.spec.volumes if each.image is not None]
-        names = [*(each.image for each in containers), *volumes]
+        volumes = [
+            volume.image.reference for volume in pod.spec.volumes if volume.image is not None
+        ]
+        names = [*(container.image for container in containers), *volumes]
         return _Images([_normalised(name) for name in names], len(containers), cluster.columns)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
@@ -40,7 +42,7 @@ class ImageLocality:
 
 
 class _Images(CompiledScore):
-    """Sums what a node has of some images, scaled by how many nodes have each."""
+    """Sums the sizes of the images on a node, each scaled by the share of nodes that have it."""
 
     def __init__(self, names: list[str], containers: int, columns: NodeColumns) -> None:
         self._names = names

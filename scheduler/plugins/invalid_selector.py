@@ -1,6 +1,6 @@
-"""The predicate of pods with a selector that means nothing.
+"""The compiled filter of pods with an invalid selector.
 
-The API server admits no such selector, but objects may be older than its rules.
+The API server does not admit such a selector, but objects may be older than its rules.
 """
 
 import numpy as np
@@ -14,10 +14,10 @@ __all__ = ["InvalidSelector"]
 
 
 class InvalidSelector(CompiledFilter):
-    """Rejects the pod as a whole; no change in the cluster can help it."""
+    """Rejects the pod on all nodes; no change in the cluster can lift the rejection."""
 
     def __init__(self, plugin: str, reason: str) -> None:
-        """Make the predicate of a plugin that cannot read the pod."""
+        """Create the filter for a plugin that cannot parse a selector of the pod."""
         self._verdict = Verdict(plugin, (reason,), resolvable=False)
 
     def prepare(self) -> Prepared:

@@ -1,4 +1,4 @@
-"""NodeDeclaredFeatures: a pod that needs a feature goes only where the kubelet declares it.
+"""NodeDeclaredFeatures: a pod that needs a kubelet feature runs only where it is declared.
 
 Source: kube-scheduler v1.36.3 plugins/nodedeclaredfeatures; component-helpers v0.36.3
 nodedeclaredfeatures/features.
@@ -48,7 +48,7 @@ class NodeDeclaredFeatures:
 
 
 class _Declared(CompiledFilter):
-    """Rejects nodes that lack one of some features."""
+    """Rejects nodes that do not declare all needed features."""
 
     spec_only = True
 
@@ -58,11 +58,11 @@ class _Declared(CompiledFilter):
 
     def codes(self, nodes: NodeView) -> Codes:
         known = nodes.columns.nodes
-        found = [
+        codes = [
             0 if (node := known[row]) is not None and _meets(node, self._needed) else self._code
             for row in nodes.rows.tolist()
         ]
-        return np.array(found, dtype=np.uint16)
+        return np.array(codes, dtype=np.uint16)
 
 
 def _needed(pod: Pod) -> frozenset[str]:

@@ -1,7 +1,7 @@
-"""NodeName: a pod that names its node goes nowhere else.
+"""NodeName: a pod with a node name runs on that node only.
 
-A pod of ours that waits has no node name (with one it would be on that node), so the rule never
-rejects one; it exists so that a configuration can name it.
+A pending pod never has a node name (with one it counts as placed on that node), so the rule never
+rejects a pod. It exists so that a configuration can name it.
 
 Source: kube-scheduler v1.36.3 plugins/nodename.
 """
@@ -19,7 +19,7 @@ __all__ = ["NodeName"]
 
 
 class NodeName:
-    """Has nothing to say about a pod without a node name."""
+    """Never rejects: pending pods have no node name."""
 
     name: ClassVar[str] = "NodeName"
 

@@ -1,4 +1,4 @@
-"""NodePorts: two pods cannot have the same port of a node.
+"""NodePorts: two pods on a node cannot have the same host port.
 
 Source: kube-scheduler v1.36.3 plugins/nodeports.
 """
@@ -23,7 +23,7 @@ REASON: Final = "node(s) didn't have free ports for the requested pod ports"
 
 
 class NodePorts:
-    """Rejects nodes on which a host port of the pod is taken."""
+    """Rejects nodes where a host port of the pod is in use."""
 
     name: ClassVar[str] = "NodePorts"
 
@@ -43,7 +43,7 @@ class NodePorts:
 
 
 class _PortsTaken(CompiledFilter):
-    """Rejects nodes on which one of the ports is taken."""
+    """Rejects nodes where one of the host ports is in use."""
 
     reads = Reads.PODS
     spec_only = True

@@ -1,4 +1,4 @@
-"""NodeUnschedulable: no pod goes to a cordoned node unless it tolerates that.
+"""NodeUnschedulable: cordoned nodes accept only pods that tolerate it.
 
 Source: kube-scheduler v1.36.3 plugins/nodeunschedulable.
 """
@@ -24,7 +24,7 @@ _CORDON: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedul
 
 
 class NodeUnschedulable:
-    """Rejects cordoned nodes."""
+    """Rejects cordoned nodes, unless the pod tolerates the taint of cordoned nodes."""
 
     name: ClassVar[str] = "NodeUnschedulable"
 

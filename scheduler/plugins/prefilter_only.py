@@ -1,6 +1,6 @@
-"""A filter that is disabled at `filter` and not at `preFilter`: it speaks about the pod as a whole.
+"""A filter that is disabled at `filter` but not at `preFilter`.
 
-It may still reject the pod before any node is looked at, and say which nodes alone can take it.
+It can still reject the pod before any node is evaluated, or limit it to nodes by name.
 
 Source: kube-scheduler v1.36.3 framework/runtime.expandMultiPointPlugins, RunPreFilterPlugins.
 """
@@ -24,7 +24,7 @@ class PreFilterOnly:
     """Runs the PreFilter of a plugin without its Filter."""
 
     def __init__(self, plugin: Filter) -> None:
-        """Take half of a plugin."""
+        """Wrap a filter plugin."""
         self.name = plugin.name
         self._plugin = plugin
 
@@ -36,14 +36,14 @@ class PreFilterOnly:
             type(inner).prepare is CompiledFilter.prepare and inner.node_names is None
         ):
             return None
-        return _Prepares(inner)
+        return _PrepareOnly(inner)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return ()
 
 
-class _Prepares(CompiledFilter):
-    """Says what another predicate says about the pod as a whole; every node fits."""
+class _PrepareOnly(CompiledFilter):
+    """Runs `prepare` of another compiled filter; accepts every node that is left."""
 
     def __init__(self, inner: CompiledFilter) -> None:
         self._inner = inner
@@ -57,15 +57,15 @@ class _Prepares(CompiledFilter):
 
 
 def with_prefilters(filters: Sequence[Plugin], prefilters: Sequence[Plugin]) -> list[Plugin]:
-    """Return the plugins of `filter`, with those that run at `preFilter` only in their places.
+    """Return the plugins of `filter`, and, in their order, those that run at `preFilter` only.
 
     Args:
-        filters: in the order of `filter`.
-        prefilters: in the order of `preFilter`.
+        filters: In the order of `filter`.
+        prefilters: In the order of `preFilter`.
     """
     ordered = list(filters)
-    for place, plugin in enumerate(prefilters):
+    for index, plugin in enumerate(prefilters):
         if plugin not in filters and isinstance(plugin, Filter):
-            later = (ordered.index(each) for each in prefilters[place + 1 :] if each in filters)
+            later = (ordered.index(other) for other in prefilters[index + 1 :] if other in filters)
             ordered.insert(next(later, len(ordered)), PreFilterOnly(plugin))
     return ordered

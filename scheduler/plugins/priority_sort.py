@@ -1,4 +1,4 @@
-"""PrioritySort: higher priority first, then the earlier time stamp.
+"""PrioritySort: higher priority first, then earlier timestamp.
 
 The queue itself keeps this order; the plugin exists so that a configuration can name it.
 
@@ -14,7 +14,7 @@ __all__ = ["PrioritySort"]
 
 
 class PrioritySort:
-    """The order of the queue."""
+    """Names the order of the scheduling queue."""
 
     name: ClassVar[str] = "PrioritySort"
 

@@ -1,4 +1,4 @@
-"""From names in a configuration to plugins in a profile."""
+"""Creates the plugins of a profile from their names and settings in the configuration."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -60,7 +60,7 @@ def _strategy(args: NodeResourcesFitArgs) -> Strategy:
     if chosen.type == "MostAllocated":
         return MOST_ALLOCATED
     if chosen.type == "RequestedToCapacityRatio":
-        points = [(each.utilization, each.score) for each in chosen.shape or ()]
+        points = [(point.utilization, point.score) for point in chosen.shape or ()]
         return requested_to_capacity_ratio(points)
     return LEAST_ALLOCATED
 
@@ -69,7 +69,7 @@ def _fit(settings: ProfileSettings) -> NodeResourcesFit:
     args = settings.arguments(NodeResourcesFitArgs)
     return NodeResourcesFit(
         strategy=_strategy(args),
-        scored=[(each.name, each.weight) for each in args.scoring_strategy.resources],
+        scored=[(resource.name, resource.weight) for resource in args.scoring_strategy.resources],
         ignored=frozenset(args.ignored_resources),
         ignored_groups=frozenset(args.ignored_resource_groups),
     )
@@ -77,7 +77,7 @@ def _fit(settings: ProfileSettings) -> NodeResourcesFit:
 
 def _balanced(settings: ProfileSettings) -> NodeResourcesBalancedAllocation:
     args = settings.arguments(NodeResourcesBalancedAllocationArgs)
-    return NodeResourcesBalancedAllocation([each.name for each in args.resources])
+    return NodeResourcesBalancedAllocation([resource.name for resource in args.resources])
 
 
 def _affinity(settings: ProfileSettings) -> InterPodAffinity:
@@ -93,7 +93,7 @@ def _spread(settings: ProfileSettings) -> PodTopologySpread:
     return PodTopologySpread(None if args.defaulting_type == "System" else args.default_constraints)
 
 
-#: How each plugin is made from the settings of its profile.
+#: Creates each plugin from the settings of its profile.
 PLUGINS: Final[Mapping[str, Factory]] = {
     "DefaultBinder": lambda _: DefaultBinder(),
     "DefaultPreemption": lambda _: DefaultPreemption(),
@@ -122,50 +122,54 @@ def profiles(settings: Settings) -> dict[str, Profile]:
     """Return the profiles of a configuration by scheduler name.
 
     Raises:
-        PackageError: A plugin of another package cannot be made.
+        PackageError: A plugin of another package cannot be created.
     """
     return {
-        each.scheduler_name: profile(each).with_extenders(settings.extenders)
-        for each in settings.profiles
+        profile_settings.scheduler_name: profile(profile_settings).with_extenders(
+            settings.extenders
+        )
+        for profile_settings in settings.profiles
     }
 
 
 def profile(settings: ProfileSettings) -> Profile:
-    """Return one profile with its plugins made.
+    """Return one profile with its plugins.
 
     Raises:
-        PackageError: A plugin of another package cannot be made.
+        PackageError: A plugin of another package cannot be created.
     """
-    made: dict[str, Plugin] = {
+    plugins: dict[str, Plugin] = {
         name: PLUGINS[name](settings) for name in sorted(settings.enabled) if name in PLUGINS
     }
-    made |= _made_elsewhere(settings)
-    filters = with_prefilters(_made(made, settings.filter), _made(made, settings.pre_filter))
-    scores = [(made[name], weight) for name, weight in settings.score if name in made]
-    cures = _made(made, settings.post_filter)
-    gates = _made(made, settings.pre_enqueue)
+    plugins |= _out_of_tree(settings)
+    filters = with_prefilters(
+        _by_name(plugins, settings.filter), _by_name(plugins, settings.pre_filter)
+    )
+    scores = [(plugins[name], weight) for name, weight in settings.score if name in plugins]
+    post_filters = _by_name(plugins, settings.post_filter)
+    pre_enqueue = _by_name(plugins, settings.pre_enqueue)
     ours = settings.arguments(PreemptiveSchedulerArgs)
     return Profile(
         scheduler_name=settings.scheduler_name,
-        pre_enqueue=tuple(each for each in gates if isinstance(each, PreEnqueue)),
-        filters=tuple(each for each in filters if isinstance(each, Filter)),
-        scores=tuple((each, weight) for each, weight in scores if isinstance(each, Score)),
+        pre_enqueue=tuple(plugin for plugin in pre_enqueue if isinstance(plugin, PreEnqueue)),
+        filters=tuple(plugin for plugin in filters if isinstance(plugin, Filter)),
+        scores=tuple((plugin, weight) for plugin, weight in scores if isinstance(plugin, Score)),
         post_filters=tuple(
-            each if isinstance(each, PostFilter) else PREEMPTION
-            for each in cures
-            if isinstance(each, PostFilter | DefaultPreemption)
+            plugin if isinstance(plugin, PostFilter) else PREEMPTION
+            for plugin in post_filters
+            if isinstance(plugin, PostFilter | DefaultPreemption)
         ),
-        queueing_hints=build_queueing_hints(list(made.values())),
+        queueing_hints=build_queueing_hints(list(plugins.values())),
         prefers_movable=ours.prefer_victims_that_fit_elsewhere,
     )
 
 
-def _made_elsewhere(settings: ProfileSettings) -> dict[str, Plugin]:
-    """Make the plugins of other packages."""
+def _out_of_tree(settings: ProfileSettings) -> dict[str, Plugin]:
+    """Create the plugins of other packages."""
     names = sorted(entry_points.enabled(settings))
-    found = entry_points.discover() if names else {}
-    return {name: found[name].made(settings) for name in names}
+    announced = entry_points.discover() if names else {}
+    return {name: announced[name].create(settings) for name in names}
 
 
-def _made(made: Mapping[str, Plugin], names: tuple[str, ...]) -> list[Plugin]:
-    return [made[name] for name in names if name in made]
+def _by_name(plugins: Mapping[str, Plugin], names: tuple[str, ...]) -> list[Plugin]:
+    return [plugins[name] for name in names if name in plugins]

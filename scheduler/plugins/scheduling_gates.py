@@ -1,4 +1,4 @@
-"""SchedulingGates: a pod with gates is not scheduled.
+"""SchedulingGates: a pod with scheduling gates is not queued.
 
 Source: kube-scheduler v1.36.3 plugins/schedulinggates.
 """
@@ -21,7 +21,7 @@ class SchedulingGates:
         gates = pod.spec.scheduling_gates
         if not gates:
             return None
-        return f"waiting for scheduling gates: [{' '.join(each.name for each in gates)}]"
+        return f"waiting for scheduling gates: [{' '.join(gate.name for gate in gates)}]"
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         action = Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED

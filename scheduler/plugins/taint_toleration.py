@@ -1,4 +1,4 @@
-"""TaintToleration: taints that a pod does not tolerate keep it off, or make a node less liked.
+"""TaintToleration: rejects nodes with untolerated taints, or scores them lower.
 
 Taint sets are interned, so the tolerations of a class are compared once with each distinct set.
 
@@ -31,7 +31,7 @@ TaintSet = tuple[tuple[str, str, str], ...]
 
 
 class TaintToleration:
-    """Rejects hard taints, counts soft ones."""
+    """Rejects nodes by NoSchedule and NoExecute taints, scores them by PreferNoSchedule taints."""
 
     name: ClassVar[str] = "TaintToleration"
 
@@ -54,30 +54,32 @@ class TaintToleration:
 
 
 class _PerTaintSet:
-    """A number for each distinct taint set, found out when the set is first met."""
+    """A number for each distinct taint set, computed when the set is first seen."""
 
     def __init__(
-        self, taint_sets: RefcountedInterner[TaintSet], judge: Callable[[list[Taint]], int]
+        self, taint_sets: RefcountedInterner[TaintSet], evaluate: Callable[[list[Taint]], int]
     ) -> None:
         self._taint_sets = taint_sets
-        self._judge = judge
+        self._evaluate = evaluate
         self._table: Int = np.zeros(1, dtype=np.int64)
         self._seen = 0
 
     def of(self, nodes: NodeView) -> Int:
-        """Return, (n,), the number of each node's taint set."""
-        pool = self._taint_sets
-        if self._seen != pool.serial:
-            fresh = pool.born_since(self._seen)
-            self._seen = pool.serial
-            self._table = grown(self._table, len(pool))
-            sets = [pool.values[code] for code in fresh.tolist()]
-            self._table[fresh] = [self._judge([Taint(*each) for each in taints]) for taints in sets]
+        """Return, (n,), the number for the taint set of each node."""
+        interner = self._taint_sets
+        if self._seen != interner.serial:
+            fresh = interner.born_since(self._seen)
+            self._seen = interner.serial
+            self._table = grown(self._table, len(interner))
+            sets = [interner.values[code] for code in fresh.tolist()]
+            self._table[fresh] = [
+                self._evaluate([Taint(*taint) for taint in taints]) for taints in sets
+            ]
         return self._table[nodes.taints()]
 
 
 class _Untolerated(CompiledFilter):
-    """Rejects nodes with a hard taint that is not tolerated."""
+    """Rejects nodes with a NoSchedule or NoExecute taint that the pod does not tolerate."""
 
     spec_only = True
 
@@ -86,29 +88,31 @@ class _Untolerated(CompiledFilter):
     ) -> None:
         tolerated = Tolerations(tolerations)
 
-        def judge(taints: list[Taint]) -> int:
+        def evaluate(taints: list[Taint]) -> int:
             return code if selectors.untolerated(taints, tolerated, _HARD) else 0
 
-        self._codes = _PerTaintSet(taint_sets, judge)
+        self._codes = _PerTaintSet(taint_sets, evaluate)
 
     def codes(self, nodes: NodeView) -> Codes:
         return self._codes.of(nodes).astype(np.uint16)
 
 
 class _SoftTaints(CompiledScore):
-    """Counts soft taints that are not tolerated; fewer is better."""
+    """Counts PreferNoSchedule taints that the pod does not tolerate; fewer is better."""
 
     needs_normalising = True
 
     def __init__(
         self, tolerations: list[Toleration], taint_sets: RefcountedInterner[TaintSet]
     ) -> None:
-        soft = Tolerations(each for each in tolerations if each.effect in ("", _SOFT))
+        soft = Tolerations(
+            toleration for toleration in tolerations if toleration.effect in ("", _SOFT)
+        )
 
-        def judge(taints: list[Taint]) -> int:
+        def evaluate(taints: list[Taint]) -> int:
             return sum(taint.effect == _SOFT and not soft.cover(taint) for taint in taints)
 
-        self._counts = _PerTaintSet(taint_sets, judge)
+        self._counts = _PerTaintSet(taint_sets, evaluate)
 
     def scores(self, nodes: NodeView) -> Scores:
         return self._counts.of(nodes)

@@ -1,4 +1,4 @@
-"""Which build_queueing_hints hear of which events."""
+"""Which registrations match which events."""
 
 import pytest
 

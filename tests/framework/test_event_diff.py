@@ -1,4 +1,4 @@
-"""What a new state of an object changes for waiting pods."""
+"""The cluster events of a new state of an object."""
 
 import pytest
 

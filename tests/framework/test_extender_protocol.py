@@ -1,4 +1,4 @@
-"""What goes to extenders and comes from them, byte for byte where others read it."""
+"""Requests to extenders and their responses; requests byte for byte."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""A profile: which plugins judge, in which order, and what wakes whom."""
+"""A profile: which plugins run, in which order, and which events requeue pods."""
 
 from collections.abc import Sequence
 
@@ -32,7 +32,7 @@ class Everywhere(CompiledFilter):
 
 
 class Rule:
-    """A filter that has something to say about pods with its name as a label."""
+    """A filter for pods that have its name as a label."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -77,7 +77,7 @@ class Crowded:
 
 
 class Waiting:
-    """A plugin that waits for changes."""
+    """A plugin that registers events."""
 
     def __init__(self, name: str, *wakes: ClusterEventWithHint) -> None:
         self.name = name
@@ -114,7 +114,7 @@ def test_the_first_gatekeeper_that_objects_is_named():
     assert profile.run_pre_enqueue(pod("p").build()) is None
 
 
-def compiled(cluster: Cluster, verdicts: Verdicts) -> CompiledFilter:
+def adapted(cluster: Cluster, verdicts: Verdicts) -> CompiledFilter:
     return NodeFilterAdapter(Crowded(), pod("p").build(), cluster, verdicts)
 
 
@@ -125,7 +125,7 @@ def test_a_filter_of_the_simple_form_judges_node_by_node():
     cluster.place(pod("q").build(), "full")
     cluster.place(pod("r").build(), "imaginary")
 
-    codes = compiled(cluster, verdicts).codes(cluster.nodes()).tolist()
+    codes = adapted(cluster, verdicts).codes(cluster.nodes()).tolist()
 
     assert codes[0] == codes[3] == 0
     assert verdicts[codes[1]] == Verdict("Crowded", ("node(s) had company",), resolvable=True)
@@ -136,20 +136,20 @@ def test_a_filter_of_the_simple_form_sees_the_pods_that_would_be_there():
     cluster, verdicts = Cluster(), Verdicts()
     cluster.write_node(node("full").build())
     cluster.place(pod("q").build(), "full")
-    predicate = compiled(cluster, verdicts)
+    compiled_filter = adapted(cluster, verdicts)
     there = cluster.hypothesis(np.array([0]))
 
     there.change(np.array([cluster.pods.slot("uid:default/q")]), -1)
 
-    assert predicate.codes(there).tolist() == [0]
-    assert not predicate.fits(cluster.nodes()).any()
+    assert compiled_filter.codes(there).tolist() == [0]
+    assert not compiled_filter.fits(cluster.nodes()).any()
 
 
 def test_a_filter_of_the_simple_form_may_read_anything():
-    predicate = compiled(Cluster(), Verdicts())
+    compiled_filter = adapted(Cluster(), Verdicts())
 
-    assert predicate.reads is Reads.CLUSTER
-    assert not predicate.monotone
+    assert compiled_filter.reads is Reads.CLUSTER
+    assert not compiled_filter.monotone
 
 
 # Registrations

@@ -1,4 +1,4 @@
-"""What every plugin of the default profile promises, whatever its rule."""
+"""The contract that every plugin of the default profile keeps."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -99,13 +99,13 @@ def cluster() -> Cluster:
     return state
 
 
-def compiled(plugin: Any, wanted: PodBuilder, state: Cluster) -> Iterator[Any]:
-    """Yield the predicate, where there is one that judges nodes."""
-    predicate = plugin.compile_filter(wanted.build(), state, Verdicts())
-    if predicate is not None:
-        said = predicate.prepare()
-        if said is not SKIP and not isinstance(said, Rejected):
-            yield predicate
+def compiled_filters(plugin: Any, wanted: PodBuilder, state: Cluster) -> Iterator[Any]:
+    """Yield the compiled filter, if the plugin has one that evaluates nodes."""
+    compiled_filter = plugin.compile_filter(wanted.build(), state, Verdicts())
+    if compiled_filter is not None:
+        result = compiled_filter.prepare()
+        if result is not SKIP and not isinstance(result, Rejected):
+            yield compiled_filter
 
 
 every_filter = pytest.mark.parametrize("plugin", FILTERS.values(), ids=FILTERS)
@@ -118,14 +118,14 @@ every_pod = pytest.mark.parametrize("wanted", PODS.values(), ids=PODS)
 def test_a_filter_judges_a_node_alone_as_among_others(plugin, wanted):
     state = cluster()
     rows: Rows = np.flatnonzero(state.columns.exists())
-    for predicate in compiled(plugin, wanted, state):
-        together = predicate.codes(NodeView(state.columns, rows)).tolist()
+    for compiled_filter in compiled_filters(plugin, wanted, state):
+        together = compiled_filter.codes(NodeView(state.columns, rows)).tolist()
         alone = [
-            int(predicate.codes(NodeView(state.columns, rows[at : at + 1]))[0])
+            int(compiled_filter.codes(NodeView(state.columns, rows[at : at + 1]))[0])
             for at in range(len(rows))
         ]
-        backwards = predicate.codes(NodeView(state.columns, rows[::-1])).tolist()[::-1]
-        everything = predicate.codes(state.nodes())[rows].tolist()
+        backwards = compiled_filter.codes(NodeView(state.columns, rows[::-1])).tolist()[::-1]
+        everything = compiled_filter.codes(state.nodes())[rows].tolist()
 
         assert together == alone == backwards == everything
 
@@ -134,15 +134,17 @@ def test_a_filter_judges_a_node_alone_as_among_others(plugin, wanted):
 @every_pod
 def test_a_filter_gives_a_code_a_node_and_never_writes_to_the_columns(plugin, wanted):
     state = cluster()
-    for predicate in compiled(plugin, wanted, state):
-        codes = predicate.codes(state.nodes())
-        again = predicate.codes(state.nodes())
+    for compiled_filter in compiled_filters(plugin, wanted, state):
+        codes = compiled_filter.codes(state.nodes())
+        again = compiled_filter.codes(state.nodes())
 
         assert codes.dtype == np.uint16
         assert codes.shape == (state.columns.size,)
         assert (codes == again).all()
-        assert (predicate.fits(state.nodes()) == (codes == 0)).all()
-        assert predicate.codes(NodeView(state.columns, np.zeros(0, dtype=np.int64))).shape == (0,)
+        assert (compiled_filter.fits(state.nodes()) == (codes == 0)).all()
+        assert compiled_filter.codes(
+            NodeView(state.columns, np.zeros(0, dtype=np.int64))
+        ).shape == (0,)
     state.check()
 
 
@@ -150,15 +152,15 @@ def test_a_filter_gives_a_code_a_node_and_never_writes_to_the_columns(plugin, wa
 @every_pod
 def test_a_filter_that_is_kept_by_row_knows_what_it_reads(plugin, wanted):
     state = cluster()
-    for predicate in compiled(plugin, wanted, state):
-        if predicate.reads is Reads.CLUSTER:
+    for compiled_filter in compiled_filters(plugin, wanted, state):
+        if compiled_filter.reads is Reads.CLUSTER:
             continue
-        before = predicate.codes(state.nodes()).copy()
+        before = compiled_filter.codes(state.nodes()).copy()
         state.place(pod("more").on("n0").cpu("1").port(80).label("app", "web").build(), "n0")
-        after = predicate.codes(state.nodes())
+        after = compiled_filter.codes(state.nodes())
         changed = {state.columns.names[row] for row in np.flatnonzero(before != after)}
 
-        assert changed <= ({"n0"} if predicate.reads is Reads.PODS else set())
+        assert changed <= ({"n0"} if compiled_filter.reads is Reads.PODS else set())
 
 
 @every_filter
@@ -166,10 +168,13 @@ def test_a_filter_that_is_kept_by_row_knows_what_it_reads(plugin, wanted):
 def test_a_filter_agrees_with_itself_on_a_hypothesis_without_changes(plugin, wanted):
     state = cluster()
     rows: Rows = np.flatnonzero(state.columns.exists())
-    for predicate in compiled(plugin, wanted, state):
+    for compiled_filter in compiled_filters(plugin, wanted, state):
         copy = state.hypothesis(rows)
 
-        assert predicate.codes(copy).tolist() == predicate.codes(state.nodes())[rows].tolist()
+        assert (
+            compiled_filter.codes(copy).tolist()
+            == compiled_filter.codes(state.nodes())[rows].tolist()
+        )
 
 
 @every_filter
@@ -179,10 +184,10 @@ def test_a_filter_agrees_with_the_cluster_as_it_would_be(plugin, wanted):
     rows: Rows = np.array([state.columns.row(name) for name in ("n0", "n5")])
     gone = [state.pods.slot(f"uid:default/{name}") for name in ("web", "shy")]
     for row, slot in zip(rows.tolist(), gone, strict=True):
-        for predicate in compiled(plugin, wanted, state):
+        for compiled_filter in compiled_filters(plugin, wanted, state):
             copy = state.hypothesis(np.array([row]))
             copy.change(np.array([slot]), -1)
-            imagined = predicate.codes(copy).tolist()
+            what_if = compiled_filter.codes(copy).tolist()
             break
         else:
             continue
@@ -190,10 +195,10 @@ def test_a_filter_agrees_with_the_cluster_as_it_would_be(plugin, wanted):
         other.remove(state.pods.pod(slot).uid)
         fresh = plugin.compile_filter(wanted.build(), other, Verdicts())
         if fresh.prepare() is SKIP:
-            assert imagined == [0]
+            assert what_if == [0]
         else:
             there = NodeView(other.columns, np.array([row]))
-            assert (fresh.codes(there) > 0).tolist() == [code > 0 for code in imagined]
+            assert (fresh.codes(there) > 0).tolist() == [code > 0 for code in what_if]
 
 
 @every_score
@@ -201,11 +206,11 @@ def test_a_filter_agrees_with_the_cluster_as_it_would_be(plugin, wanted):
 def test_a_score_lies_between_0_and_100_and_scores_every_node(plugin, wanted):
     state = cluster()
     rows: Rows = np.flatnonzero(state.columns.exists())
-    priority = plugin.compile_score(wanted.build(), state)
-    if priority is None or priority.prepare() is SKIP:
+    compiled_score = plugin.compile_score(wanted.build(), state)
+    if compiled_score is None or compiled_score.prepare() is SKIP:
         return
-    raw = priority.scores(NodeView(state.columns, rows))
-    scores = priority.normalise(raw.copy()) if priority.needs_normalising else raw
+    raw = compiled_score.scores(NodeView(state.columns, rows))
+    scores = compiled_score.normalise(raw.copy()) if compiled_score.needs_normalising else raw
 
     assert scores.shape == rows.shape
     assert scores.min() >= 0
@@ -217,31 +222,35 @@ def test_a_score_lies_between_0_and_100_and_scores_every_node(plugin, wanted):
 def test_a_score_that_is_kept_by_row_judges_a_node_alone_as_among_others(plugin, wanted):
     state = cluster()
     rows: Rows = np.flatnonzero(state.columns.exists())
-    priority = plugin.compile_score(wanted.build(), state)
-    if priority is None or priority.prepare() is SKIP or priority.reads is Reads.CLUSTER:
+    compiled_score = plugin.compile_score(wanted.build(), state)
+    if (
+        compiled_score is None
+        or compiled_score.prepare() is SKIP
+        or compiled_score.reads is Reads.CLUSTER
+    ):
         return
-    together = priority.scores(NodeView(state.columns, rows)).tolist()
+    together = compiled_score.scores(NodeView(state.columns, rows)).tolist()
 
     assert together == [
-        int(priority.scores(NodeView(state.columns, rows[at : at + 1]))[0])
+        int(compiled_score.scores(NodeView(state.columns, rows[at : at + 1]))[0])
         for at in range(len(rows))
     ]
-    assert together == priority.scores(state.nodes())[rows].tolist()
+    assert together == compiled_score.scores(state.nodes())[rows].tolist()
     for row, raw in zip(rows.tolist(), together, strict=True):
-        assert priority.score_row(row) in (None, raw)
+        assert compiled_score.score_row(row) in (None, raw)
 
 
 @every_score
 def test_equal_raw_scores_stay_equal(plugin):
     state = cluster()
     for wanted in PODS.values():
-        priority = plugin.compile_score(wanted.build(), state)
+        compiled_score = plugin.compile_score(wanted.build(), state)
         if (
-            priority is not None
-            and priority.needs_normalising
-            and priority.reads is not Reads.CLUSTER
+            compiled_score is not None
+            and compiled_score.needs_normalising
+            and compiled_score.reads is not Reads.CLUSTER
         ):
-            assert len(set(priority.normalise(np.full(4, 7, dtype=np.int64)).tolist())) == 1
+            assert len(set(compiled_score.normalise(np.full(4, 7, dtype=np.int64)).tolist())) == 1
 
 
 @pytest.mark.parametrize("name", sorted(registry.PLUGINS))

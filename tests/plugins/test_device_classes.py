@@ -27,7 +27,7 @@ def device_class(name: str = "gpus", resource: str | None = GPU) -> DeviceClass:
     return DeviceClass(ObjectMeta(name=name), DeviceClassSpec(resource))
 
 
-def told(cluster: Cluster, wanted=WANTS) -> str:
+def reason(cluster: Cluster, wanted=WANTS) -> str:
     """Return why a pod does not fit the one node."""
     decision = cluster.schedule(wanted)
     assert isinstance(decision, Unschedulable)
@@ -43,21 +43,21 @@ def test_a_node_that_has_the_resource_takes_the_pod():
 def test_a_node_that_would_need_devices_is_rejected_with_a_reason_that_says_so():
     cluster = Cluster(device_class(), node("n1"))
 
-    assert told(cluster).startswith(NOT_SUPPORTED.format(GPU))
+    assert reason(cluster).startswith(NOT_SUPPORTED.format(GPU))
     assert cluster.attempts[-1].plugins == ("DynamicResources",)
 
 
 def test_a_class_has_a_resource_of_its_own():
     cluster = Cluster(device_class(resource=None), node("n1"))
 
-    assert told(cluster, pod("p").requests({OWN: "2"})).startswith(NOT_SUPPORTED.format(OWN))
+    assert reason(cluster, pod("p").requests({OWN: "2"})).startswith(NOT_SUPPORTED.format(OWN))
 
 
 @pytest.mark.parametrize("name", [GPU, OWN])
 def test_without_a_class_the_resource_is_missing(name):
     cluster = Cluster(device_class("other", "example.com/other"), node("n1"))
 
-    assert told(cluster, pod("p").requests({name: "1"})).startswith(f"1 Insufficient {name}")
+    assert reason(cluster, pod("p").requests({name: "1"})).startswith(f"1 Insufficient {name}")
 
 
 def test_evicting_pods_frees_what_a_device_plugin_has():
@@ -77,7 +77,7 @@ def test_evicting_pods_frees_what_a_device_plugin_has():
 def test_all_other_resources_are_looked_at_as_ever():
     cluster = Cluster(device_class(), node("n1").cpu("1"))
 
-    assert told(cluster, WANTS.cpu("2")).startswith("1 Insufficient cpu.")
+    assert reason(cluster, WANTS.cpu("2")).startswith("1 Insufficient cpu.")
 
 
 def test_room_leaves_such_a_resource_to_the_rule_about_devices():

@@ -1,4 +1,4 @@
-"""ImageLocality: likes nodes that have the pod's images."""
+"""ImageLocality: prefers nodes that have the pod's images."""
 
 import pytest
 from msgspec.structs import replace
@@ -76,23 +76,23 @@ def test_an_image_that_is_mounted_counts_without_a_container():
 
 def test_points_are_worked_out_anew_when_another_node_gets_or_loses_the_image():
     state = state_of(with_image("n1", "app:1", 1000), node("n2"))
-    priority = PLUGIN.compile_score(pod("p").image("app:1").build(), state)
-    assert priority is not None
-    first = priority.cache_key()
+    compiled_score = PLUGIN.compile_score(pod("p").image("app:1").build(), state)
+    assert compiled_score is not None
+    first = compiled_score.cache_key()
 
     state.write_node(with_image("n2", "app:1", 1000).build())
-    second = priority.cache_key()
+    second = compiled_score.cache_key()
     state.write_node(node("n3").build())
 
-    assert len({first, second, priority.cache_key()}) == 3
+    assert len({first, second, compiled_score.cache_key()}) == 3
 
 
 def test_images_that_nobody_asked_for_do_not_matter():
     state = state_of(node("n1"))
-    priority = PLUGIN.compile_score(pod("p").image("app:1").build(), state)
-    assert priority is not None
-    first = priority.cache_key()
+    compiled_score = PLUGIN.compile_score(pod("p").image("app:1").build(), state)
+    assert compiled_score is not None
+    first = compiled_score.cache_key()
 
     state.write_node(with_image("n2", "other:1", 100).build())
 
-    assert priority.cache_key() == first
+    assert compiled_score.cache_key() == first

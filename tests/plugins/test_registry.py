@@ -1,4 +1,4 @@
-"""From names in a configuration to plugins in a profile."""
+"""Plugins of a profile, created by the names in a configuration."""
 
 from scheduler.config import load
 from scheduler.framework.profile import PREEMPTION

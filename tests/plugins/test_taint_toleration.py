@@ -35,12 +35,12 @@ def test_every_hard_taint_must_be_tolerated():
 
 def test_taints_that_come_later_are_judged_too():
     state = state_of(node("n1"))
-    predicate = PLUGIN.compile_filter(pod("p").build(), state, Verdicts())
-    assert predicate.codes(state.nodes()).tolist() == [0]
+    compiled_filter = PLUGIN.compile_filter(pod("p").build(), state, Verdicts())
+    assert compiled_filter.codes(state.nodes()).tolist() == [0]
 
     state.write_node(node("n2").taint("new").build())
 
-    assert (predicate.codes(state.nodes()) > 0).tolist() == [False, True]
+    assert (compiled_filter.codes(state.nodes()) > 0).tolist() == [False, True]
 
 
 def soft(name: str, *keys: str):
@@ -95,13 +95,13 @@ def test_hope_lies_in_any_own_toleration():
 def test_taints_that_no_node_has_any_more_are_forgotten():
     state = state_of(node("n1"), node("n2").taint("kept"))
     tolerant = pod("p").tolerates("kept", operator="Exists").build()
-    predicate = PLUGIN.compile_filter(tolerant, state, Verdicts())
+    compiled_filter = PLUGIN.compile_filter(tolerant, state, Verdicts())
     score = PLUGIN.compile_score(tolerant, state)
 
     for number in range(5_000):
         effect = "NoSchedule" if number % 2 else "PreferNoSchedule"
         state.write_node(node("n1").taint("t", str(number), effect).build())
-        assert (predicate.codes(state.nodes()) > 0).tolist() == [number % 2 == 1, False]
+        assert (compiled_filter.codes(state.nodes()) > 0).tolist() == [number % 2 == 1, False]
         assert score.scores(state.nodes()).tolist() == [number % 2 == 0, 0]
 
     assert len(state.columns.taint_sets) < 200

@@ -1,4 +1,4 @@
-"""Plugins made for tests, and profiles with them."""
+"""Plugins for tests, and profiles with them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ from tests.support.cluster import profiles
 
 
 class Refuses:
-    """Rejects nodes by name, and for a reason of its own; what is resolvable is preempted for."""
+    """Rejects nodes by name, with its own reason; if resolvable, preemption considers them."""
 
     def __init__(
         self,
@@ -63,16 +63,16 @@ class _Refusal(CompiledFilter):
 
 
 class Prepares:
-    """Says something about the pod as a whole before any node is looked at."""
+    """Returns a fixed result from `prepare`, before any node is evaluated."""
 
-    def __init__(self, said: Prepared | Verdict = PASS, *, name: str = "Prepares") -> None:
+    def __init__(self, result: Prepared | Verdict = PASS, *, name: str = "Prepares") -> None:
         self.name = name
-        self._said = Rejected(said) if isinstance(said, Verdict) else said
+        self._result = Rejected(result) if isinstance(result, Verdict) else result
 
     def compile_filter(
         self, _pod: Pod, _cluster: State, verdicts: Verdicts
     ) -> CompiledFilter | None:
-        return _Preparation(self._said, verdicts.code(Verdict(self.name, ("never",), False)))
+        return _Preparation(self._result, verdicts.code(Verdict(self.name, ("never",), False)))
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return ()
@@ -81,19 +81,19 @@ class Prepares:
 class _Preparation(CompiledFilter):
     reads = Reads.CLUSTER
 
-    def __init__(self, said: Prepared, code: int) -> None:
-        self._said = said
+    def __init__(self, result: Prepared, code: int) -> None:
+        self._result = result
         self._code = code
 
     def prepare(self) -> Prepared:
-        return self._said
+        return self._result
 
     def codes(self, nodes: NodeView) -> Codes:
-        return np.full(len(nodes), self._code if self._said != PASS else 0, dtype=np.uint16)
+        return np.full(len(nodes), self._code if self._result != PASS else 0, dtype=np.uint16)
 
 
 class Only:
-    """Says which nodes alone can take the pod."""
+    """Limits the pod to nodes by name."""
 
     def __init__(self, *nodes: str, name: str) -> None:
         self.name = name
@@ -117,7 +117,7 @@ class _Narrowing(CompiledFilter):
 
 
 class OneGuest:
-    """The simple form of a filter: one pod a node."""
+    """A filter in the simple form: at most one pod on a node."""
 
     name = "OneGuest"
     reasons = ("", "node(s) had a guest")
@@ -152,13 +152,13 @@ class _ByName(CompiledScore):
 
     def scores(self, nodes: NodeView) -> Scores:
         return np.array(
-            [self._by_node.get(nodes.name(place), 0) for place in range(len(nodes))],
+            [self._by_node.get(nodes.name(position), 0) for position in range(len(nodes))],
             dtype=np.int64,
         )
 
 
 class Breaks:
-    """Fails whenever it is asked about a pod."""
+    """Raises when its filter is compiled for a pod."""
 
     name = "Breaks"
 
@@ -177,21 +177,21 @@ class Breaks:
 
 
 class Says:
-    """A cure that only has something to say."""
+    """A PostFilter plugin that only returns a message."""
 
     def __init__(self, text: str, *, ends: bool = False, name: str = "Says") -> None:
         self.name = name
-        self._said = PostFilterMessage(text, ends)
+        self._result = PostFilterMessage(text, ends)
 
     def post_filter(self, _pod: Pod, *, prefilter_rejected_by: str | None) -> PostFilterMessage:
-        return self._said
+        return self._result
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return ()
 
 
 def with_filters(*more: object) -> dict[str, Profile]:
-    """Return the default profile with more filters behind its own."""
+    """Return the default profile with more filters after its own."""
     own = profiles()[OURS]
     wakes = [(each.name, event) for each in more for event in each.events_to_register()]
     return {
@@ -202,7 +202,7 @@ def with_filters(*more: object) -> dict[str, Profile]:
 
 
 def with_cures(*cures: object) -> dict[str, Profile]:
-    """Return the default profile with other cures."""
+    """Return the default profile with other PostFilter plugins."""
     return {OURS: replace(profiles()[OURS], post_filters=cures)}
 
 

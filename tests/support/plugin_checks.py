@@ -1,4 +1,4 @@
-"""One plugin against a small cluster: what it says about each node."""
+"""Runs one plugin against a small cluster, and checks that it evaluates nodes one by one."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ __all__ = ["hint", "rejections", "scored", "state_of", "verdicts_of"]
 
 
 def state_of(*objects: NodeBuilder | PodBuilder) -> Cluster:
-    """Return a cluster of nodes, and pods on them."""
+    """Return a cluster with nodes, and with pods on them."""
     state = Cluster()
     for each in objects:
         if isinstance(each, NodeBuilder):
@@ -28,54 +28,54 @@ def state_of(*objects: NodeBuilder | PodBuilder) -> Cluster:
 
 
 def verdicts_of(plugin: Any, wanted: PodBuilder, state: Cluster) -> dict[str, Verdict | None]:
-    """Return what a filter says about each node; asserts that it judges nodes one by one."""
+    """Return the verdict on each node; asserts that it does not depend on the other nodes."""
     verdicts = Verdicts()
-    predicate = plugin.compile_filter(wanted.build(), state, verdicts)
+    compiled_filter = plugin.compile_filter(wanted.build(), state, verdicts)
     rows = np.flatnonzero(state.columns.exists())
-    if predicate is None:
+    if compiled_filter is None:
         return {state.columns.names[row]: None for row in rows}
-    codes = predicate.codes(state.nodes())[rows].tolist()
-    assert codes == [_alone(predicate, state, int(row)) for row in rows]
-    assert (predicate.fits(state.nodes())[rows] == (np.array(codes) == 0)).all()
+    codes = compiled_filter.codes(state.nodes())[rows].tolist()
+    assert codes == [_alone(compiled_filter, state, int(row)) for row in rows]
+    assert (compiled_filter.fits(state.nodes())[rows] == (np.array(codes) == 0)).all()
     return {
         state.columns.names[row]: verdicts[code] if code else None
         for row, code in zip(rows.tolist(), codes, strict=True)
     }
 
 
-def _alone(predicate: CompiledFilter, state: Cluster, row: int) -> int:
-    code = int(predicate.codes(NodeView(state.columns, np.array([row])))[0])
-    fits = predicate.fits_row(row)
+def _alone(compiled_filter: CompiledFilter, state: Cluster, row: int) -> int:
+    code = int(compiled_filter.codes(NodeView(state.columns, np.array([row])))[0])
+    fits = compiled_filter.fits_row(row)
     assert fits is None or fits == (code == 0)
     return code
 
 
 def rejections(plugin: Any, wanted: PodBuilder, state: Cluster) -> dict[str, str]:
-    """Return the reasons of a filter, joined, by node; nodes that fit left out."""
+    """Return the joined reasons of a filter by node, without nodes where the pod fits."""
     found = verdicts_of(plugin, wanted, state)
     return {name: ", ".join(each.reasons) for name, each in found.items() if each is not None}
 
 
 def rejected_as_a_whole(plugin: Any, wanted: PodBuilder, state: Cluster) -> Verdict | None:
-    """Return what a filter says before any node is looked at."""
-    predicate = plugin.compile_filter(wanted.build(), state, Verdicts())
-    said = predicate.prepare() if predicate is not None else None
-    return said.verdict if isinstance(said, Rejected) else None
+    """Return the verdict on the pod from `prepare`, before any node is evaluated."""
+    compiled_filter = plugin.compile_filter(wanted.build(), state, Verdicts())
+    result = compiled_filter.prepare() if compiled_filter is not None else None
+    return result.verdict if isinstance(result, Rejected) else None
 
 
 def scored(plugin: Any, wanted: PodBuilder, state: Cluster) -> dict[str, int] | None:
     """Return the score of each node, normalised; `None` when the plugin does not score the pod."""
-    priority: CompiledScore | None = plugin.compile_score(wanted.build(), state)
-    if priority is None:
+    compiled_score: CompiledScore | None = plugin.compile_score(wanted.build(), state)
+    if compiled_score is None:
         return None
     rows = np.flatnonzero(state.columns.exists())
-    raw = priority.scores(NodeView(state.columns, rows))
+    raw = compiled_score.scores(NodeView(state.columns, rows))
     for place, row in enumerate(rows.tolist()):
-        alone = priority.scores(NodeView(state.columns, np.array([row])))
-        one = priority.score_row(row)
+        alone = compiled_score.scores(NodeView(state.columns, np.array([row])))
+        one = compiled_score.score_row(row)
         assert alone.tolist() == [raw[place]]
         assert one is None or one == raw[place]
-    scores = priority.normalise(raw) if priority.needs_normalising else raw
+    scores = compiled_score.normalise(raw) if compiled_score.needs_normalising else raw
     return {state.columns.names[row]: int(score) for row, score in zip(rows, scores, strict=True)}
 
 
@@ -86,12 +86,12 @@ def hint(
     old: NodeBuilder | PodBuilder | None,
     new: NodeBuilder | PodBuilder | None,
 ) -> bool:
-    """Tell whether a plugin sees hope for a waiting pod in a change."""
+    """Return whether a hint of a plugin says that a change may help a waiting pod."""
     objects: Sequence[Node | Pod | None] = [each and each.build() for each in (old, new)]
-    happened = ClusterEvent(*event)
-    asked: list[Callable[..., bool]] = [
+    cluster_event = ClusterEvent(*event)
+    hints: list[Callable[..., bool]] = [
         event.hint
         for event in plugin.events_to_register()
-        if happened.matched_by(event.resource, event.action)
+        if cluster_event.matched_by(event.resource, event.action)
     ]
-    return any(each(waiting.build(), *objects) for each in asked)
+    return any(each(waiting.build(), *objects) for each in hints)

@@ -1,8 +1,9 @@
 """Two plugins for preemptive-scheduler, one in each form.
 
-`Headroom` keeps some of a resource free on every node. It is compiled once for each class of equal
-pods and judges all nodes at once. `Maintenance` keeps pods off nodes that are being repaired, and
-away from those that soon will be. It looks at one node at a time.
+`Maintenance` rejects nodes that are being repaired and prefers nodes without a planned repair. It
+has the simple form: it evaluates one node at a time. `Headroom` keeps a share of a resource free on
+every node. It has the vector form: it is compiled once for each class of equal pods, and evaluates
+all nodes at once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,12 +23,12 @@ from scheduler.state.views.node_view import NodeView
 
 
 class Headroom:
-    """Keeps a share of a resource free on every node, and likes nodes that have more of it free."""
+    """Keeps a share of a resource free on every node; prefers nodes where more of it is free."""
 
     name: ClassVar[str] = "Headroom"
 
     def __init__(self, args: Mapping[str, Any]) -> None:
-        """Take the settings of a profile: `resource` and `percent`."""
+        """Read `resource` and `percent` from the plugin's `args` in the configuration."""
         self._resource = args.get("resource", "cpu")
         self._percent = args.get("percent", 10)
         if not isinstance(self._percent, int) or not 0 <= self._percent <= 99:
@@ -36,22 +37,22 @@ class Headroom:
     def compile_filter(
         self, pod: Pod, cluster: Cluster, verdicts: Verdicts
     ) -> CompiledFilter | None:
-        """Compile the filter for pods like this one; those that ask for nothing always fit."""
-        asked = resources.pod_requests(pod).get(self._resource, 0)
-        if not asked:
+        """Compile the filter for the class of this pod; a pod without a request always fits."""
+        request = resources.pod_requests(pod).get(self._resource, 0)
+        if not request:
             return None
         reason = f"node(s) would keep less than {self._percent}% of {self._resource} free"
-        # Evicting pods makes room, so preemption may look at these nodes.
+        # Evicting pods frees resources, so these nodes are candidates for preemption.
         code = verdicts.code(Verdict(self.name, (reason,), resolvable=True))
-        return _KeepsFree(_Share(cluster, self._resource, asked), self._percent, code)
+        return _KeepsFree(_Share(cluster, self._resource, request), self._percent, code)
 
     def compile_score(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
-        """Compile the score for pods like this one."""
-        asked = resources.pod_requests(pod).get(self._resource, 0)
-        return _MostFree(_Share(cluster, self._resource, asked))
+        """Compile the score for the class of this pod."""
+        request = resources.pod_requests(pod).get(self._resource, 0)
+        return _MostFree(_Share(cluster, self._resource, request))
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Say what may lift a rejection: pods that go, and nodes that come or grow."""
+        """Retry rejected pods when a pod frees resources, or when a node is added or grows."""
         return (
             ClusterEventWithHint(Resource.POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN),
             ClusterEventWithHint(Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE),
@@ -59,22 +60,22 @@ class Headroom:
 
 
 class _Share:
-    """How much of a resource would stay free, in percent."""
+    """How much of a resource would stay free with the pod on the node, in percent."""
 
-    def __init__(self, cluster: Cluster, resource: str, asked: int) -> None:
-        # The codes of resources follow what nodes offer.
-        self._asked = Coded(cluster.axis, [(resource, asked)])
+    def __init__(self, cluster: Cluster, resource: str, request: int) -> None:
+        # Resource codes change when nodes offer other resources, so they are looked up each time.
+        self._request = Coded(cluster.axis, [(resource, request)])
 
     def free(self, nodes: NodeView) -> Int:
-        """Return, (n,), the share on each node, 0 to 100."""
-        ((resource, asked),) = self._asked.now()
+        """Return, (n,), the free share of each node, 0 to 100."""
+        ((resource, request),) = self._request.now()
         have = nodes.allocatable(resource)
-        left = have - nodes.requested(resource) - asked
+        left = have - nodes.requested(resource) - request
         return np.clip(left * 100 // np.maximum(have, 1), 0, 100)
 
 
 class _KeepsFree(CompiledFilter):
-    """Rejects nodes on which too little would stay free."""
+    """Rejects nodes where too little would stay free."""
 
     reads = Reads.PODS
 
@@ -88,7 +89,7 @@ class _KeepsFree(CompiledFilter):
 
 
 class _MostFree(CompiledScore):
-    """Likes nodes on which most would stay free."""
+    """Prefers nodes where most would stay free."""
 
     reads = Reads.PODS
 
@@ -100,16 +101,16 @@ class _MostFree(CompiledScore):
 
 
 class Maintenance:
-    """Follows the label `example.com/maintenance` of nodes: `planned` or `running`."""
+    """Rejects nodes with the label `example.com/maintenance: running`; `planned` scores lower."""
 
     name: ClassVar[str] = "Maintenance"
-    #: What `filter_node` may return an index of; the first stands for a node that fits.
+    #: `filter_node` returns an index of these. Index 0 means that the pod fits.
     reasons: ClassVar[tuple[str, ...]] = ("", "node(s) were in maintenance")
 
     LABEL: ClassVar[str] = "example.com/maintenance"
 
     def __init__(self, args: Mapping[str, Any]) -> None:
-        """Take the settings of a profile: there are none."""
+        """Reject all settings: the plugin has none."""
         if args:
             raise ValueError(f"there are no settings, found {', '.join(sorted(args))}")
 
@@ -118,9 +119,9 @@ class Maintenance:
         return 1 if node.metadata.labels.get(self.LABEL) == "running" else 0
 
     def score_node(self, pod: Pod, node: Node, pods: Sequence[Pod]) -> int:
-        """Like nodes that will not be repaired soon."""
+        """Prefer nodes without a planned repair."""
         return 0 if node.metadata.labels.get(self.LABEL) == "planned" else 100
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Say what may lift a rejection: nodes that come, or get other labels."""
+        """Retry rejected pods when a node is added, or when its labels change."""
         return (ClusterEventWithHint(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),)

@@ -1,1 +1,1 @@
-"""Plugins of other packages: discovery by entry points, and a sandbox."""
+"""Plugins of other packages: discovery by entry points, and a sandbox for their errors."""

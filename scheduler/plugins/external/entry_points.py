@@ -3,9 +3,9 @@
     [project.entry-points."preemptive_scheduler.plugins"]
     Headroom = "headroom:Headroom"
 
-Every package of the environment that advertises a plugin is taken in when a configuration is
-read, and judged then: what can be known to be wrong is told before anything is scheduled. The
-classes are asked nothing and made nothing of until a profile enables them.
+When a configuration is read, the plugins of all packages in the environment are imported and
+checked, so that errors are reported before anything is scheduled. A class is instantiated only when
+a profile enables it.
 """
 
 import inspect
@@ -19,14 +19,14 @@ from scheduler.config.args import TYPES, ForeignArgs
 from scheduler.config.field_errors import ConfigError, Problem
 from scheduler.config.plugin_catalogue import IN_TREE, REMOVED, Point
 from scheduler.config.settings import ProfileSettings
-from scheduler.plugins.external.sandbox import Sandbox, told
+from scheduler.plugins.external.sandbox import Sandbox, describe
 
 __all__ = ["GROUP", "OutOfTree", "PackageError", "discover", "enabled", "points"]
 
-#: The group of entry points that is looked at.
+#: The group of entry points.
 GROUP: Final = "preemptive_scheduler.plugins"
 
-#: The methods that make a class a plugin, what they are called with, and where they run.
+#: The methods of a plugin, with their parameters and their extension point.
 _METHODS: Final[Mapping[str, tuple[tuple[str, ...], Point]]] = {
     "compile_filter": (("pod", "cluster", "verdicts"), Point.FILTER),
     "filter_node": (("pod", "node", "pods"), Point.FILTER),
@@ -34,12 +34,12 @@ _METHODS: Final[Mapping[str, tuple[tuple[str, ...], Point]]] = {
     "score_node": (("pod", "node", "pods"), Point.SCORE),
 }
 _FORMS: Final = (("compile_filter", "filter_node"), ("compile_score", "score_node"))
-#: What plugins of this project may do, and others may not.
+#: Methods that only the plugins of this project may have.
 _CLOSED: Final = ("pre_enqueue", "post_filter", "reserve")
 
 
 class PackageError(ConfigError):
-    """A package advertises a plugin that cannot be used."""
+    """A package announces a plugin that cannot be used."""
 
     def __init__(self, package: str, plugin: str, problem: str) -> None:
         problems = (Problem("", None, f"plugin {plugin}: {' '.join(problem.split())}"),)
@@ -57,12 +57,12 @@ class OutOfTree:
     #: The extension points that it implements.
     points: frozenset[str]
 
-    def made(self, settings: ProfileSettings) -> Sandbox:
-        """Return the plugin, made from its settings in a profile.
+    def create(self, settings: ProfileSettings) -> Sandbox:
+        """Create the plugin from its settings in a profile.
 
         Raises:
-            PackageError: The settings are no mapping, the plugin does not like them, or its weight
-                would turn its scores around.
+            PackageError: The settings are not a mapping, the constructor raises, or the weight is
+                not positive.
         """
         weight = dict(settings.score).get(self.name, 1)
         if weight < 1:
@@ -75,7 +75,7 @@ class OutOfTree:
         try:
             return Sandbox(self.name, self.package, self.kind(MappingProxyType(value)))
         except (Exception, SystemExit) as error:
-            raise self._error(settings, told(error)) from error
+            raise self._error(settings, describe(error)) from error
 
     def _error(self, settings: ProfileSettings, problem: str) -> PackageError:
         where = f"profile {settings.scheduler_name}"
@@ -83,26 +83,26 @@ class OutOfTree:
 
 
 def discover() -> dict[str, OutOfTree]:
-    """Return all plugins that packages of the environment advertise, by name.
+    """Return all plugins that packages of the environment announce, by name.
 
     Raises:
         PackageError: One of them cannot be used.
     """
-    found: dict[str, OutOfTree] = {}
-    advertised = metadata.entry_points(group=GROUP)
-    for entry in sorted(advertised, key=lambda each: (each.name, each.value)):
-        plugin = _loaded(entry)
-        other = found.get(plugin.name)
+    plugins: dict[str, OutOfTree] = {}
+    announced = metadata.entry_points(group=GROUP)
+    for entry in sorted(announced, key=lambda entry: (entry.name, entry.value)):
+        plugin = _load(entry)
+        other = plugins.get(plugin.name)
         if other is not None:
             problem = f"package {other.package} has a plugin of this name too"
             raise PackageError(plugin.package, plugin.name, problem)
-        found[plugin.name] = plugin
-    return found
+        plugins[plugin.name] = plugin
+    return plugins
 
 
 def points(plugins: Mapping[str, OutOfTree]) -> dict[str, frozenset[str]]:
-    """Return the extension points of plugins, as the configuration wants to know them."""
-    return {name: each.points for name, each in plugins.items()}
+    """Return the extension points of plugins by name, for the checks of the configuration."""
+    return {name: plugin.points for name, plugin in plugins.items()}
 
 
 def enabled(settings: ProfileSettings) -> frozenset[str]:
@@ -110,23 +110,25 @@ def enabled(settings: ProfileSettings) -> frozenset[str]:
     return settings.enabled - IN_TREE.keys()
 
 
-def _loaded(entry: metadata.EntryPoint) -> OutOfTree:
+def _load(entry: metadata.EntryPoint) -> OutOfTree:
     package = "?" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
     if entry.name in IN_TREE or entry.name in REMOVED or entry.name in TYPES:
         raise PackageError(package, entry.name, "kube-scheduler has a plugin of this name")
     try:
         kind: Any = entry.load()
     except (Exception, SystemExit) as error:
-        problem = f"{entry.value} cannot be imported: {told(error)}"
+        problem = f"{entry.value} cannot be imported: {describe(error)}"
         raise PackageError(package, entry.name, problem) from error
     for problem in _problems(entry.name, kind):
         raise PackageError(package, entry.name, f"{entry.value} {problem}")
-    held = frozenset(str(at) for method, (_, at) in _METHODS.items() if hasattr(kind, method))
-    return OutOfTree(entry.name, package, kind, held)
+    points_of_class = frozenset(
+        str(at) for method, (_, at) in _METHODS.items() if hasattr(kind, method)
+    )
+    return OutOfTree(entry.name, package, kind, points_of_class)
 
 
 def _problems(name: str, kind: Any) -> Iterator[str]:
-    """Yield what keeps an object from being a plugin of that name."""
+    """Yield the reasons why an object cannot be a plugin of that name."""
     if not isinstance(kind, type):
         yield "is no class"
         return
@@ -159,15 +161,15 @@ def _wrong_signatures(kind: type[Any]) -> Iterator[str]:
 
 
 def _wrong_reasons(reasons: object) -> Iterator[str]:
-    texts = isinstance(reasons, tuple) and all(isinstance(each, str) for each in reasons)
+    texts = isinstance(reasons, tuple) and all(isinstance(text, str) for text in reasons)
     if not texts or not isinstance(reasons, tuple) or len(reasons) < 2:
         yield "has no `reasons`: a tuple of texts, of which the first stands for a node that fits"
-    elif not all(each.strip() and len(each.splitlines()) == 1 for each in reasons[1:]):
+    elif not all(text.strip() and len(text.splitlines()) == 1 for text in reasons[1:]):
         yield "has a reason that is not one line of text"
 
 
 def _takes(function: Any, names: tuple[str, ...]) -> bool:
-    """Tell whether something can be called with so many positional arguments."""
+    """Return whether something can be called with this number of positional arguments."""
     if not callable(function):
         return False
     try:

@@ -1,1 +1,1 @@
-"""InterPodAffinity."""
+"""InterPodAffinity: the plugin, its counters and its queueing hints."""

@@ -2,7 +2,7 @@
 
 Source: kube-scheduler v1.36.3 interpodaffinity/plugin.go isSchedulableAfterPodChange,
 isSchedulableAfterNodeChange. As there, terms are matched as if no namespace had labels, and a
-change watched_objects anti-affinity only when it watched_objects all of its terms.
+change counts for anti-affinity only when it matches all terms.
 """
 
 from collections.abc import Sequence
@@ -15,10 +15,10 @@ __all__ = ["after_node", "after_pod"]
 
 
 def after_pod(pod: Pod, old: Pod | None, new: Pod | None) -> bool:
-    """Tell whether a pod that came, went or got other labels can help a waiting one."""
+    """Return whether an added, deleted or relabelled pod can make a waiting pod schedulable."""
     if old is not None and new is not None and new.uid == pod.uid:
         return True
-    if any(each is not None and not _placed(each) for each in (old, new)):
+    if any(state is not None and not _placed(state) for state in (old, new)):
         return False
     own = affinity_terms.compiled(pod)
     if own.error:
@@ -33,7 +33,7 @@ def after_pod(pod: Pod, old: Pod | None, new: Pod | None) -> bool:
 
 
 def after_node(pod: Pod, old: Node | None, new: Node) -> bool:
-    """Tell whether a node that came or got other labels can help a waiting pod."""
+    """Return whether an added or relabelled node can make a waiting pod schedulable."""
     own = affinity_terms.compiled(pod)
     if own.error:
         return True
@@ -41,7 +41,7 @@ def after_node(pod: Pod, old: Node | None, new: Node) -> bool:
 
 
 def _attracts(affinity: Sequence[AffinityTerm], old: Node | None, new: Node) -> bool:
-    """Tell whether a node has another value of one of the keys than before."""
+    """Return whether a node has a new value of one of the topology keys."""
     before = {} if old is None else old.metadata.labels
     now = new.metadata.labels
     keys = [term.topology_key for term in affinity]
@@ -49,7 +49,7 @@ def _attracts(affinity: Sequence[AffinityTerm], old: Node | None, new: Node) -> 
 
 
 def _releases(anti_affinity: Sequence[AffinityTerm], old: Node | None, new: Node) -> bool:
-    """Tell whether a node is new, or has left a domain."""
+    """Return whether a node is new, or has left a topology domain."""
     if old is None:
         return bool(anti_affinity)
     before, now = old.metadata.labels, new.metadata.labels

@@ -1,7 +1,7 @@
-"""InterPodAffinity: near to some pods, away from others, by topology; in both directions.
+"""InterPodAffinity: places pods near to some pods and away from others, by topology domain.
 
-Filters by the required terms of the incoming pod and by the required anti-affinity of running
-pods; scores by preferred terms of both sides, and by the required affinity of running pods.
+Filters by the required terms of the incoming pod and the required anti-affinity of running pods.
+Scores by preferred terms of both, and by the required affinity of running pods.
 
 Source: kube-scheduler v1.36.3 plugins/interpodaffinity.
 
@@ -29,7 +29,7 @@ from scheduler.framework.plugin import (
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.objects import Pod
 from scheduler.plugins.inter_pod_affinity import hints
-from scheduler.plugins.inter_pod_affinity.counters import Carried, Wanted
+from scheduler.plugins.inter_pod_affinity.counters import ExistingTerms, IncomingTerms
 from scheduler.plugins.inter_pod_affinity.term_sets import Counted
 from scheduler.plugins.invalid_selector import InvalidSelector
 from scheduler.state.cluster import Cluster
@@ -55,7 +55,7 @@ _NO_RULE: Final = 3
 
 
 class InterPodAffinity:
-    """Rejects nodes for the pods around them, and likes or dislikes others for theirs."""
+    """Rejects and scores nodes by the pods in their topology domains."""
 
     name: ClassVar[str] = "InterPodAffinity"
 
@@ -65,8 +65,8 @@ class InterPodAffinity:
         """Make the rule.
 
         Args:
-            hard_pod_affinity_weight: What a required affinity term of a running pod counts in the
-                score.
+            hard_pod_affinity_weight: The weight of a required affinity term of a running pod in
+                the score.
             ignore_preferred_of_running: Whether pods without preferred terms are not scored.
         """
         self._hard_weight = hard_pod_affinity_weight
@@ -92,12 +92,12 @@ class InterPodAffinity:
     def compile_score(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
         affinity = pod.spec.affinity
         prefers = affinity is not None and any(
-            each is not None and each.preferred
-            for each in (affinity.pod_affinity, affinity.pod_anti_affinity)
+            terms is not None and terms.preferred
+            for terms in (affinity.pod_affinity, affinity.pod_anti_affinity)
         )
         if self._ignore and not prefers:
             return None
-        return _Liked(pod, affinity_terms.compiled(pod), self._hard_weight, cluster)
+        return _Preferred(pod, affinity_terms.compiled(pod), self._hard_weight, cluster)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         pods = Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE
@@ -109,7 +109,7 @@ class InterPodAffinity:
 
 
 class _Required(CompiledFilter):
-    """Rejects nodes by required terms. What `prepare` found holds for the whole attempt."""
+    """Rejects nodes by required terms. What `prepare` finds is valid for the whole attempt."""
 
     reads = Reads.CLUSTER
 
@@ -117,117 +117,125 @@ class _Required(CompiledFilter):
         self, pod: Pod, own: AffinityTerms, cluster: Cluster, codes: tuple[int, int, int]
     ) -> None:
         self._pod = pod
-        #: The verdict of each rule, in the order of the rules; then that of none.
+        #: The code of each rule, in the order of the rules; last, 0 for no rule.
         self._verdicts: Codes = np.array([*codes, 0], dtype=np.uint16)
-        near, away = ([(each, 1) for each in each] for each in (own.affinity, own.anti_affinity))
-        self._affinity = Wanted(near, cluster, Counted.JOINTLY)
-        self._anti_affinity = Wanted(away, cluster, Counted.ONCE)
-        self._existing = Carried(pod, cluster, "refusing", _refusals, anti=True)
-        self._asks = bool(own.affinity or own.anti_affinity)
-        # A pod more can be the one that is wanted; otherwise it can only be in the way.
+        affinity = [(term, 1) for term in own.affinity]
+        anti_affinity = [(term, 1) for term in own.anti_affinity]
+        self._affinity = IncomingTerms(affinity, cluster, Counted.JOINTLY)
+        self._anti_affinity = IncomingTerms(anti_affinity, cluster, Counted.ONCE)
+        self._existing = ExistingTerms(pod, cluster, "refusing", _anti_affinity_terms, anti=True)
+        self._has_terms = bool(own.affinity or own.anti_affinity)
+        # One more pod can satisfy required affinity; otherwise it can only cause a rejection.
         self.monotone = not own.affinity
-        self._starts: bool | None = None
-        self._near: list[TopologyCounter] = []
-        #: Counters of what must not be around, each with its rule; the last rule first.
-        self._against: list[tuple[int, TopologyCounter]] = []
+        self._is_first: bool | None = None
+        self._affinity_counters: list[TopologyCounter] = []
+        #: Counters of pods that reject a node, each with its rule; the last rule first.
+        self._anti_counters: list[tuple[int, TopologyCounter]] = []
 
     def prepare(self) -> Prepared:
-        """Bring the counters up to date.
+        """Refresh the counters.
 
-        Upstream skips the rule for a pod without required terms that nothing refuses now, so that
-        pods which are only nominated cannot refuse it either. Here such a pod passes, and verdicts
-        that are 0 everywhere read nothing: what is kept of the other rules stays in force.
+        Upstream skips the rule for a pod without required terms that no running pod rejects now, so
+        pods that are only nominated cannot reject it either. Here such a pod passes. Its verdicts
+        are 0 everywhere and read nothing, so cached verdicts of the other rules stay valid.
         """
-        refusing = self._existing.tallies()
-        if not self._asks and not any(each.sums.any() for each in refusing):
-            self._against = []
+        existing = self._existing.counters()
+        if not self._has_terms and not any(counter.sums.any() for counter in existing):
+            self._anti_counters = []
             self.reads = Reads.NODE
             return PASS
         self.reads = Reads.CLUSTER
-        self._starts = None
-        self._near = self._affinity.tallies()
-        self._against = [(_EXISTING, each) for each in refusing]
-        self._against += [(_ANTI_AFFINITY, each) for each in self._anti_affinity.tallies()]
+        self._is_first = None
+        self._affinity_counters = self._affinity.counters()
+        self._anti_counters = [(_EXISTING, counter) for counter in existing]
+        self._anti_counters += [
+            (_ANTI_AFFINITY, counter) for counter in self._anti_affinity.counters()
+        ]
         return PASS
 
     def codes(self, nodes: NodeView) -> Codes:
-        if not self._near and not self._against:
+        if not self._affinity_counters and not self._anti_counters:
             return np.zeros(len(nodes), dtype=np.uint16)
-        any_tally = self._near[0] if self._near else self._against[0][1]
-        if any_tally.shift(nodes) is None:
+        any_counter = (
+            self._affinity_counters[0] if self._affinity_counters else self._anti_counters[0][1]
+        )
+        if any_counter.shift(nodes) is None:
             return self._verdicts.take(self._first_rule(nodes))
-        return self._codes_if(nodes)
+        return self._what_if_codes(nodes)
 
     def _first_rule(self, nodes: NodeView) -> NDArray[np.uint8]:
-        """Return, (n,), the first rule that rejects each node as it is, found by domain."""
+        """Return, (n,), the first rule that rejects each node as it is now, found by domain."""
         tables: dict[LabelColumn, NDArray[np.uint8]] = {}
-        for rule, tally in self._against:
-            table = _table(tables, tally)
-            np.putmask(table, tally.sums[: table.shape[0]] > 0, rule)
-        starts = not any(each.sums.any() for each in self._near) and self._may_start()
-        for tally in self._near:
-            table = _table(tables, tally)
-            if starts:
+        for rule, counter in self._anti_counters:
+            table = _table(tables, counter)
+            np.putmask(table, counter.sums[: table.shape[0]] > 0, rule)
+        is_first = (
+            not any(counter.sums.any() for counter in self._affinity_counters)
+            and self._may_be_first()
+        )
+        for counter in self._affinity_counters:
+            table = _table(tables, counter)
+            if is_first:
                 table[ABSENT] = _AFFINITY
             else:
-                np.putmask(table, tally.sums[: table.shape[0]] <= 0, _AFFINITY)
-        found = (each.take(nodes.label_codes(column)) for column, each in tables.items())
-        return reduce(np.minimum, found)
+                np.putmask(table, counter.sums[: table.shape[0]] <= 0, _AFFINITY)
+        rules = (table.take(nodes.label_codes(column)) for column, table in tables.items())
+        return reduce(np.minimum, rules)
 
-    def _codes_if(self, nodes: NodeView) -> Codes:
-        """Return, (n,), the verdicts on nodes that are not as they are."""
+    def _what_if_codes(self, nodes: NodeView) -> Codes:
+        """Return, (n,), the verdict codes of nodes in a what-if view."""
         rule = np.full(len(nodes), _NO_RULE, dtype=np.uint8)
-        for number, tally in self._against:
-            rule[_around(tally, nodes) > 0] = number
-        if self._near:
+        for number, counter in self._anti_counters:
+            rule[_around(counter, nodes) > 0] = number
+        if self._affinity_counters:
             rule[~self._attracted(nodes)] = _AFFINITY
         return self._verdicts.take(rule)
 
     def _attracted(self, nodes: NodeView) -> Bool:
-        """Return, (n,), which nodes have all keys, and the wanted pods around them."""
+        """Return, (n,), which nodes have all topology keys, and matching pods in each domain."""
         keyed = np.ones(len(nodes), dtype=np.bool_)
         near = keyed.copy()
         total: Int = np.zeros(len(nodes), dtype=np.int64)
-        for tally in self._near:
-            around = _around(tally, nodes)
-            keyed &= tally.domains.values(nodes) != ABSENT
+        for counter in self._affinity_counters:
+            around = _around(counter, nodes)
+            keyed &= counter.domains.values(nodes) != ABSENT
             near &= around > 0
-            total += around - tally.at(nodes) + tally.sums.sum()
-        if self._may_start():
+            total += around - counter.at(nodes) + counter.sums.sum()
+        if self._may_be_first():
             near |= total == 0
         return keyed & near
 
-    def _may_start(self) -> bool:
-        """Tell whether the pod matches its own terms: where no pod does, it may be the first."""
-        if self._starts is None:
-            self._starts = self._affinity.all_about(self._pod)
-        return self._starts
+    def _may_be_first(self) -> bool:
+        """Return whether the pod matches its own terms; if no other pod does, it may be first."""
+        if self._is_first is None:
+            self._is_first = self._affinity.all_match(self._pod)
+        return self._is_first
 
 
-class _Liked(CompiledScore):
-    """Adds up, by topology, what preferred terms and required affinity around a node count."""
+class _Preferred(CompiledScore):
+    """Sums the weights of preferred terms and of required affinity by topology domain."""
 
     reads = Reads.CLUSTER
     needs_normalising = True
 
     def __init__(self, pod: Pod, own: AffinityTerms, hard_weight: int, cluster: Cluster) -> None:
-        liked = [(each, each.weight) for each in own.preferred_affinity]
-        disliked = [(each, -each.weight) for each in own.preferred_anti_affinity]
+        affinity = [(term, term.weight) for term in own.preferred_affinity]
+        anti_affinity = [(term, -term.weight) for term in own.preferred_anti_affinity]
         question = ("liked", hard_weight)
-        self._wanted = Wanted([*liked, *disliked], cluster)
-        self._carried = Carried(pod, cluster, question, _liking(hard_weight), anti=False)
-        self._tallies: list[TopologyCounter] = []
+        self._incoming = IncomingTerms([*affinity, *anti_affinity], cluster)
+        self._existing = ExistingTerms(pod, cluster, question, _preference(hard_weight), anti=False)
+        self._counters: list[TopologyCounter] = []
 
     def prepare(self) -> PrepareStatus:
-        """Bring the counters up to date. Scores that are 0 everywhere count as none."""
-        self._tallies = [*self._wanted.tallies(), *self._carried.tallies()]
-        return PASS if self._tallies else SKIP
+        """Refresh the counters; skip the score when it is 0 everywhere."""
+        self._counters = [*self._incoming.counters(), *self._existing.counters()]
+        return PASS if self._counters else SKIP
 
     def scores(self, nodes: NodeView) -> Scores:
         by_column: dict[LabelColumn, list[Int]] = {}
-        for tally in self._tallies:
-            column = tally.domains.column
-            by_column.setdefault(column, []).append(tally.sums[: len(column.values)])
+        for counter in self._counters:
+            column = counter.domains.column
+            by_column.setdefault(column, []).append(counter.sums[: len(column.values)])
         return reduce(
             np.add,
             (
@@ -237,7 +245,7 @@ class _Liked(CompiledScore):
         )
 
     def normalise(self, raw: Scores) -> Scores:
-        """Scale from the least to the greatest; the order of operations decides the last bit."""
+        """Scale from lowest to highest; the order of operations decides the last bit."""
         if not raw.shape[0]:
             return raw
         least, most = int(raw.min()), int(raw.max())
@@ -249,33 +257,35 @@ class _Liked(CompiledScore):
 
 
 def _table(
-    tables: dict[LabelColumn, NDArray[np.uint8]], tally: TopologyCounter
+    tables: dict[LabelColumn, NDArray[np.uint8]], counter: TopologyCounter
 ) -> NDArray[np.uint8]:
-    """Return, (D,), the rule that rejects the nodes of each domain of a topology key so far."""
-    column = tally.domains.column
-    found = tables.get(column)
-    if found is None:
-        found = tables[column] = np.full(len(column.values), _NO_RULE, dtype=np.uint8)
-    return found
+    """Return, (D,), the first rule found so far that rejects each domain of a topology key."""
+    column = counter.domains.column
+    table = tables.get(column)
+    if table is None:
+        table = tables[column] = np.full(len(column.values), _NO_RULE, dtype=np.uint8)
+    return table
 
 
-def _around(tally: TopologyCounter, nodes: NodeView) -> Int:
-    """Return, (n,), the sum in the domain of each node, as it is or would be."""
-    found, shift = tally.at(nodes), tally.shift(nodes)
-    return found if shift is None else found + shift
+def _around(counter: TopologyCounter, nodes: NodeView) -> Int:
+    """Return, (n,), the sum in the domain of each node, now or in the what-if view."""
+    sums, shift = counter.at(nodes), counter.shift(nodes)
+    return sums if shift is None else sums + shift
 
 
-def _refusals(carried: AffinityTerms, meant: Callable[[TermList], Sequence[AffinityTerm]]) -> int:
-    return len(meant(carried.anti_affinity))
+def _anti_affinity_terms(
+    terms: AffinityTerms, matching: Callable[[TermList], Sequence[AffinityTerm]]
+) -> int:
+    return len(matching(terms.anti_affinity))
 
 
-def _liking(
+def _preference(
     hard_weight: int,
 ) -> Callable[[AffinityTerms, Callable[[TermList], Sequence[AffinityTerm]]], int]:
-    def judge(carried: AffinityTerms, meant: Callable[[TermList], Sequence[AffinityTerm]]) -> int:
-        required = len(meant(carried.affinity)) if hard_weight else 0
-        liked = sum(each.weight for each in meant(carried.preferred_affinity))
-        disliked = sum(each.weight for each in meant(carried.preferred_anti_affinity))
-        return hard_weight * required + liked - disliked
+    def weight(terms: AffinityTerms, matching: Callable[[TermList], Sequence[AffinityTerm]]) -> int:
+        required = len(matching(terms.affinity)) if hard_weight else 0
+        affinity = sum(term.weight for term in matching(terms.preferred_affinity))
+        anti_affinity = sum(term.weight for term in matching(terms.preferred_anti_affinity))
+        return hard_weight * required + affinity - anti_affinity
 
-    return judge
+    return weight

@@ -1,6 +1,8 @@
-"""Many pod affinity terms of an incoming pod at once: which looks each of them is about.
+"""Many pod affinity terms of an incoming pod at once: which label sets match each of them.
 
-Axes: k looks.
+A label set stands for all pods with the same labels in the same namespace.
+
+Axes: k label sets.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,48 +27,48 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class Counted(Enum):
-    """What a pod counts for that several terms are about."""
+    """The weight of a pod that matches several terms."""
 
-    #: The sum of what it counts for by each of them.
+    #: The sum of the weights of these terms.
     EACH = "each"
-    #: 1, for whoever only asks whether there is any such pod.
+    #: 1, when only the existence of such a pod matters.
     ONCE = "once"
-    #: 1, if all of the terms are about it.
+    #: 1, if the pod matches all terms.
     JOINTLY = "jointly"
 
 
 def weights(
-    census: PodIndex,
+    pod_index: PodIndex,
     terms: Sequence[tuple[AffinityTerm, int]],
     namespaces: Mapping[str, Mapping[str, str]],
     counted: Counted,
     version: int,
 ) -> PodWeights[LabelSet]:
-    """Return what pods count for by terms.
+    """Return the weights of pods by the terms that they match.
 
     Args:
-        census: Of the pods.
-        terms: Of an incoming pod, with what each pod counts for that they are about.
+        pod_index: The index of the pods whose labels count.
+        terms: Of an incoming pod, each with the weight of a matching pod.
         namespaces: The labels of all namespaces, by name.
-        counted: What a pod counts for that several terms are about.
-        version: Of the labels of the namespaces, if the terms ask for them.
+        counted: The weight of a pod that matches several terms.
+        version: Of the labels of the namespaces, if terms have namespace selectors.
     """
-    shared = census.shared("looks", _Looks)
+    shared = pod_index.shared("looks", _IndexCache)
 
-    def weigh(looks: Sequence[LabelSet]) -> Int:
-        found = shared.of(looks, namespaces, version).sets([term for term, _ in terms])
+    def weigh(label_sets: Sequence[LabelSet]) -> Int:
+        sets = shared.of(label_sets, namespaces, version).sets([term for term, _ in terms])
         if counted is Counted.EACH:
-            weighed = zip(found, (weight for _, weight in terms), strict=True)
-            return bitsets.weighted_sum(weighed, len(looks))
-        once = reduce(int.__or__ if counted is Counted.ONCE else int.__and__, found)
-        return bitsets.weighted_sum([(once, 1)], len(looks))
+            weighed = zip(sets, (weight for _, weight in terms), strict=True)
+            return bitsets.weighted_sum(weighed, len(label_sets))
+        once = reduce(int.__or__ if counted is Counted.ONCE else int.__and__, sets)
+        return bitsets.weighted_sum([(once, 1)], len(label_sets))
 
     spelt = [(_spelled(term), weight) for term, weight in terms]
-    return counters.of_all_labels(census, ("many", counted, version, _encode(spelt)), weigh)
+    return counters.of_all_labels(pod_index, ("many", counted, version, _encode(spelt)), weigh)
 
 
-class _Looks:
-    """The index of the looks that were asked about last: most ask about the same ones."""
+class _IndexCache:
+    """Caches the index of the label sets that were used last: most calls use the same ones."""
 
     __slots__ = ("__weakref__", "_index")
 
@@ -74,50 +76,59 @@ class _Looks:
         self._index: _Index | None = None
 
     def of(
-        self, looks: Sequence[LabelSet], namespaces: Mapping[str, Mapping[str, str]], version: int
+        self,
+        label_sets: Sequence[LabelSet],
+        namespaces: Mapping[str, Mapping[str, str]],
+        version: int,
     ) -> "_Index":
-        """Return the index of some looks."""
-        if self._index is None or not self._index.knows(looks, version):
-            self._index = _Index(looks, namespaces, version)
+        """Return the index of some label sets."""
+        if self._index is None or not self._index.knows(label_sets, version):
+            self._index = _Index(label_sets, namespaces, version)
         return self._index
 
 
 class _Index:
-    """Looks by their labels, their namespace and its labels."""
+    """Label sets by their labels, their namespace and its labels."""
 
     def __init__(
-        self, looks: Sequence[LabelSet], namespaces: Mapping[str, Mapping[str, str]], version: int
+        self,
+        label_sets: Sequence[LabelSet],
+        namespaces: Mapping[str, Mapping[str, str]],
+        version: int,
     ) -> None:
-        self._looks = looks
+        self._label_sets = label_sets
         self._version = version
-        size = len(looks)
-        places: dict[str, list[int]] = {}
-        for place, each in enumerate(looks):
-            places.setdefault(each.namespace, []).append(place)
-        self._named = {name: bitsets.of_positions(found, size) for name, found in places.items()}
+        size = len(label_sets)
+        by_namespace: dict[str, list[int]] = {}
+        for index, label_set in enumerate(label_sets):
+            by_namespace.setdefault(label_set.namespace, []).append(index)
+        self._named = {
+            name: bitsets.of_positions(indices, size) for name, indices in by_namespace.items()
+        }
         self._labels = label_index.of_labels(
-            ((each.labels, (place,)) for place, each in enumerate(looks)), size
+            ((label_set.labels, (index,)) for index, label_set in enumerate(label_sets)), size
         )
-        self._around = label_index.of_labels(
-            ((namespaces.get(name, _NO_LABELS), found) for name, found in places.items()), size
+        self._namespaces = label_index.of_labels(
+            ((namespaces.get(name, _NO_LABELS), indices) for name, indices in by_namespace.items()),
+            size,
         )
 
-    def knows(self, looks: Sequence[LabelSet], version: int) -> bool:
-        """Tell whether it is about these looks, and not out of date."""
-        return self._version == version and self._looks == looks
+    def knows(self, label_sets: Sequence[LabelSet], version: int) -> bool:
+        """Return whether it is an index of these label sets, and up to date."""
+        return self._version == version and self._label_sets == label_sets
 
     def sets(self, terms: Sequence[AffinityTerm]) -> Iterator[int]:
-        """Yield for each term of an incoming pod the set of looks that it is about."""
+        """Yield, for each term of an incoming pod, the label sets that match, as bits."""
         for term in terms:
             scope = self._scope(term)
             yield scope & self._labels.matching(term.selector) if scope and term.selector else 0
 
     def _scope(self, term: AffinityTerm) -> int:
-        """Return the looks in namespaces that a term is about; see `AffinityTerm.scope`."""
+        """Return the label sets in the namespaces of a term; see `AffinityTerm.scope`."""
         selector = term.namespace_selector
         if selector is not None and selector.matches(_NO_LABELS):
-            return self._around.all
-        scope = 0 if selector is None else self._around.matching(selector)
+            return self._namespaces.all
+        scope = 0 if selector is None else self._namespaces.matching(selector)
         for name in term.namespaces:
             scope |= self._named.get(name, 0)
         return scope

@@ -1,1 +1,1 @@
-"""NodeAffinity, and node selector terms, which volumes use as well."""
+"""NodeAffinity, and node selector terms, which the volume plugins use, too."""

@@ -45,13 +45,13 @@ REASON: Final = "node(s) didn't match Pod's node affinity/selector"
 REASON_ENFORCED: Final = "node(s) didn't match scheduler-enforced node affinity"
 REASON_CONFLICT: Final = "pod affinity terms conflict"
 
-#: From so many terms on, each change of a node is held against an index of them.
+#: For at least so many terms, hints look up a changed node in an index of the terms.
 _MANY: Final = 16
 _finders: Final[WeakCache[Affinity, NodeTermFinder]] = WeakCache()
 
 
 class NodeAffinity:
-    """Rejects nodes that a pod's selectors leave out; likes those that it prefers."""
+    """Rejects nodes that do not match required node affinity; scores by preferred affinity."""
 
     name: ClassVar[str] = "NodeAffinity"
 
@@ -90,7 +90,7 @@ class NodeAffinity:
             rules.append((NodeTerms([NodeSelectorTerm(match_expressions=equal)], labels), code))
         if required is not None:
             rules.append((NodeTerms(required.node_selector_terms, labels), code))
-        return _Required(rules, _only(required), verdict(REASON_CONFLICT), cluster.columns)
+        return _Required(rules, _node_names(required), verdict(REASON_CONFLICT), cluster.columns)
 
     def compile_score(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
         own = _affinity(pod)
@@ -131,10 +131,10 @@ class NodeAffinity:
 
 
 class _Required(CompiledFilter):
-    """Rejects nodes that a required selector leaves out; the first one names the reason.
+    """Rejects nodes that do not match a required selector; the first one gives the reason.
 
-    Verdicts are kept by row until the node changes: whoever imagines other pods on a node, step by
-    step, asks again and again.
+    Verdicts are cached by row until the node changes, because preemption evaluates the same node
+    again and again while it adds and removes pods.
     """
 
     spec_only = True
@@ -142,35 +142,35 @@ class _Required(CompiledFilter):
     def __init__(
         self,
         rules: list[tuple[NodeTerms, int]],
-        only: frozenset[str] | None,
+        node_names: frozenset[str] | None,
         conflict: Verdict,
         columns: NodeColumns,
     ) -> None:
         self._rules = rules
         self._columns = columns
         self._conflict = conflict
-        self.node_names = only
-        #: (N,) verdicts as of the last look.
-        self._kept: Codes = np.zeros(0, dtype=np.uint16)
-        self._seen = RowCursor(columns.node_changes)
+        self.node_names = node_names
+        #: (N,) verdict codes at the last refresh.
+        self._cached: Codes = np.zeros(0, dtype=np.uint16)
+        self._cursor = RowCursor(columns.node_changes)
 
     def prepare(self) -> Prepared:
         return Rejected(self._conflict) if self.node_names == frozenset() else PASS
 
     def codes(self, nodes: NodeView) -> Codes:
         self._refresh()
-        return self._kept.take(nodes.rows)
+        return self._cached.take(nodes.rows)
 
     def _refresh(self) -> None:
-        """Judge the rows that changed."""
-        columns, known = self._columns, self._kept.shape[0]
-        changed = self._seen.news(few(columns.size))
+        """Evaluate the rows that changed."""
+        columns, known = self._columns, self._cached.shape[0]
+        changed = self._cursor.news(few(columns.size))
         if changed is None or known < columns.size:
-            self._kept = self._judged(NodeView(columns))
+            self._cached = self._evaluate(NodeView(columns))
         elif changed.shape[0]:
-            self._kept[changed] = self._judged(NodeView(columns, changed))
+            self._cached[changed] = self._evaluate(NodeView(columns, changed))
 
-    def _judged(self, nodes: NodeView) -> Codes:
+    def _evaluate(self, nodes: NodeView) -> Codes:
         codes = np.zeros(len(nodes), dtype=np.uint16)
         for selector, code in self._rules:
             codes[~selector.any(nodes) & (codes == 0)] = code
@@ -178,14 +178,14 @@ class _Required(CompiledFilter):
 
 
 class _Preferred(CompiledScore):
-    """Adds up the weights of the preferred terms that a node satisfies."""
+    """Sums the weights of the preferred terms that a node satisfies."""
 
     needs_normalising = True
 
     def __init__(self, preferred: list[WeightedNodeTerm], labels: LabelColumns) -> None:
-        weighty = [each for each in preferred if each.weight]
-        self._terms = NodeTerms([each.preference for each in weighty], labels)
-        self._weights = [each.weight for each in weighty]
+        weighted = [term for term in preferred if term.weight]
+        self._terms = NodeTerms([term.preference for term in weighted], labels)
+        self._weights = [term.weight for term in weighted]
 
     def scores(self, nodes: NodeView) -> Scores:
         return self._terms.sum(nodes, self._weights)
@@ -198,15 +198,15 @@ def _affinity(pod: Pod) -> objects.NodeAffinity | None:
     return pod.spec.affinity.node_affinity if pod.spec.affinity else None
 
 
-def _only(required: NodeSelector | None) -> frozenset[str] | None:
-    """Return the node names that the terms allow; `None` when one term does not name any."""
+def _node_names(required: NodeSelector | None) -> frozenset[str] | None:
+    """Return the node names that the terms allow; `None` when one term allows any name."""
     names: set[str] = set()
     terms = required.node_selector_terms if required else []
     for term in terms:
-        fields = [each for each in term.match_fields if _names_nodes(each)]
+        fields = [field for field in term.match_fields if _names_nodes(field)]
         if not fields:
             return None
-        names |= frozenset.intersection(*(frozenset(each.values) for each in fields))
+        names |= frozenset.intersection(*(frozenset(field.values) for field in fields))
     return frozenset(names) if terms else None
 
 

@@ -1,7 +1,7 @@
-"""Node selector terms, judged on many nodes at once.
+"""Node selector terms, evaluated on many nodes at once.
 
-A term is a conjunction, a list of terms a disjunction. What a list costs grows with what is
-written in it plus the number of nodes, not with one times the other.
+A term is a conjunction, a list of terms a disjunction. The cost of a list grows with its size plus
+the number of nodes, not with their product.
 
 Axes: n rows of a view.
 """
@@ -26,89 +26,91 @@ class NodeTerms:
     """Terms of a node selector, or of preferences."""
 
     def __init__(self, terms: Sequence[NodeSelectorTerm], labels: LabelColumns) -> None:
-        self._terms = [each if _means_something(each) else None for each in terms]
+        self._terms = [term if _can_match(term) else None for term in terms]
         self._labels = labels
 
     def any(self, nodes: NodeView) -> Bool:
         """Return, (n,), which nodes satisfy a term."""
-        found, everything = 0, (1 << len(nodes)) - 1
-        for _, holding in self._holding(nodes):
-            found |= holding
-            if found == everything:
+        satisfied, everything = 0, (1 << len(nodes)) - 1
+        for _, matching in self._matching(nodes):
+            satisfied |= matching
+            if satisfied == everything:
                 break
-        return bitsets.unpacked(found, len(nodes))
+        return bitsets.unpacked(satisfied, len(nodes))
 
     def sum(self, nodes: NodeView, weights: Sequence[int]) -> Int:
         """Return, (n,), the sum of the weights of the terms that each node satisfies."""
-        sets = ((holding, weights[place]) for place, holding in self._holding(nodes))
+        sets = ((matching, weights[index]) for index, matching in self._matching(nodes))
         return bitsets.weighted_sum(sets, len(nodes))
 
-    def _holding(self, nodes: NodeView) -> Iterator[tuple[int, int]]:
-        """Yield the place of each term that means something, and the nodes that satisfy it."""
+    def _matching(self, nodes: NodeView) -> Iterator[tuple[int, int]]:
+        """Yield the index of each valid term, and the nodes that satisfy it, as bits."""
         index = label_index.of_nodes(nodes, self._labels)
         names = _Names(nodes)
-        for place, term in enumerate(self._terms):
+        for position, term in enumerate(self._terms):
             if term is not None:
-                yield place, _satisfying(term, index, names)
+                yield position, _satisfying(term, index, names)
 
 
 class NodeTermFinder:
-    """Terms of a node selector, held against one node after the other."""
+    """Terms of a node selector, evaluated on one node at a time."""
 
     def __init__(self, terms: Sequence[NodeSelectorTerm]) -> None:
-        self._terms = [each for each in terms if _means_something(each)]
-        self._index = SelectorIndex([_about_labels(each) for each in self._terms])
+        self._terms = [term for term in terms if _can_match(term)]
+        self._index = SelectorIndex([_label_selector(term) for term in self._terms])
 
     def any(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Tell whether a node of that name and those labels satisfies a term."""
-        found = self._index.matching(labels)
-        return any(selectors.matches_term(self._terms[place], name, labels) for place in found)
+        """Return whether a node of that name and those labels satisfies a term."""
+        candidates = self._index.matching(labels)
+        return any(selectors.matches_term(self._terms[at], name, labels) for at in candidates)
 
 
-def _about_labels(term: NodeSelectorTerm) -> Selector:
-    """Return what a term asks of labels, but for how large a number is."""
+def _label_selector(term: NodeSelectorTerm) -> Selector:
+    """Return the label requirements of a term; Gt and Lt only require that the key exists."""
     return Selector(
         tuple(
-            Requirement(each.key, "Exists") if each.operator in ("Gt", "Lt") else each
-            for each in term.match_expressions
+            Requirement(expression.key, "Exists")
+            if expression.operator in ("Gt", "Lt")
+            else expression
+            for expression in term.match_expressions
         )
     )
 
 
 class _Names:
-    """The places of nodes in a view, by name."""
+    """Finds the positions of nodes in a view by name."""
 
     def __init__(self, nodes: NodeView) -> None:
         self._nodes = nodes
-        self._places: dict[int, int] | None = None
+        self._positions: dict[int, int] | None = None
 
     def holding(self, field: Requirement) -> int:
-        """Return where a valid expression about the name holds."""
+        """Return the nodes, as bits, that satisfy a valid expression on the node name."""
         nodes = self._nodes
         row = nodes.columns.row(field.values[0])
-        if row is not None and self._places is None:
-            self._places = {row: place for place, row in enumerate(nodes.rows.tolist())}
-        place = None if row is None or self._places is None else self._places.get(row)
-        named = 0 if place is None else 1 << place
+        if row is not None and self._positions is None:
+            self._positions = {row: position for position, row in enumerate(nodes.rows.tolist())}
+        position = None if row is None or self._positions is None else self._positions.get(row)
+        named = 0 if position is None else 1 << position
         return named if field.operator == "In" else ((1 << len(nodes)) - 1) ^ named
 
 
 def _satisfying(term: NodeSelectorTerm, index: LabelIndex, names: _Names) -> int:
-    found = index.all
-    for each in term.match_expressions:
-        found &= index.holding(each)
-        if not found:
+    satisfied = index.all
+    for expression in term.match_expressions:
+        satisfied &= index.holding(expression)
+        if not satisfied:
             return 0
-    for each in term.match_fields:
-        found &= names.holding(each)
-    return found
+    for field in term.match_fields:
+        satisfied &= names.holding(field)
+    return satisfied
 
 
-def _means_something(term: NodeSelectorTerm) -> bool:
-    """Tell whether a term can match: an empty one does not, nor one with an odd expression."""
+def _can_match(term: NodeSelectorTerm) -> bool:
+    """Return whether a term can match: it is not empty, and all of its expressions are valid."""
     if not term.match_expressions and not term.match_fields:
         return False
     return all(map(selectors.valid_node_requirement, term.match_expressions)) and all(
-        each.key == NAME_FIELD and len(each.values) == 1 and each.operator in ("In", "NotIn")
-        for each in term.match_fields
+        field.key == NAME_FIELD and len(field.values) == 1 and field.operator in ("In", "NotIn")
+        for field in term.match_fields
     )

@@ -1,4 +1,4 @@
-"""NodeResourcesBalancedAllocation: likes nodes whose resources the pod uses more evenly.
+"""NodeResourcesBalancedAllocation: prefers nodes whose resources are used more evenly with the pod.
 
 Source: kube-scheduler v1.36.3 plugins/noderesources.BalancedAllocation.
 """
@@ -22,7 +22,7 @@ __all__ = ["NodeResourcesBalancedAllocation"]
 
 
 class NodeResourcesBalancedAllocation:
-    """Scores how much the pod evens out the use of a node's resources."""
+    """Scores how much more evenly a node's resources are used with the pod than without."""
 
     name: ClassVar[str] = "NodeResourcesBalancedAllocation"
 
@@ -30,15 +30,15 @@ class NodeResourcesBalancedAllocation:
         """Make the rule.
 
         Args:
-            balanced: Names of the resources that are looked at.
+            balanced: Names of the resources that are compared.
         """
         self._balanced = tuple(balanced)
 
     def compile_score(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
         if resources.too_many(pod):
             return None  # NodeResourcesFit rejects it
-        found = resources.pod_requests(pod, status_aware=True)
-        requests = [(name, found.get(name, 0)) for name in self._balanced]
+        by_name = resources.pod_requests(pod, status_aware=True)
+        requests = [(name, by_name.get(name, 0)) for name in self._balanced]
         if not any(amount for _, amount in requests):
             return None
         return _Balance(
@@ -105,10 +105,10 @@ def _fraction(used: Scores, capacity: Scores) -> Float:
 
 
 def _balance(fractions: list[Float]) -> Scores:
-    """Return, (n,), 100 for even fractions, less the more they differ."""
+    """Return, (n,), 100 for equal fractions, and less the more they differ."""
     if len(fractions) == 2:
         spread = np.abs((fractions[0] - fractions[1]) / 2)
-        # With a capacity missing only one fraction is left, and one is even with itself.
+        # Without one of the capacities only one fraction is left, which has no spread.
         spread[np.isnan(spread)] = 0.0
     else:
         spread = _deviation(fractions)
@@ -117,20 +117,20 @@ def _balance(fractions: list[Float]) -> Scores:
 
 
 def _deviation(fractions: list[Float]) -> Float:
-    """Return, (n,), the population standard deviation of the fractions that there are."""
+    """Return, (n,), the population standard deviation of the fractions that are not NaN."""
     table = np.array(fractions)
     known = ~np.isnan(table)
     count = known.sum(axis=0)
     filled = np.where(known, table, 0.0)
     total = np.zeros(table.shape[1])
-    for line in filled:
-        total += line
+    for fraction in filled:
+        total += fraction
     mean = total / np.maximum(count, 1)
     squares = np.zeros(table.shape[1])
-    for line, there in zip(filled, known, strict=True):
-        squares += np.where(there, (line - mean) * (line - mean), 0.0)
+    for fraction, is_known in zip(filled, known, strict=True):
+        squares += np.where(is_known, (fraction - mean) * (fraction - mean), 0.0)
     deviation: Float = np.sqrt(squares / np.maximum(count, 1))
-    # Two fractions are compared by half their difference, which rounds differently.
+    # For two fractions upstream uses half their difference, which rounds differently.
     highest = np.where(known, table, -np.inf).max(axis=0, initial=-np.inf)
     lowest = np.where(known, table, np.inf).min(axis=0, initial=np.inf)
     deviation = np.where(count == 2, (highest - lowest) / 2, deviation)

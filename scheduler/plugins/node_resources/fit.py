@@ -1,11 +1,12 @@
-"""NodeResourcesFit: a node must have room for what a pod requests; by default, emptier is better.
+"""NodeResourcesFit: a node needs enough free resources; by default, emptier nodes score higher.
 
 Source: kube-scheduler v1.36.3 plugins/noderesources.Fit. Differs: the reasons for extended
-resources come in name order; upstream's order is that of a map.
+resources are sorted by name; upstream's order is that of a map.
 
-Differs, too: a pod that names more than `MOST_RESOURCES` resources is rejected as a whole.
+Differs, too: a pod that names more than `MOST_RESOURCES` resources is rejected on all nodes.
 
-A resource that a device class provides is left to DynamicResources on nodes that have none of it.
+A resource that a device class provides is checked by DynamicResources on nodes that have none of
+it.
 """
 
 from collections.abc import Sequence
@@ -32,12 +33,22 @@ TOO_MANY_PODS: Final = "Too many pods"
 
 #: Upstream names these first, in this order.
 _FIRST: Final = ("cpu", "memory", "ephemeral-storage")
-#: Failing combinations are told apart by one bit a reason in an int64.
-_MOST_BITS: Final = 60
+
+# Why a node is rejected is a pattern of bits: these two, and one for each resource. A pattern is an
+# int64, or a Python integer for pods that request more resources than an int64 has bits.
+
+#: Some resource is requested in an amount that the node does not have even when it is empty.
+_UNRESOLVABLE: Final = 1
+#: The node has as many pods as it allows.
+_PODS: Final = 2
+#: The bit of the first resource.
+_FIRST_RESOURCE: Final = 4
+#: The number of resources that fit into an int64.
+_RESOURCES_PER_INT64: Final = 60
 
 
 class NodeResourcesFit:
-    """Rejects nodes without room, scores the others by how full they would be."""
+    """Rejects nodes without enough free resources, scores others by how full they would be."""
 
     name: ClassVar[str] = "NodeResourcesFit"
 
@@ -51,7 +62,7 @@ class NodeResourcesFit:
         """Make the rule.
 
         Args:
-            strategy: How used and capacity become a score.
+            strategy: Computes a score from used amount and capacity.
             scored: Names and weights of the resources that are scored.
             ignored: Extended resources that are not checked.
             ignored_groups: Domains of extended resources that are not checked.
@@ -65,41 +76,41 @@ class NodeResourcesFit:
         self, pod: Pod, cluster: Cluster, verdicts: Verdicts
     ) -> CompiledFilter | None:
         if resources.too_many(pod):
-            return _TooManyResources(_refused(pod))
-        return _Room(self._checked(pod), cluster, self.name, verdicts)
+            return _TooManyResources(_too_many_verdict(pod))
+        return _FitFilter(self._checked(pod), cluster, self.name, verdicts)
 
     def may_fit(self, shape: Shape, row: int, priority: int, cluster: Cluster) -> bool:
         return cluster.room_beside(shape, row, priority, self._ignores)
 
     def compile_score(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
         if resources.too_many(pod):
-            return _Nothing()
+            return _ZeroScore()
         requests = resources.scored_requests(pod)
         parts = [
             (name, (requests.get(name, 0), weight))
             for name, weight in self._scored
             if requests.get(name, 0) or name in _FIRST
         ]
-        return _Fullness(self._strategy, parts, cluster) if parts else _Nothing()
+        return _AllocationScore(self._strategy, parts, cluster) if parts else _ZeroScore()
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return (
             ClusterEventWithHint(Resource.POD, Action.DELETE, _was_placed),
             ClusterEventWithHint(Resource.POD, Action.UPDATE_POD_SCALE_DOWN, _scaled_down),
             ClusterEventWithHint(
-                Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE, self._has_more_room
+                Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE, self._node_has_more
             ),
             ClusterEventWithHint(Resource.DEVICE_CLASS, Action.ADD | Action.UPDATE, _provides_more),
         )
 
     def _checked(self, pod: Pod) -> list[tuple[str, int]]:
-        """Return what is checked, in the order of the reasons."""
-        found = resources.pod_requests(pod)
-        scalars = sorted(name for name in found if name not in _FIRST)
+        """Return name and amount of the requests that are checked, in the order of the reasons."""
+        requests = resources.pod_requests(pod)
+        scalars = sorted(name for name in requests if name not in _FIRST)
         return [
-            (name, found[name])
+            (name, requests[name])
             for name in (*_FIRST, *scalars)
-            if found.get(name, 0) > 0 and not self._ignores(name)
+            if requests.get(name, 0) > 0 and not self._ignores(name)
         ]
 
     def _ignores(self, name: str) -> bool:
@@ -107,7 +118,7 @@ class NodeResourcesFit:
             name in self._ignored or name.partition("/")[0] in self._ignored_groups
         )
 
-    def _has_more_room(self, pod: Pod, old: Node | None, new: Node) -> bool:
+    def _node_has_more(self, pod: Pod, old: Node | None, new: Node) -> bool:
         if resources.too_many(pod):
             return False
         have = resources.amounts(new.status.allocatable)
@@ -122,7 +133,7 @@ class NodeResourcesFit:
 
 
 class _TooManyResources(CompiledFilter):
-    """Rejects a pod that names more resources than are looked at."""
+    """Rejects a pod that names more resources than are supported."""
 
     spec_only = True
 
@@ -136,8 +147,8 @@ class _TooManyResources(CompiledFilter):
         return np.zeros(len(nodes), dtype=np.uint16)
 
 
-class _Room(CompiledFilter):
-    """Compares what is free with what is requested."""
+class _FitFilter(CompiledFilter):
+    """Compares free with requested amounts."""
 
     reads = Reads.PODS
     spec_only = True
@@ -152,20 +163,21 @@ class _Room(CompiledFilter):
         self._device_classes = cluster.device_classes
         self._plugin = plugin
         self._verdicts = verdicts
+        #: The verdict codes that were used so far, by pattern.
         self._by_pattern: dict[int, int] = {}
-        #: Which bit of a pattern stands for a resource.
-        self._places = {name: place for place, (name, _) in enumerate(wanted)}
+        #: The bit of each resource in a pattern, by name.
+        self._bits = {name: _FIRST_RESOURCE << index for index, (name, _) in enumerate(wanted)}
 
-    def _real(self) -> list[tuple[int, tuple[str, int]]]:
-        """Return what is wanted of resources that some node has, or that devices stand for.
+    def _offered(self) -> list[tuple[int, tuple[str, int]]]:
+        """Return the requests for resources that some node has, or that devices provide.
 
-        All others are lacking on every node.
+        All other requested resources are insufficient on every node.
         """
         columns, provided = self._columns, self._device_classes.resources
         return [
-            each
-            for each in self._coded.now()
-            if each[1][0] in provided or columns.allocatable(each[0]).any
+            (resource, request)
+            for resource, request in self._coded.now()
+            if request[0] in provided or columns.allocatable(resource).any
         ]
 
     def fits_row(self, row: int) -> bool:
@@ -178,10 +190,10 @@ class _Room(CompiledFilter):
 
     def fits(self, nodes: NodeView) -> Bool:
         fits: Bool = nodes.pods() < nodes.allowed_pods()
-        real = self._real()
-        if len(real) < len(self._wanted):
+        offered = self._offered()
+        if len(offered) < len(self._wanted):
             return np.zeros_like(fits)
-        for resource, (name, amount) in real:
+        for resource, (name, amount) in offered:
             capacity = nodes.allocatable(resource)
             enough = capacity - nodes.requested(resource) >= amount
             if name in self._device_classes.resources:
@@ -191,59 +203,57 @@ class _Room(CompiledFilter):
 
     def codes(self, nodes: NodeView) -> Codes:
         codes = np.zeros(len(nodes), dtype=np.uint16)
-        lacking = np.flatnonzero(~self.fits(nodes))
-        if lacking.shape[0]:
-            patterns = self._patterns(nodes, lacking)
-            if lacking.shape[0] == 1:
-                codes[lacking] = self._code(int(patterns[0]))
+        rejected = np.flatnonzero(~self.fits(nodes))
+        if rejected.shape[0]:
+            patterns = self._patterns(nodes, rejected)
+            if rejected.shape[0] == 1:
+                codes[rejected] = self._code(int(patterns[0]))
                 return codes
             distinct, which = np.unique(patterns, return_inverse=True)
-            found = [self._code(int(pattern)) for pattern in distinct]
-            codes[lacking] = np.array(found, dtype=np.uint16)[which]
+            by_distinct = [self._code(int(pattern)) for pattern in distinct]
+            codes[rejected] = np.array(by_distinct, dtype=np.uint16)[which]
         return codes
 
-    def _patterns(self, nodes: NodeView, lacking: Int) -> Int:
-        """Return, a lacking node each, bit 0: never, bit 1: pods, then one bit a resource."""
-        real = self._real()
-        wide = len(self._wanted) > _MOST_BITS
-        patterns = np.zeros(lacking.shape[0], dtype=object if wide else np.int64)
-        patterns |= (nodes.pods() >= nodes.allowed_pods())[lacking] * 2
-        if len(real) < len(self._wanted):
-            patterns |= self._lacking_everywhere(real)
-        for resource, (name, amount) in real:
-            place = self._places[name]
-            capacity = nodes.allocatable(resource)[lacking]
-            missing = capacity - nodes.requested(resource)[lacking] < amount
+    def _patterns(self, nodes: NodeView, rejected: Int) -> Int:
+        """Return the pattern of each rejected node.
+
+        Args:
+            nodes: The view.
+            rejected: Positions in the view, (m,).
+        """
+        offered = self._offered()
+        wide = len(self._wanted) > _RESOURCES_PER_INT64
+        patterns = np.zeros(rejected.shape[0], dtype=object if wide else np.int64)
+        patterns |= (nodes.pods() >= nodes.allowed_pods())[rejected] * _PODS
+        if len(offered) < len(self._wanted):
+            patterns |= self._offered_nowhere(offered)
+        for resource, (name, amount) in offered:
+            capacity = nodes.allocatable(resource)[rejected]
+            missing = capacity - nodes.requested(resource)[rejected] < amount
             if name in self._device_classes.resources:
                 missing &= capacity > 0
-            patterns |= missing.astype(patterns.dtype) * (4 << place)
+            patterns |= missing.astype(patterns.dtype) * self._bits[name]
+            # True sets the bit `_UNRESOLVABLE`.
             patterns |= missing & (capacity < amount)
         return patterns
 
-    def _lacking_everywhere(self, real: list[tuple[int, tuple[str, int]]]) -> int:
-        """Return the pattern of what no node has."""
-        bits = set(self._places.values()) - {self._places[name] for _, (name, _) in real}
-        text = bytearray(b"0" * len(self._wanted))
-        for place in bits:
-            text[-1 - place] = ord("1")
-        return int(text, 2) << 2 | 1
+    def _offered_nowhere(self, offered: list[tuple[int, tuple[str, int]]]) -> int:
+        """Return the pattern of the resources that no node has."""
+        names = {name for _, (name, _) in offered}
+        return _UNRESOLVABLE | sum(bit for name, bit in self._bits.items() if name not in names)
 
     def _code(self, pattern: int) -> int:
         code = self._by_pattern.get(pattern)
         if code is None:
-            bits = reversed(f"{pattern >> 2:b}")
-            reasons = [TOO_MANY_PODS] if pattern & 2 else []
-            reasons += [
-                f"Insufficient {name}"
-                for (name, _), lacking in zip(self._wanted, bits, strict=False)
-                if lacking == "1"
-            ]
-            verdict = Verdict(self._plugin, tuple(reasons), resolvable=not pattern & 1)
+            reasons = [TOO_MANY_PODS] if pattern & _PODS else []
+            reasons += [f"Insufficient {name}" for name, bit in self._bits.items() if pattern & bit]
+            resolvable = not pattern & _UNRESOLVABLE
+            verdict = Verdict(self._plugin, tuple(reasons), resolvable=resolvable)
             code = self._by_pattern[pattern] = self._verdicts.code(verdict)
         return code
 
 
-class _Fullness(CompiledScore):
+class _AllocationScore(CompiledScore):
     """Scores by how full each resource would be."""
 
     reads = Reads.PODS
@@ -281,14 +291,14 @@ class _Fullness(CompiledScore):
         )
 
 
-class _Nothing(CompiledScore):
+class _ZeroScore(CompiledScore):
     """Scores 0 everywhere: the pod requests none of the scored resources."""
 
     def scores(self, nodes: NodeView) -> Scores:
         return np.zeros(len(nodes), dtype=np.int64)
 
 
-def _refused(pod: Pod) -> Verdict:
+def _too_many_verdict(pod: Pod) -> Verdict:
     count = resources.number_of_names(pod)
     reason = f"Pod names {count} resources, more than the {MOST_RESOURCES} that are supported"
     return Verdict(NodeResourcesFit.name, (reason,), resolvable=False)

@@ -1,6 +1,6 @@
-"""The scoring strategies of NodeResourcesFit: from used and capacity to a score.
+"""The scoring strategies of NodeResourcesFit: a score from used amount and capacity.
 
-All arithmetic is upstream's: int64, truncating division.
+Arithmetic is as upstream: int64, with truncating division.
 
 Source: kube-scheduler v1.36.3 plugins/noderesources/{least_allocated, most_allocated,
 requested_to_capacity_ratio}.go, plugins/helper.BuildBrokenLinearFunction.
@@ -20,26 +20,26 @@ __all__ = ["LEAST_ALLOCATED", "MOST_ALLOCATED", "Strategy", "requested_to_capaci
 
 
 class Strategy(NamedTuple):
-    """How used and capacity become a score, for all nodes and for one."""
+    """Computes a score from used amount and capacity, for all nodes or for one."""
 
     #: `[(used, capacity, weight)] -> scores`, one entry a resource, both (n,).
     all: Callable[[Sequence[tuple[Int, Int, int]]], Scores]
-    #: The same for one node, in plain integers; `None` where only `all` knows.
+    #: The same for one node, in plain integers; `None` when there is only `all`.
     one: Callable[[Sequence[tuple[int, int, int]]], int] | None = None
 
 
 def _least_allocated(parts: Sequence[tuple[Int, Int, int]]) -> Scores:
-    """Score free room: the emptier the node after placing the pod, the better."""
+    """Score free resources: the emptier the node with the pod, the better."""
     return _weighted(parts, lambda used, capacity: capacity - used, over=0)
 
 
 def _most_allocated(parts: Sequence[tuple[Int, Int, int]]) -> Scores:
-    """Score used room: the fuller the node after placing the pod, the better."""
+    """Score used resources: the fuller the node with the pod, the better."""
     return _weighted(parts, lambda used, _capacity: used, over=MAX_SCORE)
 
 
 def _least_allocated_one(parts: Sequence[tuple[int, int, int]]) -> int:
-    """Score the free room of one node."""
+    """Score the free resources of one node."""
     total = weights = 0
     for used, capacity, weight in parts:
         if capacity > 0:
@@ -52,7 +52,7 @@ def _least_allocated_one(parts: Sequence[tuple[int, int, int]]) -> int:
 def _weighted(
     parts: Sequence[tuple[Int, Int, int]], amount: Callable[[Int, Int], Int], over: int
 ) -> Scores:
-    """Average `amount * 100 / capacity` over resources; `over` where more is used than there is."""
+    """Average `amount * 100 / capacity` over resources; `over` where more is used than exists."""
     total: Scores = np.zeros_like(parts[0][0])
     weights = np.zeros_like(total)
     for used, capacity, weight in parts:
@@ -97,7 +97,7 @@ def requested_to_capacity_ratio(shape: Sequence[tuple[int, int]]) -> Strategy:
 
 def _broken_line(points: Sequence[tuple[int, int]], at: Int) -> Scores:
     result = np.full_like(at, points[-1][1])
-    # From the last segment to the first, so that the first one that covers a value wins.
+    # From the last segment to the first, so that the first segment that covers a value wins.
     for (x0, y0), (x1, y1) in zip(reversed(points[:-1]), reversed(points[1:]), strict=True):
         rise = (y1 - y0) * (at - x0)
         between = y0 + np.sign(rise) * (np.abs(rise) // (x1 - x0))

@@ -1,1 +1,1 @@
-"""PodTopologySpread."""
+"""PodTopologySpread: the plugin, its filter, its score and its queueing hints."""

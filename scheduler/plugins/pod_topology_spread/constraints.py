@@ -1,4 +1,4 @@
-"""Topology spread constraints, compiled: what is counted, where, and how uneven it may be.
+"""Compiled topology spread constraints: which pods and nodes count, and the maximum skew.
 
 Source: kube-scheduler v1.36.3 podtopologyspread/common.go, plugin.go.
 
@@ -36,9 +36,9 @@ __all__ = [
     "Constraint",
     "Constraints",
     "Inclusion",
-    "compiled",
-    "counted",
-    "selected",
+    "compile_constraints",
+    "counted_pods",
+    "selected_pods",
 ]
 
 HARD: Final = "DoNotSchedule"
@@ -65,20 +65,20 @@ class Constraint:
 
     topology_key: str
     max_skew: int
-    #: Which pods count; `None` selects none.
+    #: Selects the pods that count; `None` selects none.
     selector: Selector | None
     min_domains: int
-    #: Whether only nodes count that the pod's node selector and affinity allow.
+    #: Whether only nodes count that match the pod's node selector and node affinity.
     honors_affinity: bool
     #: Whether only nodes count whose taints the pod tolerates.
     honors_taints: bool
 
     def selects(self, pod: Pod) -> bool:
-        """Tell whether a pod has the labels."""
+        """Return whether the selector matches the labels of a pod."""
         return self.selector is not None and self.selector.matches(pod.metadata.labels)
 
 
-def compiled(
+def compile_constraints(
     constraints: Sequence[TopologySpreadConstraint], action: str, pod: Pod
 ) -> tuple[Constraint, ...]:
     """Return the constraints of one kind.
@@ -86,27 +86,27 @@ def compiled(
     Args:
         constraints: Of the pod, or the defaults.
         action: `HARD` or `SOFT`.
-        pod: Whose labels `matchLabelKeys` refers to.
+        pod: `matchLabelKeys` refers to its labels.
 
     Raises:
-        SelectorError: A selector means nothing.
+        SelectorError: A selector is invalid.
     """
     return tuple(
         Constraint(
-            topology_key=each.topology_key,
-            max_skew=each.max_skew,
-            selector=_selector(each, pod),
-            min_domains=1 if each.min_domains is None else each.min_domains,
-            honors_affinity=(each.node_affinity_policy or _HONOR) == _HONOR,
-            honors_taints=(each.node_taints_policy or _IGNORE) == _HONOR,
+            topology_key=constraint.topology_key,
+            max_skew=constraint.max_skew,
+            selector=_selector(constraint, pod),
+            min_domains=1 if constraint.min_domains is None else constraint.min_domains,
+            honors_affinity=(constraint.node_affinity_policy or _HONOR) == _HONOR,
+            honors_taints=(constraint.node_taints_policy or _IGNORE) == _HONOR,
         )
-        for each in constraints
-        if each.when_unsatisfiable == action
+        for constraint in constraints
+        if constraint.when_unsatisfiable == action
     )
 
 
 class Constraints:
-    """The constraints of one kind that a class of pods has: its own, or the defaults."""
+    """The hard or the soft constraints of a class of pods: its own, or the defaults."""
 
     def __init__(
         self,
@@ -118,22 +118,22 @@ class Constraints:
         """Compile the constraints.
 
         Raises:
-            SelectorError: A selector of the pod means nothing.
+            SelectorError: A selector of the pod is invalid.
         """
         own = pod.spec.topology_spread_constraints
         self._pod = pod
         self._workloads = cluster.workloads
-        self._defaults = () if own else compiled(defaults, action, pod)
+        self._defaults = () if own else compile_constraints(defaults, action, pod)
         self._version = -1
-        self._now = compiled(own, action, pod)
+        self._now = compile_constraints(own, action, pod)
 
     @property
     def never(self) -> bool:
-        """Whether there are none, whatever services and controllers there are."""
+        """Whether there can be no constraints, regardless of services and controllers."""
         return not self._now and not self._defaults
 
     def now(self) -> tuple[Constraint, ...]:
-        """Return the constraints as they are; the same object until they change.
+        """Return the current constraints; the same object until they change.
 
         Source: kube-scheduler v1.36.3 podtopologyspread.buildDefaultConstraints.
         """
@@ -149,10 +149,12 @@ class Constraints:
         return self._now
 
     def _with(self, selector: Selector) -> tuple[Constraint, ...]:
-        return tuple(replace(each, selector=selector) for each in self._defaults)
+        return tuple(replace(constraint, selector=selector) for constraint in self._defaults)
 
 
-def counted(census: PodIndex, namespace: str, selector: Selector | None) -> PodWeights[LabelSet]:
+def counted_pods(
+    pod_index: PodIndex, namespace: str, selector: Selector | None
+) -> PodWeights[LabelSet]:
     """Return 1 for the pods that a constraint counts.
 
     Pods that are being deleted do not count, and a selector without requirements counts none.
@@ -160,41 +162,44 @@ def counted(census: PodIndex, namespace: str, selector: Selector | None) -> PodW
     Source: kube-scheduler v1.36.3 podtopologyspread.countPodsMatchSelector.
     """
     if selector is None or selector.empty:
-        return counters.of_labels(census, "no pod", lambda _: 0)
+        return counters.of_labels(pod_index, "no pod", lambda _: 0)
 
-    def weigh(looks: LabelSet) -> int:
-        there = looks.namespace == namespace and not looks.leaving
-        return int(there and selector.matches(looks.labels))
+    def weight(pods: LabelSet) -> int:
+        counts = pods.namespace == namespace and not pods.leaving
+        return int(counts and selector.matches(pods.labels))
 
-    return counters.of_labels(census, ("counted", namespace, spelled(selector)), weigh)
+    return counters.of_labels(pod_index, ("counted", namespace, spelled(selector)), weight)
 
 
-def selected(census: PodIndex, namespace: str, selector: Selector | None) -> PodWeights[LabelSet]:
-    """Return 1 for the pods that change a constraint's count when they come or go in a what-if.
+def selected_pods(
+    pod_index: PodIndex, namespace: str, selector: Selector | None
+) -> PodWeights[LabelSet]:
+    """Return 1 for the pods that change a constraint's count when a what-if adds or removes them.
 
-    Upstream looks neither at the deletion time stamp nor at emptiness of the selector then.
+    As upstream, this ignores the deletion timestamp, and an empty selector matches.
 
     Source: kube-scheduler v1.36.3 podtopologyspread.updateWithPod.
     """
 
-    def weigh(looks: LabelSet) -> int:
+    def weight(pods: LabelSet) -> int:
         return int(
-            looks.namespace == namespace and selector is not None and selector.matches(looks.labels)
+            pods.namespace == namespace and selector is not None and selector.matches(pods.labels)
         )
 
-    return counters.of_labels(census, ("selected", namespace, spelled(selector)), weigh)
+    return counters.of_labels(pod_index, ("selected", namespace, spelled(selector)), weight)
 
 
 class Inclusion:
-    """Which nodes count for the constraints of a pod; what it knows is shared by all of them.
+    """Which nodes count for the constraints of a pod; shared by all constraints of the pod.
 
-    A node must have the keys that are required; where there are none, nodes without the key of a
-    constraint are a domain too. What a constraint honours must let the pod onto the node.
+    A node must have all required keys. Without required keys, nodes that lack the key of a
+    constraint form a domain of their own. The node must also pass the node affinity and the taints
+    that a constraint honours.
     """
 
     def __init__(self, required: Sequence[Constraint], pod: Pod, cluster: Cluster) -> None:
-        """Take the constraints whose keys a node must have, and the pod."""
-        self.keys = tuple(dict.fromkeys(each.topology_key for each in required))
+        """Take the constraints whose topology keys a node must have, and the pod."""
+        self.keys = tuple(dict.fromkeys(constraint.topology_key for constraint in required))
         self._pod = pod
         self._cluster = cluster
 
@@ -208,21 +213,21 @@ class Inclusion:
             self._affinity_key if constraint.honors_affinity else b"",
             self._tolerations_key if constraint.honors_taints else None,
         )
-        weights = counted(cluster.pods.census, pod.metadata.namespace, constraint.selector)
+        weights = counted_pods(cluster.pods.census, pod.metadata.namespace, constraint.selector)
         return counters.by_domain(
             weights, key, lambda: _Eligible(constraint, self, cluster), cluster.columns
         )
 
     def policies(self, constraint: Constraint) -> list[CompiledFilter]:
-        """Return the rules that a node must satisfy for its pods to count.
+        """Return the filters that a node must pass for its pods to count.
 
         Source: kube-scheduler v1.36.3 podtopologyspread.matchNodeInclusionPolicies.
         """
-        found = [
+        filters = [
             self._affinity if constraint.honors_affinity else None,
             self._taints if constraint.honors_taints else None,
         ]
-        return [each for each in found if each is not None]
+        return [policy for policy in filters if policy is not None]
 
     @cached_property
     def _affinity_key(self) -> bytes:
@@ -245,7 +250,7 @@ class Inclusion:
 
 
 class _Eligible(Domains):
-    """The domain of each node for a constraint; nodes that do not count are outside."""
+    """The domain of each node for a constraint; `OUTSIDE` for nodes that do not count."""
 
     __slots__ = ("_columns", "_keys", "_policies")
 
@@ -256,7 +261,7 @@ class _Eligible(Domains):
         self._policies = inclusion.policies(constraint)
 
     def of(self, codes: Int) -> Int:
-        # Where keys may be missing, a missing one counts like an empty value.
+        # Without required keys, a missing key counts as an empty value.
         empty = None if self._keys else self.column.code("")
         return codes if empty is None else np.where(codes == empty, ABSENT, codes)
 
@@ -273,7 +278,7 @@ class _Eligible(Domains):
 
 
 def _selector(constraint: TopologySpreadConstraint, pod: Pod) -> Selector | None:
-    """Return the selector with what `matchLabelKeys` adds to it; absent stays absent."""
+    """Return the selector with the requirements of `matchLabelKeys`; `None` without a selector."""
     given: LabelSelector | None = constraint.label_selector
     if given is None:
         return None

@@ -12,8 +12,12 @@ import numpy as np
 
 from scheduler.framework.plugin import PASS, CompiledFilter, Prepared, Reads
 from scheduler.model.api.objects import Pod
-from scheduler.plugins.pod_topology_spread import constraints as spread_constraints
-from scheduler.plugins.pod_topology_spread.constraints import Constraint, Constraints, Inclusion
+from scheduler.plugins.pod_topology_spread.constraints import (
+    Constraint,
+    Constraints,
+    Inclusion,
+    selected_pods,
+)
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Codes, Int
 from scheduler.state.columns.labels import ABSENT
@@ -22,14 +26,14 @@ from scheduler.state.views.node_view import NodeView
 
 __all__ = ["Required"]
 
-#: The least count where there is no domain at all: no node is too full then.
+#: The minimum count when there is no domain: no node is rejected then.
 _NO_DOMAIN: Final = 2**31 - 1
 
 
 class Required(CompiledFilter):
-    """Rejects nodes without the keys, and those whose domain is too full compared with others.
+    """Rejects nodes that lack a topology key, and nodes whose domain would exceed the maximum skew.
 
-    A pod more on a node makes its own domain fuller and no other one, so it never helps.
+    One more pod on a node raises the count of its own domain only, so it never lifts a rejection.
     """
 
     reads = Reads.CLUSTER
@@ -50,10 +54,10 @@ class Required(CompiledFilter):
         if constraints is not self._compiled or version != self._version:
             self._compiled, self._version = constraints, version
             inclusion = Inclusion(constraints, self._pod, self._cluster)
-            self._checks = [self._check(each, inclusion) for each in self._deciding()]
+            self._checks = [self._check(constraint, inclusion) for constraint in self._deciding()]
         for check in self._checks:
             check.refresh()
-        # Where no constraint is left, verdicts that are 0 everywhere read nothing.
+        # Without constraints, the verdicts are 0 everywhere and read nothing.
         self.reads = Reads.CLUSTER if self._checks else Reads.NODE
         return PASS
 
@@ -61,8 +65,8 @@ class Required(CompiledFilter):
         codes = np.zeros(len(nodes), dtype=np.uint16)
         # The first constraint that rejects a node names the reason, so it writes last.
         for check in reversed(self._checks):
-            found = check.codes(nodes)
-            np.copyto(codes, found, where=found != 0)
+            by_check = check.codes(nodes)
+            np.copyto(codes, by_check, where=by_check != 0)
         return codes
 
     def _deciding(self) -> Iterator[Constraint]:
@@ -73,78 +77,78 @@ class Required(CompiledFilter):
                 return
 
     def _check(self, constraint: Constraint, inclusion: Inclusion) -> "_Check":
-        tally = inclusion.by_domain(constraint)
-        return _Check(constraint, tally, self._pod, self._cluster, self._codes)
+        counter = inclusion.by_domain(constraint)
+        return _Check(constraint, counter, self._pod, self._cluster, self._codes)
 
 
 class _Check:
-    """One constraint against the counts of its domains."""
+    """Checks one constraint against the counts of its domains."""
 
     def __init__(
         self,
         constraint: Constraint,
-        tally: TopologyCounter,
+        counter: TopologyCounter,
         pod: Pod,
         cluster: Cluster,
         codes: tuple[int, int],
     ) -> None:
         self._constraint = constraint
-        self._tally = tally
+        self._counter = counter
         self._missing, self._skewed = codes
-        self._itself = int(constraint.selects(pod))
-        self._selected = spread_constraints.selected(
+        self._self_match = int(constraint.selects(pod))
+        self._selected = selected_pods(
             cluster.pods.census, pod.metadata.namespace, constraint.selector
         )
         self._version = -1
-        #: (D,) the verdict on nodes of each domain.
+        #: (D,) the verdict code for nodes of each domain.
         self._by_domain: Codes = np.zeros(0, dtype=np.uint16)
-        #: The domain with the least count, that count, and the least count of the others.
-        self._emptiest = OUTSIDE
-        self._least = _NO_DOMAIN
-        self._next = _NO_DOMAIN
-        #: Whether there are fewer domains than there should be, so that the least count is 0.
+        #: The domain with the lowest count, that count, and the lowest count of the other domains.
+        self._lowest_domain = OUTSIDE
+        self._lowest = _NO_DOMAIN
+        self._second_lowest = _NO_DOMAIN
+        #: Whether there are fewer domains than `minDomains`, so that the minimum count is 0.
         self._too_few = False
 
     def refresh(self) -> None:
-        """Catch up with the counts."""
-        tally = self._tally
-        tally.refresh()
-        if self._version == tally.version:
+        """Bring the verdicts up to date with the counts."""
+        counter = self._counter
+        counter.refresh()
+        if self._version == counter.version:
             return
-        self._version = tally.version
-        domains = np.flatnonzero(tally.members)
+        self._version = counter.version
+        domains = np.flatnonzero(counter.members)
         self._too_few = domains.shape[0] < self._constraint.min_domains
-        self._find_least(domains, tally.sums[domains])
-        least = 0 if self._too_few else self._least
-        skew = tally.sums + (self._itself - least)
+        self._find_lowest(domains, counter.sums[domains])
+        lowest = 0 if self._too_few else self._lowest
+        skew = counter.sums + (self._self_match - lowest)
         self._by_domain = np.where(skew > self._constraint.max_skew, self._skewed, 0).astype(
             np.uint16
         )
         self._by_domain[ABSENT] = self._missing
 
     def codes(self, nodes: NodeView) -> Codes:
-        """Return, (n,), the verdict on each node."""
-        values = self._tally.domains.values(nodes)
-        shift = self._tally.shift(nodes, self._selected)
+        """Return, (n,), the verdict code of each node."""
+        values = self._counter.domains.values(nodes)
+        shift = self._counter.shift(nodes, self._selected)
         if shift is None:
             return self._by_domain.take(values)
-        counts = self._tally.at(nodes) + shift
-        skew = counts + self._itself - self._least_with(counts, values, nodes)
+        counts = self._counter.at(nodes) + shift
+        skew = counts + self._self_match - self._lowest_with(counts, values, nodes)
         codes = np.where(skew > self._constraint.max_skew, self._skewed, 0)
         return np.where(values == ABSENT, self._missing, codes).astype(np.uint16)
 
-    def _least_with(self, counts: Int, values: Int, nodes: NodeView) -> Int:
-        """Return, (n,), the least count of all domains where only a node's own one is different."""
+    def _lowest_with(self, counts: Int, values: Int, nodes: NodeView) -> Int:
+        """Return, (n,), the lowest count of all domains if only the node's own domain changes."""
         if self._too_few:
             return np.zeros_like(counts)
-        others = np.where(values == self._emptiest, self._next, self._least)
-        return np.where(self._tally.counting(nodes), np.minimum(counts, others), self._least)
+        others = np.where(values == self._lowest_domain, self._second_lowest, self._lowest)
+        return np.where(self._counter.counting(nodes), np.minimum(counts, others), self._lowest)
 
-    def _find_least(self, domains: Int, counts: Int) -> None:
-        """Find the least counts; `counts`, a copy, is written to."""
-        self._emptiest, self._least, self._next = OUTSIDE, _NO_DOMAIN, _NO_DOMAIN
+    def _find_lowest(self, domains: Int, counts: Int) -> None:
+        """Find the two lowest counts; overwrites `counts`, which is a copy."""
+        self._lowest_domain, self._lowest, self._second_lowest = OUTSIDE, _NO_DOMAIN, _NO_DOMAIN
         if domains.shape[0]:
-            place = int(counts.argmin())
-            self._emptiest, self._least = int(domains[place]), int(counts[place])
-            counts[place] = _NO_DOMAIN
-            self._next = int(counts.min())
+            index = int(counts.argmin())
+            self._lowest_domain, self._lowest = int(domains[index]), int(counts[index])
+            counts[index] = _NO_DOMAIN
+            self._second_lowest = int(counts.min())

@@ -1,8 +1,8 @@
 """Which changes can lift a rejection by PodTopologySpread.
 
 Source: kube-scheduler v1.36.3 podtopologyspread/plugin.go isSchedulableAfterPodChange,
-isSchedulableAfterNodeChange. Differs: which pods the default constraints are about is not asked;
-any pod around may be one of them.
+isSchedulableAfterNodeChange. Differs: the pods that the default constraints select are not
+looked up; any placed pod of the namespace may be one of them.
 """
 
 from collections import OrderedDict
@@ -11,11 +11,11 @@ from typing import Final
 
 from scheduler.model.api.objects import Node, Pod, TopologySpreadConstraint
 from scheduler.model.api.selectors import SelectorError
-from scheduler.plugins.pod_topology_spread.constraints import HARD, Constraint, compiled
+from scheduler.plugins.pod_topology_spread.constraints import HARD, Constraint, compile_constraints
 
 __all__ = ["SpreadHints"]
 
-#: From so many constraints on they are compiled once for many questions, for so many pods.
+#: Pods with at least so many constraints have them compiled once; so many pods are remembered.
 _MANY: Final = 16
 _REMEMBERED: Final = 64
 
@@ -24,19 +24,19 @@ class SpreadHints:
     """The hints of one profile."""
 
     def __init__(self, defaults: Sequence[TopologySpreadConstraint]) -> None:
-        """Make the hints.
+        """Create the hints.
 
         Args:
             defaults: Constraints for pods without any.
         """
         self._defaults = tuple(defaults)
-        #: Pods with many constraints, with what they ask for: each change is held against all
-        #: waiting pods.
+        #: Pods with many constraints, with the compiled constraints, because each event is checked
+        #: for all waiting pods.
         self._last: OrderedDict[int, tuple[Pod, tuple[Constraint, ...]]] = OrderedDict()
 
     def after_pod(self, pod: Pod, old: Pod | None, new: Pod | None) -> bool:
-        """Tell whether a pod that came, went or changed can help a waiting one."""
-        if any(each is not None and not _involved(each, pod) for each in (old, new)):
+        """Return whether an added, deleted or updated pod can make a waiting pod schedulable."""
+        if any(state is not None and not _involved(state, pod) for state in (old, new)):
             return False
         try:
             constraints = self._constraints(pod)
@@ -45,12 +45,14 @@ class SpreadHints:
         if old is not None and new is not None:
             return _after_update(pod, old, new, constraints)
         changed = old or new
-        return changed is not None and any(_counts(each, changed, pod) for each in constraints)
+        return changed is not None and any(
+            _counts(constraint, changed, pod) for constraint in constraints
+        )
 
     def after_node(self, pod: Pod, old: Node | None, new: Node | None) -> bool:
-        """Tell whether a node that came, went or changed can help a waiting pod."""
+        """Return whether an added, deleted or updated node can make a waiting pod schedulable."""
         try:
-            keys = [each.topology_key for each in self._constraints(pod)]
+            keys = [constraint.topology_key for constraint in self._constraints(pod)]
         except SelectorError:
             return True
         before = old is not None and all(key in old.metadata.labels for key in keys)
@@ -61,35 +63,37 @@ class SpreadHints:
         return now and (moved or old.spec.taints != new.spec.taints)
 
     def _constraints(self, pod: Pod) -> tuple[Constraint, ...]:
-        """Return the constraints that must hold; those of the defaults have no selector."""
+        """Return the hard constraints; default constraints have no selector here."""
         given = pod.spec.topology_spread_constraints or self._defaults
         if len(given) < _MANY:
-            return compiled(given, HARD, pod)
-        found = self._last.get(id(pod))
-        if found is None or found[0] is not pod:
-            found = self._last[id(pod)] = (pod, compiled(given, HARD, pod))
+            return compile_constraints(given, HARD, pod)
+        remembered = self._last.get(id(pod))
+        if remembered is None or remembered[0] is not pod:
+            remembered = self._last[id(pod)] = (pod, compile_constraints(given, HARD, pod))
             if len(self._last) > _REMEMBERED:
                 self._last.popitem(last=False)
-        return found[1]
+        return remembered[1]
 
 
 def _after_update(pod: Pod, old: Pod, new: Pod, constraints: Sequence[Constraint]) -> bool:
     tolerates = new.uid == pod.uid and old.spec.tolerations != new.spec.tolerations
-    if tolerates and any(each.honors_taints for each in constraints):
+    if tolerates and any(constraint.honors_taints for constraint in constraints):
         return True
     if old.metadata.labels == new.metadata.labels:
         return False
     deduced = not pod.spec.topology_spread_constraints
-    return any(deduced or each.selects(old) != each.selects(new) for each in constraints)
+    return any(
+        deduced or constraint.selects(old) != constraint.selects(new) for constraint in constraints
+    )
 
 
 def _counts(constraint: Constraint, changed: Pod, pod: Pod) -> bool:
-    """Tell whether a pod may count for a constraint; what defaults select is not asked."""
+    """Return whether a pod may count for a constraint; True for default constraints."""
     return not pod.spec.topology_spread_constraints or constraint.selects(changed)
 
 
 def _involved(changed: Pod, pod: Pod) -> bool:
-    """Tell whether a pod is the waiting one, or one that may count for it."""
+    """Return whether a pod is the waiting pod itself, or may count for its constraints."""
     if changed.uid == pod.uid:
         return True
     placed = changed.spec.node_name or changed.status.nominated_node_name

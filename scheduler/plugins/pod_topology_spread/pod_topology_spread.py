@@ -1,7 +1,7 @@
-"""PodTopologySpread: pods that belong together are spread evenly over hosts, zones, or any label.
+"""PodTopologySpread: spreads pods evenly over hosts, zones, or the values of any node label.
 
-Filters by constraints that must hold, scores by those that should. Pods without constraints get
-the default ones, with a selector that follows from the services and controllers around them.
+Filters by hard constraints, scores by soft constraints. Pods without constraints get the default
+ones, with a selector that is deduced from the services and controllers that select the pod.
 
 Source: kube-scheduler v1.36.3 plugins/podtopologyspread.
 """
@@ -33,7 +33,7 @@ REASON_LABEL: Final = f"{REASON} (missing required label)"
 
 
 class PodTopologySpread:
-    """Rejects nodes whose domain is too full already, and likes those whose domain is less full."""
+    """Rejects nodes whose domain would exceed the skew; prefers nodes with less full domains."""
 
     name: ClassVar[str] = "PodTopologySpread"
 

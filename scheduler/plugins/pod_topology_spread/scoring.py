@@ -1,4 +1,4 @@
-"""The score of PodTopologySpread: the less full the domains of a node are, the better.
+"""The score of PodTopologySpread: nodes with less full domains score higher.
 
 Source: kube-scheduler v1.36.3 podtopologyspread/scoring.go.
 
@@ -13,12 +13,12 @@ import numpy as np
 
 from scheduler.framework.plugin import MAX_SCORE, PASS, SKIP, CompiledScore, PrepareStatus, Reads
 from scheduler.model.api.objects import Pod
-from scheduler.plugins.pod_topology_spread import constraints as spread_constraints
 from scheduler.plugins.pod_topology_spread.constraints import (
     HOSTNAME,
     Constraint,
     Constraints,
     Inclusion,
+    counted_pods,
 )
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Float, Int, Scores
@@ -30,9 +30,9 @@ __all__ = ["Preferred"]
 
 
 class Preferred(CompiledScore):
-    """Adds up the counts of a node's domains, weighted so that few large domains count as well.
+    """Sums the counts of a node's domains, weighted so that topologies with few domains count, too.
 
-    `normalise` belongs to the nodes that were scored last.
+    `normalise` refers to the nodes that were scored last.
     """
 
     reads = Reads.CLUSTER
@@ -41,13 +41,13 @@ class Preferred(CompiledScore):
     def __init__(
         self, pod: Pod, constraints: Constraints, cluster: Cluster, *, every_key: bool
     ) -> None:
-        """Make the score.
+        """Create the score.
 
         Args:
             pod: Any pod of the class.
-            constraints: The constraints that should hold.
-            cluster: Whose pods count.
-            every_key: Whether nodes that lack one of the keys get no score at all.
+            constraints: The soft constraints.
+            cluster: With the pods that count.
+            every_key: Whether nodes that lack one of the keys get no score.
         """
         self._pod = pod
         self._constraints = constraints
@@ -62,7 +62,7 @@ class Preferred(CompiledScore):
         constraints, version = self._constraints.now(), self._cluster.columns.labels.version
         if constraints is not self._compiled or version != self._version:
             self._compiled, self._version = constraints, version
-            self._parts = [] if self._lacking_everywhere() else self._made()
+            self._parts = [] if self._lacking_everywhere() else self._create_parts()
         return PASS if constraints else SKIP
 
     def scores(self, nodes: NodeView) -> Scores:
@@ -99,20 +99,20 @@ class Preferred(CompiledScore):
         return lacking
 
     def _lacking_everywhere(self) -> bool:
-        """Tell whether every node gets no score, because no node has one of the keys."""
+        """Return whether every node gets no score, because no node has one of the keys."""
         labels = self._cluster.columns.labels
         return self._every_key and not all(
-            labels.somewhere(each.topology_key) for each in self._compiled
+            labels.somewhere(constraint.topology_key) for constraint in self._compiled
         )
 
-    def _made(self) -> list["_ByDomain | _ByHost"]:
+    def _create_parts(self) -> list["_ByDomain | _ByHost"]:
         required = self._compiled if self._every_key else ()
         inclusion = Inclusion(required, self._pod, self._cluster)
         return [
-            _ByHost(each, self._pod, self._cluster)
-            if each.topology_key == HOSTNAME
-            else _ByDomain(each, inclusion)
-            for each in self._compiled
+            _ByHost(constraint, self._pod, self._cluster)
+            if constraint.topology_key == HOSTNAME
+            else _ByDomain(constraint, inclusion)
+            for constraint in self._compiled
         ]
 
 
@@ -121,24 +121,24 @@ class _ByDomain:
 
     def __init__(self, constraint: Constraint, inclusion: Inclusion) -> None:
         self._more = float(constraint.max_skew - 1)
-        self._tally = inclusion.by_domain(constraint)
-        self.column: LabelColumn = self._tally.domains.column
+        self._counter = inclusion.by_domain(constraint)
+        self.column: LabelColumn = self._counter.domains.column
 
     def scores(self, nodes: NodeView, codes: Int, ignored: Bool | None) -> Float:  # noqa: ARG002 - as its sibling
         """Return, (n,), what the constraint adds to the score of each node.
 
         Args:
             nodes: The feasible nodes.
-            codes: (n,) codes of their values of the key.
-            ignored: (n,) True for nodes that get no score; `None` where all do.
+            codes: (n,) codes of their values of the topology key.
+            ignored: (n,) True for nodes that get no score; `None` when all get one.
         """
-        tally = self._tally
-        tally.refresh()
-        domains = tally.domains.of(codes)
-        seen = np.zeros(tally.sums.shape[0], dtype=np.bool_)
+        counter = self._counter
+        counter.refresh()
+        domains = counter.domains.of(codes)
+        seen = np.zeros(counter.sums.shape[0], dtype=np.bool_)
         seen[domains if ignored is None else domains[~ignored]] = True
         weight = math.log(int(np.count_nonzero(seen)) + 2)
-        by_domain = tally.sums.astype(np.float64)
+        by_domain = counter.sums.astype(np.float64)
         by_domain *= weight
         by_domain += self._more
         if domains is codes:
@@ -148,22 +148,20 @@ class _ByDomain:
 
 
 class _ByHost:
-    """Scores by the count of each node itself, whatever the policies say of it."""
+    """Scores by the count of each node itself; the inclusion policies are ignored."""
 
     def __init__(self, constraint: Constraint, pod: Pod, cluster: Cluster) -> None:
         self._more = float(constraint.max_skew - 1)
         self.column: LabelColumn = cluster.columns.labels.column(constraint.topology_key)
         self._columns = cluster.columns
-        self._tally = counters.by_row(
-            spread_constraints.counted(
-                cluster.pods.census, pod.metadata.namespace, constraint.selector
-            )
+        self._counter = counters.by_row(
+            counted_pods(cluster.pods.census, pod.metadata.namespace, constraint.selector)
         )
 
     def scores(self, nodes: NodeView, codes: Int, ignored: Bool | None) -> Float:
         """Return, (n,), what the constraint adds to the score of each node."""
         scored = len(nodes) - (0 if ignored is None else int(np.count_nonzero(ignored)))
-        scores = self._tally.rows(self._columns.size).take(nodes.rows).astype(np.float64)
+        scores = self._counter.rows(self._columns.size).take(nodes.rows).astype(np.float64)
         scores *= math.log(scored + 2)
         scores += self._more
         if not codes.all():

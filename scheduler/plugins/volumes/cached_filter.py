@@ -1,4 +1,4 @@
-"""The base of rules that look at a node's labels and at storage, and never at its pods.
+"""The base class of filters that read node labels and storage, but no pods.
 
 Axes: n rows of a view.
 """
@@ -15,30 +15,30 @@ __all__ = ["PodIndependentFilter"]
 
 
 class PodIndependentFilter(CompiledFilter):
-    """Judges the same rows once, however often pods are imagined to come and go there.
+    """Caches codes per row set; ignores what-if pods.
 
-    Preemption asks again for each pod that it gives back; nothing that is asked about has changed
-    by then.
+    Preemption evaluates the same rows again for each pod that it adds back, which changes nothing
+    that these filters read.
     """
 
-    #: Storage changes without any row changing, so nothing can be kept beyond that.
+    #: Storage can change without a change of any row, so results cannot be cached by row.
     reads = Reads.CLUSTER
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster: Final = cluster
         self._rows: Rows | None = None
         self._seen: tuple[int, int] | None = None
-        self._judged: Codes | None = None
+        self._cached: Codes | None = None
 
     @abstractmethod
-    def judge(self, nodes: NodeView) -> Codes:
+    def evaluate(self, nodes: NodeView) -> Codes:
         """Return, (n,), a verdict code for each node, 0 where the pod fits."""
 
     def codes(self, nodes: NodeView) -> Codes:
-        """Return, (n,), the verdicts, computed if they are not those that were asked for last."""
+        """Return, (n,), the verdict codes; cached for the rows and the state of the last call."""
         cluster, rows = self._cluster, nodes.rows
         seen = (cluster.volumes.version, cluster.columns.node_changes.position)
-        if self._judged is None or rows is not self._rows or seen != self._seen:
-            self._judged = self.judge(nodes)
+        if self._cached is None or rows is not self._rows or seen != self._seen:
+            self._cached = self.evaluate(nodes)
             self._rows, self._seen = rows, seen
-        return self._judged
+        return self._cached

@@ -1,4 +1,4 @@
-"""The claims behind the volumes of a pod, and whether an ephemeral one is really its own."""
+"""The claims of a pod's volumes, and whether the pod owns the claim of an ephemeral volume."""
 
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.storage import PersistentVolumeClaim
@@ -8,21 +8,21 @@ __all__ = ["claim_name", "claims_of", "is_claim_of", "is_owned", "not_owner"]
 
 
 def is_owned(claim: PersistentVolumeClaim, pod: Pod) -> bool:
-    """Tell whether a claim was made for an ephemeral volume of this very pod.
+    """Return whether a claim was created for an ephemeral volume of this pod.
 
     Source: component-helpers v0.36.3 storage/ephemeral.VolumeIsForPod.
     """
-    owner = next((each for each in claim.metadata.owner_references if each.controller), None)
+    owner = next((owner for owner in claim.metadata.owner_references if owner.controller), None)
     return owner is not None and owner.uid == pod.uid
 
 
 def not_owner(claim: PersistentVolumeClaim, pod: Pod) -> str:
-    """Return what to say where it was not."""
+    """Return the reason when it was not."""
     return f"PVC {claim.key} was not created for pod {pod.key} (pod is not owner)"
 
 
 def is_claim_of(claim: PersistentVolumeClaim | None, pod: Pod) -> bool:
-    """Tell whether a claim bears a name that the pod asks for, in its namespace."""
+    """Return whether the pod refers to a claim: same namespace, and a name that it uses."""
     if claim is None or claim.metadata.namespace != pod.metadata.namespace:
         return False
     return claim.metadata.name in claims_of(pod)

@@ -1,11 +1,11 @@
 """Finds volumes for the claims of a pod that wait for their first consumer, on one node.
 
-A claim gets a volume that is reserved for it, else the smallest one that nobody has; a claim for
-which there is none can have one made, where its class allows it and there is room. Nodes that
-look the same to all volumes involved are looked at once.
+A claim gets a volume that is reserved for it, else the smallest available volume. Without one, a
+volume can be provisioned if the storage class allows it and there is enough capacity. Nodes whose
+labels are equal for all volumes involved are evaluated once.
 
 Source: kube-scheduler v1.36.3 volumebinding/binder.go; component-helpers v0.36.3 storage/volume.
-Differs: of volumes of one size the first by name is taken, where upstream's list is in no order.
+Differs: of volumes of one size the first by name is taken; upstream's list has no order.
 
 Axes: n rows of a view.
 """
@@ -32,81 +32,83 @@ from scheduler.state.columns.labels import LabelColumns
 from scheduler.state.storage.volumes import Volumes
 from scheduler.state.views.node_view import NodeView
 
-__all__ = ["Found", "MatchFailure", "VolumeMatcher"]
+__all__ = ["MatchFailure", "MatchedVolumes", "VolumeMatcher"]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What the claims of a pod get on one node."""
+class MatchedVolumes:
+    """The volumes for the claims of a pod on one node."""
 
-    #: Volumes that exist, with their claims.
+    #: Existing volumes, with their claims.
     bindings: tuple[tuple[PersistentVolume, PersistentVolumeClaim], ...]
-    #: Claims for which a volume is to be made.
+    #: Claims for which a volume has to be provisioned.
     provisions: tuple[PersistentVolumeClaim, ...]
 
 
 class MatchFailure(Enum):
-    """Why a claim gets nothing on a node."""
+    """Why a claim cannot have a volume on a node."""
 
-    #: There is no volume for it, and none can be made.
+    #: There is no volume for it, and none can be provisioned.
     NO_VOLUME = "no volume"
-    #: There is not enough room for the volume that would have to be made.
+    #: There is not enough capacity for the volume that would have to be provisioned.
     NO_ROOM = "no room"
 
 
 class VolumeMatcher:
-    """The claims of one pod that wait for their first consumer, against all storage."""
+    """Matches the claims of one pod that wait for their first consumer with all storage."""
 
     def __init__(self, claims: Sequence[PersistentVolumeClaim], volumes: Volumes) -> None:
-        """Look up what the claims could get anywhere.
+        """Look up the volumes that match the claims on any node.
 
         Raises:
-            PluginError: The selector of a claim means nothing.
+            PluginError: The selector of a claim is invalid.
         """
         self._volumes = volumes
-        #: Nodes for which volumes are being made already, for claims that some pod needed before.
+        #: Nodes for which volumes are being provisioned already, from earlier attempts.
         self.selected: Final = frozenset(
-            each.selected_node for each in claims if each.selected_node is not None
+            claim.selected_node for claim in claims if claim.selected_node is not None
         )
-        self._to_make = [each for each in claims if each.selected_node is not None]
-        left = [each for each in claims if each.selected_node is None]
-        self._pools = [
-            _Pool(claim, volumes) for claim in sorted(left, key=lambda each: _size(each.request))
+        self._provisioning = [claim for claim in claims if claim.selected_node is not None]
+        unmatched = [claim for claim in claims if claim.selected_node is None]
+        self._candidates = [
+            _Candidates(claim, volumes)
+            for claim in sorted(unmatched, key=lambda claim: _size(claim.request))
         ]
-        self._makers = {
-            each.class_name: _Maker(volumes.classes[each.class_name], volumes) for each in claims
+        self._provisioners = {
+            claim.class_name: _Provisioner(volumes.classes[claim.class_name], volumes)
+            for claim in claims
         }
 
-    def on(self, labels: Mapping[str, str]) -> Found | MatchFailure:
-        """Return what the claims get on a node with these labels, or why they get nothing.
+    def on(self, labels: Mapping[str, str]) -> MatchedVolumes | MatchFailure:
+        """Return the volumes for the claims on a node with these labels, or why there are none.
 
-        A node other than those in `selected` is not to be asked about.
+        When `selected` is not empty, it must not be called for other nodes than those.
         """
         bindings: list[tuple[PersistentVolume, PersistentVolumeClaim]] = []
-        provisions = list(self._to_make)
+        provisions = list(self._provisioning)
         taken: set[str] = set()
-        for pool in self._pools:
-            volume = pool.smallest(labels, taken)
+        for candidates in self._candidates:
+            volume = candidates.smallest(labels, taken)
             if volume is None:
-                provisions.append(pool.claim)
+                provisions.append(candidates.claim)
             else:
                 taken.add(volume.metadata.name)
-                bindings.append((volume, pool.claim))
+                bindings.append((volume, candidates.claim))
         for claim in provisions:
-            refusal = self._makers[claim.class_name].refusal(claim, labels)
-            if refusal is not None:
-                return refusal
-        return Found(tuple(bindings), tuple(provisions))
+            failure = self._provisioners[claim.class_name].failure(claim, labels)
+            if failure is not None:
+                return failure
+        return MatchedVolumes(tuple(bindings), tuple(provisions))
 
     def alike(
         self, nodes: NodeView, columns: LabelColumns
     ) -> Iterator[tuple[Int, Mapping[str, str]]]:
-        """Yield groups of nodes that look the same: positions, and labels that stand for all."""
+        """Yield groups of equivalent nodes: their positions, and the labels of one of them."""
         signature = np.zeros(len(nodes), dtype=np.int64)
         for key in sorted(self._keys()):
             column = columns.column(key)
             signature = signature * len(column.values) + nodes.label_codes(column)
-            # Numbered anew each time, so that the numbers stay small.
+            # Renumbered for each key, so that the numbers stay small.
             signature = np.unique(signature, return_inverse=True)[1].reshape(-1)
         order = np.argsort(signature, kind="stable")
         starts = np.flatnonzero(np.diff(signature[order], prepend=-1))
@@ -116,61 +118,61 @@ class VolumeMatcher:
                 yield positions, {} if node is None else node.metadata.labels
 
     def _keys(self) -> set[str]:
-        keys = {key for pool in self._pools for key in pool.keys}
-        return keys.union(*(maker.keys for maker in self._makers.values()))
+        keys = {key for candidates in self._candidates for key in candidates.keys}
+        return keys.union(*(provisioner.keys for provisioner in self._provisioners.values()))
 
 
-class _Pool:
-    """The volumes that one claim could get somewhere, the best first."""
+class _Candidates:
+    """The volumes that match one claim on any node, the best first."""
 
     def __init__(self, claim: PersistentVolumeClaim, volumes: Volumes) -> None:
         self.claim: Final = claim
         mine, free = volumes.candidates(claim)
-        #: Reserved for the claim; the first that is not taken decides, wherever it can be reached.
-        self._mine = [each for each in mine if _suits(each, claim) and _is_for(each, claim)]
+        #: Reserved for the claim; the first that is not taken is used, on nodes that can reach it.
+        self._mine = [volume for volume in mine if _suits(volume, claim) and _is_for(volume, claim)]
         selector = _selector(claim)
         fitting = [
-            each
-            for each in free
-            if _suits(each, claim)
-            and each.status.phase == "Available"
-            and (selector is None or selector.matches(each.metadata.labels))
-            and set(claim.spec.access_modes) <= set(each.spec.access_modes)
+            volume
+            for volume in free
+            if _suits(volume, claim)
+            and volume.status.phase == "Available"
+            and (selector is None or selector.matches(volume.metadata.labels))
+            and set(claim.spec.access_modes) <= set(volume.spec.access_modes)
         ]
-        fitting.sort(key=lambda each: _size(each.capacity))
+        fitting.sort(key=lambda volume: _size(volume.capacity))
         self._free = fitting
-        #: Places in `_free`: of volumes that any node reaches, by the label value that a node must
-        #: have to reach them, and of all others.
+        #: Indices of `_free`: of volumes that all nodes reach; by the label value that a node must
+        #: have to reach them; and of all other volumes.
         self._anywhere: list[int] = []
         self._by_label: dict[str, dict[str, list[int]]] = {}
         self._elsewhere: list[int] = []
-        for place, volume in enumerate(fitting):
-            self._file(place, volume)
+        for index, volume in enumerate(fitting):
+            self._file(index, volume)
         self.keys: Final = {
-            key for each in (*self._mine, *fitting) for key in topology.keys_of(each.required)
+            key for volume in (*self._mine, *fitting) for key in topology.keys_of(volume.required)
         }
 
-    def _file(self, place: int, volume: PersistentVolume) -> None:
+    def _file(self, index: int, volume: PersistentVolume) -> None:
         label = _only_label(volume)
         if volume.required is None:
-            self._anywhere.append(place)
+            self._anywhere.append(index)
         elif label is None:
-            self._elsewhere.append(place)
+            self._elsewhere.append(index)
         else:
             key, values = label
             for value in set(values):
-                self._by_label.setdefault(key, {}).setdefault(value, []).append(place)
+                self._by_label.setdefault(key, {}).setdefault(value, []).append(index)
 
     def smallest(self, labels: Mapping[str, str], taken: set[str]) -> PersistentVolume | None:
-        """Return the volume that the claim gets on a node with these labels."""
+        """Return the smallest free volume for the claim on a node with these labels."""
         for volume in self._mine:
             if volume.metadata.name not in taken:
                 return volume if topology.selects(volume.required, labels) else None
         free, best = self._free, len(self._free)
         lists: list[Iterable[int]] = [self._anywhere]
         lists += [by.get(labels.get(key, ""), ()) for key, by in self._by_label.items()]
-        for places in lists:
-            best = min(best, _first(places, lambda at: free[at].metadata.name not in taken, best))
+        for indices in lists:
+            best = min(best, _first(indices, lambda at: free[at].metadata.name not in taken, best))
         best = min(
             best,
             _first(
@@ -185,35 +187,39 @@ class _Pool:
         return free[best] if best < len(free) else None
 
 
-class _Maker:
-    """Whether volumes of one class can be made.
+class _Provisioner:
+    """Whether volumes of one storage class can be provisioned.
 
     Source: kube-scheduler v1.36.3 volumebinding.checkVolumeProvisions, hasEnoughCapacity.
     """
 
-    def __init__(self, found: StorageClass, volumes: Volumes) -> None:
-        self._class = found
-        driver = volumes.drivers.get(found.provisioner)
+    def __init__(self, storage_class: StorageClass, volumes: Volumes) -> None:
+        self._class = storage_class
+        driver = volumes.drivers.get(storage_class.provisioner)
         self._limited = driver is not None and driver.tells_capacity
         self._pools: list[tuple[int, Selector]] = []
-        capacities = volumes.capacities(found.metadata.name) if self._limited else ()
-        for each in capacities:
-            if each.largest is not None and each.node_topology is not None:
+        capacities = volumes.capacities(storage_class.metadata.name) if self._limited else ()
+        for capacity in capacities:
+            if capacity.largest is not None and capacity.node_topology is not None:
                 try:
-                    selector = Selector.of(each.node_topology)
+                    selector = Selector.of(capacity.node_topology)
                 except SelectorError:
                     continue
-                self._pools.append((quantity.value(each.largest), selector))
-        terms = found.allowed_topologies
+                self._pools.append((quantity.value(capacity.largest), selector))
+        terms = storage_class.allowed_topologies
         self.keys: Final = {
-            *(each.key for term in terms for each in term.match_label_expressions),
-            *(each.key for _, selector in self._pools for each in selector.requirements),
+            *(expression.key for term in terms for expression in term.match_label_expressions),
+            *(
+                requirement.key
+                for _, selector in self._pools
+                for requirement in selector.requirements
+            ),
         }
 
-    def refusal(
+    def failure(
         self, claim: PersistentVolumeClaim, labels: Mapping[str, str]
     ) -> MatchFailure | None:
-        """Return why no volume can be made for a claim and a node with these labels."""
+        """Return why no volume can be provisioned for a claim on a node with these labels."""
         if self._class.provisioner in ("", NO_PROVISIONER):
             return MatchFailure.NO_VOLUME
         if not topology.allowed(self._class.allowed_topologies, labels):
@@ -226,7 +232,7 @@ class _Maker:
 
 
 def _suits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Tell whether a volume is what a claim asks for, wherever it can be reached."""
+    """Return whether a volume meets the spec of a claim; its topology is not checked."""
     spec, wanted = volume.spec, claim.spec
     return (
         _size(volume.capacity) >= _size(claim.request)
@@ -237,7 +243,7 @@ def _suits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
 
 
 def _is_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Tell whether a volume with a claim's name is reserved for this very claim.
+    """Return whether a volume that names a claim is reserved for this claim, by uid.
 
     Source: component-helpers v0.36.3 storage/volume.IsVolumeBoundToClaim.
     """
@@ -246,15 +252,15 @@ def _is_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
 
 
 def _only_label(volume: PersistentVolume) -> tuple[str, Sequence[str]] | None:
-    """Return the label and the values by which a node reaches a volume, if it is that simple."""
+    """Return the label and its values, if a volume is reachable by the values of one label."""
     terms = [] if volume.required is None else volume.required.node_selector_terms
     if len(terms) != 1 or terms[0].match_fields or len(terms[0].match_expressions) != 1:
         return None
     (expression,) = terms[0].match_expressions
     if expression.operator != "In" or "" in expression.values:
         return None
-    sound = selectors.valid_node_requirement(expression)
-    return (expression.key, expression.values) if sound else None
+    valid = selectors.valid_node_requirement(expression)
+    return (expression.key, expression.values) if valid else None
 
 
 def _selector(claim: PersistentVolumeClaim) -> Selector | None:
@@ -271,11 +277,11 @@ def _size(amount: str | float | None) -> int:
     return 0 if amount is None else quantity.exact(amount)
 
 
-def _first(places: Iterable[int], is_meant: Callable[[int], bool], limit: int) -> int:
-    """Return the first place that is meant, or the limit where none comes before it."""
-    for place in places:
-        if place >= limit:
+def _first(indices: Iterable[int], matches: Callable[[int], bool], limit: int) -> int:
+    """Return the first index below the limit that matches; the limit if there is none."""
+    for index in indices:
+        if index >= limit:
             break
-        if is_meant(place):
-            return place
+        if matches(index):
+            return index
     return limit

@@ -1,10 +1,10 @@
-"""NodeVolumeLimits: a node can have so many volumes of a CSI driver.
+"""NodeVolumeLimits: limits the number of volumes of each CSI driver on a node.
 
-How many, the node's CSINode says; a driver without a limit there has none. A volume counts once
-on a node, however many pods use it, and also while merely an attachment is left of it.
+The limits are those of the node's CSINode; a driver without a limit there is not limited. A volume
+counts once on a node, no matter how many pods use it, and while only its attachment is left.
 
 Source: kube-scheduler v1.36.3 plugins/nodevolumelimits. Differs: a claim of a running pod that
-cannot be looked into is not counted, where upstream fails the attempt.
+cannot be resolved is not counted; upstream fails the attempt.
 """
 
 from collections import Counter
@@ -31,7 +31,7 @@ REASON: Final = "node(s) exceed max volume count"
 
 
 class NodeVolumeLimits:
-    """Rejects nodes that would get more volumes of a driver than they can have."""
+    """Rejects nodes that would exceed the volume limit of a CSI driver."""
 
     name: ClassVar[str] = "NodeVolumeLimits"
 
@@ -54,11 +54,11 @@ class NodeVolumeLimits:
 
 
 class _Limited(CompiledFilter):
-    """Rejects nodes by counts. What `prepare` found holds for the attempt."""
+    """Rejects nodes by volume counts. What `prepare` finds is valid for the whole attempt."""
 
     reads = Reads.CLUSTER
     spec_only = True
-    #: A pod more may bring a volume that then is not new any more.
+    #: One more pod may bring a volume, which is then no longer a new volume for this pod.
     monotone = False
 
     def __init__(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> None:
@@ -73,20 +73,20 @@ class _Limited(CompiledFilter):
         self._what_if = WhatIfCounts(cluster, self._new)
 
     def prepare(self) -> Prepared:
-        """Find out which volumes the pod would bring."""
+        """Find the volumes that the pod would bring to a node."""
         self._missing, self._error = 0, ""
         self._new = self._volumes()
         self._what_if = WhatIfCounts(self._cluster, self._new)
         return PASS
 
     def _volumes(self) -> frozenset[CsiVolume]:
-        pod, volumes, found = self._pod, self._cluster.volumes, set()
-        for each in pod.spec.volumes:
-            name = claims.claim_name(pod, each)
+        pod, volumes, csi_volumes = self._pod, self._cluster.volumes, set()
+        for source in pod.spec.volumes:
+            name = claims.claim_name(pod, source)
             try:
-                volume = of_inline(each) if name is None else None
+                volume = of_inline(source) if name is None else None
             except TranslationError as error:
-                self._error = f"converting volume({each.name}) from inline to csi: {error}"
+                self._error = f"converting volume({source.name}) from inline to csi: {error}"
                 return frozenset()
             if name is not None:
                 key = f"{pod.metadata.namespace}/{name}"
@@ -96,13 +96,13 @@ class _Limited(CompiledFilter):
                     verdict = Verdict(NodeVolumeLimits.name, (text,), resolvable=False)
                     self._missing = self._verdicts.code(verdict)
                     return frozenset()
-                if each.ephemeral is not None and not claims.is_owned(claim, pod):
+                if source.ephemeral is not None and not claims.is_owned(claim, pod):
                     self._error = claims.not_owner(claim, pod)
                     return frozenset()
                 volume = volumes.csi_volume(key)
             if volume is not None:
-                found.add(volume)
-        return frozenset(found)
+                csi_volumes.add(volume)
+        return frozenset(csi_volumes)
 
     def codes(self, nodes: NodeView) -> Codes:
         if self._error and len(nodes):
@@ -116,7 +116,7 @@ class _Limited(CompiledFilter):
         return full * np.uint16(self._full)
 
     def _exceeds(self, nodes: NodeView, driver: str, count: int) -> Bool:
-        """Return, (n,), where the new volumes of a driver are too many."""
+        """Return, (n,), whether the new volumes of a driver exceed the limit of each node."""
         limits = self._cluster.volumes.nodes.limits(driver)
         if limits is None:
             return np.zeros(len(nodes), dtype=np.bool_)
@@ -129,7 +129,7 @@ class _Limited(CompiledFilter):
             if volume.driver == driver:
                 new -= np.isin(rows, self._counts.holders(volume))
         if isinstance(nodes, WhatIfView):
-            some = np.flatnonzero(limit != NO_LIMIT)
-            self._what_if.adjust(nodes, driver, some, have, new)
+            limited = np.flatnonzero(limit != NO_LIMIT)
+            self._what_if.adjust(nodes, driver, limited, have, new)
         exceeds: Bool = (new > 0) & (have + new > limit)
         return exceeds

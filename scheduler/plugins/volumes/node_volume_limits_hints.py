@@ -1,4 +1,4 @@
-"""Whether an event can help a pod that would bring too many volumes.
+"""The queueing hints of NodeVolumeLimits.
 
 Source: kube-scheduler v1.36.3 plugins/nodevolumelimits/csi.go, isSchedulableAfter…
 """
@@ -12,15 +12,15 @@ __all__ = ["after_attachment", "after_claim", "after_node", "after_pod", "may_at
 
 
 def may_attach(pod: Pod) -> bool:
-    """Tell whether a pod has volumes that could be attached by a CSI driver."""
+    """Return whether a pod has volumes that could be attached by a CSI driver."""
     return any(
-        each.persistent_volume_claim or each.ephemeral or inline_plugin(each)
-        for each in pod.spec.volumes
+        volume.persistent_volume_claim or volume.ephemeral or inline_plugin(volume)
+        for volume in pod.spec.volumes
     )
 
 
 def after_node(_pod: Pod, old: CSINode | None, new: CSINode | None) -> bool:
-    """Tell whether a limit rose; a driver without one counts as if it allowed nothing."""
+    """Return whether a limit was raised; a driver without a limit counts as limited to 0."""
     if old is None or new is None:
         return True
     before = old.limits
@@ -28,7 +28,7 @@ def after_node(_pod: Pod, old: CSINode | None, new: CSINode | None) -> bool:
 
 
 def after_pod(_pod: Pod, old: Pod | None, _new: Pod | None) -> bool:
-    """Tell whether a pod that had a node, or a nomination, had volumes that could be attached."""
+    """Return whether a pod with a node or a nomination had volumes that could be attached."""
     if old is None or not (old.spec.node_name or old.status.nominated_node_name):
         return False
     return may_attach(old)
@@ -37,19 +37,19 @@ def after_pod(_pod: Pod, old: Pod | None, _new: Pod | None) -> bool:
 def after_claim(
     pod: Pod, _old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None
 ) -> bool:
-    """Tell whether a claim of the pod is there now."""
+    """Return whether the added claim is one that the pod uses."""
     return claims.is_claim_of(new, pod)
 
 
 def after_attachment(pod: Pod, old: VolumeAttachment | None, _new: VolumeAttachment | None) -> bool:
-    """Tell whether a volume was detached that could be of a driver of the pod."""
-    for each in pod.spec.volumes:
-        if each.persistent_volume_claim is not None:
+    """Return whether the detached volume may be of a CSI driver that the pod uses."""
+    for volume in pod.spec.volumes:
+        if volume.persistent_volume_claim is not None:
             return True
         try:
-            volume = of_inline(each)
+            csi_volume = of_inline(volume)
         except TranslationError:
             return True
-        if volume is not None and old is not None and old.spec.attacher == volume.driver:
+        if csi_volume is not None and old is not None and old.spec.attacher == csi_volume.driver:
             return True
     return False

@@ -1,8 +1,8 @@
-"""What a pod holds of the storage: volumes reserved for its claims, and claims with a node.
+"""The reservation of storage for a pod: volumes bound to its claims, and claims with a node.
 
-Both are assumed at once, so that no other pod is given the same, and written by the effect of the
-hold. Others finish the binding: the controller of volumes joins volume and claim, a provisioner
-makes volumes. The pod is bound when all its claims are.
+Both are assumed at once, so that no other pod gets the same volumes, and are written by the effect
+of the reservation. The volume controller then binds volume and claim, and a provisioner creates
+missing volumes. The pod is bound when all of its claims are bound.
 
 Source: kube-scheduler v1.36.3 volumebinding.AssumePodVolumes, BindPodVolumes, checkBindings.
 """
@@ -25,7 +25,7 @@ from scheduler.model.api.storage import (
 from scheduler.model.effects import BindVolumes, PodRef, ReserveVolume, SelectNode
 from scheduler.model.times import Seconds
 from scheduler.plugins.volumes import topology
-from scheduler.plugins.volumes.matching import Found
+from scheduler.plugins.volumes.matching import MatchedVolumes
 from scheduler.state.cluster import Cluster
 from scheduler.state.storage.csi_translation import TranslationError
 
@@ -36,7 +36,7 @@ _CLAIM: Final = PersistentVolumeClaim.__name__
 
 
 def reserved(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
-    """Return a volume as it is when it is reserved for a claim.
+    """Return a volume with the changes that reserve it for a claim.
 
     Source: component-helpers v0.36.3 storage/volume.GetBindVolumeToClaim.
     """
@@ -51,23 +51,28 @@ def reserved(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Persiste
 
 
 def selected(claim: PersistentVolumeClaim, node: str) -> PersistentVolumeClaim:
-    """Return a claim as it is when a volume is to be made for it that a node can reach."""
+    """Return a claim with the annotation that has a volume provisioned for a node."""
     return replace(claim, metadata=storage.annotated(claim.metadata, {SELECTED_NODE: node}))
 
 
 class VolumeReservation(Reservation):
-    """The volumes of one pod on one node."""
+    """Reserves the volumes of one pod on one node."""
 
     timed_out = ReservationFailed("binding volumes: context deadline exceeded")
 
     def __init__(
-        self, pod: PodRef, node: str, found: Found, cluster: Cluster, timeout_seconds: Seconds
+        self,
+        pod: PodRef,
+        node: str,
+        matched: MatchedVolumes,
+        cluster: Cluster,
+        timeout_seconds: Seconds,
     ) -> None:
         self._node = node
-        self._found = found
+        self._matched = matched
         self._cluster = cluster
         self._assumed: list[PersistentVolume | PersistentVolumeClaim] = []
-        #: By kind and key, the version that every state has before what is written here.
+        #: By kind and key, the resource version before the write of this reservation.
         self._old: dict[tuple[str, str], str] = {}
         self.timeout_seconds = timeout_seconds
         volumes = tuple(self._reserve())
@@ -75,15 +80,15 @@ class VolumeReservation(Reservation):
         self.effect = BindVolumes(pod, node, volumes, claims)
         self.watched_objects = frozenset(
             {
-                *((_VOLUME, volume.metadata.name) for volume, _ in found.bindings),
-                *((_CLAIM, claim.key) for _, claim in found.bindings),
-                *((_CLAIM, claim.key) for claim in found.provisions),
+                *((_VOLUME, volume.metadata.name) for volume, _ in matched.bindings),
+                *((_CLAIM, claim.key) for _, claim in matched.bindings),
+                *((_CLAIM, claim.key) for claim in matched.provisions),
             }
         )
 
     def _reserve(self) -> Iterator[ReserveVolume]:
-        """Assume volumes reserved; yield what has to be written for it."""
-        for volume, claim in self._found.bindings:
+        """Assume that volumes are reserved; yield the writes for it."""
+        for volume, claim in self._matched.bindings:
             self._assume(volume, reserved(volume, claim))
             name, of = volume.metadata.name, claim.metadata
             observed = self._cluster.volumes.volumes.observed(name)
@@ -101,8 +106,8 @@ class VolumeReservation(Reservation):
                 )
 
     def _select(self) -> Iterator[SelectNode]:
-        """Assume the node selected for claims; yield what has to be written for it."""
-        for claim in self._found.provisions:
+        """Assume that claims have the node selected; yield the writes for it."""
+        for claim in self._matched.provisions:
             self._assume(claim, selected(claim, self._node))
             observed = self._cluster.volumes.claims.observed(claim.key)
             if observed is not None and observed.selected_node != self._node:
@@ -120,35 +125,35 @@ class VolumeReservation(Reservation):
             self._assumed.append(now)
 
     def release(self) -> None:
-        for each in self._assumed:
-            self._cluster.volumes.restore(each)
+        for item in self._assumed:
+            self._cluster.volumes.restore(item)
 
     def poll(self) -> bool | ReservationFailed:
         node = self._cluster.columns.node(self._node)
         if node is None:
             name = self._node
-            return _undone(f'failed to get node "{name}": node "{name}" not found')
-        for volume, claim in self._found.bindings:
-            said = self._bound(volume, claim, node)
-            if said is not True:
-                return said
-        for claim in self._found.provisions:
-            said = self._made(claim, node)
-            if said is not True:
-                return said
+            return _failed(f'failed to get node "{name}": node "{name}" not found')
+        for volume, claim in self._matched.bindings:
+            complete = self._bound(volume, claim, node)
+            if complete is not True:
+                return complete
+        for claim in self._matched.provisions:
+            complete = self._provisioned(claim, node)
+            if complete is not True:
+                return complete
         return True
 
     def _bound(
         self, volume: PersistentVolume, claim: PersistentVolumeClaim, node: Node
     ) -> bool | ReservationFailed:
-        """Tell whether the binding of a volume that existed is complete."""
+        """Return whether the binding of an existing volume is complete."""
         name = volume.metadata.name
         now = self._cluster.volumes.volumes.observed(name)
         if now is None:
-            return _undone(f'failed to check binding: persistentvolumes "{name}" not found')
+            return _failed(f'failed to check binding: persistentvolumes "{name}" not found')
         claim_now = self._cluster.volumes.claims.observed(claim.key)
         if claim_now is None:
-            return _undone(
+            return _failed(
                 f'failed to check binding: persistentvolumeclaims "{claim.key}" not found'
             )
         if self._is_old(_VOLUME, name, now):
@@ -157,31 +162,31 @@ class VolumeReservation(Reservation):
         if unreachable is not None:
             return unreachable
         if now.spec.claim_ref is None or not now.spec.claim_ref.uid:
-            return _undone(f'ClaimRef got reset for pv "{name}"')
+            return _failed(f'ClaimRef got reset for pv "{name}"')
         return claim_now.bound
 
-    def _made(self, claim: PersistentVolumeClaim, node: Node) -> bool | ReservationFailed:
-        """Tell whether a volume was made for a claim, and their binding is complete."""
+    def _provisioned(self, claim: PersistentVolumeClaim, node: Node) -> bool | ReservationFailed:
+        """Return whether the volume of a claim is provisioned and bound."""
         now = self._cluster.volumes.claims.observed(claim.key)
         if now is None:
-            return _undone(
+            return _failed(
                 f'failed to check provisioning pvc: persistentvolumeclaims "{claim.key}" not found'
             )
         if self._is_old(_CLAIM, claim.key, now):
             return False
         name = claim.metadata.name
         if not now.metadata.annotations:
-            return _undone(f'selectedNode annotation reset for PVC "{name}"')
+            return _failed(f'selectedNode annotation reset for PVC "{name}"')
         if now.selected_node != self._node:
-            return _undone(f'provisioning failed for PVC "{name}"')
+            return _failed(f'provisioning failed for PVC "{name}"')
         volume = self._cluster.volumes.volumes.observed(now.spec.volume_name)
         if volume is None:
-            # Not made yet, or its news comes later than that of the claim.
+            # Not provisioned yet, or its watch event comes later than that of the claim.
             return False
         return self._unreachable(volume, node) or now.bound
 
     def _is_old(self, kind: str, key: str, now: PersistentVolume | PersistentVolumeClaim) -> bool:
-        """Tell whether this is the state before what was written, so that more news must come."""
+        """Return whether this is the state before the write, so that an event is still to come."""
         return self._old.get((kind, key)) == now.metadata.resource_version
 
     def _unreachable(self, volume: PersistentVolume, node: Node) -> ReservationFailed | None:
@@ -190,12 +195,12 @@ class VolumeReservation(Reservation):
             if topology.reaches(volume, name, node.metadata.labels, volumes.nodes):
                 return None
         except TranslationError as error:
-            return _undone(f"failed to translate pv to csi: could not translate pv: {error}")
-        return _undone(
+            return _failed(f"failed to translate pv to csi: could not translate pv: {error}")
+        return _failed(
             f'pv "{volume.metadata.name}" node affinity doesn\'t match node "{name}": '
             "no matching NodeSelectorTerms"
         )
 
 
-def _undone(reason: str) -> ReservationFailed:
+def _failed(reason: str) -> ReservationFailed:
     return ReservationFailed(f"binding volumes: {reason}")

@@ -1,4 +1,4 @@
-"""Numbers for a few pods, added up on nodes as they are and as they would be.
+"""Weights of a few pods, summed by node, also in what-if views.
 
 Axes: n rows of a view, N rows.
 """
@@ -16,7 +16,7 @@ __all__ = ["SlotWeights"]
 
 
 class SlotWeights:
-    """What each of some pods counts for; all others count for nothing."""
+    """The weights of some pods, by slot; all other pods have the weight 0."""
 
     def __init__(self, weights: Mapping[int, int]) -> None:
         """Take the weights.
@@ -29,15 +29,15 @@ class SlotWeights:
 
     def of(self, slots: Int) -> Int:
         """Return, (n,), the weights of the pods in some slots, 0 for slots below 0."""
-        place = np.searchsorted(self._slots, slots).clip(max=self._slots.shape[0] - 1)
-        return np.where(self._slots[place] == slots, self._weights[place], 0)
+        index = np.searchsorted(self._slots, slots).clip(max=self._slots.shape[0] - 1)
+        return np.where(self._slots[index] == slots, self._weights[index], 0)
 
     def on(self, nodes: NodeView, pods: PodTable) -> Int:
-        """Return, (n,), the sum over the pods of each node."""
+        """Return, (n,), the sum of the weights of the pods on each node."""
         total = np.zeros(nodes.columns.size, dtype=np.int64)
         for slot, weight in zip(self._slots.tolist(), self._weights.tolist(), strict=True):
             row = pods.row(slot)
             if row != NOWHERE:
                 total[row] += weight
-        there, shift = total[nodes.rows], nodes.shift(self)
-        return there if shift is None else there + shift
+        sums, shift = total[nodes.rows], nodes.shift(self)
+        return sums if shift is None else sums + shift

@@ -1,6 +1,6 @@
-"""Which nodes can reach a volume, or a pool of storage: by node labels alone.
+"""Which nodes can reach a volume or a storage pool, by node labels alone.
 
-For all nodes at once where a volume is given, one by one where one of many is to be found.
+`Reach` evaluates one volume on all nodes at once; the functions evaluate one node at a time.
 
 Axes: n rows of a view.
 """
@@ -23,9 +23,9 @@ __all__ = ["Reach", "allowed", "keys_of", "reaches", "selects"]
 
 
 def selects(selector: NodeSelector | None, labels: Mapping[str, str]) -> bool:
-    """Tell whether a node with these labels is selected; nothing selects every node.
+    """Return whether a node with these labels is selected; `None` selects every node.
 
-    Fields of the node are not known where this is asked: they count as empty.
+    Fields of the node are not known here: they count as empty.
 
     Source: component-helpers v0.36.3 storage/volume.CheckNodeAffinity.
     """
@@ -37,10 +37,10 @@ def selects(selector: NodeSelector | None, labels: Mapping[str, str]) -> bool:
 def reaches(
     volume: PersistentVolume, node: str, labels: Mapping[str, str], csi_nodes: CsiNodes
 ) -> bool:
-    """Tell whether a node can reach a volume.
+    """Return whether a node can reach a volume.
 
     Raises:
-        TranslationError: The volume is served by a CSI driver there, and names none of its volumes.
+        TranslationError: The volume is migrated to CSI on the node, but names no CSI volume.
 
     Source: kube-scheduler v1.36.3 volumebinding.tryTranslatePVToCSI.
     """
@@ -51,7 +51,7 @@ def reaches(
 
 
 def allowed(terms: Sequence[TopologyTerm], labels: Mapping[str, str]) -> bool:
-    """Tell whether a class lets volumes be made for a node with these labels.
+    """Return whether a storage class allows provisioning for a node with these labels.
 
     Source: kubernetes v1.36.3 pkg/apis/core/v1/helper.MatchTopologySelectorTerms.
     """
@@ -61,27 +61,26 @@ def allowed(terms: Sequence[TopologyTerm], labels: Mapping[str, str]) -> bool:
 def _allows(term: TopologyTerm, labels: Mapping[str, str]) -> bool:
     expressions = term.match_label_expressions
     return bool(expressions) and all(
-        selectors.valid_node_requirement(Requirement(each.key, "In", each.values))
-        and labels.get(each.key) in each.values
-        for each in expressions
+        selectors.valid_node_requirement(Requirement(expression.key, "In", expression.values))
+        and labels.get(expression.key) in expression.values
+        for expression in expressions
     )
 
 
 def keys_of(selector: NodeSelector | None) -> set[str]:
     """Return the labels that decide whether a node is selected."""
     terms = [] if selector is None else selector.node_selector_terms
-    return {each.key for term in terms for each in term.match_expressions}
+    return {expression.key for term in terms for expression in term.match_expressions}
 
 
 class Reach:
-    """All nodes that can reach one volume."""
+    """The nodes that can reach one volume."""
 
     def __init__(self, volume: PersistentVolume, labels: LabelColumns, csi_nodes: CsiNodes) -> None:
         """Compile the node affinity of a volume.
 
         Raises:
-            TranslationError: A CSI driver has taken the volume over on some node, and it names none
-                of its volumes.
+            TranslationError: The volume is migrated to CSI on some node, but names no CSI volume.
         """
         plugin = csi_translation.plugin(volume) or ""
         migrated = csi_nodes.migrated(plugin) if plugin in csi_translation.DRIVERS else None
@@ -102,13 +101,13 @@ class Reach:
 
 
 class _Selected:
-    """All nodes that a selector selects."""
+    """The nodes that a node selector selects."""
 
     def __init__(self, selector: NodeSelector | None, labels: LabelColumns) -> None:
         self._terms = (
             None
             if selector is None
-            else [_compiled(term, labels) for term in selector.node_selector_terms]
+            else [_compile_term(term, labels) for term in selector.node_selector_terms]
         )
 
     def holds(self, nodes: NodeView) -> Bool:
@@ -118,15 +117,15 @@ class _Selected:
         holds = np.zeros(len(nodes), dtype=np.bool_)
         for tests in self._terms:
             if tests is not None:
-                here = np.ones(len(nodes), dtype=np.bool_)
+                term_holds = np.ones(len(nodes), dtype=np.bool_)
                 for test in tests:
-                    here &= test.table()[nodes.label_codes(test.column)]
-                holds |= here
+                    term_holds &= test.table()[nodes.label_codes(test.column)]
+                holds |= term_holds
         return holds
 
 
-def _compiled(term: NodeSelectorTerm, labels: LabelColumns) -> list[LabelTest] | None:
-    """Return the tests of a term; `None` for one that no node satisfies."""
+def _compile_term(term: NodeSelectorTerm, labels: LabelColumns) -> list[LabelTest] | None:
+    """Return the tests of a term; `None` when no node can satisfy it."""
     if not term.match_expressions and not term.match_fields:
         return None
     fields = NodeSelectorTerm(match_fields=term.match_fields)
@@ -134,4 +133,7 @@ def _compiled(term: NodeSelectorTerm, labels: LabelColumns) -> list[LabelTest] |
         return None
     if not all(map(selectors.valid_node_requirement, term.match_expressions)):
         return None
-    return [LabelTest(each, labels.column(each.key)) for each in term.match_expressions]
+    return [
+        LabelTest(expression, labels.column(expression.key))
+        for expression in term.match_expressions
+    ]

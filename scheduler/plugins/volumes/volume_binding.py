@@ -1,9 +1,9 @@
-"""VolumeBinding: the claims of a pod and the volumes behind them.
+"""VolumeBinding: places a pod where its claims have volumes, or can get them.
 
-A bound claim ties the pod to the nodes that can reach its volume. A claim that waits for its first
-consumer needs a node with a volume for it, or one for which a volume can be made; the volume is
-taken when the node is chosen, and the pod is bound when its claims are. Any other claim must be
-bound before the pod is looked at.
+A bound claim limits the pod to nodes that can reach its volume. A claim that waits for its first
+consumer needs a node for which a volume exists or can be provisioned. The volume is reserved when
+the node is selected, and the pod is bound after its claims. Any other claim must be bound before
+the pod can be scheduled.
 
 Source: kube-scheduler v1.36.3 plugins/volumebinding.
 """
@@ -27,9 +27,9 @@ from scheduler.model.api.objects import Pod
 from scheduler.model.api.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolumeClaim
 from scheduler.model.effects import PodRef
 from scheduler.model.times import Seconds
-from scheduler.plugins.volumes import claims as volume_claims
 from scheduler.plugins.volumes import volume_binding_hints
 from scheduler.plugins.volumes.cached_filter import PodIndependentFilter
+from scheduler.plugins.volumes.claims import claim_name, claims_of, is_owned, not_owner
 from scheduler.plugins.volumes.matching import MatchFailure, VolumeMatcher
 from scheduler.plugins.volumes.reservation import VolumeReservation
 from scheduler.plugins.volumes.topology import Reach
@@ -47,14 +47,14 @@ REASON_NO_ROOM: Final = "node(s) did not have enough free storage"
 REASON_NO_SUCH: Final = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 REASON_IMMEDIATE: Final = "pod has unbound immediate PersistentVolumeClaims"
 
-#: In the order in which they are named where several apply; one bit each.
+#: In the order in which they are reported when several apply; one bit each.
 _REASONS: Final = (REASON_UNREACHABLE, REASON_NO_VOLUME, REASON_NO_ROOM, REASON_NO_SUCH)
 _UNREACHABLE, _NO_VOLUME, _NO_ROOM, _NO_SUCH = 1, 2, 4, 8
-_REFUSED: Final = {MatchFailure.NO_VOLUME: _NO_VOLUME, MatchFailure.NO_ROOM: _NO_ROOM}
+_FAILED: Final = {MatchFailure.NO_VOLUME: _NO_VOLUME, MatchFailure.NO_ROOM: _NO_ROOM}
 
 
 class VolumeBinding:
-    """Rejects nodes on which the claims of the pod cannot have their volumes."""
+    """Rejects nodes where the claims of the pod cannot have volumes."""
 
     name: ClassVar[str] = "VolumeBinding"
 
@@ -64,27 +64,27 @@ class VolumeBinding:
         Args:
             bind_timeout_seconds: How long a pod may wait for its volumes.
         """
-        self._patience = bind_timeout_seconds
+        self._timeout_seconds = bind_timeout_seconds
 
     def compile_filter(
         self, pod: Pod, cluster: Cluster, verdicts: Verdicts
     ) -> CompiledFilter | None:
-        return _Bindable(pod, cluster, verdicts) if volume_claims.claims_of(pod) else None
+        return _Bindable(pod, cluster, verdicts) if claims_of(pod) else None
 
     def reserve(self, pod: Pod, node: str, cluster: Cluster) -> Reservation | None:
-        names = volume_claims.claims_of(pod)
+        names = claims_of(pod)
         if not names:
             return None
-        claims = [_believed(cluster.volumes, pod, name) for name in names]
-        waiting = [each for each in claims if not each.bound]
+        claims = [_claim(cluster.volumes, pod, name) for name in names]
+        waiting = [claim for claim in claims if not claim.bound]
         if not waiting:
             return None
-        found, there = VolumeMatcher(waiting, cluster.volumes), cluster.columns.node(node)
-        volumes = found.on({} if there is None else there.metadata.labels)
+        matcher, target = VolumeMatcher(waiting, cluster.volumes), cluster.columns.node(node)
+        volumes = matcher.on({} if target is None else target.metadata.labels)
         if isinstance(volumes, MatchFailure):
             raise PluginError(f"there is {volumes.value} for the claims of pod {pod.key} any more")
         reference = PodRef(pod.metadata.namespace, pod.metadata.name, pod.uid)
-        return VolumeReservation(reference, node, volumes, cluster, self._patience)
+        return VolumeReservation(reference, node, volumes, cluster, self._timeout_seconds)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         hints, changed = volume_binding_hints, Action.ADD | Action.UPDATE
@@ -100,7 +100,7 @@ class VolumeBinding:
 
 
 class _Bindable(PodIndependentFilter):
-    """Rejects nodes by storage. What `prepare` found holds for the whole attempt."""
+    """Rejects nodes by storage. What `prepare` finds is valid for the whole attempt."""
 
     def __init__(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> None:
         super().__init__(cluster)
@@ -112,14 +112,14 @@ class _Bindable(PodIndependentFilter):
 
     def prepare(self) -> Prepared:
         """Look up the claims of the pod."""
-        illegal = self._illegal()
-        if illegal:
-            return Rejected(_verdict(illegal))
+        problem = self._invalid_claim()
+        if problem:
+            return Rejected(_verdict(problem))
         self._bound = []
         waiting: list[PersistentVolumeClaim] = []
         immediate = False
-        for name in volume_claims.claims_of(self._pod):
-            claim = _believed(self._volumes, self._pod, name)
+        for name in claims_of(self._pod):
+            claim = _claim(self._volumes, self._pod, name)
             if claim.bound:
                 self._bound.append(claim)
             elif self._waits(claim) and not claim.spec.volume_name:
@@ -131,14 +131,14 @@ class _Bindable(PodIndependentFilter):
         self._matching = VolumeMatcher(waiting, self._volumes) if waiting else None
         return PASS
 
-    def _illegal(self) -> str:
-        """Return what is wrong with the claims; empty for nothing.
+    def _invalid_claim(self) -> str:
+        """Return why a claim of the pod cannot be used; empty when all can.
 
         Source: kube-scheduler v1.36.3 volumebinding.podHasPVCs.
         """
         pod = self._pod
         for volume in pod.spec.volumes:
-            name, own = volume_claims.claim_name(pod, volume), volume.ephemeral is not None
+            name, own = claim_name(pod, volume), volume.ephemeral is not None
             if name is None:
                 continue
             claim = self._volumes.claims.observed(f"{pod.metadata.namespace}/{name}")
@@ -152,43 +152,43 @@ class _Bindable(PodIndependentFilter):
                 return f'persistentvolumeclaim "{name}" bound to {lost}'
             if claim.metadata.deletion_timestamp is not None:
                 return f'persistentvolumeclaim "{name}" is being deleted'
-            if own and not volume_claims.is_owned(claim, pod):
-                return volume_claims.not_owner(claim, pod)
+            if own and not is_owned(claim, pod):
+                return not_owner(claim, pod)
         return ""
 
     def _waits(self, claim: PersistentVolumeClaim) -> bool:
-        """Tell whether a claim waits for its first consumer.
+        """Return whether a claim waits for its first consumer.
 
         Raises:
-            PluginError: Its class does not say so, nor that it does not.
+            PluginError: Its storage class has no volume binding mode.
         """
-        found = self._volumes.classes.get(claim.class_name)
-        if found is None:
+        storage_class = self._volumes.classes.get(claim.class_name)
+        if storage_class is None:
             return False
-        if found.volume_binding_mode is None:
+        if storage_class.volume_binding_mode is None:
             text = f'VolumeBindingMode not set for StorageClass "{claim.class_name}"'
             raise PluginError(f'running PreFilter plugin "{VolumeBinding.name}": {text}')
-        return found.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+        return storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
-    def judge(self, nodes: NodeView) -> Codes:
+    def evaluate(self, nodes: NodeView) -> Codes:
         problems = self._unreachable(nodes)
         if self._matching is not None:
             problems |= self._unmatched(self._matching, nodes)
         codes = np.zeros(len(nodes), dtype=np.uint16)
-        for each in np.unique(problems).tolist():
-            if each:
-                reasons = [text for bit, text in enumerate(_REASONS) if each & 1 << bit]
-                codes[problems == each] = self._verdicts.code(_verdict(*reasons))
+        for problem in np.unique(problems).tolist():
+            if problem:
+                reasons = [text for bit, text in enumerate(_REASONS) if problem & 1 << bit]
+                codes[problems == problem] = self._verdicts.code(_verdict(*reasons))
         return codes
 
     def _unreachable(self, nodes: NodeView) -> Int:
-        """Return, (n,), what is wrong with the first bound claim that is in the way."""
+        """Return, (n,), the problem of the first bound claim that a node cannot satisfy."""
         problems = np.zeros(len(nodes), dtype=np.int64)
-        good = np.ones(len(nodes), dtype=np.bool_)
+        reachable = np.ones(len(nodes), dtype=np.bool_)
         for claim in self._bound:
             volume = self._volumes.volumes.get(claim.spec.volume_name)
             if volume is None:
-                problems[good] = _NO_SUCH
+                problems[reachable] = _NO_SUCH
                 break
             try:
                 reach = Reach(volume, nodes.columns.labels, self._volumes.nodes)
@@ -197,18 +197,18 @@ class _Bindable(PodIndependentFilter):
                 raise PluginError(
                     f'running "{VolumeBinding.name}" filter plugin: {text}'
                 ) from error
-            within = reach.holds(nodes)
-            problems[good & ~within] = _UNREACHABLE
-            good &= within
+            reaches = reach.holds(nodes)
+            problems[reachable & ~reaches] = _UNREACHABLE
+            reachable &= reaches
         return problems
 
     def _unmatched(self, matching: VolumeMatcher, nodes: NodeView) -> Int:
-        """Return, (n,), what is wrong with the claims that wait for their first consumer."""
+        """Return, (n,), the problem of the claims that wait for their first consumer."""
         problems = np.zeros(len(nodes), dtype=np.int64)
         positions = np.arange(len(nodes))
         if matching.selected:
-            # Volumes are being made already, for one node; the others need not be looked at.
-            rows = [nodes.columns.row(each) for each in matching.selected]
+            # Volumes are being provisioned for one node already; other nodes are not evaluated.
+            rows = [nodes.columns.row(name) for name in matching.selected]
             here = (
                 nodes.rows == rows[0] if len(rows) == 1 and rows[0] is not None else positions < 0
             )
@@ -216,17 +216,17 @@ class _Bindable(PodIndependentFilter):
             positions = np.flatnonzero(here)
         view = nodes.take(positions)
         for alike, labels in matching.alike(view, nodes.columns.labels):
-            said = matching.on(labels)
-            if isinstance(said, MatchFailure):
-                problems[positions[alike]] = _REFUSED[said]
+            result = matching.on(labels)
+            if isinstance(result, MatchFailure):
+                problems[positions[alike]] = _FAILED[result]
         return problems
 
 
-def _believed(volumes: Volumes, pod: Pod, name: str) -> PersistentVolumeClaim:
+def _claim(volumes: Volumes, pod: Pod, name: str) -> PersistentVolumeClaim:
     """Return a claim of a pod.
 
     Raises:
-        PluginError: It is gone.
+        PluginError: It does not exist any more.
     """
     key = f"{pod.metadata.namespace}/{name}"
     claim = volumes.claims.get(key)

@@ -1,7 +1,7 @@
 """VolumeRestrictions: volumes that cannot be mounted twice.
 
-A network disk that pods name themselves is written to by one pod of a node at most, and a claim
-with access mode ReadWriteOncePod is used by one pod of the cluster at most.
+A network disk that a pod spec names directly can be written by only one pod of a node. A claim with
+the access mode ReadWriteOncePod can be used by only one pod of the cluster.
 
 Source: kube-scheduler v1.36.3 plugins/volumerestrictions.
 """
@@ -32,7 +32,7 @@ REASON_IN_USE: Final = (
 
 
 class VolumeRestrictions:
-    """Rejects nodes where a disk of the pod is taken, and all nodes while a claim of it is."""
+    """Rejects nodes where a disk of the pod is in use, and all nodes while a claim of it is."""
 
     name: ClassVar[str] = "VolumeRestrictions"
 
@@ -56,7 +56,7 @@ class VolumeRestrictions:
 
 
 class _Exclusive(CompiledFilter):
-    """Rejects nodes by disks, and all by claims. What `prepare` found holds for the attempt."""
+    """Rejects nodes by disks, all nodes by claims. `prepare` is valid for the whole attempt."""
 
     reads = Reads.CLUSTER
 
@@ -71,11 +71,11 @@ class _Exclusive(CompiledFilter):
         self._used = 0
 
     def prepare(self) -> Prepared:
-        """Look up who uses the volumes of the pod.
+        """Look up the pods that use the volumes of the pod.
 
-        Upstream skips the rule for a pod without disks whose claims nobody uses now, so that pods
-        which are only nominated do not count either. Such a pod passes here: saying nothing on
-        every node is the same.
+        Upstream skips the rule for a pod without disks whose claims no pod uses now, so pods that
+        are only nominated do not count either. Here such a pod passes, because 0 on every node has
+        the same effect.
         """
         use, claims = self._cluster.volumes.use, self._cluster.volumes.claims
         alone: set[str] = set()
@@ -87,7 +87,7 @@ class _Exclusive(CompiledFilter):
             if READ_WRITE_ONCE_POD in claim.spec.access_modes:
                 alone.add(name)
         self._used = sum(use.is_used(f"{self._namespace}/{name}") for name in alone)
-        # Pods that come and go count by the mere name of the claim, whatever their namespace.
+        # In a what-if, pods count by the name of the claim only; their namespace is ignored.
         users = use.naming(alone) if self._used or (self._disks.identities and alone) else {}
         conflicts = use.conflicting(self._disks)
         self._users = SlotWeights(users) if users else None
@@ -105,9 +105,9 @@ class _Exclusive(CompiledFilter):
 
 
 def _claims(pod: Pod) -> list[str]:
-    """Return the names of the claims of a pod; ephemeral volumes are nobody else's anyway."""
-    named = (each.persistent_volume_claim for each in pod.spec.volumes)
-    return [each.claim_name for each in named if each is not None]
+    """Return the claim names of a pod, without ephemeral volumes, which no other pod can use."""
+    sources = (volume.persistent_volume_claim for volume in pod.spec.volumes)
+    return [source.claim_name for source in sources if source is not None]
 
 
 def _freed_a_volume(pod: Pod, old: Pod | None, _new: Pod | None) -> bool:

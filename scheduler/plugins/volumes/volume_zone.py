@@ -1,6 +1,6 @@
-"""VolumeZone: a volume with zone or region labels can be used in that zone or region only.
+"""VolumeZone: a volume with zone or region labels is usable in that zone or region only.
 
-Looks at volumes that are bound; where a claim waits for its first consumer, there is none yet.
+Only bound claims are checked; a claim that waits for its first consumer has no volume yet.
 
 Source: kube-scheduler v1.36.3 plugins/volumezone.
 """
@@ -31,13 +31,13 @@ __all__ = ["VolumeZone"]
 
 REASON: Final = "node(s) had no available volume zone"
 
-#: The labels that count, with the label of now that an older one may be met by.
+#: The labels that count; a deprecated label is also satisfied by the current label.
 _LABELS: Final = {BETA_ZONE: ZONE, BETA_REGION: REGION, ZONE: ZONE, REGION: REGION}
 _DELIMITER: Final = "__"
 
 
 class VolumeZone:
-    """Rejects nodes outside of the zones of the pod's volumes."""
+    """Rejects nodes outside the zones and regions of the pod's volumes."""
 
     name: ClassVar[str] = "VolumeZone"
 
@@ -57,14 +57,14 @@ class VolumeZone:
 
 
 class _Topology(NamedTuple):
-    """One label of a volume."""
+    """One zone or region label of a volume, with its values."""
 
     label: str
     values: frozenset[str]
 
 
 class _InZone(PodIndependentFilter):
-    """Rejects nodes by labels. What `prepare` found holds for the whole attempt."""
+    """Rejects nodes by labels. What `prepare` finds is valid for the whole attempt."""
 
     def __init__(self, pod: Pod, cluster: Cluster, code: int) -> None:
         super().__init__(cluster)
@@ -87,7 +87,7 @@ class _InZone(PodIndependentFilter):
         return PASS
 
     def _volume(self, name: str) -> PersistentVolume | str | None:
-        """Return the volume of a claim, why there must be one and is none, or `None`."""
+        """Return the volume of a claim, the reason why it is missing, or `None` if it may be."""
         if not name:
             return "PersistentVolumeClaim had no name"
         claim = self._volumes.claims.observed(f"{self._namespace}/{name}")
@@ -104,16 +104,16 @@ class _InZone(PodIndependentFilter):
         class_name = claim.class_name
         if not class_name:
             return "PersistentVolumeClaim had no pv name and storageClass name"
-        found = self._volumes.classes.get(class_name)
-        if found is None:
+        storage_class = self._volumes.classes.get(class_name)
+        if storage_class is None:
             return f'storageclass.storage.k8s.io "{class_name}" not found'
-        if found.volume_binding_mode is None:
+        if storage_class.volume_binding_mode is None:
             return f'VolumeBindingMode not set for StorageClass "{class_name}"'
-        if found.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER:
+        if storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER:
             return None
         return "PersistentVolume had no name"
 
-    def judge(self, nodes: NodeView) -> Codes:
+    def evaluate(self, nodes: NodeView) -> Codes:
         codes = np.zeros(len(nodes), dtype=np.uint16)
         if not self._wanted:
             return codes
@@ -124,7 +124,7 @@ class _InZone(PodIndependentFilter):
         outside = np.zeros(len(nodes), dtype=np.bool_)
         for wanted in self._wanted:
             outside |= ~_in_topology(wanted, nodes, labels)
-        # A node without any such label is taken for one of a cluster with a single zone.
+        # A node without any of these labels is treated as part of a cluster with a single zone.
         codes[anywhere & outside] = self._code
         return codes
 
@@ -143,20 +143,20 @@ def _has(wanted: _Topology, column: LabelColumn, codes: Int) -> Bool:
 
 
 def _topologies(volume: PersistentVolume) -> list[_Topology]:
-    """Return what the labels of a volume say; one that means nothing says nothing."""
-    found = []
+    """Return the zone and region labels of a volume; labels with an empty value are ignored."""
+    topologies = []
     for label in _LABELS:
         value = volume.metadata.labels.get(label)
         if value is not None:
-            values = [each.strip() for each in value.split(_DELIMITER)]
+            values = [zone.strip() for zone in value.split(_DELIMITER)]
             if all(values):
-                found.append(_Topology(label, frozenset(values)))
-    return found
+                topologies.append(_Topology(label, frozenset(values)))
+    return topologies
 
 
 def _claims(pod: Pod) -> list[str]:
-    named = (each.persistent_volume_claim for each in pod.spec.volumes)
-    return [each.claim_name for each in named if each is not None]
+    sources = (volume.persistent_volume_claim for volume in pod.spec.volumes)
+    return [source.claim_name for source in sources if source is not None]
 
 
 def _verdict(reason: str) -> Verdict:

@@ -1,9 +1,9 @@
-"""Attached volumes on what-if copies of nodes.
+"""Counts of attached volumes in what-if views.
 
-Volumes are shared by pods, so numbers per pod cannot simply be added: what the pods that come and
-go use is counted by volume, on the few nodes where any of them uses one.
+Pods share volumes, so counts per pod cannot be added up. The volumes of pods that a what-if adds or
+removes are counted by volume, on the few nodes where such a pod uses one.
 
-Axes: n rows of a hypothesis.
+Axes: n rows of a what-if view.
 """
 
 from collections import Counter
@@ -22,37 +22,37 @@ __all__ = ["WhatIfCounts"]
 
 @dataclass(slots=True)
 class _Folded:
-    """The changes of one hypothesis, as far as they were read."""
+    """The changes of one what-if view that were read so far."""
 
-    #: Kept so that no other hypothesis is taken for it.
+    #: Keeps the view alive, so that no other view gets the same id.
     nodes: WhatIfView
     seen: int = 0
-    #: By position: how many claims and volumes of pods more, or less, there are of each volume.
+    #: By position: how many more, or fewer, uses each volume has.
     changes: dict[int, Counter[CsiVolume]] = field(default_factory=dict)
 
 
 class WhatIfCounts:
-    """Corrects counts for one pod that would bring some volumes."""
+    """Corrects the counts for one incoming pod with new volumes."""
 
     def __init__(self, cluster: Cluster, new: frozenset[CsiVolume]) -> None:
         self._volumes = cluster.volumes
         self._new = new
         self._folded: dict[int, _Folded] = {}
 
-    def adjust(self, nodes: WhatIfView, driver: str, some: Int, have: Int, new: Int) -> None:
-        """Correct, in place, the counts of a driver for the pods that would come and go.
+    def adjust(self, nodes: WhatIfView, driver: str, positions: Int, have: Int, new: Int) -> None:
+        """Correct, in place, the counts of a driver by the pods that the what-if adds and removes.
 
         Args:
-            nodes: The hypothesis.
-            driver: Whose volumes count.
-            some: The positions that matter.
+            nodes: The what-if view.
+            driver: Only volumes of this CSI driver count.
+            positions: The positions to correct.
             have: (n,) how many volumes are attached.
             new: (n,) how many volumes the pod would bring.
         """
         changes = self._fold(nodes).changes
         if not changes:
             return
-        for position in some.tolist():
+        for position in positions.tolist():
             delta = changes.get(position)
             if delta is None:
                 continue
@@ -67,7 +67,7 @@ class WhatIfCounts:
                         new[position] -= would_be - pods
 
     def _fold(self, nodes: WhatIfView) -> _Folded:
-        """Read the changes of a hypothesis that were not read before."""
+        """Read the changes of a what-if view that were not read before."""
         folded = self._folded.get(id(nodes))
         if folded is None:
             folded = self._folded[id(nodes)] = _Folded(nodes)

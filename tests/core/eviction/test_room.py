@@ -99,10 +99,10 @@ def test_room_is_where_the_filter_finds_it(there, claims, wanted, allowed):
         pods=allowed,
     )
     built = pod("p").cpu(f"{wanted}m").priority(10).build()
-    predicate = NodeResourcesFit().compile_filter(built, cluster, Verdicts())
-    assert predicate is not None
-    alone = predicate.codes(cluster.nodes())
+    compiled_filter = NodeResourcesFit().compile_filter(built, cluster, Verdicts())
+    assert compiled_filter is not None
+    alone = compiled_filter.codes(cluster.nodes())
 
-    codes = with_claims(alone, built, cluster, [("NodeResourcesFit", predicate)])
+    codes = with_claims(alone, built, cluster, [("NodeResourcesFit", compiled_filter)])
 
     assert cluster.room_beside(cluster.shapes.of(built), 0, 10) == bool(np.all(codes == 0))

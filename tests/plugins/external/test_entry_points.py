@@ -1,4 +1,4 @@
-"""Plugins of other packages: found, judged, and handed what the configuration says."""
+"""Plugins of other packages: discovery, checks, and settings from the configuration."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -37,7 +37,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Package:
     made: list[str] = []
 
     def package(code: str = GOOD, **plugins: str) -> str:
-        # Modules stay imported, so every test needs names of its own.
+        # Modules stay imported, so each test needs its own names.
         name = f"{tmp_path.parent.name}_{tmp_path.name}_{len(made)}".replace("-", "_")
         made.append(name)
         install(tmp_path, name, code, **(plugins or {"Mine": "Plugin"}))

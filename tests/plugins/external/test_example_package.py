@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,22 +14,29 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "docs" / "examples" / "headroom"
-CLUSTER = """\
-apiVersion: v1
-kind: List
-items:
-- {kind: Node, metadata: {name: free}, status: {allocatable: {cpu: "4", pods: "9"}}}
-- {kind: Node, metadata: {name: full}, status: {allocatable: {cpu: "4", pods: "9"}}}
-- kind: Node
-  metadata: {name: repaired, labels: {example.com/maintenance: running}}
-  status: {allocatable: {cpu: "64", pods: "9"}}
-- kind: Pod
-  metadata: {name: there}
-  spec: {nodeName: full, containers: [{resources: {requests: {cpu: "2500m"}}}]}
-- kind: Pod
-  metadata: {name: new}
-  spec: {containers: [{resources: {requests: {cpu: "1"}}}]}
-"""
+PAGE = (ROOT / "docs" / "plugins.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    """Return the code blocks of the page in one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def commands() -> dict[str, str]:
+    """Return the commands of the page, each with the output that the page shows."""
+    (console,) = blocks("console")
+    parts = (part.partition("\n") for part in re.split(r"^\$ ", console, flags=re.MULTILINE)[1:])
+    return {command: output for command, _, output in parts}
+
+
+COMMANDS = commands()
+#: What the fixture does: it copies the package to another folder, and installs it elsewhere.
+COPY, ENTER, INSTALL = list(COMMANDS)[:3]
+PROGRAMS = {
+    "python": (),
+    "pip": ("-m", "pip"),
+    "preemptive-scheduler": ("-m", "scheduler.cli.main"),
+}
 
 # One worker installs the package once.
 pytestmark = pytest.mark.xdist_group("example package")
@@ -37,32 +46,58 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Install the package into a folder of its own; return what runs Python with it on the path."""
+    """Install the package as the page says; return a function that runs commands of the page.
+
+    Differs: the package goes into a folder of its own, and not into the environment of the tests.
+    """
     folder = tmp_path_factory.mktemp("example")
-    # Building leaves things beside the sources.
+    # Building leaves files beside the sources.
     source = shutil.copytree(EXAMPLE, folder / "source")
     paths = [str(folder / "site"), str(ROOT), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "COLUMNS": "100",
+    }
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    def run(command: str, *more: str) -> subprocess.CompletedProcess[str]:
+        program, *arguments = shlex.split(command)
         return subprocess.run(
-            [sys.executable, *arguments],
+            [sys.executable, *PROGRAMS[program], *arguments, *more],
             env=environment, cwd=source, capture_output=True, text=True, check=False, timeout=120,
         )  # fmt: skip
 
     installed = run(
-        "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index",
-        "--disable-pip-version-check", "--target", paths[0], str(source),
-    )  # fmt: skip
+        INSTALL, "--quiet", "--no-index", "--disable-pip-version-check", "--target", paths[0]
+    )
     assert installed.returncode == 0, installed.stderr
     return run
 
 
-def test_its_own_tests_pass(run: Run):
-    done = run("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
+def test_the_page_copies_the_package_and_enters_it():
+    assert COPY == "cp -r docs/examples/headroom /tmp/headroom"
+    assert ENTER == "cd /tmp/headroom"
+
+
+@pytest.mark.parametrize("command", list(COMMANDS)[3:])
+def test_the_commands_of_the_page_print_what_it_says(run: Run, command: str):
+    done = run(command)
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert " passed" in done.stdout
+    printed = "\n".join(line.rstrip() for line in done.stdout.splitlines())
+    shown = re.escape(COMMANDS[command].strip("\n")).replace(r"\.\.\.", ".*")
+    assert re.fullmatch(shown or ".*", printed.strip("\n"), re.DOTALL), printed
+
+
+@pytest.mark.parametrize(
+    ("language", "file"),
+    [("python", "headroom.py"), ("toml", "pyproject.toml"), ("yaml", "config.yaml")],
+)
+def test_the_page_shows_the_code_of_the_package(language: str, file: str):
+    shown, source = blocks(language), (EXAMPLE / file).read_text()
+
+    assert shown
+    assert [block for block in shown if block not in source] == []
 
 
 def test_its_plugins_are_found_by_their_entry_points(run: Run):
@@ -72,44 +107,32 @@ for plugin in entry_points.discover().values():
     print(plugin.name, *sorted(plugin.points))
 """
 
-    done = run("-c", code)
+    done = run("python", "-c", code)
 
     assert done.stderr == ""
     assert done.stdout == "Headroom filter score\nMaintenance filter score\n"
 
 
-def test_its_configuration_is_good(run: Run):
-    done = run("-m", "scheduler.cli.main", "check-config", "config.yaml")
-
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "  plugin Headroom: package headroom 0.1.0\n" in done.stdout
-    assert "  plugin Maintenance: package headroom 0.1.0\n" in done.stdout
-
-
-def test_its_plugins_decide(run: Run, tmp_path: Path):
-    objects = tmp_path / "cluster.yaml"
-    objects.write_text(CLUSTER)
-
+def test_its_plugins_decide(run: Run):
     done = run(
-        "-m", "scheduler.cli.main", "plan", "-f", str(objects), "--config", "config.yaml",
-        "--explain", "-o", "json",
-    )  # fmt: skip
+        "preemptive-scheduler plan -f cluster.yaml --config config.yaml --explain", "-o", "json"
+    )
 
     assert (done.returncode, done.stderr) == (0, "")
     (result,) = json.loads(done.stdout)["results"]
     assert (result["decision"], result["node"]) == ("Scheduled", "free")
-    assert {each["name"]: each["filter"] for each in result["nodes"]} == {
+    assert {node["name"]: node["filter"] for node in result["nodes"]} == {
         "free": None,
         "full": "Headroom: node(s) would keep less than 25% of cpu free",
-        "repaired": "Maintenance: node(s) were in maintenance",
+        "broken": "Maintenance: node(s) were in maintenance",
     }
 
 
-def test_settings_that_it_refuses_are_told_in_one_line(run: Run, tmp_path: Path):
+def test_invalid_settings_are_reported_in_one_line(run: Run, tmp_path: Path):
     config = tmp_path / "config.yaml"
     config.write_text((EXAMPLE / "config.yaml").read_text().replace("25", "250"))
 
-    done = run("-m", "scheduler.cli.main", "check-config", str(config))
+    done = run("preemptive-scheduler check-config", str(config))
 
     assert done.returncode == 1
     (line,) = done.stdout.splitlines()

@@ -1,4 +1,4 @@
-"""Plugins of other packages in attempts: what they say counts, what they raise ends the attempt."""
+"""Plugins of other packages in attempts: results count, exceptions end the attempt."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,7 +21,7 @@ WHO = 'running "Mine" {} plugin of acme 1.0: '
 
 
 class Simple:
-    """Rejects nodes with the label `no`, likes those with the label `score_node`."""
+    """Rejects nodes with the label `no`, prefers nodes with the label `rate`."""
 
     name: ClassVar[str] = "Mine"
     reasons: ClassVar[tuple[str, ...]] = ("", "node(s) said no")
@@ -34,7 +34,7 @@ class Simple:
 
 
 class Vector:
-    """Rejects nodes with pods, likes those with much memory."""
+    """Rejects nodes with pods, prefers nodes with much memory."""
 
     def compile_filter(self, pod, cluster, verdicts):
         return HasPods(verdicts.code(Verdict("Mine", ("node(s) had pods",), resolvable=True)))
@@ -137,7 +137,7 @@ def test_the_plugins_own_hints_wake_its_pods():
 def test_a_plugin_that_names_no_events_is_woken_by_all():
     cluster = Cluster(node("n1").label("no"), using=using(Simple()))
     cluster.schedule(pod("p"))
-    cluster.wait(30)  # its own new condition has woken it once
+    cluster.wait(30)  # its own new condition requeued it once
     cluster.drain()
 
     assert cluster.woken_by(node("n1").label("other").label("no")) == ["p"]

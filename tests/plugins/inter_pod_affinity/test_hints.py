@@ -1,4 +1,4 @@
-"""Which changes wake a pod that InterPodAffinity rejected."""
+"""Which events requeue a pod that InterPodAffinity rejected."""
 
 from collections.abc import Mapping
 

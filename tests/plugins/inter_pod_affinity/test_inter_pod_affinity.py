@@ -29,22 +29,24 @@ def twin() -> Twin:
     return made
 
 
-def judged(twin: Twin, builder: PodBuilder, rule: InterPodAffinity | None = None) -> list[str]:
+def rejections(twin: Twin, builder: PodBuilder, rule: InterPodAffinity | None = None) -> list[str]:
     """Return the reason against each node."""
     verdicts = Verdicts()
-    predicate = (rule or InterPodAffinity()).compile_filter(builder.build(), twin.cluster, verdicts)
-    assert predicate is not None
-    assert predicate.prepare() is PASS
-    return reasons(predicate.codes(twin.cluster.nodes()).tolist(), verdicts)
+    compiled_filter = (rule or InterPodAffinity()).compile_filter(
+        builder.build(), twin.cluster, verdicts
+    )
+    assert compiled_filter is not None
+    assert compiled_filter.prepare() is PASS
+    return reasons(compiled_filter.codes(twin.cluster.nodes()).tolist(), verdicts)
 
 
 def scored(twin: Twin, builder: PodBuilder, **settings: int) -> list[int]:
     """Return the raw score of each node."""
-    priority = InterPodAffinity(**settings).compile_score(builder.build(), twin.cluster)
-    assert priority is not None
-    if priority.prepare() is SKIP:
+    compiled_score = InterPodAffinity(**settings).compile_score(builder.build(), twin.cluster)
+    assert compiled_score is not None
+    if compiled_score.prepare() is SKIP:
         return []
-    return priority.scores(twin.cluster.nodes()).tolist()
+    return compiled_score.scores(twin.cluster.nodes()).tolist()
 
 
 # Required terms ---------------------------------------------------------------------------------
@@ -53,7 +55,7 @@ def scored(twin: Twin, builder: PodBuilder, **settings: int) -> list[int]:
 def test_affinity_needs_a_matching_pod_in_the_domain(twin: Twin) -> None:
     twin.place(pod("db").label("app", "db").build(), "a1")
 
-    assert judged(twin, near(pod("p"), term("zone", app="db"))) == [FITS, FITS, NEAR, NEAR]
+    assert rejections(twin, near(pod("p"), term("zone", app="db"))) == [FITS, FITS, NEAR, NEAR]
 
 
 def test_one_pod_has_to_match_all_affinity_terms(twin: Twin) -> None:
@@ -61,30 +63,30 @@ def test_one_pod_has_to_match_all_affinity_terms(twin: Twin) -> None:
     twin.place(pod("two").label("tier", "back").build(), "a1")
     wanted = near(pod("p"), term("zone", app="db"), term("host", tier="back"))
 
-    assert judged(twin, wanted) == [NEAR] * 4
+    assert rejections(twin, wanted) == [NEAR] * 4
 
     twin.place(pod("both").label("app", "db").label("tier", "back").build(), "a2")
-    assert judged(twin, wanted) == [NEAR, FITS, NEAR, NEAR]
+    assert rejections(twin, wanted) == [NEAR, FITS, NEAR, NEAR]
 
 
 def test_the_first_pod_of_a_group_needs_only_the_keys(twin: Twin) -> None:
     first = near(pod("p").label("app", "web"), term("zone", app="web"))
 
-    assert judged(twin, first) == [FITS, FITS, FITS, NEAR]
+    assert rejections(twin, first) == [FITS, FITS, FITS, NEAR]
 
 
 def test_a_pod_on_a_node_without_any_key_does_not_start_the_group(twin: Twin) -> None:
     twin.place(pod("lost").label("app", "web").build(), "none")
     first = near(pod("p").label("app", "web"), term("zone", app="web"))
 
-    assert judged(twin, first) == [FITS, FITS, FITS, NEAR]
-    assert judged(twin, near(first, term("host", app="web"))) == [NEAR] * 4
+    assert rejections(twin, first) == [FITS, FITS, FITS, NEAR]
+    assert rejections(twin, near(first, term("host", app="web"))) == [NEAR] * 4
 
 
 def test_anti_affinity_keeps_away_from_the_domain(twin: Twin) -> None:
     twin.place(pod("web").label("app", "web").build(), "a1")
 
-    assert judged(twin, away(pod("p"), term("zone", app="web"))) == [AWAY, AWAY, FITS, FITS]
+    assert rejections(twin, away(pod("p"), term("zone", app="web"))) == [AWAY, AWAY, FITS, FITS]
 
 
 def test_any_anti_affinity_term_is_enough(twin: Twin) -> None:
@@ -92,30 +94,30 @@ def test_any_anti_affinity_term_is_enough(twin: Twin) -> None:
     twin.place(pod("db").label("app", "db").build(), "b1")
     shy = away(pod("p"), term("host", app="web"), term("zone", app="db"))
 
-    assert judged(twin, shy) == [AWAY, FITS, AWAY, FITS]
+    assert rejections(twin, shy) == [AWAY, FITS, AWAY, FITS]
 
 
 def test_running_pods_refuse_others_in_their_domain(twin: Twin) -> None:
     twin.place(away(pod("shy"), term("zone", app="web")).build(), "a1")
 
-    assert judged(twin, pod("p").label("app", "web")) == [REFUSED, REFUSED, FITS, FITS]
-    assert judged(twin, pod("p").label("app", "db")) == [FITS] * 4
+    assert rejections(twin, pod("p").label("app", "web")) == [REFUSED, REFUSED, FITS, FITS]
+    assert rejections(twin, pod("p").label("app", "db")) == [FITS] * 4
 
 
 def test_the_first_rule_that_rejects_names_the_reason(twin: Twin) -> None:
     twin.place(away(pod("shy").label("app", "web"), term("host", app="web")).build(), "a1")
     both = away(pod("p").label("app", "web"), term("zone", app="web"))
 
-    assert judged(twin, both) == [AWAY, AWAY, FITS, FITS]
-    assert judged(twin, near(both, term("zone", app="db"))) == [NEAR] * 4
+    assert rejections(twin, both) == [AWAY, AWAY, FITS, FITS]
+    assert rejections(twin, near(both, term("zone", app="db"))) == [NEAR] * 4
 
 
 def test_namespaces_are_found_by_their_labels_as_they_are(twin: Twin) -> None:
     twin.place(pod("db").namespace("blue").label("app", "db").build(), "a1")
     fan = near(pod("p"), term("zone", among=labels(team="t1"), app="db")).build()
     verdicts = Verdicts()
-    predicate = InterPodAffinity().compile_filter(fan, twin.cluster, verdicts)
-    assert predicate is not None
+    compiled_filter = InterPodAffinity().compile_filter(fan, twin.cluster, verdicts)
+    assert compiled_filter is not None
     seen = []
 
     for change in (
@@ -126,8 +128,8 @@ def test_namespaces_are_found_by_their_labels_as_they_are(twin: Twin) -> None:
         lambda: twin.no_namespace("blue"),
     ):
         change()
-        predicate.prepare()
-        codes = predicate.codes(NodeView(twin.cluster.columns, np.array([0])))
+        compiled_filter.prepare()
+        codes = compiled_filter.codes(NodeView(twin.cluster.columns, np.array([0])))
         seen += reasons(codes.tolist(), verdicts)
 
     assert seen == [NEAR, FITS, NEAR, FITS, NEAR]
@@ -137,9 +139,9 @@ def test_running_pods_look_at_the_labels_of_the_pods_namespace_as_they_are(twin:
     twin.place(away(pod("shy"), term("zone", among=labels(team="t1"), app="web")).build(), "a1")
     verdicts = Verdicts()
     web = pod("p").label("app", "web").build()
-    predicate = InterPodAffinity().compile_filter(web, twin.cluster, verdicts)
+    compiled_filter = InterPodAffinity().compile_filter(web, twin.cluster, verdicts)
     bystander = InterPodAffinity().compile_filter(web, twin.cluster, verdicts)
-    assert predicate is not None
+    assert compiled_filter is not None
     assert bystander is not None
     bystander.prepare()
     seen = []
@@ -151,9 +153,9 @@ def test_running_pods_look_at_the_labels_of_the_pods_namespace_as_they_are(twin:
         lambda: twin.namespace("default", team="t2"),
     ):
         change()
-        predicate.prepare()
-        codes = predicate.codes(NodeView(twin.cluster.columns, np.array([0])))
-        seen.append((*reasons(codes.tolist(), verdicts), predicate.reads))
+        compiled_filter.prepare()
+        codes = compiled_filter.codes(NodeView(twin.cluster.columns, np.array([0])))
+        seen.append((*reasons(codes.tolist(), verdicts), compiled_filter.reads))
 
     assert seen == [
         (FITS, Reads.NODE),
@@ -167,23 +169,23 @@ def test_a_selector_that_means_nothing_rejects_the_pod(twin: Twin) -> None:
     verdicts = Verdicts()
     broken = away(pod("p"), NONSENSE, weight=1).build()
 
-    predicate = InterPodAffinity().compile_filter(broken, twin.cluster, verdicts)
+    compiled_filter = InterPodAffinity().compile_filter(broken, twin.cluster, verdicts)
 
-    assert predicate is not None
-    said = predicate.prepare()
+    assert compiled_filter is not None
+    said = compiled_filter.prepare()
     assert isinstance(said, Rejected)
     assert said.verdict.reasons == (
         "parsing pod: preferredAntiAffinityTerms: "
         "'Nonsense' is not a valid label selector operator",
     )
     assert not said.verdict.resolvable
-    assert predicate.codes(twin.cluster.nodes()).tolist() == [0] * 4
+    assert compiled_filter.codes(twin.cluster.nodes()).tolist() == [0] * 4
 
 
 def test_terms_of_running_pods_that_mean_nothing_are_ignored(twin: Twin) -> None:
     twin.place(away(pod("odd"), NONSENSE, term("zone", app="web")).build(), "a1")
 
-    assert judged(twin, pod("p").label("app", "web")) == [FITS] * 4
+    assert rejections(twin, pod("p").label("app", "web")) == [FITS] * 4
 
 
 def test_only_the_lack_of_affinity_cannot_be_cured_by_removing_pods(twin: Twin) -> None:
@@ -199,15 +201,15 @@ def test_only_the_lack_of_affinity_cannot_be_cured_by_removing_pods(twin: Twin) 
 
 
 def if_nominated(twin: Twin, builder: PodBuilder, nominated: PodBuilder) -> tuple[str, Reads]:
-    """Return what is said about node a1 when a nominated pod is taken to be there."""
+    """Return the reason on node a1 when a nominated pod counts as placed there."""
     twin.nominate(nominated.build(), "a1")
     verdicts = Verdicts()
-    predicate = InterPodAffinity().compile_filter(builder.build(), twin.cluster, verdicts)
-    assert predicate is not None
-    predicate.prepare()
+    compiled_filter = InterPodAffinity().compile_filter(builder.build(), twin.cluster, verdicts)
+    assert compiled_filter is not None
+    compiled_filter.prepare()
     there = twin.cluster.hypothesis(np.array([0]))
     there.change(np.array([twin.cluster.pods.slot(nominated.build().uid)]), +1)
-    return reasons(predicate.codes(there).tolist(), verdicts)[0], predicate.reads
+    return reasons(compiled_filter.codes(there).tolist(), verdicts)[0], compiled_filter.reads
 
 
 def test_nominated_pods_refuse_a_pod_only_when_the_rule_is_asked_at_all(twin: Twin) -> None:
@@ -243,22 +245,24 @@ def test_the_last_wanted_pod_of_a_zone_may_have_to_leave(
         twin.place(pod(f"web-{name}").label("app", "web").build(), name)
     verdicts = Verdicts()
     fan = near(pod("p").label("app", "web"), term("zone", app="web")).build()
-    predicate = InterPodAffinity().compile_filter(fan, twin.cluster, verdicts)
-    assert predicate is not None
-    predicate.prepare()
+    compiled_filter = InterPodAffinity().compile_filter(fan, twin.cluster, verdicts)
+    assert compiled_filter is not None
+    compiled_filter.prepare()
     there = twin.cluster.hypothesis(np.array([0]))
-    assert reasons(predicate.codes(there).tolist(), verdicts) == [FITS]
+    assert reasons(compiled_filter.codes(there).tolist(), verdicts) == [FITS]
 
     there.change(np.array([twin.cluster.pods.slot(web.uid)]), -1)
 
-    assert reasons(predicate.codes(there).tolist(), verdicts) == [want]
+    assert reasons(compiled_filter.codes(there).tolist(), verdicts) == [want]
 
 
 def test_a_pod_more_can_help_only_where_affinity_is_required(twin: Twin) -> None:
     def monotone(builder: PodBuilder) -> bool:
-        predicate = InterPodAffinity().compile_filter(builder.build(), twin.cluster, Verdicts())
-        assert predicate is not None
-        return predicate.monotone
+        compiled_filter = InterPodAffinity().compile_filter(
+            builder.build(), twin.cluster, Verdicts()
+        )
+        assert compiled_filter is not None
+        return compiled_filter.monotone
 
     assert monotone(away(pod("p"), term("zone", app="web")))
     assert not monotone(near(pod("p"), term("zone", app="web")))
@@ -302,10 +306,10 @@ def test_profiles_with_different_weights_do_not_share_their_counts(twin: Twin) -
     found = []
 
     both = [InterPodAffinity(weight).compile_score(web, twin.cluster) for weight in (1, 5)]
-    for priority in both:
-        assert priority is not None
-        priority.prepare()
-        found.append(int(priority.scores(twin.cluster.nodes())[0]))
+    for compiled_score in both:
+        assert compiled_score is not None
+        compiled_score.prepare()
+        found.append(int(compiled_score.scores(twin.cluster.nodes())[0]))
 
     assert found == [1, 5]
 
@@ -323,10 +327,10 @@ def test_pods_without_preferences_can_be_left_out(twin: Twin) -> None:
 
     assert rule.compile_score(plain.build(), twin.cluster) is None
     fussy = away(plain, term("zone", app="db"), weight=1)
-    priority = rule.compile_score(fussy.build(), twin.cluster)
-    assert priority is not None
-    assert priority.prepare() is PASS
-    assert priority.scores(twin.cluster.nodes()).tolist() == [10, 10, 0, 0]
+    compiled_score = rule.compile_score(fussy.build(), twin.cluster)
+    assert compiled_score is not None
+    assert compiled_score.prepare() is PASS
+    assert compiled_score.scores(twin.cluster.nodes()).tolist() == [10, 10, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -341,10 +345,10 @@ def test_pods_without_preferences_can_be_left_out(twin: Twin) -> None:
 def test_scores_are_scaled_with_upstreams_arithmetic(
     twin: Twin, raw: list[int], want: list[int]
 ) -> None:
-    priority = InterPodAffinity().compile_score(pod("p").build(), twin.cluster)
-    assert priority is not None
+    compiled_score = InterPodAffinity().compile_score(pod("p").build(), twin.cluster)
+    assert compiled_score is not None
 
-    assert priority.normalise(np.array(raw, dtype=np.int64)).tolist() == want
+    assert compiled_score.normalise(np.array(raw, dtype=np.int64)).tolist() == want
 
 
 def test_listens_to_the_events_of_upstream() -> None:

@@ -1,7 +1,7 @@
-"""A pod that says everything many times over goes where it would go having said it once.
+"""A pod with each term many times is placed like a pod with each term once.
 
-From a number of terms on an index is asked in place of each term; scores are relative, so that
-saying all of them equally often changes no decision.
+With many terms an index is used in place of each term. Scores are relative, so repeating all terms
+equally often changes no decision.
 """
 
 import msgspec
@@ -48,7 +48,7 @@ def pod_term(rng):
 
 
 def affinity(rng, often):
-    """Return affinities of all kinds, each term so often."""
+    """Return affinities of all kinds, with each term repeated."""
     required = {kind: [] for kind in ("podAffinity", "podAntiAffinity")}
     kind = str(rng.choice(list(required)))
     required[kind] = [pod_term(rng) for _ in range(rng.integers(0, TERMS))]

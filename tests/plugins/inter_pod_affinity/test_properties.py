@@ -1,4 +1,4 @@
-"""Counters against loops: on random histories InterPodAffinity decides as its oracle does."""
+"""On random histories InterPodAffinity decides as an oracle with plain loops does."""
 
 from collections.abc import Callable
 
@@ -25,23 +25,23 @@ class Compiled:
         self.pod = pod
         self.twin = twin
         self.verdicts = Verdicts()
-        self.predicate = rule.compile_filter(pod, twin.cluster, self.verdicts)
-        self.priority = rule.compile_score(pod, twin.cluster)
+        self.compiled_filter = rule.compile_filter(pod, twin.cluster, self.verdicts)
+        self.compiled_score = rule.compile_score(pod, twin.cluster)
 
     def check(self) -> None:
-        assert self.predicate is not None
-        self.predicate.prepare()
-        self._check_filter(self.predicate)
-        assert self.priority is not None
-        self._check_scores(self.priority)
+        assert self.compiled_filter is not None
+        self.compiled_filter.prepare()
+        self._check_filter(self.compiled_filter)
+        assert self.compiled_score is not None
+        self._check_scores(self.compiled_score)
 
-    def _check_filter(self, predicate: CompiledFilter) -> None:
+    def _check_filter(self, compiled_filter: CompiledFilter) -> None:
         twin, columns = self.twin, self.twin.cluster.columns
         rows = twin.rows()
         want = [Affinity(self.pod, twin.world).judge(node) for node in twin.nodes(rows.tolist())]
 
-        everywhere = predicate.codes(twin.cluster.nodes())[rows]
-        backwards = predicate.codes(NodeView(columns, rows[::-1]))
+        everywhere = compiled_filter.codes(twin.cluster.nodes())[rows]
+        backwards = compiled_filter.codes(NodeView(columns, rows[::-1]))
 
         assert reasons(everywhere.tolist(), self.verdicts) == want
         assert reasons(backwards.tolist(), self.verdicts) == want[::-1]
@@ -52,19 +52,19 @@ class Compiled:
                 for other, sign in changed:
                     state.count(other, node, sign)
                 want.append(state.judge(node))
-            assert reasons(predicate.codes(there).tolist(), self.verdicts) == want
+            assert reasons(compiled_filter.codes(there).tolist(), self.verdicts) == want
 
-    def _check_scores(self, priority: CompiledScore) -> None:
+    def _check_scores(self, compiled_score: CompiledScore) -> None:
         twin = self.twin
         rows = twin.rows()
         scores = affinity_scores(self.pod, twin.world, hard_weight=2)
         want = [scores[node.metadata.name] for node in twin.nodes(rows.tolist())]
 
-        skipped = priority.prepare() is SKIP
+        skipped = compiled_score.prepare() is SKIP
         raw = (
             np.zeros(len(rows))
             if skipped
-            else priority.scores(NodeView(twin.cluster.columns, rows))
+            else compiled_score.scores(NodeView(twin.cluster.columns, rows))
         )
 
         assert raw.tolist() == want

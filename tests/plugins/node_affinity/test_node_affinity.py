@@ -60,9 +60,9 @@ def named(*terms: tuple[str, ...]) -> PodBuilder:
 
 
 def only(wanted: PodBuilder) -> frozenset[str] | None:
-    predicate = PLUGIN.compile_filter(wanted.build(), state_of(node("n1")), Verdicts())
-    assert predicate is not None
-    return predicate.node_names
+    compiled_filter = PLUGIN.compile_filter(wanted.build(), state_of(node("n1")), Verdicts())
+    assert compiled_filter is not None
+    return compiled_filter.node_names
 
 
 def test_terms_that_all_name_nodes_allow_their_union():

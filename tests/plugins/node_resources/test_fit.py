@@ -1,4 +1,4 @@
-"""NodeResourcesFit: a node must have room for what a pod requests."""
+"""NodeResourcesFit: a node needs enough free resources."""
 
 import pytest
 from msgspec.structs import replace

@@ -1,4 +1,4 @@
-"""Which changes wake a pod that PodTopologySpread rejected."""
+"""Which events requeue a pod that PodTopologySpread rejected."""
 
 import pytest
 

@@ -40,33 +40,33 @@ def twin() -> Twin:
 
 
 def run(twin: Twin, **where: int) -> None:
-    """Let so many web pods run on each node."""
+    """Place this number of web pods on each node."""
     for name, count in where.items():
         for number in range(count):
             twin.place(pod(f"web-{name}-{number}").label("app", "web").build(), name)
 
 
-def judged(
+def rejections(
     twin: Twin, builder: PodBuilder, defaults: list[TopologySpreadConstraint] | None = None
 ) -> list[str]:
     """Return the reason against each node."""
     verdicts = Verdicts()
     rule = PodTopologySpread(defaults)
-    predicate = rule.compile_filter(builder.build(), twin.cluster, verdicts)
-    if predicate is None:
+    compiled_filter = rule.compile_filter(builder.build(), twin.cluster, verdicts)
+    if compiled_filter is None:
         return []
-    assert predicate.prepare() is PASS
-    return reasons(predicate.codes(twin.cluster.nodes()).tolist(), verdicts)
+    assert compiled_filter.prepare() is PASS
+    return reasons(compiled_filter.codes(twin.cluster.nodes()).tolist(), verdicts)
 
 
 def scored(
     twin: Twin, builder: PodBuilder, defaults: list[TopologySpreadConstraint] | None = None
 ) -> list[int]:
     """Return the normalised score of each node."""
-    priority = PodTopologySpread(defaults).compile_score(builder.build(), twin.cluster)
-    if priority is None or priority.prepare() is SKIP:
+    compiled_score = PodTopologySpread(defaults).compile_score(builder.build(), twin.cluster)
+    if compiled_score is None or compiled_score.prepare() is SKIP:
         return []
-    return priority.normalise(priority.scores(twin.cluster.nodes())).tolist()
+    return compiled_score.normalise(compiled_score.scores(twin.cluster.nodes())).tolist()
 
 
 # Filter -----------------------------------------------------------------------------------------
@@ -76,8 +76,8 @@ def test_the_zone_with_more_pods_is_too_full(twin: Twin) -> None:
     run(twin, a1=1)
     zones = spread(WEB, constraint("zone", app="web"))
 
-    assert judged(twin, zones) == [SKEWED, SKEWED, FITS, NO_LABEL]
-    assert judged(twin, spread(WEB, constraint("zone", skew=2, app="web"))) == [
+    assert rejections(twin, zones) == [SKEWED, SKEWED, FITS, NO_LABEL]
+    assert rejections(twin, spread(WEB, constraint("zone", skew=2, app="web"))) == [
         FITS, FITS, FITS, NO_LABEL,
     ]  # fmt: skip
 
@@ -85,11 +85,11 @@ def test_the_zone_with_more_pods_is_too_full(twin: Twin) -> None:
 def test_a_pod_that_does_not_match_itself_adds_nothing(twin: Twin) -> None:
     run(twin, a1=1)
 
-    assert judged(twin, spread(pod("p"), constraint("zone", app="web")))[:3] == [FITS] * 3
+    assert rejections(twin, spread(pod("p"), constraint("zone", app="web")))[:3] == [FITS] * 3
 
 
 def test_soft_constraints_reject_nothing(twin: Twin) -> None:
-    assert judged(twin, spread(WEB, constraint("zone", soft=True, app="web"))) == []
+    assert rejections(twin, spread(WEB, constraint("zone", soft=True, app="web"))) == []
 
 
 def test_the_first_constraint_that_rejects_names_the_reason(twin: Twin) -> None:
@@ -97,8 +97,8 @@ def test_the_first_constraint_that_rejects_names_the_reason(twin: Twin) -> None:
     run(twin, a2=2)
     zones, hosts = constraint("zone", app="web"), constraint("host", app="web")
 
-    assert judged(twin, spread(WEB, zones, hosts))[0] == SKEWED
-    assert judged(twin, spread(WEB, hosts, zones))[0] == NO_LABEL
+    assert rejections(twin, spread(WEB, zones, hosts))[0] == SKEWED
+    assert rejections(twin, spread(WEB, hosts, zones))[0] == NO_LABEL
 
 
 def test_pods_count_only_on_nodes_with_all_keys(twin: Twin) -> None:
@@ -106,14 +106,14 @@ def test_pods_count_only_on_nodes_with_all_keys(twin: Twin) -> None:
     run(twin, a1=5)
     zones, hosts = constraint("zone", app="web"), constraint("host", app="web")
 
-    assert judged(twin, spread(WEB, zones, hosts))[1:3] == [FITS, FITS]
+    assert rejections(twin, spread(WEB, zones, hosts))[1:3] == [FITS, FITS]
 
 
 def test_leaving_pods_and_other_namespaces_do_not_count(twin: Twin) -> None:
     twin.place(WEB.uid("1").terminating().build(), "a1")
     twin.place(WEB.namespace("other").build(), "a1")
 
-    assert judged(twin, spread(WEB, constraint("zone", app="web")))[:3] == [FITS] * 3
+    assert rejections(twin, spread(WEB, constraint("zone", app="web")))[:3] == [FITS] * 3
 
 
 @pytest.mark.parametrize(
@@ -126,13 +126,13 @@ def test_leaving_pods_and_other_namespaces_do_not_count(twin: Twin) -> None:
 def test_selectors_that_count_nothing(twin: Twin, selector: object, want: list[str]) -> None:
     run(twin, a1=3)
 
-    assert judged(twin, spread(WEB, constraint("zone", label_selector=selector)))[:3] == want
+    assert rejections(twin, spread(WEB, constraint("zone", label_selector=selector)))[:3] == want
 
 
 def test_an_empty_selector_matches_the_pod_itself(twin: Twin) -> None:
     itself = constraint("zone", skew=0, label_selector=labels())
 
-    assert judged(twin, spread(WEB, itself))[:3] == [SKEWED] * 3
+    assert rejections(twin, spread(WEB, itself))[:3] == [SKEWED] * 3
 
 
 def test_match_label_keys_narrow_the_selector_to_the_pods_own_values(twin: Twin) -> None:
@@ -140,16 +140,20 @@ def test_match_label_keys_narrow_the_selector_to_the_pods_own_values(twin: Twin)
     keys = {"app": "web", "match_label_keys": ["revision", "absent"]}
 
     newer = spread(WEB.label("revision", "2"), constraint("zone", **keys))
-    assert judged(twin, newer)[:3] == [FITS] * 3
-    assert judged(twin, spread(WEB, constraint("zone", **keys)))[:3] == [SKEWED, SKEWED, FITS]
+    assert rejections(twin, newer)[:3] == [FITS] * 3
+    assert rejections(twin, spread(WEB, constraint("zone", **keys)))[:3] == [SKEWED, SKEWED, FITS]
 
 
 def test_too_few_domains_make_the_least_count_0(twin: Twin) -> None:
     run(twin, a1=1, b1=1)
 
-    assert judged(twin, spread(WEB, constraint("zone", min_domains=2, app="web")))[:3] == [FITS] * 3
     assert (
-        judged(twin, spread(WEB, constraint("zone", min_domains=3, app="web")))[:3] == [SKEWED] * 3
+        rejections(twin, spread(WEB, constraint("zone", min_domains=2, app="web")))[:3]
+        == [FITS] * 3
+    )
+    assert (
+        rejections(twin, spread(WEB, constraint("zone", min_domains=3, app="web")))[:3]
+        == [SKEWED] * 3
     )
 
 
@@ -157,33 +161,33 @@ def test_nodes_that_the_pod_cannot_use_do_not_count(twin: Twin) -> None:
     run(twin, a1=1)
     here = WEB.selects(zone="a")
 
-    assert judged(twin, spread(here, constraint("zone", app="web")))[0] == FITS
+    assert rejections(twin, spread(here, constraint("zone", app="web")))[0] == FITS
     everywhere = constraint("zone", node_affinity_policy="Ignore", app="web")
-    assert judged(twin, spread(here, everywhere))[0] == SKEWED
+    assert rejections(twin, spread(here, everywhere))[0] == SKEWED
 
 
 def test_tainted_nodes_count_unless_the_policy_says_otherwise(twin: Twin) -> None:
     run(twin, a1=1)
     twin.node(node("b1").label("zone", "b").taint("own").build())
 
-    assert judged(twin, spread(WEB, constraint("zone", app="web")))[0] == SKEWED
+    assert rejections(twin, spread(WEB, constraint("zone", app="web")))[0] == SKEWED
     honor = constraint("zone", node_taints_policy="Honor", app="web")
-    assert judged(twin, spread(WEB, honor))[0] == FITS
-    assert judged(twin, spread(WEB.tolerates("own", operator="Exists"), honor))[0] == SKEWED
+    assert rejections(twin, spread(WEB, honor))[0] == FITS
+    assert rejections(twin, spread(WEB.tolerates("own", operator="Exists"), honor))[0] == SKEWED
 
 
 def test_a_new_value_on_a_node_that_does_not_count_is_judged_as_well(twin: Twin) -> None:
     verdicts = Verdicts()
     here = spread(WEB.selects(disk="ssd"), constraint("zone", app="web")).build()
-    predicate = PodTopologySpread().compile_filter(here, twin.cluster, verdicts)
-    assert predicate is not None
-    predicate.prepare()
+    compiled_filter = PodTopologySpread().compile_filter(here, twin.cluster, verdicts)
+    assert compiled_filter is not None
+    compiled_filter.prepare()
 
     for number in range(20):
         twin.node(node(f"new-{number}").label("zone", f"new-{number}").build())
-    predicate.prepare()
+    compiled_filter.prepare()
 
-    codes = predicate.codes(twin.cluster.nodes()).tolist()
+    codes = compiled_filter.codes(twin.cluster.nodes()).tolist()
     assert reasons(codes, verdicts) == [FITS, FITS, FITS, NO_LABEL] + [FITS] * 20
 
 
@@ -192,14 +196,14 @@ def test_a_victim_that_leaves_already_lowers_the_count_once_more(twin: Twin) -> 
     twin.place(WEB.uid("leaving").terminating().build(), "a1")
     verdicts = Verdicts()
     both = spread(WEB, constraint("zone", min_domains=3, app="web")).build()
-    predicate = PodTopologySpread().compile_filter(both, twin.cluster, verdicts)
-    assert predicate is not None
-    predicate.prepare()
+    compiled_filter = PodTopologySpread().compile_filter(both, twin.cluster, verdicts)
+    assert compiled_filter is not None
+    compiled_filter.prepare()
     there = twin.cluster.hypothesis(np.array([0]))
 
-    found = [reasons(predicate.codes(there).tolist(), verdicts)]
+    found = [reasons(compiled_filter.codes(there).tolist(), verdicts)]
     there.change(np.array([twin.cluster.pods.slot("leaving")]), -1)
-    found.append(reasons(predicate.codes(there).tolist(), verdicts))
+    found.append(reasons(compiled_filter.codes(there).tolist(), verdicts))
 
     assert found == [[SKEWED], [FITS]]
 
@@ -207,16 +211,16 @@ def test_a_victim_that_leaves_already_lowers_the_count_once_more(twin: Twin) -> 
 def test_a_selector_that_means_nothing_rejects_the_pod(twin: Twin) -> None:
     rule = PodTopologySpread()
 
-    predicate = rule.compile_filter(spread(WEB, NONSENSE).build(), twin.cluster, Verdicts())
+    compiled_filter = rule.compile_filter(spread(WEB, NONSENSE).build(), twin.cluster, Verdicts())
 
-    assert predicate is not None
-    said = predicate.prepare()
+    assert compiled_filter is not None
+    said = compiled_filter.prepare()
     assert isinstance(said, Rejected)
     assert said.verdict.reasons == (
         "obtaining pod's hard topology spread constraints: "
         "'Nonsense' is not a valid label selector operator",
     )
-    assert predicate.codes(twin.cluster.nodes()).tolist() == [0] * 4
+    assert compiled_filter.codes(twin.cluster.nodes()).tolist() == [0] * 4
     soft = replace(NONSENSE, when_unsatisfiable="ScheduleAnyway")
     assert rule.compile_score(spread(WEB, soft).build(), twin.cluster) is None
 
@@ -225,8 +229,8 @@ def test_hard_defaults_hold_while_something_selects_the_pod(twin: Twin) -> None:
     run(twin, a1=1)
     verdicts = Verdicts()
     rule = PodTopologySpread([TopologySpreadConstraint(1, "zone", "DoNotSchedule")])
-    predicate = rule.compile_filter(WEB.build(), twin.cluster, verdicts)
-    assert predicate is not None
+    compiled_filter = rule.compile_filter(WEB.build(), twin.cluster, verdicts)
+    assert compiled_filter is not None
     seen = []
 
     for change in (
@@ -235,9 +239,9 @@ def test_hard_defaults_hold_while_something_selects_the_pod(twin: Twin) -> None:
         lambda: twin.cluster.workloads.erase("Service", "default/web"),
     ):
         change()
-        predicate.prepare()
-        codes = predicate.codes(NodeView(twin.cluster.columns, np.array([0])))
-        seen.append((*reasons(codes.tolist(), verdicts), predicate.reads))
+        compiled_filter.prepare()
+        codes = compiled_filter.codes(NodeView(twin.cluster.columns, np.array([0])))
+        seen.append((*reasons(codes.tolist(), verdicts), compiled_filter.reads))
 
     assert seen == [(FITS, Reads.NODE), (SKEWED, Reads.CLUSTER), (FITS, Reads.NODE)]
 
@@ -247,8 +251,8 @@ def test_own_constraints_replace_the_defaults_altogether(twin: Twin) -> None:
     twin.cluster.workloads.write(service("web", app="web"))
     defaults = [TopologySpreadConstraint(1, "zone", "DoNotSchedule")]
 
-    assert judged(twin, WEB, defaults)[0] == SKEWED
-    assert judged(twin, spread(WEB, constraint("host", soft=True, app="web")), defaults) == []
+    assert rejections(twin, WEB, defaults)[0] == SKEWED
+    assert rejections(twin, spread(WEB, constraint("host", soft=True, app="web")), defaults) == []
 
 
 # Score ------------------------------------------------------------------------------------------

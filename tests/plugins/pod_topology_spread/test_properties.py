@@ -1,4 +1,4 @@
-"""Counters against loops: on random histories PodTopologySpread decides as its oracle does."""
+"""On random histories PodTopologySpread decides as an oracle with plain loops does."""
 
 from collections.abc import Callable
 
@@ -72,28 +72,28 @@ class Compiled:
         self.twin = twin
         self.verdicts = Verdicts()
         self.constraints: list[TopologySpreadConstraint] = pod.spec.topology_spread_constraints
-        self.predicate = rule.compile_filter(pod, twin.cluster, self.verdicts)
-        self.priority = rule.compile_score(pod, twin.cluster)
+        self.compiled_filter = rule.compile_filter(pod, twin.cluster, self.verdicts)
+        self.compiled_score = rule.compile_score(pod, twin.cluster)
 
     def check(self) -> None:
-        if self.predicate is not None:
-            self.predicate.prepare()
-            self._check_filter(self.predicate)
-        if self.priority is not None:
-            assert self.priority.prepare() is not SKIP
-            self._check_scores(self.priority)
+        if self.compiled_filter is not None:
+            self.compiled_filter.prepare()
+            self._check_filter(self.compiled_filter)
+        if self.compiled_score is not None:
+            assert self.compiled_score.prepare() is not SKIP
+            self._check_scores(self.compiled_score)
         hard = [each for each in self.constraints if each.when_unsatisfiable == "DoNotSchedule"]
-        assert (self.predicate is None) == (not hard)
-        assert (self.priority is None) == (len(hard) == len(self.constraints))
+        assert (self.compiled_filter is None) == (not hard)
+        assert (self.compiled_score is None) == (len(hard) == len(self.constraints))
 
-    def _check_filter(self, predicate: CompiledFilter) -> None:
+    def _check_filter(self, compiled_filter: CompiledFilter) -> None:
         twin = self.twin
         rows = twin.rows()
         state = Spread(self.pod, self.constraints, twin.world)
         want = [state.judge(node) for node in twin.nodes(rows.tolist())]
 
-        everywhere = predicate.codes(twin.cluster.nodes())[rows]
-        backwards = predicate.codes(NodeView(twin.cluster.columns, rows[::-1]))
+        everywhere = compiled_filter.codes(twin.cluster.nodes())[rows]
+        backwards = compiled_filter.codes(NodeView(twin.cluster.columns, rows[::-1]))
 
         assert reasons(everywhere.tolist(), self.verdicts) == want
         assert reasons(backwards.tolist(), self.verdicts) == want[::-1]
@@ -104,9 +104,9 @@ class Compiled:
                 for other, sign in changed:
                     state.count(other, node, sign)
                 want.append(state.judge(node))
-            assert reasons(predicate.codes(there).tolist(), self.verdicts) == want
+            assert reasons(compiled_filter.codes(there).tolist(), self.verdicts) == want
 
-    def _check_scores(self, priority: CompiledScore) -> None:
+    def _check_scores(self, compiled_score: CompiledScore) -> None:
         twin = self.twin
         for rows in (twin.rows(), twin.rows()[1:], twin.rows()[::-2]):
             names = [twin.cluster.columns.names[row] for row in rows]
@@ -114,10 +114,10 @@ class Compiled:
                 self.pod, self.constraints, twin.world, names, every_key=True
             )
 
-            found = priority.scores(NodeView(twin.cluster.columns, rows))
+            found = compiled_score.scores(NodeView(twin.cluster.columns, rows))
 
             assert found.tolist() == raw
-            assert priority.normalise(found).tolist() == scores
+            assert compiled_score.normalise(found).tolist() == scores
 
 
 @given(history=changes(), incoming=st.lists(_spreading(), min_size=1, max_size=3))
@@ -160,8 +160,8 @@ def test_built_in_constraints_also_score_nodes_without_a_zone(
     twin = Twin()
     pod = PodBuilder(Pod()).meta(name="p", uid="p", namespace="default", labels={"app": "x"})
     twin.cluster.workloads.write(service("web", app="x"))
-    priority = PodTopologySpread().compile_score(pod.build(), twin.cluster)
-    assert priority is not None
+    compiled_score = PodTopologySpread().compile_score(pod.build(), twin.cluster)
+    assert compiled_score is not None
     built_in = [
         constraint(HOSTNAME, skew=3, soft=True, app="x"),
         constraint(ZONE, skew=5, soft=True, app="x"),
@@ -173,7 +173,7 @@ def test_built_in_constraints_also_score_nodes_without_a_zone(
     rows = twin.rows()
     names = [twin.cluster.columns.names[row] for row in rows]
     raw, scores = spread_scores(pod.build(), built_in, twin.world, names, every_key=False)
-    assert priority.prepare() is not SKIP
-    found = priority.scores(NodeView(twin.cluster.columns, rows))
+    assert compiled_score.prepare() is not SKIP
+    found = compiled_score.scores(NodeView(twin.cluster.columns, rows))
     assert found.tolist() == raw
-    assert priority.normalise(found).tolist() == scores
+    assert compiled_score.normalise(found).tolist() == scores

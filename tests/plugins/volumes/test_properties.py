@@ -197,27 +197,27 @@ class Rule:
     def __init__(self, plugin: Any, incoming: Pod, cluster: Cluster) -> None:
         self.verdicts = Verdicts()
         self.cluster = cluster
-        self.predicate: CompiledFilter | None = plugin.compile_filter(
+        self.compiled_filter: CompiledFilter | None = plugin.compile_filter(
             incoming, cluster, self.verdicts
         )
         self.refused: Refused | None = None
         self.prepare()
 
     def prepare(self) -> None:
-        said = self.predicate.prepare() if self.predicate is not None else None
+        said = self.compiled_filter.prepare() if self.compiled_filter is not None else None
         self.refused = Refused(said.verdict.reasons[0]) if isinstance(said, Rejected) else None
 
     def judge(self, view: NodeView, name: str) -> tuple[str, ...] | Refused:
         """Return what the rule says of one node of a view."""
         if self.refused is not None:
             return self.refused
-        if self.predicate is None:
+        if self.compiled_filter is None:
             return ()
         row = self.cluster.columns.row(name)
         (position,) = np.flatnonzero(view.rows == row)
-        reasons = self.verdicts[int(self.predicate.codes(view)[position])].reasons
+        reasons = self.verdicts[int(self.compiled_filter.codes(view)[position])].reasons
         # Whatever the rule remembers, it says the same again.
-        assert bool(self.predicate.fits(view)[position]) == (not reasons)
+        assert bool(self.compiled_filter.fits(view)[position]) == (not reasons)
         return reasons
 
 
@@ -230,7 +230,7 @@ RULES = {
 
 
 def refused_by_others(name: str, world: World, incoming: Pod) -> bool:
-    """Tell whether a rule is not asked, because the claims are not there."""
+    """Return whether a rule is not asked, because the claims are not there."""
     names = oracle.claim_names(incoming)
     return name == "limits" and any(world.claim(incoming, each) is None for each in names)
 

@@ -1,4 +1,4 @@
-"""From a node with volumes to the binding: assume, write, wait; and everything that goes wrong."""
+"""From node selection to binding: assume, write, wait; and all failures."""
 
 import pytest
 
@@ -46,7 +46,7 @@ def written(cluster: StorageCluster) -> BindVolumes:
 
 
 def reason(cluster: StorageCluster, name: str = "p") -> str:
-    """Return what the last condition of a pod says."""
+    """Return the message of the last condition of a pod."""
     said = [each for each in cluster.asked(SetCondition) if each.pod.name == name]
     assert isinstance(said[-1], SetCondition)
     assert (said[-1].reason, said[-1].clear_nomination) == ("SchedulerError", True)

@@ -37,7 +37,7 @@ A, B = node("a").label("zone", "a"), node("b").label("zone", "b")
 
 
 def said(cluster: StorageCluster, *, of: str = "p") -> str:
-    """Return what is said of the only node, or of the pod as a whole."""
+    """Return the reason on the only node, or on the pod."""
     cluster.drain()
     decision = next(each.decision for each in cluster.attempts if each.pod.name == of)
     assert isinstance(decision, Unschedulable | Failed)

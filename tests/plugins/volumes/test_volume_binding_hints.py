@@ -1,4 +1,4 @@
-"""VolumeBinding: which changes wake a pod that found no volumes."""
+"""VolumeBinding: which events requeue a pod without matching volumes."""
 
 import pytest
 

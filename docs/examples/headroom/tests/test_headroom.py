@@ -1,4 +1,4 @@
-"""The plugins against a small cluster, without a scheduler around them."""
+"""Tests of the plugins against a small cluster, without a scheduler."""
 
 import pytest
 from headroom import Headroom, Maintenance
@@ -22,9 +22,11 @@ def node(name: str, cpu: str, **labels: str) -> Node:
 
 
 def pod(name: str, cpu: str, on: str = "") -> Pod:
-    wanted = ResourceRequirements(requests={"cpu": cpu})
+    requirements = ResourceRequirements(requests={"cpu": cpu})
     metadata = ObjectMeta(name=name, namespace="default", uid=name)
-    return Pod(metadata, PodSpec(node_name=on, containers=[Container("main", resources=wanted)]))
+    return Pod(
+        metadata, PodSpec(node_name=on, containers=[Container("main", resources=requirements)])
+    )
 
 
 @pytest.fixture
@@ -36,11 +38,11 @@ def cluster() -> Cluster:
     return cluster
 
 
-def test_a_node_that_would_keep_too_little_free_is_rejected(cluster: Cluster):
+def test_nodes_with_too_little_headroom_are_rejected(cluster: Cluster):
     verdicts = Verdicts()
-    predicate = Headroom({"percent": 50}).compile_filter(pod("p", "1"), cluster, verdicts)
+    compiled_filter = Headroom({"percent": 50}).compile_filter(pod("p", "1"), cluster, verdicts)
 
-    codes = predicate.codes(cluster.nodes()).tolist()
+    codes = compiled_filter.codes(cluster.nodes()).tolist()
 
     assert [verdicts[code].reasons for code in codes] == [
         ("node(s) would keep less than 50% of cpu free",),
@@ -48,29 +50,29 @@ def test_a_node_that_would_keep_too_little_free_is_rejected(cluster: Cluster):
     ]
 
 
-def test_the_more_stays_free_the_better(cluster: Cluster):
-    priority = Headroom({}).compile_score(pod("p", "1"), cluster)
+def test_nodes_with_more_headroom_score_higher(cluster: Cluster):
+    compiled_score = Headroom({}).compile_score(pod("p", "1"), cluster)
 
-    assert priority.scores(cluster.nodes()).tolist() == [25, 75]
+    assert compiled_score.scores(cluster.nodes()).tolist() == [25, 75]
 
 
-def test_a_pod_that_asks_for_nothing_is_not_looked_at(cluster: Cluster):
+def test_pods_without_a_request_are_not_filtered(cluster: Cluster):
     assert Headroom({}).compile_filter(Pod(), cluster, Verdicts()) is None
 
 
 @pytest.mark.parametrize("percent", [-1, 100, "many"])
-def test_a_share_that_cannot_be_meant_is_refused(percent: object):
+def test_invalid_percentages_are_rejected(percent: object):
     with pytest.raises(ValueError, match="percent"):
         Headroom({"percent": percent})
 
 
-def test_nodes_in_maintenance_are_rejected_and_those_that_soon_will_be_disliked():
-    maintenance, asking = Maintenance({}), pod("p", "1")
-    labelled = {"planned": [0, 0], "running": [1, 100], "": [0, 100]}
+def test_nodes_in_maintenance_are_rejected_and_planned_ones_score_lower():
+    maintenance, incoming = Maintenance({}), pod("p", "1")
+    by_label = {"planned": [0, 0], "running": [1, 100], "": [0, 100]}
 
-    for state, want in labelled.items():
-        there = node("n", "4", **{Maintenance.LABEL: state})
+    for state, want in by_label.items():
+        labelled_node = node("n", "4", **{Maintenance.LABEL: state})
         assert [
-            maintenance.filter_node(asking, there, []),
-            maintenance.score_node(asking, there, []),
+            maintenance.filter_node(incoming, labelled_node, []),
+            maintenance.score_node(incoming, labelled_node, []),
         ] == want
