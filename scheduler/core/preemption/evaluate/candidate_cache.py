@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.core.preemption.evaluate.victims import DryRun, dry_run
+from scheduler.core.preemption.dry_run import DryRun
+from scheduler.core.preemption.evaluate.victims import dry_run
 from scheduler.core.preemption.policy.rules import PolicyRules
 from scheduler.core.preemption.policy.vetoes import VetoCache
 from scheduler.framework.plugin import CompiledFilter, Reads

@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduler.core.feasibility import tie_breaking
+from scheduler.core.preemption.dry_run import DryRun
 from scheduler.core.preemption.evaluate.candidate_cache import SHIFT, Criteria
-from scheduler.core.preemption.evaluate.victims import DryRun, dry_run
+from scheduler.core.preemption.evaluate.victims import dry_run
 from scheduler.core.preemption.policy.rules import PolicyRules
 from scheduler.framework.plugin import CompiledFilter
 from scheduler.model import times
@@ -76,7 +77,7 @@ def candidates(
 ) -> list[Candidate]:
     """Return who has to leave some nodes for a pod, by a dry run on them; (C,) candidate rows."""
     found = []
-    for run in dry_run(pod, cluster, predicates, rows, no_victims=0, bounds=bounds):
+    for run in dry_run(pod, cluster, predicates, rows, no_victims=0, rules=bounds):
         for column, row in enumerate(run.rows.tolist()):
             violations = int(np.count_nonzero(run.violating[:, column]))
             found.append(Candidate(row, _victims(run, column, cluster), violations))

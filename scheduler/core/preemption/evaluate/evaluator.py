@@ -13,12 +13,13 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from scheduler.core.feasibility import fit_error as message
+from scheduler.core.preemption.dry_run import VETOED
 from scheduler.core.preemption.evaluate import candidates as choose
 from scheduler.core.preemption.evaluate import relocation as cheapest
 from scheduler.core.preemption.evaluate.candidate_cache import CandidateCache, Criteria
 from scheduler.core.preemption.evaluate.candidates import Candidate
 from scheduler.core.preemption.evaluate.relocation import RelocationCost
-from scheduler.core.preemption.evaluate.victims import DENIED, dry_run
+from scheduler.core.preemption.evaluate.victims import dry_run
 from scheduler.core.preemption.policy.rules import PolicyRules
 from scheduler.core.preemption.policy.veto_sheet import Veto
 from scheduler.core.preemption.policy.vetoes import CandidateVetoes, VetoCache, VetoTally
@@ -159,7 +160,7 @@ class _Search:
         self._sheets = list(known.sheets)
         #: The same words are kept, and told, once.
         self._shared = {each: each for each in self._refused.values()}
-        self._denied = self._rows[found == DENIED]
+        self._denied = self._rows[found == VETOED]
         self._found = found.copy()
         self._deny(list(self._refused))
         for sheet in self._sheets:
@@ -252,7 +253,7 @@ class _Search:
         """Refuse all candidates at once that are not allowed."""
         pod, cluster, predicates, *_ = self._preemptor
         bounds = self._preemptor.bounds
-        for run in dry_run(pod, cluster, predicates, self._left(), no_victims=0, bounds=bounds):
+        for run in dry_run(pod, cluster, predicates, self._left(), no_victims=0, rules=bounds):
             sheet = self._objections.to_many(run)
             if len(sheet) <= _FEW:
                 self._refuse(sheet.by_row())
@@ -268,7 +269,7 @@ class _Search:
 
     def _deny(self, rows: Sequence[int] | Rows) -> None:
         """Leave rows out that were refused."""
-        self._found[np.isin(self._rows, rows)] = DENIED
+        self._found[np.isin(self._rows, rows)] = VETOED
 
 
 def _look(
@@ -302,7 +303,7 @@ def _none(
 
     Args:
         rows: (C,) rows that were looked at.
-        found: (C,) the verdict on each; `DENIED` where somebody has objected.
+        found: (C,) the verdict on each; `VETOED` where somebody has objected.
         cluster: Where the names of the nodes are.
         verdicts: The table of the codes.
         tally: What was said by those who have objected.

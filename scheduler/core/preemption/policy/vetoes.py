@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from scheduler.core.preemption.evaluate.victims import DryRun
+from scheduler.core.preemption.dry_run import DryRun
 from scheduler.core.preemption.policy import bulk_vetoes, loop_breaker
 from scheduler.core.preemption.policy.loop_breaker import PreemptionHistory
 from scheduler.core.preemption.policy.rules import PolicyRules

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.core.preemption.evaluate.victims import DryRun
+from scheduler.core.preemption.dry_run import DryRun
 from scheduler.core.preemption.policy.veto_sheet import Veto
 from scheduler.model.api.objects import Requirement
 from scheduler.model.policies import (
