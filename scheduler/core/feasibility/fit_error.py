@@ -1,4 +1,4 @@
-"""The text that says why a pod fits nowhere.
+"""The message that says why a pod fits on no node.
 
 Source: kube-scheduler v1.36.3 framework/types.go FitError.Error.
 """
@@ -13,7 +13,7 @@ from scheduler.state.columns.arrays import Codes
 
 __all__ = ["counted", "fit_error", "truncated"]
 
-#: Bytes of an event's note.
+#: The most bytes of an Event's note.
 _NOTE_BYTES = 1024
 
 
@@ -34,11 +34,11 @@ def fit_error(
     """Return the message.
 
     Args:
-        nodes: How many nodes there are.
-        reasons: Reasons with the number of nodes that gave them; sorted as text, as upstream
-            does, so `10 x` comes before `2 y`.
-        prefilter: Why the pod was rejected before any node was looked at.
-        post_filter: What the cures had to say.
+        nodes: The number of nodes.
+        reasons: Reasons with the number of nodes that were rejected for them. They are sorted as
+            text, as upstream does, so `10 x` comes before `2 y`.
+        prefilter: Why the pod was rejected as a whole, before any node was filtered.
+        post_filter: The message of the post filters.
     """
     text = f"0/{nodes} nodes are available:"
     if prefilter:
@@ -51,7 +51,7 @@ def fit_error(
 
 
 def truncated(note: str) -> str:
-    """Return a note that an event can carry: at most 1024 bytes, the end marked where cut.
+    """Return a note that fits into an Event: at most 1024 bytes, with ` ...` at the end if cut.
 
     Source: kube-scheduler v1.36.3 schedule_one.go truncateMessage.
     """
