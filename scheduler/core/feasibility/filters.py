@@ -111,11 +111,11 @@ class ClassFilters:
             nodes = self._cluster.nodes()
             exists = self._cluster.columns.exists()
             present = np.where(exists, 0, NO_NODE).astype(np.uint16)
-            return judge(nodes, prepared.predicates, present)
+            return run_filters(nodes, prepared.predicates, present)
         codes = self._rows.refreshed()
         if not self._cluster_wide:
             return codes
-        return judge_survivors(self._cluster.nodes(), self._cluster_wide, codes)
+        return run_on_survivors(self._cluster.nodes(), self._cluster_wide, codes)
 
     def fitting(self, codes: Codes) -> Rows:
         """Return the rows whose verdict is 0.
@@ -129,13 +129,13 @@ class ClassFilters:
 
     def judge_rows(self, rows: Rows, prepared: Preparation) -> Codes:
         """Return, (n,), the verdict on some rows that have a node; nothing is cached."""
-        return judge(NodeView(self._cluster.columns, rows), prepared.predicates)
+        return run_filters(NodeView(self._cluster.columns, rows), prepared.predicates)
 
 
-def judge(
+def run_filters(
     nodes: NodeView, predicates: Sequence[tuple[str, CompiledFilter]], codes: Codes | None = None
 ) -> Codes:
-    """Return, (n,), the first rejection of each node in the order of the predicates."""
+    """Return, (n,), the first rejection of each node in the order of the filters."""
     codes = np.zeros(len(nodes), dtype=np.uint16) if codes is None else codes
     for _, predicate in predicates:
         codes = np.where(codes == 0, predicate.codes(nodes), codes)
@@ -153,7 +153,7 @@ def fitting(codes: Codes) -> Rows:
     return rows
 
 
-def judge_survivors(nodes: NodeView, predicates: Sequence[CompiledFilter], codes: Codes) -> Codes:
+def run_on_survivors(nodes: NodeView, predicates: Sequence[CompiledFilter], codes: Codes) -> Codes:
     """Return, (n,), some verdicts, completed by filters that see only the nodes that pass so far.
 
     Args:

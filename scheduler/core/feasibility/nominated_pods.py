@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scheduler.core.feasibility.filters import judge
+from scheduler.core.feasibility.filters import run_filters
 from scheduler.framework.plugin import CompiledFilter
 from scheduler.framework.verdicts import NO_NODE
 from scheduler.model.api.objects import Pod
@@ -49,7 +49,7 @@ def with_claims(
     copy = cluster.hypothesis(rows)
     for layer in layers:
         copy.change(layer, +1)
-    with_them = judge(copy, predicates)
+    with_them = run_filters(copy, predicates)
     without = codes[rows]
     codes = codes.copy()
     codes[rows] = np.where((with_them != 0) & (without != NO_NODE), with_them, without)

@@ -48,7 +48,7 @@ class Criteria(NamedTuple):
         counts = [np.zeros(0, dtype=np.int64) for _ in range(4)]
         return cls(counts[0], counts[1], counts[2], counts[3], np.zeros(0))
 
-    def each(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> "Criteria":
+    def apply(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> "Criteria":
         """Return the criteria with a function applied to each array."""
         return Criteria._make(change(key) for key in self)
 
@@ -110,7 +110,7 @@ class CandidateCache:
         if missing.shape[0]:
             for run in dry_run(pod, self._cluster, predicates, missing, no_victims, rules):
                 self._store(run)
-        codes, criteria = self._codes[rows], self._criteria.each(lambda key: key[rows])
+        codes, criteria = self._codes[rows], self._criteria.apply(lambda key: key[rows])
         if not cacheable:
             self._forget_all()
         return codes, criteria
@@ -131,7 +131,7 @@ class CandidateCache:
         if self._known.shape[0] < size:
             self._known = grown(self._known, size)
             self._codes = grown(self._codes, size)
-            self._criteria = self._criteria.each(lambda key: grown(key, size))
+            self._criteria = self._criteria.apply(lambda key: grown(key, size))
         for cursor in self._seen:
             changed = cursor.news(size)
             if changed is None:

@@ -197,13 +197,12 @@ class _Search:
         return None
 
     def _best_explained(self) -> Candidate | None:
-        rows = self._evaluated.candidate_rows()
-        by_row = {each.row: each for each in self._check(rows)} if rows.shape[0] else {}
+        allowed = {candidate.row: candidate for candidate in self._check_remaining()}
         row = self._best_row()
         if row is None:
             return None
         self._tally()
-        return by_row[row]
+        return allowed[row]
 
     def _best_row(self) -> int | None:
         pod, cluster = self._preemptor.pod, self._preemptor.cluster
@@ -217,7 +216,7 @@ class _Search:
         """Return all candidates without a veto."""
         if not self._vetoes.explain:
             self._check_at_once()
-        allowed = self._check(self._evaluated.candidate_rows())
+        allowed = self._check_remaining()
         if allowed:
             self._tally()
         return allowed
@@ -247,6 +246,10 @@ class _Search:
                 vetoes.told[row] = tuple(map(str, reasons))
         for row in self._spared.tolist():
             vetoes.told[row] = tuple(map(str, vetoes.victim_refusals(row)))
+
+    def _check_remaining(self) -> list[Candidate]:
+        """Check all remaining candidates one by one; return those without a veto."""
+        return self._check(self._evaluated.candidate_rows())
 
     def _check(self, rows: Rows) -> list[Candidate]:
         """Check the candidates on some rows one by one; return those without a veto."""

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduler.core.feasibility import nominated_pods
-from scheduler.core.feasibility.filters import judge
+from scheduler.core.feasibility.filters import run_filters
 from scheduler.core.preemption.dry_run import VETOED, DryRun
 from scheduler.core.preemption.policy.rules import PolicyRules
 from scheduler.framework.plugin import CompiledFilter, Reads
@@ -128,7 +128,7 @@ def has_room(
     for slot in cluster.pods.on_row(row):
         if cluster.pods.pod(slot).uid in victims:
             copy.change(np.array([slot], dtype=np.int64), -1)
-    return bool(judge(copy, predicates)[0] == 0)
+    return bool(run_filters(copy, predicates)[0] == 0)
 
 
 def _lower(ranked: Int, pod: Pod, cluster: Cluster) -> Int:
@@ -227,9 +227,9 @@ class _WhatIf:
         for layer in self._nominated:
             self._copies[0].change(layer, +1)
         self._nominated = []
-        codes = judge(self._copies[0], self._predicates)
+        codes = run_filters(self._copies[0], self._predicates)
         for copy in self._copies[1:]:
-            codes = np.where(codes == 0, judge(copy, self._predicates), codes)
+            codes = np.where(codes == 0, run_filters(copy, self._predicates), codes)
         return codes
 
     def fits(self) -> Bool:

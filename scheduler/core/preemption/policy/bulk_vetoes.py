@@ -95,9 +95,9 @@ def _strict(
     applied: AppliedPolicy, size: int, counted: Bool, shortfalls: PdbShortfalls
 ) -> RuleVetoes:
     """Return the vetoes for disruption budgets that do not allow the counted victims."""
-    reasons, found = shortfalls.of(counted)
+    reasons, reason_of = shortfalls.of(counted)
     which = np.zeros(size, dtype=np.int64)
-    which[: found.shape[0]] = found
+    which[: reason_of.shape[0]] = reason_of
     refusal = applied.budget_shortfall()
     return RuleVetoes(
         [replace(refusal, budgets=keys, until=until) for keys, until in reasons], which
