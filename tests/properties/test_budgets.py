@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.preemption.evaluate.pdb_violations import violating
+from scheduler.core.preemption.evaluate.victims import violating
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Int
 from tests.support.builders import BudgetBuilder, budget, node, pod, requirement

@@ -1,1 +1,1 @@
-"""Which nodes are feasible for a pod, how good each one is, and why the others are not."""
+"""Which nodes are feasible for a pod, how they score, and why the others are not feasible."""

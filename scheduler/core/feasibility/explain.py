@@ -1,4 +1,4 @@
-"""What an attempt found on each node, for those who ask why.
+"""The trace of an attempt: verdict, scores and preemption vetoes of each node.
 
 Axes: N rows, F feasible nodes.
 """
@@ -22,28 +22,28 @@ def trace(
     scoring: ClassScores,
     extra: Mapping[str, Mapping[str, int]],
     columns: NodeColumns,
-    told: Mapping[int, tuple[str, ...]],
+    vetoes: Mapping[int, tuple[str, ...]],
 ) -> tuple[NodeTrace, ...]:
-    """Return what was found on each node, in name order.
+    """Return the trace of each node, in name order.
 
     Args:
         codes: (N,) the verdict on every row.
         verdicts: The table of the codes.
-        scoring: The scores of the pod's class; asked where there was a choice.
-        extra: What extenders gave, by extender and node.
-        columns: Where the names of the nodes are.
-        told: What was said against evicting pods, by row.
+        scoring: The scores of the pod's class; computed only with two or more feasible nodes.
+        extra: The scores that extenders gave, by extender and node.
+        columns: Has the names of the nodes.
+        vetoes: Why pods of a row were not evicted, by row.
     """
     feasible: Rows = np.flatnonzero(codes == 0)
     scored = scoring.weighted(feasible) if feasible.shape[0] > 1 else {}
-    place = {int(row): position for position, row in enumerate(feasible)}
+    position = {int(row): index for index, row in enumerate(feasible)}
     traces = []
     for row in np.flatnonzero(codes != NO_NODE).tolist():
         name, code = columns.names[row], int(codes[row])
         scores: dict[str, int] = {}
-        if row in place:
-            scores |= {plugin: int(values[place[row]]) for plugin, values in scored.items()}
-            scores |= {extender: each[name] for extender, each in extra.items() if name in each}
+        if row in position:
+            scores |= {plugin: int(values[position[row]]) for plugin, values in scored.items()}
+            scores |= {extender: given[name] for extender, given in extra.items() if name in given}
         rejection = None if code == 0 else str(verdicts[code])
-        traces.append(NodeTrace(name, rejection, scores, told.get(row, ())))
-    return tuple(sorted(traces, key=lambda each: each.name))
+        traces.append(NodeTrace(name, rejection, scores, vetoes.get(row, ())))
+    return tuple(sorted(traces, key=lambda trace: trace.name))

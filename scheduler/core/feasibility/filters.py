@@ -1,10 +1,10 @@
-"""The filters of one class of pods, kept up to date by row.
+"""The filters of one class of pods, with verdicts cached by row.
 
-Verdicts that depend on a row alone are kept for all rows and recomputed for rows that changed;
-the others are computed for each attempt, on the nodes that are left. The first plugin in order
-that rejects a node names the reason, whatever was computed first.
+Verdicts that depend on a row alone are cached for all rows and recomputed for rows that changed.
+The others are computed in each attempt, on the nodes that passed so far. The reason is always that
+of the first plugin in order that rejects the node, whatever was computed first.
 
-Axes: N rows, n rows looked at.
+Axes: N rows, n rows of a view.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,67 +22,74 @@ from scheduler.state.views.node_view import NodeView
 
 __all__ = ["ClassFilters", "Preparation", "fitting", "rejects"]
 
-#: Up to that many rows are judged one by one, where the rules can.
+#: Up to this many changed rows are checked one by one, without arrays, where the filters can.
 _FEW_ROWS: Final = 8
 
 
 class Preparation(Record, frozen=True):
-    """What the filters say before any node is looked at."""
+    """The result of PreFilter: what the filters say of the pod before any node is filtered."""
 
-    #: Rejects the pod as a whole.
+    #: The verdict that rejects the pod as a whole, if it is rejected.
     rejected: Verdict | None
-    #: Plugins to name as those that rejected it, if it is rejected as a whole.
+    #: The plugins that count as rejectors if it is rejected as a whole.
     blamed: frozenset[str]
-    #: The predicates that have something to say in this attempt.
+    #: The filters that apply in this attempt, by plugin.
     predicates: tuple[tuple[str, CompiledFilter], ...]
     #: The only nodes that can take the pod, by name; `None` when all can.
     only: frozenset[str] | None
-    #: The plugins that said so.
+    #: The plugins that restrict the pod to these nodes.
     narrowed_by: tuple[str, ...]
 
 
 class ClassFilters:
-    """The predicates of one class, and the verdicts that they share with its pods."""
+    """The filters of one class, and the cached verdicts that its pods share."""
 
     def __init__(self, cluster: Cluster, predicates: Iterable[tuple[str, CompiledFilter]]) -> None:
         self._cluster = cluster
         self._predicates = tuple(predicates)
-        #: Plugins that look at nothing of a pod but its spec.
-        self.spec_only: Final = frozenset(name for name, each in self._predicates if each.spec_only)
-        self._rows = _RowVerdicts(
-            cluster, [each for _, each in self._predicates if each.reads is not Reads.CLUSTER]
+        #: Plugins whose verdict depends on the pod's spec alone.
+        self.spec_only: Final = frozenset(
+            name for name, predicate in self._predicates if predicate.spec_only
         )
-        # Only where no row-wise rule follows one that looks further are the combined verdicts of
-        # the row-wise rules final for the nodes that they reject.
-        kinds = [each.reads is Reads.CLUSTER for _, each in self._predicates]
+        row_wise = [
+            predicate for _, predicate in self._predicates if predicate.reads is not Reads.CLUSTER
+        ]
+        self._rows = _RowVerdicts(cluster, row_wise)
+        #: The other filters. They run only on nodes that all row-wise filters pass.
+        self._cluster_wide = [
+            predicate for _, predicate in self._predicates if predicate.reads is Reads.CLUSTER
+        ]
+        # If a row-wise filter came after a cluster-wide one, the combined verdict of the row-wise
+        # filters would not name the first plugin that rejects the node.
+        kinds = [predicate.reads is Reads.CLUSTER for _, predicate in self._predicates]
         self._in_order = kinds == sorted(kinds)
 
     @property
     def size_bytes(self) -> int:
-        """How much memory the kept verdicts take."""
+        """The memory that the cached verdicts take."""
         return self._rows.size_bytes
 
     def prepare(self) -> Preparation:
-        """Ask the predicates about the pod as a whole.
+        """Run PreFilter: evaluate the pod as a whole.
 
         Source: kube-scheduler v1.36.3 framework/runtime.RunPreFilterPlugins.
         """
         rejected: Verdict | None = None
         blamed: set[str] = set()
-        kept: list[tuple[str, CompiledFilter]] = []
+        applying: list[tuple[str, CompiledFilter]] = []
         only: frozenset[str] | None = None
         narrowed_by: list[str] = []
         for name, predicate in self._predicates:
-            said = predicate.prepare()
-            if isinstance(said, Rejected):
+            status = predicate.prepare()
+            if isinstance(status, Rejected):
                 blamed.add(name)
-                rejected = said.verdict
+                rejected = status.verdict
                 if not rejected.resolvable:
-                    return Preparation(rejected, frozenset({name}), tuple(kept), None, ())
+                    return Preparation(rejected, frozenset({name}), tuple(applying), None, ())
                 continue
-            if said is SKIP:
+            if status is SKIP:
                 continue
-            kept.append((name, predicate))
+            applying.append((name, predicate))
             if predicate.node_names is not None:
                 narrowed_by.append(name)
                 only = predicate.node_names if only is None else only & predicate.node_names
@@ -90,40 +97,45 @@ class ClassFilters:
                     reason = _conflict(narrowed_by)
                     shown = ", ".join(narrowed_by)
                     verdict = Verdict("", (reason,), resolvable=False, shown_as=shown)
-                    return Preparation(verdict, frozenset(narrowed_by), tuple(kept), None, ())
+                    return Preparation(verdict, frozenset(narrowed_by), tuple(applying), None, ())
         blamed.update(narrowed_by)
-        return Preparation(rejected, frozenset(blamed), tuple(kept), only, tuple(narrowed_by))
+        return Preparation(rejected, frozenset(blamed), tuple(applying), only, tuple(narrowed_by))
 
     def judge_all(self, prepared: Preparation) -> Codes:
         """Return, (N,), the verdict on every row, `NO_NODE` for rows without a node.
 
-        The array is the class's own where nothing has to be computed for this attempt: it must not
-        be written to.
+        It must not be written to: where nothing has to be computed for this attempt, it is the
+        cached array itself, which `fitting` recognises.
         """
         if not self._in_order or len(prepared.predicates) < len(self._predicates):
             nodes = self._cluster.nodes()
             exists = self._cluster.columns.exists()
             present = np.where(exists, 0, NO_NODE).astype(np.uint16)
-            return judge(nodes, prepared.predicates, present)
+            return run_filters(nodes, prepared.predicates, present)
         codes = self._rows.refreshed()
-        further = [each for _, each in self._predicates if each.reads is Reads.CLUSTER]
-        return judge_further(self._cluster.nodes(), further, codes) if further else codes
+        if not self._cluster_wide:
+            return codes
+        return run_on_survivors(self._cluster.nodes(), self._cluster_wide, codes)
 
     def fitting(self, codes: Codes) -> Rows:
-        """Return the rows whose verdict is 0; at hand where the codes are the class's own."""
+        """Return the rows whose verdict is 0.
+
+        They are cached for the array that `judge_all` returns when it computes nothing: that array
+        is recognised by identity.
+        """
         if codes is self._rows.combined:
             return self._rows.fitting()
         return fitting(codes)
 
     def judge_rows(self, rows: Rows, prepared: Preparation) -> Codes:
-        """Return, (n,), the verdict on some rows that have a node, computed for this attempt."""
-        return judge(NodeView(self._cluster.columns, rows), prepared.predicates)
+        """Return, (n,), the verdict on some rows that have a node; nothing is cached."""
+        return run_filters(NodeView(self._cluster.columns, rows), prepared.predicates)
 
 
-def judge(
+def run_filters(
     nodes: NodeView, predicates: Sequence[tuple[str, CompiledFilter]], codes: Codes | None = None
 ) -> Codes:
-    """Return, (n,), the first rejection of each node in the order of the predicates."""
+    """Return, (n,), the first rejection of each node in the order of the filters."""
     codes = np.zeros(len(nodes), dtype=np.uint16) if codes is None else codes
     for _, predicate in predicates:
         codes = np.where(codes == 0, predicate.codes(nodes), codes)
@@ -131,8 +143,8 @@ def judge(
 
 
 def rejects(predicates: Iterable[tuple[str, CompiledFilter]], row: int) -> bool:
-    """Tell whether a rule says without arrays that the pod does not fit a row as it is."""
-    return any(each.fits_row(row) is False for _, each in predicates)
+    """Return whether a filter rejects a row as it is, by those that can tell without arrays."""
+    return any(predicate.fits_row(row) is False for _, predicate in predicates)
 
 
 def fitting(codes: Codes) -> Rows:
@@ -141,14 +153,20 @@ def fitting(codes: Codes) -> Rows:
     return rows
 
 
-def judge_further(nodes: NodeView, predicates: Sequence[CompiledFilter], codes: Codes) -> Codes:
-    """Return, (n,), the verdicts with those of predicates that run on survivors only."""
+def run_on_survivors(nodes: NodeView, predicates: Sequence[CompiledFilter], codes: Codes) -> Codes:
+    """Return, (n,), some verdicts, completed by filters that see only the nodes that pass so far.
+
+    Args:
+        nodes: The view of the nodes.
+        predicates: The further filters, in order.
+        codes: (n,) the verdicts of the filters before them; not written to.
+    """
     codes = codes.copy()
     for predicate in predicates:
-        left: Int = np.flatnonzero(codes == 0)
-        if not left.shape[0]:
+        survivors: Int = np.flatnonzero(codes == 0)
+        if not survivors.shape[0]:
             break
-        codes[left] = predicate.codes(nodes.take(left))
+        codes[survivors] = predicate.codes(nodes.take(survivors))
     return codes
 
 
@@ -159,13 +177,18 @@ def _conflict(plugins: Sequence[str]) -> str:
 
 
 class _RowVerdicts:
-    """Verdicts of row-wise predicates for all rows, refreshed where rows changed."""
+    """Cached verdicts of the row-wise filters for all rows, refreshed where rows changed.
+
+    A refresh takes one of three ways: all rows with arrays, the changed rows with arrays, or, for a
+    few rows whose pods changed, row by row without arrays.
+    """
 
     def __init__(self, cluster: Cluster, predicates: Sequence[CompiledFilter]) -> None:
         self._cluster = cluster
         self._predicates = predicates
+        #: (N,) each: `NO_NODE` for rows without a node else 0, then the verdicts of each filter.
         self._codes: list[Codes] = []
-        #: (N,) the first rejection of each row, as of the last refresh; not to be written to.
+        #: (N,) the first rejection of each row at the last refresh; not to be written to.
         self.combined: Codes = np.zeros(0, dtype=np.uint16)
         self._fitting: Rows | None = None
         self._nodes_seen = RowCursor(cluster.columns.node_changes)
@@ -173,7 +196,7 @@ class _RowVerdicts:
 
     @property
     def size_bytes(self) -> int:
-        """How much memory the arrays take."""
+        """The memory that the arrays take."""
         fitting = 0 if self._fitting is None else self._fitting.nbytes
         return self.combined.nbytes * (1 + len(self._codes)) + fitting
 
@@ -192,7 +215,7 @@ class _RowVerdicts:
         return self.combined
 
     def fitting(self) -> Rows:
-        """Return the rows that nothing rejected at the last refresh; not to be written to."""
+        """Return the rows that no filter rejected at the last refresh; not to be written to."""
         if self._fitting is None:
             self._fitting = fitting(self.combined)
         return self._fitting
@@ -202,11 +225,11 @@ class _RowVerdicts:
         nodes = self._cluster.nodes()
         exists = self._cluster.columns.exists()
         present = np.where(exists, 0, NO_NODE).astype(np.uint16)
-        self._codes = [present, *(each.codes(nodes).copy() for each in self._predicates)]
+        self._codes = [present, *(predicate.codes(nodes).copy() for predicate in self._predicates)]
         self.combined = _first(self._codes)
 
     def _refresh(self, rows: Rows, changed: Reads) -> None:
-        """Recompute some rows for the predicates that read what changed."""
+        """Recompute some rows for the filters that read what changed."""
         if changed is Reads.PODS and rows.shape[0] <= _FEW_ROWS:
             rows = self._refresh_fitting(rows)
             if not rows.shape[0]:
@@ -221,10 +244,14 @@ class _RowVerdicts:
         self.combined[rows] = _first([codes[rows] for codes in self._codes])
 
     def _refresh_fitting(self, rows: Rows) -> Rows:
-        """Recompute rows that still fit all that reads pods, one by one; return the others."""
-        left = []
+        """Recompute rows one by one where all filters that read pods pass; return the others."""
+        others = []
         for row in rows.tolist():
-            if all(each.fits_row(row) for each in self._predicates if each.reads is Reads.PODS):
+            if all(
+                predicate.fits_row(row)
+                for predicate in self._predicates
+                if predicate.reads is Reads.PODS
+            ):
                 first = 0
                 for predicate, codes in zip(self._predicates, self._codes[1:], strict=True):
                     if predicate.reads is Reads.PODS:
@@ -236,8 +263,8 @@ class _RowVerdicts:
                     self.combined[row] = verdict
                     self._fitting = None
             else:
-                left.append(row)
-        return np.array(left, dtype=np.int64)
+                others.append(row)
+        return np.array(others, dtype=np.int64)
 
 
 def _first(all_codes: Sequence[Codes]) -> Codes:

@@ -1,4 +1,4 @@
-"""The text that says why a pod fits nowhere.
+"""The message that says why a pod fits on no node.
 
 Source: kube-scheduler v1.36.3 framework/types.go FitError.Error.
 """
@@ -31,11 +31,11 @@ def fit_error(
     """Return the message.
 
     Args:
-        nodes: How many nodes there are.
-        reasons: Reasons with the number of nodes that gave them; sorted as text, as upstream
-            does, so `10 x` comes before `2 y`.
-        prefilter: Why the pod was rejected before any node was looked at.
-        post_filter: What the cures had to say.
+        nodes: The number of nodes.
+        reasons: Reasons with the number of nodes that were rejected for them. They are sorted as
+            text, as upstream does, so `10 x` comes before `2 y`.
+        prefilter: Why the pod was rejected as a whole, before any node was filtered.
+        post_filter: The message of the post filters.
     """
     text = f"0/{nodes} nodes are available:"
     if prefilter:

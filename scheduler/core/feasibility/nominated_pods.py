@@ -1,4 +1,4 @@
-"""Rows as they would be with the nominated pods on them that a pod has to respect.
+"""Filters with the nominated pods that a pod has to respect added to their nodes.
 
 Source: kube-scheduler v1.36.3 framework/runtime.RunFilterPluginsWithNominatedPods.
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scheduler.core.feasibility.filters import judge
+from scheduler.core.feasibility.filters import run_filters
 from scheduler.framework.plugin import CompiledFilter
 from scheduler.framework.verdicts import NO_NODE
 from scheduler.model.api.objects import Pod
@@ -28,14 +28,14 @@ def with_claims(
 ) -> Codes:
     """Return, (N,), verdicts that respect nominated pods of equal or higher priority.
 
-    A pod must fit both with them (they will come) and without (they may not): a rejection with
-    them is final, otherwise the verdict without them stands.
+    A pod must fit both with them (they are expected) and without (they may not come): a rejection
+    with them is final, otherwise the verdict without them stands.
 
     Args:
         codes: (N,) verdicts without them; not written to.
         pod: The pod to be placed.
-        cluster: Whose nominations count.
-        predicates: The filters that have something to say.
+        cluster: The cluster with the nominations.
+        predicates: The filters that apply to the pod in this attempt.
         rows: The only rows that matter; `None` for all.
     """
     if not len(cluster.nominations):
@@ -46,27 +46,29 @@ def with_claims(
         layers = layers_on(rows, pod, cluster)
     if not layers:
         return codes
-    there = cluster.hypothesis(rows)
+    copy = cluster.hypothesis(rows)
     for layer in layers:
-        there.change(layer, +1)
-    first = judge(there, predicates)
-    second = codes[rows]
+        copy.change(layer, +1)
+    with_them = run_filters(copy, predicates)
+    without = codes[rows]
     codes = codes.copy()
-    codes[rows] = np.where((first != 0) & (second != NO_NODE), first, second)
+    codes[rows] = np.where((with_them != 0) & (without != NO_NODE), with_them, without)
     return codes
 
 
 def layers_on(rows: Rows, pod: Pod, cluster: Cluster) -> list[Int]:
-    """Return the claims that a pod has to respect on some rows, a layer of (n,) slots each."""
+    """Return the nominated pods that a pod has to respect on some rows, as layers of (n,) slots."""
     if rows.shape[0] == 1:
         return cluster.nominations.layers_on(int(rows[0]), pod.priority, pod.uid)
-    claimed, layers = cluster.nominations.layers(pod.priority, pod.uid)
-    common, place, position = np.intersect1d(claimed, rows, assume_unique=True, return_indices=True)
+    nominated, layers = cluster.nominations.layers(pod.priority, pod.uid)
+    common, source, target = np.intersect1d(
+        nominated, rows, assume_unique=True, return_indices=True
+    )
     if not common.shape[0]:
         return []
-    found = []
+    on_rows = []
     for layer in layers:
         slots = np.full(rows.shape[0], -1, dtype=np.int64)
-        slots[position] = layer[place]
-        found.append(slots)
-    return found
+        slots[target] = layer[source]
+        on_rows.append(slots)
+    return on_rows

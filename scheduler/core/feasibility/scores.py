@@ -1,8 +1,8 @@
-"""The scores of one class of pods, kept up to date by row.
+"""The scores of one class of pods, with raw scores cached by row.
 
-Raw scores that depend on a row alone are kept for all rows and recomputed for rows that changed;
-those that need no normalisation are kept as one weighted sum. Normalisation runs over the feasible
-nodes of each attempt, so the ranking is always that of a full pass.
+Raw scores that depend on a row alone are cached for all rows and recomputed for rows that changed.
+Those that need no normalisation are also cached as one weighted sum. Normalisation runs over the
+feasible nodes of each attempt, so the ranking is always that of a full pass.
 
 Axes: N rows, F feasible nodes.
 """
@@ -25,106 +25,110 @@ _NONE: Final[Rows] = np.zeros(0, dtype=np.int64)
 
 
 class _CachedScore:
-    """Raw scores of one row-wise priority for all rows."""
+    """The raw scores of one row-wise score for all rows."""
 
-    __slots__ = ("flat", "name", "priority", "raw", "weight")
+    __slots__ = ("compiled", "flat", "name", "raw", "weight")
 
-    def __init__(self, name: str, weight: int, priority: CompiledScore) -> None:
+    def __init__(self, name: str, weight: int, compiled: CompiledScore) -> None:
         self.name = name
         self.weight = weight
-        self.priority = priority
+        self.compiled = compiled
         self.raw: Scores = np.zeros(0, dtype=np.int64)
         #: Whether all rows score the same, so that the choice does not depend on it.
         self.flat = False
 
 
 class ClassScores:
-    """The priorities of one class, and the raw scores that they share with its pods."""
+    """The scores of one class, and the cached raw scores that its pods share."""
 
-    def __init__(
-        self, cluster: Cluster, priorities: Iterable[tuple[str, int, CompiledScore]]
-    ) -> None:
+    def __init__(self, cluster: Cluster, scores: Iterable[tuple[str, int, CompiledScore]]) -> None:
         self._cluster = cluster
-        self._order = tuple(priorities)
+        self._order = tuple(scores)
         row_wise = [
-            _CachedScore(name, weight, priority)
-            for name, weight, priority in self._order
-            if priority.reads is not Reads.CLUSTER
+            _CachedScore(name, weight, compiled)
+            for name, weight, compiled in self._order
+            if compiled.reads is not Reads.CLUSTER
         ]
-        self._plain = [each for each in row_wise if not each.priority.needs_normalising]
-        self._scaled = [each for each in row_wise if each.priority.needs_normalising]
-        self._live = [each for each in self._order if each[2].reads is Reads.CLUSTER]
+        #: Row-wise scores without and with normalisation, and those computed in each attempt.
+        self._plain = [cached for cached in row_wise if not cached.compiled.needs_normalising]
+        self._normalised = [cached for cached in row_wise if cached.compiled.needs_normalising]
+        self._cluster_wide = [
+            weighted for weighted in self._order if weighted[2].reads is Reads.CLUSTER
+        ]
+        #: (N,) the weighted sum of the plain scores.
         self._sum: Scores = np.zeros(0, dtype=np.int64)
         self._tokens: list[Hashable] = []
         self._nodes_seen = RowCursor(cluster.columns.node_changes)
         self._pods_seen = RowCursor(cluster.columns.pod_changes)
-        #: The feasible rows that were asked about last, and the best of them while it is known.
+        #: The feasible rows of the last call of `best`, the best of them by the sum, as long as
+        #: they are known, and their sum.
         self._rows: Rows = _NONE
         self._best: Rows = _NONE
-        self._most = 0
+        self._highest = 0
 
     @property
     def size_bytes(self) -> int:
-        """How much memory the kept scores take."""
-        kept = 1 + len(self._plain) + len(self._scaled)
-        return self._sum.nbytes * kept + self._rows.nbytes + self._best.nbytes
+        """The memory that the cached scores take."""
+        arrays = 1 + len(self._plain) + len(self._normalised)
+        return self._sum.nbytes * arrays + self._rows.nbytes + self._best.nbytes
 
     def best(self, rows: Rows) -> Rows:
         """Return, in row order, the best of the feasible rows, at least one.
 
         Args:
-            rows: (F,) the feasible rows. To hand in the same array again is to say that nothing
-                has changed about it.
+            rows: (F,) the feasible rows. The same array object means the same rows, so a caller
+                must not change an array that it passes again.
         """
         self._refresh()
-        said = [*self._said(rows)]
-        if said:
-            return best(rows, self._total(rows, said))
+        further = [*self._further(rows)]
+        if further:
+            return best(rows, self._total(rows, further))
         if self._rows is not rows or not self._best.shape[0]:
             self._rows, self._best = rows, best(rows, self._sum.take(rows))
-            self._most = int(self._sum[self._best[0]])
+            self._highest = int(self._sum[self._best[0]])
         return self._best
 
     def ranking(self, rows: Rows) -> Scores:
         """Return, (F,), the weighted scores of the feasible nodes, less what all have in common."""
         self._refresh()
-        return self._total(rows, self._said(rows))
+        return self._total(rows, self._further(rows))
 
-    def _total(self, rows: Rows, said: Iterable[Scores]) -> Scores:
+    def _total(self, rows: Rows, further: Iterable[Scores]) -> Scores:
         total = self._sum.take(rows)
-        for scores in said:
+        for scores in further:
             total += scores
         return total
 
-    def _said(self, rows: Rows) -> Iterator[Scores]:
-        """Yield, (F,), what is weighed beside the sum that is kept."""
-        for kept in self._scaled:
-            if not kept.flat and kept.priority.prepare() is not SKIP:
-                yield kept.weight * kept.priority.normalise(kept.raw[rows])
-        for _, weight, scores in self._live_scores(rows):
+    def _further(self, rows: Rows) -> Iterator[Scores]:
+        """Yield, (F,), the weighted scores that come on top of the cached sum."""
+        for cached in self._normalised:
+            if not cached.flat and cached.compiled.prepare() is not SKIP:
+                yield cached.weight * cached.compiled.normalise(cached.raw[rows])
+        for _, weight, scores in self._cluster_wide_scores(rows):
             yield weight * scores
 
     def weighted(self, rows: Rows) -> dict[str, Scores]:
-        """Return, by plugin, (F,) weighted scores; for those who ask why."""
+        """Return, by plugin, (F,) weighted scores, for the trace of an attempt."""
         self._refresh()
-        found = {kept.name: kept.weight * kept.raw[rows] for kept in self._plain}
-        for kept in self._scaled:
-            if kept.priority.prepare() is not SKIP:
-                found[kept.name] = kept.weight * kept.priority.normalise(kept.raw[rows])
-        for name, weight, scores in self._live_scores(rows):
-            found[name] = weight * scores
-        return {name: found[name] for name, _, _ in self._order if name in found}
+        by_plugin = {cached.name: cached.weight * cached.raw[rows] for cached in self._plain}
+        for cached in self._normalised:
+            if cached.compiled.prepare() is not SKIP:
+                scores = cached.compiled.normalise(cached.raw[rows])
+                by_plugin[cached.name] = cached.weight * scores
+        for name, weight, scores in self._cluster_wide_scores(rows):
+            by_plugin[name] = weight * scores
+        return {name: by_plugin[name] for name, _, _ in self._order if name in by_plugin}
 
-    def _live_scores(self, rows: Rows) -> Iterator[tuple[str, int, Scores]]:
+    def _cluster_wide_scores(self, rows: Rows) -> Iterator[tuple[str, int, Scores]]:
         nodes = NodeView(self._cluster.columns, rows)
-        for name, weight, priority in self._live:
-            if priority.prepare() is not SKIP:
-                raw = priority.scores(nodes)
-                yield name, weight, priority.normalise(raw) if priority.needs_normalising else raw
+        for name, weight, compiled in self._cluster_wide:
+            if compiled.prepare() is not SKIP:
+                raw = compiled.scores(nodes)
+                yield name, weight, compiled.normalise(raw) if compiled.needs_normalising else raw
 
     def _refresh(self) -> None:
         """Bring the raw scores up to date."""
-        tokens = [each.priority.cache_key() for each in (*self._plain, *self._scaled)]
+        tokens = [cached.compiled.cache_key() for cached in (*self._plain, *self._normalised)]
         most = few(self._cluster.columns.size)
         of_nodes, of_pods = self._nodes_seen.news(most), self._pods_seen.news(most)
         if of_nodes is None or of_pods is None or tokens != self._tokens:
@@ -140,49 +144,53 @@ class ClassScores:
         nodes = self._cluster.nodes()
         self._best = _NONE
         self._sum = np.zeros(len(nodes), dtype=np.int64)
-        for kept in (*self._plain, *self._scaled):
-            kept.raw = kept.priority.scores(nodes).copy()
-            kept.flat = _flat(kept.raw)
-        for kept in self._plain:
-            self._sum += kept.weight * kept.raw
+        for cached in (*self._plain, *self._normalised):
+            cached.raw = cached.compiled.scores(nodes).copy()
+            cached.flat = _is_flat(cached.raw)
+        for cached in self._plain:
+            self._sum += cached.weight * cached.raw
 
     def _recompute_rows(self, rows: Rows, changed: Reads) -> None:
-        """Recompute some rows for the priorities that read what changed."""
+        """Recompute some rows for the scores that read what changed."""
         nodes = NodeView(self._cluster.columns, rows)
         size = self._cluster.columns.size
         self._sum = grown(self._sum, size)
-        for kept in (*self._plain, *self._scaled):
-            if kept.priority.reads < changed:
+        for cached in (*self._plain, *self._normalised):
+            if cached.compiled.reads < changed:
                 continue
-            kept.raw = grown(kept.raw, size)
-            if rows.shape[0] == 1 and self._rescored(kept, int(rows[0])):
+            cached.raw = grown(cached.raw, size)
+            if rows.shape[0] == 1 and self._recompute_row(cached, int(rows[0])):
                 continue
-            fresh = kept.priority.scores(nodes)
-            if not kept.priority.needs_normalising:
-                self._sum[rows] += kept.weight * (fresh - kept.raw[rows])
-            kept.raw[rows] = fresh
-            if kept.priority.needs_normalising:
-                kept.flat = _flat(kept.raw)
+            fresh = cached.compiled.scores(nodes)
+            if not cached.compiled.needs_normalising:
+                self._sum[rows] += cached.weight * (fresh - cached.raw[rows])
+            cached.raw[rows] = fresh
+            if cached.compiled.needs_normalising:
+                cached.flat = _is_flat(cached.raw)
         self._best = self._still_best(int(rows[0])) if rows.shape[0] == 1 else _NONE
 
-    def _still_best(self, row: int) -> Rows:
-        """Return what is known of the best rows when the sum of one row has changed."""
-        total = int(self._sum[row])
-        others: Rows = self._best[self._best != row]
-        if total < self._most:
-            return others
-        known = total == self._most and others.shape[0] < self._best.shape[0]
-        return self._best if known else _NONE
-
-    def _rescored(self, kept: _CachedScore, row: int) -> bool:
-        """Recompute one row without arrays; tell whether the priority could."""
-        fresh = None if kept.priority.needs_normalising else kept.priority.score_row(row)
+    def _recompute_row(self, cached: _CachedScore, row: int) -> bool:
+        """Recompute one row without arrays; return whether the score has a way to do that."""
+        fresh = None if cached.compiled.needs_normalising else cached.compiled.score_row(row)
         if fresh is None:
             return False
-        self._sum[row] += kept.weight * (fresh - int(kept.raw[row]))
-        kept.raw[row] = fresh
+        self._sum[row] += cached.weight * (fresh - int(cached.raw[row]))
+        cached.raw[row] = fresh
         return True
 
+    def _still_best(self, row: int) -> Rows:
+        """Return the best rows after the sum of one row changed; empty if they are not known.
 
-def _flat(raw: Scores) -> bool:
+        A row that got worse is removed from them. Of a row that is as good as they are it is not
+        known whether it is feasible, unless it was one of them before.
+        """
+        total = int(self._sum[row])
+        others: Rows = self._best[self._best != row]
+        if total < self._highest:
+            return others
+        known = total == self._highest and others.shape[0] < self._best.shape[0]
+        return self._best if known else _NONE
+
+
+def _is_flat(raw: Scores) -> bool:
     return raw.shape[0] == 0 or bool((raw == raw[0]).all())

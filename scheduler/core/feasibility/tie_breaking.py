@@ -1,8 +1,8 @@
-"""Which of the best nodes: reproducible, and not always the first.
+"""Picks one of the best nodes: reproducibly, and not always the first.
 
-Equally good nodes are told apart by a hash of the pod's uid with the node's name, so two pods
-seldom choose the same one, and the same pod in the same cluster always does. Upstream takes the
-one that its heap happens to have on top.
+A hash of the pod's uid with the node's name decides between equally good nodes, so two pods seldom
+choose the same one, and the same pod in the same cluster always does. Upstream takes the one that
+is on top of its heap.
 
 Axes: F feasible nodes.
 """
@@ -20,28 +20,28 @@ _ODD = np.uint32(0x9E3779B9)
 
 
 def best(rows: Rows, scores: Scores) -> Rows:
-    """Return the rows that none is better than.
+    """Return the rows with the highest score.
 
     Args:
         rows: (F,) feasible rows, at least one.
-        scores: (F,) how good they are.
+        scores: (F,) their scores.
     """
-    found: Rows = rows.take((scores == np.maximum.reduce(scores)).nonzero()[0])
-    return found
+    highest: Rows = rows.take((scores == np.maximum.reduce(scores)).nonzero()[0])
+    return highest
 
 
 def among(ties: Rows, uid: str, columns: NodeColumns) -> int:
-    """Return one of some equally good rows, at least one.
+    """Return one of some equally good rows.
 
     Args:
-        ties: Rows of nodes.
-        uid: The pod's.
-        columns: Where the hashes of the names are.
+        ties: The rows of the nodes, at least one.
+        uid: The pod's uid.
+        columns: Has the hashes of the names of the nodes.
     """
     if ties.shape[0] == 1:
         return int(ties[0])
     digest = hashlib.blake2b(uid.encode(errors="surrogatepass"), digest_size=4).digest()
-    # Both are hashes already: one multiplication spreads what differs over the upper bits.
+    # Both are hashes already: one multiplication spreads the differing bits over the upper ones.
     mixed = columns.hashes().take(ties)
     mixed ^= np.uint32(int.from_bytes(digest, "little"))
     mixed *= _ODD

@@ -1,1 +1,1 @@
-"""Preemption: which node, which victims, in what order. Decided on values, then acted on."""
+"""Preemption: decides on which node which victims are to be evicted. Nothing is changed here."""

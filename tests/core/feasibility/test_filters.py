@@ -1,4 +1,4 @@
-"""The verdicts of a class, kept by row, are those of a full pass; so are the scores."""
+"""The cached verdicts of a class are those of a full pass; so are the scores."""
 
 import numpy as np
 import pytest
@@ -19,12 +19,12 @@ WANTED = (
     .tolerates("soft", operator="Exists").build()
 )  # fmt: skip
 
-#: A pod that only asks for room, so that single rows are judged without arrays.
+#: A pod that only requests resources, so that single rows are checked without arrays.
 PLAIN = pod("plain").cpu("2").memory("1Gi").build()
 
 
 class Kept:
-    """A class that is asked again and again, beside one that is asked for the first time."""
+    """A class with warm caches; a class that is compiled afresh is compared with it."""
 
     def __init__(self, wanted: Pod = WANTED, rows: int = 40) -> None:
         self.state = State()
@@ -52,13 +52,13 @@ class Kept:
         codes = filtering.judge_all(filtering.prepare())
         feasible = np.flatnonzero(codes == 0)
         weighted = scoring.weighted(feasible) if feasible.shape[0] else {}
-        found = {name: found.tolist() for name, found in weighted.items()}
+        scores = {name: values.tolist() for name, values in weighted.items()}
         if feasible.shape[0]:
-            found["best"] = scoring.best(filtering.fitting(codes)).tolist()
-        return codes.tolist(), found
+            scores["best"] = scoring.best(filtering.fitting(codes)).tolist()
+        return codes.tolist(), scores
 
     def agrees(self) -> bool:
-        """Tell whether what was kept is what a full pass gives."""
+        """Return whether the cached results are those of a full pass."""
         kept = self.answers((self.filtering, self.scoring))
         return kept == self.answers(self._compiled())
 
@@ -105,14 +105,14 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_what_is_kept_follows_when(kept, change):
+def test_the_cache_follows_when(kept, change):
     change(kept.state)
 
     assert kept.agrees()
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_what_is_kept_follows_back_again_when(kept, change):
+def test_the_cache_follows_back_again_when(kept, change):
     change(kept.state)
     kept.agrees()
 
@@ -133,15 +133,15 @@ def test_many_changes_at_once_are_followed(kept):
 @pytest.mark.parametrize("seed", range(5))
 def test_one_change_after_the_other_is_followed(seed):
     kept, random = Kept(PLAIN, rows=20), np.random.default_rng(seed)
-    there: set[int] = set()
+    placed: set[int] = set()
     for _ in range(60):
         # Few equal nodes, so that the best are often one or two, and come and go.
         number = int(random.choice((7, 8, 16, 17)))
-        if number in there:
+        if number in placed:
             kept.state.remove(f"uid:default/q{number}")
         else:
             kept.state.place(on(f"q{number}", f"n{number}"), f"n{number}")
-        there ^= {number}
+        placed ^= {number}
         assert kept.agrees()
 
 
@@ -152,7 +152,7 @@ def test_a_small_cluster_is_followed_too():
     assert small.agrees()
 
 
-def test_a_row_that_is_used_again_is_judged_anew(kept):
+def test_a_row_that_is_used_again_is_checked_again(kept):
     kept.state.erase_node("n4")
     kept.agrees()
 
@@ -161,7 +161,7 @@ def test_a_row_that_is_used_again_is_judged_anew(kept):
     assert kept.agrees()
 
 
-# Rules that look beyond the row
+# Filters that read more than the row
 
 
 class Last(CompiledFilter):
@@ -196,7 +196,7 @@ def three_nodes() -> State:
     return state
 
 
-def test_a_rule_that_looks_further_gets_the_survivors_of_the_others():
+def test_a_cluster_wide_filter_gets_the_survivors_of_the_others():
     state, last = three_nodes(), Last(9)
     filtering = ClassFilters(state, [("Third", Third()), ("Last", last)])
 
@@ -206,7 +206,7 @@ def test_a_rule_that_looks_further_gets_the_survivors_of_the_others():
     assert codes.tolist() == [7, 9, 0, 7]
 
 
-def test_a_rule_that_looks_further_is_not_asked_without_survivors():
+def test_a_cluster_wide_filter_is_not_run_without_survivors():
     state, last = three_nodes(), Last(9)
     for number in (1, 2):
         state.erase_node(f"n{number}")
@@ -216,7 +216,7 @@ def test_a_rule_that_looks_further_is_not_asked_without_survivors():
     assert last.asked == []
 
 
-def test_a_rule_that_looks_further_and_stands_first_names_the_reason():
+def test_a_cluster_wide_filter_that_comes_first_names_the_reason():
     state, last = three_nodes(), Last(9)
     filtering = ClassFilters(state, [("Last", last), ("Third", Third())])
 
@@ -238,7 +238,7 @@ class Raw(CompiledScore):
         return np.array([self.by_row[row] for row in nodes.rows], dtype=np.int64)
 
 
-def test_scores_are_worked_out_anew_when_their_token_changes():
+def test_scores_are_recomputed_when_their_token_changes():
     state, raw = three_nodes(), Raw([1, 2, 3, 4])
     scoring = ClassScores(state, [("Raw", 10, raw)])
     rows = np.array([1, 3])
@@ -249,7 +249,7 @@ def test_scores_are_worked_out_anew_when_their_token_changes():
     assert scoring.weighted(rows)["Raw"].tolist() == [60, 80]
 
 
-def test_scores_that_read_the_cluster_are_worked_out_each_time():
+def test_scores_that_read_the_cluster_are_computed_each_time():
     state, raw = three_nodes(), Raw([1, 2, 3, 4], reads=Reads.CLUSTER)
     scoring = ClassScores(state, [("Raw", 1, raw)])
     rows = np.array([0, 3])
@@ -260,7 +260,7 @@ def test_scores_that_read_the_cluster_are_worked_out_each_time():
     assert scoring.weighted(rows)["Raw"].tolist() == [9, 9]
 
 
-def test_the_ranking_agrees_with_the_sum_of_what_is_explained(kept):
+def test_the_ranking_agrees_with_the_sum_of_the_explained_scores(kept):
     rows = np.flatnonzero(np.array(kept.answers((kept.filtering, kept.scoring))[0]) == 0)
 
     ranking = kept.scoring.ranking(rows)

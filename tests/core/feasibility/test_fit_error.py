@@ -1,4 +1,4 @@
-"""The text that says why a pod fits nowhere."""
+"""The message that says why a pod fits on no node."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ def test_without_reasons_there_is_no_list():
     assert fit_error.fit_error(3, []) == "0/3 nodes are available:"
 
 
-def test_a_reason_before_any_node_was_looked_at_stands_for_all():
+def test_a_prefilter_reason_stands_for_all_nodes():
     text = fit_error.fit_error(
         3, [("Insufficient cpu", 2)], prefilter="pod affinity terms conflict"
     )
@@ -24,7 +24,7 @@ def test_a_reason_before_any_node_was_looked_at_stands_for_all():
     assert text == "0/3 nodes are available: pod affinity terms conflict."
 
 
-def test_what_the_cures_say_comes_last_and_without_a_dot():
+def test_the_message_of_the_post_filters_comes_last_and_without_a_dot():
     text = fit_error.fit_error(1, [("Insufficient cpu", 1)], post_filter="preemption: no")
 
     assert text == "0/1 nodes are available: 1 Insufficient cpu. preemption: no"

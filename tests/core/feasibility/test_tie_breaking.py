@@ -1,4 +1,4 @@
-"""Which of the best nodes."""
+"""Which of the best nodes is picked."""
 
 from collections import Counter
 

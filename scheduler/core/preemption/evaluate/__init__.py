@@ -1,1 +1,1 @@
-"""Which node, and which victims: the dry run, and the choice among candidates."""
+"""Evaluates a preemption: the dry run on the candidate nodes, and the choice among candidates."""

@@ -1,11 +1,11 @@
-"""Which candidate node: kube-scheduler's criteria in order, over all candidates.
+"""Picks one of the candidate nodes by kube-scheduler's criteria in order, over all candidates.
 
 Source: kube-scheduler v1.36.3 framework/preemption.pickOneNodeForPreemption. Differs: all
 candidates are compared, none is sampled away, and the last tie is not left to chance: the node that
-the preemptor is nominated to wins it, so that a plan which was interrupted is taken up again, else
-a hash of the preemptor's uid with the node's name decides.
+the preemptor is nominated to wins it, so that an interrupted plan is resumed, else a hash of the
+preemptor's uid with the node's name decides.
 
-Axes: V pods that could go, C candidate rows.
+Axes: V potential victims of a row, most important first; C candidate rows.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduler.core.feasibility import tie_breaking
+from scheduler.core.preemption.dry_run import DryRun
 from scheduler.core.preemption.evaluate.candidate_cache import SHIFT, Criteria
-from scheduler.core.preemption.evaluate.victims import DryRun, dry_run
+from scheduler.core.preemption.evaluate.victims import dry_run
 from scheduler.core.preemption.policy.rules import PolicyRules
 from scheduler.framework.plugin import CompiledFilter
 from scheduler.model import times
@@ -23,24 +24,24 @@ from scheduler.model.api.objects import Pod
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Codes, Int, Rows
 
-__all__ = ["Candidate", "Prefer", "best", "candidates", "one_of"]
+__all__ = ["Candidate", "Prefer", "best_row", "candidates_on", "one_of"]
 
 
 class Candidate(NamedTuple):
-    """A node, and who has to leave it."""
+    """A node, and the victims to evict from it."""
 
     row: int
     #: Most important first.
     victims: tuple[Pod, ...]
-    #: How many of them a budget would have protected.
+    #: How many of them can only be evicted in violation of a disruption budget.
     violations: int
 
 
-#: Returns those of some equally good rows that are better in another respect; at least one.
+#: Returns those of some equally good rows that are better by a further criterion; at least one.
 Prefer = Callable[[Rows], Rows]
 
 
-def best(
+def best_row(
     rows: Rows,
     codes: Codes,
     criteria: Criteria,
@@ -51,32 +52,32 @@ def best(
     """Return the row of the best candidate, `None` when there is none.
 
     Args:
-        rows: (C,) rows that were looked at.
-        codes: (C,) 0 where evicting pods makes room.
-        criteria: By which candidates compare.
-        uid: The preemptor's.
-        cluster: Where the names of the nodes are.
-        prefer: What decides before the hash does; `None` for nothing.
+        rows: (C,) rows that were evaluated.
+        codes: (C,) 0 where evicting pods helps.
+        criteria: The criteria by which candidates compare.
+        uid: The preemptor's uid.
+        cluster: Has the names of the nodes.
+        prefer: The criterion that comes before the hash; `None` for none.
     """
-    left = np.flatnonzero((codes == 0) & (criteria.victims > 0))
-    if not left.shape[0]:
+    best = np.flatnonzero((codes == 0) & (criteria.victims > 0))
+    if not best.shape[0]:
         return None
-    for key in criteria:
-        of_left = key[left]
-        left = left[of_left == of_left.min()]
-    return _among(rows[left], uid, cluster, prefer)
+    for criterion in criteria:
+        values = criterion[best]
+        best = best[values == values.min()]
+    return _among(rows[best], uid, cluster, prefer)
 
 
-def candidates(
+def candidates_on(
     rows: Rows,
     pod: Pod,
     cluster: Cluster,
     predicates: Sequence[tuple[str, CompiledFilter]],
-    bounds: PolicyRules | None = None,
+    rules: PolicyRules | None = None,
 ) -> list[Candidate]:
-    """Return who has to leave some nodes for a pod, by a dry run on them; (C,) candidate rows."""
+    """Return the candidates on some rows with their victims, by a dry run; (C,) rows."""
     found = []
-    for run in dry_run(pod, cluster, predicates, rows, no_victims=0, bounds=bounds):
+    for run in dry_run(pod, cluster, predicates, rows, no_victims=0, rules=rules):
         for column, row in enumerate(run.rows.tolist()):
             violations = int(np.count_nonzero(run.violating[:, column]))
             found.append(Candidate(row, _victims(run, column, cluster), violations))
@@ -84,25 +85,25 @@ def candidates(
 
 
 def _victims(run: DryRun, column: int, cluster: Cluster) -> tuple[Pod, ...]:
-    """Return who must leave a row, most important first.
+    """Return the victims on a row, most important first.
 
     Source: kube-scheduler v1.36.3 defaultpreemption.SelectVictimsOnNode. Where budgets protect some
-    of the pods that could go and others not, it puts the victims in order once more, from the
-    protected ones on. A pod that has not started counts as starting when it is looked at, so
-    each time equal ones turn round.
+    of the potential victims and not others, it sorts the victims once more, starting with the
+    protected ones. There a pod that has not started counts as starting when it is compared, so each
+    sort reverses equal ones.
     """
     chosen, protected = run.chosen[:, column], run.protected[:, column]
-    there = run.slots[:, column] >= 0
-    if not (there & protected).any() or not (there & ~protected).any():
+    present = run.slots[:, column] >= 0
+    if not (present & protected).any() or not (present & ~protected).any():
         return _pods(run.slots[chosen, column], cluster)
-    in_turn = _pods(run.slots[chosen & protected, column], cluster)
-    in_turn += _pods(run.slots[chosen & ~protected, column], cluster)
+    unsorted = _pods(run.slots[chosen & protected, column], cluster)
+    unsorted += _pods(run.slots[chosen & ~protected, column], cluster)
     victims: list[Pod] = []
-    for pod in in_turn:
-        place = len(victims)
-        while place and _more_important(pod, victims[place - 1]):
-            place -= 1
-        victims.insert(place, pod)
+    for pod in unsorted:
+        index = len(victims)
+        while index and _more_important(pod, victims[index - 1]):
+            index -= 1
+        victims.insert(index, pod)
     return tuple(victims)
 
 
@@ -111,7 +112,7 @@ def _pods(slots: Int, cluster: Cluster) -> tuple[Pod, ...]:
 
 
 def _more_important(pod: Pod, other: Pod) -> bool:
-    """Tell whether a pod goes before another one that was looked at later.
+    """Return whether a pod sorts before another one that was inserted earlier.
 
     Source: kube-scheduler v1.36.3 util.MoreImportantPod.
     """
@@ -121,24 +122,24 @@ def _more_important(pod: Pod, other: Pod) -> bool:
     return other_start is None or (start is not None and start < other_start)
 
 
-def one_of(found: Iterable[Candidate], uid: str, cluster: Cluster) -> Candidate | None:
-    """Return the best of some candidates whose victims need not be those of a dry run.
+def one_of(candidates: Iterable[Candidate], uid: str, cluster: Cluster) -> Candidate | None:
+    """Return the best of some candidates whose victims need not come from a dry run.
 
     Args:
-        found: The candidates, each with a victim.
-        uid: The preemptor's.
-        cluster: Where the names of the nodes are.
+        candidates: The candidates, each with at least one victim.
+        uid: The preemptor's uid.
+        cluster: Has the names of the nodes.
     """
-    keyed = [(_key(each), each) for each in found]
+    keyed = [(_key(candidate), candidate) for candidate in candidates]
     if not keyed:
         return None
     least = min(key for key, _ in keyed)
-    ties = {each.row: each for key, each in keyed if key == least}
+    ties = {candidate.row: candidate for key, candidate in keyed if key == least}
     return ties[_among(np.array(sorted(ties), dtype=np.int64), uid, cluster)]
 
 
 def _among(tied: Rows, uid: str, cluster: Cluster, prefer: Prefer | None = None) -> int:
-    """Return one of some equally good rows: that of the nomination, if it is among them."""
+    """Return one of some equally good rows: the nominated node, if it is among them."""
     nominated = cluster.nominations.node(uid)
     row = None if nominated is None else cluster.columns.row(nominated)
     if row is not None and row in tied:
@@ -148,15 +149,16 @@ def _among(tied: Rows, uid: str, cluster: Cluster, prefer: Prefer | None = None)
     return tie_breaking.among(tied, uid, cluster.columns)
 
 
-def _key(each: Candidate) -> tuple[float, ...]:
-    """Return by what a candidate compares; smaller is better.
+def _key(candidate: Candidate) -> tuple[float, ...]:
+    """Return the criteria of a candidate as a sort key; smaller is better.
 
     Source: kube-scheduler v1.36.3 defaultpreemption.OrderedScoreFuncs: the first victim counts as
     the most important one, except for the start.
     """
-    priorities = [pod.priority for pod in each.victims]
+    victims = candidate.victims
+    priorities = [pod.priority for pod in victims]
     highest = max(priorities)
-    starts = [times.parse(pod.status.start_time) for pod in each.victims if pod.priority == highest]
+    starts = [times.parse(pod.status.start_time) for pod in victims if pod.priority == highest]
     earliest = min(np.inf if start is None else start for start in starts)
     total = sum(priority + SHIFT for priority in priorities)
-    return each.violations, priorities[0], total, len(priorities), -earliest
+    return candidate.violations, priorities[0], total, len(priorities), -earliest

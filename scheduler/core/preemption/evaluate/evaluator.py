@@ -1,4 +1,4 @@
-"""Plans a preemption: whether it may be tried, which node, which victims. Nothing is changed.
+"""Plans a preemption: whether the pod is eligible, which node, which victims. Nothing is changed.
 
 Source: kube-scheduler v1.36.3 framework/preemption.Evaluator.Preempt.
 
@@ -12,13 +12,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from scheduler.core.feasibility import fit_error as message
-from scheduler.core.preemption.evaluate import candidates as choose
-from scheduler.core.preemption.evaluate import relocation as cheapest
+from scheduler.core.feasibility.fit_error import counted, fit_error
+from scheduler.core.preemption.dry_run import VETOED
 from scheduler.core.preemption.evaluate.candidate_cache import CandidateCache, Criteria
-from scheduler.core.preemption.evaluate.candidates import Candidate
-from scheduler.core.preemption.evaluate.relocation import RelocationCost
-from scheduler.core.preemption.evaluate.victims import DENIED, dry_run
+from scheduler.core.preemption.evaluate.candidates import Candidate, best_row, candidates_on
+from scheduler.core.preemption.evaluate.relocation import RelocationCost, sampled
+from scheduler.core.preemption.evaluate.victims import dry_run
 from scheduler.core.preemption.policy.rules import PolicyRules
 from scheduler.core.preemption.policy.veto_sheet import Veto
 from scheduler.core.preemption.policy.vetoes import CandidateVetoes, VetoCache, VetoTally
@@ -36,11 +35,11 @@ NO_VICTIMS: Final = Verdict(
 )
 NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 NEVER: Final = "not eligible due to preemptionPolicy=Never."
-#: So many of the best candidates are asked about one by one before all of them are; only one
-#: where there are more policies than that, each of which has to be asked.
+TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
+#: At most this many of the best candidates are checked one by one, then all that remain at once.
+#: Only one where more policies than `_MANY_POLICIES` apply, as each of them has to be evaluated.
 _FEW: Final = 4
 _MANY_POLICIES: Final = 8
-TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,243 +49,260 @@ class NoCandidate:
     message: str
     #: Whether a nomination that the pod has stays in force.
     keeps_nomination: bool
-    #: Whether it is an error, which no other post filter can cure.
+    #: Whether it is an error, after which no other post filter runs.
     failed: bool = False
-    #: Whether somebody has objected who may not object later.
+    #: Whether a veto that may end later is among the reasons.
     held: bool = False
-    #: When the first of the objections ends; `None` where time ends none.
+    #: When the first of the vetoes ends; `None` where time ends none.
     until: Seconds | None = None
 
 
 class Preemptor(NamedTuple):
-    """Who would preempt, and what it depends on."""
+    """The pod to preempt for, with all that the decision depends on."""
 
     pod: Pod
-    #: As it is.
+    #: The cluster as it is.
     cluster: Cluster
-    #: The filters that have something to say about the pod.
+    #: The filters that apply to the pod in this attempt.
     predicates: Sequence[tuple[str, CompiledFilter]]
-    #: Who may object to preemptions; `None` where nobody can.
-    objections: CandidateVetoes | None = None
-    #: What decides between equally good candidates before the hash does; `None` for nothing.
-    cheapest: RelocationCost | None = None
+    #: What can veto preemptions; `None` where nothing can.
+    vetoes: CandidateVetoes | None = None
+    #: The criterion between equally good candidates that comes before the hash; `None` for none.
+    relocation: RelocationCost | None = None
 
     @property
-    def bounds(self) -> PolicyRules | None:
+    def rules(self) -> PolicyRules | None:
         """The policies that bind it, if any do."""
-        return None if self.objections is None else self.objections.bounds
+        return None if self.vetoes is None else self.vetoes.rules
 
     def prefer(self, tied: Rows) -> Rows:
         """Return those of some equally good rows whose victims lose least."""
-        if self.cheapest is None:
+        if self.relocation is None:
             return tied
-        few = cheapest.some(tied, self.pod.uid, self.cluster)
-        found = choose.candidates(few, self.pod, self.cluster, self.predicates, self.bounds)
-        return self.cheapest.among(found)
+        rows = sampled(tied, self.pod.uid, self.cluster)
+        return self.relocation.lowest(self.candidates_on(rows))
+
+    def candidates_on(self, rows: Rows) -> list[Candidate]:
+        """Return the candidates on some rows, by a dry run; (C,) rows."""
+        return candidates_on(rows, self.pod, self.cluster, self.predicates, self.rules)
 
 
 def plan(
-    preemptor: Preemptor, codes: Codes, verdicts: Verdicts, outlook: CandidateCache
+    preemptor: Preemptor, codes: Codes, verdicts: Verdicts, cache: CandidateCache
 ) -> Candidate | NoCandidate:
-    """Plan the preemption for a pod that fits nowhere.
+    """Plan the preemption for a pod that fits on no node.
 
     Args:
         preemptor: The pod.
-        codes: (N,) why it fits nowhere.
+        codes: (N,) why it fits on no node.
         verdicts: The table of the codes.
-        outlook: What is known of its class.
+        cache: The cached results of its class.
     """
-    seen = _look(preemptor, codes, verdicts, outlook)
-    if isinstance(seen, NoCandidate):
-        return seen
-    rows, found, criteria = seen
-    pod, cluster, predicates, objections, _ = preemptor
-    if objections is not None:
-        search = _Search(preemptor, objections, outlook.objections, seen)
-        return search.best() or search.none(verdicts)
-    row = choose.best(rows, found, criteria, pod.uid, cluster, preemptor.prefer)
+    evaluated = _evaluate(preemptor, codes, verdicts, cache)
+    if isinstance(evaluated, NoCandidate):
+        return evaluated
+    if preemptor.vetoes is not None:
+        search = _Search(preemptor, preemptor.vetoes, cache.vetoes, evaluated)
+        return search.best() or search.no_candidate(verdicts)
+    pod, cluster = preemptor.pod, preemptor.cluster
+    row = best_row(*evaluated, pod.uid, cluster, preemptor.prefer)
     if row is None:
-        return _none(rows, found, cluster, verdicts)
+        return _no_candidate(evaluated.rows, evaluated.codes, cluster, verdicts)
     only: Rows = np.array([row], dtype=np.int64)
-    (candidate,) = choose.candidates(only, pod, cluster, predicates)
+    (candidate,) = preemptor.candidates_on(only)
     return candidate
 
 
 def candidates(
-    preemptor: Preemptor, codes: Codes, verdicts: Verdicts, outlook: CandidateCache
+    preemptor: Preemptor, codes: Codes, verdicts: Verdicts, cache: CandidateCache
 ) -> dict[str, Candidate] | NoCandidate:
-    """Return all candidates by node, for others to choose among; for the arguments see `plan`."""
-    seen = _look(preemptor, codes, verdicts, outlook)
-    if isinstance(seen, NoCandidate):
-        return seen
-    rows, found, criteria = seen
-    pod, cluster, predicates, objections, _ = preemptor
-    if objections is not None:
-        search = _Search(preemptor, objections, outlook.objections, seen)
+    """Return all candidates by node, for extenders to choose from; for the arguments see `plan`."""
+    evaluated = _evaluate(preemptor, codes, verdicts, cache)
+    if isinstance(evaluated, NoCandidate):
+        return evaluated
+    if preemptor.vetoes is not None:
+        search = _Search(preemptor, preemptor.vetoes, cache.vetoes, evaluated)
         allowed = search.all()
         if not allowed:
-            return search.none(verdicts)
+            return search.no_candidate(verdicts)
     else:
-        left = rows[(found == 0) & (criteria.victims > 0)]
-        if not left.shape[0]:
-            return _none(rows, found, cluster, verdicts)
-        allowed = choose.candidates(left, pod, cluster, predicates)
-    names = cluster.columns.names
-    return {names[each.row]: each for each in allowed}
+        rows = evaluated.candidate_rows()
+        if not rows.shape[0]:
+            cluster = preemptor.cluster
+            return _no_candidate(evaluated.rows, evaluated.codes, cluster, verdicts)
+        allowed = preemptor.candidates_on(rows)
+    names = preemptor.cluster.columns.names
+    return {names[candidate.row]: candidate for candidate in allowed}
 
 
-class _Seen(NamedTuple):
-    """The rows that evicting pods could help, and what it would mean there; each (C,)."""
+class _Evaluated(NamedTuple):
+    """The rows on which evicting pods could help, and what it would mean there; (C,) each."""
 
     rows: Rows
-    found: Codes
+    #: 0 where evicting pods helps, `VETOED` where a veto prevents it, else the verdict.
+    codes: Codes
     criteria: Criteria
+
+    def candidate_rows(self) -> Rows:
+        """Return the rows of the candidates: evicting pods helps there, and takes at least one."""
+        rows: Rows = self.rows[(self.codes == 0) & (self.criteria.victims > 0)]
+        return rows
 
 
 class _Search:
-    """The search for a candidate that nobody objects to."""
+    """The search for a candidate without a veto.
+
+    Vetoes that are known from earlier attempts exclude their rows at once. The remaining candidates
+    are checked, and each veto that is found is added to the cache.
+    """
 
     def __init__(
-        self, preemptor: Preemptor, objections: CandidateVetoes, memory: VetoCache, seen: _Seen
+        self,
+        preemptor: Preemptor,
+        vetoes: CandidateVetoes,
+        cache: VetoCache,
+        evaluated: _Evaluated,
     ) -> None:
         self._preemptor = preemptor
-        self._objections = objections
-        self._memory = memory
-        self._rows, found, self._criteria = seen
-        known = memory.known(objections.state, objections.now)
-        #: What is said against the candidates of rows, and of many rows at once.
-        self._refused = dict(known.by_row)
+        self._vetoes = vetoes
+        self._cache = cache
+        known = cache.known(vetoes.state, vetoes.now)
+        #: The vetoes by row, and those against many rows at once.
+        self._by_row = dict(known.by_row)
         self._sheets = list(known.sheets)
-        #: The same words are kept, and told, once.
-        self._shared = {each: each for each in self._refused.values()}
-        self._denied = self._rows[found == DENIED]
-        self._found = found.copy()
-        self._deny(list(self._refused))
+        #: Equal vetoes are kept, and counted, as one object.
+        self._shared = {reasons: reasons for reasons in self._by_row.values()}
+        self._spared = evaluated.rows[evaluated.codes == VETOED]
+        self._evaluated = evaluated._replace(codes=evaluated.codes.copy())
+        self._exclude(list(self._by_row))
         for sheet in self._sheets:
-            self._deny(sheet.refused)
+            self._exclude(sheet.vetoed)
 
     def best(self) -> Candidate | None:
-        """Return the best candidate that is allowed, `None` when there is none.
+        """Return the best candidate without a veto, `None` when there is none.
 
-        The best ones are asked about one by one, and when none of a few is allowed, all.
+        The best ones are checked one by one. When none of a few passes, all that remain are checked
+        at once. For a trace all are checked, with the details.
         """
-        pod, cluster, *_ = self._preemptor
-        prefer = self._preemptor.prefer
-        asked, few = 0, self._few()
-        allowed: dict[int, Candidate] = {}
-        while True:
-            row = choose.best(self._rows, self._found, self._criteria, pod.uid, cluster, prefer)
-            if row is None:
-                return None
-            if row in allowed:
-                self._tell()
-                return allowed[row]
-            only: Rows = np.array([row], dtype=np.int64)
-            everybody = asked == few or self._objections.explain
-            asked += 1
-            if everybody and not self._objections.explain:
-                self._judge()
-                continue
-            for candidate in self._ask(self._left() if everybody else only):
-                allowed[candidate.row] = candidate
+        if self._vetoes.explain:
+            return self._best_explained()
+        checked, few = 0, self._few()
+        while (row := self._best_row()) is not None:
+            if checked == few:
+                self._check_at_once()
+            elif allowed := self._check(np.array([row], dtype=np.int64)):
+                self._tally()
+                return allowed[0]
+            checked += 1
+        return None
+
+    def _best_explained(self) -> Candidate | None:
+        allowed = {candidate.row: candidate for candidate in self._check_remaining()}
+        row = self._best_row()
+        if row is None:
+            return None
+        self._tally()
+        return allowed[row]
+
+    def _best_row(self) -> int | None:
+        pod, cluster = self._preemptor.pod, self._preemptor.cluster
+        return best_row(*self._evaluated, pod.uid, cluster, self._preemptor.prefer)
 
     def _few(self) -> int:
-        bounds = self._preemptor.bounds
-        return 1 if bounds is not None and len(bounds.enforced) > _MANY_POLICIES else _FEW
+        rules = self._preemptor.rules
+        return 1 if rules is not None and len(rules.enforced) > _MANY_POLICIES else _FEW
 
     def all(self) -> list[Candidate]:
-        """Return all candidates that are allowed."""
-        if not self._objections.explain:
-            self._judge()
-        allowed = self._ask(self._left())
+        """Return all candidates without a veto."""
+        if not self._vetoes.explain:
+            self._check_at_once()
+        allowed = self._check_remaining()
         if allowed:
-            self._tell()
+            self._tally()
         return allowed
 
-    def none(self, verdicts: Verdicts) -> NoCandidate:
+    def no_candidate(self, verdicts: Verdicts) -> NoCandidate:
         """Return why there is no candidate."""
-        self._tell()
-        cluster, tally = self._preemptor.cluster, self._objections.tally
-        return _none(self._rows, self._found, cluster, verdicts, tally)
+        self._tally()
+        rows, codes, _ = self._evaluated
+        return _no_candidate(rows, codes, self._preemptor.cluster, verdicts, self._vetoes.tally)
 
-    def _tell(self) -> None:
-        """Count what was said, and write it down for those who ask why."""
-        objections = self._objections
-        same = Counter(map(id, self._refused.values()))
-        for said in {id(each): each for each in self._refused.values()}.values():
-            objections.tally.add_nodes(said, same[id(said)])
+    def _tally(self) -> None:
+        """Count the nodes by reason, and fill in the trace if there is to be one."""
+        vetoes = self._vetoes
+        nodes = Counter(map(id, self._by_row.values()))
+        for reasons in {id(reasons): reasons for reasons in self._by_row.values()}.values():
+            vetoes.tally.add_nodes(reasons, nodes[id(reasons)])
         for sheet in self._sheets:
-            objections.tally.add_sheet(sheet)
-        objections.tally_denied(self._denied)
-        if objections.explain:
+            vetoes.tally.add_sheet(sheet)
+        vetoes.tally_spared(self._spared)
+        if vetoes.explain:
             self._explain()
 
     def _explain(self) -> None:
-        objections = self._objections
-        for known in (self._refused, *(each.by_row() for each in self._sheets)):
-            for row, said in known.items():
-                objections.told[row] = tuple(map(str, said))
-        for row in self._denied.tolist():
-            objections.told[row] = tuple(map(str, objections.to_all(row)))
+        vetoes = self._vetoes
+        for by_row in (self._by_row, *(sheet.by_row() for sheet in self._sheets)):
+            for row, reasons in by_row.items():
+                vetoes.told[row] = tuple(map(str, reasons))
+        for row in self._spared.tolist():
+            vetoes.told[row] = tuple(map(str, vetoes.victim_refusals(row)))
 
-    def _left(self) -> Rows:
-        left: Rows = self._rows[(self._found == 0) & (self._criteria.victims > 0)]
-        return left
+    def _check_remaining(self) -> list[Candidate]:
+        """Check all remaining candidates one by one; return those without a veto."""
+        return self._check(self._evaluated.candidate_rows())
 
-    def _ask(self, rows: Rows) -> list[Candidate]:
-        """Ask about the candidates on some rows; return those that are allowed."""
-        pod, cluster, predicates, *_ = self._preemptor
-        bounds = self._preemptor.bounds
+    def _check(self, rows: Rows) -> list[Candidate]:
+        """Check the candidates on some rows one by one; return those without a veto."""
+        names = self._preemptor.cluster.columns.names
         allowed = []
-        refused: dict[int, tuple[Veto, ...]] = {}
-        for candidate in choose.candidates(rows, pod, cluster, predicates, bounds):
-            said = self._objections.to(cluster.columns.names[candidate.row], candidate.victims)
-            if said:
-                refused[candidate.row] = self._shared.setdefault(said, said)
+        vetoed: dict[int, tuple[Veto, ...]] = {}
+        for candidate in self._preemptor.candidates_on(rows):
+            reasons = self._vetoes.to(names[candidate.row], candidate.victims)
+            if reasons:
+                vetoed[candidate.row] = self._shared.setdefault(reasons, reasons)
             else:
                 allowed.append(candidate)
-        self._refuse(refused)
+        self._add(vetoed)
         return allowed
 
-    def _judge(self) -> None:
-        """Refuse all candidates at once that are not allowed."""
+    def _check_at_once(self) -> None:
+        """Check all remaining candidates at once, and exclude those with a veto."""
         pod, cluster, predicates, *_ = self._preemptor
-        bounds = self._preemptor.bounds
-        for run in dry_run(pod, cluster, predicates, self._left(), no_victims=0, bounds=bounds):
-            sheet = self._objections.to_many(run)
+        rows, rules = self._evaluated.candidate_rows(), self._preemptor.rules
+        for run in dry_run(pod, cluster, predicates, rows, no_victims=0, rules=rules):
+            sheet = self._vetoes.sheet(run)
             if len(sheet) <= _FEW:
-                self._refuse(sheet.by_row())
+                self._add(sheet.by_row())
                 continue
             self._sheets.append(sheet)
-            self._memory.note_sheet(sheet)
-            self._deny(sheet.refused)
+            self._cache.add_sheet(sheet)
+            self._exclude(sheet.vetoed)
 
-    def _refuse(self, said: Mapping[int, tuple[Veto, ...]]) -> None:
-        self._refused.update(said)
-        self._memory.note(said)
-        self._deny(list(said))
+    def _add(self, by_row: Mapping[int, tuple[Veto, ...]]) -> None:
+        self._by_row.update(by_row)
+        self._cache.add(by_row)
+        self._exclude(list(by_row))
 
-    def _deny(self, rows: Sequence[int] | Rows) -> None:
-        """Leave rows out that were refused."""
-        self._found[np.isin(self._rows, rows)] = DENIED
+    def _exclude(self, rows: Sequence[int] | Rows) -> None:
+        self._evaluated.codes[np.isin(self._evaluated.rows, rows)] = VETOED
 
 
-def _look(
-    preemptor: Preemptor, codes: Codes, verdicts: Verdicts, outlook: CandidateCache
-) -> _Seen | NoCandidate:
-    pod, cluster, predicates, objections, _ = preemptor
+def _evaluate(
+    preemptor: Preemptor, codes: Codes, verdicts: Verdicts, cache: CandidateCache
+) -> _Evaluated | NoCandidate:
+    """Return what preemption would mean on each row; for the arguments see `plan`."""
+    pod, cluster, predicates, vetoes, _ = preemptor
     resolvable = verdicts.resolvable(codes)
-    refusal = _not_eligible(pod, cluster, resolvable)
-    if refusal is not None:
-        return NoCandidate(refusal, keeps_nomination=True)
-    bounds = preemptor.bounds
-    if objections is not None:
-        objections.tally.add_nodes(objections.to_preemptor())
-        if objections.tally:
-            return refused(objections.tally)
+    reason = _not_eligible(pod, cluster, resolvable)
+    if reason is not None:
+        return NoCandidate(reason, keeps_nomination=True)
+    if vetoes is not None:
+        vetoes.tally.add_nodes(vetoes.against_preemptor())
+        if vetoes.tally:
+            return refused(vetoes.tally)
     rows = np.flatnonzero(resolvable)
     no_victims = verdicts.code(NO_VICTIMS)
-    return _Seen(rows, *outlook.look(pod, predicates, rows, no_victims, bounds))
+    return _Evaluated(rows, *cache.evaluate(pod, predicates, rows, no_victims, preemptor.rules))
 
 
 def refused(tally: VetoTally) -> NoCandidate:
@@ -295,42 +311,42 @@ def refused(tally: VetoTally) -> NoCandidate:
     return NoCandidate(f"{text}.", keeps_nomination=False, held=True, until=tally.until)
 
 
-def _none(
-    rows: Rows, found: Codes, cluster: Cluster, verdicts: Verdicts, tally: VetoTally | None = None
+def _no_candidate(
+    rows: Rows, codes: Codes, cluster: Cluster, verdicts: Verdicts, tally: VetoTally | None = None
 ) -> NoCandidate:
     """Return why there is no candidate.
 
     Args:
-        rows: (C,) rows that were looked at.
-        found: (C,) the verdict on each; `DENIED` where somebody has objected.
-        cluster: Where the names of the nodes are.
+        rows: (C,) rows that were evaluated.
+        codes: (C,) the verdict on each; `VETOED` where there is a veto.
+        cluster: Has the names of the nodes.
         verdicts: The table of the codes.
-        tally: What was said by those who have objected.
+        tally: The vetoes.
 
     Source: kube-scheduler v1.36.3 framework/preemption.DryRunPreemption: a node on which the pod
     fits without a victim, because only an extender has rejected it, is an error.
     """
-    if not found.all():
-        names = sorted(cluster.columns.names[row] for row in rows[found == 0].tolist())
+    if not codes.all():
+        names = sorted(cluster.columns.names[row] for row in rows[codes == 0].tolist())
         errors = [f'expected at least one victim pod on node "{name}"' for name in names]
         text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
         return NoCandidate(text, keeps_nomination=True, failed=True)
-    reasons = message.counted(found, verdicts)
+    reasons = counted(codes, verdicts)
     nodes = cluster.columns.node_count
-    rest = nodes - int(np.count_nonzero(found))
-    if rest:
-        reasons[NOT_HELPFUL] += rest
-    said = [] if tally is None else tally.reasons()
-    text = message.fit_error(nodes, [*reasons.items(), *said])
+    not_helpful = nodes - int(np.count_nonzero(codes))
+    if not_helpful:
+        reasons[NOT_HELPFUL] += not_helpful
+    vetoes = [] if tally is None else tally.reasons()
+    text = fit_error(nodes, [*reasons.items(), *vetoes])
     until = None if tally is None else tally.until
-    return NoCandidate(text, keeps_nomination=False, held=bool(said), until=until)
+    return NoCandidate(text, keeps_nomination=False, held=bool(vetoes), until=until)
 
 
 def _not_eligible(pod: Pod, cluster: Cluster, resolvable: Bool) -> str | None:
     """Return why the pod must not preempt, `None` when it may.
 
     Source: kube-scheduler v1.36.3 defaultpreemption.PodEligibleToPreemptOthers. Differs: a victim
-    counts as leaving from the moment at which its eviction was accepted.
+    counts as terminating from the moment at which its eviction was accepted.
     """
     if pod.spec.preemption_policy == "Never":
         return NEVER

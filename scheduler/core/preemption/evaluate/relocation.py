@@ -1,8 +1,9 @@
-"""Among candidates that kube-scheduler's criteria leave tied: whose victims lose least.
+"""Compares candidates that kube-scheduler's criteria leave tied: whose victims lose least.
 
-First come victims that can run elsewhere right now: each is judged, alone, on all other nodes as
-they are, by the filters of the preemptor's profile, with the room that nominated pods claim taken.
-Then come victims that started last. A profile has to ask for it.
+First come the candidates with the fewest victims that can run on no other node now. Each victim is
+filtered on its own against all other nodes as they are, by the filters of the preemptor's profile,
+nominated pods included. Then come the candidates whose victims started last. A profile has to
+enable it.
 
 Axes: C candidate rows, N rows.
 """
@@ -23,62 +24,62 @@ from scheduler.model.api.objects import Pod
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Codes, Rows
 
-__all__ = ["MOST_TIED", "RelocationCost", "some"]
+__all__ = ["MOST_TIED", "RelocationCost", "sampled"]
 
-#: So many tied candidates are compared; of more, the hash that breaks ties picks as many.
+#: At most this many tied candidates are compared. Of more, the hash that breaks ties picks as many.
 MOST_TIED: Final = 16
 
 
-def some(tied: Rows, uid: str, cluster: Cluster) -> Rows:
-    """Return a few, in row order, of many equally good rows; the same each time."""
+def sampled(tied: Rows, uid: str, cluster: Cluster) -> Rows:
+    """Return at most `MOST_TIED` of some equally good rows, in row order; the same each time."""
     if tied.shape[0] <= MOST_TIED:
         return tied
-    left, found = tied, []
+    remaining, picked = tied, []
     for _ in range(MOST_TIED):
-        row = tie_breaking.among(left, uid, cluster.columns)
-        found.append(row)
-        left = left[left != row]
-    return np.array(sorted(found), dtype=np.int64)
+        row = tie_breaking.among(remaining, uid, cluster.columns)
+        picked.append(row)
+        remaining = remaining[remaining != row]
+    return np.array(sorted(picked), dtype=np.int64)
 
 
 class RelocationCost:
-    """Compares candidates by what becomes of their victims, in one attempt."""
+    """Compares candidates by what happens to their victims, in one attempt."""
 
     def __init__(self, profile: Profile, cluster: Cluster, verdicts: Verdicts) -> None:
         self._profile = profile
         self._cluster = cluster
         self._verdicts = verdicts
 
-    def among(self, tied: Sequence[Candidate]) -> Rows:
-        """Return the rows of the best of some candidates, in row order."""
-        keyed = [(self._key(each), each.row) for each in tied]
+    def lowest(self, tied: Sequence[Candidate]) -> Rows:
+        """Return the rows of the best candidates, in row order."""
+        keyed = [(self._key(candidate), candidate.row) for candidate in tied]
         least = min(key for key, _ in keyed)
         return np.array(sorted(row for key, row in keyed if key == least), dtype=np.int64)
 
     def _key(self, candidate: Candidate) -> tuple[float, ...]:
-        """Return by what a candidate compares; smaller is better."""
+        """Return the sort key of a candidate; smaller is better."""
         stranded = sum(not self._fits_elsewhere(pod, candidate.row) for pod in candidate.victims)
         starts = [times.parse(pod.status.start_time) for pod in candidate.victims]
         earliest = min(np.inf if start is None else start for start in starts)
         return stranded, -earliest
 
     def _fits_elsewhere(self, pod: Pod, row: int) -> bool:
-        """Tell whether a pod could run on another row right now."""
+        """Return whether a pod could run on another row now."""
         codes = self._codes(pod)
         return bool((np.delete(codes, row) == 0).any())
 
     def _codes(self, pod: Pod) -> Codes:
-        """Return, (N,), what the filters say of a pod that runs, if it had no node yet."""
+        """Return, (N,), the verdicts on a running pod as if it had no node yet."""
         unbound = replace(pod, spec=replace(pod.spec, node_name=""))
         cluster = self._cluster
-        filtering = ClassFilters(
+        filters = ClassFilters(
             cluster, self._profile.compile_filters(unbound, cluster, self._verdicts)
         )
-        prepared = filtering.prepare()
+        prepared = filters.prepare()
         exists = cluster.columns.exists()
         if prepared.rejected is not None:
             return np.ones(exists.shape[0], dtype=np.uint16)
-        codes = filtering.judge_all(prepared)
+        codes = filters.judge_all(prepared)
         if prepared.only is not None:
             inside = np.zeros(codes.shape[0], dtype=np.bool_)
             inside[cluster.columns.rows_of(prepared.only)] = True

@@ -1,58 +1,31 @@
-"""Which pods would have to leave each candidate node.
+"""Selects the victims on each candidate row.
 
-Remove every pod of lower priority; if the preemptor fits then, give the pods back, those first
-that a budget protects, each group most important first, and keep out those with whom it does not
-fit. The loop runs over the rank of the victims, on all candidate rows at once.
+Remove every pod of lower priority. If the preemptor fits then, reprieve the pods: add them back,
+first those whose eviction would violate a disruption budget, then the others, each group most
+important first. A pod that does not fit beside the preemptor is a victim. The loop runs over the
+rank of the pods, on all candidate rows at once.
 
 Source: kube-scheduler v1.36.3 defaultpreemption.SelectVictimsOnNode.
 
-Axes: V pods that could go, most important first; C candidate rows.
+Axes: V potential victims of a row, most important first; C candidate rows.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from scheduler.core.feasibility.filters import judge
-from scheduler.core.preemption.evaluate.pdb_violations import violating
-from scheduler.core.preemption.evaluate.what_if import WhatIf
+from scheduler.core.feasibility import nominated_pods
+from scheduler.core.feasibility.filters import run_filters
+from scheduler.core.preemption.dry_run import VETOED, DryRun
 from scheduler.core.preemption.policy.rules import PolicyRules
-from scheduler.framework.plugin import CompiledFilter
-from scheduler.framework.verdicts import NO_NODE
+from scheduler.framework.plugin import CompiledFilter, Reads
 from scheduler.model.api.objects import Pod
 from scheduler.state.cluster import Cluster
-from scheduler.state.columns.arrays import Bool, Codes, Float, Int, Rows
+from scheduler.state.columns.arrays import Bool, Codes, Int, Rows
+from scheduler.state.pods.disruption_budgets import UNPROTECTED
 
-__all__ = ["DENIED", "DryRun", "dry_run", "has_room", "still_needed"]
-
-#: The code of rows where only pods that policies spare are in the way; it is in no table.
-DENIED: Final = NO_NODE
-
-
-@dataclass(frozen=True, slots=True)
-class DryRun:
-    """What preemption would mean on some rows."""
-
-    #: (C,) the rows.
-    rows: Rows
-    #: (C,) 0 where evicting the victims makes room, `DENIED` where it would if policies spared
-    #: nobody, else the verdict on what is left.
-    codes: Codes
-    #: (V, C) slots of the pods that could go, most important first; -1 pads.
-    slots: Int
-    #: (V, C) True for the pods that must go.
-    chosen: Bool
-    #: (V, C) True for the pods whose eviction would violate a budget.
-    protected: Bool
-    #: (C,) when policies spare other pods at the earliest; infinity where time changes nothing.
-    until: Float | None = None
-
-    @property
-    def violating(self) -> Bool:
-        """(V, C) True for the pods that must go although that violates a budget."""
-        return self.protected & self.chosen
+__all__ = ["dry_run", "has_room", "still_needed", "violating"]
 
 
 def dry_run(
@@ -61,34 +34,34 @@ def dry_run(
     predicates: Sequence[tuple[str, CompiledFilter]],
     rows: Rows,
     no_victims: int,
-    bounds: PolicyRules | None = None,
+    rules: PolicyRules | None = None,
 ) -> list[DryRun]:
-    """Choose victims on every row.
+    """Select victims on every row.
 
     Args:
         pod: The preemptor.
-        cluster: As it is.
-        predicates: The filters that have something to say about it.
+        cluster: The cluster as it is.
+        predicates: The filters that apply to the preemptor in this attempt.
         rows: (C,) rows whose rejection the removal of pods could change.
         no_victims: The verdict on rows without a pod of lower priority.
-        bounds: The policies that bind the preemptor, if any do.
+        rules: The policies that bind the preemptor, if any do.
 
     Returns:
         Results that together cover each row once.
     """
     if cluster.pods.lowest_priority() >= pod.priority:
-        return [_hopeless(rows, no_victims)]
+        return [_without_victims(rows, no_victims)]
     runs = []
     for positions, ranked in cluster.pods.ranked(rows):
         slots = _lower(ranked, pod, cluster)
-        some = (slots >= 0).any(axis=0)
+        promising = (slots >= 0).any(axis=0)
         at = rows[positions]
-        if not some.all():
-            runs.append(_hopeless(at[~some], no_victims))
-            at, slots = at[some], slots[:, some]
+        if not promising.all():
+            runs.append(_without_victims(at[~promising], no_victims))
+            at, slots = at[promising], slots[:, promising]
         if at.shape[0]:
-            what_if = WhatIf(pod, cluster, predicates, at)
-            runs.append(_dry_run(what_if, cluster, at, slots, bounds))
+            what_if = _WhatIf(pod, cluster, predicates, at)
+            runs.append(_select_victims(what_if, cluster, at, slots, rules))
     return runs
 
 
@@ -100,39 +73,40 @@ def still_needed(
     victims: frozenset[str],
     gone: frozenset[str] = frozenset(),
 ) -> frozenset[str] | None:
-    """Return which victims of a plan must go for a pod to fit, as its node is now.
+    """Return which victims of a plan must still be evicted for the preemptor to fit.
 
     Args:
         pod: The preemptor.
-        cluster: As it is.
-        predicates: The filters that have something to say about it.
-        row: Of the node.
-        victims: The uids of those that the plan names.
-        gone: The uids of others that will leave anyway; nobody else is taken away.
+        cluster: The cluster as it is.
+        predicates: The filters that apply to the preemptor in this attempt.
+        row: The row of the node.
+        victims: The uids of the victims that the plan names.
+        gone: The uids of other pods that will terminate anyway. No pod beside these and the
+            victims is removed.
 
     Returns:
-        Those of them that are there and needed, without those that leave already; empty when the
-        pod fits when these are gone; `None` when it does not fit even without all of them, given
-        what nominated pods claim.
+        The uids of the victims that are on the node, are needed and do not terminate yet; empty
+        when the pod fits without evicting any of them; `None` when it does not fit even without
+        all of them, nominated pods included.
     """
     rows: Rows = np.array([row], dtype=np.int64)
-    what_if = WhatIf(pod, cluster, predicates, rows)
-    away = victims | gone
-    there = [slot for slot in cluster.pods.on_row(row) if cluster.pods.pod(slot).uid in away]
-    for slot in there:
+    what_if = _WhatIf(pod, cluster, predicates, rows)
+    removable = victims | gone
+    slots = [slot for slot in cluster.pods.on_row(row) if cluster.pods.pod(slot).uid in removable]
+    for slot in slots:
         what_if.change(np.array([slot], dtype=np.int64), -1)
     if what_if.codes()[0] != 0:
         return None
     needed = set()
-    for slot in sorted(there, key=lambda each: -cluster.pods.pod(each).priority):
-        guest = cluster.pods.pod(slot)
-        if guest.uid in gone or cluster.leaves(guest):
+    for slot in sorted(slots, key=lambda slot: -cluster.pods.pod(slot).priority):
+        victim = cluster.pods.pod(slot)
+        if victim.uid in gone or cluster.leaves(victim):
             continue
         given = np.array([slot], dtype=np.int64)
         what_if.change(given, +1)
         if not what_if.fits()[0]:
             what_if.change(given, -1)
-            needed.add(guest.uid)
+            needed.add(victim.uid)
     return frozenset(needed)
 
 
@@ -142,67 +116,67 @@ def has_room(
     row: int,
     victims: frozenset[str],
 ) -> bool:
-    """Tell whether a pod fits on a node without some of its pods, whoever claims room there.
+    """Return whether a pod fits on a node without some of its pods; nominations do not count.
 
     Args:
-        cluster: As it is.
-        predicates: The filters that have something to say about the pod.
-        row: Of the node.
-        victims: The uids of those that do not count.
+        cluster: The cluster as it is.
+        predicates: The filters that apply to the pod in this attempt.
+        row: The row of the node.
+        victims: The uids of the pods that do not count.
     """
     copy = cluster.hypothesis(np.array([row], dtype=np.int64))
     for slot in cluster.pods.on_row(row):
         if cluster.pods.pod(slot).uid in victims:
             copy.change(np.array([slot], dtype=np.int64), -1)
-    return bool(judge(copy, predicates)[0] == 0)
+    return bool(run_filters(copy, predicates)[0] == 0)
 
 
 def _lower(ranked: Int, pod: Pod, cluster: Cluster) -> Int:
-    """Return, (V, C), only the pods of lower priority; -1 in the place of the others."""
+    """Return, (V, C), the slots of the pods of lower priority; -1 in place of the others."""
     lower = cluster.pods.priorities(ranked) < pod.priority
-    # Pods of lower priority stand last, so whole ranks may be free of them.
+    # Pods of lower priority come last, so whole ranks may have none.
     first = int(lower.any(axis=1).argmax()) if lower.shape[0] else 0
     slots: Int = np.where(lower[first:], ranked[first:], -1)
     return slots
 
 
-def _hopeless(rows: Rows, no_victims: int) -> DryRun:
+def _without_victims(rows: Rows, no_victims: int) -> DryRun:
     nothing = np.zeros((0, rows.shape[0]), dtype=np.bool_)
     codes = np.full(rows.shape[0], no_victims, dtype=np.uint16)
     return DryRun(rows, codes, nothing.astype(np.int64), nothing, nothing)
 
 
-def _dry_run(
-    what_if: WhatIf, cluster: Cluster, rows: Rows, slots: Int, bounds: PolicyRules | None
+def _select_victims(
+    what_if: "_WhatIf", cluster: Cluster, rows: Rows, slots: Int, rules: PolicyRules | None
 ) -> DryRun:
-    for line in slots:
-        what_if.change(line, -1)
+    for rank in slots:
+        what_if.change(rank, -1)
     codes = what_if.codes()
     until = None
-    spared = None if bounds is None else bounds.spared(slots)
+    spared = None if rules is None else rules.spared(slots)
     if spared is not None:
         mask, until = spared
-        for line in np.where(mask, slots, -1):
-            what_if.change(line, +1)
+        for rank in np.where(mask, slots, -1):
+            what_if.change(rank, +1)
         slots = np.where(mask, -1, slots)
-        codes = np.where((codes == 0) & ~what_if.fits(), DENIED, codes).astype(np.uint16)
+        codes = np.where((codes == 0) & ~what_if.fits(), VETOED, codes).astype(np.uint16)
     candidates = codes == 0
-    # A pod that leaves anyway is given back like any other: it is a victim where it is in the way.
+    # A terminating pod is reprieved like any other: it is a victim if it is in the way.
     protected = violating(slots, cluster)
     chosen = np.zeros(slots.shape, dtype=np.bool_)
-    for rank, given in _in_order(np.where(candidates, slots, -1), protected):
+    for ranks, given in _reprieve_order(np.where(candidates, slots, -1), protected):
         what_if.change(given, +1)
-        must_go = (given >= 0) & ~what_if.fits()
-        if must_go.any():
-            what_if.change(np.where(must_go, given, -1), -1)
-            chosen[rank, np.arange(rows.shape[0])] |= must_go
+        victims = (given >= 0) & ~what_if.fits()
+        if victims.any():
+            what_if.change(np.where(victims, given, -1), -1)
+            chosen[ranks, np.arange(rows.shape[0])] |= victims
     return DryRun(rows, codes, slots, chosen, protected, until)
 
 
-def _in_order(slots: Int, protected: Bool) -> Iterator[tuple[Int | int, Int]]:
-    """Yield the pods to give back: their ranks, and (C,) their slots.
+def _reprieve_order(slots: Int, protected: Bool) -> Iterator[tuple[Int | int, Int]]:
+    """Yield the pods to add back: their ranks, and (C,) their slots.
 
-    First those that a budget protects, then the others, both most important first.
+    First those that a disruption budget protects, then the others, both most important first.
     """
     if not protected.any():
         yield from enumerate(slots)
@@ -211,3 +185,158 @@ def _in_order(slots: Int, protected: Bool) -> Iterator[tuple[Int | int, Int]]:
     columns = np.arange(slots.shape[1])
     for ranks in order:
         yield ranks, slots[ranks, columns]
+
+
+# Rows as they would be ----------------------------------------------------------------------------
+
+
+class _WhatIf:
+    """What-if copies of the candidate rows: one with the nominated pods, and if needed one without.
+
+    Pods are removed and added back, and the filters say where the preemptor fits then.
+    """
+
+    def __init__(
+        self,
+        pod: Pod,
+        cluster: Cluster,
+        predicates: Sequence[tuple[str, CompiledFilter]],
+        rows: Rows,
+    ) -> None:
+        self._predicates = predicates
+        self._changing = [
+            predicate for _, predicate in predicates if predicate.reads is not Reads.NODE
+        ]
+        self._nominated = nominated_pods.layers_on(rows, pod, cluster)
+        self._copies = [cluster.hypothesis(rows)]
+        if self._nominated and not all(predicate.monotone for predicate in self._changing):
+            # A filter that more pods can satisfy must also pass if the nominated pods never come.
+            self._copies.append(cluster.hypothesis(rows))
+
+    def change(self, slots: Int, sign: int) -> None:
+        """Add back (+1) or remove (-1) one pod per row; -1 for rows that do not change."""
+        for copy in self._copies:
+            copy.change(slots, sign)
+
+    def codes(self) -> Codes:
+        """Return, (C,), the verdict on each row by all filters.
+
+        Call this first, once all potential victims are removed: it is what adds the nominated pods.
+        Host ports are not counted, so removing a pod later would free those of a nominated one.
+        """
+        for layer in self._nominated:
+            self._copies[0].change(layer, +1)
+        self._nominated = []
+        codes = run_filters(self._copies[0], self._predicates)
+        for copy in self._copies[1:]:
+            codes = np.where(codes == 0, run_filters(copy, self._predicates), codes)
+        return codes
+
+    def fits(self) -> Bool:
+        """Return, (C,), where the preemptor fits, by the filters that pods can change."""
+        fits = np.ones(len(self._copies[0]), dtype=np.bool_)
+        for copy in self._copies:
+            for predicate in self._changing:
+                fits &= predicate.fits(copy)
+        return fits
+
+
+# Disruption budgets -------------------------------------------------------------------------------
+
+
+def violating(slots: Int, cluster: Cluster) -> Bool:
+    """Return which pods cannot be evicted without violating a disruption budget.
+
+    Each row is on its own: its pods are charged in order to every budget that protects them, and a
+    pod violates a budget that allows no more. A pod that the budget has counted as disrupted
+    already is not charged.
+
+    Source: kube-scheduler v1.36.3 defaultpreemption.filterPodsWithPDBViolation.
+
+    Args:
+        slots: (V, C) potential victims, most important first; -1 pads.
+        cluster: The cluster with the budgets.
+
+    Returns:
+        (V, C) True where evicting the pod violates a budget.
+    """
+    violates = np.zeros(slots.shape, dtype=np.bool_)
+    # Column by column, so that the pods of one row are charged one after the other.
+    codes = (cluster.pods.protection(slots) * (slots >= 0)).T.ravel()
+    if not codes.any():
+        return violates
+    flat, by_column = np.zeros(codes.shape[0], dtype=np.bool_), slots.T.ravel()
+    positions_of = _positions(codes)
+    for budgets in _merged_budgets(positions_of, by_column[codes != UNPROTECTED], cluster):
+        positions = np.sort(np.concatenate([positions_of[code] for code in budgets.codes]))
+        if budgets.charged:
+            positions = positions[~np.isin(by_column[positions], list(budgets.charged))]
+        flat[positions[_rank(positions // slots.shape[0]) >= budgets.allowed]] = True
+    violates[:] = flat.reshape(slots.shape[1], slots.shape[0]).T
+    return violates
+
+
+class _MergedBudget(NamedTuple):
+    """Budgets that protect the same pods, with the least that any of them allows."""
+
+    #: The codes of the sets that they are in.
+    codes: tuple[int, ...]
+    #: The slots of the pods whose eviction is charged already.
+    charged: frozenset[int]
+    allowed: int
+
+
+def _positions(codes: Int) -> dict[int, Int]:
+    """Return, by code of a set of budgets, the positions of the code, in order."""
+    protected = np.flatnonzero(codes != UNPROTECTED)
+    order = protected[np.argsort(codes[protected], kind="stable")]
+    distinct, first = np.unique(codes[order], return_index=True)
+    return dict(zip(distinct.tolist(), np.split(order, first[1:]), strict=True))
+
+
+def _merged_budgets(codes: Iterable[int], slots: Int, cluster: Cluster) -> Iterable[_MergedBudget]:
+    """Return the budgets in some sets, merged where they charge the same pods.
+
+    Args:
+        codes: The codes of the sets.
+        slots: All pods that have one of them.
+        cluster: The cluster with the budgets.
+    """
+    budgets = cluster.budgets
+    codes_of: dict[str, list[int]] = {}
+    for code in codes:
+        for key in budgets.sets.values[code]:
+            codes_of.setdefault(key, []).append(code)
+    disrupted = {key: names for key in codes_of if (names := budgets.disrupted(key))}
+    charged_by = _charged(disrupted, slots, cluster) if disrupted else {}
+    merged: dict[tuple[object, ...], _MergedBudget] = {}
+    for key, sets in codes_of.items():
+        charged = charged_by.get(key, frozenset())
+        same = (*sets, charged)
+        allowed = budgets.allowed(key)
+        known = merged.get(same)
+        if known is None or allowed < known.allowed:
+            merged[same] = _MergedBudget(tuple(sets), charged, allowed)
+    return merged.values()
+
+
+def _charged(
+    disrupted: Mapping[str, Collection[str]], slots: Int, cluster: Cluster
+) -> dict[str, frozenset[int]]:
+    """Return, by budget, the slots of the pods that are charged to it already, by their names."""
+    wanted = frozenset[str]().union(*disrupted.values())
+    slots_of: dict[str, list[int]] = {}
+    for slot in np.unique(slots).tolist():
+        name = cluster.pods.pod(slot).metadata.name
+        if name in wanted:
+            slots_of.setdefault(name, []).append(slot)
+    return {
+        key: frozenset(slot for name in names for slot in slots_of.get(name, ()))
+        for key, names in disrupted.items()
+    }
+
+
+def _rank(groups: Int) -> Int:
+    """Return the rank of each element within its group; the groups are in order."""
+    start = np.flatnonzero(np.diff(groups, prepend=-1))
+    return np.arange(groups.shape[0]) - np.repeat(start, np.diff(start, append=groups.shape[0]))

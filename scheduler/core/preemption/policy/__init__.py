@@ -1,1 +1,1 @@
-"""What preemption policies, and failures of the past, forbid."""
+"""Vetoes against preemptions: by preemption policies, and by the history of failed preemptions."""

@@ -1,4 +1,4 @@
-"""How one policy binds one preemptor, and what its rules say where they refuse."""
+"""A policy as it applies to one preemptor, and the refusals of its rules."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -20,7 +20,7 @@ from scheduler.model.times import Seconds
 
 __all__ = ["AppliedPolicy"]
 
-#: What shares a budget, in words.
+#: The scope of a budget, in words.
 _WITHIN: Final = {
     BudgetScope.CLUSTER: "",
     BudgetScope.NAMESPACE: " per namespace",
@@ -34,66 +34,67 @@ class AppliedPolicy:
     """One policy that binds a preemptor."""
 
     policy: PreemptionPolicy
+    #: The victims that its rules count.
     victims: SelectedPods
     #: Whether disruption budgets must not be violated for this preemptor.
     strict: bool
 
     @classmethod
     def of(cls, policy: PreemptionPolicy, victims: SelectedPods, preemptor: Pod) -> "AppliedPolicy":
-        """Return how a policy binds a pod that it selects."""
-        wanted = policy.disruption_budgets
-        strict = wanted is DisruptionBudgets.STRICT or (
-            wanted is DisruptionBudgets.STRICT_BELOW and preemptor.priority < policy.strict_below
+        """Return a policy as it applies to a preemptor that it selects."""
+        mode = policy.disruption_budgets
+        strict = mode is DisruptionBudgets.STRICT or (
+            mode is DisruptionBudgets.STRICT_BELOW and preemptor.priority < policy.strict_below
         )
         return cls(policy, victims, strict)
 
     @property
     def enforced(self) -> bool:
-        """Whether it refuses, and does not only count what it would refuse."""
+        """Whether it refuses, instead of only counting what it would refuse."""
         return self.policy.mode is PolicyMode.ENFORCE
 
     def _refusal(self, rule: Rule, reason: str) -> PolicyRefusal:
         return PolicyRefusal(self.policy.name, rule, self.policy.mode, reason)
 
     def too_many(self, most: int) -> PolicyRefusal:
-        """Return that there are too many victims."""
+        """Return the refusal of a candidate with too many victims."""
         return self._refusal(Rule.MAX_VICTIMS, f"{_most(most, 'victim')} per preemption")
 
     def overspent(self, budget: Budget) -> PolicyRefusal:
-        """Return that a budget has no room for the victims."""
+        """Return the refusal of a candidate whose victims exceed a budget of the policy."""
         within = f"{_long(budget.window)}{_WITHIN[budget.scope]}"
         return self._refusal(Rule.BUDGETS, f"{_most(budget.max_victims, 'victim')} within {within}")
 
     @property
     def spares(self) -> bool:
-        """Whether a rule lets single pods stay."""
+        """Whether a rule spares single pods."""
         foreign = self.policy.foreign_victims is not ForeignVictims.ALWAYS
         return foreign or self.policy.victim_min_runtime > 0
 
     def waiting(self) -> PolicyRefusal:
-        """Return that the preemptor has not waited long enough."""
+        """Return the refusal of a preemptor that has not waited long enough."""
         reason = f"preemptors wait for {_long(self.policy.preemptor_delay)} first"
         return self._refusal(Rule.DELAY, reason)
 
     def too_often(self, limit: PreemptionLimit) -> PolicyRefusal:
-        """Return that pods of one owner preempt too often."""
+        """Return the refusal of a preemptor whose owner's pods have preempted too often."""
         most = _most(limit.max_preemptions, "preemption")
         return self._refusal(Rule.MAX_PREEMPTIONS, f"{most} within {_long(limit.window)} per owner")
 
     def young(self) -> PolicyRefusal:
-        """Return that victims have not run long enough."""
+        """Return the refusal to evict pods that have not run long enough."""
         least = _long(self.policy.victim_min_runtime)
         return self._refusal(Rule.MIN_RUNTIME, f"victims have run for less than {least}")
 
     def foreign(self) -> PolicyRefusal:
-        """Return that victims are of other schedulers."""
+        """Return the refusal to evict pods of other schedulers."""
         reason = "victims are of other schedulers"
         if self.policy.foreign_victims is ForeignVictims.NON_LOOPING:
-            reason += ", and evicting the like of them came to nothing"
+            reason += ", and preempting such pods failed before"
         return self._refusal(Rule.FOREIGN, reason)
 
-    def overdrawn(self) -> PolicyRefusal:
-        """Return that disruption budgets would be violated."""
+    def budget_shortfall(self) -> PolicyRefusal:
+        """Return the refusal of a candidate whose eviction would violate disruption budgets."""
         return self._refusal(Rule.DISRUPTION_BUDGETS, "disruption budgets do not allow it")
 
 
@@ -102,7 +103,7 @@ def _most(count: int, things: str) -> str:
 
 
 def _long(seconds: Seconds) -> str:
-    """Return a duration as people write it: `1h`, not `1h0m0s`."""
+    """Return a duration in its short form: `1h`, not `1h0m0s`."""
     text = durations.text(seconds)
     text = text.removesuffix("0s") if text.endswith("m0s") else text
     return text.removesuffix("0m") if text.endswith("h0m") else text

@@ -1,10 +1,10 @@
-"""Which candidates disruption budgets do not allow, for all candidates at once.
+"""Shortfalls of disruption budgets (PDBs), for all candidates at once.
 
-The same as `InFlightEvictions.overdrafts` says of the victims of one candidate, without the names
-of the pods.
+The result is that of `InFlightEvictions.shortfalls` for the victims of each candidate, without the
+names of the pods.
 
 Axes: M victims of all candidates, C candidates, B pairs of a victim and a budget that protects it,
-E overdrafts.
+E shortfalls.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,165 +21,165 @@ from scheduler.model.times import Seconds
 from scheduler.state.columns.arrays import Bool, Int
 from scheduler.state.pods.disruption_budgets import UNPROTECTED
 
-__all__ = ["PdbShortfalls", "Why", "overdrawn"]
+__all__ = ["PdbShortfalls", "Reason", "pdb_shortfalls"]
 
 #: The budgets that are in the way, and when that ends; `None` where time does not end it.
-Why: TypeAlias = tuple[frozenset[str], Seconds | None]
+Reason: TypeAlias = tuple[frozenset[str], Seconds | None]
 
 
 class PdbShortfalls(NamedTuple):
-    """The overdrafts of all candidates."""
+    """The shortfalls of all candidates."""
 
-    #: (E,) the candidate, and which of `why` is said against it.
+    #: (E,) the candidate, and its reason as an index into `reasons`.
     columns: Int
     which: Int
-    why: Sequence[Why]
-    #: (B,) protected victims, as places of the crowd, and the overdraft that each is part of.
+    reasons: Sequence[Reason]
+    #: (B,) protected victims, as positions in the matrix, and the shortfall that each is part of.
     victims: Int
     part_of: Int
 
-    def against(self, counted: Bool) -> tuple[list[Why], Int]:
-        """Return what is said for the sake of some victims.
+    def of(self, counted: Bool) -> tuple[list[Reason], Int]:
+        """Return the shortfalls that some victims are part of.
 
         Args:
             counted: (M,) True for these victims.
 
         Returns:
-            All that is said, each once, and (C,) for each candidate that has a victim in an
-            overdraft which of it is said, counted from 1; 0 elsewhere. C ends with the last one.
+            The reasons, each once, and (C,) the reason of each candidate that has a victim in a
+            shortfall, counted from 1; 0 for the others. C ends with the last such candidate.
         """
-        meant = np.zeros(self.columns.shape[0], dtype=np.bool_)
-        meant[self.part_of[counted[self.victims]]] = True
-        width = len(self.why)
-        pairs, _ = distinct(self.columns[meant] * width + self.which[meant])
-        columns, whys = pairs // max(width, 1), (pairs % max(width, 1)).tolist()
+        concerned = np.zeros(self.columns.shape[0], dtype=np.bool_)
+        concerned[self.part_of[counted[self.victims]]] = True
+        width = len(self.reasons)
+        pairs, _ = distinct(self.columns[concerned] * width + self.which[concerned])
+        columns, indices = pairs // max(width, 1), (pairs % max(width, 1)).tolist()
         starts = np.flatnonzero(np.diff(columns, prepend=-1))
         which = np.zeros(int(columns.max(initial=-1)) + 1, dtype=np.int64)
-        places: dict[Why, int] = {}
+        numbers: dict[Reason, int] = {}
         known: dict[tuple[int, ...], int] = {}
-        ends = [*starts[1:].tolist(), len(whys)]
+        ends = [*starts[1:].tolist(), len(indices)]
         of_columns = []
         for start, end in zip(starts.tolist(), ends, strict=False):
-            group = tuple(whys[start:end])
-            place = known.get(group)
-            if place is None:
-                said = self._joined(group)
-                place = known[group] = places.setdefault(said, len(places) + 1)
-            of_columns.append(place)
+            group = tuple(indices[start:end])
+            number = known.get(group)
+            if number is None:
+                reason = self._joined(group)
+                number = known[group] = numbers.setdefault(reason, len(numbers) + 1)
+            of_columns.append(number)
         which[columns[starts]] = of_columns
-        return list(places), which
+        return list(numbers), which
 
-    def _joined(self, group: Iterable[int]) -> Why:
-        said = [self.why[each] for each in group]
-        return frozenset().union(*(keys for keys, _ in said)), earliest(end for _, end in said)
+    def _joined(self, group: Iterable[int]) -> Reason:
+        reasons = [self.reasons[index] for index in group]
+        keys = frozenset[str]().union(*(keys for keys, _ in reasons))
+        return keys, earliest(end for _, end in reasons)
 
 
-def overdrawn(facts: RuleInputs, crowd: VictimMatrix) -> PdbShortfalls:
-    """Return the overdrafts of all candidates; `InFlightEvictions.settle` comes before.
+def pdb_shortfalls(inputs: RuleInputs, matrix: VictimMatrix) -> PdbShortfalls:
+    """Return the shortfalls of all candidates; call `InFlightEvictions.settle` before.
 
-    Only those candidates are looked at closely whose budgets may be too small if all their victims
-    count.
+    Only those candidates are examined whose budgets may not suffice if all their victims count.
     """
-    broad = _broad(facts.disruptions, crowd)
-    places = _suspicious(facts, crowd, broad)
-    counts = (crowd.facts.standing[places] != Standing.FREE) & ~crowd.asked_to_leave()[places]
-    places = places[counts]
-    sets, of_places = _sets(facts, crowd, places, broad)
+    broad = _broad(inputs.in_flight, matrix)
+    victims = _suspicious(inputs, matrix, broad)
+    counts = (matrix.facts.standing[victims] != Standing.FREE) & ~matrix.evicted()[victims]
+    victims = victims[counts]
+    sets, set_of = _sets(inputs, matrix, victims, broad)
     sizes = np.array([len(keys) for keys in sets], dtype=np.int64)
-    charged = _charged(facts.disruptions, crowd, places, sets, of_places, sizes)
-    several = np.flatnonzero(sizes[of_places] > 1) if sets else places[:0]
-    width = len(charged.why)
-    refused = [(frozenset(keys), None) for keys in sets]
+    single = _single_budgets(inputs.in_flight, matrix, victims, sets, set_of, sizes)
+    # The API server evicts no pod that several budgets protect.
+    several = np.flatnonzero(sizes[set_of] > 1) if sets else victims[:0]
+    width = len(single.reasons)
     return PdbShortfalls(
-        np.concatenate([charged.columns, crowd.columns[places[several]]]),
-        np.concatenate([charged.which, width + of_places[several]]),
-        [*charged.why, *refused],
-        np.concatenate([charged.victims, places[several]]),
-        np.concatenate([charged.part_of, charged.columns.shape[0] + np.arange(several.shape[0])]),
+        np.concatenate([single.columns, matrix.columns[victims[several]]]),
+        np.concatenate([single.which, width + set_of[several]]),
+        [*single.reasons, *((frozenset(keys), None) for keys in sets)],
+        np.concatenate([single.victims, victims[several]]),
+        np.concatenate([single.part_of, single.columns.shape[0] + np.arange(several.shape[0])]),
     )
 
 
-def _charged(
-    disruptions: InFlightEvictions,
-    crowd: VictimMatrix,
-    places: Int,
+def _single_budgets(
+    in_flight: InFlightEvictions,
+    matrix: VictimMatrix,
+    victims: Int,
     sets: Sequence[Sequence[str]],
-    of_places: Int,
+    set_of: Int,
     sizes: Int,
 ) -> PdbShortfalls:
-    """Return the overdrafts of single budgets.
+    """Return the shortfalls of single budgets.
 
     Args:
-        disruptions: What is in flight.
-        crowd: The victims.
-        places: Those that use budgets up.
+        in_flight: The evictions in flight.
+        matrix: The victims of all candidates.
+        victims: The positions of those that use budgets up.
         sets: Sets of budgets.
-        of_places: Which set protects each victim.
+        set_of: The set that protects each victim.
         sizes: How many budgets each set has.
     """
     codes = {key: code for code, key in enumerate(dict.fromkeys(k for s in sets for k in s))}
-    victims, keys = _spread(places, of_places, sizes, [codes[key] for s in sets for key in s])
-    quotas = [disruptions.quota(key) for key in codes]
-    pairs = paired(crowd.columns[victims], keys)
+    victims, keys = _spread(victims, set_of, sizes, [codes[key] for s in sets for key in s])
+    quotas = [in_flight.quota(key) for key in codes]
+    pairs = paired(matrix.columns[victims], keys)
     counts = np.bincount(pairs.of_victims, minlength=pairs.codes.shape[0])
-    own = _in_flight(disruptions, crowd, victims, keys, list(codes))
+    own = _are_in_flight(in_flight, matrix, victims, keys, list(codes))
     charged = np.bincount(pairs.of_victims[own], minlength=pairs.codes.shape[0])
-    taken = _column(each.taken for each in quotas)[pairs.codes] - charged
-    outdated = _column(each.outdated for each in quotas)[pairs.codes] > 0
-    over = outdated | (counts + taken > _column(each.allowed for each in quotas)[pairs.codes])
+    taken = _array(quota.taken for quota in quotas)[pairs.codes] - charged
+    outdated = _array(quota.outdated for quota in quotas)[pairs.codes] > 0
+    short = outdated | (counts + taken > _array(quota.allowed for quota in quotas)[pairs.codes])
     timed = (taken > 0) & ~outdated
-    number = np.cumsum(over) - 1
-    part: Bool = over[pairs.of_victims]
+    number = np.cumsum(short) - 1
+    part: Bool = short[pairs.of_victims]
     return PdbShortfalls(
-        pairs.columns[over],
-        (2 * pairs.codes + timed)[over],
-        [*_whys(codes, quotas)],
+        pairs.columns[short],
+        (2 * pairs.codes + timed)[short],
+        [*_reasons(codes, quotas)],
         victims[part],
         number[pairs.of_victims[part]],
     )
 
 
-def _whys(keys: Iterable[str], quotas: Iterable[Quota]) -> Iterator[Why]:
-    """Yield what is said for the sake of each budget, without and with evictions in flight."""
+def _reasons(keys: Iterable[str], quotas: Iterable[Quota]) -> Iterator[Reason]:
+    """Yield the two reasons of each budget: without and with evictions in flight."""
     for key, quota in zip(keys, quotas, strict=True):
         yield frozenset({key}), None
         yield frozenset({key}), quota.until
 
 
-def _column(numbers: Iterable[int]) -> Int:
+def _array(numbers: Iterable[int]) -> Int:
     return np.fromiter(numbers, dtype=np.int64)
 
 
-def _spread(places: Int, of_places: Int, sizes: Int, codes: Sequence[int]) -> tuple[Int, Int]:
+def _spread(victims: Int, set_of: Int, sizes: Int, codes: Sequence[int]) -> tuple[Int, Int]:
     """Return, (B,) each, victims and the budgets that protect them, one at a time.
 
     Args:
-        places: The victims.
-        of_places: Which set of budgets protects each.
+        victims: The victims.
+        set_of: The set of budgets that protects each.
         sizes: How many budgets each set has.
         codes: The budgets of all sets, one set after the other.
     """
-    many = sizes[of_places] if sizes.shape[0] else of_places
+    many = sizes[set_of] if sizes.shape[0] else set_of
     first = np.cumsum(sizes) - sizes
     within = np.arange(int(many.sum())) - np.repeat(np.cumsum(many) - many, many)
-    at = np.repeat(first[of_places], many) + within if sizes.shape[0] else within
-    return np.repeat(places, many), np.array(codes, dtype=np.int64)[at]
+    at = np.repeat(first[set_of], many) + within if sizes.shape[0] else within
+    return np.repeat(victims, many), np.array(codes, dtype=np.int64)[at]
 
 
-def _in_flight(
-    disruptions: InFlightEvictions,
-    crowd: VictimMatrix,
+def _are_in_flight(
+    in_flight: InFlightEvictions,
+    matrix: VictimMatrix,
     victims: Int,
     codes: Int,
     keys: Sequence[str],
 ) -> Bool:
     """Return, (B,), which victims use up the budget as evictions in flight already."""
-    slots = crowd.slots[victims]
+    slots = matrix.slots[victims]
     size = int(slots.max(initial=0)) + 1
     taken = [
         code * size + slot
         for code, key in enumerate(keys)
-        for slot in disruptions.slots_in_flight(key)
+        for slot in in_flight.slots_in_flight(key)
         if slot < size
     ]
     if not taken:
@@ -188,54 +188,54 @@ def _in_flight(
 
 
 def _sets(
-    facts: RuleInputs, crowd: VictimMatrix, places: Int, broad: Bool
+    inputs: RuleInputs, matrix: VictimMatrix, victims: Int, broad: Bool
 ) -> tuple[list[tuple[str, ...]], Int]:
     """Return sets of budgets, and which of them protects each of some victims."""
-    known, disruptions = crowd.facts, facts.disruptions
-    codes = facts.cluster.pods.protection(crowd.slots[places])
-    unready = (known.standing[places] == Standing.UNREADY).astype(np.int64)
-    namespaces, bare = known.namespaces[places], known.bare[places]
+    facts, in_flight = matrix.facts, inputs.in_flight
+    codes = inputs.cluster.pods.protection(matrix.slots[victims])
+    unready = (facts.standing[victims] == Standing.UNREADY).astype(np.int64)
+    namespaces, bare = facts.namespaces[victims], facts.bare[victims]
     wide = broad[namespaces]
-    # Where no budget selects pods without labels, the code of a set says all.
+    # Where no budget selects pods without labels, the code of a set is enough.
     spaces, bare = np.where(wide, namespaces + 1, 0), np.where(wide, bare, 0)
     size = broad.shape[0] + 1
-    numbers, of_places = distinct(((codes * size + spaces) * 2 + bare) * 2 + unready)
-    names = crowd.names(BudgetScope.NAMESPACE)
-    found = []
+    numbers, set_of = distinct(((codes * size + spaces) * 2 + bare) * 2 + unready)
+    names = matrix.names(BudgetScope.NAMESPACE)
+    sets = []
     for number in numbers.tolist():
         rest, one_unready = divmod(number, 2)
         rest, one_bare = divmod(rest, 2)
         code, space = divmod(rest, size)
         namespace = names[space - 1] if space else ""
-        keys = disruptions.keys_by(code, namespace, bare=bool(one_bare))
-        found.append(disruptions.used_up(keys, ready=not one_unready))
-    return found, of_places
+        keys = in_flight.keys_by(code, namespace, bare=bool(one_bare))
+        sets.append(in_flight.used_up(keys, ready=not one_unready))
+    return sets, set_of
 
 
-def _broad(disruptions: InFlightEvictions, crowd: VictimMatrix) -> Bool:
-    """Return by code the namespaces with a budget that selects pods without labels."""
-    names = crowd.names(BudgetScope.NAMESPACE)
-    return np.array([disruptions.is_broad(each) for each in names], dtype=np.bool_)
+def _broad(in_flight: InFlightEvictions, matrix: VictimMatrix) -> Bool:
+    """Return, by code of a namespace, whether a budget there selects pods without labels."""
+    names = matrix.names(BudgetScope.NAMESPACE)
+    return np.array([in_flight.is_broad(name) for name in names], dtype=np.bool_)
 
 
-def _suspicious(facts: RuleInputs, crowd: VictimMatrix, broad: Bool) -> Int:
-    """Return the places of victims whose disruption budgets may not allow all of a candidate."""
-    codes = facts.cluster.pods.protection(crowd.slots)
-    pairs = paired(crowd.columns, codes)
-    few = np.zeros(int(codes.max(initial=0)) + 1, dtype=np.int64)
+def _suspicious(inputs: RuleInputs, matrix: VictimMatrix, broad: Bool) -> Int:
+    """Return the positions of victims whose budgets may not allow all that a candidate takes."""
+    codes = inputs.cluster.pods.protection(matrix.slots)
+    pairs = paired(matrix.columns, codes)
+    allowed = np.zeros(int(codes.max(initial=0)) + 1, dtype=np.int64)
     for code in pairs.distinct:
-        few[code] = _room(facts, code)
+        allowed[code] = _certainly_allowed(inputs, code)
     sizes = np.bincount(pairs.of_victims, minlength=pairs.codes.shape[0])
-    suspects: Bool = (sizes > few[pairs.codes])[pairs.of_victims]
-    return np.flatnonzero(suspects | broad[crowd.facts.namespaces])
+    suspicious: Bool = (sizes > allowed[pairs.codes])[pairs.of_victims]
+    return np.flatnonzero(suspicious | broad[matrix.facts.namespaces])
 
 
-def _room(facts: RuleInputs, code: int) -> int:
-    """Return for how many pods there is room for sure, with a set of budgets that protect them."""
+def _certainly_allowed(inputs: RuleInputs, code: int) -> int:
+    """Return how many pods that a set of budgets protects can be evicted for certain."""
     if code == UNPROTECTED:
         return 2**31
-    keys = facts.cluster.budgets.sets.values[code]
+    keys = inputs.cluster.budgets.sets.values[code]
     if len(keys) != 1:
         return 0
-    quota = facts.disruptions.quota(keys[0])
+    quota = inputs.in_flight.quota(keys[0])
     return 0 if quota.outdated else max(0, quota.allowed - quota.taken)

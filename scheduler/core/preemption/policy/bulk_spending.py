@@ -1,8 +1,8 @@
 """How much of the budgets of policies is spent, for all candidates at once.
 
-The same as `PolicyRules.spent` says of one budget and one name. Most names have had no victim of
-their own: they are one group, so that work goes with the entries of the ledger and not with the
-names.
+The result is that of `PolicyRules.spent` for one budget and one name. Most names have no counted
+victim of their own. They are one group, so that the cost depends on the number of entries in the
+ledger and not on the number of names.
 
 Axes: C candidates, P pairs of a candidate and what its victims share, G groups of names, E entries
 of the ledger.
@@ -26,18 +26,18 @@ NEVER: Final = np.inf
 
 
 class Excess(NamedTuple):
-    """The candidates for whose victims a budget has no room."""
+    """The candidates whose victims exceed a budget."""
 
-    #: (C,) 1 for them.
+    #: (C,) 1 for these candidates, else 0.
     which: Int
-    #: (C,) when that ends, infinity where time does not end it; `None` where it never does.
+    #: (C,) when that ends, infinity where time does not end it; `None` where time ends none.
     ends: Float | None
 
 
 class _Spent(NamedTuple):
-    """When victims were counted, by what they share."""
+    """When victims were counted, by what shares the budget: its name has a code and a group."""
 
-    #: The group of each code; group 0 is of all codes without a victim of their own.
+    #: The group of each code; group 0 is that of all codes without a victim of their own.
     groups: Int
     #: (G,) how many victims each group has.
     totals: Int
@@ -46,49 +46,50 @@ class _Spent(NamedTuple):
     up_to: Int
 
     def excess(self, budget: Budget, pairs: Pairs, counts: Int, size: int) -> Excess:
-        """Return the candidates for which there is no room.
+        """Return the candidates whose victims exceed the budget.
 
         Args:
-            budget: How many there may be.
+            budget: The budget.
             pairs: Candidates, with what their victims share.
             counts: (P,) how many victims there are of each pair.
             size: C.
         """
         most = budget.max_victims
-        room = (most - self.totals)[self.groups]
-        over = np.flatnonzero(counts > room[pairs.codes])
-        # Where none counts, what was spent before does not matter.
+        free = (most - self.totals)[self.groups]
+        over = np.flatnonzero(counts > free[pairs.codes])
+        # Where no victim counts, what was spent before does not matter.
         over = over[counts[over] > 0]
         which = np.zeros(size, dtype=np.int64)
         which[pairs.columns[over]] = 1
-        # Where nothing was counted yet, more than the whole budget is asked for: time ends nothing.
-        over = over[(room[pairs.codes[over]] < most) & (counts[over] <= most)]
+        # Time helps only where something was counted, and not where more victims are needed than
+        # the whole budget.
+        over = over[(free[pairs.codes[over]] < most) & (counts[over] <= most)]
         if not over.shape[0]:
             return Excess(which, None)
         ends = np.full(size, NEVER)
-        # Of each group's moments the first that has to end for there to be room.
+        # Of the moments of the group, the last one that has to leave the window, oldest first.
         codes = pairs.codes[over]
         before = (np.cumsum(self.totals) - self.totals)[self.groups[codes]]
-        places, alike = distinct(before + counts[over] - room[codes] - 1)
-        until = self.at[np.searchsorted(self.up_to, places, side="right")] + budget.window
-        np.minimum.at(ends, pairs.columns[over], until[alike])
+        positions, position_of = distinct(before + counts[over] - free[codes] - 1)
+        until = self.at[np.searchsorted(self.up_to, positions, side="right")] + budget.window
+        np.minimum.at(ends, pairs.columns[over], until[position_of])
         return Excess(which, ends)
 
 
 class BudgetSpending:
-    """What budgets say of one crowd; what several policies count alike is found out once."""
+    """Budgets against the victims of one matrix; what policies count alike is computed once."""
 
-    def __init__(self, bounds: PolicyRules, crowd: VictimMatrix) -> None:
-        self._now = bounds.now
-        self._crowd = crowd
-        self._counted = bounds.facts.ledger.counted_victims()
+    def __init__(self, rules: PolicyRules, matrix: VictimMatrix) -> None:
+        self._now = rules.now
+        self._matrix = matrix
+        self._counted = rules.inputs.ledger.counted_victims()
         self._ordered: dict[BudgetScope, tuple[Int, Int]] = {}
         self._spent: dict[tuple[bytes, BudgetScope, Seconds], _Spent] = {}
         self._counts: dict[tuple[BudgetScope, str | None], Int] = {}
-        self._said: dict[tuple[bytes, Budget, str | None], Excess] = {}
+        self._excess: dict[tuple[bytes, Budget, str | None], Excess] = {}
 
     def excess(self, policy: str, budget: Budget, counted: Bool, whose: str | None) -> Excess:
-        """Return the candidates for whose victims a budget has no room.
+        """Return the candidates whose victims exceed a budget.
 
         Args:
             policy: The name of the policy.
@@ -99,39 +100,39 @@ class BudgetSpending:
         sets = self._counted.members.get(policy)
         members = b"" if sets is None else sets.tobytes()
         key = (members, budget, whose)
-        said = self._said.get(key)
-        if said is None:
-            pairs, size = self._crowd.pairs(budget.scope), len(self._crowd)
+        excess = self._excess.get(key)
+        if excess is None:
+            pairs, size = self._matrix.pairs(budget.scope), len(self._matrix)
             counts = self._count(budget.scope, counted, whose)
-            spent = self._of(members, sets, budget)
-            said = self._said[key] = spent.excess(budget, pairs, counts, size)
-        return said
+            spent = self._spent_for(members, sets, budget)
+            excess = self._excess[key] = spent.excess(budget, pairs, counts, size)
+        return excess
 
     def _count(self, scope: BudgetScope, counted: Bool, whose: str | None) -> Int:
         """Return, (P,), how many victims of each pair count."""
         counts = self._counts.get((scope, whose))
         if counts is None:
-            pairs = self._crowd.pairs(scope)
+            pairs = self._matrix.pairs(scope)
             if whose is None:
                 counts = pairs.count(counted)
             else:
-                # Mostly few are left out, and those are counted faster.
+                # Usually few victims do not count, and it is faster to count those.
                 counts = self._count(scope, np.ones_like(counted), None) - pairs.count(~counted)
             self._counts[scope, whose] = counts
         return counts
 
-    def _of(self, members: bytes, sets: Bool | None, budget: Budget) -> _Spent:
+    def _spent_for(self, members: bytes, sets: Bool | None, budget: Budget) -> _Spent:
         key = (members, budget.scope, budget.window)
         spent = self._spent.get(key)
         if spent is None:
             counted = self._counted
             wanted: Bool = counted.at > self._now - budget.window
             wanted &= False if sets is None else sets[counted.sets]
-            spent = self._spent[key] = self._spend(budget.scope, wanted)
+            spent = self._spent[key] = self._sum_up(budget.scope, wanted)
         return spent
 
-    def _spend(self, scope: BudgetScope, wanted: Bool) -> _Spent:
-        """Return what some entries of the ledger, (E,) given, come to."""
+    def _sum_up(self, scope: BudgetScope, wanted: Bool) -> _Spent:
+        """Return what some entries of the ledger, given as (E,), have spent."""
         order, codes = self._in_order(scope)
         kept = wanted[order]
         entries, codes = order[kept], codes[kept]
@@ -139,13 +140,13 @@ class BudgetSpending:
         everywhere, own, codes = entries[:end], entries[begin:], codes[begin:]
         first = np.diff(codes, prepend=NOWHERE) != 0
         known = codes[first]
-        groups = np.zeros(len(self._crowd.names(scope)), dtype=np.int64)
+        groups = np.zeros(len(self._matrix.names(scope)), dtype=np.int64)
         groups[known] = np.arange(1, known.shape[0] + 1)
         count = known.shape[0] + 1
-        of, at, many = self._told(np.cumsum(first), own)
+        of, at, many = self._last(np.cumsum(first), own)
         if everywhere.shape[0]:
-            # They count for each group beside its own.
-            _, more_at, more = self._told(np.zeros_like(everywhere), everywhere)
+            # They count for each group, beside its own entries.
+            _, more_at, more = self._last(np.zeros_like(everywhere), everywhere)
             of = np.concatenate([of, np.repeat(np.arange(count), more.shape[0])])
             at = np.concatenate([at, np.tile(more_at, count)])
             many = np.concatenate([many, np.tile(more, count)])
@@ -154,12 +155,12 @@ class BudgetSpending:
         totals = np.bincount(of, weights=many, minlength=count).astype(np.int64)
         return _Spent(groups, totals, at, np.cumsum(many))
 
-    def _told(self, groups: Int, entries: Int) -> tuple[Int, Float, Int]:
-        """Return groups, moments and numbers of entries; the last `MOST_TOLD` of each group.
+    def _last(self, groups: Int, entries: Int) -> tuple[Int, Float, Int]:
+        """Return groups, moments and victims of entries; only the last `MOST_TOLD` of each group.
 
         Args:
-            groups: The group of each, in order.
-            entries: Oldest first in each group.
+            groups: The group of each entry, in order.
+            entries: The entries, oldest first in each group.
         """
         at, many = self._counted.at[entries], self._counted.many[entries]
         totals = np.bincount(groups, weights=many).astype(np.int64)
@@ -169,17 +170,20 @@ class BudgetSpending:
         return groups, at, many
 
     def _in_order(self, scope: BudgetScope) -> tuple[Int, Int]:
-        """Return, (E,), all entries by what they share with victims now, oldest first, and that."""
-        found = self._ordered.get(scope)
-        if found is None:
+        """Return, (E,), all entries sorted by code and time, oldest first, and their codes.
+
+        The code is that of the name under which the victims of the matrix share the budget.
+        """
+        ordered = self._ordered.get(scope)
+        if ordered is None:
             names = self._counted.names[scope]
-            codes = self._crowd.codes(scope, names)
+            codes = self._matrix.codes(scope, names)
             if scope is not BudgetScope.CLUSTER:
-                everywhere = [place for place, each in enumerate(names) if each == ANY]
+                everywhere = [index for index, name in enumerate(names) if name == ANY]
                 codes[everywhere] = _EVERYWHERE
             order = np.lexsort((self._counted.at, codes))
-            found = self._ordered[scope] = (order, codes[order])
-        return found
+            ordered = self._ordered[scope] = (order, codes[order])
+        return ordered
 
 
 #: The code of entries that count for every name.

@@ -1,8 +1,7 @@
-"""Vetoes against many candidates at once; `PolicyRules` and `loop_breaker` judge one at a time.
+"""Finds the vetoes against many candidates at once; `rules` and `loop_breaker` check one at a time.
 
-Each rule is evaluated for all candidates with arrays, and yields a *sweep*: which candidates it
-refuses and until when. `tests/core/preemption/policy/test_bulk_vetoes.py` holds both against each
-other.
+Each rule is evaluated for all candidates with arrays, and yields a `RuleVetoes`: which candidates
+it vetoes and until when. `tests/core/preemption/policy/test_bulk_vetoes.py` compares both ways.
 
 Axes: M victims of all candidates, C candidates, P pairs of a candidate and what victims share.
 """
@@ -14,7 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from scheduler.core.preemption.policy.applied_policy import AppliedPolicy
-from scheduler.core.preemption.policy.bulk_budgets import PdbShortfalls, overdrawn
+from scheduler.core.preemption.policy.bulk_budgets import PdbShortfalls, pdb_shortfalls
 from scheduler.core.preemption.policy.bulk_spending import BudgetSpending
 from scheduler.core.preemption.policy.loop_breaker import HANGS, PreemptionHistory, wasteful
 from scheduler.core.preemption.policy.rules import PolicyRules
@@ -22,143 +21,145 @@ from scheduler.core.preemption.policy.veto_sheet import RuleVetoes, Veto, VetoSh
 from scheduler.core.preemption.policy.victim_matrix import VictimMatrix, distinct
 from scheduler.model.policies import BudgetScope
 from scheduler.state.columns.arrays import Bool, Int, Rows
-from scheduler.state.preemption.preemption_backoff import PairPause as LoopPause
+from scheduler.state.preemption.preemption_backoff import PairPause
 from scheduler.state.preemption.wasted_evictions import WasteView
 
-__all__ = ["told"]
+__all__ = ["veto_sheet"]
 
 
-def told(
-    bounds: PolicyRules | None, past: PreemptionHistory, rows: Rows, crowd: VictimMatrix
+def veto_sheet(
+    rules: PolicyRules | None, history: PreemptionHistory, rows: Rows, matrix: VictimMatrix
 ) -> VetoSheet:
-    """Return what is said against each candidate that is refused.
+    """Return the vetoes against each candidate.
 
     Args:
-        bounds: The policies that bind the preemptor, if any do.
-        past: What is remembered.
-        rows: (C,) where the candidates are.
-        crowd: Their victims.
+        rules: The policies that bind the preemptor, if any do.
+        history: The preemption history.
+        rows: (C,) the rows of the candidates.
+        matrix: Their victims.
     """
-    sweeps = () if bounds is None else by_policies(bounds, crowd)
-    return VetoSheet(rows, itertools.chain(sweeps, by_memory(past, crowd)))
+    by_policies = () if rules is None else policy_vetoes(rules, matrix)
+    return VetoSheet(rows, itertools.chain(by_policies, history_vetoes(history, matrix)))
 
 
-def by_policies(bounds: PolicyRules, crowd: VictimMatrix) -> Iterator[RuleVetoes]:
-    """Yield what policies say against candidates whose victims need not stay one by one."""
-    found: PdbShortfalls | None = None
-    sizes, spending = _Sizes(crowd), BudgetSpending(bounds, crowd)
-    for binding in bounds.enforced:
-        policy = binding.policy
+def policy_vetoes(rules: PolicyRules, matrix: VictimMatrix) -> Iterator[RuleVetoes]:
+    """Yield the vetoes of policies, without the rules that spare victims one by one."""
+    shortfalls: PdbShortfalls | None = None
+    sizes, spending = _Sizes(matrix), BudgetSpending(rules, matrix)
+    for applied in rules.enforced:
+        policy = applied.policy
         most = policy.max_victims_per_preemption
-        if most is None and not policy.budgets and not binding.strict:
+        if most is None and not policy.budgets and not applied.strict:
             continue
-        counted = binding.victims.staying(crowd.slots)
+        counted = applied.victims.staying(matrix.slots)
         # Policies that count the same victims share the counts.
-        whose = None if counted.all() else "" if binding.victims.every else policy.name
+        whose = None if counted.all() else "" if applied.victims.every else policy.name
         if most is not None:
-            yield RuleVetoes([binding.too_many(most)], sizes.above(most, counted, whose))
+            yield RuleVetoes([applied.too_many(most)], sizes.above(most, counted, whose))
         for budget in policy.budgets:
             excess = spending.excess(policy.name, budget, counted, whose)
-            yield RuleVetoes([binding.overspent(budget)], *excess)
-        if binding.strict:
-            if found is None:
-                found = overdrawn(bounds.facts, crowd)
-            yield _strict(binding, len(crowd), counted, found)
+            yield RuleVetoes([applied.overspent(budget)], *excess)
+        if applied.strict:
+            if shortfalls is None:
+                shortfalls = pdb_shortfalls(rules.inputs, matrix)
+            yield _strict(applied, len(matrix), counted, shortfalls)
 
 
 class _Sizes:
     """The candidates with too many victims; what several policies count alike is counted once."""
 
-    def __init__(self, crowd: VictimMatrix) -> None:
-        self._crowd = crowd
-        self._found: dict[tuple[int, str | None], Int] = {}
+    def __init__(self, matrix: VictimMatrix) -> None:
+        self._matrix = matrix
+        self._above: dict[tuple[int, str | None], Int] = {}
 
     def above(self, most: int, counted: Bool, whose: str | None) -> Int:
-        """Return, (C,), 1 for those with more than so many.
+        """Return, (C,), 1 for the candidates with too many victims, else 0.
 
         Args:
-            most: How many there may be.
+            most: The most victims that are allowed.
             counted: (M,) the victims that count.
-            whose: `None` where all do; else equal for policies that count the same.
+            whose: `None` where all victims count; else equal for policies that count the same.
         """
-        found = self._found.get((most, whose))
-        if found is None:
-            columns = self._crowd.columns[counted]
-            sizes = np.bincount(columns, minlength=len(self._crowd))
-            found = self._found[most, whose] = (sizes > most).astype(np.int64)
-        return found
+        above = self._above.get((most, whose))
+        if above is None:
+            columns = self._matrix.columns[counted]
+            sizes = np.bincount(columns, minlength=len(self._matrix))
+            above = self._above[most, whose] = (sizes > most).astype(np.int64)
+        return above
 
 
 # Disruption budgets -------------------------------------------------------------------------------
 
 
 def _strict(
-    binding: AppliedPolicy, size: int, counted: Bool, overdrawn: PdbShortfalls
+    applied: AppliedPolicy, size: int, counted: Bool, shortfalls: PdbShortfalls
 ) -> RuleVetoes:
-    """Return the candidates that are refused for disruption budgets of counted victims."""
-    said, found = overdrawn.against(counted)
+    """Return the vetoes for disruption budgets that do not allow the counted victims."""
+    reasons, reason_of = shortfalls.of(counted)
     which = np.zeros(size, dtype=np.int64)
-    which[: found.shape[0]] = found
-    text = binding.overdrawn()
-    return RuleVetoes([replace(text, budgets=keys, until=until) for keys, until in said], which)
+    which[: reason_of.shape[0]] = reason_of
+    refusal = applied.budget_shortfall()
+    return RuleVetoes(
+        [replace(refusal, budgets=keys, until=until) for keys, until in reasons], which
+    )
 
 
-# What is remembered -------------------------------------------------------------------------------
+# Preemption history -------------------------------------------------------------------------------
 
 
-def by_memory(past: PreemptionHistory, crowd: VictimMatrix) -> Iterator[RuleVetoes]:
-    """Yield what is remembered against candidates."""
-    hanging = np.zeros(len(crowd), dtype=np.bool_)
-    if past.overdue:
-        hanging[crowd.columns[crowd.among(past.overdue)]] = True
+def history_vetoes(history: PreemptionHistory, matrix: VictimMatrix) -> Iterator[RuleVetoes]:
+    """Yield the vetoes of the preemption history."""
+    hanging = np.zeros(len(matrix), dtype=np.bool_)
+    if history.overdue:
+        hanging[matrix.columns[matrix.among(history.overdue)]] = True
         yield RuleVetoes([HANGS], hanging.astype(np.int64))
-    if past.pairs:
-        loops = _of_loops(past, crowd)
-        yield RuleVetoes(loops.said, np.where(hanging, 0, loops.which))
-    if past.view:
-        yield _of_waste(past, past.view, crowd)
+    if history.pairs:
+        loops = _of_loops(history, matrix)
+        yield RuleVetoes(loops.vetoes, np.where(hanging, 0, loops.which))
+    if history.waste:
+        yield _of_waste(history, history.waste, matrix)
 
 
-def _of_loops(past: PreemptionHistory, crowd: VictimMatrix) -> RuleVetoes:
-    """Return what the memory of loops says: of several pauses the one that lasts longest."""
-    pairs, names = crowd.pairs(BudgetScope.OWNER), crowd.names(BudgetScope.OWNER)
-    #: The pauses that there are, with their owners; `of_pairs` counts them from 1.
-    pauses: list[tuple[str, LoopPause]] = []
+def _of_loops(history: PreemptionHistory, matrix: VictimMatrix) -> RuleVetoes:
+    """Return the vetoes of preemption loops: of several pauses the longest."""
+    pairs, names = matrix.pairs(BudgetScope.OWNER), matrix.names(BudgetScope.OWNER)
+    #: All pauses with their owners; `of_pairs` counts them from 1.
+    pauses: list[tuple[str, PairPause]] = []
     stopped = np.zeros(len(names), dtype=np.int64)
     paused: list[int] = []
     for code in pairs.distinct:
-        if names[code] in past.pairs:
-            stop = past.stop(names[code])
+        if names[code] in history.pairs:
+            stop = history.stop(names[code])
             if stop is None:
                 paused.append(code)
             else:
                 pauses.append((names[code], stop))
                 stopped[code] = len(pauses)
     of_pairs = stopped[pairs.codes]
-    for place in np.flatnonzero(np.isin(pairs.codes, paused)).tolist() if paused else ():
-        name = names[pairs.codes[place]]
-        pause = past.pause(crowd.nodes[pairs.columns[place]], name)
+    for pair in np.flatnonzero(np.isin(pairs.codes, paused)).tolist() if paused else ():
+        name = names[pairs.codes[pair]]
+        pause = history.pause(matrix.nodes[pairs.columns[pair]], name)
         if pause is not None:
             pauses.append((name, pause))
-            of_pairs[place] = len(pauses)
-    return _longest(past, pauses, len(crowd), pairs.columns, of_pairs)
+            of_pairs[pair] = len(pauses)
+    return _longest(history, pauses, len(matrix), pairs.columns, of_pairs)
 
 
 def _longest(
-    past: PreemptionHistory,
-    pauses: Sequence[tuple[str, LoopPause]],
+    history: PreemptionHistory,
+    pauses: Sequence[tuple[str, PairPause]],
     size: int,
     columns: Int,
     of_pairs: Int,
 ) -> RuleVetoes:
-    """Return for each candidate the pause that lasts longest; of equal ones the first owner's.
+    """Return for each candidate the veto of the longest pause; of equal ones the first owner's.
 
     Args:
-        past: Says what a pause means.
+        history: Makes the veto of a pause.
         pauses: All pauses with their owners.
-        size: How many candidates there are.
+        size: The number of candidates.
         columns: (P,) candidates.
-        of_pairs: (P,) a pause of each, counted from 1; 0 for none.
+        of_pairs: (P,) the pause of each pair, counted from 1; 0 for none.
     """
     order = sorted(range(len(pauses)), key=lambda at: (-pauses[at][1].until, pauses[at][0]))
     ranks = np.empty(len(pauses) + 1, dtype=np.int64)
@@ -166,27 +167,27 @@ def _longest(
     best = np.full(size, len(pauses))
     np.minimum.at(best, columns, ranks[of_pairs])
     which = np.zeros(size, dtype=np.int64)
-    refused = best < len(pauses)
-    used, places = distinct(best[refused])
-    which[refused] = places + 1
-    return RuleVetoes([past.said(*pauses[order[each]]) for each in used.tolist()], which)
+    vetoed = best < len(pauses)
+    used, positions = distinct(best[vetoed])
+    which[vetoed] = positions + 1
+    return RuleVetoes([history.veto(*pauses[order[rank]]) for rank in used.tolist()], which)
 
 
-def _of_waste(past: PreemptionHistory, view: WasteView, crowd: VictimMatrix) -> RuleVetoes:
-    """Return what the memory of evictions in vain says."""
-    said: list[Veto] = []
-    sizes, places = distinct(crowd.sizes)
+def _of_waste(history: PreemptionHistory, waste: WasteView, matrix: VictimMatrix) -> RuleVetoes:
+    """Return the vetoes of wasted evictions."""
+    vetoes: list[Veto] = []
+    sizes, positions = distinct(matrix.sizes)
     of_sizes = np.zeros(sizes.shape[0], dtype=np.int64)
-    for place, size in enumerate(sizes.tolist()):
-        pause = view.anywhere(size)
+    for index, size in enumerate(sizes.tolist()):
+        pause = waste.anywhere(size)
         if pause is not None:
-            said.append(wasteful(pause))
-            of_sizes[place] = len(said)
-    which = of_sizes[places]
-    for column in map(crowd.candidate, view.nodes):
+            vetoes.append(wasteful(pause))
+            of_sizes[index] = len(vetoes)
+    which = of_sizes[positions]
+    for column in map(matrix.candidate, waste.nodes):
         if column is None:
             continue
-        found = past.of_waste(crowd.nodes[column], int(crowd.sizes[column]))
-        which[column] = 0 if found is None else len(said) + 1
-        said += [] if found is None else [found]
-    return RuleVetoes(said, which)
+        veto = history.of_waste(matrix.nodes[column], int(matrix.sizes[column]))
+        which[column] = 0 if veto is None else len(vetoes) + 1
+        vetoes += [] if veto is None else [veto]
+    return RuleVetoes(vetoes, which)

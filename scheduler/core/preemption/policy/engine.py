@@ -1,4 +1,4 @@
-"""The policies in force, for one machine: which of them bind whom, and what they have refused."""
+"""The preemption policies in force, for one machine: which pods they bind, what they refused."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -27,20 +27,20 @@ from scheduler.state.preemption.ledger import Ledger
 
 __all__ = ["PolicyEngine"]
 
-#: So many policies have names of their own in metrics; all others share one.
+#: At most this many policies appear in metrics by name; all others share one label value.
 MOST_NAMES: Final = 100
 OTHER: Final = "<other>"
-#: More victims than these are looked through for those that are gone.
+#: With more victims than this that are to be evicted, those that are gone are dropped.
 MOST_AWAITED: Final = 4096
 
-#: Rules that have nothing to say of a preemption that is taken up again, and those about what it
-#: was counted for.
+#: Rules that do not apply to a preemption that is resumed: in any case, and where the ledger counts
+#: it already.
 _WAITED: Final = frozenset({Rule.DELAY})
-_SETTLED: Final = frozenset({Rule.BUDGETS, Rule.MAX_PREEMPTIONS, Rule.DELAY})
+_COUNTED: Final = frozenset({Rule.BUDGETS, Rule.MAX_PREEMPTIONS, Rule.DELAY})
 
 
 class PolicyEngine:
-    """Finds out which policies bind a preemption, and evaluates them."""
+    """Selects the policies that bind a preemption, and evaluates them."""
 
     def __init__(
         self,
@@ -53,9 +53,9 @@ class PolicyEngine:
         """Make it.
 
         Args:
-            cluster: As it is.
-            ledger: What is remembered.
-            is_ours: Tells whether a pod names one of our profiles.
+            cluster: The cluster as it is.
+            ledger: Has the counted victims, failed preemptions and wasted evictions.
+            is_ours: Returns whether a pod names one of our profiles.
             evict_only: Whether every victim is evicted through `pods/eviction`, so that the API
                 server refuses each one that a disruption budget protects. Then every preemptor is
                 bound as by a policy with `podDisruptionBudgets: Strict`.
@@ -66,14 +66,15 @@ class PolicyEngine:
         #: Victims that were evicted under a policy, by policy and mode; only counted up.
         self.victims: Final[Counter[tuple[str, str]]] = Counter()
         self._names: set[str] = set()
-        #: What was done under each policy, as its status tells.
+        #: Refusals by rule, and the last victim, by policy; reported in its status.
         self._refusals: dict[str, Counter[str]] = {}
         self._last: dict[str, LastVictim] = {}
         #: Policies that bind the eviction of pods which are to be evicted, by uid.
         self._awaited: dict[str, list[PreemptionPolicy]] = {}
         self._cluster = cluster
         self._ledger = ledger
-        self._families = OwnerCodes(cluster)
+        self._owner_codes = OwnerCodes(cluster)
+        #: Binds every preemptor, if `evict_only`.
         self._everywhere = (
             AppliedPolicy(
                 PreemptionPolicy(EVICT_ONLY), SelectedPods(EVERY_POD, cluster), strict=True
@@ -81,12 +82,13 @@ class PolicyEngine:
             if evict_only
             else None
         )
-        self._facts = RuleInputs(cluster, ledger, self.disruptions, is_ours)
+        self._inputs = RuleInputs(cluster, ledger, self.disruptions, is_ours)
+        #: The victims that each policy selects, compiled for these versions.
         self._compiled: dict[str, SelectedPods] = {}
-        self._seen = (0, 0)
+        self._compiled_for = (0, 0)
 
     def objections(self, pod: Pod, now: Seconds, since: Seconds) -> CandidateVetoes | None:
-        """Return who may object to preemptions for a pod; `None` where nobody can.
+        """Return what can veto preemptions for a pod; `None` where nothing can.
 
         Args:
             pod: The preemptor.
@@ -94,13 +96,13 @@ class PolicyEngine:
             since: When it was first found unschedulable.
         """
         self.disruptions.settle(now)
-        bounds = self.bounds(pod, now, since)
-        return CandidateVetoes.of(pod, bounds, self._families, self._ledger, now)
+        rules = self.rules(pod, now, since)
+        return CandidateVetoes.of(pod, rules, self._owner_codes, self._ledger, now)
 
-    def bounds(self, pod: Pod, now: Seconds, since: Seconds) -> PolicyRules | None:
-        """Return what binds the preemptions of a pod now; `None` when nothing does."""
-        bindings = self._bindings(pod)
-        return PolicyRules(pod, bindings, self._facts, now, since) if bindings else None
+    def rules(self, pod: Pod, now: Seconds, since: Seconds) -> PolicyRules | None:
+        """Return the policies that bind preemptions for a pod now; `None` when none does."""
+        binding = self._binding(pod)
+        return PolicyRules(pod, binding, self._inputs, now, since) if binding else None
 
     def charge(self, preemptor: Pod, node: str, victims: Sequence[Pod], now: Seconds) -> Charge:
         """Return what a preemption counts for that begins now; it is in flight from now on."""
@@ -109,24 +111,27 @@ class PolicyEngine:
             return Charge()
         self.disruptions.promise(preemptor, victims, now)
         self._drop_unawaited()
-        bindings = self._bindings(preemptor)
+        binding = self._binding(preemptor)
         counted: dict[str, frozenset[str]] = {}
         strict: set[str] = set()
         for victim in victims:
-            theirs = [each for each in bindings if each.victims.selects(victim)]
+            selecting = [applied for applied in binding if applied.victims.selects(victim)]
             self._awaited[victim.uid] = [
-                each.policy for each in theirs if each is not self._everywhere
+                applied.policy for applied in selecting if applied is not self._everywhere
             ]
-            names = frozenset(each.policy.name for each in theirs if each.policy.budgets)
+            names = frozenset(
+                applied.policy.name for applied in selecting if applied.policy.budgets
+            )
             if names:
                 counted[victim.uid] = names
-            if any(each.strict and each.enforced for each in theirs):
+            if any(applied.strict and applied.enforced for applied in selecting):
                 strict.add(victim.uid)
-        policies = [each.policy for each in bindings if each is not self._everywhere]
+        policies = [applied.policy for applied in binding if applied is not self._everywhere]
+        limiting = [each for each in policies if each.max_preemptions_per_owner is not None]
         return Charge(
             counted,
-            frozenset(each.name for each in policies if each.max_preemptions_per_owner is not None),
-            {each.name: each.generation for each in policies},
+            frozenset(policy.name for policy in limiting),
+            {policy.name: policy.generation for policy in policies},
             frozenset(strict),
         )
 
@@ -135,24 +140,25 @@ class PolicyEngine:
     ) -> str:
         """Return why a preemption that was planned before must not go on; empty when it may.
 
-        The preemptor has waited. Where the ledger counts the victims for this preemption already,
-        the rules about what they count for have allowed it.
+        The preemptor has waited for its delay. Where the ledger counts the victims for this
+        preemption already, the rules that limit counts have allowed it before.
         """
-        bounds = self.bounds(preemptor, now, now)
-        if bounds is None:
+        rules = self.rules(preemptor, now, now)
+        if rules is None:
             return ""
-        settled = _SETTLED if counted else _WAITED
-        found = bounds.objections(node, victims)
-        return "; ".join(str(each) for each in found if each.rule not in settled)
+        ignored = _COUNTED if counted else _WAITED
+        refusals = rules.candidate_refusals(node, victims)
+        return "; ".join(str(refusal) for refusal in refusals if refusal.rule not in ignored)
 
     def count(self, refusals: Sequence[PolicyRefusal]) -> None:
-        """Take note of what was refused in an attempt."""
-        for each in refusals:
-            self.refused[self._label(each.policy), each.rule.value, each.mode.value] += 1
-            self._refusals.setdefault(each.policy, Counter())[each.rule.value] += 1
+        """Count the refusals of an attempt."""
+        for refusal in refusals:
+            policy, rule = refusal.policy, refusal.rule.value
+            self.refused[self._label(policy), rule, refusal.mode.value] += 1
+            self._refusals.setdefault(policy, Counter())[rule] += 1
 
     def evicted(self, effect: Evict, now: Seconds) -> None:
-        """Take note that a victim was evicted."""
+        """Count an evicted victim."""
         victim = effect.victim
         for policy in self._awaited.pop(victim.uid, ()):
             self.victims[self._label(policy.name), policy.mode.value] += 1
@@ -161,16 +167,16 @@ class PolicyEngine:
             )
 
     def figures(self, now: Seconds) -> dict[str, PolicyFigures]:
-        """Return what was done under each policy in force, by name."""
+        """Return the figures of each policy in force, by name."""
         policies = self._cluster.policies
-        for known in (self._refusals, self._last):
-            for name in [each for each in known if policies.get(each) is None]:
-                del known[name]
-        return {each.name: self._figures(each, now) for each in policies}
+        for by_name in (self._refusals, self._last):
+            for name in [name for name in by_name if policies.get(name) is None]:
+                del by_name[name]
+        return {policy.name: self._figures(policy, now) for policy in policies}
 
     def _figures(self, policy: PreemptionPolicy, now: Seconds) -> PolicyFigures:
         name, cluster = policy.name, BudgetScope.CLUSTER
-        window = max((each.window for each in policy.budgets), default=0.0)
+        window = max((budget.window for budget in policy.budgets), default=0.0)
         return PolicyFigures(
             len(self._ledger.victims(name, cluster, "", now - window)) if policy.budgets else 0,
             dict(self._refusals.get(name, {})),
@@ -178,65 +184,65 @@ class PolicyEngine:
         )
 
     def _label(self, name: str) -> str:
-        """Return the name of a policy in metrics: there are only so many."""
+        """Return the name of a policy in metrics: its own, or `OTHER` beyond `MOST_NAMES`."""
         if len(self._names) < MOST_NAMES:
             self._names.add(name)
         return name if name in self._names else OTHER
 
     def _drop_unawaited(self) -> None:
-        """Forget about victims that went without being evicted, when there are many."""
+        """Drop victims that are gone without having been evicted, when there are many."""
         if len(self._awaited) > MOST_AWAITED:
-            for uid in [each for each in self._awaited if self._cluster.placed(each) is None]:
+            for uid in [uid for uid in self._awaited if self._cluster.placed(uid) is None]:
                 del self._awaited[uid]
 
     def accounted(self, budget: PodDisruptionBudget) -> None:
-        """Note a new state of a disruption budget; the cluster knows it already."""
+        """Process a new state of a disruption budget; the cluster has it already."""
         self.disruptions.accounted(budget)
 
     def budget_gone(self, key: str) -> None:
-        """Note that a disruption budget is gone, by namespace and name."""
+        """Process that a disruption budget was deleted, by namespace and name."""
         self.disruptions.budget_gone(key)
 
     def ended(self, preemptor: str) -> None:
-        """Note that a plan has ended, by uid of its preemptor: victims that stay are not in flight.
+        """Process that a plan has ended, by uid of its preemptor.
 
-        `freed` tells what that means for others.
+        Victims that stay are no longer in flight; `freed` returns the budgets that allow more then.
         """
         self.disruptions.end(preemptor)
 
     def spared(self, victims: Iterable[str]) -> None:
-        """Note that victims are not asked to leave after all, by uid."""
+        """Process that victims are not evicted after all, by uid."""
         self.disruptions.spare(victims)
 
     @property
     def may_free(self) -> bool:
-        """Whether `freed` has anything to look at."""
+        """Whether `freed` could return anything."""
         disruptions = self.disruptions
-        return bool(disruptions.promises or disruptions.unasked)
+        return bool(disruptions.evictions or disruptions.relieved)
 
     def freed(self, now: Seconds) -> frozenset[str]:
-        """Return the disruption budgets that allow more since this was last asked, by key.
+        """Return the disruption budgets that allow more than at the last call, by key.
 
-        What they hold is to be woken: `Held.wake_budgets`.
+        The pods that they block are to be tried again: `BlockedByPolicy.wake_budgets`.
         """
         self.disruptions.settle(now)
         return self.disruptions.freed()
 
-    def _bindings(self, pod: Pod) -> tuple[AppliedPolicy, ...]:
+    def _binding(self, pod: Pod) -> tuple[AppliedPolicy, ...]:
         """Return the policies that bind a preemptor, in name order."""
         cluster = self._cluster
         everywhere = () if self._everywhere is None else (self._everywhere,)
         if not len(cluster.policies):
             return everywhere
-        seen = (cluster.policies.version, cluster.namespaces_version)
-        if seen != self._seen:
+        versions = (cluster.policies.version, cluster.namespaces_version)
+        if versions != self._compiled_for:
             self._compiled = {
-                each.name: SelectedPods(each.victims, cluster) for each in cluster.policies
+                policy.name: SelectedPods(policy.victims, cluster) for policy in cluster.policies
             }
-            self._seen = seen
-        bindings = (
-            AppliedPolicy.of(each, self._compiled[each.name], pod)
-            for each in cluster.policies
-            if selects(each.preemptors, pod, cluster.namespaces)
+            self._compiled_for = versions
+        binding = (
+            AppliedPolicy.of(policy, self._compiled[policy.name], pod)
+            for policy in cluster.policies
+            if selects(policy.preemptors, pod, cluster.namespaces)
         )
-        return (*everywhere, *bindings)
+        return (*everywhere, *binding)

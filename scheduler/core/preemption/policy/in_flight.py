@@ -1,13 +1,15 @@
-"""Evictions that disruption budgets do not know of yet, and whether more would be too many.
+"""Evictions in flight: those that disruption budgets (PDBs) have not counted yet.
 
-The disruption controller counts a pod that leaves when it has seen it leave, which comes later
-than our decision. Until then the pod is *in flight*: promised by a plan, or asked to leave. What
-budgets allow is less by all that is in flight, over all plans. A pod is accounted for when its
-budget names it among the disrupted ones (the API server does so on `pods/eviction`), or some time
-after it was seen to leave. A promise ends with the plan, when its victim stays.
+The disruption controller counts a terminating pod when it has seen it terminate, which is later
+than our decision. Until then the eviction is *in flight*: a plan is about to evict the pod, or has
+evicted it. A budget allows less by all evictions in flight, over all plans. An eviction is counted
+when the budget lists the pod among the disrupted ones (the API server does so on `pods/eviction`),
+or some time after the pod was seen to terminate. If the plan ends and its victim stays, the
+eviction is dropped.
 
-What a budget protects is decided here as the API server does for `pods/eviction`, not as
-kube-scheduler does for its best effort: an empty selector selects all pods of the namespace.
+A budget protects the pods here that it protects in the API server on `pods/eviction`, not those
+that it protects in kube-scheduler's best effort: an empty selector selects all pods of the
+namespace.
 
 Source: kubernetes v1.36.3 pkg/registry/core/pod/storage/eviction.go EvictionREST.Create.
 """
@@ -28,38 +30,40 @@ from scheduler.state.pods.pod_table import NOWHERE
 
 __all__ = ["SETTLED_AFTER", "InFlightEvictions", "PdbShortfall", "Quota"]
 
-#: How long the disruption controller may take to count a pod that leaves.
+#: How long the disruption controller may take to count a terminating pod.
 SETTLED_AFTER: Final[Seconds] = 30.0
-#: With more changed rows than these since the last look, every eviction in flight is looked at.
+#: With more changed rows than this since the last check, every eviction in flight is checked.
 _MANY_CHANGES: Final = 1024
 _NONE: Final = frozenset[str]()
 
 
 @dataclass(slots=True)
-class _PlannedEvictions:
-    """One victim in flight."""
+class _InFlightEviction:
+    """An eviction in flight."""
 
     victim: Pod
+    #: The uid of the preemptor.
     preemptor: str
     #: The row that the victim is on; `NOWHERE` where it was not known.
     row: int
-    #: When it was first noticed to be leaving or gone; `None` while it stays.
-    left: Seconds | None = None
-    #: Budgets that it uses up and that have not accounted for it.
+    #: When the victim was first seen terminating or gone; `None` while it stays.
+    terminated: Seconds | None = None
+    #: Budgets that it uses up and that have not counted it.
     charged: frozenset[str] = frozenset()
-    #: Budgets that have accounted for it.
+    #: Budgets that have counted it.
     accounted: set[str] = field(default_factory=set)
 
 
 class Quota(NamedTuple):
     """What a disruption budget allows now."""
 
+    #: By its status, which does not count the evictions in flight.
     allowed: int
     #: How many evictions in flight use it up.
     taken: int
-    #: Whether its status is of another spec.
+    #: Whether its status is that of an older spec.
     outdated: bool
-    #: When the first eviction in flight counts no more twice; `None` where time ends nothing.
+    #: When the first eviction in flight is no longer counted twice; `None` where time ends nothing.
     until: Seconds | None
 
 
@@ -67,11 +71,11 @@ class Quota(NamedTuple):
 class PdbShortfall:
     """Why some pods cannot be evicted within the disruption budgets."""
 
-    #: The pods and what protects them.
+    #: The pods and the budgets that protect them, in words.
     detail: str
     #: Uids of the pods that the budget protects.
     pods: frozenset[str]
-    #: When an eviction in flight counts no more twice; `None` where time ends nothing.
+    #: When an eviction in flight is no longer counted twice; `None` where time ends nothing.
     until: Seconds | None = None
     #: The budgets that are in the way, by namespace and name.
     budgets: frozenset[str] = frozenset()
@@ -83,213 +87,218 @@ class InFlightEvictions:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         #: By uid of the victim.
-        self.promises: Final[dict[str, _PlannedEvictions]] = {}
-        #: Those that a budget has not accounted for, by its key and by uid of the victim.
-        self._charged: dict[str, dict[str, _PlannedEvictions]] = {}
-        #: Uids of victims, by namespace and by preemptor.
+        self.evictions: Final[dict[str, _InFlightEviction]] = {}
+        #: Those that a budget has not counted, by key of the budget and uid of the victim.
+        self._charged: dict[str, dict[str, _InFlightEviction]] = {}
+        #: Uids of victims, by their namespace, by preemptor, and by their row.
         self._by_namespace: dict[str, set[str]] = {}
         self._by_preemptor: dict[str, set[str]] = {}
-        #: The same by row of the victim.
         self._by_row: dict[int, set[str]] = {}
-        #: Uids of victims that `settle` looks at each time: no change of a row tells about them.
+        #: Uids of victims that `settle` checks each time, because no log has all their changes.
         self._watched: set[str] = set()
-        #: When victims were first noticed to be leaving or gone, with their uids, in time order.
-        self._left: deque[tuple[Seconds, str]] = deque()
+        #: When victims were first seen terminating or gone, with their uids, in time order.
+        self._terminated: deque[tuple[Seconds, str]] = deque()
         self._changes = tuple(
             RowCursor(log) for log in (cluster.columns.pod_changes, cluster.pods.changes)
         )
-        self._claims = RowCursor(cluster.nominations.changes)
-        #: What budgets of namespaces with promises select, by key.
+        self._nominations_seen = RowCursor(cluster.nominations.changes)
+        #: The selectors of the budgets, by key.
         self._selectors: dict[str, LabelSelector | None] = {}
         #: Budgets that select pods without labels, by namespace.
         self._broad: dict[str, set[str]] = {}
-        #: Budgets with fewer evictions in flight since `freed` was last asked.
-        self.unasked: Final[set[str]] = set()
+        #: Budgets with fewer evictions in flight since the last call of `freed`.
+        self.relieved: Final[set[str]] = set()
         #: Grows with every change of what is in flight.
         self.version = 0
 
     def __len__(self) -> int:
-        return len(self.promises)
+        return len(self.evictions)
 
     # What is in flight ----------------------------------------------------------------------------
 
     def promise(self, preemptor: Pod, victims: Iterable[Pod], now: Seconds) -> None:
-        """Note that a plan is about to evict pods."""
+        """Record that a plan is about to evict pods."""
         self.settle(now)
         for victim in victims:
             if not victim.terminating:
                 self._drop(victim.uid)
                 slot = self._cluster.pods.slot(victim.uid)
                 row = NOWHERE if slot is None else self._cluster.pods.row(slot)
-                promise = self.promises[victim.uid] = _PlannedEvictions(victim, preemptor.uid, row)
-                for index, key in self._indices(promise):
+                eviction = _InFlightEviction(victim, preemptor.uid, row)
+                self.evictions[victim.uid] = eviction
+                for index, key in self._indices(eviction):
                     index.setdefault(key, set()).add(victim.uid)
                 self._watched.add(victim.uid)
                 self._charge(victim.uid)
                 self.version += 1
 
     def accounted(self, budget: PodDisruptionBudget) -> None:
-        """Note a new state of a budget: the pods that it names are accounted for."""
-        metadata, named = budget.metadata, budget.status.disrupted_pods
+        """Process a new state of a budget: it has counted the pods that it lists as disrupted."""
+        metadata, disrupted = budget.metadata, budget.status.disrupted_pods
         key = f"{metadata.namespace}/{metadata.name}"
         if self._selectors.get(key) != budget.spec.selector or key not in self._selectors:
             self._selectors[key] = budget.spec.selector
-            self._note_broad(budget, key)
+            self._update_broad(budget, key)
             for uid in self._by_namespace.get(metadata.namespace, ()):
                 self._charge(uid)
-        for uid, promise in [*self._charged.get(key, {}).items()] if named else ():
-            if promise.victim.metadata.name in named:
-                promise.accounted.add(key)
+        for uid, eviction in [*self._charged.get(key, {}).items()] if disrupted else ():
+            if eviction.victim.metadata.name in disrupted:
+                eviction.accounted.add(key)
                 self._charge(uid)
 
     def budget_gone(self, key: str) -> None:
-        """Note that a budget is gone, by namespace and name."""
+        """Process that a budget was deleted, by namespace and name."""
         self._selectors.pop(key, None)
         self._broad.get(key.partition("/")[0], set()).discard(key)
         for uid in [*self._charged.get(key, ())]:
             self._charge(uid)
 
-    def _note_broad(self, budget: PodDisruptionBudget, key: str) -> None:
+    def _update_broad(self, budget: PodDisruptionBudget, key: str) -> None:
         bare = Pod(metadata=ObjectMeta(namespace=budget.metadata.namespace))
-        known = self._broad.setdefault(budget.metadata.namespace, set())
+        broad = self._broad.setdefault(budget.metadata.namespace, set())
         if key in self._cluster.budgets.protecting(bare):
-            known.add(key)
+            broad.add(key)
         else:
-            known.discard(key)
+            broad.discard(key)
 
     def settle(self, now: Seconds) -> None:
-        """Drop what is in flight no more: what has settled, and what will not happen.
+        """Drop evictions that are no longer in flight: settled ones, and those given up.
 
-        Every event asks for this, so only those are looked at that a change could concern.
+        This is called for every event, so only evictions are checked that a change could concern.
         """
-        if not self.promises:
+        if not self.evictions:
             return
         for uid in self._concerned():
-            self._look(uid, now)
-        left = self._left
-        while left and now - left[0][0] >= SETTLED_AFTER:
-            self._look(left.popleft()[1], now)
+            self._check(uid, now)
+        terminated = self._terminated
+        while terminated and now - terminated[0][0] >= SETTLED_AFTER:
+            self._check(terminated.popleft()[1], now)
 
     def _concerned(self) -> Iterable[str]:
-        """Return the uids of victims of which something may have changed since the last look."""
-        found = set(self._watched)
+        """Return the uids of victims that a change since the last call may concern."""
+        uids = set(self._watched)
         for cursor in self._changes:
             rows = cursor.news(_MANY_CHANGES)
             if rows is None:
-                found.update(self.promises)
+                uids.update(self.evictions)
             for row in () if rows is None else rows.tolist():
-                found.update(self._by_row.get(row, ()))
-        if not self._claims.up_to_date:
-            self._claims.news(0)
-            claims = self._cluster.nominations
-            for preemptor, uids in self._by_preemptor.items():
-                if claims.get(preemptor) is None:
-                    found.update(uids)
-        return found
+                uids.update(self._by_row.get(row, ()))
+        if not self._nominations_seen.up_to_date:
+            self._nominations_seen.news(0)
+            nominations = self._cluster.nominations
+            for preemptor, victims in self._by_preemptor.items():
+                if nominations.get(preemptor) is None:
+                    uids.update(victims)
+        return uids
 
-    def _look(self, uid: str, now: Seconds) -> None:
-        """Drop an eviction that is in flight no more; else note what it waits for."""
-        promise = self.promises.get(uid)
-        if promise is None:
+    def _check(self, uid: str, now: Seconds) -> None:
+        """Drop an eviction that is no longer in flight; else decide how to watch it."""
+        eviction = self.evictions.get(uid)
+        if eviction is None:
             return
-        known = promise.left
-        if self._is_over(promise, now):
+        known = eviction.terminated
+        if self._is_over(eviction, now):
             self._drop(uid)
             return
-        if promise.left is not None and known is None:
-            self._left.append((promise.left, uid))
-        # That we asked a victim to leave, and that it stays after all, is in no log of changes.
-        claims = self._cluster.nominations.get(promise.preemptor) is not None
-        if promise.row != NOWHERE and (claims or promise.left is not None):
+        if eviction.terminated is not None and known is None:
+            self._terminated.append((eviction.terminated, uid))
+        # That we evicted a victim, and that it stays after all, is in no log of changes.
+        nominated = self._cluster.nominations.get(eviction.preemptor) is not None
+        if eviction.row != NOWHERE and (nominated or eviction.terminated is not None):
             self._watched.discard(uid)
         else:
             self._watched.add(uid)
 
     def end(self, preemptor: str) -> None:
-        """Note that the plan of a preemptor has ended, by uid: promised victims that stay, stay.
+        """Process that the plan of a preemptor has ended, by uid: victims not evicted yet stay.
 
-        Those that were asked to leave are in flight until that has settled.
+        Those that were evicted are in flight until that has settled.
         """
         self.spare([*self._by_preemptor.get(preemptor, ())])
         self._watched.update(self._by_preemptor.get(preemptor, ()))
 
     def spare(self, victims: Iterable[str]) -> None:
-        """Note that victims are not asked to leave after all, by uid."""
+        """Process that victims are not evicted after all, by uid."""
         for uid in victims:
-            there = self._cluster.placed(uid)
-            if there is not None and not self._cluster.leaves(there):
+            victim = self._cluster.placed(uid)
+            if victim is not None and not self._cluster.leaves(victim):
                 self._drop(uid)
 
     def freed(self) -> frozenset[str]:
-        """Return the budgets that allow more than when this was last asked, by key.
+        """Return the budgets that allow more than at the last call, by key.
 
-        Evictions in flight that have ended free them. What is held by them is to be tried again.
+        Evictions free them when they are no longer in flight. Pods that a freed budget blocks are
+        to be tried again.
         """
-        if not self.unasked:
+        if not self.relieved:
             return _NONE
-        freed = frozenset(self.unasked)
-        self.unasked.clear()
+        freed = frozenset(self.relieved)
+        self.relieved.clear()
         return freed
 
     def _charge(self, uid: str) -> None:
-        """Find out which budgets a promise uses up."""
-        promise = self.promises[uid]
-        keys = self._cluster.budgets.protecting(promise.victim)
-        charged = frozenset(keys) - promise.accounted
-        if charged == promise.charged:
+        """Update which budgets an eviction uses up."""
+        eviction = self.evictions[uid]
+        keys = self._cluster.budgets.protecting(eviction.victim)
+        charged = frozenset(keys) - eviction.accounted
+        if charged == eviction.charged:
             return
-        for key in promise.charged - charged:
+        for key in eviction.charged - charged:
             self._discharge(key, uid)
-        for key in charged - promise.charged:
-            self._charged.setdefault(key, {})[uid] = promise
-        promise.charged = charged
+        for key in charged - eviction.charged:
+            self._charged.setdefault(key, {})[uid] = eviction
+        eviction.charged = charged
         self.version += 1
 
     def _discharge(self, key: str, uid: str) -> None:
         del self._charged[key][uid]
         if not self._charged[key]:
             del self._charged[key]
-        self.unasked.add(key)
+        self.relieved.add(key)
 
     def _drop(self, uid: str) -> None:
-        promise = self.promises.pop(uid, None)
-        if promise is None:
+        eviction = self.evictions.pop(uid, None)
+        if eviction is None:
             return
-        for key in promise.charged:
+        for key in eviction.charged:
             self._discharge(key, uid)
-        for index, place in self._indices(promise):
-            index[place].discard(uid)
-            if not index[place]:
-                del index[place]
+        for index, index_key in self._indices(eviction):
+            index[index_key].discard(uid)
+            if not index[index_key]:
+                del index[index_key]
         self._watched.discard(uid)
         self.version += 1
 
     def _indices(
-        self, promise: _PlannedEvictions
+        self, eviction: _InFlightEviction
     ) -> Iterator[tuple[dict[Any, set[str]], str | int]]:
-        """Yield each index with the key under which it has a promise."""
-        yield self._by_namespace, promise.victim.metadata.namespace
-        yield self._by_preemptor, promise.preemptor
-        yield self._by_row, promise.row
+        """Yield each index with the key under which it has an eviction."""
+        yield self._by_namespace, eviction.victim.metadata.namespace
+        yield self._by_preemptor, eviction.preemptor
+        yield self._by_row, eviction.row
 
-    def _is_over(self, promise: _PlannedEvictions, now: Seconds) -> bool:
-        cluster, uid = self._cluster, promise.victim.uid
-        there = cluster.placed(uid)
-        if there is None or there.terminating:
-            if promise.left is None:
-                promise.left = now
+    def _is_over(self, eviction: _InFlightEviction, now: Seconds) -> bool:
+        cluster, uid = self._cluster, eviction.victim.uid
+        victim = cluster.placed(uid)
+        if victim is None or victim.terminating:
+            if eviction.terminated is None:
+                eviction.terminated = now
                 self.version += 1
-            return now - promise.left >= SETTLED_AFTER
-        # It stays unless it was asked to leave: a plan that was given up has no claim any more.
-        return not cluster.leaves(there) and cluster.nominations.get(promise.preemptor) is None
+            return now - eviction.terminated >= SETTLED_AFTER
+        # A victim that was not evicted stays if the plan was given up: the nomination is gone then.
+        return not cluster.leaves(victim) and cluster.nominations.get(eviction.preemptor) is None
 
     # What budgets allow ---------------------------------------------------------------------------
 
     def quota(self, key: str) -> Quota:
-        """Return what a budget allows now; `settle` comes before."""
+        """Return what a budget allows now; call `settle` before."""
         budget = self._cluster.budgets.get(key)
         taken = self._charged.get(key, {})
-        ends = [each.left + SETTLED_AFTER for each in taken.values() if each.left is not None]
+        ends = [
+            eviction.terminated + SETTLED_AFTER
+            for eviction in taken.values()
+            if eviction.terminated is not None
+        ]
         return Quota(
             max(0, budget.status.disruptions_allowed),
             len(taken),
@@ -298,7 +307,7 @@ class InFlightEvictions:
         )
 
     def in_flight(self, key: str, uids: Iterable[str]) -> int:
-        """Return how many of some pods use up a budget as evictions in flight."""
+        """Return how many of some pods use up a budget as evictions in flight, by their uids."""
         charged = self._charged.get(key, {})
         return sum(uid in charged for uid in uids)
 
@@ -307,13 +316,13 @@ class InFlightEvictions:
         slots = map(self._cluster.pods.slot, self._charged.get(key, ()))
         return [slot for slot in slots if slot is not None]
 
-    def overdrafts(self, victims: Sequence[Pod]) -> Iterator[PdbShortfall]:
-        """Yield what keeps pods from being evicted together, the evictions in flight included.
+    def shortfalls(self, victims: Sequence[Pod]) -> Iterator[PdbShortfall]:
+        """Yield why budgets do not allow to evict some pods together, beside those in flight.
 
-        `settle` comes before.
+        Call `settle` before.
 
         Args:
-            victims: The pods that would leave; those that leave already need no budget.
+            victims: The pods to evict; those that terminate already use no budget up.
         """
         charged: dict[str, list[Pod]] = {}
         for pod in victims:
@@ -328,20 +337,20 @@ class InFlightEvictions:
             for key in keys:
                 charged.setdefault(key, []).append(pod)
         for key, pods in charged.items():
-            overdraft = self._overdraft(key, pods)
-            if overdraft is not None:
-                yield overdraft
+            shortfall = self._shortfall(key, pods)
+            if shortfall is not None:
+                yield shortfall
 
-    def _overdraft(self, key: str, pods: Sequence[Pod]) -> PdbShortfall | None:
+    def _shortfall(self, key: str, pods: Sequence[Pod]) -> PdbShortfall | None:
         quota, uids = self.quota(key), frozenset(pod.uid for pod in pods)
-        named, budgets = ", ".join(pod.key for pod in pods), frozenset({key})
+        names, budgets = ", ".join(pod.key for pod in pods), frozenset({key})
         if quota.outdated:
-            detail = f"{named}: budget {key} has changed and is not counted yet"
+            detail = f"{names}: budget {key} has changed and its status is not up to date yet"
             return PdbShortfall(detail, uids, budgets=budgets)
         taken = quota.taken - self.in_flight(key, uids)
         if len(pods) + taken <= quota.allowed:
             return None
-        text = f"{named}: budget {key} allows {quota.allowed}"
+        text = f"{names}: budget {key} allows {quota.allowed}"
         if taken:
             text += f", of which {taken} are in flight"
         return PdbShortfall(text, uids, quota.until if taken else None, budgets)
@@ -354,7 +363,7 @@ class InFlightEvictions:
         return self.used_up(self._keys(pod), ready=standing is Standing.READY)
 
     def used_up(self, keys: tuple[str, ...], *, ready: bool) -> tuple[str, ...]:
-        """Return which of the budgets that select a running pod its eviction would use up."""
+        """Return those of the budgets that select a running pod which its eviction would use up."""
         if len(keys) == 1 and not ready and self._spares_unready(keys[0]):
             return ()
         return keys
@@ -363,20 +372,20 @@ class InFlightEvictions:
         """Return the budgets that select pods, in name order.
 
         Args:
-            code: The set of budgets that protects them, as the cluster says.
-            namespace: Theirs; empty where no budget in it selects pods without labels.
+            code: The set of budgets that protects them for kube-scheduler, as the cluster has it.
+            namespace: Their namespace; empty where no budget in it selects pods without labels.
             bare: Whether they have no label.
         """
-        known, broad = self._cluster.budgets.sets.values[code], self._broad.get(namespace)
+        protecting, broad = self._cluster.budgets.sets.values[code], self._broad.get(namespace)
         if not broad:
-            return known
-        every = broad if bare else filter(self._cluster.budgets.selects_all, broad)
-        return tuple(sorted({*known, *every}))
+            return protecting
+        further = broad if bare else filter(self._cluster.budgets.selects_all, broad)
+        return tuple(sorted({*protecting, *further}))
 
     def is_broad(self, namespace: str) -> bool:
-        """Tell whether a budget of a namespace selects pods without labels.
+        """Return whether a budget of a namespace selects pods without labels.
 
-        Else the codes of the cluster say all about which budgets the API server asks for its pods.
+        Else the sets of the cluster are those of the API server, too.
         """
         return bool(self._broad.get(namespace))
 
@@ -389,7 +398,7 @@ class InFlightEvictions:
         return cluster.budgets.sets.values[int(cluster.pods.protection(np.array(slot)))]
 
     def _spares_unready(self, key: str) -> bool:
-        """Tell whether a budget lets pods go that are not ready, without being used up."""
+        """Return whether evicting a pod that is not ready does not use a budget up."""
         budget = self._cluster.budgets.get(key)
         if budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow":
             return True

@@ -1,9 +1,10 @@
-"""What is remembered against preemptions of one pod, because the like of it was in vain.
+"""Vetoes preemptions for one pod that are likely to fail, because such preemptions failed before.
 
-Three things are remembered. Preemptions whose room went to others, by owners
-(`state/preemption/preemption_backoff`); all evictions in vain, by preemptor, node and wider scopes
-(`state/preemption/wasted_evictions`): there the answer is a pause. And victims that were asked to
-leave and hang: as long as one is there, the room that it takes cannot be counted on.
+The preemption history has three parts. Preemptions whose freed resources other pods took, by owners
+(`state/preemption/preemption_backoff`), and all wasted evictions, by preemptor, node and wider
+scopes (`state/preemption/wasted_evictions`), lead to a pause. The third part is victims that hang
+in termination after they were evicted: as long as one is on the node, its resources cannot be
+counted on.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,17 +17,17 @@ from scheduler.model.policy_refusals import ending
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
 from scheduler.state.preemption.ledger import Ledger
-from scheduler.state.preemption.preemption_backoff import PairPause as LoopPause
+from scheduler.state.preemption.preemption_backoff import PairPause
 from scheduler.state.preemption.wasted_evictions import WastePause, WasteScope, WasteView
 
 __all__ = ["HANGS", "LOOP", "STOPPED", "LoopVeto", "PreemptionHistory", "wasteful"]
 
-#: What the event about a loop of preemptions that is stopped is called, and how its text begins.
+#: The reason of the Event when a preemption loop is stopped; messages about it begin with it, too.
 LOOP: Final = "PreemptionLoop"
-#: The same where too many evictions were in vain, whatever the reason.
+#: The same where too many evictions were wasted, whatever the reason.
 STOPPED: Final = "PreemptionStopped"
 
-#: The pods for which evictions were in vain, by what shares the bound.
+#: The pods for which evictions were wasted, by the scope of the bound.
 _WHOSE: Final[Mapping[WasteScope, str]] = {
     WasteScope.POD: "this pod",
     WasteScope.OWNER: "pods of its owner",
@@ -39,17 +40,17 @@ class LoopVeto(NamedTuple):
     """Why a preemption must not be tried now."""
 
     text: str
-    #: When that ends; `None` where only an event can end it.
+    #: When it ends; `None` where only an event can end it.
     until: Seconds | None
     #: Whether it holds on every node, until an operator does something about it.
     stopped: bool = False
     #: Whether the text leaves out when it ends, so that it is the same for all nodes.
     timed: bool = False
-    #: What the pod must not be told; only for those who may ask why.
+    #: What must not be reported at the pod, but only in the trace.
     detail: str = ""
 
     def __str__(self) -> str:
-        """Return everything, for those who ask why."""
+        """Return the text with all details, for the trace."""
         detail = f": {self.detail}" if self.detail else ""
         return f"{self.text}{detail}{ending(self.until) if self.timed else ''}"
 
@@ -58,7 +59,7 @@ HANGS: Final = LoopVeto("node(s) where a victim hangs in termination", None)
 
 
 def wasteful(pause: WastePause) -> LoopVeto:
-    """Return what is said where evictions were in vain."""
+    """Return the veto of a pause after wasted evictions."""
     if pause.backed_off:
         text = "node(s) where preemption has failed for pods of its owner"
     elif pause.scope is WasteScope.NODE:
@@ -70,64 +71,65 @@ def wasteful(pause: WastePause) -> LoopVeto:
 
 
 class PreemptionHistory:
-    """What is remembered against preemptions of one pod, in one attempt."""
+    """The preemption history as far as it concerns one preemptor, in one attempt."""
 
     def __init__(self, pod: Pod, cluster: Cluster, ledger: Ledger, now: Seconds) -> None:
         """Look it up.
 
         Args:
             pod: The preemptor.
-            cluster: As it is.
-            ledger: What is remembered.
+            cluster: The cluster as it is.
+            ledger: Has the failed preemptions and wasted evictions.
             now: The time.
         """
         self.owner: Final = owner(pod) if len(ledger.fruitless) or len(ledger.wasted) else ""
         #: Uids of the victims that hang.
         self.overdue: Final = cluster.overdue
-        #: What was in vain, where anything was.
-        self.view: Final[WasteView | None] = (
+        #: The wasted evictions, where there are any.
+        self.waste: Final[WasteView | None] = (
             ledger.wasted.view(pod.uid, self.owner, now) if len(ledger.wasted) else None
         )
         self.ledger: Final = ledger
         self._now = now
         self._fruitless = ledger.fruitless
         self._pairs = ledger.fruitless.pairs(self.owner)
-        self._stops: dict[str, LoopPause | None] = {}
-        self._pauses: dict[str, dict[str, LoopPause]] = {}
-        #: What is said of pauses, found out once.
-        self._said: dict[tuple[str, LoopPause], LoopVeto] = {}
+        #: The pause on every node by owner of the victims, and the pauses by owner and node.
+        self._stops: dict[str, PairPause | None] = {}
+        self._pauses: dict[str, dict[str, PairPause]] = {}
+        #: The vetoes of pauses, each made once.
+        self._vetoes: dict[tuple[str, PairPause], LoopVeto] = {}
 
     @property
     def state(self) -> object:
-        """What the objections depend on, beside the ledger, pods, nodes and time."""
-        whose = self.view.whose if self.view is not None else ""
+        """What the vetoes depend on, beside the ledger, pods, nodes and time."""
+        whose = self.waste.whose if self.waste is not None else ""
         return frozenset(self.overdue), self.owner, whose
 
-    def to_preemptor(self) -> tuple[LoopVeto, ...]:
-        """Return why the pod must not evict any pod now."""
-        pause = None if self.view is None else self.view.anywhere(1)
+    def against_preemptor(self) -> tuple[LoopVeto, ...]:
+        """Return why the pod must not evict any pod now; empty if it may."""
+        pause = None if self.waste is None else self.waste.anywhere(1)
         return () if pause is None else (wasteful(pause),)
 
-    def to(self, node: str, victims: Sequence[Pod]) -> tuple[LoopVeto, ...]:
-        """Return why pods must not be evicted from a node; nothing if they may."""
-        found = (self.of_loops(node, map(owner, victims)), self.of_waste(node, len(victims)))
-        if self.overdue and any(each.uid in self.overdue for each in victims):
-            found = (HANGS, found[1])
-        return tuple(each for each in found if each is not None)
+    def against(self, node: str, victims: Sequence[Pod]) -> tuple[LoopVeto, ...]:
+        """Return why some pods must not be evicted from a node; empty if they may."""
+        loop, waste = self.of_loops(node, map(owner, victims)), self.of_waste(node, len(victims))
+        if self.overdue and any(pod.uid in self.overdue for pod in victims):
+            loop = HANGS
+        return tuple(veto for veto in (loop, waste) if veto is not None)
 
     @property
     def pairs(self) -> frozenset[str]:
-        """The owners of victims of which something is remembered."""
+        """The owners of victims with failed preemptions by the preemptor's owner."""
         return self._pairs
 
-    def stop(self, victim: str) -> LoopPause | None:
-        """Return until when pods of an owner must not be evicted from any node."""
+    def stop(self, victim: str) -> PairPause | None:
+        """Return the pause during which pods of an owner must not be evicted from any node."""
         if victim not in self._stops:
             self._stops[victim] = self._fruitless.stop(self.owner, victim, self._now)
         return self._stops[victim]
 
-    def pause(self, node: str, victim: str) -> LoopPause | None:
-        """Return until when pods of an owner must not be evicted from a node."""
+    def pause(self, node: str, victim: str) -> PairPause | None:
+        """Return the pause during which pods of an owner must not be evicted from a node."""
         stop = self.stop(victim)
         if stop is not None:
             return stop
@@ -135,33 +137,36 @@ class PreemptionHistory:
             self._pauses[victim] = self._fruitless.pauses(self.owner, victim, self._now)
         return self._pauses[victim].get(node)
 
-    def said(self, victim: str, pause: LoopPause) -> LoopVeto:
-        """Return what is said about a pause for victims of an owner; one object for equal ones."""
-        said = self._said.get((victim, pause))
-        if said is None:
-            said = self._said[victim, pause] = _looping(self.owner, victim, pause)
-        return said
+    def veto(self, victim: str, pause: PairPause) -> LoopVeto:
+        """Return the veto of a pause for victims of an owner; one object for equal ones."""
+        veto = self._vetoes.get((victim, pause))
+        if veto is None:
+            veto = self._vetoes[victim, pause] = _looping(self.owner, victim, pause)
+        return veto
 
     def of_loops(self, node: str, owners: Iterable[str]) -> LoopVeto | None:
-        """Return until when pods of some owners must not be evicted from a node; the longest."""
-        worst: tuple[str, LoopPause] | None = None
+        """Return the veto of the longest pause for victims of some owners on a node."""
+        longest: tuple[str, PairPause] | None = None
         for name in sorted(self._pairs.intersection(owners)) if self._pairs else ():
             pause = self.pause(node, name)
-            if pause is not None and (worst is None or worst[1].until < pause.until):
-                worst = (name, pause)
-        return None if worst is None else self.said(*worst)
+            if pause is not None and (longest is None or longest[1].until < pause.until):
+                longest = (name, pause)
+        return None if longest is None else self.veto(*longest)
 
     def of_waste(self, node: str, victims: int) -> LoopVeto | None:
-        """Return until when so many pods must not be evicted from a node."""
-        if self.view is None:
+        """Return the veto of the longest pause for so many victims on a node."""
+        if self.waste is None:
             return None
-        found = (self.view.anywhere(victims), self.view.on(node, victims))
-        longest = max((each for each in found if each is not None), default=None)
+        pauses = (self.waste.anywhere(victims), self.waste.on(node, victims))
+        longest = max((pause for pause in pauses if pause is not None), default=None)
         return None if longest is None else wasteful(longest)
 
 
-def _looping(preemptor: str, victim: str, pause: LoopPause) -> LoopVeto:
-    """Return what pods of one owner are told of those of another; the name may be a detail."""
+def _looping(preemptor: str, victim: str, pause: PairPause) -> LoopVeto:
+    """Return the veto of a pause between two owners.
+
+    The name of the victims' owner is only a detail where the preemptor must not know it.
+    """
     named, theirs = victim.replace("/", " ", 1), told_to(preemptor, victim)
     until = times.stamp(pause.until)
     where = "" if pause.stopped else "node(s) where "

@@ -1,6 +1,6 @@
-"""Which pods a policy is about: one pod at a time, or all pods of some slots at once.
+"""Which pods a policy selects: checks one pod, or all pods of some slots at once.
 
-Axes: V pods on a row, most important first; C candidate rows.
+Axes: V potential victims of a row, most important first; C candidate rows.
 """
 
 from collections.abc import Mapping
@@ -22,12 +22,12 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def selects(selection: PodSelection, pod: Pod, namespaces: Mapping[str, dict[str, str]]) -> bool:
-    """Tell whether a pod meets all that a selection asks for.
+    """Return whether a pod meets all requirements of a selection.
 
     Args:
-        selection: What is asked for.
+        selection: The requirements.
         pod: The pod.
-        namespaces: The labels of the namespaces; one that is not known has none.
+        namespaces: The labels of the namespaces; an unknown namespace has none.
     """
     least, most, classes = (
         selection.min_priority,
@@ -55,7 +55,7 @@ def _labels_meet(
 
 
 class SelectedPods:
-    """A selection, compiled for the namespaces as they are."""
+    """A selection, compiled for the namespaces as they are now."""
 
     def __init__(self, selection: PodSelection, cluster: Cluster) -> None:
         self.selection: Final = selection
@@ -64,10 +64,10 @@ class SelectedPods:
         self._cluster = cluster
         namespaces = dict(cluster.namespaces) if selection.namespaces is not None else {}
 
-        def weigh(looks: LabelSet) -> int:
+        def weigh(labels: LabelSet) -> int:
             return int(
-                not looks.leaving
-                and _labels_meet(selection, looks.namespace, looks.labels, namespaces)
+                not labels.leaving
+                and _labels_meet(selection, labels.namespace, labels.labels, namespaces)
             )
 
         version = cluster.namespaces_version if selection.namespaces is not None else 0
@@ -75,11 +75,11 @@ class SelectedPods:
         self._weights = counters.of_labels(cluster.pods.census, key, weigh)
 
     def selects(self, pod: Pod) -> bool:
-        """Tell whether a pod is selected, leaving or not."""
+        """Return whether a pod is selected, terminating or not."""
         return selects(self.selection, pod, self._cluster.namespaces)
 
     def staying(self, slots: Int) -> Bool:
-        """Return, (V, C), which pods are selected and not on their way out; -1 pads."""
+        """Return, (V, C), which pods are selected and neither terminating nor evicted; -1 pads."""
         cluster, selection = self._cluster, self.selection
         mask: Bool = self._weights.of(slots) > 0
         if selection.min_priority is not None or selection.max_priority is not None:
@@ -88,10 +88,10 @@ class SelectedPods:
                 mask &= priorities >= selection.min_priority
             if selection.max_priority is not None:
                 mask &= priorities <= selection.max_priority
-        asked = map(cluster.pods.slot, cluster.asked_to_leave())
-        leaving = [slot for slot in asked if slot is not None]
-        if leaving:
-            mask &= ~np.isin(slots, leaving)
+        slots_of = map(cluster.pods.slot, cluster.asked_to_leave())
+        evicted = [slot for slot in slots_of if slot is not None]
+        if evicted:
+            mask &= ~np.isin(slots, evicted)
         if selection.priority_classes:
             pods = map(cluster.pods.pod, slots[mask].tolist())
             mask[mask] = [

@@ -1,4 +1,4 @@
-"""The victims of many candidates at once, and what they share with each other.
+"""The victims of many candidates at once as arrays, and what they share with each other.
 
 Axes: M victims of all candidates together, candidate by candidate; C candidates; P pairs of a
 candidate and something that its victims share, such as an owner.
@@ -32,11 +32,11 @@ __all__ = [
     "paired",
 ]
 
-#: Stands for what no victim has.
+#: The code of names that no victim has.
 NOWHERE: Final = -1
-#: So many names more than pods are kept before all are forgotten.
+#: The names are forgotten when there are twice as many as pods, and this many more.
 _SPARE: Final = 4096
-#: Numbers up to so many times their count are told apart by a table of all of them.
+#: Numbers up to so many times their count are made distinct by a table of all possible ones.
 _SPARSE: Final = 16
 
 
@@ -50,7 +50,7 @@ class Standing(IntEnum):
 
     @classmethod
     def of(cls, pod: Pod) -> "Standing":
-        """Return how a pod counts, as long as nobody has asked it to leave.
+        """Return how a pod counts, as long as it has not been evicted.
 
         Source: kubernetes v1.36.3 pkg/registry/core/pod/storage/eviction.go canIgnorePDB.
         """
@@ -61,7 +61,7 @@ class Standing(IntEnum):
 
 
 class VictimFacts(NamedTuple):
-    """What is known of some pods; (M,) each."""
+    """Facts of some pods; (M,) each."""
 
     #: Codes of the owners and namespaces.
     owners: Int
@@ -73,7 +73,7 @@ class VictimFacts(NamedTuple):
 
 
 class OwnerCodes:
-    """Facts of pods as numbers, found out once for each state of a pod."""
+    """Facts of pods as numbers, computed once for each state of a pod."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster: Final = cluster
@@ -82,13 +82,13 @@ class OwnerCodes:
         #: (4, S) the facts by slot, and (S,) whether they are known.
         self._table: NDArray[np.int64] = np.zeros((4, 0), dtype=np.int64)
         self._known: Bool = np.zeros(0, dtype=np.bool_)
-        # A slot is on a row only after its pod was written, which this log tells.
+        # A slot is on a row only after its pod was written, and that is in this log.
         self._seen = RowCursor(cluster.pods.changes)
 
     def of(self, slots: Int) -> VictimFacts:
-        """Return what is known of the pods in some slots, (M,), which are on nodes.
+        """Return the facts of the pods in some slots, (M,), which are on nodes.
 
-        Codes are good until this is called again.
+        Codes are valid until this is called again.
         """
         self._forget_changes(int(slots.max(initial=0)) + 1)
         for slot in slots[~self._known[slots]].tolist():
@@ -131,9 +131,9 @@ class OwnerCodes:
         return self._namespaces.values
 
     def find(self, scope: BudgetScope, names: Iterable[str]) -> list[int]:
-        """Return the codes of namespaces or owners; -1 for those that were not met before."""
-        known = self._owners if scope is BudgetScope.OWNER else self._namespaces
-        return known.find_all(names, NOWHERE)
+        """Return the codes of namespaces or owners; `NOWHERE` for unknown ones."""
+        interner = self._owners if scope is BudgetScope.OWNER else self._namespaces
+        return interner.find_all(names, NOWHERE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +146,11 @@ class Pairs:
     codes: Int
     #: (M,) the pair of each victim.
     of_victims: Int
-    #: The codes that there are, each once.
+    #: The codes in use, each once.
     distinct: Collection[int]
 
     def count(self, counted: Bool) -> Int:
-        """Return, (P,), how many victims that are counted belong to each pair; (M,) given."""
+        """Return, (P,), how many of the counted victims, given as (M,), belong to each pair."""
         return np.bincount(self.of_victims[counted], minlength=self.columns.shape[0])
 
 
@@ -158,23 +158,23 @@ class VictimMatrix:
     """The victims of many candidates."""
 
     def __init__(
-        self, slots: Int, chosen: Bool, nodes: Sequence[str], families: OwnerCodes
+        self, slots: Int, chosen: Bool, nodes: Sequence[str], owner_codes: OwnerCodes
     ) -> None:
-        """Look at the outcome of a dry run.
+        """Take the victims from the result of a dry run.
 
         Args:
-            slots: (V, C) pods that could go, -1 pads.
+            slots: (V, C) potential victims, -1 pads.
             chosen: (V, C) True for the victims.
             nodes: (C,) names of the nodes.
-            families: Knows the owners of the pods.
+            owner_codes: Has the owners of the pods.
         """
         columns, ranks = np.nonzero(chosen.T)
         #: (M,) the candidate and the slot of each victim.
         self.columns: Final[Int] = columns
         self.slots: Final[Int] = slots[ranks, columns]
         self.nodes: Final = nodes
-        self._cluster = families.cluster
-        self._families = families
+        self._cluster = owner_codes.cluster
+        self._owner_codes = owner_codes
         self._facts: VictimFacts | None = None
         self._pairs: dict[BudgetScope, Pairs] = {}
         #: How many victims each candidate has.
@@ -183,18 +183,14 @@ class VictimMatrix:
     def __len__(self) -> int:
         return len(self.nodes)
 
-    def pod(self, place: int) -> Pod:
-        """Return a victim."""
-        return self._cluster.pods.pod(int(self.slots[place]))
-
     @property
     def facts(self) -> VictimFacts:
-        """What is known of the victims; (M,) each."""
+        """The facts of the victims; (M,) each."""
         return self._find_facts()
 
     def _find_facts(self) -> VictimFacts:
         if self._facts is None:
-            self._facts = self._families.of(self.slots)
+            self._facts = self._owner_codes.of(self.slots)
         return self._facts
 
     def among(self, uids: Iterable[str]) -> Bool:
@@ -204,32 +200,32 @@ class VictimMatrix:
             return np.zeros(self.slots.shape[0], dtype=np.bool_)
         return np.isin(self.slots, slots)
 
-    def asked_to_leave(self) -> Bool:
-        """Return, (M,), which victims were asked to leave."""
+    def evicted(self) -> Bool:
+        """Return, (M,), which victims have been evicted already."""
         return self.among(self._cluster.asked_to_leave())
 
     def candidate(self, node: str) -> int | None:
         """Return the candidate on a node, if there is one."""
-        return self._places.get(node)
+        return self._columns_by_node.get(node)
 
     @cached_property
-    def _places(self) -> dict[str, int]:
+    def _columns_by_node(self) -> dict[str, int]:
         return {name: column for column, name in enumerate(self.nodes)}
 
     def codes(self, scope: BudgetScope, names: Sequence[str]) -> Int:
-        """Return the codes that stand for names in a scope; -1 where no victim has it."""
+        """Return the codes of names in a scope; `NOWHERE` where no victim has the name."""
         match scope:
             case BudgetScope.CLUSTER:
                 return np.zeros(len(names), dtype=np.int64)
             case BudgetScope.NODE:
-                find = self._places.get
-                return np.array([find(each, NOWHERE) for each in names], dtype=np.int64)
+                find = self._columns_by_node.get
+                return np.array([find(name, NOWHERE) for name in names], dtype=np.int64)
             case _:
                 self._find_facts()
-                return np.array(self._families.find(scope, names), dtype=np.int64)
+                return np.array(self._owner_codes.find(scope, names), dtype=np.int64)
 
     def names(self, scope: BudgetScope) -> Sequence[str]:
-        """Return what each code of the pairs of a scope stands for."""
+        """Return the name of each code of the pairs of a scope."""
         match scope:
             case BudgetScope.CLUSTER:
                 return ("",)
@@ -237,17 +233,17 @@ class VictimMatrix:
                 return self.nodes
             case BudgetScope.NAMESPACE:
                 self._find_facts()
-                return self._families.namespaces
+                return self._owner_codes.namespaces
             case BudgetScope.OWNER:
                 self._find_facts()
-                return self._families.owners
+                return self._owner_codes.owners
 
     def pairs(self, scope: BudgetScope) -> Pairs:
         """Return what the victims of each candidate share."""
-        found = self._pairs.get(scope)
-        if found is None:
-            found = self._pairs[scope] = self._pair(scope)
-        return found
+        pairs = self._pairs.get(scope)
+        if pairs is None:
+            pairs = self._pairs[scope] = self._pair(scope)
+        return pairs
 
     def _pair(self, scope: BudgetScope) -> Pairs:
         every = np.arange(len(self), dtype=np.int64)
@@ -273,18 +269,18 @@ def paired(columns: Int, codes: Int) -> Pairs:
 
 
 def distinct(numbers: Int) -> tuple[Int, Int]:
-    """Return the numbers that there are, in order, and for each number its place among them.
+    """Return the distinct numbers in order, and for each number its position among them.
 
-    Numbers are not negative. The same as `np.unique` with `return_inverse`, without sorting where
-    they are small.
+    Numbers are not negative. The result is that of `np.unique` with `return_inverse`, without
+    sorting where the numbers are small.
     """
     bound = int(numbers.max(initial=0)) + 1
     if bound > _SPARSE * numbers.shape[0] + _SPARE:
-        found, places = np.unique(numbers, return_inverse=True)
-        return found, places
+        unique, positions = np.unique(numbers, return_inverse=True)
+        return unique, positions
     present = np.zeros(bound, dtype=np.bool_)
     present[numbers] = True
-    found = np.flatnonzero(present)
-    place = np.zeros(bound, dtype=np.int64)
-    place[found] = np.arange(found.shape[0])
-    return found, place[numbers]
+    unique = np.flatnonzero(present)
+    position = np.zeros(bound, dtype=np.int64)
+    position[unique] = np.arange(unique.shape[0])
+    return unique, position[numbers]

@@ -1,4 +1,4 @@
-"""Which candidate node: the criteria in order, each shown where all earlier ones are equal."""
+"""Which candidate node is picked: each criterion in order, where all earlier ones are equal."""
 
 import pytest
 
@@ -137,7 +137,7 @@ def test_a_tie_goes_either_way_for_different_pods():
     assert taken == {"n1", "n2"}
 
 
-def test_how_well_the_pod_likes_a_node_plays_no_part():
+def test_the_score_of_a_node_does_not_matter():
     cluster = Cluster(
         node("n1").cpu("2"),
         node("n2").cpu("2").taint("a", effect="PreferNoSchedule"),

@@ -1,4 +1,4 @@
-"""Who may preempt, and on which nodes."""
+"""Which pods may preempt, and on which nodes."""
 
 import pytest
 
@@ -11,8 +11,8 @@ PREFIX = "no new claims to deallocate, preemption: "
 WAITS = f"{PREFIX}not eligible due to a terminating pod on the nominated node."
 
 
-def said(cluster: Cluster, wanted: PodBuilder) -> str:
-    """Return what preemption said about a pod that fits nowhere."""
+def message(cluster: Cluster, wanted: PodBuilder) -> str:
+    """Return the message of the post filters for a pod that fits on no node."""
     decision = cluster.schedule(wanted)
     assert isinstance(decision, Unschedulable)
     return decision.message.partition(". ")[2]
@@ -27,7 +27,7 @@ def test_a_pod_that_never_preempts_says_so_and_keeps_its_nomination():
 
     wanted = pod("p").cpu("1").priority(9).never_preempts().nominated("n1")
 
-    assert said(cluster, wanted) == f"{PREFIX}not eligible due to preemptionPolicy=Never."
+    assert message(cluster, wanted) == f"{PREFIX}not eligible due to preemptionPolicy=Never."
     assert cluster.claims() == {"p": "n1"}
     assert cluster.attempts[-1].preemption_tried
 
@@ -40,7 +40,7 @@ def test_pods_of_equal_and_higher_priority_are_no_victims():
         pod("higher").on("n2").cpu("1").priority(10),
     )
 
-    assert said(cluster, pod("p").cpu("1").priority(9)) == (
+    assert message(cluster, pod("p").cpu("1").priority(9)) == (
         f"{PREFIX}0/2 nodes are available: 2 No preemption victims found for incoming pod."
     )
 
@@ -57,19 +57,19 @@ def test_a_negative_priority_is_lower_than_none():
     assert preempts(cluster, pod("p").cpu("1").priority(None))
 
 
-def test_on_a_node_that_can_never_take_the_pod_nobody_is_a_victim():
+def test_on_a_node_that_can_never_take_the_pod_there_is_no_victim():
     cluster = Cluster(
         node("small").cpu("1"), node("cordoned").cpu("4").cordoned(), node("odd").cpu("4"),
         *(pod(f"on-{name}").on(name).priority(-1) for name in ("small", "cordoned", "odd")),
         using=with_filters(Refuses("odd")),
     )  # fmt: skip
 
-    assert said(cluster, pod("p").cpu("2").priority(9)) == (
+    assert message(cluster, pod("p").cpu("2").priority(9)) == (
         f"{PREFIX}0/3 nodes are available: 3 Preemption is not helpful for scheduling."
     )
 
 
-def test_the_reasons_that_are_left_without_the_lower_pods_are_counted():
+def test_the_reasons_that_remain_without_the_lower_pods_are_counted():
     cluster = Cluster(
         node("n1").cpu("4"),
         node("n2").cpu("4"),
@@ -79,7 +79,7 @@ def test_the_reasons_that_are_left_without_the_lower_pods_are_counted():
         pod("other").on("n2").cpu("4").priority(9),
     )
 
-    assert said(cluster, pod("p").cpu("2").priority(9)) == (
+    assert message(cluster, pod("p").cpu("2").priority(9)) == (
         f"{PREFIX}0/3 nodes are available: 1 Insufficient cpu, "
         "1 No preemption victims found for incoming pod, "
         "1 Preemption is not helpful for scheduling."
@@ -99,12 +99,12 @@ P = pod("p").cpu("1").priority(100).nominated("n1")
 def test_a_pod_whose_victim_is_still_terminating_waits_and_keeps_its_nomination():
     cluster = nominated(pod("low").on("n1").cpu("1").preempted())
 
-    assert said(cluster, P) == WAITS
+    assert message(cluster, P) == WAITS
     assert cluster.claims() == {"p": "n1"}
 
 
 NOT_WAITED_FOR = {
-    "it was deleted by somebody": pod("low").on("n1").cpu("1").terminating(),
+    "it was deleted by another client": pod("low").on("n1").cpu("1").terminating(),
     "it is not terminating": pod("low")
     .on("n1")
     .cpu("1")
@@ -147,7 +147,7 @@ def test_a_nomination_to_a_node_that_is_gone_is_not_waited_for():
     assert preempts(cluster, P)
 
 
-def test_a_victim_counts_as_leaving_from_the_moment_it_was_asked():
+def test_a_victim_counts_as_terminating_from_the_moment_of_its_eviction():
     cluster = Cluster(node("n1").cpu("1"), pod("low").on("n1").cpu("1"))
     cluster.add(P.nominated(""))
     cluster.lag()

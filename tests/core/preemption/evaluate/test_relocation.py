@@ -1,4 +1,4 @@
-"""Among equally good candidates, where a profile asks for it: victims that lose least."""
+"""Among equally good candidates, where a profile enables it: those whose victims lose least."""
 
 from typing import Any
 
@@ -28,15 +28,15 @@ def guest(name: str, where: str, start: float = 0) -> PodBuilder:
 
 
 def chosen(*objects: Any, config: str = CONFIG, **preemptor: Any) -> set[str]:
-    """Return where pods that are alike in all but their names would go, each in a fresh cluster."""
-    found = set()
+    """Return the nodes chosen for pods that differ only by name, each in a fresh cluster."""
+    nodes = set()
     for name in NAMES:
         cluster = Cluster(*objects, config=config)
         wanted = pod(name).cpu("2").priority(9).selects(**(preemptor or {"zone": "full"}))
         decision = cluster.schedule(wanted)
         assert isinstance(decision, Preempting)
-        found.add(decision.node)
-    return found
+        nodes.add(decision.node)
+    return nodes
 
 
 FULL = (zoned("n1", "full"), zoned("n2", "full"))
@@ -64,11 +64,11 @@ def test_a_victim_does_not_fit_on_a_node_that(elsewhere):
     assert chosen(*FULL, elsewhere, stuck, guest("other", "n2")) == {"n1"}
 
 
-def test_room_that_a_nominated_pod_claims_is_not_free():
-    claimant = pod("claimant").cpu("2").priority(9).nominated("free").scheduler("other")
+def test_resources_of_a_nominated_pod_are_not_free():
+    nominee = pod("nominee").cpu("2").priority(9).nominated("free").scheduler("other")
     stuck = guest("stuck", "n1", start=5).selects(zone="full")
 
-    assert chosen(*FULL, FREE, claimant, stuck, guest("other", "n2")) == {"n1"}
+    assert chosen(*FULL, FREE, nominee, stuck, guest("other", "n2")) == {"n1"}
 
 
 def test_then_come_the_victims_that_started_last():
@@ -77,24 +77,24 @@ def test_then_come_the_victims_that_started_last():
         guest("a1", "n1", 50).priority(1), guest("a2", "n1", 10),
         guest("b1", "n2", 50).priority(1), guest("b2", "n2", 20),
     )  # fmt: skip
-    found = set()
+    nodes = set()
     for name in NAMES:
         cluster = Cluster(*objects, config=CONFIG)
         decision = cluster.schedule(pod(name).cpu("4").priority(9))
         assert isinstance(decision, Preempting)
-        found.add(decision.node)
+        nodes.add(decision.node)
 
-    assert found == {"n2"}
+    assert nodes == {"n2"}
 
 
-def test_what_kube_scheduler_compares_by_comes_before():
+def test_the_criteria_of_kube_scheduler_come_before():
     stuck = guest("stuck", "n1").selects(zone="full")
     protected = guest("movable", "n2").label("app", "web")
 
     assert chosen(budget("b").selects(app="web"), *FULL, FREE, stuck, protected) == {"n1"}
 
 
-def test_the_node_of_a_nomination_stays_first():
+def test_the_nominated_node_stays_first():
     stuck, movable = guest("stuck", "n1").selects(zone="full"), guest("movable", "n2")
     cluster = Cluster(*FULL, FREE, stuck, movable, config=CONFIG)
 

@@ -1,4 +1,4 @@
-"""Which pods have to leave a node: remove all lower ones, give back the most important first."""
+"""The victims on a node: remove all lower pods, add back the most important first."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def one_node(cpu: str, *objects: object, **facts: object) -> Cluster:
     return Cluster(node("n1").cpu(cpu), *objects, **facts)
 
 
-def test_the_least_important_pod_that_makes_room_goes():
+def test_the_least_important_pod_whose_eviction_helps_is_the_victim():
     cluster = one_node("4", running("low", "2", 1), running("mid", "2", 5))
 
     assert victims(cluster, "2") == ["low"]
@@ -40,7 +40,7 @@ def test_pods_are_spared_from_the_most_important_one_on():
     assert victims(cluster, "5") == ["b", "c"]
 
 
-def test_a_small_pod_of_low_priority_may_stay_where_a_large_one_goes():
+def test_a_small_pod_of_low_priority_may_stay_where_a_large_one_is_the_victim():
     cluster = one_node("5", running("small", "1", 0), running("large", "3", 50))
 
     assert victims(cluster, "3") == ["large"]
@@ -63,14 +63,14 @@ def test_victims_are_named_most_important_first():
     assert victims(cluster, "3") == ["high", "mid", "low"]
 
 
-def test_higher_pods_stay_and_their_room_is_no_room():
+def test_higher_pods_are_no_victims():
     cluster = one_node("4", running("peer", "2", HIGH), running("low", "2"))
 
     assert victims(cluster, "2") == ["low"]
     assert isinstance(cluster.schedule(pod("q").cpu("3").priority(HIGH)), Unschedulable)
 
 
-def test_every_lower_pod_goes_from_a_node_that_is_overfull():
+def test_every_lower_pod_is_a_victim_on_a_node_that_is_overfull():
     cluster = Cluster(node("n1").pods(1), running("a", "0", 5), running("b", "0", 1))
 
     assert victims(cluster, "0") == ["a", "b"]
@@ -82,7 +82,7 @@ def test_a_terminating_pod_is_a_victim_like_any_other_where_it_is_in_the_way():
     assert victims(cluster, "2") == ["leaving", "low"]
 
 
-def test_the_holder_of_a_port_goes():
+def test_the_pod_with_the_host_port_is_the_victim():
     cluster = one_node("4", running("holder", "0", 9).port(80), running("bystander", "0").port(81))
     decision = cluster.schedule(pod("p").port(80).priority(HIGH))
 
@@ -116,7 +116,7 @@ def test_pods_of_daemon_sets_and_of_other_schedulers_are_victims_too():
     assert victims(cluster, "2") == ["agent", "foreign"]
 
 
-def test_the_room_of_a_nominated_pod_of_equal_priority_is_no_room():
+def test_a_nominated_pod_of_equal_priority_is_counted():
     cluster = one_node("4", running("a", "2", 2), running("b", "2", 1))
     cluster.add(pod("nominee").scheduler("other").cpu("1").priority(HIGH).nominated("n1"))
 
@@ -130,7 +130,7 @@ def test_a_lower_nominated_pod_is_not_counted():
     assert victims(cluster, "2") == ["b"]
 
 
-def test_a_rule_of_the_simple_form_is_asked_for_each_pod_that_is_given_back():
+def test_a_node_filter_runs_for_each_pod_that_is_added_back():
     cluster = one_node(
         "9", running("a", "1", 2), running("b", "1", 1), using=with_filters(OneGuest())
     )
@@ -138,7 +138,7 @@ def test_a_rule_of_the_simple_form_is_asked_for_each_pod_that_is_given_back():
     assert victims(cluster) == ["a", "b"]
 
 
-def test_nodes_are_judged_each_for_itself():
+def test_nodes_are_evaluated_each_on_its_own():
     cluster = Cluster(
         node("n1").cpu("4"), node("n2").cpu("4"), node("n3").cpu("4"),
         running("a", "4", 5),
@@ -153,7 +153,7 @@ def test_nodes_are_judged_each_for_itself():
 
 
 @pytest.mark.parametrize("size", [5, 300])
-def test_a_crowded_node_is_judged_like_any_other(size):
+def test_a_node_with_many_pods_is_evaluated_like_any_other(size):
     crowd = [running(f"p{number:03}", "10m", number) for number in range(size)]
     cluster = Cluster(node("n1").cpu(f"{10 * size}m").pods(size + 1), *crowd)
 
@@ -176,7 +176,7 @@ def violations(cluster: Cluster, cpu: str) -> tuple[list[str], int]:
     return [ref.name for ref in decision.victims], decision.violations
 
 
-def test_a_pod_that_no_budget_protects_goes_before_a_protected_one():
+def test_a_pod_that_no_budget_protects_is_evicted_before_a_protected_one():
     cluster = protected(
         running("a", "1", 1, app="web"), running("b", "1", 2, app="web"), running("free", "1", 9)
     )
@@ -184,7 +184,7 @@ def test_a_pod_that_no_budget_protects_goes_before_a_protected_one():
     assert violations(cluster, "1") == (["free"], 0)
 
 
-def test_protected_pods_go_when_there_is_no_other_way_and_are_counted():
+def test_protected_pods_are_victims_when_there_is_no_other_way_and_are_counted():
     cluster = protected(
         running("a", "1", 1, app="web"), running("b", "1", 2, app="web"), running("free", "1", 9)
     )
@@ -201,7 +201,7 @@ def test_a_budget_covers_the_most_important_pods_first():
     assert violations(cluster, "3") == (["c", "b", "a"], 1)
 
 
-def test_the_pod_that_a_budget_does_not_cover_is_given_back_first():
+def test_the_pod_that_a_budget_does_not_cover_is_added_back_first():
     cluster = protected(
         running("a", "1", 1, app="web"), running("b", "1", 2, app="web"),
         running("c", "1", 3, app="web"), allowed=2,
@@ -244,7 +244,7 @@ def test_every_budget_of_a_pod_is_charged():
     assert violations(cluster, "2") == (["a", "b"], 1)
 
 
-def test_a_negative_allowance_protects_everybody():
+def test_a_negative_allowance_protects_all_pods():
     assert violations(protected(running("a", "1", 1, app="web"), allowed=-3), "3") == (["a"], 1)
 
 
@@ -256,7 +256,7 @@ def test_an_allowance_that_changes_counts_at_once():
 
 
 @pytest.mark.parametrize(("allowed", "want"), [(1, ["new", "old"]), (0, ["old", "new"])])
-def test_equal_victims_that_have_not_started_turn_round_beside_a_protected_pod(allowed, want):
+def test_equal_victims_that_have_not_started_are_reversed_beside_a_protected_pod(allowed, want):
     cluster = one_node(
         "3",
         budget("b").selects(app="web").allows(allowed),

@@ -1,4 +1,4 @@
-"""What is said against all candidates at once is what is said against each for itself."""
+"""The vetoes against all candidates at once are those against each candidate alone."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.core.preemption.evaluate.victims import DryRun
+from scheduler.core.preemption.dry_run import DryRun
 from scheduler.core.preemption.policy.veto_sheet import Veto
 from scheduler.model.api.objects import Requirement
 from scheduler.model.policies import (
@@ -111,19 +111,19 @@ def past(cluster: Cluster, drawn: tuple, number: int) -> None:
         cluster.machine.cluster.note_overdue(f"uid:{many}")
 
 
-def summary(said: tuple[Veto, ...]) -> dict[str, tuple[float | None, frozenset[str]]]:
+def summary(vetoes: tuple[Veto, ...]) -> dict[str, tuple[float | None, frozenset[str]]]:
     """Return when each text ends, and which disruption budgets it is about."""
-    found: dict[str, tuple[float | None, frozenset[str]]] = {}
-    for each in said:
-        until, budgets = found.get(each.text, (None, frozenset()))
-        more = each.budgets if isinstance(each, PolicyRefusal) else frozenset()
-        found[each.text] = (earliest((until, each.until)), budgets | more)
-    return found
+    by_text: dict[str, tuple[float | None, frozenset[str]]] = {}
+    for veto in vetoes:
+        until, budgets = by_text.get(veto.text, (None, frozenset()))
+        more = veto.budgets if isinstance(veto, PolicyRefusal) else frozenset()
+        by_text[veto.text] = (earliest((until, veto.until)), budgets | more)
+    return by_text
 
 
 @settings(max_examples=200, deadline=None)
 @given(POLICIES, GUESTS, PDBS, PAST, st.data())
-def test_all_at_once_is_the_same_as_one_by_one(policies, guests, pdbs, before, data):
+def test_all_at_once_have_the_same_vetoes_as_one_by_one(policies, guests, pdbs, before, data):
     cluster = Cluster(*(node(f"n{number}").cpu("9") for number in range(4)))
     for number, (space, app, allows, outdated) in enumerate(pdbs):
         made = budget(f"b{number}").allows(allows)
@@ -148,26 +148,26 @@ def test_all_at_once_is_the_same_as_one_by_one(policies, guests, pdbs, before, d
         cluster.now - 10,
     )
     machine.cluster.nominate(high, "n0")
-    objections = machine.policing.objections(high, cluster.now, cluster.now)
-    if objections is None:
+    vetoes = machine.policing.objections(high, cluster.now, cluster.now)
+    if vetoes is None:
         return
     rows = np.arange(4)
     ((_, slots),) = machine.cluster.pods.ranked(rows)
     chosen = slots >= 0
-    for place in zip(*np.nonzero(chosen), strict=True):
-        chosen[place] = data.draw(st.booleans())
+    for index in zip(*np.nonzero(chosen), strict=True):
+        chosen[index] = data.draw(st.booleans())
     run = DryRun(rows, np.zeros(4, dtype=np.uint16), slots, chosen, np.zeros_like(chosen))
 
-    found = objections.to_many(run).by_row()
+    found = vetoes.sheet(run).by_row()
 
     for row in range(4):
         victims = [machine.cluster.pods.pod(slot) for slot in slots[:, row][chosen[:, row]]]
         if victims:
             name = machine.cluster.columns.names[row]
-            assert summary(found.get(row, ())) == summary(objections.to(name, victims))
+            assert summary(found.get(row, ())) == summary(vetoes.to(name, victims))
 
 
-def test_a_pod_with_victims_in_vain_is_told_so_for_nodes_with_too_many():
+def test_a_pod_with_wasted_evictions_is_stopped_where_more_would_be_too_many():
     nodes = [node(f"n{number}").cpu("2") for number in range(6)]
     guests = [pod(f"g{number}").on(f"n{number // 2}").cpu("1").priority(0) for number in range(12)]
     cluster = Cluster(*nodes, *guests)
@@ -220,16 +220,16 @@ def test_of_more_victims_than_any_budget_allows_the_last_count(owner):
             EvictionEntry(cluster.now - ago, f"e{ago}", "default", whose, "n1", names, many)
         )
     high = pod("high").priority(9).build()
-    objections = machine.policing.objections(high, cluster.now, cluster.now)
+    vetoes = machine.policing.objections(high, cluster.now, cluster.now)
     rows = np.arange(4)
     ((_, slots),) = machine.cluster.pods.ranked(rows)
     chosen = slots >= 0
     run = DryRun(rows, np.zeros(4, dtype=np.uint16), slots, chosen, np.zeros_like(chosen))
 
-    found = objections.to_many(run).by_row()
+    found = vetoes.sheet(run).by_row()
 
     for row in range(4):
         victims = [machine.cluster.pods.pod(slot) for slot in slots[:, row][chosen[:, row]]]
-        one = objections.to(machine.cluster.columns.names[row], victims)
+        one = vetoes.to(machine.cluster.columns.names[row], victims)
         assert one
         assert summary(found[row]) == summary(one)

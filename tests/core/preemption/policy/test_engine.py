@@ -1,4 +1,4 @@
-"""Policies in detail: what is kept between attempts, and what is judged for all rows at once."""
+"""Policies in detail: what is cached between attempts, and computed for all rows at once."""
 
 from dataclasses import replace
 
@@ -54,7 +54,7 @@ def told(rule: str) -> str:
 
 @settings(max_examples=30)
 @given(clusters(), st.lists(SPARING, min_size=1, max_size=2))
-def test_pods_that_stay_are_the_same_one_by_one_and_all_at_once(drawn, chosen):
+def test_spared_pods_are_the_same_one_by_one_and_all_at_once(drawn, chosen):
     objects, incoming = drawn
     cluster = built([namespace("default", team="a"), *objects])
     for number, each in enumerate(chosen):
@@ -63,20 +63,20 @@ def test_pods_that_stay_are_the_same_one_by_one_and_all_at_once(drawn, chosen):
         cluster.change(name, lambda pod: pod.spec(priority_class_name="low"))
         cluster.change(name, lambda pod: pod.scheduler("other"))
     machine, preemptor = cluster.machine, incoming.build()
-    bounds = machine.policing.bounds(preemptor, cluster.now, cluster.now)
+    rules = machine.policing.rules(preemptor, cluster.now, cluster.now)
     rows = np.arange(machine.cluster.columns.size)
 
     for _, slots in machine.cluster.pods.ranked(rows):
-        found = bounds.spared(slots)
+        spared = rules.spared(slots)
         for (rank, column), slot in np.ndenumerate(slots):
-            stays = False
+            alone = False
             if slot >= 0:
                 pod = machine.cluster.pods.pod(int(slot))
-                stays = bool(bounds.objections_to_each([pod]))
-            assert (found is not None and bool(found[0][rank, column])) == stays
+                alone = bool(rules.victim_refusals([pod]))
+            assert (spared is not None and bool(spared[0][rank, column])) == alone
 
 
-def test_only_those_pods_stay_that_must():
+def test_only_the_pods_that_a_rule_protects_are_spared():
     cluster = Cluster(
         policy(victim_min_runtime=600),
         *nodes("n1"), guest("new").not_started(), guest("old", priority=9),
@@ -85,7 +85,7 @@ def test_only_those_pods_stay_that_must():
     assert victims(cluster.schedule(wants(cpu="2"))) == ["old"]
 
 
-def test_a_spent_budget_for_some_pods_lets_others_go():
+def test_a_spent_budget_for_some_pods_does_not_protect_others():
     cluster = Cluster(
         policy(victims=app("web"), budgets=at_most(0)),
         *nodes("n1", "n2"),
@@ -110,7 +110,7 @@ def test_strict_is_about_the_victims_that_the_policy_selects():
     assert decision.violations == 1
 
 
-def test_a_changed_budget_is_not_relied_on_before_it_was_counted():
+def test_a_changed_budget_does_not_count_before_its_status_is_up_to_date():
     cluster = Cluster(
         policy(disruption_budgets=DisruptionBudgets.STRICT),
         *nodes("n1"), guest("web", "n1", "4").label("app", "web").condition("Ready", "True"),
@@ -124,7 +124,7 @@ def test_a_changed_budget_is_not_relied_on_before_it_was_counted():
     assert [victims(each.decision) for each in cluster.drain()] == [["web"]]
 
 
-def test_what_is_in_flight_counts_no_more_when_it_has_settled():
+def test_an_eviction_in_flight_no_longer_counts_when_it_has_settled():
     cluster = Cluster(
         policy(disruption_budgets=DisruptionBudgets.STRICT),
         budget("b").selects(app="web").allows(1),
@@ -145,10 +145,10 @@ def test_what_is_in_flight_counts_no_more_when_it_has_settled():
     assert victims(again.decision) == ["web-n2" if first == "web-n1" else "web-n1"]
 
 
-# What is kept between attempts
+# What is cached between attempts
 
 
-def test_pods_that_stayed_may_go_when_the_policy_is_gone():
+def test_spared_pods_are_victims_when_the_policy_is_deleted():
     cluster = Cluster(policy(victim_min_runtime=HOUR), *nodes("n1"), guest("a", "n1", "4"))
     assert "have run" in refused(cluster.schedule(wants()))
 
@@ -158,7 +158,7 @@ def test_pods_that_stayed_may_go_when_the_policy_is_gone():
     assert [victims(each.decision) for each in cluster.drain()] == [["a"]]
 
 
-def test_replicas_are_told_the_same():
+def test_replicas_get_the_same_message():
     cluster = Cluster(policy(max_victims_per_preemption=1), *nodes("n1"), guest("a"), guest("b"))
 
     first = cluster.schedule(wants("r1").owner("ReplicaSet", "r"))
@@ -167,7 +167,7 @@ def test_replicas_are_told_the_same():
     assert refused(first) == refused(second) != ""
 
 
-def test_a_refusal_that_ends_in_time_is_not_kept_beyond_its_end():
+def test_a_refusal_that_ends_in_time_is_not_cached_beyond_its_end():
     cluster = Cluster(
         policy(budgets=at_most(1, BudgetScope.NODE)),
         node("n1").cpu("6"), guest("a", cpu="4"), guest("b", cpu="2", priority=9),
@@ -183,7 +183,7 @@ def test_a_refusal_that_ends_in_time_is_not_kept_beyond_its_end():
     assert [victims(each.decision) for each in cluster.drain()] == [["b"]]
 
 
-def test_a_refusal_is_not_kept_for_a_node_that_has_changed():
+def test_a_refusal_is_not_cached_for_a_node_that_has_changed():
     cluster = Cluster(policy(max_victims_per_preemption=1), *nodes("n1"), guest("a"), guest("b"))
     assert "at most 1" in refused(cluster.schedule(wants()))
 
@@ -205,12 +205,12 @@ def test_many_refused_nodes_do_not_hide_the_one_that_is_allowed():
 
 
 def crowded(*rules: PreemptionPolicy) -> Cluster:
-    """Return ten nodes, on each of which one to three pods would have to leave."""
+    """Return ten nodes, on each of which one to three pods would have to be evicted."""
     names = [f"n{number}" for number in range(10)]
     guests = [
-        guest(f"{name}-{each}", name, str(4 // (1 + place % 3 + place % 3 // 2)))
-        for place, name in enumerate(names)
-        for each in range(1 + place % 3 + place % 3 // 2)
+        guest(f"{name}-{number}", name, str(4 // (1 + index % 3 + index % 3 // 2)))
+        for index, name in enumerate(names)
+        for number in range(1 + index % 3 + index % 3 // 2)
     ]
     return Cluster(*rules, *nodes(*names), *guests)
 
@@ -220,7 +220,7 @@ def test_many_nodes_are_counted_at_once_as_one_by_one():
         policy("a", max_victims_per_preemption=0),
         policy("b", victims=PodSelection(min_priority=0), budgets=at_most(1)),
     )
-    # A rule of another kind that refuses nobody: then each node is looked at for itself.
+    # A rule of another kind that refuses nothing: then each node is checked on its own.
     single = policy("c", budgets=at_most(99, BudgetScope.NODE))
 
     counted, one_by_one = crowded(*rules), crowded(*rules, single)
@@ -237,7 +237,7 @@ def test_of_many_nodes_the_best_that_is_allowed_is_taken():
     assert len(victims(cluster.schedule(wants()))) == 1
 
 
-def test_a_namespace_that_gets_other_labels_is_selected_anew():
+def test_a_namespace_that_gets_other_labels_is_selected_again():
     cluster = Cluster(
         namespace("default", team="a"),
         policy(victims=PodSelection(namespaces=labelled(team="a")), max_victims_per_preemption=0),
@@ -251,10 +251,10 @@ def test_a_namespace_that_gets_other_labels_is_selected_anew():
     assert [victims(each.decision) for each in cluster.drain()] == [["a"]]
 
 
-# What is told to others
+# What is reported
 
 
-def test_figures_tell_what_was_done_under_each_policy():
+def test_figures_count_victims_and_refusals_of_each_policy():
     cluster = Cluster(
         policy("a", budgets=at_most(1)),
         policy("b", mode=PolicyMode.AUDIT, max_victims_per_preemption=0),
@@ -286,7 +286,7 @@ def test_metrics_name_only_so_many_policies(monkeypatch):
     assert {key[0] for key in counted} == {"a", "<other>"}
 
 
-def test_a_plan_that_is_taken_up_again_is_refused_by_rules_that_still_hold():
+def test_a_resumed_plan_is_refused_by_rules_that_still_hold():
     theirs = guest("theirs", "n1", "4").scheduler("other")
     cluster = Cluster(
         policy("a", foreign_victims=ForeignVictims.NEVER, budgets=at_most(0)), *nodes("n1"), theirs
@@ -324,19 +324,20 @@ def test_what_extenders_choose_is_bound_too():
     assert said == f"{told('at most 1 victim per preemption')}."
 
 
-def test_what_a_budget_says_is_found_out_once_for_all_victims_that_share_it():
+def test_a_budget_is_checked_once_for_all_victims_that_share_it():
     cluster = Cluster(
         *(node(f"n{each}").cpu("2") for each in range(3)),
         *(guest(f"a{each}", f"n{each}").owner("StatefulSet", "db") for each in range(3)),
         policy("p", budgets=at_most(0, BudgetScope.OWNER)),
     )
     now, machine = cluster.now, cluster.machine
-    bounds = machine.policing.bounds(wants("high").build(), now, now)
-    assert bounds is not None
+    rules = machine.policing.rules(wants("high").build(), now, now)
+    assert rules is not None
 
-    said = [bounds.objections(f"n{each}", [cluster.pod(f"a{each}")]) for each in range(3)]
+    refusals = [rules.candidate_refusals(f"n{n}", [cluster.pod(f"a{n}")]) for n in range(3)]
 
-    (refusal,) = said[0]
-    assert refusal.reason == "at most 0 victims within 1h per owner"
-    assert all(each is refusal for (each,) in said)
-    assert bounds.objections("n0", [cluster.pod("a0"), cluster.pod("a1")]) != said[0]
+    (first,) = refusals[0]
+    assert first.reason == "at most 0 victims within 1h per owner"
+    assert all(refusal is first for (refusal,) in refusals)
+    both = [cluster.pod("a0"), cluster.pod("a1")]
+    assert rules.candidate_refusals("n0", both) != refusals[0]

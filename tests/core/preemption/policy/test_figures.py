@@ -1,4 +1,4 @@
-"""What the status of a policy is told."""
+"""The figures in the status of a policy."""
 
 from scheduler.model.policies import (
     Budget,
@@ -13,7 +13,7 @@ TWO_AN_HOUR = PreemptionPolicy("p", budgets=(Budget(2, 3600.0), Budget(5, 60.0))
 
 
 def contested(*policies: PreemptionPolicy) -> Cluster:
-    """Return a node full of pods, and what is decided for a pod that needs some of their room."""
+    """Return a full node, after a decision for a pod that needs some of its resources."""
     full = (node("n1").cpu("2"), pod("low").on("n1").cpu("2").priority(1))
     cluster = Cluster(*full, *policies)
     cluster.schedule(pod("high").cpu("2").priority(10))
@@ -32,7 +32,7 @@ def test_victims_count_within_the_longest_window_of_the_budgets():
     assert cluster.machine.policing.figures(began + 3601)["p"].victims == 0
 
 
-def test_refusals_are_told_by_rule():
+def test_refusals_are_counted_by_rule():
     cluster = contested(PreemptionPolicy("p", max_victims_per_preemption=0))
 
     figures = cluster.machine.policing.figures(cluster.now)

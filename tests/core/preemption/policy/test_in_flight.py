@@ -1,4 +1,4 @@
-"""Evictions in flight: those that are looked at are all of which something has changed."""
+"""Evictions in flight: a check of what changed finds the same as a check of all of them."""
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -31,7 +31,7 @@ def victim(number, *, leaves=False):
 
 
 class Both:
-    """What is in flight, found by a look at what changed and by a look at everything each time."""
+    """Evictions in flight, once by checking what changed and once by checking all each time."""
 
     def __init__(self):
         self.cluster = Cluster()
@@ -44,8 +44,8 @@ class Both:
         self.cluster.write_budget(protects)
         self.disruptions.accounted(protects)
         self.now = 1000.0
-        #: By uid of the victim: the preemptor, and when the victim was first seen to leave.
-        self.promises = {}
+        #: By uid of the victim: the preemptor, and when the victim was first seen terminating.
+        self.evictions = {}
 
     def happen(self, what, number, whose, seconds):
         cluster, target = self.cluster, victim(number)
@@ -69,26 +69,26 @@ class Both:
             changes["promise"] = lambda: self.promise(preemptor, there)
         changes.get(what, lambda: None)()
         self.disruptions.settle(self.now)
-        self.look_at_everything()
+        self.check_all()
 
     def wait(self, seconds):
         self.now += seconds
 
     def promise(self, preemptor, there):
-        self.look_at_everything()
+        self.check_all()
         if not there.terminating:
-            self.promises[there.uid] = [preemptor.uid, None]
+            self.evictions[there.uid] = [preemptor.uid, None]
         self.disruptions.promise(preemptor, [there], self.now)
 
     def end(self, preemptor):
-        for uid, (whose, _) in [*self.promises.items()]:
+        for uid, (whose, _) in [*self.evictions.items()]:
             there = self.cluster.placed(uid)
             if whose == preemptor and there is not None and not self.cluster.leaves(there):
-                del self.promises[uid]
+                del self.evictions[uid]
         self.disruptions.end(preemptor)
 
-    def look_at_everything(self):
-        for uid, promise in [*self.promises.items()]:
+    def check_all(self):
+        for uid, promise in [*self.evictions.items()]:
             there = self.cluster.placed(uid)
             if there is None or there.terminating:
                 promise[1] = self.now if promise[1] is None else promise[1]
@@ -97,11 +97,11 @@ class Both:
                 claims = self.cluster.nominations.get(promise[0]) is not None
                 over = not self.cluster.leaves(there) and not claims
             if over:
-                del self.promises[uid]
+                del self.evictions[uid]
 
     def everything(self):
-        left = [at for _, at in self.promises.values() if at is not None]
-        return len(self.promises), min(left) + SETTLED_AFTER if left else None
+        left = [at for _, at in self.evictions.values() if at is not None]
+        return len(self.evictions), min(left) + SETTLED_AFTER if left else None
 
 
 def at_once(*what):
@@ -113,11 +113,11 @@ def at_once(*what):
 @example(at_once("nominate", "promise", "ask", "withdraw", "stays"))
 @example(at_once("nominate", "promise", "leaves", "withdraw", "wait", "gone"))
 @given(HAPPENINGS)
-def test_a_look_at_what_changed_finds_the_same_as_a_look_at_everything(happenings):
+def test_a_check_of_what_changed_finds_the_same_as_a_check_of_all(happenings):
     both = Both()
     for happening in happenings:
         both.happen(*happening)
 
         quota = both.disruptions.quota(KEY)
         assert (quota.taken, quota.until) == both.everything()
-        assert len(both.disruptions) == len(both.promises)
+        assert len(both.disruptions) == len(both.evictions)

@@ -38,7 +38,7 @@ STRICT = {"disruption_budgets": DisruptionBudgets.STRICT}
 
 
 def row(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
-    """Say of which row of the table a test is."""
+    """Register a test as that of a row of the table."""
 
     def register(test: Callable[[], None]) -> Callable[[], None]:
         assert name not in ROWS
@@ -55,7 +55,7 @@ def test_every_row_is_a_test_and_every_test_a_row():
 
 
 def crowd(count: int, **facts: Any) -> list[Any]:
-    """Return nodes that one guest each fills, and the guests."""
+    """Return nodes, each filled by one pod, and these pods."""
     names = [f"n{number + 1}" for number in range(count)]
     return [*nodes(*names), *(guest(f"low-{name}", name, "4", **facts) for name in names)]
 
@@ -73,7 +73,7 @@ def until(seconds: float) -> str:
     return f" (until {at(1000 + seconds)})"
 
 
-# Whom a policy is about
+# Which pods a policy selects
 
 
 @row("binds")
@@ -132,7 +132,7 @@ def test_a_policy_without_a_rule_changes_nothing():
 
 
 @row("all-allow")
-def test_all_policies_must_allow_it_and_those_that_refuse_are_named():
+def test_all_policies_must_allow_a_preemption_and_those_that_refuse_are_named():
     cluster = Cluster(
         policy("a", max_victims_per_preemption=1),
         policy("b", max_victims_per_preemption=2),
@@ -148,7 +148,7 @@ def test_all_policies_must_allow_it_and_those_that_refuse_are_named():
 
 
 @row("leaving")
-def test_a_pod_that_leaves_anyway_costs_nobody_anything():
+def test_a_pod_that_terminates_anyway_is_not_counted():
     cluster = Cluster(
         policy(max_victims_per_preemption=1, victim_min_runtime=HOUR, victims=app("web")),
         *nodes("n1"),
@@ -172,7 +172,7 @@ def test_a_refused_node_is_left_out_and_the_next_best_is_taken():
 
 
 @row("audit")
-def test_an_audit_refuses_nothing_and_tells_what_it_would_refuse():
+def test_an_audit_refuses_nothing_and_counts_what_it_would_refuse():
     cluster = Cluster(policy(mode=PolicyMode.AUDIT, max_victims_per_preemption=0), *crowd(1))
 
     assert victims(cluster.schedule(wants())) == ["low-n1"]
@@ -224,7 +224,7 @@ def test_the_pods_of_one_owner_preempt_only_so_often():
 
 
 @row("runtime")
-def test_a_pod_that_has_just_begun_stays():
+def test_a_pod_that_has_not_run_long_enough_is_spared():
     def decide(*guests: PodBuilder) -> Any:
         cluster = Cluster(policy(victim_min_runtime=600), *nodes("n1", "n2"), *guests)
         return cluster.schedule(wants())
@@ -238,7 +238,7 @@ def test_a_pod_that_has_just_begun_stays():
 
 
 @row("foreign-never")
-def test_pods_of_other_schedulers_stay():
+def test_pods_of_other_schedulers_are_spared():
     cluster = Cluster(
         policy(foreign_victims=ForeignVictims.NEVER),
         *nodes("n1", "n2"),
@@ -250,7 +250,7 @@ def test_pods_of_other_schedulers_stay():
 
 
 @row("foreign-looping")
-def test_pods_of_other_schedulers_stay_when_evicting_the_like_came_to_nothing():
+def test_pods_of_other_schedulers_are_spared_when_preempting_such_pods_failed_before():
     theirs = guest("theirs", "n1", "4").scheduler("default-scheduler").owner("Job", "j")
     cluster = Cluster(policy(foreign_victims=ForeignVictims.NON_LOOPING), *nodes("n1"), theirs)
     web = wants().owner("ReplicaSet", "web")
@@ -260,7 +260,7 @@ def test_pods_of_other_schedulers_stay_when_evicting_the_like_came_to_nothing():
 
     said = refused(cluster.schedule(web))
 
-    rule = "victims are of other schedulers, and evicting the like of them came to nothing"
+    rule = "victims are of other schedulers, and preempting such pods failed before"
     assert said == none(1, f"1 {told(rule)}")
     assert victims(cluster.schedule(wants("other"))) == ["theirs"]
 
@@ -346,7 +346,7 @@ def test_an_owner_has_only_so_many_victims_over_all_its_roll_outs():
     rule = told("at most 1 victim within 1h per owner")
     assert f"1 {rule}{until(HOUR)}" in said
     assert shown(cluster, "last")["n2"] == (
-        f"{rule}: ReplicaSet/default/web has had 1, and 1 would come{until(HOUR)}",
+        f"{rule}: ReplicaSet/default/web: 1 counted, 1 more planned{until(HOUR)}",
     )
 
 
@@ -406,7 +406,7 @@ def test_a_preemption_is_counted_when_it_begins():
 
 
 @row("given-back")
-def test_victims_that_were_not_asked_do_not_count():
+def test_victims_that_were_not_evicted_do_not_count():
     cluster = Cluster(policy(budgets=at_most(1)), *crowd(2))
     cluster.hold(Nominate)
     cluster.schedule(wants("first"))
@@ -420,7 +420,7 @@ def test_victims_that_were_not_asked_do_not_count():
 
 
 def protected(*others: Any, allows: int = 0, **rules: Any) -> Cluster:
-    """Return a cluster whose only possible victims stand under a disruption budget."""
+    """Return a cluster in which a disruption budget protects all potential victims."""
     web = [
         guest(f"web-{name}", name, "4").label("app", "web").condition("Ready", "True")
         for name in ("n1", "n2")
@@ -431,11 +431,11 @@ def protected(*others: Any, allows: int = 0, **rules: Any) -> Cluster:
     )  # fmt: skip
 
 
-OVERDRAWN = told("disruption budgets do not allow it")
+SHORTFALL = told("disruption budgets do not allow it")
 
 
 @row("best-effort")
-def test_budgets_are_violated_where_there_is_no_other_way():
+def test_disruption_budgets_are_violated_where_there_is_no_other_way():
     cluster = protected(disruption_budgets=DisruptionBudgets.BEST_EFFORT)
 
     decision = cluster.schedule(wants())
@@ -448,8 +448,8 @@ def test_budgets_are_violated_where_there_is_no_other_way():
 def test_no_budget_is_ever_violated_and_the_api_server_is_asked():
     cluster = protected(**STRICT)
     said = refused(cluster.schedule(wants()))
-    assert said == none(2, f"2 {OVERDRAWN}")
-    assert shown(cluster)["n1"] == (f"{OVERDRAWN}: default/web-n1: budget default/b allows 0",)
+    assert said == none(2, f"2 {SHORTFALL}")
+    assert shown(cluster)["n1"] == (f"{SHORTFALL}: default/web-n1: budget default/b allows 0",)
 
     cluster = protected(allows=1, **STRICT)
     assert len(victims(cluster.schedule(wants()))) == 1
@@ -465,10 +465,10 @@ def test_budgets_are_violated_for_important_preemptors_only():
 
 
 @row("strict-joint")
-def test_evictions_that_are_under_way_count_until_the_budget_accounts_for_them():
+def test_evictions_in_flight_count_until_the_disruption_budget_counts_them():
     cluster = protected(allows=1, **STRICT)
     (first,) = victims(cluster.schedule(wants("first")))
-    assert f"1 {OVERDRAWN}" in refused(cluster.schedule(wants("second")))
+    assert f"1 {SHORTFALL}" in refused(cluster.schedule(wants("second")))
 
     accounted: BudgetBuilder = budget("b").selects(app="web").allows(1).disrupted(first)
     cluster.add(accounted)
@@ -481,7 +481,7 @@ def test_evictions_that_are_under_way_count_until_the_budget_accounts_for_them()
     both.add(node("n1").cpu("1"), node("n2").cpu("1"))
     for name in ("a", "b"):
         both.add(guest(name, "n3").label("app", "web").condition("Ready", "True"))
-    assert f"1 {OVERDRAWN}" in refused(both.schedule(wants()))
+    assert f"1 {SHORTFALL}" in refused(both.schedule(wants()))
 
 
 @row("strict-overlap")
@@ -490,7 +490,7 @@ def test_a_pod_under_several_budgets_is_not_evicted():
 
     said = refused(cluster.schedule(wants()))
 
-    assert said == none(2, f"2 {OVERDRAWN}")
+    assert said == none(2, f"2 {SHORTFALL}")
     assert "is under 2 budgets (default/all, default/b)" in shown(cluster)["n1"][0]
 
 
@@ -510,7 +510,7 @@ def test_pods_that_are_not_ready_use_up_nothing_where_the_budget_says_so():
     assert refused(decide(lambda it: it.healthy(0, desired=0)))
 
 
-# Waking
+# Retries
 
 
 @row("wake-time")

@@ -24,7 +24,7 @@ def protected(*guests: PodBuilder, ahead: float = 0.0) -> Cluster:
     return cluster
 
 
-def test_a_clock_that_is_ahead_evicts_no_pod_that_has_just_begun():
+def test_a_clock_that_is_ahead_evicts_no_pod_that_has_just_started():
     cluster = protected(guest("young", cpu="4").started(900), ahead=HOUR)
     cluster.now += HOUR
 
@@ -32,7 +32,7 @@ def test_a_clock_that_is_ahead_evicts_no_pod_that_has_just_begun():
     assert cluster.evicted() == []
 
 
-def test_who_is_refused_is_tried_again_when_the_victim_has_run_long_enough_by_the_servers_clock():
+def test_a_refused_pod_is_tried_again_when_the_victim_has_run_long_enough_by_the_servers_clock():
     cluster = protected(guest("young", cpu="4").started(600), ahead=HOUR)
     cluster.now += HOUR
     said = refused(cluster.schedule(wants()))
@@ -54,7 +54,7 @@ def test_a_clock_that_is_behind_does_not_make_the_protection_shorter():
     assert "have run" in refused(cluster.schedule(wants()))
 
 
-def test_that_the_clock_is_ahead_counts_for_what_was_found_before():
+def test_that_the_clock_is_ahead_counts_for_cached_results():
     cluster = protected(guest("young", cpu="4").started(300))
     cluster.now -= 200
     assert "have run" in refused(cluster.schedule(wants()))
@@ -67,7 +67,7 @@ def test_that_the_clock_is_ahead_counts_for_what_was_found_before():
     assert [victims(each.decision) for each in cluster.drain()] == [["young"]]
 
 
-def test_a_pod_that_is_held_is_tried_when_the_clock_turns_out_to_be_less_ahead():
+def test_a_blocked_pod_is_tried_when_the_clock_turns_out_to_be_less_ahead():
     cluster = protected(guest("old", cpu="4").started(300), ahead=HOUR)
     assert "have run" in refused(cluster.schedule(wants()))
 

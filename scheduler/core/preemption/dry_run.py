@@ -1,0 +1,43 @@
+"""The result of a dry run: which pods a preemption would evict on each candidate row.
+
+`evaluate` produces it and `policy` reads it, so it is in neither of them.
+
+Axes: V potential victims of a row, most important first; C candidate rows.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler.framework.verdicts import NO_NODE
+from scheduler.state.columns.arrays import Bool, Codes, Float, Int, Rows
+
+__all__ = ["VETOED", "DryRun"]
+
+#: The code of rows where only a veto prevents the preemption: either policies spare the pods in the
+#: way, or the candidate is vetoed. It is in no table of verdicts.
+VETOED: Final = NO_NODE
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """What preemption would mean on some rows."""
+
+    #: (C,) the rows.
+    rows: Rows
+    #: (C,) 0 where the preemptor fits once the victims are evicted; `VETOED` where it would fit if
+    #: policies spared no pod; else the verdict that remains without all potential victims.
+    codes: Codes
+    #: (V, C) slots of the potential victims, most important first; -1 pads.
+    slots: Int
+    #: (V, C) True for the victims.
+    chosen: Bool
+    #: (V, C) True for the pods whose eviction would violate a disruption budget.
+    protected: Bool
+    #: (C,) the earliest time at which policies spare other pods; infinity where time changes
+    #: nothing.
+    until: Float | None = None
+
+    @property
+    def violating(self) -> Bool:
+        """(V, C) True for the victims whose eviction violates a disruption budget."""
+        return self.protected & self.chosen
