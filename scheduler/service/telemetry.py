@@ -163,7 +163,7 @@ class ApiTelemetry(ClientHooks):
         """Log that an extender gave no usable answer."""
         self._log.warning("extender_failed", extender=extender, verb=verb, problem=problem)
 
-    def policy_told(self, name: str, verdict: str, detail: str) -> None:
+    def policy_changed(self, name: str, verdict: str, detail: str) -> None:
         """Log whether a policy is accepted, refused or gone."""
         log = self._log.warning if verdict == "refused" else self._log.info
         fields = {"problem" if verdict == "refused" else "generation": detail} if detail else {}

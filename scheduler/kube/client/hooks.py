@@ -43,5 +43,5 @@ class ClientHooks:
     def extender_failed(self, extender: str, verb: str, problem: str) -> None:
         """Report an extender that gave no usable answer."""
 
-    def policy_told(self, name: str, verdict: str, detail: str) -> None:
+    def policy_changed(self, name: str, verdict: str, detail: str) -> None:
         """Report a policy that is `accepted` (the generation), `refused` (why), or `gone`."""

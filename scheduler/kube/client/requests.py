@@ -34,7 +34,6 @@ from scheduler.model.times import Seconds
 __all__ = [
     "Versioned",
     "bind",
-    "claim_node",
     "clear_nomination",
     "create_event",
     "cut_note",
@@ -44,6 +43,7 @@ __all__ = [
     "look_up",
     "micro_stamp",
     "nominate",
+    "nominate_for_binding",
     "repeat_event",
     "set_condition",
     "volume_writes",
@@ -120,24 +120,24 @@ def nominate(effect: Nominate, transition: str | None) -> Request:
 
 
 def clear_nomination(effect: ClearNomination) -> Request:
-    """Take the claim of a pod back, and the plan that came with it."""
+    """Clear the nomination of a pod, and the plan that was written with it."""
     return _patch_status(effect.pod, {"conditions": [_NO_PLAN], "nominatedNodeName": None})
 
 
-def claim_node(effect: BindVolumes) -> Request:
+def nominate_for_binding(effect: BindVolumes) -> Request:
     """Nominate the node to which a pod will be bound when its volumes are bound."""
     return _patch_status(effect.pod, {"nominatedNodeName": effect.node})
 
 
 def volume_writes(effect: BindVolumes) -> list[Versioned]:
-    """Reserve the volumes that were chosen, then have the others made.
+    """Reserve the chosen volumes, then request the provisioning of the others.
 
     Source: kube-scheduler v1.36.3 volumebinding.bindAPIUpdate. Differs: what is not written stays
     as it is, where upstream puts the whole object back; the version that must match is the same.
     """
     return [
-        *(_reserve_volume(each) for each in effect.volumes),
-        *(_select_node(each, effect.node) for each in effect.claims),
+        *(_reserve_volume(volume) for volume in effect.volumes),
+        *(_select_node(claim, effect.node) for claim in effect.claims),
     ]
 
 

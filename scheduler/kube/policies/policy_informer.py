@@ -287,12 +287,12 @@ class PolicyInformer:
         for event in events:
             if isinstance(event, PolicyObserved):
                 policy = event.policy
-                self._observer.policy_told(policy.name, "accepted", f"{policy.generation}")
+                self._observer.policy_changed(policy.name, "accepted", f"{policy.generation}")
             elif isinstance(event, PolicyGone):
-                self._observer.policy_told(event.name, "gone", "")
+                self._observer.policy_changed(event.name, "gone", "")
         refused = self._registry.refused()
         for name, problem in refused.items() - self._refused.items():
-            self._observer.policy_told(name, "refused", problem)
+            self._observer.policy_changed(name, "refused", problem)
         self._refused = refused
         self._changed.set()
 

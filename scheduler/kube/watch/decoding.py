@@ -132,7 +132,7 @@ class WatchDecoder(Generic[ObjectT]):
             raise Unreachable(f"the watch sent something else than events: {error}") from error
         odd = _odd_object(notice.object, problem, notice.type)
         if odd.type == "DELETED" and not odd.identity.name:
-            raise Unreachable(f"the watch told of the end of an object without a name: {problem}")
+            raise Unreachable(f"the watch reported the end of an object without a name: {problem}")
         return odd
 
 

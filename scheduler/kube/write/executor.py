@@ -195,7 +195,7 @@ class EffectExecutor:
         self._retry.check(attempt)
         with contextlib.suppress(KubeError):
             # It shows others where the pod will be; nothing depends on it.
-            await self._client.call(requests.claim_node(effect))
+            await self._client.call(requests.nominate_for_binding(effect))
         for part in requests.volume_writes(effect):
             await self._write_versioned(part, attempt)
 

@@ -38,7 +38,7 @@ class Told(Heard):
 
     policies: list[str] = field(default_factory=list)
 
-    def policy_told(self, name: str, verdict: str, detail: str) -> None:
+    def policy_changed(self, name: str, verdict: str, detail: str) -> None:
         self.policies.append(f"{name} {verdict}")
 
 
