@@ -9,6 +9,8 @@ READY := $(VENV)/.ready
 # Tests that need the control plane form one group, which one worker runs.
 PYTEST := $(BIN)/python -m pytest -p tests.support.control_plane
 PARALLEL := -n 2 --dist loadgroup
+# What tests with the marker `chart` run: kubectl builds the overlays, actionlint reads the workflows.
+CHART_TOOLS := helm helm-docs kubectl promtool actionlint
 # Tests that need nothing that has to be built.
 FAST := not cluster and not chart and not e2e
 
@@ -90,7 +92,7 @@ imports: setup ## who may import whom
 .PHONY: control-plane
 control-plane: setup ## get etcd, kube-apiserver and so on; builds them once for each version
 	@$(BIN)/python -m deploy.tools.controlplane build > /dev/null
-	@$(BIN)/python -m deploy.tools.controlplane build scheduler-oracle helm promtool > /dev/null
+	@$(BIN)/python -m deploy.tools.controlplane build scheduler-oracle $(CHART_TOOLS) > /dev/null
 
 .PHONY: test
 test: control-plane ## all tests, those on a real control plane included
@@ -101,8 +103,8 @@ test-fast: setup ## the tests that need neither a control plane nor helm
 	$(PYTEST) $(PARALLEL) -m '$(FAST)'
 
 .PHONY: chart
-chart: setup ## the Helm chart: lint, schema, what it renders, alerts; builds helm and promtool once
-	@$(BIN)/python -m deploy.tools.controlplane build helm promtool > /dev/null
+chart: setup ## the Helm charts: lint, schema, rendering, READMEs, alerts; builds helm and so on once
+	@$(BIN)/python -m deploy.tools.controlplane build $(CHART_TOOLS) > /dev/null
 	$(PYTEST) -q tests/charts -m 'not cluster'
 
 .PHONY: e2e-packages
