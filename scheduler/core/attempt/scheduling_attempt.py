@@ -83,7 +83,7 @@ class AttemptResult(Record, frozen=True):
     #: Plugins that rejected it; empty when there were no nodes at all.
     rejectors: frozenset[str] = frozenset()
     #: Key of the group of pods that would be rejected like it at this moment; empty for it alone.
-    kin: bytes = b""
+    group_key: bytes = b""
     #: Whether the pod keeps its nomination although no node was found.
     keeps_nomination: bool = False
     preemption_tried: bool = False
@@ -95,11 +95,6 @@ class AttemptResult(Record, frozen=True):
     #: Whether a veto that may end blocks preemption, and when the first one ends.
     held: bool = False
     until: Seconds | None = None
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether the pod fits on a node, or keeps waiting for its nominated node."""
-        return self.node is not None or (self.candidate is None and self.keeps_nomination)
 
 
 class SchedulingAlgorithm:
@@ -169,7 +164,7 @@ class SchedulingAlgorithm:
             return self._placed(case, filtered, scores)
         if filtered.more or not self._cluster.columns.node_count:
             return None
-        return (yield from self._fits_nowhere(case, filtered, consent))
+        return (yield from self._run_post_filters(case, filtered, consent))
 
     def _ask_filters(
         self, case: AttemptContext
@@ -324,7 +319,7 @@ class SchedulingAlgorithm:
             feasible, scoring.ranking(feasible) + np.array(extra, dtype=np.int64)
         )
 
-    def _fits_nowhere(
+    def _run_post_filters(
         self, case: AttemptContext, filtered: FilterResult, consent: ExtenderFilterResult | None
     ) -> Conversation[AttemptResult | None]:
         """Run the post filters and build the message; `None` when the attempt has to start over."""
@@ -350,7 +345,7 @@ class SchedulingAlgorithm:
             candidate=post_filter.candidate,
             message=text,
             rejectors=rejectors,
-            kin=group,
+            group_key=group,
             keeps_nomination=post_filter.keeps_nomination,
             preemption_tried=post_filter.preemption_tried,
             nodes=nodes,

@@ -102,7 +102,9 @@ class DecisionCommitter:
         clear = not keeps and self._give_back(queued, now)
         if outcome.rejectors:
             promised = outcome.keeps_nomination and self._executor.tracking.awaits(queued.uid)
-            self._queue.reject(queued, outcome.rejectors, now, promised=promised, kin=outcome.kin)
+            self._queue.reject(
+                queued, outcome.rejectors, now, promised=promised, kin=outcome.group_key
+            )
         else:
             self._queue.retry(queued, now)
         if outcome.held:

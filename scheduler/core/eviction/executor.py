@@ -51,11 +51,11 @@ from scheduler.state.preemption.ledger import Ledger
 __all__ = ["Executor"]
 
 #: An eviction without an answer is requested again, but not more often than this.
-ASK_AGAIN_AFTER: Final[Seconds] = 1.0
+REQUEST_AGAIN_AFTER: Final[Seconds] = 1.0
 #: Failures that say nothing about the plan.
 _PASSING: Final = frozenset({FailureKind.UNAVAILABLE, FailureKind.ABANDONED, FailureKind.GONE})
 #: How many nodes with terminating victims are checked before other pods are evicted.
-MOST_LOOKED_AT: Final = 16
+MOST_NODES_CHECKED: Final = 16
 
 
 class Executor:
@@ -152,7 +152,7 @@ class Executor:
         """Return a node where victims terminate that no preemptor needs, else the candidate."""
         if all(map(self._cluster.leaves, candidate.victims)):
             return candidate
-        nodes = islice(self.tracking.vacated(), MOST_LOOKED_AT)
+        nodes = islice(self.tracking.vacated(), MOST_NODES_CHECKED)
         vacated = (self.revalidation.being_vacated(queued, node) for node in nodes)
         return next(filter(None, vacated), candidate)
 
@@ -229,38 +229,38 @@ class Executor:
             victim = self._cluster.placed(effect.victim.uid)
             self._status.preempted(effect, victim)
             self._policies.evicted(effect, now)
-        plan = self._asking(effect)
+        plan = self._awaiting(effect)
         if plan is not None:
             # Also a pod that was gone already: an earlier request, whose answer was lost, may have
             # evicted it.
-            plan.asked.setdefault(effect.victim.uid, now)
+            plan.evicted.setdefault(effect.victim.uid, now)
             self._ledger.restamp(effect.victim.uid, now)
         self._answered(effect, None, now)
 
     def _not_evicted(self, effect: Evict, failure: Failure, now: Seconds) -> None:
         """Record that a victim was not evicted, or request it once more if there was no answer."""
-        uid, plan = effect.victim.uid, self._asking(effect)
+        uid, plan = effect.victim.uid, self._awaiting(effect)
         if plan is not None and failure.kind is FailureKind.UNAVAILABLE:
             waited = now - plan.outstanding[uid]
-            patient = now < plan.deadline and waited >= ASK_AGAIN_AFTER
+            patient = now < plan.deadline and waited >= REQUEST_AGAIN_AFTER
             if patient and plan.phase is PreemptionPhase.EVICTING:
                 plan.outstanding[uid] = now
                 self._outbox.emit(effect)
                 return
             # Perhaps only the answer was lost: the victim counts as evicted.
-            plan.asked.setdefault(uid, now)
+            plan.evicted.setdefault(uid, now)
         self._cluster.note_staying(uid)
         self._answered(effect, failure, now)
         self.tracking.victim_stays(uid, effect.node, now)
 
-    def _asking(self, effect: Evict) -> PreemptionPlan | None:
-        """Return the plan that waits for the answer to an eviction, or has ended meanwhile."""
+    def _awaiting(self, effect: Evict) -> PreemptionPlan | None:
+        """Return the plan that waits for the answer to an eviction, also if it has ended."""
         uid = effect.victim.uid
         plan = self._plans.get(effect.preemptor.uid)
         return plan if plan is not None and uid in plan.outstanding else self._ended.get(uid)
 
     def _answered(self, effect: Evict, failure: Failure | None, now: Seconds) -> None:
-        uid, plan = effect.victim.uid, self._asking(effect)
+        uid, plan = effect.victim.uid, self._awaiting(effect)
         if plan is None:
             return
         del plan.outstanding[uid]
@@ -314,7 +314,7 @@ class Executor:
         """Evict the victims that still run and are still needed."""
         staying = plan.to_evict(self._cluster)
         outdated = plan.policies != self.revalidation.policies_version
-        if staying and not plan.asked and outdated:
+        if staying and not plan.evicted and outdated:
             # Its charge was computed under other policies.
             self._stop(plan, now)
             self._end(plan, now)

@@ -54,12 +54,12 @@ class FreedRooms:
         self._cluster = cluster
         self._is_ours = is_ours
         #: Until when another pod may come, the plan, and why its preemptor does not: in time order.
-        self.left: deque[tuple[Seconds, PreemptionPlan, WasteReason]] = deque()
+        self.pending: deque[tuple[Seconds, PreemptionPlan, WasteReason]] = deque()
         #: The same plans by node, in the order in which they were added.
         self._on_node: dict[str, dict[int, PreemptionPlan]] = {}
 
     def __len__(self) -> int:
-        return len(self.left)
+        return len(self.pending)
 
     def nodes(self) -> Iterator[str]:
         """Yield the nodes of these plans."""
@@ -71,7 +71,7 @@ class FreedRooms:
 
     def add(self, plan: PreemptionPlan, why: WasteReason, now: Seconds) -> None:
         """Keep a plan whose preemptor does not come."""
-        self.left.append((now + VACANT_FOR, plan, why))
+        self.pending.append((now + VACANT_FOR, plan, why))
         self._on_node.setdefault(plan.node, {})[id(plan)] = plan
 
     def due(self, now: Seconds) -> Iterator[tuple[PreemptionPlan, WasteReason, frozenset[str]]]:
@@ -80,9 +80,9 @@ class FreedRooms:
         A plan waits as long as a pod is nominated to its node, or an eviction has no answer.
         """
         for _ in range(MOST_AT_ONCE):
-            if not self.left or self.left[0][0] > now:
+            if not self.pending or self.pending[0][0] > now:
                 return
-            _, plan, why = self.left.popleft()
+            _, plan, why = self.pending.popleft()
             self._forget(plan)
             if plan.outstanding or any(self._nominated(plan)):
                 self.add(plan, why, now)
@@ -98,7 +98,7 @@ class FreedRooms:
 
     def next_wakeup(self) -> Seconds | None:
         """Return when `due` next has something to yield; `None` when never."""
-        return self.left[0][0] if self.left else None
+        return self.pending[0][0] if self.pending else None
 
     def is_taken(self, plan: PreemptionPlan) -> bool:
         """Return whether pods have come to the node that could not have evicted the victims."""
@@ -115,12 +115,12 @@ class FreedRooms:
         row, came = cluster.columns.row(plan.node), self._came(plan)
         nominated = [pod for pod in self._nominated(plan) if pod.uid != plan.uid]
         if row is None or not (nominated or any(self._could_evict(pod, plan) for pod in came)):
-            return frozenset(plan.asked)
+            return frozenset(plan.evicted)
         away = (pod.uid for pod in came if not self._could_evict(pod, plan))
         room = _FreeRoom(cluster, row, away, (*nominated, *self._later(plan)))
         wasted = set()
         for victim in sorted(plan.known.values(), key=lambda pod: -pod.priority):
-            if victim.uid in plan.asked and room.take(victim):
+            if victim.uid in plan.evicted and room.take(victim):
                 wasted.add(victim.uid)
         return frozenset(wasted)
 
@@ -145,7 +145,7 @@ class FreedRooms:
 
     def _could_evict(self, pod: Pod, plan: PreemptionPlan) -> bool:
         """Return whether a pod is ours and more important than the least important victim."""
-        known = (plan.known[uid].priority for uid in plan.asked if uid in plan.known)
+        known = (plan.known[uid].priority for uid in plan.evicted if uid in plan.known)
         lowest = min(known, default=None)
         return self._is_ours(pod) and (lowest is None or pod.priority > lowest)
 
@@ -153,7 +153,7 @@ class FreedRooms:
         """Yield the victims of the other plans kept for the node: free resources count for them."""
         for other in self.on_node(plan.node):
             if other is not plan:
-                yield from (other.known[uid] for uid in other.asked if uid in other.known)
+                yield from (other.known[uid] for uid in other.evicted if uid in other.known)
 
 
 class _FreeRoom:

@@ -63,7 +63,7 @@ class InheritedPlans:
         plan = PreemptionPlan.inherited(pod, cluster, now)
         if plan is None or self._plans.get(pod.uid) is not None:
             return
-        for victim in plan.there(cluster):
+        for victim in plan.remaining(cluster):
             if cluster.leaves(victim):
                 cluster.note_leaving(victim.uid)
         self._ledger_writer.inherit(plan)

@@ -19,9 +19,9 @@ from scheduler.state.preemption.ledger import EvictionEntry, Ledger, PreemptionE
 __all__ = ["LedgerWriter"]
 
 #: Changes that no plan waits for are written once in this time, since each write has all of it.
-REST: Final[Seconds] = 1.0
+WRITE_INTERVAL: Final[Seconds] = 1.0
 #: The longest such time while writes fail.
-LONGEST_REST: Final[Seconds] = 64.0
+LONGEST_WRITE_INTERVAL: Final[Seconds] = 64.0
 
 
 class LedgerWriter:
@@ -41,8 +41,8 @@ class LedgerWriter:
         #: Whether to write as soon as possible, even if no plan waits.
         self.wanted = False
         #: The earliest time of the next such write, and the time between two.
-        self._rested_at: Seconds = 0.0
-        self._rest = REST
+        self._next_write: Seconds = 0.0
+        self._interval = WRITE_INTERVAL
         #: The revision of the ledger that was written last.
         self._written = 0
 
@@ -55,7 +55,7 @@ class LedgerWriter:
             if uid in plan.counted:
                 # By an earlier leader, perhaps long ago or by another clock.
                 ledger.restamp(uid, now)
-            elif policies and uid not in plan.asked and not victim.leaving:
+            elif policies and uid not in plan.evicted and not victim.leaving:
                 namespace = victim.ref.namespace
                 eviction = EvictionEntry(now, uid, namespace, victim.owner, plan.node, policies)
                 if ledger.count_victim(eviction):
@@ -100,8 +100,8 @@ class LedgerWriter:
             for uid in other.charge.victims
         }
         # An eviction without an answer is settled by its answer.
-        certain = plan.asked.keys() | plan.outstanding.keys()
-        evicted = {uid for other in others if other is not plan for uid in other.asked}
+        certain = plan.evicted.keys() | plan.outstanding.keys()
+        evicted = {uid for other in others if other is not plan for uid in other.evicted}
         for uid in plan.counted - certain:
             if uid in heirs:
                 heirs[uid].counted.add(uid)
@@ -133,27 +133,27 @@ class LedgerWriter:
 
     def write(self, now: Seconds) -> None:
         """Write the ledger if that is wanted and no write is in progress."""
-        wanted = self.wanted and now >= self._rested_at
+        wanted = self.wanted and now >= self._next_write
         if (self.waiting or wanted) and self._writing is None:
             self.wanted = False
-            self._rested_at = now + self._rest
+            self._next_write = now + self._interval
             self._writing = SaveLedger(self._ledger.text(now), self._ledger.revision)
             self._outbox.emit(self._writing)
 
     def next_wakeup(self) -> Seconds | None:
         """Return when `write` next has something to do by itself; `None` when never."""
-        return self._rested_at if self.wanted and self._writing is None else None
+        return self._next_write if self.wanted and self._writing is None else None
 
     def done(self, effect: SaveLedger) -> list[PreemptionPlan]:
         """Return the plans that do not have to wait any longer."""
         self._written = max(self._written, effect.revision)
-        self._rest = REST
+        self._interval = WRITE_INTERVAL
         return self._waited(effect)
 
     def failed(self, effect: SaveLedger) -> list[PreemptionPlan]:
         """Return the plans that waited for this write, which is tried again later."""
         self.wanted = True
-        self._rest = min(2 * self._rest, LONGEST_REST)
+        self._interval = min(2 * self._interval, LONGEST_WRITE_INTERVAL)
         return self._waited(effect)
 
     def _waited(self, effect: SaveLedger) -> list[PreemptionPlan]:

@@ -20,13 +20,13 @@ from scheduler.state.cluster import Cluster
 from scheduler.state.pods.pod_table import NOWHERE
 from scheduler.state.preemption.wasted_evictions import WasteEntry
 
-__all__ = ["ASK_WITHIN", "PlanTable", "PreemptionPlan", "Victim"]
+__all__ = ["EVICT_WITHIN", "PlanTable", "PreemptionPlan", "Victim"]
 
 #: How long it may take to evict every victim. Longer than the writer's patience for one request,
 #: short compared with the time for which a node should be reserved.
-ASK_WITHIN: Final[Seconds] = 120.0
+EVICT_WITHIN: Final[Seconds] = 120.0
 #: How many moves are remembered, for the message about an illegal move.
-_STORY: Final = 16
+_STORY_LENGTH: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class PreemptionPlan:
     #: The pods on the node when it was decided, by uid; empty for the plan of an earlier leader.
     present: frozenset[str] = frozenset()
     #: Those of them that were terminating for other preemptors.
-    leaving_then: frozenset[str] = frozenset()
+    terminating_then: frozenset[str] = frozenset()
     #: What is written to the preemptor, and whether the API server has answered.
     written: str = ""
     nominated: bool = False
@@ -82,9 +82,9 @@ class PreemptionPlan:
     #: When an eviction that has no answer yet was requested, by uid of the victim.
     outstanding: dict[str, Seconds] = field(default_factory=dict)
     #: When this process first knew that a victim was evicted for the plan, by uid.
-    asked: dict[str, Seconds] = field(default_factory=dict)
+    evicted: dict[str, Seconds] = field(default_factory=dict)
     #: When a victim that the plan did not evict was first seen to terminate, by uid.
-    seen_leaving: dict[str, Seconds] = field(default_factory=dict)
+    seen_terminating: dict[str, Seconds] = field(default_factory=dict)
     #: Victims whose eviction was counted as wasted, and those where that is not certain, by uid.
     charged: set[str] = field(default_factory=set)
     suspects: set[str] = field(default_factory=set)
@@ -97,7 +97,7 @@ class PreemptionPlan:
     problem: str = ""
     refused: bool = False
     story: deque[tuple[Seconds, PreemptionPhase]] = field(
-        default_factory=lambda: deque(maxlen=_STORY)
+        default_factory=lambda: deque(maxlen=_STORY_LENGTH)
     )
 
     def __str__(self) -> str:
@@ -118,8 +118,8 @@ class PreemptionPlan:
         # Rounded, since it is written to the ledger and to the preemptor.
         begun = round(now, 3)
         plan = cls(
-            preemptor, node, chosen, begun, begun + ASK_WITHIN, PreemptionPhase.NOMINATING, charge,
-            _present(cluster, node),
+            preemptor, node, chosen, begun, begun + EVICT_WITHIN, PreemptionPhase.NOMINATING,
+            charge, _present(cluster, node),
         )  # fmt: skip
         plan.known = {pod.uid: pod for pod in victims}
         return plan
@@ -153,12 +153,12 @@ class PreemptionPlan:
         begun = min(record.begun, round(now, 3))
         plan = cls(
             preemptor, record.node, tuple(victim for _, victim in chosen), begun,
-            now + ASK_WITHIN, PreemptionPhase.INHERITED,
+            now + EVICT_WITHIN, PreemptionPhase.INHERITED,
         )  # fmt: skip
         plan.known = {pod.uid: pod for pod, _ in chosen}
         evicted = (pod.uid for pod, victim in chosen if cluster.leaves(pod) and not victim.leaving)
         # Of victims that are gone only the fingerprints are known; they count as evicted as well.
-        plan.asked = dict.fromkeys((*evicted, *sorted(gone)), now)
+        plan.evicted = dict.fromkeys((*evicted, *sorted(gone)), now)
         return plan
 
     def move(self, move: PreemptionMove, now: Seconds) -> None:
@@ -207,27 +207,27 @@ class PreemptionPlan:
         """The uids of all victims."""
         return frozenset(victim.uid for victim in self.victims)
 
-    def leaving(self, cluster: Cluster) -> frozenset[str]:
+    def terminating(self, cluster: Cluster) -> frozenset[str]:
         """Return the uids of the victims that terminate, or soon will because of this plan."""
         staying = {pod.uid for pod in self.staying(cluster)}
         return frozenset(
             victim.uid for victim in self.victims if not victim.leaving or victim.uid not in staying
         )
 
-    def there(self, cluster: Cluster) -> list[Pod]:
+    def remaining(self, cluster: Cluster) -> list[Pod]:
         """Return the victims that are still on the node, most important first."""
         # This is called for all plans of the node whenever a victim is gone: one look-up a victim.
-        pods, names, there = cluster.pods, cluster.columns.names, []
+        pods, names, found = cluster.pods, cluster.columns.names, []
         for victim in self.victims:
             slot = pods.slot(victim.ref.uid)
             row = NOWHERE if slot is None else pods.row(slot)
             if slot is not None and row != NOWHERE and names[row] == self.node:
-                there.append(pods.pod(slot))
-        return there
+                found.append(pods.pod(slot))
+        return found
 
     def staying(self, cluster: Cluster) -> list[Pod]:
         """Return the victims that do not terminate yet, most important first."""
-        return [pod for pod in self.there(cluster) if not cluster.leaves(pod)]
+        return [pod for pod in self.remaining(cluster) if not cluster.leaves(pod)]
 
     def to_evict(self, cluster: Cluster) -> list[Pod]:
         """Return the victims that this plan has yet to evict, most important first.

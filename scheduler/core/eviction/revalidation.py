@@ -73,7 +73,7 @@ class PlanValidator:
         plan.seen = tuple(log.position for log in self._logs())
         plan.key = queued.key
         plan.policies = self.policies_version
-        plan.leaving_then = self._leaving_for_others(plan, others)
+        plan.terminating_then = self._leaving_for_others(plan, others)
 
     def to_evict(
         self, plan: PreemptionPlan, staying: list[Pod], others: Iterable[PreemptionPlan]
@@ -93,7 +93,7 @@ class PlanValidator:
         if queued is None:
             return None
         leaving = self._leaving_for_others(plan, others)
-        if leaving == plan.leaving_then and not self._has_changed(plan, queued):
+        if leaving == plan.terminating_then and not self._has_changed(plan, queued):
             return staying
         needed = self.needed(plan, queued, leaving)
         if needed is None:
@@ -101,7 +101,7 @@ class PlanValidator:
         kept = [victim for victim in staying if victim.uid in needed or _is_marked(victim)]
         cluster = self._cluster
         # With no pod to wait for, the preemptor fits already.
-        if not kept and not leaving and len(plan.there(cluster)) <= len(staying):
+        if not kept and not leaving and len(plan.remaining(cluster)) <= len(staying):
             return None
         spared = {victim.uid for victim in staying} - {victim.uid for victim in kept}
         if spared:
@@ -229,7 +229,7 @@ class PlanValidator:
         priority = plan.preemptor.priority
         planned = frozenset().union(
             *(
-                other.leaving(cluster)
+                other.terminating(cluster)
                 for other in others
                 if other is not plan and other.preemptor.priority >= priority
             )

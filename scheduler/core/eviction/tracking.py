@@ -38,7 +38,7 @@ __all__ = ["MARGIN", "VictimTracker"]
 #: Kubelets take a few seconds; on a node that is not ready it takes minutes, or never ends.
 MARGIN: Final[Seconds] = 30.0
 #: The shortest time between two checks whether a victim hangs.
-_LOOK_AGAIN_AFTER: Final[Seconds] = 1.0
+_CHECK_AGAIN_AFTER: Final[Seconds] = 1.0
 
 #: Reasons that may repeat without end.
 _LOOPS: Final = frozenset({WasteReason.ROOM_LOST, WasteReason.PLACED_ELSEWHERE})
@@ -84,7 +84,7 @@ class VictimTracker:
         return (
             plan is not None
             and plan.phase in WAITING
-            and bool(plan.there(self._cluster))
+            and bool(plan.remaining(self._cluster))
         )  # fmt: skip
 
     def served(self, node: str) -> list[str]:
@@ -93,7 +93,7 @@ class VictimTracker:
         return [
             plan.uid
             for plan in self._plans.on_node(node)
-            if not plan.there(cluster) or self._revalidation.has_room(plan)
+            if not plan.remaining(cluster) or self._revalidation.has_room(plan)
         ]
 
     def vacated(self) -> Iterator[str]:
@@ -101,18 +101,18 @@ class VictimTracker:
         cluster = self._cluster
         for node in self._rooms.nodes():
             plans = (*self._rooms.on_node(node), *self._plans.on_node(node))
-            if any(plan.there(cluster) for plan in plans):
+            if any(plan.remaining(cluster) for plan in plans):
                 yield node
 
     # Events ---------------------------------------------------------------------------------------
 
     def watch(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Plan the next check whether a victim of a plan hangs."""
-        victims = plan.there(self._cluster)
+        victims = plan.remaining(self._cluster)
         if victims:
             ends = [end for pod in victims if (end := self._hangs_at(plan, pod, now)) is not None]
             moment = min((*ends, now + MARGIN))
-            self._due.put(plan, max(moment, now + _LOOK_AGAIN_AFTER))
+            self._due.put(plan, max(moment, now + _CHECK_AGAIN_AFTER))
 
     def superseded(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Close the former plan of a preemptor that has a new one."""
@@ -128,13 +128,13 @@ class VictimTracker:
         ):
             # The former evictions still serve this preemptor.
             self._close(before, PreemptionMove.END, now)
-            plan.asked |= before.asked
-            plan.seen_leaving |= before.seen_leaving
+            plan.evicted |= before.evicted
+            plan.seen_terminating |= before.seen_terminating
             plan.charged |= before.charged
             plan.suspects |= before.suspects
             plan.suspected += before.suspected
             plan.known = before.known | plan.known
-            leaving = {pod.uid for pod in before.there(cluster) if cluster.leaves(pod)}
+            leaving = {pod.uid for pod in before.remaining(cluster) if cluster.leaves(pod)}
             plan.victims += tuple(
                 victim for victim in before.victims
                 if victim.uid not in plan.uids and victim.uid in leaving
@@ -161,10 +161,10 @@ class VictimTracker:
         """Record that a preemptor is bound to the node that its plan was for."""
         ledger, preemptor = self._ledger, owner(plan.preemptor)
         before = ledger.revision
-        ledger.note_success(preemptor, plan.owners(plan.asked))
+        ledger.note_success(preemptor, plan.owners(plan.evicted))
         for entry in plan.suspected:
             ledger.settle_waste(entry, 0, now)
-        if plan.asked:
+        if plan.evicted:
             ledger.credit(preemptor, plan.node)
         if ledger.revision != before:
             self._wakeups.blocked.wake_counted(now)
@@ -185,7 +185,7 @@ class VictimTracker:
             return False
         cluster = self._cluster
         others = (other for other in self._plans.on_node(plan.node) if other is not plan)
-        planned = frozenset().union(*(other.leaving(cluster) for other in others))
+        planned = frozenset().union(*(other.terminating(cluster) for other in others))
         return any(pod.uid not in planned for pod in plan.staying(cluster))
 
     def _release(self, plan: PreemptionPlan, now: Seconds) -> None:
@@ -197,7 +197,7 @@ class VictimTracker:
     def node_gone(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Close a plan for a node that is gone."""
         self._close(plan, PreemptionMove.END, now)
-        self._account(plan, WasteReason.NODE_GONE, plan.asked, now)
+        self._account(plan, WasteReason.NODE_GONE, plan.evicted, now)
 
     def settle_lost(self, uid: str, now: Seconds) -> None:
         """Close the plan of a preemptor whose victims are gone and that does not fit all the same.
@@ -207,7 +207,7 @@ class VictimTracker:
         plan = self._plans.get(uid)
         if plan is None or plan.phase not in WAITING:
             return
-        if not plan.there(self._cluster) and not self._has_room(plan):
+        if not plan.remaining(self._cluster) and not self._has_room(plan):
             self.lose(plan, now)
 
     def lose(self, plan: PreemptionPlan, now: Seconds) -> None:
@@ -236,14 +236,14 @@ class VictimTracker:
             failed: Whether a step was refused; else the preemptor is tried again at once.
             settled: Whether the caller has called `settle` for it.
         """
-        if failed and (plan.asked or plan.refused):
+        if failed and (plan.evicted or plan.refused):
             # Also where no victim was evicted: then other nodes come first.
-            self._charge(plan, plan.asked, now)
+            self._charge(plan, plan.evicted, now)
             self._ledger_writer.write_soon(now)
-        elif plan.asked:
+        elif plan.evicted:
             self._suspect(plan, now)
             self._ledger_writer.write_soon(now)
-        if not plan.asked:
+        if not plan.evicted:
             self._plans.close(plan, PreemptionMove.END, now)
             if not settled:
                 self.settle(plan, now)
@@ -258,7 +258,7 @@ class VictimTracker:
         writer = self._ledger_writer
         if writer.wanted or writer.waiting:
             writer.write(now)
-        if self._rooms.left:
+        if self._rooms.pending:
             for plan, why, uids in self._rooms.due(now):
                 self._account(plan, why, uids, now)
         due = self._due.entries
@@ -270,7 +270,7 @@ class VictimTracker:
         cluster = self._cluster
         for plan in self._due.pop_until(now):
             hanging = [
-                pod for pod in plan.there(cluster)
+                pod for pod in plan.remaining(cluster)
                 if (end := self._hangs_at(plan, pod, now)) is not None and end <= now
             ]  # fmt: skip
             if not hanging:
@@ -283,7 +283,7 @@ class VictimTracker:
                 cluster.note_overdue(pod.uid)
             self._give_back(plan, now)
             self._close(plan, PreemptionMove.END, now)
-            self._account(plan, WasteReason.VICTIM_HANGS, plan.asked, now)
+            self._account(plan, WasteReason.VICTIM_HANGS, plan.evicted, now)
 
     def next_wakeup(self) -> Seconds | None:
         """Return when `flush` next has something to do; `None` when never."""
@@ -303,10 +303,10 @@ class VictimTracker:
         """
         if not victim.terminating:
             return None
-        since = plan.asked.get(victim.uid)
+        since = plan.evicted.get(victim.uid)
         if since is None:
             # It terminates for another reason, perhaps since long after the decision.
-            since = plan.seen_leaving.setdefault(victim.uid, now)
+            since = plan.seen_terminating.setdefault(victim.uid, now)
         return since + (victim.metadata.deletion_grace_period_seconds or 0) + MARGIN
 
     def _is_watched(self, plan: PreemptionPlan, _moment: Seconds) -> bool:
@@ -337,7 +337,7 @@ class VictimTracker:
     def _vacate(self, plan: PreemptionPlan, why: WasteReason, now: Seconds) -> None:
         """Close a plan, and keep its freed resources for preemptors that come soon."""
         failed = plan.phase is PreemptionPhase.RELEASED
-        left = bool(plan.asked or plan.outstanding)
+        left = bool(plan.evicted or plan.outstanding)
         self._close(plan, PreemptionMove.VACATE if left else PreemptionMove.END, now)
         if left:
             self._rooms.add(plan, WasteReason.PLAN_FAILED if failed else why, now)
@@ -388,7 +388,7 @@ class VictimTracker:
 
         Another preemptor of ours may use the resources; this one needs another preemption anyway.
         """
-        fresh = plan.asked.keys() - plan.charged - plan.suspects
+        fresh = plan.evicted.keys() - plan.charged - plan.suspects
         if fresh:
             ledger, preemptor = self._ledger, plan.preemptor
             plan.suspects |= fresh
