@@ -1,8 +1,9 @@
-"""From the choice of a node to the binding: what a pod holds beside room, and what it waits for.
+"""From the choice of a node to the binding: the reservations that a pod waits for.
 
-Most pods hold nothing, and their binding is asked for at once. For the others the effects of their
-holds go out first; when all are done and all holds are settled, the binding follows. A hold that
-fails, or is not settled in time, takes the pod off its node again, and it is tried again later.
+Most pods have no reservation, and their binding is requested at once. For the others the effects of
+their reservations go out first; when all are done and all reservations are settled, the binding
+follows. When a reservation fails, or is not settled in time, the pod is taken off its node and
+tried again later.
 
 Source: kube-scheduler v1.36.3 schedule_one.go bindingCycle, handleBindingCycleError.
 """
@@ -11,8 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from scheduler.core.requeue import pod_status
-from scheduler.core.requeue.context import Context
+from scheduler.core.requeue.outbox import Bound, Outbox
+from scheduler.core.requeue.pod_status import SCHEDULER_ERROR, StatusReporter
+from scheduler.core.requeue.wakeups import Wakeups
 from scheduler.framework import event_diff
 from scheduler.framework.extender_protocol import binder
 from scheduler.framework.plugin import Reservation, ReservationFailed, Reserve
@@ -22,7 +24,8 @@ from scheduler.model.effects import Bind, BindVolumes, Evict
 from scheduler.model.events import Failure, StorageGone, StorageObserved
 from scheduler.model.times import Seconds
 from scheduler.queue.deadlines import Deadlines
-from scheduler.queue.scheduling_queue import QueuedPod
+from scheduler.queue.scheduling_queue import QueuedPod, SchedulingQueue
+from scheduler.state.cluster import Cluster
 
 __all__ = ["BindingCycle"]
 
@@ -31,11 +34,11 @@ _NODE: Final = "Node"
 
 @dataclass(slots=True, eq=False)
 class _Reserved:
-    """One hold of a pod, and how far it has come."""
+    """One reservation of a pod and its progress."""
 
     plugin: str
     hold: Reservation
-    #: When the effect was done plus the patience; `None` before.
+    #: When the effect was done plus the patience; `None` before that.
     deadline: Seconds | None = None
 
 
@@ -51,104 +54,141 @@ class _Waiting:
 class BindingCycle:
     """All pods between the choice of their node and the request to bind them."""
 
-    def __init__(self, context: Context, profiles: Mapping[str, Profile]) -> None:
-        self._context = context
+    def __init__(
+        self,
+        profiles: Mapping[str, Profile],
+        cluster: Cluster,
+        queue: SchedulingQueue,
+        wakeups: Wakeups,
+        outbox: Outbox,
+        status: StatusReporter,
+    ) -> None:
+        self._profiles = profiles
+        self._cluster = cluster
+        self._queue = queue
+        self._wakeups = wakeups
+        self._outbox = outbox
+        self._status = status
+        #: Pods that were placed and whose binding has no answer yet, by uid.
+        self.in_flight: Final[dict[str, QueuedPod]] = {}
         self._reservers = {
-            name: tuple(each for each in profile.filters if isinstance(each, Reserve))
+            name: tuple(plugin for plugin in profile.filters if isinstance(plugin, Reserve))
             for name, profile in profiles.items()
         }
         self._waiting: dict[str, _Waiting] = {}
-        #: When a hold runs out of patience.
+        #: When the patience with a reservation ends.
         self._due: Final[Deadlines[_Waiting]] = Deadlines(self._waits)
+        #: Uids of the pods that wait for an object, by its kind and key.
         self._concerned: dict[tuple[str, str], dict[str, None]] = {}
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def placed(self, queued: QueuedPod, node: str) -> str:
-        """Go on with a pod that was assumed on a node: reserve, or have it bound at once.
+        """Reserve for a pod that was assumed on a node, or request its binding at once.
 
         Returns:
-            Why a plugin could not reserve; empty where the pod is on its way. Nothing is held then.
+            Why a plugin could not reserve; then nothing is reserved. Empty when the pod is on its
+            way.
         """
+        self.in_flight[queued.uid] = queued
         held: list[_Reserved] = []
         for plugin in self._reservers[queued.pod.spec.scheduler_name]:
             try:
-                hold = plugin.reserve(queued.pod, node, self._context.cluster)
+                reservation = plugin.reserve(queued.pod, node, self._cluster)
             except Exception as error:  # noqa: BLE001 - a plugin of others may raise anything
-                for each in reversed(held):
-                    each.hold.release()
+                for reserved in reversed(held):
+                    reserved.hold.release()
+                del self.in_flight[queued.uid]
                 return f'running Reserve plugin "{plugin.name}": {error}'
-            if hold is not None:
-                held.append(_Reserved(plugin.name, hold))
+            if reservation is not None:
+                held.append(_Reserved(plugin.name, reservation))
         if not held:
             self._bind(queued, node)
             return ""
         self._waiting[queued.uid] = _Waiting(queued, node, held)
         for concern in self._concerns(held, node):
             self._concerned.setdefault(concern, {})[queued.uid] = None
-        self._context.outbox.extend(each.hold.effect for each in held)
+        self._outbox.emit_all(reserved.hold.effect for reserved in held)
         return ""
 
+    def bound(self, effect: Bind, now: Seconds) -> None:
+        """Report a pod that the API server has bound; the watch will confirm it."""
+        queued = self.in_flight.pop(effect.pod.uid, None)
+        if queued is None:
+            return
+        waited = now - (now if queued.first_active is None else queued.first_active)
+        self._outbox.report_bound(
+            Bound(
+                pod=effect.pod,
+                node=effect.node,
+                scheduler_name=effect.scheduler_name,
+                attempts=queued.attempts,
+                waited_seconds=waited,
+                flushed=queued.flushed,
+            )
+        )
+        self._status.scheduled(queued.pod, effect.node)
+
     def done(self, effect: BindVolumes, now: Seconds) -> None:
-        """Go on when an effect of a hold is done."""
+        """Go on when the effect of a reservation is done."""
         waiting = self._waiting.get(effect.pod.uid)
         if waiting is None:
             return
-        for each in waiting.held:
-            if each.hold.effect == effect and each.deadline is None:
-                each.deadline = now + each.hold.timeout_seconds
-                self._due.put(waiting, each.deadline)
-        self._look(effect.pod.uid, now)
+        for reserved in waiting.held:
+            if reserved.hold.effect == effect and reserved.deadline is None:
+                reserved.deadline = now + reserved.hold.timeout_seconds
+                self._due.put(waiting, reserved.deadline)
+        self._try_to_bind(effect.pod.uid, now)
 
     def failed(self, effect: BindVolumes, failure: Failure, now: Seconds) -> None:
-        """Take a pod off its node when an effect of a hold was refused."""
+        """Take a pod off its node when the effect of a reservation was refused."""
         waiting = self._waiting.get(effect.pod.uid)
-        for each in waiting.held if waiting is not None else ():
-            if each.hold.effect == effect and waiting is not None:
-                self._give_up(waiting, each.plugin, failure.message, now)
+        for reserved in waiting.held if waiting is not None else ():
+            if reserved.hold.effect == effect and waiting is not None:
+                self._give_up(waiting, reserved.plugin, failure.message, now)
                 return
 
     def pod(self, uid: str, now: Seconds) -> None:
-        """Look after a pod of which there was news."""
+        """React to an event of a pod."""
         waiting = self._waiting.get(uid) if self._waiting else None
         if waiting is None:
             return
-        cluster, queued = self._context.cluster, self._context.queue.get(uid)
-        if not cluster.is_assumed(uid) or queued is None or queued.pod.terminating:
+        queued = self._queue.get(uid)
+        if not self._cluster.is_assumed(uid) or queued is None or queued.pod.terminating:
             self._end(waiting, now)
 
     def node(self, name: str, now: Seconds) -> None:
-        """Look after the pods that wait on a node of which there was news."""
-        self._news(((_NODE, name),), now)
+        """React to an event of a node for the pods that wait on it."""
+        self._react(((_NODE, name),), now)
 
     def storage(self, event: StorageObserved | StorageGone, now: Seconds) -> None:
-        """Look after the pods that wait for a storage object of which there was news."""
+        """React to an event of a storage object for the pods that wait for it."""
         if not self._waiting:
             return
         if isinstance(event, StorageGone):
-            self._news([(event.kind, event.key)], now)
+            self._react([(event.kind, event.key)], now)
             return
         item = event.item
         concerns = [(type(item).__name__, key(item))]
         if isinstance(item, PersistentVolume) and item.spec.claim_ref is not None:
             concerns.append((PersistentVolumeClaim.__name__, item.spec.claim_ref.key))
-        self._news(concerns, now)
+        self._react(concerns, now)
 
     def flush(self, now: Seconds) -> None:
-        """Give up what was waited for too long."""
+        """Give up pods whose reservations took too long."""
         for waiting in self._due.pop_until(now):
-            self._look(waiting.queued.uid, now)
+            self._try_to_bind(waiting.queued.uid, now)
 
     def next_wakeup(self) -> Seconds | None:
         """Return when `flush` next has something to do; `None` when never."""
         return self._due.first()
 
     def release(self, eviction: Evict, now: Seconds) -> bool:
-        """Take a victim off its node if it is not bound yet: it need not be deleted.
+        """Take a victim off its node if it is not bound yet: it does not have to be deleted.
 
         Returns:
-            Whether it was; otherwise it has to be evicted.
+            Whether it was taken off; otherwise it has to be evicted.
 
         Source: kube-scheduler v1.36.3 framework/preemption.NewExecutor.
         """
@@ -157,76 +197,73 @@ class BindingCycle:
             return False
         version = waiting.queued.pod.metadata.resource_version
         self._give_up(waiting, "", f"preempted by {PREEMPTION}", now)
-        pod_status.announce_released(self._context, eviction, version)
+        self._status.released(eviction, version)
         return True
 
     def _bind(self, queued: QueuedPod, node: str) -> None:
         pod = queued.pod
-        profile = self._context.profiles[pod.spec.scheduler_name]
+        profile = self._profiles[pod.spec.scheduler_name]
         extender = binder(profile.extenders, pod)
-        bind = Bind(pod.ref, node, pod.spec.scheduler_name, extender)
-        self._context.outbox.append(bind)
+        self._outbox.emit(Bind(pod.ref, node, pod.spec.scheduler_name, extender))
 
     def _concerns(self, held: Iterable[_Reserved], node: str) -> set[tuple[str, str]]:
-        return {(_NODE, node), *(concern for each in held for concern in each.hold.watched_objects)}
+        return {(_NODE, node), *(concern for item in held for concern in item.hold.watched_objects)}
 
-    def _news(self, concerns: Iterable[tuple[str, str]], now: Seconds) -> None:
+    def _react(self, concerns: Iterable[tuple[str, str]], now: Seconds) -> None:
         if self._waiting:
-            uids = {uid: None for each in concerns for uid in self._concerned.get(each, ())}
+            uids = {uid: None for concern in concerns for uid in self._concerned.get(concern, ())}
             for uid in uids:
-                self._look(uid, now)
+                self._try_to_bind(uid, now)
 
     def _waits(self, waiting: _Waiting, _moment: Seconds) -> bool:
         return self._waiting.get(waiting.queued.uid) is waiting
 
-    def _look(self, uid: str, now: Seconds) -> None:
-        """Find out whether a pod can be bound now, or never on this node."""
+    def _try_to_bind(self, uid: str, now: Seconds) -> None:
+        """Bind a pod if its reservations are settled, give it up if one failed or is late."""
         waiting = self._waiting.get(uid)
-        if waiting is None or any(each.deadline is None for each in waiting.held):
+        if waiting is None or any(reserved.deadline is None for reserved in waiting.held):
             return
         ready = True
-        for each in waiting.held:
-            said = each.hold.poll()
-            if isinstance(said, ReservationFailed):
-                self._give_up(waiting, each.plugin, said.reason, now)
+        for reserved in waiting.held:
+            settled = reserved.hold.poll()
+            if isinstance(settled, ReservationFailed):
+                self._give_up(waiting, reserved.plugin, settled.reason, now)
                 return
-            if not said and each.deadline is not None and now >= each.deadline:
-                self._give_up(waiting, each.plugin, each.hold.timed_out.reason, now)
+            if not settled and reserved.deadline is not None and now >= reserved.deadline:
+                self._give_up(waiting, reserved.plugin, reserved.hold.timed_out.reason, now)
                 return
-            ready = ready and said
+            ready = ready and settled
         if ready:
             self._forget(waiting)
             self._bind(waiting.queued, waiting.node)
 
     def _give_up(self, waiting: _Waiting, plugin: str, reason: str, now: Seconds) -> None:
-        """Take a pod off its node and try it again after a back-off."""
+        """Take a pod off its node and try it again after a backoff."""
         if not self._end(waiting, now):
             return
-        context, queued = self._context, waiting.queued
+        queued = waiting.queued
         text = f'running PreBind plugin "{plugin}": {reason}' if plugin else reason
-        context.queue.retry(queued, now)
-        pod_status.announce_failure(context, queued.pod, text)
-        # The nomination went out with the first effect, whether its status says so already or not.
-        pod_status.set_condition(
-            context, queued, pod_status.SCHEDULER_ERROR, text, clear_nomination=True
-        )
+        self._queue.retry(queued, now)
+        self._status.failed(queued.pod, text)
+        # The nomination went out with the first effect, whether its status has it already or not.
+        self._status.set_condition(queued, SCHEDULER_ERROR, text, clear_nomination=True)
 
     def _end(self, waiting: _Waiting, now: Seconds) -> bool:
-        """Give up everything that a pod holds; tell whether it is still to be scheduled."""
-        context, uid = self._context, waiting.queued.uid
+        """Release all reservations of a pod; return whether it still has to be scheduled."""
+        uid = waiting.queued.uid
         self._forget(waiting)
-        for each in waiting.held:
-            each.hold.release()
-        context.binding.pop(uid, None)
-        if not context.cluster.is_assumed(uid):
+        for reserved in waiting.held:
+            reserved.hold.release()
+        self.in_flight.pop(uid, None)
+        if not self._cluster.is_assumed(uid):
             return False
-        left = context.cluster.forget(uid)
-        context.wake(event_diff.POD_DELETED, left, None, now)
-        queued = context.queue.get(uid)
+        forgotten = self._cluster.forget(uid)
+        self._wakeups.wake(event_diff.POD_DELETED, forgotten, None, now)
+        queued = self._queue.get(uid)
         if queued is None:
             return False
         if queued.pod.terminating:
-            context.queue.drop(uid, now)
+            self._queue.drop(uid, now)
             return False
         return True
 
@@ -240,10 +277,10 @@ class BindingCycle:
                 del self._concerned[concern]
 
     def check(self) -> None:
-        """Assert the invariants: who waits is assumed, and is found by what it waits for."""
+        """Assert the invariants: a waiting pod is assumed, and indexed by what it waits for."""
         for uid, waiting in self._waiting.items():
-            assert self._context.cluster.is_assumed(uid)
-            assert self._context.queue.get(uid) is waiting.queued
+            assert self._cluster.is_assumed(uid)
+            assert self._queue.get(uid) is waiting.queued
             for concern in self._concerns(waiting.held, waiting.node):
                 assert uid in self._concerned[concern]
         waiting_uids = {uid for uids in self._concerned.values() for uid in uids}

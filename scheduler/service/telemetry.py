@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from scheduler.core.machine import Machine
-from scheduler.core.requeue.context import Bound
+from scheduler.core.requeue.outbox import Bound
 from scheduler.kube.client.hooks import ClientHooks
 from scheduler.kube.lease import Lease
 from scheduler.kube.policies.policy_informer import PolicyInformer

@@ -87,7 +87,7 @@ def test_preemption_stops_when_kube_scheduler_takes_the_room_each_time(scene, sc
     second = wait_for_preemptor(scene, first)
 
     (event,) = scene.events(second, "PreemptionLoop")
-    assert event["note"].startswith("Evicting pods of ReplicaSet ")
+    assert event["note"].startswith("Preempting pods of ReplicaSet ")
     assert event["type"] == "Warning"
     said = scene.wait_rejected(second, "PreemptionLoop: evicting pods of ReplicaSet ")
     assert "came to nothing 4 times, stopped until 20" in said

@@ -25,7 +25,7 @@ class Compared(SchedulingAlgorithm):
 
     def fresh(self) -> SchedulingAlgorithm:
         """Return attempts that have kept nothing."""
-        return SchedulingAlgorithm(self.profiles, self._cluster, Verdicts(), self._policing)
+        return SchedulingAlgorithm(self.profiles, self._cluster, Verdicts(), self._policies)
 
     def decide(
         self, classified: ClassifiedPod, *, now: Seconds, since: Seconds, explain: bool

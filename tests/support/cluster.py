@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from scheduler.config import load
 from scheduler.core.machine import Machine
-from scheduler.core.requeue.context import Bound
+from scheduler.core.requeue.outbox import Bound
 from scheduler.framework.profile import Profile
 from scheduler.model import times
 from scheduler.model.api.objects import (

@@ -1,15 +1,25 @@
-"""Classes of equal pods: everything that their specs decide is worked out once.
+"""Equivalence of pods: classes of equal pods, and groups that are rejected together.
 
-`model/classified_pod` says which pods are equal. Classes are kept in order of use within a
-bound on memory.
+Everything that depends on the specs of a class is compiled once. `model/classified_pod` says which
+pods are equal. Classes are kept in order of use within a bound on memory.
+
+When one pod of an *equivalence group* is rejected, the others are certain to be rejected too. A
+group may have pods of several classes: pods of an indexed Job or a StatefulSet have labels of their
+own, and many have claims of their own. Where every plugin that rejected a pod depends on nothing
+but the spec, and on claims only for the volumes that they would attach, all waiting pods with such
+a spec are one group.
+
+Differs from kube-scheduler, which tries each of them.
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
+import msgspec
+from msgspec.structs import replace
+
 from scheduler.config.settings import Extender
-from scheduler.core.attempt import signatures
 from scheduler.core.feasibility.filters import ClassFilters
 from scheduler.core.feasibility.scores import ClassScores
 from scheduler.core.preemption.evaluate.candidate_cache import CandidateCache
@@ -17,24 +27,40 @@ from scheduler.framework.extender_protocol import interested
 from scheduler.framework.profile import PREEMPTION, Profile
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model.api.objects import Pod
-from scheduler.model.classified_pod import ClassifiedPod
+from scheduler.model.api.pod_spec import ClaimVolume
+from scheduler.model.classified_pod import ClassifiedPod, nameless
+from scheduler.queue.queued_pod import QueuedPod
 from scheduler.state.cluster import Cluster
+from scheduler.state.storage.csi_translation import inline_plugin
+from scheduler.state.storage.mounts import claims_of
+from scheduler.state.storage.volumes import Volumes
 
-__all__ = ["MOST_BYTES", "EquivalenceClasses", "PodClass"]
+__all__ = [
+    "MOST_BYTES",
+    "EquivalenceClasses",
+    "PodClass",
+    "claim_drivers",
+    "no_longer_equivalent",
+    "spec_signature",
+]
 
 #: Bytes that all classes together may take.
 MOST_BYTES: Final = 192 * 1024 * 1024
-#: What a class takes beside its arrays, measured with `tracemalloc`: the objects of its rules, and
-#: what is compiled from a byte of its key.
+#: What a class takes beside its arrays, measured with `tracemalloc`: the objects of its plugins,
+#: and what is compiled from a byte of its key.
 _BYTES_PER_CLASS: Final = 17 * 1024
 _BYTES_PER_BYTE: Final = 24
+
+_encode = msgspec.msgpack.Encoder().encode
+
+_CLAIM: Final = ClaimVolume()
 
 
 class PodClass:
     """One class of equal pods, compiled."""
 
-    __slots__ = ("_shape", "counted_bytes", "extenders", "filtering", "key", "outlook", "pod",
-                 "profile", "scoring")  # fmt: skip
+    __slots__ = ("_signature", "candidate_cache", "counted_bytes", "extenders", "filtering", "key",
+                 "pod", "profile", "scoring")  # fmt: skip
 
     def __init__(
         self, classified: ClassifiedPod, profile: Profile, cluster: Cluster, verdicts: Verdicts
@@ -45,39 +71,42 @@ class PodClass:
         self.key = classified.key
         self.profile = profile
         self.filtering = ClassFilters(cluster, profile.compile_filters(pod, cluster, verdicts))
-        self.outlook = CandidateCache(cluster)
+        self.candidate_cache = CandidateCache(cluster)
         self.scoring = ClassScores(cluster, profile.compile_scores(pod, cluster))
-        #: The extenders that want to be asked, with their places.
+        #: The extenders that are interested in such pods, with their indices in the profile.
         self.extenders: tuple[tuple[int, Extender], ...] = tuple(
-            (place, each) for place, each in enumerate(profile.extenders) if interested(each, pod)
+            (index, extender)
+            for index, extender in enumerate(profile.extenders)
+            if interested(extender, pod)
         )
-        self._shape: bytes | None = None
-        #: What it was found to take when it was looked at last.
+        self._signature: bytes | None = None
+        #: `size_bytes` when it was last computed.
         self.counted_bytes = 0
 
     @property
     def size_bytes(self) -> int:
-        """About how much memory it takes now: arrays come when they are first needed."""
-        arrays = self.filtering.size_bytes + self.scoring.size_bytes + self.outlook.size_bytes
+        """About how much memory it takes now: arrays are made when they are first needed."""
+        candidates = self.candidate_cache.size_bytes
+        arrays = self.filtering.size_bytes + self.scoring.size_bytes + candidates
         return _BYTES_PER_CLASS + _BYTES_PER_BYTE * len(self.key) + arrays
 
     @property
-    def shape(self) -> bytes:
-        """What its pods have in common with those of other classes; see `kin.shape`."""
-        if self._shape is None:
-            self._shape = signatures.shape(self.pod)
-        return self._shape
+    def signature(self) -> bytes:
+        """What its pods have in common with those of other classes; see `spec_signature`."""
+        if self._signature is None:
+            self._signature = spec_signature(self.pod)
+        return self._signature
 
-    def spoken_for(self, pod: Pod, rejectors: frozenset[str], cluster: Cluster) -> bytes:
-        """Return of which kin everybody is rejected with a pod of the class; empty for it alone.
+    def group_key(self, pod: Pod, rejectors: frozenset[str], cluster: Cluster) -> bytes:
+        """Return the key of the group that is rejected with a pod; empty for the pod alone.
 
-        Where pods could be evicted, more than its spec may decide what that would help.
+        Where pods could be evicted, more than the spec may decide whether that would help.
         """
         if self.extenders or cluster.nominations.get(pod.uid) is not None:
             return b""
         if rejectors <= self.filtering.spec_only and not self._may_evict(pod, cluster):
-            brought = signatures.brought(pod, cluster.volumes)
-            return self.key if brought is None else brought + self.shape
+            drivers = claim_drivers(pod, cluster.volumes)
+            return self.key if drivers is None else drivers + self.signature
         return self.key
 
     def _may_evict(self, pod: Pod, cluster: Cluster) -> bool:
@@ -96,13 +125,13 @@ class EquivalenceClasses:
         verdicts: Verdicts,
         most_bytes: int = MOST_BYTES,
     ) -> None:
-        """Start without classes; those beyond `most_bytes` go, but for the one in use."""
+        """Start without classes; beyond `most_bytes` the oldest go, but not the one in use."""
         self._most_bytes = most_bytes
         self._profiles = profiles
         self._cluster = cluster
         self._verdicts = verdicts
         self._classes: OrderedDict[bytes, PodClass] = OrderedDict()
-        #: The class that was used last: its arrays may have grown since it was looked at.
+        #: The class that was used last: its arrays may have grown since they were counted.
         self._last: PodClass | None = None
         #: About how much memory all classes take.
         self.size_bytes = 0
@@ -111,30 +140,30 @@ class EquivalenceClasses:
         return len(self._classes)
 
     def get(self, classified: ClassifiedPod) -> PodClass:
-        """Return the class of a pod, compiled when it is the first of it."""
+        """Return the class of a pod, compiled for the first pod of the class."""
         if self._verdicts.crowded:
             self._forget_all()
         key = classified.key
-        found = self._classes.get(key)
-        if found is not None and found is self._last:
-            return found
+        pod_class = self._classes.get(key)
+        if pod_class is not None and pod_class is self._last:
+            return pod_class
         if self._last is not None:
             self._count(self._last)
-        if found is None:
+        if pod_class is None:
             profile = self._profiles[classified.pod.spec.scheduler_name]
-            found = PodClass(classified, profile, self._cluster, self._verdicts)
-            self._classes[key] = found
-            self._count(found)
+            pod_class = PodClass(classified, profile, self._cluster, self._verdicts)
+            self._classes[key] = pod_class
+            self._count(pod_class)
         else:
             self._classes.move_to_end(key)
-        self._last = found
+        self._last = pod_class
         while len(self._classes) > 1 and self.size_bytes > self._most_bytes:
             _, oldest = self._classes.popitem(last=False)
             self.size_bytes -= oldest.counted_bytes
-        return found
+        return pod_class
 
     def _forget_all(self) -> None:
-        """Forget all classes, since they keep codes of verdicts."""
+        """Forget all classes and all verdicts, whose codes the classes keep."""
         self._verdicts.turn()
         self._classes.clear()
         self._last = None
@@ -144,3 +173,50 @@ class EquivalenceClasses:
         size = pod_class.size_bytes
         self.size_bytes += size - pod_class.counted_bytes
         pod_class.counted_bytes = size
+
+
+def spec_signature(pod: Pod) -> bytes:
+    """Return what is equal for pods of one namespace whose specs differ only in names of claims."""
+    volumes = [
+        volume
+        if volume.persistent_volume_claim is None
+        else replace(volume, persistent_volume_claim=_CLAIM)
+        for volume in nameless(pod.spec).volumes
+    ]
+    return _encode((pod.metadata.namespace, replace(pod.spec, volumes=volumes)))
+
+
+def claim_drivers(pod: Pod, volumes: Volumes) -> bytes | None:
+    """Return the CSI drivers of a pod's claims, one for each volume, encoded prefix-free.
+
+    Returns:
+        `None` where the volumes that the pod would attach depend on the node, or on more than its
+        claims.
+    """
+    names, mounted = claims_of(pod), pod.spec.volumes
+    if names and len(names) < len(mounted) and any(map(inline_plugin, mounted)):
+        return None  # one of them may be the volume of a claim
+    attached = set()
+    for name in names:
+        key = f"{pod.metadata.namespace}/{name}"
+        if volumes.claims.observed(key) is None:
+            return None
+        volume = volumes.csi_volume(key)
+        if volume is not None:
+            if volumes.counts.is_held(volume):
+                return None
+            attached.add(volume)
+    return _encode(sorted(volume.driver for volume in attached))
+
+
+def no_longer_equivalent(pods: Collection[QueuedPod], volumes: Volumes) -> list[QueuedPod]:
+    """Return the pods of a group whose claims have changed so that they do not belong to it."""
+    first = next(iter(pods), None)
+    if first is None or first.group_key == first.key or not claims_of(first.pod):
+        return []
+    return [queued for queued in pods if not _is_equivalent(queued, volumes)]
+
+
+def _is_equivalent(queued: QueuedPod, volumes: Volumes) -> bool:
+    drivers = claim_drivers(queued.pod, volumes)
+    return drivers is not None and queued.group_key.startswith(drivers)

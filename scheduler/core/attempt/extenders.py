@@ -1,8 +1,8 @@
-"""What extenders say in an attempt: which nodes they take, how good those are, whom to preempt.
+"""Extenders in an attempt: they filter nodes, score them, and choose victims.
 
 Each function is a conversation: a generator that yields questions, all of which may be asked at
-once, and is sent their answers. The world goes on meanwhile: whoever takes part in a conversation
-looks at the cluster anew when it is over.
+once, and is sent their answers. The cluster changes meanwhile: the caller reads it again when the
+conversation is over.
 
 Source: kube-scheduler v1.36.3 schedule_one.go findNodesThatPassExtenders, prioritizeNodes;
 framework/preemption.callExtenders.
@@ -34,17 +34,17 @@ __all__ = [
     "ExtenderFailedError",
     "ExtenderFilterResult",
     "UnknownVictimError",
-    "anyone",
-    "consent",
+    "allowed_preemptions",
+    "filter_nodes",
+    "has_verb",
     "is_same",
-    "preemptions",
-    "scores",
+    "score_nodes",
 ]
 
 T = TypeVar("T")
 #: A conversation that ends with a `T`.
 Conversation: TypeAlias = Generator[tuple[Question, ...], tuple[ExtenderAnswer, ...], T]
-#: Extenders with their places among those that are configured.
+#: Extenders with their indices in the profile.
 IndexedExtenders: TypeAlias = Sequence[tuple[int, Extender]]
 
 _NOT_ASKED: Final = Verdict(
@@ -59,106 +59,107 @@ class ExtenderFailedError(PluginError):
 
 
 class UnknownVictimError(ExtenderFailedError):
-    """It named a node or a victim that is not there; perhaps it was when it was asked."""
+    """An extender named a node or a victim that does not exist, or does not exist any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExtenderFilterResult:
-    """What the extenders of an attempt think of nodes."""
+    """The nodes that the extenders of an attempt were asked about, and their verdicts."""
 
-    #: Names of the nodes that they were asked about, and of those that all of them take.
+    #: Names of the nodes that they were asked about, and of those that all of them accept.
     asked: frozenset[str]
     accepted: frozenset[str]
-    #: Why they do not take others; those that they dropped without a word are not in it.
+    #: Why they reject nodes; nodes that they dropped without a reason are not in it.
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)
 
     def verdict(self, node: str, silent: Verdict) -> Verdict:
-        """Return why a node is not taken; `silent` where nobody gave a reason."""
+        """Return why a node is rejected; `silent` where no extender gave a reason."""
         return self.verdicts.get(node, silent if node in self.asked else _NOT_ASKED)
 
     def of_scored(self, nodes: Iterable[str]) -> "ExtenderFilterResult":
-        """Return the consent on those nodes only that were scored; others count as not asked."""
+        """Return the result for the scored nodes only; other accepted nodes count as not asked."""
         scored = frozenset(nodes)
         return ExtenderFilterResult(self.asked - (self.accepted - scored), scored, self.verdicts)
 
 
-def anyone(extenders: IndexedExtenders, asked: Verb) -> bool:
-    """Tell whether there is an extender to ask this."""
-    return any(verb(each, asked) for _, each in extenders)
+def has_verb(extenders: IndexedExtenders, asked: Verb) -> bool:
+    """Return whether an extender has this verb."""
+    return any(verb(extender, asked) for _, extender in extenders)
 
 
-def consent(
+def filter_nodes(
     extenders: IndexedExtenders, nodes: Sequence[str]
 ) -> Conversation[ExtenderFilterResult]:
-    """Ask one extender after the other which nodes take the pod, each about what is left.
+    """Ask one extender after the other which nodes take the pod, each about the remaining ones.
 
     Raises:
-        ExtenderError: One failed that must not be ignored.
+        ExtenderFailedError: An extender failed that must not be ignored.
     """
     verdicts: dict[str, Verdict] = {}
-    left = tuple(nodes)
-    for place, extender in _with(extenders, Verb.FILTER):
-        if not left:
+    remaining = tuple(nodes)
+    for index, extender in _with(extenders, Verb.FILTER):
+        if not remaining:
             break
-        (answer,) = yield (Question(place, Verb.FILTER, left),)
+        (answer,) = yield (Question(index, Verb.FILTER, remaining),)
         if isinstance(answer, Filtered):
             for node, reason in answer.failed.items():
                 verdicts[node] = Verdict(EXTENDER, (reason,), resolvable=True)
             for node, reason in answer.unresolvable.items():
                 verdicts[node] = Verdict(EXTENDER, (reason,), resolvable=False)
-            left = answer.nodes
+            remaining = answer.nodes
         else:
-            _overlook(extender, answer)
-    return ExtenderFilterResult(frozenset(nodes), frozenset(left), verdicts)
+            _ignore(extender, answer)
+    return ExtenderFilterResult(frozenset(nodes), frozenset(remaining), verdicts)
 
 
-def scores(
+def score_nodes(
     extenders: IndexedExtenders, nodes: Sequence[str]
 ) -> Conversation[dict[str, Mapping[str, int]]]:
     """Ask all extenders at once how good nodes are.
 
     Returns:
-        By extender and node, weighted and scaled to the range of our own; one that fails has no
-        say.
+        By extender and node, weighted and scaled to the range of our own scores. An extender that
+        fails is left out.
     """
     asked = _with(extenders, Verb.PRIORITIZE)
     if not asked:
         return {}
-    answers = yield tuple(Question(place, Verb.PRIORITIZE, tuple(nodes)) for place, _ in asked)
-    found: dict[str, Mapping[str, int]] = {}
+    answers = yield tuple(Question(index, Verb.PRIORITIZE, tuple(nodes)) for index, _ in asked)
+    by_extender: dict[str, Mapping[str, int]] = {}
     for (_, extender), answer in zip(asked, answers, strict=True):
         if isinstance(answer, Scored):
             sums: Counter[str] = Counter()
             for node, score in answer.scores:
                 scaled = score * extender.weight * (MAX_SCORE // MAX_PRIORITY)
                 sums[node] += max(-_MOST, min(_MOST, scaled))
-            found[extender.url_prefix] = sums
-    return found
+            by_extender[extender.url_prefix] = sums
+    return by_extender
 
 
-def preemptions(
+def allowed_preemptions(
     extenders: IndexedExtenders, candidates: Mapping[str, Candidate], cluster: Cluster
 ) -> Conversation[dict[str, Candidate]]:
-    """Ask one extender after the other which preemptions may happen, and whom they cost.
+    """Ask one extender after the other which preemptions may happen, and for their victims.
 
     Raises:
-        ExtenderError: One failed that must not be ignored, or named victims that are not there.
+        ExtenderFailedError: An extender failed that must not be ignored, or named victims that do
+            not exist.
     """
-    left = dict(candidates)
-    for place, extender in _with(extenders, Verb.PREEMPT):
-        (answer,) = yield (Question(place, Verb.PREEMPT, victims=_asked(left)),)
+    remaining = dict(candidates)
+    for index, extender in _with(extenders, Verb.PREEMPT):
+        (answer,) = yield (Question(index, Verb.PREEMPT, victims=_asked(remaining)),)
         try:
-            left = _allowed(extender, answer, cluster)
+            remaining = _allowed(extender, answer, cluster)
         except ExtenderFailedError:
             if not extender.ignorable:
                 raise
-        if not left:
+        if not remaining:
             break
-    return left
+    return remaining
 
 
 def is_same(one: Candidate | None, other: Candidate | None) -> bool:
-    """Tell whether two preemptions on a node cost the same pods."""
+    """Return whether two preemptions on a node have the same victims and violations."""
     if one is None or other is None:
         return one is other
     return one.violations == other.violations and (
@@ -167,14 +168,14 @@ def is_same(one: Candidate | None, other: Candidate | None) -> bool:
 
 
 def _with(extenders: IndexedExtenders, asked: Verb) -> IndexedExtenders:
-    return [each for each in extenders if verb(each[1], asked)]
+    return [item for item in extenders if verb(item[1], asked)]
 
 
-def _overlook(extender: Extender, answer: ExtenderAnswer) -> None:
-    """Go on after an answer that cannot be used, if the extender may be ignored.
+def _ignore(extender: Extender, answer: ExtenderAnswer) -> None:
+    """Ignore an answer that cannot be used, if the extender may be ignored.
 
     Raises:
-        ExtenderError: It must not.
+        ExtenderFailedError: It must not be ignored.
     """
     if not extender.ignorable:
         raise ExtenderFailedError(_problem(answer))
@@ -186,8 +187,8 @@ def _problem(answer: ExtenderAnswer) -> str:
 
 def _asked(candidates: Mapping[str, Candidate]) -> tuple[NodeVictims, ...]:
     return tuple(
-        NodeVictims(node, tuple(pod.ref for pod in each.victims), each.violations)
-        for node, each in candidates.items()
+        NodeVictims(node, tuple(pod.ref for pod in candidate.victims), candidate.violations)
+        for node, candidate in candidates.items()
     )
 
 
@@ -195,37 +196,37 @@ def _allowed(extender: Extender, answer: ExtenderAnswer, cluster: Cluster) -> di
     """Return the preemptions of an answer.
 
     Raises:
-        ExtenderError: It cannot be used.
+        ExtenderFailedError: The answer cannot be used.
     """
     if not isinstance(answer, ExtenderVictims):
         raise ExtenderFailedError(_problem(answer))
-    found: dict[str, Candidate] = {}
-    for each in answer.nodes:
-        candidate = _candidate(extender, each, cluster)
+    allowed: dict[str, Candidate] = {}
+    for victims in answer.nodes:
+        candidate = _candidate(extender, victims, cluster)
         if candidate.victims:
-            found[each.node] = candidate
+            allowed[victims.node] = candidate
         elif not extender.ignorable:
-            raise ExtenderFailedError(f'expected at least one victim pod on node "{each.node}"')
-    return found
+            raise ExtenderFailedError(f'expected at least one victim pod on node "{victims.node}"')
+    return allowed
 
 
-def _candidate(extender: Extender, said: VictimUids, cluster: Cluster) -> Candidate:
+def _candidate(extender: Extender, victims: VictimUids, cluster: Cluster) -> Candidate:
     """Return the preemption on one node.
 
     Raises:
-        UnknownVictimError: Node or victims are not there.
+        UnknownVictimError: The node or a victim does not exist.
 
     Source: kube-scheduler v1.36.3 extender.go convertToVictims, convertPodUIDToPod.
     """
     columns = cluster.columns
-    row = columns.row(said.node)
+    row = columns.row(victims.node)
     if row is None or columns.nodes[row] is None:
-        raise UnknownVictimError(f'nodeinfo not found for node name "{said.node}"')
-    there = {pod.uid: pod for pod in cluster.pods.pods_on(row)}
-    for uid in said.uids:
-        if uid not in there:
+        raise UnknownVictimError(f'nodeinfo not found for node name "{victims.node}"')
+    pods = {pod.uid: pod for pod in cluster.pods.pods_on(row)}
+    for uid in victims.uids:
+        if uid not in pods:
             raise UnknownVictimError(
                 f"extender: {extender.url_prefix} claims to preempt pod (UID: &{{{uid}}}) on node:"
-                f" {said.node}, but the pod is not found on that node"
+                f" {victims.node}, but the pod is not found on that node"
             )
-    return Candidate(row, tuple(there[uid] for uid in said.uids), said.violations)
+    return Candidate(row, tuple(pods[uid] for uid in victims.uids), victims.violations)

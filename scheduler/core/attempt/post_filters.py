@@ -1,6 +1,6 @@
-"""What is tried for a pod that fits nowhere: the post filters in order, preemption among them.
+"""Runs the post filters for a pod that fits on no node, in order; preemption is one of them.
 
-Where extenders have a say in preemption it is a conversation, and what was planned is planned once
+Where extenders take part in preemption it is a conversation, and the candidates are computed once
 more when they have answered.
 
 Source: kube-scheduler v1.36.3 framework/runtime.RunPostFilterPlugins;
@@ -34,37 +34,37 @@ from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Codes, Rows
 
-__all__ = ["AttemptContext", "FilterResult", "Look", "PostFilterResult", "PostFilterRunner"]
+__all__ = ["AttemptContext", "FilterAll", "FilterResult", "PostFilterResult", "PostFilterRunner"]
 
 NO_CANDIDATE: Final = "no candidate node for preemption"
 
 
 class AttemptContext(NamedTuple):
-    """What an attempt is about."""
+    """The pod of an attempt and what is needed to decide for it."""
 
     pod: Pod
     pod_class: PodClass
     explain: bool
-    #: Who may object to preemptions; `None` where nobody can.
-    objections: CandidateVetoes | None
+    #: The vetoes of policies and of the loop breaker; `None` where no preemption can be vetoed.
+    vetoes: CandidateVetoes | None
 
 
 class FilterResult(NamedTuple):
-    """How the cluster looks to a pod at one moment."""
+    """The verdicts on all nodes at one moment."""
 
     prepared: Preparation
-    #: (N,) the verdict on every row, by the filters and by the extenders.
+    #: (N,) the verdict on every row, of filters and extenders.
     codes: Codes
-    #: (F,) the rows that take the pod.
+    #: (F,) the rows that are feasible.
     feasible: Rows
-    #: Whether only the nominated node was looked at, because the pod fits there.
+    #: Whether only the nominated node was filtered, because the pod fits there.
     alone: bool = False
     #: Whether it fits on nodes that the extenders were not asked about.
     more: bool = False
 
 
 class PostFilterResult(Record, frozen=True):
-    """What the post filters found."""
+    """The result of the post filters."""
 
     candidate: Candidate | None = None
     message: str = ""
@@ -74,124 +74,132 @@ class PostFilterResult(Record, frozen=True):
     until: Seconds | None = None
 
 
-#: Judges all nodes as they are now, also where the pod fits on the nominated one.
-Look = Callable[[AttemptContext, ExtenderFilterResult | None], FilterResult]
+#: Filters all nodes as they are now, also where the pod fits on the nominated one.
+FilterAll = Callable[[AttemptContext, ExtenderFilterResult | None], FilterResult]
 
 
 class PostFilterRunner:
-    """Looks for a cure."""
+    """Runs post filters, preemption among them."""
 
-    def __init__(self, cluster: Cluster, verdicts: Verdicts, look: Look) -> None:
+    def __init__(self, cluster: Cluster, verdicts: Verdicts, filter_all: FilterAll) -> None:
         self._cluster = cluster
         self._verdicts = verdicts
-        self._look = look
+        self._filter_all = filter_all
 
-    def cure(
-        self, case: AttemptContext, sight: FilterResult, consent: ExtenderFilterResult | None
+    def run(
+        self, case: AttemptContext, filtered: FilterResult, consent: ExtenderFilterResult | None
     ) -> Conversation[PostFilterResult | None]:
-        """Ask the post filters; `None` when the cluster has changed too much meanwhile."""
-        rejected = sight.prepared.rejected
+        """Run the post filters; `None` when the cluster has changed too much meanwhile."""
+        rejected = filtered.prepared.rejected
         by = rejected.plugin if rejected is not None and not rejected.resolvable else None
         post_filters = case.pod_class.profile.post_filters
-        said: list[str] = []
-        # Without any post filter a nomination is cleared; one that says nothing of it keeps it.
+        messages: list[str] = []
+        # Without any post filter a nomination is cleared; a post filter keeps it by default.
         keeps = bool(post_filters)
         tried = held = False
         until: Seconds | None = None
         for plugin in post_filters:
             if isinstance(plugin, str):
                 tried = True
-                found = yield from self._preempt(case, sight, consent)
-                if found is None:
+                result = yield from self._preempt(case, filtered, consent)
+                if result is None:
                     return None
-                if isinstance(found, Candidate):
-                    return PostFilterResult(candidate=found, preemption_tried=True)
-                text = f"preemption: {found.message}"
-                if found.failed:
+                if isinstance(result, Candidate):
+                    return PostFilterResult(candidate=result, preemption_tried=True)
+                text = f"preemption: {result.message}"
+                if result.failed:
                     return PostFilterResult(
                         None, text, keeps_nomination=True, preemption_tried=True
                     )
-                said.append(text)
-                keeps, held, until = found.keeps_nomination, found.held, found.until
+                messages.append(text)
+                keeps, held, until = result.keeps_nomination, result.held, result.until
             else:
-                spoken = plugin.post_filter(case.pod, prefilter_rejected_by=by)
-                said.append(spoken.message)
-                if spoken.ends:
+                answer = plugin.post_filter(case.pod, prefilter_rejected_by=by)
+                messages.append(answer.message)
+                if answer.ends:
                     keeps = True
                     break
-        return PostFilterResult(None, ", ".join(said), keeps, tried, held, until)
+        return PostFilterResult(None, ", ".join(messages), keeps, tried, held, until)
 
     def _preempt(
-        self, case: AttemptContext, sight: FilterResult, consent: ExtenderFilterResult | None
+        self, case: AttemptContext, filtered: FilterResult, consent: ExtenderFilterResult | None
     ) -> Conversation[Candidate | NoCandidate | None]:
-        """Plan a preemption that no extender objects to; `None` when the plan is out of date.
+        """Choose a preemption that every extender allows; `None` when the choice is out of date.
 
-        Whom a node would cost must be the same before and after the extenders were asked.
+        The victims on a node must be the same before and after the extenders were asked.
         """
         pod_class = case.pod_class
-        if not extenders.anyone(pod_class.extenders, Verb.PREEMPT):
-            preemptor = self._preemptor(case, sight)
-            return evaluator.plan(preemptor, sight.codes, self._verdicts, pod_class.outlook)
-        before = self._candidates(case, sight)
+        if not extenders.has_verb(pod_class.extenders, Verb.PREEMPT):
+            preemptor = self._preemptor(case, filtered)
+            return evaluator.plan(
+                preemptor, filtered.codes, self._verdicts, pod_class.candidate_cache
+            )
+        before = self._candidates(case, filtered)
         if isinstance(before, NoCandidate):
             return before
         try:
-            said = yield from extenders.preemptions(pod_class.extenders, before, self._cluster)
+            allowed = yield from extenders.allowed_preemptions(
+                pod_class.extenders, before, self._cluster
+            )
         except ExtenderFailedError as error:
             return self._failed(error, before)
-        now = self._look(case, consent)
+        now = self._filter_all(case, consent)
         if now.more or now.feasible.shape[0]:
             return None
         after = self._candidates(case, now)
         known = {} if isinstance(after, NoCandidate) else after
-        left = [
-            each
-            for name, each in said.items()
+        remaining = [
+            candidate
+            for name, candidate in allowed.items()
             if extenders.is_same(before.get(name), known.get(name))
         ]
-        return None if said and not left else self._best(case, left)
+        return None if allowed and not remaining else self._best(case, remaining)
 
-    def _best(self, case: AttemptContext, left: Sequence[Candidate]) -> Candidate | NoCandidate:
-        """Return the best of the candidates that extenders have named, if nobody objects to it."""
-        if case.objections is not None and left:
-            left = self._allowed(case.objections, left)
-            if not left:
-                return evaluator.refused(case.objections.tally)
-        best = candidates.one_of(left, case.pod.uid, self._cluster)
+    def _best(
+        self, case: AttemptContext, remaining: Sequence[Candidate]
+    ) -> Candidate | NoCandidate:
+        """Return the best of the candidates that extenders allow and nothing vetoes."""
+        if case.vetoes is not None and remaining:
+            remaining = self._allowed(case.vetoes, remaining)
+            if not remaining:
+                return evaluator.refused(case.vetoes.tally)
+        best = candidates.one_of(remaining, case.pod.uid, self._cluster)
         return best or NoCandidate(NO_CANDIDATE, keeps_nomination=True)
 
-    def _allowed(self, objections: CandidateVetoes, found: Sequence[Candidate]) -> list[Candidate]:
-        """Return the candidates to whose victims, as extenders have named them, nobody objects."""
+    def _allowed(self, vetoes: CandidateVetoes, remaining: Sequence[Candidate]) -> list[Candidate]:
+        """Return the candidates without a veto on their victims, as extenders have named them."""
         names, allowed = self._cluster.columns.names, []
-        for each in found:
-            said = objections.to(names[each.row], each.victims)
-            if said:
-                objections.tally.add_nodes(said)
+        for candidate in remaining:
+            refusals = vetoes.to(names[candidate.row], candidate.victims)
+            if refusals:
+                vetoes.tally.add_nodes(refusals)
             else:
-                allowed.append(each)
+                allowed.append(candidate)
         return allowed
 
     def _failed(
         self, error: ExtenderFailedError, asked: Mapping[str, Candidate]
     ) -> NoCandidate | None:
-        """Give up after an extender's failure; `None` if it named what went while it was asked."""
-        victims = [pod.uid for each in asked.values() for pod in each.victims]
+        """Give up after an extender's failure; `None` if it named what was deleted meanwhile."""
+        victims = [pod.uid for candidate in asked.values() for pod in candidate.victims]
         there = [*map(self._cluster.columns.node, asked), *map(self._cluster.placed, victims)]
         if isinstance(error, UnknownVictimError) and None in there:
             return None
         return NoCandidate(str(error), keeps_nomination=True, failed=True)
 
     def _candidates(
-        self, case: AttemptContext, sight: FilterResult
+        self, case: AttemptContext, filtered: FilterResult
     ) -> dict[str, Candidate] | NoCandidate:
-        preemptor = self._preemptor(case, sight)
-        return evaluator.candidates(preemptor, sight.codes, self._verdicts, case.pod_class.outlook)
+        preemptor = self._preemptor(case, filtered)
+        return evaluator.candidates(
+            preemptor, filtered.codes, self._verdicts, case.pod_class.candidate_cache
+        )
 
-    def _preemptor(self, case: AttemptContext, sight: FilterResult) -> Preemptor:
+    def _preemptor(self, case: AttemptContext, filtered: FilterResult) -> Preemptor:
         profile = case.pod_class.profile
         cheapest = None
         if profile.prefers_movable:
             cheapest = RelocationCost(profile, self._cluster, self._verdicts)
         return Preemptor(
-            case.pod, self._cluster, sight.prepared.predicates, case.objections, cheapest
+            case.pod, self._cluster, filtered.prepared.predicates, case.vetoes, cheapest
         )

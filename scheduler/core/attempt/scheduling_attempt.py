@@ -1,17 +1,17 @@
-"""One attempt: a pod against the cluster as it is. Nothing is changed.
+"""One scheduling attempt: finds a node for a pod in the cluster as it is. It changes nothing.
 
     prepare -> the nominated node alone -> all nodes -> score and select -> Placed
-                                             `-> nothing fits -> post filters -> Preempting
+                                             `-> no node fits -> post filters -> Preempting
                                                                              `-> Unschedulable
 
-Where extenders have a say, an attempt is a conversation: it yields questions and is sent answers.
-The cluster changes meanwhile, so after each answer everything is judged anew, and only those nodes
-are taken that fit now and that the extenders have accepted. When none is left of what was asked
-about, but other nodes or preemptions have become possible, the attempt starts over; it fails when
-that happens time and again, so that extenders are asked about other pods, too.
+Where a profile has extenders, an attempt is a conversation: it yields questions and is sent
+answers. The cluster changes meanwhile, so after each answer all nodes are filtered again, and only
+those are used that fit now and that the extenders have accepted. When none of the nodes that were
+asked about is left, but other nodes or preemptions have become possible, the attempt starts over.
+It fails after `MOST_ROUNDS` of that, so that extenders are asked about other pods, too.
 
-Source: kube-scheduler v1.36.3 schedule_one.go schedulingAlgorithm. Differs: every node is looked
-at and every feasible one is scored.
+Source: kube-scheduler v1.36.3 schedule_one.go schedulingAlgorithm. Differs: every node is filtered
+and every feasible one is scored.
 
 Axes: N rows, F feasible nodes.
 """
@@ -21,7 +21,7 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.core.attempt import extenders as extending
+from scheduler.core.attempt import extenders
 from scheduler.core.attempt.equivalence import EquivalenceClasses, PodClass
 from scheduler.core.attempt.extenders import Conversation, ExtenderFailedError, ExtenderFilterResult
 from scheduler.core.attempt.post_filters import (
@@ -30,17 +30,10 @@ from scheduler.core.attempt.post_filters import (
     PostFilterResult,
     PostFilterRunner,
 )
-from scheduler.core.feasibility import (
-    explain as tracing,
-)
-from scheduler.core.feasibility import (
-    fit_error as message,
-)
-from scheduler.core.feasibility import (
-    nominated_pods,
-    tie_breaking,
-)
+from scheduler.core.feasibility import nominated_pods, tie_breaking
+from scheduler.core.feasibility.explain import trace
 from scheduler.core.feasibility.filters import Preparation, fitting, rejects
+from scheduler.core.feasibility.fit_error import counted, fit_error
 from scheduler.core.feasibility.scores import ClassScores
 from scheduler.core.preemption.evaluate.candidates import Candidate
 from scheduler.core.preemption.evaluate.victims import has_room, still_needed
@@ -63,8 +56,8 @@ from scheduler.state.columns.arrays import Codes, Rows
 
 __all__ = ["MOST_ROUNDS", "AttemptResult", "SchedulingAlgorithm"]
 
-#: So often an attempt starts over. Each time costs extenders requests, and the pod that waits for
-#: them ends up in back-off, after which the cluster may be calmer.
+#: How often an attempt is made in all. Each costs extenders requests, and the pod that waits for
+#: them ends up in backoff, after which the cluster may change less.
 MOST_ROUNDS: Final = 5
 OVERTAKEN: Final = f"{MOST_ROUNDS} times the cluster changed too much while extenders were asked"
 
@@ -73,57 +66,52 @@ TOO_LARGE: Final = (
     f"pod has more than {MOST_PARTS} containers, volumes and ports, "
     "which preemptive-scheduler does not schedule"
 )
-#: No plugin: no event but a change of the pod can help it.
+#: The name of no plugin: no event but a change of the pod can help it.
 _BY_SIZE: Final = frozenset({"PodSize"})
 NO_NODES: Final = "no nodes available to schedule pods"
 
 
 class AttemptResult(Record, frozen=True):
-    """What an attempt found. Exactly one of `node`, `candidate` and `message` decides."""
+    """The result of an attempt. Exactly one of `node`, `candidate` and `message` decides."""
 
     #: The node that takes the pod.
     node: str | None = None
-    #: The preemption that makes room for it.
+    #: The preemption that frees resources for it.
     candidate: Candidate | None = None
-    #: Why it fits nowhere; also set beside a candidate.
+    #: Why it fits on no node; also set beside a candidate.
     message: str = ""
     #: Plugins that rejected it; empty when there were no nodes at all.
     rejectors: frozenset[str] = frozenset()
-    #: Whoever is of this kin would be rejected like it at the same moment; empty for nobody else.
-    kin: bytes = b""
-    #: Whether a nomination that the pod has stays in force although nothing was found.
+    #: Key of the group of pods that would be rejected like it at this moment; empty for it alone.
+    group_key: bytes = b""
+    #: Whether the pod keeps its nomination although no node was found.
     keeps_nomination: bool = False
     preemption_tried: bool = False
     nodes: int = 0
     feasible: int = 0
     trace: tuple[NodeTrace, ...] = ()
-    #: What policies refused about preemption, and what those that only audit would have.
+    #: What policies refused, and what policies in audit mode would have refused.
     refusals: tuple[PolicyRefusal, ...] = ()
-    #: Whether an objection that may end keeps preemption from helping, and when the first ends.
+    #: Whether a veto that may end blocks preemption, and when the first one ends.
     held: bool = False
     until: Seconds | None = None
 
-    @property
-    def goes_on(self) -> bool:
-        """Whether it fits somewhere, or goes on waiting on the node that it is nominated to."""
-        return self.node is not None or (self.candidate is None and self.keeps_nomination)
-
 
 class SchedulingAlgorithm:
-    """Decides for pods. Attempts that wait for extenders do not know each other."""
+    """Makes scheduling attempts. Those that wait for extenders are independent of each other."""
 
     def __init__(
         self,
         profiles: Mapping[str, Profile],
         cluster: Cluster,
         verdicts: Verdicts,
-        policing: PolicyEngine,
+        policies: PolicyEngine,
     ) -> None:
         self._cluster = cluster
         self._verdicts = verdicts
-        self._policing = policing
+        self._policies = policies
         self._classes = EquivalenceClasses(profiles, cluster, verdicts)
-        self._curing = PostFilterRunner(cluster, verdicts, self._look_at_all)
+        self._post_filters = PostFilterRunner(cluster, verdicts, self._filter_all)
 
     def decide(
         self, classified: ClassifiedPod, *, now: Seconds, since: Seconds, explain: bool
@@ -132,13 +120,13 @@ class SchedulingAlgorithm:
 
         Args:
             classified: The pod.
-            now: The time. Policies are asked about it also where extenders take their time: to
-                look from an earlier time is to the safe side.
+            now: The time. Policies are evaluated for it also when extenders answer later: an
+                earlier time is on the safe side.
             since: When the pod was first found unschedulable.
-            explain: Whether the outcome carries a trace of every node.
+            explain: Whether the result has a trace of every node.
 
         Raises:
-            PluginError: It cannot be decided, or not in so many rounds.
+            PluginError: The pod cannot be decided, or not in `MOST_ROUNDS`.
         """
         pod = classified.pod
         for _ in range(MOST_ROUNDS):
@@ -146,75 +134,77 @@ class SchedulingAlgorithm:
             if nodes == 0:
                 return AttemptResult(message=NO_NODES)
             if is_too_large(pod):
-                text = message.fit_error(nodes, (), prefilter=TOO_LARGE)
+                text = fit_error(nodes, (), prefilter=TOO_LARGE)
                 return AttemptResult(message=text, rejectors=_BY_SIZE, nodes=nodes)
-            objections = self._policing.objections(pod, now, since)
-            if objections is not None:
-                objections.explain = explain
-            case = AttemptContext(pod, self._classes.get(classified), explain, objections)
-            outcome = yield from self._attempt(case)
-            if outcome is not None:
-                return outcome
+            vetoes = self._policies.objections(pod, now, since)
+            if vetoes is not None:
+                vetoes.explain = explain
+            case = AttemptContext(pod, self._classes.get(classified), explain, vetoes)
+            result = yield from self._attempt(case)
+            if result is not None:
+                return result
         raise PluginError(OVERTAKEN)
 
     def _attempt(self, case: AttemptContext) -> Conversation[AttemptResult | None]:
-        """Decide once; `None` when the cluster has changed too much meanwhile."""
+        """Try once; `None` when the cluster has changed too much meanwhile."""
         alone, consent = True, None
         if case.pod_class.extenders:
-            alone, consent = yield from self._consent(case)
-        sight = self._look(case, consent, alone=alone)
+            alone, consent = yield from self._ask_filters(case)
+        filtered = self._filter(case, consent, alone=alone)
         scores: Mapping[str, Mapping[str, int]] = {}
-        if case.pod_class.extenders and sight.feasible.shape[0] > 1:
-            names = self._names(sight.feasible)
-            scores = yield from extending.scores(case.pod_class.extenders, names)
+        if case.pod_class.extenders and filtered.feasible.shape[0] > 1:
+            names = self._names(filtered.feasible)
+            scores = yield from extenders.score_nodes(case.pod_class.extenders, names)
             if scores:
                 consent = (
                     consent or ExtenderFilterResult(frozenset(names), frozenset(names))
                 ).of_scored(names)
-                sight = self._look(case, consent, alone=alone)
-        if sight.feasible.shape[0]:
-            return self._placed(case, sight, scores)
-        if sight.more or not self._cluster.columns.node_count:
+                filtered = self._filter(case, consent, alone=alone)
+        if filtered.feasible.shape[0]:
+            return self._placed(case, filtered, scores)
+        if filtered.more or not self._cluster.columns.node_count:
             return None
-        return (yield from self._fits_nowhere(case, sight, consent))
+        return (yield from self._run_post_filters(case, filtered, consent))
 
-    def _consent(
+    def _ask_filters(
         self, case: AttemptContext
     ) -> Conversation[tuple[bool, ExtenderFilterResult | None]]:
-        """Ask the extenders which nodes they take: the nominated one first, then all.
+        """Ask the extenders which nodes they accept: the nominated one first, then all.
 
         Returns:
-            Whether the nominated node alone was asked about, and what they said; `None` where none
-            of them filters.
+            Whether only the nominated node was asked about, and the answer; `None` where no
+            extender filters.
 
         Source: kube-scheduler v1.36.3 schedule_one.go findNodesThatFitPod, evaluateNominatedNode.
         """
-        extenders = case.pod_class.extenders
-        if not extending.anyone(extenders, Verb.FILTER):
+        configured = case.pod_class.extenders
+        if not extenders.has_verb(configured, Verb.FILTER):
             return True, None
-        sight = self._look(case, None, alone=True)
-        if sight.alone:
+        filtered = self._filter(case, None, alone=True)
+        if filtered.alone:
             try:
-                said = yield from extending.consent(extenders, self._names(sight.feasible))
+                nodes = self._names(filtered.feasible)
+                consent = yield from extenders.filter_nodes(configured, nodes)
             except ExtenderFailedError:
-                said = None
-            if said is not None and said.accepted:
-                return True, said
-            sight = self._look(case, None, alone=False)
-        return False, (yield from extending.consent(extenders, self._names(sight.feasible)))
+                consent = None
+            if consent is not None and consent.accepted:
+                return True, consent
+            filtered = self._filter(case, None, alone=False)
+        nodes = self._names(filtered.feasible)
+        return False, (yield from extenders.filter_nodes(configured, nodes))
 
     def _names(self, rows: Rows) -> list[str]:
         names = self._cluster.columns.names
         return [names[row] for row in rows.tolist()]
 
-    def _look(
+    def _filter(
         self, case: AttemptContext, consent: ExtenderFilterResult | None, *, alone: bool
     ) -> FilterResult:
-        """Judge all nodes as they are now.
+        """Filter all nodes as they are now.
 
         Args:
-            case: For whom.
-            consent: What extenders said before; `None` where they have no say.
+            case: The attempt.
+            consent: The former answer of extenders; `None` where none was asked.
             alone: Whether the nominated node is enough where the pod fits there.
         """
         pod, pod_class = case.pod, case.pod_class
@@ -226,60 +216,62 @@ class SchedulingAlgorithm:
         nominated = self._codes_on_nominated(pod, pod_class, prepared)
         fits = nominated is not None and bool((nominated == 0).any())
         if nominated is not None and fits and alone:
-            sight = FilterResult(prepared, nominated, fitting(nominated), alone=True)
-            return self._consented(sight, consent)
+            filtered = FilterResult(prepared, nominated, fitting(nominated), alone=True)
+            return self._consented(filtered, consent)
         codes = self._codes(pod, pod_class, prepared, None if fits else nominated)
         feasible = pod_class.filtering.fitting(codes)
         return self._consented(FilterResult(prepared, codes, feasible), consent)
 
-    def _look_at_all(
+    def _filter_all(
         self, case: AttemptContext, consent: ExtenderFilterResult | None
     ) -> FilterResult:
-        return self._look(case, consent, alone=False)
+        return self._filter(case, consent, alone=False)
 
-    def _consented(self, sight: FilterResult, consent: ExtenderFilterResult | None) -> FilterResult:
-        """Return what is left when the extenders have had their say."""
+    def _consented(
+        self, filtered: FilterResult, consent: ExtenderFilterResult | None
+    ) -> FilterResult:
+        """Return the result with the nodes rejected that the extenders did not accept."""
         if consent is None:
-            return sight
-        feasible, codes, more = sight.feasible, sight.codes.copy(), False
+            return filtered
+        feasible, codes, more = filtered.feasible, filtered.codes.copy(), False
         reasons: tuple[str, ...] = ()
-        if sight.prepared.only is not None:
-            reasons = self._left_out(sight.prepared, NO_NODE).reasons
+        if filtered.prepared.only is not None:
+            reasons = self._excluded(filtered.prepared, NO_NODE).reasons
         silent = Verdict(EXTENDER, reasons, resolvable=False)
         for row, name in zip(feasible.tolist(), self._names(feasible), strict=True):
             if name not in consent.accepted:
                 more = more or name not in consent.asked
                 codes[row] = self._verdicts.code(consent.verdict(name, silent))
-        return FilterResult(sight.prepared, codes, fitting(codes), sight.alone, more)
+        return FilterResult(filtered.prepared, codes, fitting(codes), filtered.alone, more)
 
     def _codes(
         self, pod: Pod, pod_class: PodClass, prepared: Preparation, nominated: Codes | None
     ) -> Codes:
         """Return, (N,), the verdict on every row.
 
-        What was found on the nominated node stands, also where it is none of the only nodes; its
-        plugin is then named with those that left the others out.
+        The verdict on the nominated node stays, even if PreFilter results exclude that node; then
+        the plugin of that verdict is named with the plugins that excluded the other nodes.
         """
         if prepared.only is None:
             codes = pod_class.filtering.judge_all(prepared)
             return nominated_pods.with_claims(codes, pod, self._cluster, prepared.predicates)
         columns = self._cluster.columns
         rows = columns.rows_of(prepared.only)
-        looked_at = NO_NODE if nominated is None else int(nominated.min())
-        outside = self._verdicts.code(self._left_out(prepared, looked_at))
+        nominated_code = NO_NODE if nominated is None else int(nominated.min())
+        outside = self._verdicts.code(self._excluded(prepared, nominated_code))
         codes = np.where(columns.exists(), outside, NO_NODE).astype(np.uint16)
         codes[rows] = pod_class.filtering.judge_rows(rows, prepared)
         codes = nominated_pods.with_claims(codes, pod, self._cluster, prepared.predicates, rows)
         return codes if nominated is None else np.where(nominated != NO_NODE, nominated, codes)
 
-    def _left_out(self, prepared: Preparation, looked_at: int) -> Verdict:
-        """Return the verdict on the nodes that some plugins left out, and the nominated one's."""
-        plugins = sorted({*prepared.narrowed_by, *self._plugin(looked_at)})
+    def _excluded(self, prepared: Preparation, nominated_code: int) -> Verdict:
+        """Return the verdict on excluded nodes; it also names the plugin of the nominated node."""
+        plugins = sorted({*prepared.narrowed_by, *self._plugin(nominated_code)})
         reason = f"node(s) didn't satisfy plugin(s) [{' '.join(plugins)}]"
         return Verdict("", (reason,), resolvable=False, shown_as=", ".join(plugins))
 
     def _plugin(self, code: int) -> tuple[str, ...]:
-        """Return the plugin of a verdict, if it is one."""
+        """Return the plugin of a verdict; empty for `NO_NODE`."""
         return () if code == NO_NODE else (self._verdicts[code].plugin,)
 
     def _codes_on_nominated(
@@ -288,7 +280,7 @@ class SchedulingAlgorithm:
         """Return, (N,), the verdict on the node that the pod is nominated to, `NO_NODE` elsewhere.
 
         Returns:
-            `None` when the pod has no nomination, or to a node that is gone.
+            `None` when the pod has no nomination, or its node is gone.
         """
         node = self._cluster.nominations.node(pod.uid)
         columns = self._cluster.columns
@@ -301,9 +293,9 @@ class SchedulingAlgorithm:
         return nominated_pods.with_claims(codes, pod, self._cluster, prepared.predicates, rows)
 
     def _placed(
-        self, case: AttemptContext, sight: FilterResult, scores: Mapping[str, Mapping[str, int]]
+        self, case: AttemptContext, filtered: FilterResult, scores: Mapping[str, Mapping[str, int]]
     ) -> AttemptResult:
-        columns, feasible = self._cluster.columns, sight.feasible
+        columns, feasible = self._cluster.columns, filtered.feasible
         if feasible.shape[0] == 1:
             row = int(feasible[0])
         else:
@@ -313,63 +305,64 @@ class SchedulingAlgorithm:
             node=columns.names[row],
             nodes=columns.node_count,
             feasible=feasible.shape[0],
-            trace=self._trace(case, sight.codes, scores),
+            trace=self._trace(case, filtered.codes, scores),
         )
 
     def _best(
         self, scoring: ClassScores, feasible: Rows, scores: Collection[Mapping[str, int]]
     ) -> Rows:
-        """Return the rows that none is better than, with what extenders gave to each node."""
+        """Return the rows with the highest score, the scores of extenders included."""
         if not scores:
             return scoring.best(feasible)
-        extra = [sum(each.get(name, 0) for each in scores) for name in self._names(feasible)]
+        extra = [sum(by_node.get(name, 0) for by_node in scores) for name in self._names(feasible)]
         return tie_breaking.best(
             feasible, scoring.ranking(feasible) + np.array(extra, dtype=np.int64)
         )
 
-    def _fits_nowhere(
-        self, case: AttemptContext, sight: FilterResult, consent: ExtenderFilterResult | None
+    def _run_post_filters(
+        self, case: AttemptContext, filtered: FilterResult, consent: ExtenderFilterResult | None
     ) -> Conversation[AttemptResult | None]:
-        """Build the message and look for a cure; `None` when there may be something better."""
-        cure = yield from self._curing.cure(case, sight, consent)
-        if cure is None:
+        """Run the post filters and build the message; `None` when the attempt has to start over."""
+        post_filter = yield from self._post_filters.run(case, filtered, consent)
+        if post_filter is None:
             return None
-        prepared, codes = sight.prepared, sight.codes
+        prepared, codes = filtered.prepared, filtered.codes
         nodes = self._cluster.columns.node_count
         if prepared.rejected is not None:
             rejectors = prepared.blamed
             prefilter = ", ".join(prepared.rejected.reasons)
-            text = message.fit_error(nodes, (), prefilter=prefilter, post_filter=cure.message)
+            text = fit_error(nodes, (), prefilter=prefilter, post_filter=post_filter.message)
         else:
             present = np.unique(codes[codes != NO_NODE]).tolist()
             rejectors = frozenset({self._verdicts[code].plugin for code in present} - {""})
             rejectors |= prepared.blamed
-            reasons = message.counted(codes, self._verdicts)
-            text = message.fit_error(nodes, reasons.items(), post_filter=cure.message)
-        refusals = () if case.objections is None else self._refusals(case.objections, cure)
-        own = bool(refusals or cure.held)
+            reasons = counted(codes, self._verdicts)
+            text = fit_error(nodes, reasons.items(), post_filter=post_filter.message)
+        refusals = () if case.vetoes is None else self._refusals(case.vetoes, post_filter)
+        alone = bool(refusals or post_filter.held)
+        group = b"" if alone else case.pod_class.group_key(case.pod, rejectors, self._cluster)
         return AttemptResult(
-            candidate=cure.candidate,
+            candidate=post_filter.candidate,
             message=text,
             rejectors=rejectors,
-            kin=b"" if own else case.pod_class.spoken_for(case.pod, rejectors, self._cluster),
-            keeps_nomination=cure.keeps_nomination,
-            preemption_tried=cure.preemption_tried,
+            group_key=group,
+            keeps_nomination=post_filter.keeps_nomination,
+            preemption_tried=post_filter.preemption_tried,
             nodes=nodes,
             trace=self._trace(case, codes, {}),
             refusals=refusals,
-            held=cure.held,
-            until=cure.until,
+            held=post_filter.held,
+            until=post_filter.until,
         )
 
     def _refusals(
-        self, objections: CandidateVetoes, cure: PostFilterResult
+        self, vetoes: CandidateVetoes, post_filter: PostFilterResult
     ) -> tuple[PolicyRefusal, ...]:
-        """Return what policies refused, and what they would have refused about the candidate."""
-        if cure.candidate is None:
-            return objections.refusals()
-        node = self._cluster.columns.names[cure.candidate.row]
-        return objections.refusals(node, cure.candidate.victims)
+        """Return what policies refused, or in audit mode would have refused about the candidate."""
+        if post_filter.candidate is None:
+            return vetoes.refusals()
+        node = self._cluster.columns.names[post_filter.candidate.row]
+        return vetoes.refusals(node, post_filter.candidate.victims)
 
     def still_needed(
         self,
@@ -387,12 +380,15 @@ class SchedulingAlgorithm:
         row = self._row(node, prepared)
         if row is None:
             return None
-        if extending.anyone(pod_class.extenders, Verb.PREEMPT) or prepared.rejected is not None:
+        if extenders.has_verb(pod_class.extenders, Verb.PREEMPT) or prepared.rejected is not None:
             return victims
         return still_needed(classified.pod, self._cluster, prepared.predicates, row, victims, gone)
 
     def has_room(self, classified: ClassifiedPod, node: str, victims: frozenset[str]) -> bool:
-        """Tell whether a pod fits without some others, claims aside; see `victims.has_room`."""
+        """Return whether a pod fits without the victims, nominated pods ignored.
+
+        See `victims.has_room`.
+        """
         prepared = self._classes.get(classified).filtering.prepare()
         row = self._row(node, prepared)
         if row is None or prepared.rejected is not None:
@@ -402,7 +398,7 @@ class SchedulingAlgorithm:
         return has_room(self._cluster, prepared.predicates, row, victims)
 
     def fits(self, classified: ClassifiedPod, node: str) -> bool:
-        """Tell whether a pod fits on a node as it is, claims included; extenders aside."""
+        """Return whether a pod fits on a node, nominated pods included; extenders are not asked."""
         prepared = self._classes.get(classified).filtering.prepare()
         row = self._row(node, prepared)
         if row is None or prepared.rejected is not None or rejects(prepared.predicates, row):
@@ -412,11 +408,11 @@ class SchedulingAlgorithm:
         return still_needed(pod, self._cluster, predicates, row, none) is not None
 
     def asks_filters(self, classified: ClassifiedPod) -> bool:
-        """Tell whether extenders decide which nodes the pod fits on."""
-        return extending.anyone(self._classes.get(classified).extenders, Verb.FILTER)
+        """Return whether extenders decide which nodes the pod fits on."""
+        return extenders.has_verb(self._classes.get(classified).extenders, Verb.FILTER)
 
     def _row(self, node: str, prepared: Preparation) -> int | None:
-        """Return the row of a node that may take a pod some day, `None` where none may."""
+        """Return the row of a node, `None` where the pod can never fit there."""
         rejected, only = prepared.rejected, prepared.only
         if (rejected is not None and not rejected.resolvable) or (
             only is not None and node not in only
@@ -431,5 +427,5 @@ class SchedulingAlgorithm:
         if not case.explain:
             return ()
         columns, scoring = self._cluster.columns, case.pod_class.scoring
-        told = {} if case.objections is None else case.objections.told
-        return tracing.trace(codes, self._verdicts, scoring, scores, columns, told)
+        vetoes = {} if case.vetoes is None else case.vetoes.told
+        return trace(codes, self._verdicts, scoring, scores, columns, vetoes)

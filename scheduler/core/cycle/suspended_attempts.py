@@ -1,9 +1,8 @@
-"""Attempts that wait for extenders; all other pods are decided meanwhile.
+"""Attempts that wait for extenders; all other pods are scheduled meanwhile.
 
-An attempt that asks is put aside with its `Ask`, and goes on in a later step, when the answers are
-there. Each `Ask` has a number, so an answer that comes after its pod is gone, or was taken up
-again, is dropped. When the pod itself has changed in what decides about it, the attempt begins
-again.
+An attempt that asks extenders is suspended with its `Ask`, and goes on in a later step, when the
+answers have come. Each `Ask` has a number, so an answer is dropped when its pod is gone or has a
+newer attempt. When the pod itself has changed in a way that matters, the attempt starts over.
 """
 
 from collections import deque
@@ -12,7 +11,7 @@ from typing import Final
 
 from scheduler.core.attempt.extenders import Conversation
 from scheduler.core.attempt.scheduling_attempt import AttemptResult
-from scheduler.core.requeue.context import Context
+from scheduler.core.requeue.outbox import Outbox
 from scheduler.framework.plugin import PluginError
 from scheduler.model.classified_pod import ClassifiedPod
 from scheduler.model.decisions import Waiting
@@ -21,11 +20,11 @@ from scheduler.model.events import Answered, Failure
 from scheduler.model.extender_answers import ExtenderAnswer
 from scheduler.model.times import Seconds
 from scheduler.queue.phases import QueuePhase
-from scheduler.queue.scheduling_queue import QueuedPod
+from scheduler.queue.scheduling_queue import QueuedPod, SchedulingQueue
 
 __all__ = ["AttemptRun", "Begin", "SuspendedAttempts"]
 
-#: Begins an attempt for a pod.
+#: Starts an attempt for a pod.
 Begin = Callable[[ClassifiedPod], Conversation[AttemptResult]]
 
 
@@ -47,19 +46,19 @@ class AttemptRun:
         self._failure = ""
 
     def answer(self, answers: tuple[ExtenderAnswer, ...]) -> None:
-        """Take answers to go on with."""
+        """Set the answers to go on with."""
         self._answers = answers
 
     def fail(self, message: str) -> None:
-        """Take note that nobody could be asked."""
+        """Record that the extenders could not be asked."""
         self._failure = message
 
     def go_on(self) -> tuple[Question, ...]:
-        """Begin, or go on with what came in; return what to ask next.
+        """Start, or go on with the answers; return what to ask next.
 
         Raises:
-            StopIteration: It has ended; its value is the outcome.
-            PluginError: It cannot be decided.
+            StopIteration: The attempt has ended; the value is its result.
+            PluginError: The attempt cannot be completed.
         """
         failure, self._failure = self._failure, ""
         if failure:
@@ -75,12 +74,13 @@ class AttemptRun:
 
 
 class SuspendedAttempts:
-    """All attempts that wait."""
+    """All attempts that wait for extenders."""
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
+    def __init__(self, queue: SchedulingQueue, outbox: Outbox) -> None:
+        self._queue = queue
+        self._outbox = outbox
         self._waiting: dict[str, AttemptRun] = {}
-        #: Those that can go on, by uid.
+        #: Those that can go on, in the order of their answers.
         self._ready: deque[AttemptRun] = deque()
         self._number = 0
 
@@ -88,61 +88,61 @@ class SuspendedAttempts:
         return len(self._waiting)
 
     def ready(self) -> bool:
-        """Tell whether an attempt can go on."""
+        """Return whether an attempt can go on."""
         self._drop_stale()
         return bool(self._ready)
 
-    def ask(self, under_way: AttemptRun, questions: tuple[Question, ...], now: Seconds) -> Waiting:
-        """Put an attempt aside until its questions are answered."""
+    def ask(self, attempt: AttemptRun, questions: tuple[Question, ...], now: Seconds) -> Waiting:
+        """Suspend an attempt until its questions are answered."""
         self._number += 1
-        under_way.number = self._number
-        queued = under_way.queued
-        self._waiting[queued.uid] = under_way
-        self._context.queue.suspend(queued, now)
+        attempt.number = self._number
+        queued = attempt.queued
+        self._waiting[queued.uid] = attempt
+        self._queue.suspend(queued, now)
         version = queued.pod.metadata.resource_version
-        self._context.outbox.append(Ask(queued.pod.ref, self._number, version, questions))
+        self._outbox.emit(Ask(queued.pod.ref, self._number, version, questions))
         return Waiting(tuple(question.extender for question in questions))
 
     def answered(self, event: Answered) -> None:
-        """Take note of answers; those that nobody waits for any more are dropped."""
-        under_way = self._asked(event.pod.uid, event.number)
-        if under_way is not None:
-            under_way.answer(event.answers)
-            self._ready.append(under_way)
+        """Hand answers to their attempt; drop them if none waits for them any more."""
+        attempt = self._asked(event.pod.uid, event.number)
+        if attempt is not None:
+            attempt.answer(event.answers)
+            self._ready.append(attempt)
 
     def failed(self, effect: Ask, failure: Failure) -> None:
-        """Take note that nobody could be asked: the attempt fails."""
-        under_way = self._asked(effect.pod.uid, effect.number)
-        if under_way is not None:
-            under_way.fail(f"asking extenders: {failure.message}")
-            self._ready.append(under_way)
+        """Let an attempt fail whose extenders could not be asked."""
+        attempt = self._asked(effect.pod.uid, effect.number)
+        if attempt is not None:
+            attempt.fail(f"asking extenders: {failure.message}")
+            self._ready.append(attempt)
 
     def resumed(self, now: Seconds) -> AttemptRun | None:
-        """Return the attempt that has been able to go on for longest; `None` when none is."""
+        """Return the attempt whose answers came first; `None` when none can go on."""
         if not self.ready():
             return None
-        under_way = self._ready.popleft()
-        self._context.queue.resume(under_way.queued, now)
-        return under_way
+        attempt = self._ready.popleft()
+        self._queue.resume(attempt.queued, now)
+        return attempt
 
     def _asked(self, uid: str, number: int) -> AttemptRun | None:
-        """Return the attempt that waits for this answer, which ends its wait."""
-        under_way = self._waiting.get(uid)
-        if under_way is None or under_way.number != number:
+        """Remove and return the attempt that waits for this answer."""
+        attempt = self._waiting.get(uid)
+        if attempt is None or attempt.number != number:
             return None
         del self._waiting[uid]
-        return under_way
+        return attempt
 
     def _drop_stale(self) -> None:
-        """Drop attempts whose pod is gone, or is not ours to decide any more."""
+        """Drop attempts whose pod is gone, or no longer ours to schedule."""
         while self._ready and self._ready[0].queued.phase is not QueuePhase.ASKING:
             self._ready.popleft()
 
     def check(self) -> None:
-        """Assert the invariants: whoever is being asked about waits for an answer, or has one."""
-        for queued in self._context.queue:
+        """Assert the invariants: each attempt in phase ASKING waits for an answer or has one."""
+        for queued in self._queue:
             if queued.phase is QueuePhase.ASKING:
                 waiting = self._waiting.get(queued.uid)
                 asked = waiting is not None and waiting.queued is queued
-                ready = any(under_way.queued is queued for under_way in self._ready)
+                ready = any(attempt.queued is queued for attempt in self._ready)
                 assert asked != ready, queued.pod.key

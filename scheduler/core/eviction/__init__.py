@@ -1,1 +1,1 @@
-"""Preemptions that are carried out: nominate, count, evict, wait for the victims, and look back."""
+"""Carries out preemptions: nominate, count, evict, wait for the victims, count wasted evictions."""

@@ -1,23 +1,22 @@
-"""Evictions that did not help: room that was made for a preemptor which does not come.
+"""Wasted evictions: resources that were freed for a preemptor which does not use them.
 
-Preemptors of one scheduler take each other's room: one finds a place before its own is free,
-another is planned into what is vacated already, a more important one comes first, and a new leader
-knows nothing of all that. So rooms are not followed from pod to pod; each is looked at once, when
-it is certain what became of it.
+Preemptors of one scheduler use each other's freed resources: one fits elsewhere before its victims
+are gone, another is planned onto a node where victims terminate already, a more important one comes
+first, and a new leader knows nothing of all that. So freed resources are not followed from pod to
+pod. Each node is checked once, when it is certain which pods use what the victims had.
 
-An eviction was wasted when the victim's place is free, or has gone to pods that are not ours or
-could not have evicted it. That is judged by what pods request and by host ports, as the node will
-be when all leaving pods are gone and all pods that claim room are there.
+An eviction was wasted when the victim's resources are free, or used by pods that are not ours or
+could not have evicted it. That is computed from requests and host ports, for the node as it will be
+when all terminating pods are gone and all nominated pods are there.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from typing import Final
 
 from scheduler.core.eviction.phases import PreemptionMove
 from scheduler.core.eviction.plan import PreemptionPlan
-from scheduler.core.requeue.context import Context
 from scheduler.model.api.objects import Pod
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
@@ -25,66 +24,67 @@ from scheduler.state.columns.pod_shapes import Shape, WantedPorts
 
 __all__ = ["VACANT_FOR", "FreedRooms", "WasteReason"]
 
-#: How long another preemptor of ours may take to use the room.
+#: How long another preemptor of ours may take to use the freed resources.
 VACANT_FOR: Final[Seconds] = 60.0
-#: How many rooms are judged in one call; the others follow in the next.
+#: How many plans are checked in one call; the others follow in the next.
 MOST_AT_ONCE: Final = 64
 
 
 class WasteReason(StrEnum):
-    """Why a preemptor did not get the room that was made for it."""
+    """Why a preemptor did not use the resources that were freed for it."""
 
-    #: Others took it.
+    #: Other pods took them.
     ROOM_LOST = "room_lost"
-    #: It was placed on another node.
+    #: The preemptor was placed on another node.
     PLACED_ELSEWHERE = "placed_elsewhere"
-    #: It is gone itself.
+    #: The preemptor is gone.
     PREEMPTOR_GONE = "preemptor_gone"
     #: The node is gone.
     NODE_GONE = "node_gone"
-    #: Not all victims could be asked to leave.
+    #: Not all victims could be evicted.
     PLAN_FAILED = "plan_failed"
-    #: A victim hangs in termination.
+    #: A victim does not finish terminating.
     VICTIM_HANGS = "victim_hangs"
 
 
 class FreedRooms:
-    """Rooms whose preemptor does not come, until it is certain what became of them."""
+    """Plans whose preemptor does not come, until it is certain which pods use the resources."""
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        #: Until when a pod may come, the plan, and why its preemptor does not: in time order.
-        self.left: deque[tuple[Seconds, PreemptionPlan, WasteReason]] = deque()
-        #: The same plans by node, in the order in which they came.
+    def __init__(self, cluster: Cluster, is_ours: Callable[[Pod], bool]) -> None:
+        self._cluster = cluster
+        self._is_ours = is_ours
+        #: Until when another pod may come, the plan, and why its preemptor does not: in time order.
+        self.pending: deque[tuple[Seconds, PreemptionPlan, WasteReason]] = deque()
+        #: The same plans by node, in the order in which they were added.
         self._on_node: dict[str, dict[int, PreemptionPlan]] = {}
 
     def __len__(self) -> int:
-        return len(self.left)
+        return len(self.pending)
 
     def nodes(self) -> Iterator[str]:
-        """Yield the nodes with such rooms."""
+        """Yield the nodes of these plans."""
         return iter(self._on_node)
 
     def on_node(self, node: str) -> Iterable[PreemptionPlan]:
-        """Return the plans whose rooms are on a node."""
+        """Return these plans for one node."""
         return self._on_node.get(node, {}).values()
 
     def add(self, plan: PreemptionPlan, why: WasteReason, now: Seconds) -> None:
-        """Keep the room of a plan whose preemptor does not come."""
-        self.left.append((now + VACANT_FOR, plan, why))
+        """Keep a plan whose preemptor does not come."""
+        self.pending.append((now + VACANT_FOR, plan, why))
         self._on_node.setdefault(plan.node, {})[id(plan)] = plan
 
     def due(self, now: Seconds) -> Iterator[tuple[PreemptionPlan, WasteReason, frozenset[str]]]:
-        """Yield what is certain now: a plan, why its preemptor does not come, and wasted victims.
+        """Yield each plan that is certain now, why its preemptor does not come, and wasted victims.
 
-        A pod that still claims room on the node is waited for, and so is the answer to an eviction.
+        A plan waits as long as a pod is nominated to its node, or an eviction has no answer.
         """
         for _ in range(MOST_AT_ONCE):
-            if not self.left or self.left[0][0] > now:
+            if not self.pending or self.pending[0][0] > now:
                 return
-            _, plan, why = self.left.popleft()
+            _, plan, why = self.pending.popleft()
             self._forget(plan)
-            if plan.outstanding or any(self._claimants(plan)):
+            if plan.outstanding or any(self._nominated(plan)):
                 self.add(plan, why, now)
             else:
                 plan.move(PreemptionMove.END, now)
@@ -98,75 +98,77 @@ class FreedRooms:
 
     def next_wakeup(self) -> Seconds | None:
         """Return when `due` next has something to yield; `None` when never."""
-        return self.left[0][0] if self.left else None
+        return self.pending[0][0] if self.pending else None
 
     def is_taken(self, plan: PreemptionPlan) -> bool:
-        """Tell whether pods have come to a plan's node that could not have evicted its victims."""
+        """Return whether pods have come to the node that could not have evicted the victims."""
         return any(not self._could_evict(pod, plan) for pod in self._came(plan))
 
     def wasted(self, plan: PreemptionPlan) -> frozenset[str]:
-        """Return the victims of a plan, by uid, whose place no pod uses that may evict them.
+        """Return the victims, by uid, whose resources no pod uses that could have evicted them.
 
-        All of them where no such pod has come to the node. Of a victim that was gone before this
-        process began nothing is known; a pod that has come since then has its place.
+        These are all victims where no pod that could have evicted them has come to the node. When a
+        victim was gone before this process started, a pod that has come since then counts as using
+        its resources.
         """
-        cluster = self._context.cluster
+        cluster = self._cluster
         row, came = cluster.columns.row(plan.node), self._came(plan)
-        claimants = [pod for pod in self._claimants(plan) if pod.uid != plan.uid]
-        if row is None or not (claimants or any(self._could_evict(pod, plan) for pod in came)):
-            return frozenset(plan.asked)
+        nominated = [pod for pod in self._nominated(plan) if pod.uid != plan.uid]
+        if row is None or not (nominated or any(self._could_evict(pod, plan) for pod in came)):
+            return frozenset(plan.evicted)
         away = (pod.uid for pod in came if not self._could_evict(pod, plan))
-        room = _FreeRoom(cluster, row, away, (*claimants, *self._later(plan)))
-        found = set()
-        for victim in sorted(plan.known.values(), key=lambda each: -each.priority):
-            if victim.uid in plan.asked and room.take(victim):
-                found.add(victim.uid)
-        return frozenset(found)
+        room = _FreeRoom(cluster, row, away, (*nominated, *self._later(plan)))
+        wasted = set()
+        for victim in sorted(plan.known.values(), key=lambda pod: -pod.priority):
+            if victim.uid in plan.evicted and room.take(victim):
+                wasted.add(victim.uid)
+        return frozenset(wasted)
 
     def _came(self, plan: PreemptionPlan) -> list[Pod]:
         """Return the pods that have come to a plan's node since it was decided.
 
-        That is not known of the plan of an earlier leader: any pod that could have evicted the
-        victims may have come since then.
+        For the plan of an earlier leader that is not known: these are all pods there that could
+        have evicted the victims.
         """
-        cluster = self._context.cluster
+        cluster = self._cluster
         row = cluster.columns.row(plan.node)
-        there = () if row is None else cluster.pods.pods_on(row)
+        pods = () if row is None else cluster.pods.pods_on(row)
         if plan.decided_here:
-            return [pod for pod in there if pod.uid not in plan.present]
-        return [pod for pod in there if pod.uid not in plan.uids and self._could_evict(pod, plan)]
+            return [pod for pod in pods if pod.uid not in plan.present]
+        return [pod for pod in pods if pod.uid not in plan.uids and self._could_evict(pod, plan)]
 
-    def _claimants(self, plan: PreemptionPlan) -> Iterator[Pod]:
-        """Yield the pods that claim room on a plan's node and could have evicted its victims."""
-        for claim in self._context.cluster.nominations.on_node(plan.node):
-            if self._could_evict(claim.pod, plan):
-                yield claim.pod
+    def _nominated(self, plan: PreemptionPlan) -> Iterator[Pod]:
+        """Yield the pods nominated to a plan's node that could have evicted its victims."""
+        for nomination in self._cluster.nominations.on_node(plan.node):
+            if self._could_evict(nomination.pod, plan):
+                yield nomination.pod
 
     def _could_evict(self, pod: Pod, plan: PreemptionPlan) -> bool:
-        known = (plan.known[uid].priority for uid in plan.asked if uid in plan.known)
+        """Return whether a pod is ours and more important than the least important victim."""
+        known = (plan.known[uid].priority for uid in plan.evicted if uid in plan.known)
         lowest = min(known, default=None)
-        return self._context.is_ours(pod) and (lowest is None or pod.priority > lowest)
+        return self._is_ours(pod) and (lowest is None or pod.priority > lowest)
 
     def _later(self, plan: PreemptionPlan) -> Iterator[Pod]:
-        """Yield the victims of rooms on the node that were left later: what is free is theirs."""
+        """Yield the victims of the other plans kept for the node: free resources count for them."""
         for other in self.on_node(plan.node):
             if other is not plan:
-                yield from (other.known[uid] for uid in other.asked if uid in other.known)
+                yield from (other.known[uid] for uid in other.evicted if uid in other.known)
 
 
 class _FreeRoom:
-    """What is left of a node when its leaving pods are gone."""
+    """The free resources of a node when its terminating pods are gone."""
 
     def __init__(
         self, cluster: Cluster, row: int, away: Iterable[str], coming: Iterable[Pod]
     ) -> None:
-        """Look at a node.
+        """Add up what the pods of a node take.
 
         Args:
-            cluster: As it is.
-            row: Of the node.
-            away: The uids of pods that do not count.
-            coming: Pods that count although they are not there.
+            cluster: The current state.
+            row: Row of the node.
+            away: Uids of pods on the node that do not count.
+            coming: Pods that count although they are not on the node.
         """
         self._cluster = cluster
         self._columns = cluster.columns
@@ -174,19 +176,19 @@ class _FreeRoom:
         self._there: list[Shape] = []
         pods, absent = cluster.pods, frozenset(away)
         for slot in pods.on_row(row):
-            guest = pods.pod(slot)
-            if guest.uid not in absent and not cluster.leaves(guest):
+            pod = pods.pod(slot)
+            if pod.uid not in absent and not cluster.leaves(pod):
                 self._there.append(pods.shape(slot))
         self._there += (self._shape(pod) for pod in coming)
 
     def take(self, pod: Pod) -> bool:
-        """Let a pod take room if it fits; tell whether it does."""
+        """Add a pod if it fits; return whether it does."""
         wanted = self._shape(pod)
         if wanted.beyond or len(self._there) >= int(self._columns.allowed_pods()[self._row]):
             return False
         taken = [dict(shape.requests) for shape in self._there]
         for resource, amount in wanted.requests:
-            used = sum(each.get(resource, 0) for each in taken)
+            used = sum(requests.get(resource, 0) for requests in taken)
             if used + amount > self._columns.allocatable(resource)[self._row]:
                 return False
         ports = {port for shape in self._there for port in shape.ports}

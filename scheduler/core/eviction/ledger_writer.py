@@ -1,6 +1,6 @@
-"""What preemptions count for: kept in the ledger, written before the first victim is evicted.
+"""Counts preemptions in the ledger, and has it written before the first victim is evicted.
 
-One write is under way at a time; plans that come meanwhile wait for the next one and share it.
+There is one write at a time; plans that come meanwhile wait for the next one and share it.
 """
 
 from collections.abc import Sequence
@@ -8,55 +8,64 @@ from typing import Final
 
 from scheduler.core.eviction.phases import OPEN
 from scheduler.core.eviction.plan import PreemptionPlan
-from scheduler.core.requeue.context import Context
+from scheduler.core.requeue.blocked_by_policy import BlockedByPolicy
+from scheduler.core.requeue.outbox import Outbox
 from scheduler.model.api.owners import owner
 from scheduler.model.effects import SaveLedger
 from scheduler.model.times import Seconds
-from scheduler.state.preemption.ledger import EvictionEntry, PreemptionEntry
+from scheduler.state.cluster import Cluster
+from scheduler.state.preemption.ledger import EvictionEntry, Ledger, PreemptionEntry
 
 __all__ = ["LedgerWriter"]
 
-#: What no plan waits for is written once in this time: the whole ledger is written each time.
-REST: Final[Seconds] = 1.0
-#: The same when writes fail one after the other.
-LONGEST_REST: Final[Seconds] = 64.0
+#: Changes that no plan waits for are written once in this time, since each write has all of it.
+WRITE_INTERVAL: Final[Seconds] = 1.0
+#: The longest such time while writes fail.
+LONGEST_WRITE_INTERVAL: Final[Seconds] = 64.0
 
 
 class LedgerWriter:
     """Counts plans, and has the ledger written."""
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
+    def __init__(
+        self, cluster: Cluster, ledger: Ledger, blocked: BlockedByPolicy, outbox: Outbox
+    ) -> None:
+        self._cluster = cluster
+        self._ledger = ledger
+        self._blocked = blocked
+        self._outbox = outbox
         #: Plans that wait until the ledger is written, by uid of the preemptor.
         self.waiting: Final[dict[str, PreemptionPlan]] = {}
         #: The state of the ledger that is being written.
         self._writing: SaveLedger | None = None
-        #: Whether to write as soon as possible, even if no plan waits, and from when on again.
+        #: Whether to write as soon as possible, even if no plan waits.
         self.wanted = False
-        self._rested_at: Seconds = 0.0
-        self._rest = REST
-        #: The revision of the last one that was.
+        #: The earliest time of the next such write, and the time between two.
+        self._next_write: Seconds = 0.0
+        self._interval = WRITE_INTERVAL
+        #: The revision of the ledger that was written last.
         self._written = 0
 
     def count(self, plan: PreemptionPlan, now: Seconds) -> None:
-        """Let the ledger count a plan, once, from now on."""
-        ledger, charge = self._context.ledger, plan.charge
-        for each in plan.victims:
-            policies = charge.victims.get(each.uid, frozenset())
-            if each.uid in plan.counted:
+        """Count a plan in the ledger, once, from now on."""
+        ledger, charge = self._ledger, plan.charge
+        for victim in plan.victims:
+            uid = victim.uid
+            policies = charge.victims.get(uid, frozenset())
+            if uid in plan.counted:
                 # By an earlier leader, perhaps long ago or by another clock.
-                ledger.restamp(each.uid, now)
-            elif policies and each.uid not in plan.asked and not each.leaving:
-                namespace = each.ref.namespace
-                eviction = EvictionEntry(now, each.uid, namespace, each.owner, plan.node, policies)
+                ledger.restamp(uid, now)
+            elif policies and uid not in plan.evicted and not victim.leaving:
+                namespace = victim.ref.namespace
+                eviction = EvictionEntry(now, uid, namespace, victim.owner, plan.node, policies)
                 if ledger.count_victim(eviction):
-                    plan.counted.add(each.uid)
+                    plan.counted.add(uid)
         if charge.limits:
             self._count_preemption(plan, now)
         plan.revision = ledger.revision
 
     def _count_preemption(self, plan: PreemptionPlan, now: Seconds) -> None:
-        ledger, preemptor = self._context.ledger, plan.preemptor
+        ledger, preemptor = self._ledger, plan.preemptor
         known = None if plan.decided_here else ledger.counted_preemption(plan.uid)
         if known is not None:
             plan.begun = known.at
@@ -67,45 +76,45 @@ class LedgerWriter:
         )
 
     def inherit(self, plan: PreemptionPlan) -> None:
-        """Take over what an earlier leader has counted for a plan and may not have evicted."""
-        staying = plan.staying(self._context.cluster)
-        plan.counted = {each.uid for each in staying if self._context.ledger.counted(each.uid)}
+        """Take over the victims that an earlier leader has counted and may not have evicted."""
+        staying = plan.staying(self._cluster)
+        plan.counted = {victim.uid for victim in staying if self._ledger.counted(victim.uid)}
 
     def take_back(
         self, plan: PreemptionPlan, others: Sequence[PreemptionPlan], now: Seconds
     ) -> None:
-        """Let the ledger forget the victims of a plan that were not evicted after all.
+        """Remove the victims of a plan that were not evicted from the ledger.
 
         Args:
             plan: The plan, which has ended.
-            others: Plans for the same node: a victim that one of them names, or has evicted, goes
-                on to count.
+            others: Plans for the same node: a victim that one of them names, or has evicted, is
+                still counted.
             now: The time.
         """
-        ledger = self._context.ledger
+        ledger = self._ledger
         before = ledger.revision
         heirs = {
-            uid: each
-            for each in others
-            if each is not plan and each.phase in OPEN
-            for uid in each.charge.victims
+            uid: other
+            for other in others
+            if other is not plan and other.phase in OPEN
+            for uid in other.charge.victims
         }
-        # What an eviction without an answer counts for is decided by its answer.
-        certain = plan.asked.keys() | plan.outstanding.keys()
-        evicted = {uid for each in others if each is not plan for uid in each.asked}
+        # An eviction without an answer is settled by its answer.
+        certain = plan.evicted.keys() | plan.outstanding.keys()
+        evicted = {uid for other in others if other is not plan for uid in other.evicted}
         for uid in plan.counted - certain:
             if uid in heirs:
                 heirs[uid].counted.add(uid)
-            elif uid not in evicted and uid not in self._context.cluster.asked_to_leave():
+            elif uid not in evicted and uid not in self._cluster.asked_to_leave():
                 ledger.take_back(uid)
         plan.counted &= certain
         if not certain:
             ledger.take_back_preemption(plan.uid, plan.begun)
         if ledger.revision != before:
-            self._context.held.wake_counted(now)
+            self._blocked.wake_counted(now)
 
     def waits(self, plan: PreemptionPlan, now: Seconds) -> bool:
-        """Tell whether a plan has to wait until the ledger is written."""
+        """Return whether a plan has to wait until the ledger is written."""
         if plan.revision <= self._written:
             return False
         self.waiting[plan.uid] = plan
@@ -113,44 +122,43 @@ class LedgerWriter:
         return True
 
     def drop(self, plan: PreemptionPlan) -> None:
-        """Let a plan wait no longer."""
+        """Stop a plan from waiting."""
         self.waiting.pop(plan.uid, None)
 
     def write_soon(self, now: Seconds) -> None:
-        """Have the ledger written though no plan waits for it."""
-        asked = self._written if self._writing is None else self._writing.revision
-        self.wanted = self.wanted or self._context.ledger.revision > asked
+        """Write the ledger soon although no plan waits for it."""
+        requested = self._written if self._writing is None else self._writing.revision
+        self.wanted = self.wanted or self._ledger.revision > requested
         self.write(now)
 
     def write(self, now: Seconds) -> None:
-        """Have the ledger written if that is wanted and no write is under way."""
-        wanted = self.wanted and now >= self._rested_at
+        """Write the ledger if that is wanted and no write is in progress."""
+        wanted = self.wanted and now >= self._next_write
         if (self.waiting or wanted) and self._writing is None:
             self.wanted = False
-            self._rested_at = now + self._rest
-            ledger = self._context.ledger
-            self._writing = SaveLedger(ledger.text(now), ledger.revision)
-            self._context.outbox.append(self._writing)
+            self._next_write = now + self._interval
+            self._writing = SaveLedger(self._ledger.text(now), self._ledger.revision)
+            self._outbox.emit(self._writing)
 
     def next_wakeup(self) -> Seconds | None:
         """Return when `write` next has something to do by itself; `None` when never."""
-        return self._rested_at if self.wanted and self._writing is None else None
+        return self._next_write if self.wanted and self._writing is None else None
 
     def done(self, effect: SaveLedger) -> list[PreemptionPlan]:
-        """Return the plans that need not wait any longer."""
+        """Return the plans that do not have to wait any longer."""
         self._written = max(self._written, effect.revision)
-        self._rest = REST
+        self._interval = WRITE_INTERVAL
         return self._waited(effect)
 
     def failed(self, effect: SaveLedger) -> list[PreemptionPlan]:
-        """Return the plans that have waited for this write; it is tried again later."""
+        """Return the plans that waited for this write, which is tried again later."""
         self.wanted = True
-        self._rest = min(2 * self._rest, LONGEST_REST)
+        self._interval = min(2 * self._interval, LONGEST_WRITE_INTERVAL)
         return self._waited(effect)
 
     def _waited(self, effect: SaveLedger) -> list[PreemptionPlan]:
         self._writing = None
-        taken = [each for each in self.waiting.values() if each.revision <= effect.revision]
-        for plan in taken:
+        waited = [plan for plan in self.waiting.values() if plan.revision <= effect.revision]
+        for plan in waited:
             del self.waiting[plan.uid]
-        return taken
+        return waited

@@ -4,7 +4,7 @@ An illegal move is a defect; it raises with the story of the preemption.
 
     NOMINATING -> RECORDING -> EVICTING -> AWAITING -> DONE     the preemptor is bound
         |             |           |           |
-        +-------------+-----------+           +-> RELEASED      the nomination is given back
+        +-------------+-----------+           +-> RELEASED      the nomination is withdrawn
                       |                       |       |
               STOPPING or FAILING ------------+-------+-> VACATED -> DONE
 """
@@ -24,25 +24,25 @@ __all__ = [
 
 
 class PreemptionPhase(StrEnum):
-    """How far a preemption has come."""
+    """The progress of a preemption."""
 
     #: An earlier leader wrote it to the preemptor; it is checked at the preemptor's next attempt.
     INHERITED = "inherited"
-    #: The API server is asked to take the nomination.
+    #: The nomination was requested from the API server.
     NOMINATING = "nominating"
     #: The ledger is written before the first eviction that it counts.
     RECORDING = "recording"
-    #: Evictions are asked for.
+    #: Evictions are requested.
     EVICTING = "evicting"
-    #: It is given up and the preemptor is tried again at once, when every answer has come.
+    #: It is given up; the preemptor is tried again as soon as every answer has come.
     STOPPING = "stopping"
     #: A step was refused; the preemptor backs off when every answer has come.
     FAILING = "failing"
     #: All evictions were accepted; the preemptor waits for its victims to be gone.
     AWAITING = "awaiting"
-    #: The nomination was given back; its victims leave all the same.
+    #: The nomination was withdrawn; victims that were evicted terminate anyway.
     RELEASED = "released"
-    #: The preemptor does not come; other preemptors may use the room.
+    #: The preemptor does not come; other preemptors may use the freed resources.
     VACATED = "vacated"
     DONE = "done"
 
@@ -52,9 +52,9 @@ class PreemptionMove(StrEnum):
 
     #: The plan of an earlier leader is valid, and victims are still to be evicted.
     RESUME = "resume"
-    #: All victims of an earlier leader's plan leave already.
+    #: All victims of an earlier leader's plan terminate already.
     RECOGNISE = "recognise"
-    #: The API server has taken the nomination.
+    #: The API server has accepted the nomination.
     NOMINATED = "nominated"
     #: The ledger is written, or nothing has to be.
     RECORDED = "recorded"
@@ -63,13 +63,13 @@ class PreemptionMove(StrEnum):
     STOP = "stop"
     FAIL = "fail"
     RELEASE = "release"
-    #: The preemptor has another place, or is gone, or the room was lost.
+    #: The preemptor is on another node, or is gone, or other pods took the freed resources.
     VACATE = "vacate"
-    #: Nothing is left to be observed: the preemptor is bound, or nothing was evicted for it.
+    #: Nothing is left to be watched: the preemptor is bound, or no pod was evicted for it.
     END = "end"
 
 
-#: The nomination and the room belong to the preemptor, and it is not tried meanwhile.
+#: The plan is being carried out, and its preemptor is not tried meanwhile.
 HOLDING: Final = frozenset(
     {
         PreemptionPhase.NOMINATING,
@@ -83,7 +83,7 @@ HOLDING: Final = frozenset(
 OPEN: Final = frozenset(
     {PreemptionPhase.NOMINATING, PreemptionPhase.RECORDING, PreemptionPhase.EVICTING}
 )
-#: The preemptor is nominated, and its victims are leaving or about to.
+#: The preemptor is nominated, and its victims terminate or are about to.
 WAITING: Final = frozenset({PreemptionPhase.INHERITED, PreemptionPhase.AWAITING})
 
 #: (phase, move) -> phase; what is not here is illegal.
@@ -125,17 +125,17 @@ TABLE: Final[dict[tuple[PreemptionPhase, PreemptionMove], PreemptionPhase]] = {
 
 
 class IllegalMoveError(Exception):
-    """A move that the table does not have."""
+    """A move that is not in the table."""
 
 
 def after(phase: PreemptionPhase, move: PreemptionMove, story: object) -> PreemptionPhase:
     """Return the phase after a move.
 
     Raises:
-        IllegalMoveError: The table has no such move; the message tells the story, which is made
-            into text only then.
+        IllegalMoveError: The table has no such move; the message has the story, which is made into
+            text only then.
     """
-    found = TABLE.get((phase, move))
-    if found is None:
+    following = TABLE.get((phase, move))
+    if following is None:
         raise IllegalMoveError(f"a preemption that is {phase} cannot {move}: {story}")
-    return found
+    return following

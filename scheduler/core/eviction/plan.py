@@ -1,7 +1,7 @@
-"""A preemption that was decided: what it needs, how far it has come, and all of them in one table.
+"""Preemptions that were decided, each with its victims and its progress, in one table.
 
-Times are those of this process. What an earlier leader, the API server or a kubelet has stamped
-is never compared with them: a victim hangs only after it was seen to leave here for long enough.
+Times are those of this process. Time stamps of an earlier leader, the API server or a kubelet are
+never compared with them: a victim hangs only after this process saw it terminate for long enough.
 """
 
 from collections import Counter, deque
@@ -20,13 +20,13 @@ from scheduler.state.cluster import Cluster
 from scheduler.state.pods.pod_table import NOWHERE
 from scheduler.state.preemption.wasted_evictions import WasteEntry
 
-__all__ = ["ASK_WITHIN", "PlanTable", "PreemptionPlan", "Victim"]
+__all__ = ["EVICT_WITHIN", "PlanTable", "PreemptionPlan", "Victim"]
 
-#: How long it may take until every victim was evicted. Longer than the writer's patience for one
-#: request, short beside the time for which room should be held.
-ASK_WITHIN: Final[Seconds] = 120.0
-#: Moves that are remembered, for the message about an illegal one.
-_STORY: Final = 16
+#: How long it may take to evict every victim. Longer than the writer's patience for one request,
+#: short compared with the time for which a node should be reserved.
+EVICT_WITHIN: Final[Seconds] = 120.0
+#: How many moves are remembered, for the message about an illegal move.
+_STORY_LENGTH: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Victim:
 
     ref: PodRef
     owner: str
-    #: Whether it was leaving when the preemption was decided, so that it is only waited for.
+    #: Whether it was terminating when the preemption was decided, so that it is only waited for.
     leaving: bool = False
 
     @classmethod
@@ -60,43 +60,44 @@ class PreemptionPlan:
     victims: tuple[Victim, ...]
     #: When it was decided; with the preemptor's uid it names the preemption in the ledger.
     begun: Seconds
-    #: Until then every victim must have been evicted.
+    #: When every victim must have been evicted.
     deadline: Seconds
     phase: PreemptionPhase
     charge: Charge = field(default_factory=Charge)
     #: The pods on the node when it was decided, by uid; empty for the plan of an earlier leader.
     present: frozenset[str] = frozenset()
-    #: Those of them that were leaving for other preemptors.
-    leaving_then: frozenset[str] = frozenset()
-    #: What is written to the preemptor, and whether the API server has answered to that.
+    #: Those of them that were terminating for other preemptors.
+    terminating_then: frozenset[str] = frozenset()
+    #: What is written to the preemptor, and whether the API server has answered.
     written: str = ""
     nominated: bool = False
     #: Which policies were in force when it was charged.
     policies: tuple[int, int] = (0, 0)
-    #: Where the logs of changes stood, and of which class the preemptor was; empty where unknown.
+    #: Positions of the change logs, and the preemptor's class key, at the decision; empty where
+    #: unknown.
     seen: tuple[int, ...] = ()
     key: bytes = b""
-    #: State of the ledger that must be written before the first victim is evicted.
+    #: Revision of the ledger that must be written before the first victim is evicted.
     revision: int = 0
-    #: Victims whose eviction was asked for and not answered yet, and when it was, by uid.
+    #: When an eviction that has no answer yet was requested, by uid of the victim.
     outstanding: dict[str, Seconds] = field(default_factory=dict)
-    #: When a victim was first known here to leave because of it, by uid.
-    asked: dict[str, Seconds] = field(default_factory=dict)
-    #: When a victim that it did not evict was first seen to leave, by uid.
-    seen_leaving: dict[str, Seconds] = field(default_factory=dict)
-    #: Victims that were counted as evicted in vain, by uid, and those of which it is not certain.
+    #: When this process first knew that a victim was evicted for the plan, by uid.
+    evicted: dict[str, Seconds] = field(default_factory=dict)
+    #: When a victim that the plan did not evict was first seen to terminate, by uid.
+    seen_terminating: dict[str, Seconds] = field(default_factory=dict)
+    #: Victims whose eviction was counted as wasted, and those where that is not certain, by uid.
     charged: set[str] = field(default_factory=set)
     suspects: set[str] = field(default_factory=set)
     suspected: list[WasteEntry] = field(default_factory=list)
-    #: Victims that the ledger counts because of it, by uid.
+    #: Victims that the ledger counts for the plan, by uid.
     counted: set[str] = field(default_factory=set)
-    #: Victims as they were when they were last seen to stay, by uid, as far as that is known.
+    #: Last known state of the victims before they terminated, by uid, as far as it is known.
     known: dict[str, Pod] = field(default_factory=dict)
-    #: Why it failed, empty where it did not; and whether another try would fail like it.
+    #: Why the plan failed, empty where it did not; and whether another try would fail too.
     problem: str = ""
     refused: bool = False
     story: deque[tuple[Seconds, PreemptionPhase]] = field(
-        default_factory=lambda: deque(maxlen=_STORY)
+        default_factory=lambda: deque(maxlen=_STORY_LENGTH)
     )
 
     def __str__(self) -> str:
@@ -113,36 +114,36 @@ class PreemptionPlan:
         now: Seconds,
     ) -> "PreemptionPlan":
         """Return a new plan."""
-        chosen = tuple(Victim.of(each, leaving=cluster.leaves(each)) for each in victims)
-        # Rounded, since it is written down.
+        chosen = tuple(Victim.of(pod, leaving=cluster.leaves(pod)) for pod in victims)
+        # Rounded, since it is written to the ledger and to the preemptor.
         begun = round(now, 3)
         plan = cls(
-            preemptor, node, chosen, begun, begun + ASK_WITHIN, PreemptionPhase.NOMINATING, charge,
-            _present(cluster, node),
+            preemptor, node, chosen, begun, begun + EVICT_WITHIN, PreemptionPhase.NOMINATING,
+            charge, _present(cluster, node),
         )  # fmt: skip
-        plan.known = {each.uid: each for each in victims}
+        plan.known = {pod.uid: pod for pod in victims}
         return plan
 
     @classmethod
     def inherited(cls, preemptor: Pod, cluster: Cluster, now: Seconds) -> "PreemptionPlan | None":
-        """Return the plan that an earlier leader has written to a pod that waits.
+        """Return the plan that an earlier leader has written to a waiting pod.
 
-        The record only says which of the pods that the preemptor may evict anyway were meant. Pods
-        of equal or higher priority, and pods that were only waited for but stay, are left out.
+        The record only selects among the pods that the preemptor may evict anyway. Pods of equal or
+        higher priority, and pods that were only waited for but do not terminate, are left out.
 
         Returns:
-            `None` where there is none, or where the preemptor is not nominated to its node.
+            `None` where there is no plan, or where the preemptor is not nominated to its node.
         """
         condition = preemptor.condition(CONDITION)
         record = None if condition is None else decode(condition.message)
         if record is None or cluster.nominations.node(preemptor.uid) != record.node:
             return None
         row = cluster.columns.row(record.node)
-        there = () if row is None else cluster.pods.pods_on(row)
+        pods = () if row is None else cluster.pods.pods_on(row)
         meant, awaited = frozenset(record.victims), frozenset(record.leaving)
         chosen: list[tuple[Pod, Victim]] = []
         gone = set(meant)
-        for pod in sorted(there, key=lambda each: -each.priority):
+        for pod in sorted(pods, key=lambda pod: -pod.priority):
             mark, leaves = fingerprint(preemptor.uid, pod.uid), cluster.leaves(pod)
             gone.discard(mark)
             evictable = mark in meant and pod.priority < preemptor.priority
@@ -152,12 +153,12 @@ class PreemptionPlan:
         begun = min(record.begun, round(now, 3))
         plan = cls(
             preemptor, record.node, tuple(victim for _, victim in chosen), begun,
-            now + ASK_WITHIN, PreemptionPhase.INHERITED,
+            now + EVICT_WITHIN, PreemptionPhase.INHERITED,
         )  # fmt: skip
         plan.known = {pod.uid: pod for pod, _ in chosen}
-        left = (pod.uid for pod, victim in chosen if cluster.leaves(pod) and not victim.leaving)
-        # Of the victims that are gone only the fingerprints are known; they count all the same.
-        plan.asked = dict.fromkeys((*left, *sorted(gone)), now)
+        evicted = (pod.uid for pod, victim in chosen if cluster.leaves(pod) and not victim.leaving)
+        # Of victims that are gone only the fingerprints are known; they count as evicted as well.
+        plan.evicted = dict.fromkeys((*evicted, *sorted(gone)), now)
         return plan
 
     def move(self, move: PreemptionMove, now: Seconds) -> None:
@@ -177,19 +178,19 @@ class PreemptionPlan:
                 VERSION,
                 self.node,
                 self.begun,
-                tuple(fingerprint(own, each.uid) for each in self.victims if not each.leaving),
-                tuple(fingerprint(own, each.uid) for each in self.victims if each.leaving),
+                tuple(fingerprint(own, pod.uid) for pod in self.victims if not pod.leaving),
+                tuple(fingerprint(own, pod.uid) for pod in self.victims if pod.leaving),
             )
         )
 
     def rely_on(self, others: Iterable[Pod], spared: Set[str]) -> None:
-        """Spare some victims, given by uid, and wait for pods that leave for others instead.
+        """Spare some victims, given by uid, and wait for pods that terminate for other plans.
 
-        No other plan may count on the spared victims any more: two plans that spare their victims
-        because of each other's would wait for ever.
+        The spared victims are removed, so that no other plan relies on them: two plans that spare
+        their victims because of each other's would wait without end.
         """
-        kept = tuple(each for each in self.victims if each.uid not in spared)
-        self.victims = kept + tuple(Victim.of(each, leaving=True) for each in others)
+        kept = tuple(victim for victim in self.victims if victim.uid not in spared)
+        self.victims = kept + tuple(Victim.of(pod, leaving=True) for pod in others)
 
     @property
     def uid(self) -> str:
@@ -198,54 +199,54 @@ class PreemptionPlan:
 
     @property
     def decided_here(self) -> bool:
-        """Whether this process has decided it, so that it is known which pods were there."""
+        """Whether this process has decided it, so that the pods of the node then are known."""
         return bool(self.present)
 
     @property
     def uids(self) -> frozenset[str]:
         """The uids of all victims."""
-        return frozenset(each.uid for each in self.victims)
+        return frozenset(victim.uid for victim in self.victims)
 
-    def leaving(self, cluster: Cluster) -> frozenset[str]:
-        """Return the uids of the victims on their way, or soon to be because of this plan."""
-        staying = {each.uid for each in self.staying(cluster)}
+    def terminating(self, cluster: Cluster) -> frozenset[str]:
+        """Return the uids of the victims that terminate, or soon will because of this plan."""
+        staying = {pod.uid for pod in self.staying(cluster)}
         return frozenset(
-            each.uid for each in self.victims if not each.leaving or each.uid not in staying
+            victim.uid for victim in self.victims if not victim.leaving or victim.uid not in staying
         )
 
-    def there(self, cluster: Cluster) -> list[Pod]:
-        """Return the victims that still take room on the node, most important first."""
-        # Each end of a victim asks this of all others: one look for each.
+    def remaining(self, cluster: Cluster) -> list[Pod]:
+        """Return the victims that are still on the node, most important first."""
+        # This is called for all plans of the node whenever a victim is gone: one look-up a victim.
         pods, names, found = cluster.pods, cluster.columns.names, []
-        for each in self.victims:
-            slot = pods.slot(each.ref.uid)
+        for victim in self.victims:
+            slot = pods.slot(victim.ref.uid)
             row = NOWHERE if slot is None else pods.row(slot)
             if slot is not None and row != NOWHERE and names[row] == self.node:
                 found.append(pods.pod(slot))
         return found
 
     def staying(self, cluster: Cluster) -> list[Pod]:
-        """Return the victims that do not leave the node yet, most important first."""
-        return [pod for pod in self.there(cluster) if not cluster.leaves(pod)]
+        """Return the victims that do not terminate yet, most important first."""
+        return [pod for pod in self.remaining(cluster) if not cluster.leaves(pod)]
 
     def to_evict(self, cluster: Cluster) -> list[Pod]:
         """Return the victims that this plan has yet to evict, most important first.
 
-        A pod that was leaving for another reason is only waited for, also when it stays after all:
-        the preemptor may not have been allowed to evict it.
+        A pod that was terminating for another reason is only waited for, even if it runs on after
+        all: the preemptor may not have been allowed to evict it.
         """
-        awaited = {each.uid for each in self.victims if each.leaving}
+        awaited = {victim.uid for victim in self.victims if victim.leaving}
         return [pod for pod in self.staying(cluster) if pod.uid not in awaited]
 
     def owners(self, uids: Iterable[str]) -> list[str]:
-        """Return the owners of some victims, each once, in order."""
+        """Return the owners of some victims, each once, sorted."""
         wanted = frozenset(uids)
-        found = {each.owner for each in self.victims if each.uid in wanted}
-        return sorted(found | {owner(pod) for uid, pod in self.known.items() if uid in wanted})
+        owners = {victim.owner for victim in self.victims if victim.uid in wanted}
+        return sorted(owners | {owner(pod) for uid, pod in self.known.items() if uid in wanted})
 
     def refs(self) -> tuple[PodRef, ...]:
         """Return references to all victims."""
-        return tuple(each.ref for each in self.victims)
+        return tuple(victim.ref for victim in self.victims)
 
 
 class PlanTable:
@@ -273,16 +274,16 @@ class PlanTable:
 
     def phases(self) -> Counter[PreemptionPhase]:
         """Return how many plans are in each phase."""
-        return Counter(each.phase for each in self._plans.values())
+        return Counter(plan.phase for plan in self._plans.values())
 
     def add(self, plan: PreemptionPlan) -> None:
-        """Take in a plan; its preemptor must have no other."""
+        """Add a plan; its preemptor must have no other."""
         assert plan.uid not in self._plans, plan
         self._plans[plan.uid] = plan
         self._on_node.setdefault(plan.node, {})[plan.uid] = plan
 
     def close(self, plan: PreemptionPlan, move: PreemptionMove, now: Seconds) -> None:
-        """Take out a plan with the move that ends it."""
+        """Remove a plan with the move that ends it."""
         plan.move(move, now)
         del self._plans[plan.uid]
         here = self._on_node[plan.node]
@@ -294,4 +295,4 @@ class PlanTable:
 def _present(cluster: Cluster, node: str) -> frozenset[str]:
     row = cluster.columns.row(node)
     pods = () if row is None else cluster.pods.pods_on(row)
-    return frozenset(each.uid for each in pods)
+    return frozenset(pod.uid for pod in pods)

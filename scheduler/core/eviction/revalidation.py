@@ -1,8 +1,8 @@
-"""Looks at a plan again before victims are evicted: is it still enough, and which are needed.
+"""Checks a plan again before victims are evicted: is it still enough, and which are needed.
 
-Between the decision and the moment at which victims are evicted the cluster goes on changing, and
-after a crash that may have been long. No victim is added to a plan here. A plan whose node and
-preemptor have not changed since the decision is carried out as it was decided.
+Between the decision and the evictions the cluster goes on changing, and after a crash that time may
+be long. No victim is added to a plan here. A plan whose node and preemptor have not changed since
+the decision is carried out as it was decided.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,17 +10,20 @@ from typing import Protocol
 
 from scheduler.core.eviction.plan import PreemptionPlan
 from scheduler.core.preemption.evaluate.candidates import Candidate
-from scheduler.core.requeue.context import Context
-from scheduler.model.api.objects import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER, Pod
+from scheduler.core.preemption.policy.engine import PolicyEngine
+from scheduler.framework.profile import PREEMPTION, Profile
+from scheduler.model.api.objects import Pod
 from scheduler.model.classified_pod import ClassifiedPod
-from scheduler.queue.scheduling_queue import QueuedPod
+from scheduler.model.times import Seconds
+from scheduler.queue.scheduling_queue import QueuedPod, SchedulingQueue
+from scheduler.state.cluster import Cluster
 from scheduler.state.columns.change_log import ChangeLog
 
 __all__ = ["FitChecker", "PlanValidator"]
 
 
 class FitChecker(Protocol):
-    """Judges whether a pod fits on a node without some others, given by uid."""
+    """Checks whether a pod fits on a node without some other pods, given by uid."""
 
     def still_needed(
         self,
@@ -29,127 +32,182 @@ class FitChecker(Protocol):
         victims: frozenset[str],
         gone: frozenset[str] = frozenset(),
     ) -> frozenset[str] | None:
-        """Return which of them must go if others do anyway; `None` if that is not enough."""
+        """Return which victims must go if `gone` do anyway; `None` if all are not enough."""
 
     def has_room(self, classified: ClassifiedPod, node: str, victims: frozenset[str]) -> bool:
-        """Tell whether that is enough, ignoring what nominated pods claim there."""
+        """Return whether a pod fits without the victims, nominated pods ignored."""
 
     def fits(self, classified: ClassifiedPod, node: str) -> bool:
-        """Tell whether it fits there as it is, claims included."""
+        """Return whether a pod fits on a node as it is, nominated pods included."""
 
     def asks_filters(self, classified: ClassifiedPod) -> bool:
-        """Tell whether extenders decide which nodes the pod fits on."""
+        """Return whether extenders decide which nodes the pod fits on."""
 
 
 class PlanValidator:
     """Checks plans against the cluster as it is."""
 
-    def __init__(self, context: Context, judge: FitChecker) -> None:
-        self._context = context
-        self._judge = judge
+    def __init__(
+        self,
+        profiles: Mapping[str, Profile],
+        cluster: Cluster,
+        queue: SchedulingQueue,
+        policies: PolicyEngine,
+        fit_checker: FitChecker,
+    ) -> None:
+        self._profiles = profiles
+        self._cluster = cluster
+        self._queue = queue
+        self._policies = policies
+        self._fit_checker = fit_checker
+
+    @property
+    def policies_version(self) -> tuple[int, int]:
+        """Grows with each change of a policy, and of labels that policies select by."""
+        return self._cluster.policies.version, self._cluster.namespaces_version
 
     def begin(
         self, plan: PreemptionPlan, queued: QueuedPod, others: Iterable[PreemptionPlan]
     ) -> None:
-        """Note what node and preemptor are like when a plan is decided."""
+        """Record the state of node and preemptor when a plan is decided."""
         plan.seen = tuple(log.position for log in self._logs())
         plan.key = queued.key
-        plan.policies = self._context.policies_version
-        plan.leaving_then = self._leaving_for_others(plan, others)
+        plan.policies = self.policies_version
+        plan.terminating_then = self._leaving_for_others(plan, others)
 
     def to_evict(
         self, plan: PreemptionPlan, staying: list[Pod], others: Iterable[PreemptionPlan]
     ) -> list[Pod] | None:
         """Return which victims have to be evicted now; `None` where the plan is not enough.
 
-        A victim that has the DisruptionTarget condition already is always evicted: no pod may stay
-        marked that is not deleted. The plan waits for pods that other plans evict in place of the
-        victims that it spares.
+        A victim that has the DisruptionTarget condition already is always evicted, so that no pod
+        keeps the condition and is not deleted. The plan waits for pods that other plans evict in
+        place of the victims that it spares.
 
         Args:
             plan: The plan.
-            staying: Its victims that do not leave yet.
+            staying: Its victims that do not terminate yet.
             others: Plans for the same node.
         """
-        queued = self._context.queue.get(plan.uid)
+        queued = self._queue.get(plan.uid)
         if queued is None:
             return None
         leaving = self._leaving_for_others(plan, others)
-        if leaving == plan.leaving_then and not self._has_changed(plan, queued):
+        if leaving == plan.terminating_then and not self._has_changed(plan, queued):
             return staying
         needed = self.needed(plan, queued, leaving)
         if needed is None:
             return None
-        kept = [each for each in staying if each.uid in needed or _is_marked(each)]
-        cluster = self._context.cluster
+        kept = [victim for victim in staying if victim.uid in needed or _is_marked(victim)]
+        cluster = self._cluster
         # With no pod to wait for, the preemptor fits already.
-        if not kept and not leaving and len(plan.there(cluster)) <= len(staying):
+        if not kept and not leaving and len(plan.remaining(cluster)) <= len(staying):
             return None
-        spared = {each.uid for each in staying} - {each.uid for each in kept}
+        spared = {victim.uid for victim in staying} - {victim.uid for victim in kept}
         if spared:
             plan.rely_on(filter(None, map(cluster.placed, sorted(leaving))), spared)
         return kept
 
-    def being_vacated(self, queued: QueuedPod, node: str) -> Candidate | None:
-        """Return a node as a candidate when a pod fits there once its leaving pods are gone.
+    def may_resume(
+        self, plan: PreemptionPlan, queued: QueuedPod, to_evict: tuple[Pod, ...], now: Seconds
+    ) -> bool:
+        """Return whether a new decision would let a pod evict the remaining victims of a plan.
 
-        Differs from kube-scheduler, which evicts others while room that no pod needs any more is
-        still being vacated elsewhere.
+        Without the nomination the plan is not on the preemptor any more, or will not be for long.
+        """
+        pod = queued.pod
+        return (
+            now < plan.deadline
+            and self._may_preempt(pod)
+            and self._cluster.nominations.node(pod.uid) == plan.node
+            and all(victim.priority < pod.priority for victim in to_evict)
+            and not self._refused(plan, pod, to_evict, now)
+            and self.needed(plan, queued) is not None
+        )
+
+    def _may_preempt(self, pod: Pod) -> bool:
+        """Return whether a pod of ours may evict others at all.
+
+        Source: kube-scheduler v1.36.3 defaultpreemption.PodEligibleToPreemptOthers.
+        """
+        profile = self._profiles[pod.spec.scheduler_name]
+        return PREEMPTION in profile.post_filters and pod.spec.preemption_policy != "Never"
+
+    def _refused(
+        self, plan: PreemptionPlan, pod: Pod, to_evict: tuple[Pod, ...], now: Seconds
+    ) -> str:
+        """Return why policies refuse to evict the pods now; empty when they allow it.
+
+        Policies that count the victims for the plan already have allowed it. Victims that the
+        ledger does not count for the plan are evaluated as in a new decision.
+        """
+        counted = all(victim.uid in plan.counted for victim in to_evict)
+        return self._policies.refuses(pod, plan.node, to_evict, now, counted=counted)
+
+    def being_vacated(self, queued: QueuedPod, node: str) -> Candidate | None:
+        """Return a node as a candidate when a pod fits there once its terminating pods are gone.
+
+        Differs from kube-scheduler, which evicts other pods while victims that no preemptor needs
+        any more still terminate elsewhere.
 
         Returns:
-            The node, and its pods that leave by preemption; no other pod has to.
+            The node, and its pods that terminate because of preemption; no other pod has to go.
         """
-        row = self._context.cluster.columns.row(node)
-        there = () if row is None else self._leaving_from(row)
-        uids = frozenset(each.uid for each in there)
-        if row is None or not uids or self._judge.asks_filters(queued.classified):
+        row = self._cluster.columns.row(node)
+        leaving = () if row is None else self._leaving_from(row)
+        uids = frozenset(pod.uid for pod in leaving)
+        if row is None or not uids or self._fit_checker.asks_filters(queued.classified):
             return None
-        needed = self._judge.still_needed(queued.classified, node, uids)
-        return Candidate(row, there, 0) if needed is not None and not needed else None
+        needed = self._fit_checker.still_needed(queued.classified, node, uids)
+        return Candidate(row, leaving, 0) if needed is not None and not needed else None
 
     def needed(
         self, plan: PreemptionPlan, queued: QueuedPod, leaving: frozenset[str] = frozenset()
     ) -> frozenset[str] | None:
-        """Return which victims must go when others leave; `None` when that would not be enough.
+        """Return which victims must go when `leaving` pods go; `None` when that is not enough.
 
-        Nominated pods are no reason to give up, since they make room for themselves; but as long as
-        they are there, no victim can be spared.
+        A plan is not given up for nominated pods, since each of them preempts for itself. But where
+        it is not enough beside them, no victim is spared.
         """
         node, uids = plan.node, plan.uids
-        needed = self._judge.still_needed(queued.classified, node, uids, leaving)
-        if needed is None and self._judge.has_room(queued.classified, node, uids | leaving):
+        needed = self._fit_checker.still_needed(queued.classified, node, uids, leaving)
+        if needed is None and self._fit_checker.has_room(queued.classified, node, uids | leaving):
             return uids
         return needed
 
     def has_room(self, plan: PreemptionPlan) -> bool:
-        """Tell whether the room that a plan has made is there, whichever pods claim it."""
-        queued = self._context.queue.get(plan.uid)
+        """Return whether the preemptor of a plan fits on its node now, nominated pods ignored."""
+        queued = self._queue.get(plan.uid)
         if queued is None:
             return False
-        return self._judge.has_room(queued.classified, plan.node, frozenset())
+        return self._fit_checker.has_room(queued.classified, plan.node, frozenset())
 
     def fits(self, queued: QueuedPod, node: str) -> bool:
-        """Tell whether a pod fits on a node as it is, claims included."""
-        return self._judge.fits(queued.classified, node)
+        """Return whether a pod fits on a node as it is, nominated pods included."""
+        return self._fit_checker.fits(queued.classified, node)
 
     def fit_beside(self, pods: Mapping[str, QueuedPod], node: str) -> bool:
-        """Tell whether pods of one class, which lack room alone, fit on a node they do not claim.
+        """Return whether pods of one group, which only lack resources, fit on a node.
 
-        Claims count, and a pod that has one on the node is left to `VictimTracker.served`. Most
-        groups are answered by arithmetic: each end of a victim asks this of every group that waits.
+        Nominated pods count. Pods that are nominated to the node themselves are left to
+        `VictimTracker.served`. Most groups are answered by arithmetic: whenever a victim is gone,
+        this is called for every group that waits.
 
         Args:
             pods: By uid.
             node: The node's name.
         """
-        cluster = self._context.cluster
-        claims, row = cluster.nominations, cluster.columns.row(node)
-        other = next((each for each in pods.values() if claims.node(each.uid) != node), None)
+        cluster = self._cluster
+        nominations, row = cluster.nominations, cluster.columns.row(node)
+        other = next((each for each in pods.values() if nominations.node(each.uid) != node), None)
         if other is None or row is None:
             return False
-        claim, pod = claims.get(other.uid), other.pod
-        shape = cluster.shapes.of(pod) if claim is None else cluster.pods.shape(claim.slot)
-        filters = self._context.profiles[pod.spec.scheduler_name].capacity_filters
+        nomination, pod = nominations.get(other.uid), other.pod
+        if nomination is None:
+            shape = cluster.shapes.of(pod)
+        else:
+            shape = cluster.pods.shape(nomination.slot)
+        filters = self._profiles[pod.spec.scheduler_name].capacity_filters
         for name in other.rejectors:
             if not filters[name].may_fit(shape, row, pod.priority, cluster):
                 return False
@@ -158,44 +216,45 @@ class PlanValidator:
     def _leaving_for_others(
         self, plan: PreemptionPlan, others: Iterable[PreemptionPlan]
     ) -> frozenset[str]:
-        """Return pods of the node that leave for others, or soon will for no less important ones.
+        """Return other pods of the node that terminate for preemptors, or soon will.
 
-        Each plan was made for all that claimed room then, and a new leader may choose other victims
-        than the one before: with these gone, fewer of the plan's victims may have to go.
+        The latter are victims of plans whose preemptor is at least as important. Each plan was made
+        with the nominations of its time, and a new leader may choose other victims than the one
+        before: with these pods gone, fewer of the plan's victims may have to go.
         """
-        cluster = self._context.cluster
+        cluster = self._cluster
         row = cluster.columns.row(plan.node)
         if row is None:
             return frozenset()
         priority = plan.preemptor.priority
         planned = frozenset().union(
             *(
-                each.leaving(cluster)
-                for each in others
-                if each is not plan and each.preemptor.priority >= priority
+                other.terminating(cluster)
+                for other in others
+                if other is not plan and other.preemptor.priority >= priority
             )
         )
         return frozenset(
-            each.uid
-            for each in cluster.pods.pods_on(row)
-            if (each.uid in planned or cluster.leaves_by_preemption(each))
-            and each.uid not in plan.uids
+            pod.uid
+            for pod in cluster.pods.pods_on(row)
+            if (pod.uid in planned or cluster.leaves_by_preemption(pod))
+            and pod.uid not in plan.uids
         )
 
     def _leaving_from(self, row: int) -> tuple[Pod, ...]:
-        """Return the pods of a row that leave by preemption, most important first."""
-        cluster = self._context.cluster
+        """Return the pods of a row that terminate because of preemption, most important first."""
+        cluster = self._cluster
         leaving = filter(cluster.leaves_by_preemption, cluster.pods.pods_on(row))
-        return tuple(sorted(leaving, key=lambda each: -each.priority))
+        return tuple(sorted(leaving, key=lambda pod: -pod.priority))
 
     def _logs(self) -> tuple[ChangeLog, ...]:
-        cluster = self._context.cluster
+        cluster = self._cluster
         columns = cluster.columns
         return columns.node_changes, columns.pod_changes, cluster.nominations.changes
 
     def _has_changed(self, plan: PreemptionPlan, queued: QueuedPod) -> bool:
-        """Tell whether a plan's node or preemptor may have changed since it was decided."""
-        row = self._context.cluster.columns.row(plan.node)
+        """Return whether a plan's node or preemptor may have changed since it was decided."""
+        row = self._cluster.columns.row(plan.node)
         if row is None or not plan.seen or plan.key != queued.key:
             return True
         logs = zip(self._logs(), plan.seen, strict=True)
@@ -203,6 +262,6 @@ class PlanValidator:
 
 
 def _is_marked(pod: Pod) -> bool:
-    """Tell whether a scheduler has set the DisruptionTarget condition of a pod."""
-    target = pod.condition(DISRUPTION_TARGET)
-    return target is not None and target.reason == PREEMPTION_BY_SCHEDULER
+    """Return whether a scheduler has set the DisruptionTarget condition of a pod."""
+    target = pod.condition("DisruptionTarget")
+    return target is not None and target.reason == "PreemptionByScheduler"

@@ -1,1 +1,1 @@
-"""Which waiting pods are tried again, and what the status of a pod says."""
+"""Which waiting pods are tried again, and what is reported about them."""

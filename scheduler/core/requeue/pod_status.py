@@ -1,160 +1,147 @@
-"""What pods are told: the condition in their status, and events."""
+"""What users see of a pod's scheduling: the `PodScheduled` condition, and Events."""
 
-from scheduler.core.requeue.context import Context
+from typing import Final
+
+from scheduler.core.requeue.outbox import Outbox
 from scheduler.model import times
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.owners import owner, told_to
-from scheduler.model.effects import Evict, RecordEvent, SetCondition
+from scheduler.model.effects import ClearNomination, Evict, PodRef, RecordEvent, SetCondition
 from scheduler.model.events import Failure
 from scheduler.model.times import Seconds
-from scheduler.queue.scheduling_queue import QueuedPod
+from scheduler.queue.scheduling_queue import QueuedPod, SchedulingQueue
 
-__all__ = [
-    "SCHEDULER_ERROR",
-    "UNSCHEDULABLE",
-    "announce_failure",
-    "announce_loop",
-    "announce_preempted",
-    "announce_released",
-    "announce_scheduled",
-    "announce_stop",
-    "condition_not_set",
-    "forget_condition",
-    "not_evicted",
-    "remember_condition",
-    "set_condition",
-]
+__all__ = ["SCHEDULER_ERROR", "UNSCHEDULABLE", "StatusReporter", "not_evicted"]
 
-UNSCHEDULABLE = "Unschedulable"
-SCHEDULER_ERROR = "SchedulerError"
+#: Reasons of the condition.
+UNSCHEDULABLE: Final = "Unschedulable"
+SCHEDULER_ERROR: Final = "SchedulerError"
 
 
-def announce_failure(context: Context, pod: Pod, message: str) -> None:
-    """Announce that an attempt failed."""
-    _announce_of(context, pod, "Warning", "FailedScheduling", "Scheduling", message)
+class StatusReporter:
+    """Reports decisions in the status of pods and in Events."""
 
+    def __init__(self, queue: SchedulingQueue, outbox: Outbox) -> None:
+        self._queue = queue
+        self._outbox = outbox
 
-def announce_scheduled(context: Context, pod: Pod, node: str) -> None:
-    """Announce that a pod was bound."""
-    note = f"Successfully assigned {pod.key} to {node}"
-    _announce_of(context, pod, "Normal", "Scheduled", "Binding", note)
+    # Events ---------------------------------------------------------------------------------------
 
+    def failed(self, pod: Pod, message: str) -> None:
+        """Report that an attempt failed."""
+        self._report(pod, "Warning", "FailedScheduling", "Scheduling", message)
 
-def announce_preempted(context: Context, eviction: Evict, victim: Pod | None) -> None:
-    """Announce that a victim was asked to leave; its last known state where it is still there."""
-    version = victim.metadata.resource_version if victim is not None else ""
-    _announce_victim(context, eviction, version)
+    def scheduled(self, pod: Pod, node: str) -> None:
+        """Report that a pod was bound."""
+        note = f"Successfully assigned {pod.key} to {node}"
+        self._report(pod, "Normal", "Scheduled", "Binding", note)
 
+    def preempted(self, eviction: Evict, victim: Pod | None) -> None:
+        """Report that a victim was evicted; `victim` is `None` where it is gone already."""
+        version = victim.metadata.resource_version if victim is not None else ""
+        self._report_victim(eviction, version)
 
-def announce_released(context: Context, eviction: Evict, resource_version: str) -> None:
-    """Announce that a victim was taken off its node before it was bound.
+    def released(self, eviction: Evict, resource_version: str) -> None:
+        """Report that a victim was taken off its node before it was bound.
 
-    Args:
-        context: Where the effect goes.
-        eviction: What would have been asked for.
-        resource_version: Of the victim.
-    """
-    _announce_victim(context, eviction, resource_version, " (in kube-scheduler memory).")
+        Args:
+            eviction: What would have been requested.
+            resource_version: Of the victim.
+        """
+        self._report_victim(eviction, resource_version, " (in kube-scheduler memory).")
 
-
-def announce_loop(context: Context, pod: Pod, victims: str) -> None:
-    """Announce that pods of an owner are not evicted for a pod any more: it never got the room."""
-    theirs = told_to(owner(pod), victims)
-    note = (
-        f"Evicting pods of {theirs} came to nothing again and again: their room was taken "
-        "by others. Preemption of such pods is stopped for a while."
-    )
-    _announce_of(context, pod, "Warning", "PreemptionLoop", "Preempting", note)
-
-
-def announce_stop(context: Context, pod: Pod, why: str, until: Seconds) -> None:
-    """Announce that no pod is evicted for a pod any more, because too much was in vain."""
-    reason, _, text = why.partition(": ")
-    note = f"{text}. Preemption is stopped until {times.stamp(until)}."
-    _announce_of(context, pod, "Warning", reason, "Preempting", note)
-
-
-def _announce_of(
-    context: Context, pod: Pod, kind: str, reason: str, action: str, note: str
-) -> None:
-    """Announce something of a pod of ours."""
-    context.outbox.append(
-        RecordEvent(
-            regarding=pod.ref,
-            type=kind,
-            reason=reason,
-            action=action,
-            note=note,
-            scheduler_name=pod.spec.scheduler_name,
-            resource_version=pod.metadata.resource_version,
+    def loop(self, pod: Pod, victims: str) -> None:
+        """Report that pods of an owner are not evicted for a pod any more: others took the room."""
+        theirs = told_to(owner(pod), victims)
+        note = (
+            f"Preempting pods of {theirs} failed repeatedly because other pods took the freed "
+            "resources; preemption is paused."
         )
-    )
+        self._report(pod, "Warning", "PreemptionLoop", "Preempting", note)
 
+    def paused(self, pod: Pod, why: str, until: Seconds) -> None:
+        """Report that no pod is evicted for a pod until a time: too many evictions were wasted."""
+        reason, _, text = why.partition(": ")
+        note = f"{text}. Preemption is paused until {times.stamp(until)}."
+        self._report(pod, "Warning", reason, "Preempting", note)
 
-def _announce_victim(
-    context: Context, eviction: Evict, resource_version: str, where: str = ""
-) -> None:
-    """Announce to a victim for whom it leaves."""
-    context.outbox.append(
-        RecordEvent(
-            regarding=eviction.victim,
-            type="Normal",
-            reason="Preempted",
-            action="Preempting",
-            note=f"Preempted by pod {eviction.preemptor.uid} on node {eviction.node}{where}",
-            scheduler_name=eviction.scheduler_name,
-            resource_version=resource_version,
+    def _report(self, pod: Pod, kind: str, reason: str, action: str, note: str) -> None:
+        """Emit an Event of a pod of ours."""
+        self._outbox.emit(
+            RecordEvent(
+                regarding=pod.ref,
+                type=kind,
+                reason=reason,
+                action=action,
+                note=note,
+                scheduler_name=pod.spec.scheduler_name,
+                resource_version=pod.metadata.resource_version,
+            )
         )
-    )
+
+    def _report_victim(self, eviction: Evict, resource_version: str, where: str = "") -> None:
+        """Emit an Event of a victim that names its preemptor."""
+        self._outbox.emit(
+            RecordEvent(
+                regarding=eviction.victim,
+                type="Normal",
+                reason="Preempted",
+                action="Preempting",
+                note=f"Preempted by pod {eviction.preemptor.uid} on node {eviction.node}{where}",
+                scheduler_name=eviction.scheduler_name,
+                resource_version=resource_version,
+            )
+        )
+
+    # Status ---------------------------------------------------------------------------------------
+
+    def set_condition(
+        self, queued: QueuedPod, reason: str, message: str, *, clear_nomination: bool
+    ) -> None:
+        """Write the condition of a pod that was not placed, unless its status says so already.
+
+        Args:
+            queued: The pod.
+            reason: `UNSCHEDULABLE` or `SCHEDULER_ERROR`.
+            message: The full text.
+            clear_nomination: Whether to clear a nomination in its status.
+        """
+        if queued.reported_condition == (reason, message) and not clear_nomination:
+            return
+        self.remember_condition(queued, reason, message)
+        pod = queued.pod
+        self._outbox.emit(
+            SetCondition(pod.ref, reason, message, pod.metadata.generation, clear_nomination)
+        )
+
+    def condition_not_set(self, effect: SetCondition) -> None:
+        """Record that a condition could not be written, so that the next one is."""
+        queued = self._queue.get(effect.pod.uid)
+        if queued is not None:
+            self.forget_condition(queued)
+
+    def remember_condition(self, queued: QueuedPod, reason: str, message: str) -> None:
+        """Record that the result of a pod's last attempt is in its status, or soon will be."""
+        queued.reported_condition = (reason, message)
+        self._queue.unreported.discard(queued.uid)
+
+    def forget_condition(self, queued: QueuedPod) -> None:
+        """Record that the result of a pod's last attempt is not in its status."""
+        queued.reported_condition = None
+        self._queue.unreported.add(queued.uid)
+
+    def clear_nomination(self, pod: PodRef) -> None:
+        """Clear the nomination in the status of a pod."""
+        self._outbox.emit(ClearNomination(pod))
 
 
 def not_evicted(eviction: Evict, failure: Failure) -> str:
-    """Return what a preemptor is told of a victim that could not be evicted.
+    """Return the message for a preemptor whose victim could not be evicted.
 
-    Users who read this need not be allowed to read other namespaces. So a victim of another one
-    is named by its uid, and what the API server said, which names it too, is left out.
+    Users who read it may not be allowed to read other namespaces. So a victim of another namespace
+    is named by its uid, and the message of the API server, which names the victim too, is left out.
     """
     victim = eviction.victim
     if victim.namespace == eviction.preemptor.namespace:
         return f"evicting pod {victim}: {failure.message}"
     return f"evicting a pod of another namespace (uid {victim.uid}): {failure.kind.value}"
-
-
-def set_condition(
-    context: Context, queued: QueuedPod, reason: str, message: str, *, clear_nomination: bool
-) -> None:
-    """Write the condition of a pod that was not placed, unless it says so already.
-
-    Args:
-        context: Where the effect goes.
-        queued: The pod.
-        reason: `UNSCHEDULABLE` or `SCHEDULER_ERROR`.
-        message: The full text.
-        clear_nomination: Whether a nomination in its status is to be taken back.
-    """
-    if queued.reported_condition == (reason, message) and not clear_nomination:
-        return
-    remember_condition(context, queued, reason, message)
-    pod = queued.pod
-    context.outbox.append(
-        SetCondition(pod.ref, reason, message, pod.metadata.generation, clear_nomination)
-    )
-
-
-def condition_not_set(context: Context, effect: SetCondition) -> None:
-    """Take note that a condition could not be written, so that the next one is."""
-    queued = context.queue.get(effect.pod.uid)
-    if queued is not None:
-        forget_condition(context, queued)
-
-
-def remember_condition(context: Context, queued: QueuedPod, reason: str, message: str) -> None:
-    """Take note that a pod's status soon says what its last attempt has found."""
-    queued.reported_condition = (reason, message)
-    context.queue.unreported.discard(queued.uid)
-
-
-def forget_condition(context: Context, queued: QueuedPod) -> None:
-    """Take note that a pod's status does not say what its last attempt has found."""
-    queued.reported_condition = None
-    context.queue.unreported.add(queued.uid)

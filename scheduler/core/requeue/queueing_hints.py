@@ -1,4 +1,4 @@
-"""Whether an event can help a waiting pod: asks the plugins that rejected it, and names one.
+"""Whether an event can help a waiting pod, by the hints of the plugins that rejected it.
 
 Source: kube-scheduler v1.36.3 backend/queue.isPodWorthRequeuing.
 """
@@ -14,12 +14,12 @@ from scheduler.queue.waiting_groups import Hears, Judge
 
 __all__ = ["QueueingHints"]
 
-#: Says that an event can help a pod that no plugin rejected.
+#: In place of a plugin: every event can help a pod that no plugin rejected.
 _ANYONE: Final = "*"
 
 
 class QueueingHints:
-    """Knows which plugins of which profile listen to which events."""
+    """The plugins of all profiles, by the events that they listen to."""
 
     def __init__(self, profiles: Mapping[str, Profile]) -> None:
         self._profiles: Final = profiles
@@ -27,29 +27,29 @@ class QueueingHints:
         self._audiences: dict[ClusterEvent, frozenset[str]] = {}
 
     def anyone_listens(self, event: ClusterEvent) -> bool:
-        """Tell whether some plugin of some profile listens to an event at all."""
+        """Return whether some plugin of some profile listens to an event at all."""
         return bool(self._audience(event))
 
     def hears(self, event: ClusterEvent) -> Hears:
-        """Return a function that tells of plugins whether any of them listens to an event."""
+        """Return a function that says whether any of some plugins listens to an event."""
         audience = self._audience(event)
         return lambda rejectors: not rejectors or not rejectors.isdisjoint(audience)
 
     def _audience(self, event: ClusterEvent) -> frozenset[str]:
         """Return the plugins of all profiles that listen to an event."""
-        found = self._audiences.get(event)
-        if found is None:
+        audience = self._audiences.get(event)
+        if audience is None:
             listening = (self._listening(name, event) for name in self._profiles)
-            found = frozenset(plugin for each in listening for plugin, _ in each)
-            self._audiences[event] = found
-        return found
+            audience = frozenset(plugin for hints in listening for plugin, _ in hints)
+            self._audiences[event] = audience
+        return audience
 
     def judge(self, event: ClusterEvent, old: Node | Pod | None, new: Node | Pod | None) -> Judge:
-        """Return a function that names the plugin that sees hope for a rejected pod in the event.
+        """Return a function that names the plugin whose hint says that the event helps a pod.
 
-        It returns an empty text where none does.
+        The function returns an empty text where no plugin says so.
         """
-        # Many pods are judged, and few differ in whose hints they need.
+        # Many pods are checked, and few differ in the hints that they need.
         relevant: dict[tuple[str, frozenset[str]], list[tuple[str, Hint]]] = {}
 
         def helped_by(pod: Pod, rejectors: frozenset[str]) -> str:
@@ -59,9 +59,9 @@ class QueueingHints:
             hints = relevant.get(key)
             if hints is None:
                 listening = self._listening(key[0], event)
-                hints = relevant[key] = [each for each in listening if each[0] in rejectors]
+                hints = relevant[key] = [item for item in listening if item[0] in rejectors]
             for plugin, hint in hints:
-                if _asked(hint, pod, old, new):
+                if _can_help(hint, pod, old, new):
                     return plugin
             return ""
 
@@ -71,20 +71,20 @@ class QueueingHints:
         self, scheduler_name: str, event: ClusterEvent
     ) -> tuple[tuple[str, Callable[..., bool]], ...]:
         key = (scheduler_name, event)
-        found = self._listeners.get(key)
-        if found is None:
+        listeners = self._listeners.get(key)
+        if listeners is None:
             profile = self._profiles.get(scheduler_name)
             wakes = profile.queueing_hints if profile is not None else ()
-            found = self._listeners[key] = tuple(
+            listeners = self._listeners[key] = tuple(
                 (plugin, wake.hint)
                 for plugin, wake in wakes
                 if event.matched_by(wake.resource, wake.action)
             )
-        return found
+        return listeners
 
 
-def _asked(hint: Hint, pod: Pod, old: Node | Pod | None, new: Node | Pod | None) -> bool:
-    """Ask a hint; one that cannot tell counts as *it can help*."""
+def _can_help(hint: Hint, pod: Pod, old: Node | Pod | None, new: Node | Pod | None) -> bool:
+    """Call a hint; one that fails on a quantity counts as *it can help*."""
     try:
         return hint(pod, old, new)
     except QuantityError:

@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.core.eviction.freed_room import VACANT_FOR
-from scheduler.core.eviction.plan import ASK_WITHIN
+from scheduler.core.eviction.plan import EVICT_WITHIN
 from scheduler.core.eviction.tracking import MARGIN
 from scheduler.model.decisions import Placed, Preempting
 from scheduler.model.effects import ClearNomination, Evict, Nominate
@@ -210,7 +210,7 @@ def test_a_plan_goes_on_however_long_the_fail_over_took():
     cluster = two_victims()
     cluster.hold(Evict)
     cluster.schedule(HIGH)
-    cluster.now += 10 * ASK_WITHIN
+    cluster.now += 10 * EVICT_WITHIN
     cluster.restart()
     cluster.forget_effects()
 
@@ -460,7 +460,7 @@ def test_an_eviction_without_an_answer_is_asked_for_again_until_the_deadline():
         cluster.fail(kind=FailureKind.UNAVAILABLE)
 
     assert asked(cluster) == ["b"] * 4
-    assert cluster.now == begun + ASK_WITHIN
+    assert cluster.now == begun + EVICT_WITHIN
     assert cluster.asked(ClearNomination) == [ClearNomination(cluster.ref("high"))]
     assert cluster.phase("high") is QueuePhase.BACKOFF
 

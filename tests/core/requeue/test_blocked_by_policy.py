@@ -30,7 +30,7 @@ def protects(allows: int = 0, space: str = "default") -> BudgetBuilder:
 
 
 def held(cluster: Cluster) -> int:
-    return len(cluster.machine._context.held)
+    return len(cluster.machine._wakeups.blocked)
 
 
 def preempting(cluster: Cluster) -> list[str]:
@@ -121,7 +121,7 @@ def test_a_promise_ends_with_its_plan_and_frees_its_budget():
     assert len(policing.disruptions) == 0
     freed = policing.freed(cluster.now)
     assert freed == {"default/b"}
-    cluster.machine._context.held.wake_budgets(cluster.now, freed)
+    cluster.machine._wakeups.blocked.wake_budgets(cluster.now, freed)
     cluster.wait(2)
     assert preempting(cluster) == ["b"]
 
@@ -164,7 +164,7 @@ def test_what_was_given_back_wakes_whom_it_held(rule):
     refused(cluster.schedule(wants("b", priority=20).owner("Job", "j")))
     cluster.fail()
 
-    cluster.machine._context.held.wake_counted(cluster.now)
+    cluster.machine._wakeups.blocked.wake_counted(cluster.now)
     cluster.wait(2)
 
     assert preempting(cluster) == ["b"]
@@ -176,7 +176,7 @@ def test_ends_that_are_not_meant_any_more_are_not_kept():
         cluster.schedule(wants(f"high{number}"))
         cluster.delete(f"high{number}")
 
-    assert len(cluster.machine._context.held._ends) <= 100
+    assert len(cluster.machine._wakeups.blocked._ends) <= 100
 
 
 # Evictions only
@@ -188,9 +188,8 @@ def evict_only(cluster: Cluster) -> PolicyEngine:
 
 
 def test_where_only_evictions_are_allowed_every_preemptor_is_strict():
-    cluster = Cluster(*nodes("n1"), ready("web"))
-    policing = evict_only(cluster)
-    cluster.machine._context.bounds = policing
+    cluster = Cluster(*nodes("n1"), ready("web"), evict_only=True)
+    policing = cluster.machine.policing
     cluster.add(protects())
     high, web = wants().build(), cluster.machine.cluster.placed("uid:default/web")
 

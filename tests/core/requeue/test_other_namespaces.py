@@ -127,7 +127,9 @@ def test_the_event_about_a_loop_names_no_owner_of_another_namespace():
 
     told = [each.note for each in cluster.asked(RecordEvent) if each.reason == "PreemptionLoop"]
     assert told
-    assert told[0].startswith("Evicting pods of another namespace came to nothing again")
+    assert told[0].startswith(
+        "Preempting pods of another namespace failed repeatedly because other pods"
+    )
     assert secretive(cluster)
 
 

@@ -1,10 +1,10 @@
-"""Pods of several classes for which one attempt speaks."""
+"""Pods of several classes that are rejected together."""
 
 from collections.abc import Callable
 
 import pytest
 
-from scheduler.core.attempt import signatures
+from scheduler.core.attempt.equivalence import claim_drivers, spec_signature
 from scheduler.model.api.pod_spec import Volume
 from scheduler.model.api.storage import PersistentVolumeClaim
 from scheduler.model.classified_pod import ClassifiedPod
@@ -63,12 +63,12 @@ def test_a_volume_that_rules_are_about_sets_a_pod_apart(other: PodBuilder):
     )
 
 
-def test_the_shape_has_the_claims_without_their_names():
+def test_the_signature_has_the_claims_without_their_names():
     one, other = (using(pod(name).label(INDEX, name), name).build() for name in "ab")
 
-    assert signatures.shape(one) == signatures.shape(other)
-    assert signatures.shape(one) != signatures.shape(pod("c").build())
-    assert signatures.shape(one) != signatures.shape(using(pod("a").namespace("team"), "a").build())
+    assert spec_signature(one) == spec_signature(other)
+    assert spec_signature(one) != spec_signature(pod("c").build())
+    assert spec_signature(one) != spec_signature(using(pod("a").namespace("team"), "a").build())
 
 
 # What claims bring
@@ -81,11 +81,11 @@ def volumes(*objects: object) -> Volumes:
 def test_what_claims_bring_is_a_volume_of_each_driver():
     there = volumes(*bound("a", "b"), *bound("c", "d", driver="other"))
 
-    def brought(*names: str) -> bytes | None:
-        return signatures.brought(using(pod("p"), *names).build(), there)
+    def drivers(*names: str) -> bytes | None:
+        return claim_drivers(using(pod("p"), *names).build(), there)
 
-    assert brought("a", "c") == brought("b", "d") == brought("d", "a")
-    assert len({brought("a"), brought("a", "b"), brought("a", "c"), brought("c"), brought()}) == 5
+    assert drivers("a", "c") == drivers("b", "d") == drivers("d", "a")
+    assert len({drivers("a"), drivers("a", "b"), drivers("a", "c"), drivers("c"), drivers()}) == 5
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_what_claims_bring_is_a_volume_of_each_driver():
     ],
 )
 def test_it_depends_on_more_than_the_claims_where(wanted: PodBuilder, objects: tuple[object, ...]):
-    assert signatures.brought(wanted.build(), volumes(*objects)) is None
+    assert claim_drivers(wanted.build(), volumes(*objects)) is None
 
 
 # In the queue

@@ -1,0 +1,123 @@
+"""Applies events of objects that only preemption policies and disruption budgets depend on.
+
+No plugin listens to these events. They wake no pods, or only pods that policies block.
+"""
+
+from typing import TypeAlias, assert_never
+
+from scheduler.core.preemption.policy.engine import PolicyEngine
+from scheduler.core.requeue.wakeups import Wakeups
+from scheduler.model.events import (
+    BudgetGone,
+    BudgetObserved,
+    ClockAhead,
+    LedgerLoaded,
+    NamespaceGone,
+    NamespaceObserved,
+    PolicyGone,
+    PolicyObserved,
+    WorkloadGone,
+    WorkloadObserved,
+)
+from scheduler.model.policy_refusals import Rule
+from scheduler.model.times import Seconds
+from scheduler.state.cluster import Cluster
+from scheduler.state.preemption.ledger import Ledger
+
+__all__ = ["PolicyEvent", "PolicyEventHandlers"]
+
+PolicyEvent: TypeAlias = (
+    BudgetObserved
+    | BudgetGone
+    | PolicyObserved
+    | PolicyGone
+    | NamespaceObserved
+    | NamespaceGone
+    | WorkloadObserved
+    | WorkloadGone
+    | LedgerLoaded
+    | ClockAhead
+)
+
+
+class PolicyEventHandlers:
+    """Handlers of the events that no plugin listens to."""
+
+    def __init__(
+        self, cluster: Cluster, ledger: Ledger, policies: PolicyEngine, wakeups: Wakeups
+    ) -> None:
+        self._cluster = cluster
+        self._ledger = ledger
+        self._policies = policies
+        self._wakeups = wakeups
+        self._blocked = wakeups.blocked
+
+    def handle(self, event: PolicyEvent, now: Seconds) -> None:
+        """Apply an event.
+
+        Raises:
+            LedgerError: The text of a ledger cannot be read; nothing is changed then.
+        """
+        match event:
+            case BudgetObserved() | BudgetGone():
+                self._budget(event, now)
+            case PolicyObserved() | PolicyGone():
+                self._policy(event, now)
+            case NamespaceObserved() | NamespaceGone():
+                self._namespace(event, now)
+            case WorkloadObserved(workload):
+                self._cluster.workloads.write(workload)
+            case WorkloadGone(kind, key):
+                self._cluster.workloads.erase(kind, key)
+            case LedgerLoaded(text):
+                self._ledger.merge(text, now)
+            case ClockAhead(seconds):
+                self._clock_ahead(seconds, now)
+            case _:
+                assert_never(event)
+
+    def _budget(self, event: BudgetObserved | BudgetGone, now: Seconds) -> None:
+        """Apply the state of a disruption budget, or delete it.
+
+        As in kube-scheduler this wakes no pods, except those that this very budget blocks.
+        """
+        cluster, policies = self._cluster, self._policies
+        if isinstance(event, BudgetObserved):
+            cluster.write_budget(event.budget)
+            policies.accounted(event.budget)
+            metadata = event.budget.metadata
+            key = f"{metadata.namespace}/{metadata.name}"
+        else:
+            cluster.erase_budget(event.key)
+            policies.budget_gone(event.key)
+            key = event.key
+        if len(self._blocked):
+            self._blocked.wake_budgets(now, {key, *policies.freed(now)})
+
+    def _namespace(self, event: NamespaceObserved | NamespaceGone, now: Seconds) -> None:
+        """Apply the labels of a namespace, or delete it; policies may select other namespaces."""
+        cluster = self._cluster
+        before = cluster.namespaces_version
+        if isinstance(event, NamespaceObserved):
+            cluster.write_namespace(event.namespace)
+        else:
+            cluster.erase_namespace(event.name)
+        if cluster.namespaces_version != before:
+            self._blocked.wake(now, "NamespaceChange")
+
+    def _policy(self, event: PolicyObserved | PolicyGone, now: Seconds) -> None:
+        """Apply a policy, or delete it; pods that policies block are tried again."""
+        policies = self._cluster.policies
+        if isinstance(event, PolicyObserved):
+            changed = policies.write(event.policy)
+        else:
+            changed = policies.erase(event.name)
+        if changed:
+            self._ledger.reach(policies.windows())
+            self._blocked.wake(now, "PreemptionPolicyChange")
+
+    def _clock_ahead(self, seconds: Seconds, now: Seconds) -> None:
+        """Apply how far our clock is ahead, which `victimMinRuntime` depends on."""
+        if self._cluster.clock_ahead != seconds:
+            self._cluster.clock_ahead = seconds
+            self._blocked.wake(now, "ClockChange", Rule.MIN_RUNTIME)

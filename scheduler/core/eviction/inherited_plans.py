@@ -1,0 +1,106 @@
+"""The plans of an earlier leader: taken over, and resumed or cancelled at the preemptor's attempt.
+
+A plan is written to the preemptor together with the nomination. The next leader checks it by the
+rules for new decisions. It goes on with exactly this plan, or cancels it, and never adds a victim
+to it.
+"""
+
+from collections.abc import Iterable
+from enum import Enum
+
+from scheduler.core.eviction.ledger_writer import LedgerWriter
+from scheduler.core.eviction.phases import PreemptionMove, PreemptionPhase
+from scheduler.core.eviction.plan import PlanTable, PreemptionPlan
+from scheduler.core.eviction.revalidation import PlanValidator
+from scheduler.core.eviction.tracking import VictimTracker
+from scheduler.core.preemption.policy.engine import PolicyEngine
+from scheduler.model.api.objects import Pod
+from scheduler.model.plan_record import CONDITION
+from scheduler.model.times import Seconds
+from scheduler.queue.scheduling_queue import QueuedPod
+from scheduler.state.cluster import Cluster
+
+__all__ = ["InheritedPlans", "Resumed"]
+
+
+class Resumed(Enum):
+    """What was decided about the plan of an earlier leader."""
+
+    #: There is none, or all its victims terminate already.
+    NOTHING_TO_DO = "nothing to do"
+    GOES_ON = "goes on"
+    #: It must not be carried out.
+    CANCELLED = "cancelled"
+
+
+class InheritedPlans:
+    """Takes over the plans of an earlier leader."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        policies: PolicyEngine,
+        plans: PlanTable,
+        ledger_writer: LedgerWriter,
+        revalidation: PlanValidator,
+        tracking: VictimTracker,
+    ) -> None:
+        self._cluster = cluster
+        self._policies = policies
+        self._plans = plans
+        self._ledger_writer = ledger_writer
+        self._revalidation = revalidation
+        self._tracking = tracking
+
+    def take_over(self, waiting: Iterable[QueuedPod], now: Seconds) -> None:
+        """Take over the plans that an earlier leader has written to waiting pods."""
+        for queued in waiting:
+            if queued.pod.condition(CONDITION) is not None:
+                self._take_over(queued.pod, now)
+
+    def _take_over(self, pod: Pod, now: Seconds) -> None:
+        cluster = self._cluster
+        plan = PreemptionPlan.inherited(pod, cluster, now)
+        if plan is None or self._plans.get(pod.uid) is not None:
+            return
+        for victim in plan.remaining(cluster):
+            if cluster.leaves(victim):
+                cluster.note_leaving(victim.uid)
+        self._ledger_writer.inherit(plan)
+        self._plans.add(plan)
+        self._tracking.watch(plan, now)
+
+    def has_unchecked(self, uid: str) -> bool:
+        """Return whether a pod has a plan of an earlier leader that was not checked yet."""
+        plan = self._plans.get(uid)
+        return plan is not None and plan.phase is PreemptionPhase.INHERITED
+
+    def resume(self, queued: QueuedPod, now: Seconds) -> tuple[Resumed, PreemptionPlan | None]:
+        """Go on with the plan that an earlier leader has written to a pod that fits on no node.
+
+        Args:
+            queued: The pod.
+            now: The time.
+
+        Returns:
+            The decision, and the plan if there is one. When the plan goes on, the caller holds the
+            pod in the queue. When it is cancelled and no other follows, the caller withdraws the
+            nomination.
+        """
+        plan = self._plans.get(queued.uid)
+        if plan is None or plan.phase is not PreemptionPhase.INHERITED:
+            return Resumed.NOTHING_TO_DO, None
+        to_evict = tuple(plan.to_evict(self._cluster))
+        if not to_evict:
+            plan.move(PreemptionMove.RECOGNISE, now)
+            return Resumed.NOTHING_TO_DO, plan
+        if not self._revalidation.may_resume(plan, queued, to_evict, now):
+            plan.move(PreemptionMove.RELEASE, now)
+            self._tracking.released(plan, now)
+            return Resumed.CANCELLED, plan
+        plan.move(PreemptionMove.RESUME, now)
+        plan.nominated = True
+        plan.policies = self._revalidation.policies_version
+        plan.charge = self._policies.charge(queued.pod, plan.node, to_evict, now)
+        self._ledger_writer.count(plan, now)
+        return Resumed.GOES_ON, plan

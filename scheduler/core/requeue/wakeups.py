@@ -1,0 +1,161 @@
+"""Which waiting pods are tried again after an event, and the nominations that are withdrawn.
+
+Plugins are asked through `queueing_hints`; what preemption policies block is in
+`blocked_by_policy`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from msgspec.structs import replace
+
+from scheduler.core.preemption.policy.engine import PolicyEngine
+from scheduler.core.requeue.blocked_by_policy import BlockedByPolicy
+from scheduler.core.requeue.queueing_hints import QueueingHints
+from scheduler.framework import event_diff
+from scheduler.framework.cluster_events import ClusterEvent, Resource
+from scheduler.framework.profile import Profile
+from scheduler.model.api.objects import Node, Pod
+from scheduler.model.times import Seconds
+from scheduler.queue.scheduling_queue import QueuedPod, SchedulingQueue
+from scheduler.queue.waiting_groups import Judge, WaitingGroup, WakeUp
+from scheduler.state.cluster import Cluster
+from scheduler.state.pods.nominations import Nomination
+
+__all__ = ["Wakeups"]
+
+
+class Wakeups:
+    """Moves waiting pods that an event can help back to the active queue or to backoff."""
+
+    def __init__(
+        self,
+        profiles: Mapping[str, Profile],
+        cluster: Cluster,
+        queue: SchedulingQueue,
+        policies: PolicyEngine,
+    ) -> None:
+        self._profiles: Final = profiles
+        self._cluster: Final = cluster
+        self._queue: Final = queue
+        self._policies: Final = policies
+        self._hints: Final = QueueingHints(profiles)
+        #: Pods that preemption policies or wasted evictions keep from preempting.
+        self.blocked: Final = BlockedByPolicy(queue)
+
+    def judge(self, event: ClusterEvent, old: Node | Pod | None, new: Node | Pod | None) -> Judge:
+        """Return a function that names the plugin whose hint says that an event helps a pod."""
+        return self._hints.judge(event, old, new)
+
+    def wake(
+        self,
+        event: ClusterEvent,
+        old: Node | Pod | None,
+        new: Node | Pod | None,
+        now: Seconds,
+    ) -> None:
+        """Wake the waiting pods that an event can help."""
+        if self._may_help(event):
+            by_name = event.resource is Resource.PERSISTENT_VOLUME_CLAIM
+            wake_up = WakeUp(
+                event.label,
+                self.judge(event, old, new),
+                concerns=self._hints.hears(event),
+                pod_specific=by_name,
+                retry_each=self._apart,
+            )
+            self._queue.wake(wake_up, now)
+
+    def wake_by_room(
+        self,
+        gone: Pod,
+        served: Iterable[str],
+        fits: Callable[[Mapping[str, QueuedPod]], bool],
+        now: Seconds,
+    ) -> None:
+        """Wake the waiting pods that can use the resources which a pod has freed.
+
+        Any freed resources help a pod that may preempt. A pod that waits for its victims may not
+        preempt: where it lacked only resources, only enough free resources help it.
+
+        Differs from kube-scheduler, which tries such pods again whichever pod is gone.
+
+        Args:
+            gone: The pod that is gone.
+            served: Preemptors, by uid, that no longer wait for victims on its node.
+            fits: Returns whether pods of one group fit on its node now and did not before.
+            now: The time.
+        """
+        event = event_diff.POD_DELETED
+        if not self._may_help(event):
+            return
+        helped_by = self.judge(event, gone, None)
+
+        def spares(group: WaitingGroup, pods: Mapping[str, QueuedPod]) -> bool:
+            return group.victims_terminating and self._lacks_only_resources(pods) and not fits(pods)
+
+        wake_up = WakeUp(event.label, helped_by, rules_out=spares, retry_each=self._apart)
+        self._queue.wake(wake_up, now)
+        for queued in filter(None, map(self._queue.get, served)):
+            # The plan is more precise than the hints: the resources that it waited for are free.
+            plugin = helped_by(queued.pod, queued.rejectors)
+            self._queue.wake_pod(queued, now, event.label, plugin)
+
+    def _lacks_only_resources(self, pods: Mapping[str, QueuedPod]) -> bool:
+        """Return whether a group was rejected only for what deleted pods can free."""
+        first = next(iter(pods.values()))
+        profile = self._profiles[first.pod.spec.scheduler_name]
+        return first.rejectors <= profile.capacity_filters.keys()
+
+    def wake_below(self, nomination: Nomination, now: Seconds) -> None:
+        """Wake waiting pods that may use resources which a nominated pod no longer reserves."""
+        pod = nomination.pod
+        # Its status may never have named the node: our nomination is newer than the watch.
+        status = replace(pod.status, nominated_node_name=nomination.node)
+        helped_by = self.judge(event_diff.POD_DELETED, replace(pod, status=status), None)
+
+        def lower_helped_by(other: Pod, rejectors: frozenset[str]) -> str:
+            return helped_by(other, rejectors) if other.priority <= pod.priority else ""
+
+        wake_up = WakeUp(event_diff.POD_DELETED.label, lower_helped_by, retry_each=self._apart)
+        self._queue.wake(wake_up, now)
+
+    def wake_freed(self, now: Seconds) -> None:
+        """Wake the pods that are blocked by disruption budgets which allow more than before."""
+        freed = self._policies.freed(now)
+        if freed:
+            self.blocked.wake_budgets(now, freed)
+
+    def promises_ended(self, uid: str, now: Seconds) -> None:
+        """End the evictions in flight of a plan, by uid of its preemptor, and wake blocked pods."""
+        self._policies.ended(uid)
+        self.wake_freed(now)
+
+    def withdraw(self, uid: str, now: Seconds) -> None:
+        """Withdraw the nomination of a pod and let others use the resources."""
+        nomination = self._cluster.nominations.get(uid)
+        if nomination is not None:
+            self._cluster.withdraw(uid)
+            self.wake_below(nomination, now)
+
+    def retry(self, uid: str, now: Seconds, event: str) -> None:
+        """Wake one pod, if it is in the queue."""
+        queued = self._queue.get(uid)
+        if queued is not None:
+            self._queue.wake_pod(queued, now, event)
+
+    def _may_help(self, event: ClusterEvent) -> bool:
+        """Return whether pods wait and some plugin listens to an event."""
+        return self._queue.has_waiting_pods() and self._hints.anyone_listens(event)
+
+    def _apart(self, pods: Mapping[str, QueuedPod]) -> bool:
+        """Return whether a pod of a group needs an attempt of its own.
+
+        It does where it is nominated, or where its last result is not in its status yet.
+        """
+        nominations, untold = self._cluster.nominations, self._queue.unreported
+        if untold and not untold.isdisjoint(pods):
+            return True
+        if len(nominations) < len(pods):
+            return any(each.pod.uid in pods for each in nominations)
+        return any(nominations.get(uid) is not None for uid in pods)
