@@ -55,10 +55,6 @@ class ClassFilters:
             predicate for _, predicate in self._predicates if predicate.reads is not Reads.CLUSTER
         ]
         self._rows = _RowVerdicts(cluster, row_wise)
-        #: The other filters. They run only on nodes that all row-wise filters pass.
-        self._cluster_wide = [
-            predicate for _, predicate in self._predicates if predicate.reads is Reads.CLUSTER
-        ]
         # If a row-wise filter came after a cluster-wide one, the combined verdict of the row-wise
         # filters would not name the first plugin that rejects the node.
         kinds = [predicate.reads is Reads.CLUSTER for _, predicate in self._predicates]
@@ -113,9 +109,8 @@ class ClassFilters:
             present = np.where(exists, 0, NO_NODE).astype(np.uint16)
             return run_filters(nodes, prepared.predicates, present)
         codes = self._rows.refreshed()
-        if not self._cluster_wide:
-            return codes
-        return run_on_survivors(self._cluster.nodes(), self._cluster_wide, codes)
+        further = [each for _, each in self._predicates if each.reads is Reads.CLUSTER]
+        return run_on_survivors(self._cluster.nodes(), further, codes) if further else codes
 
     def fitting(self, codes: Codes) -> Rows:
         """Return the rows whose verdict is 0.
