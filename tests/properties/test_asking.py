@@ -135,6 +135,8 @@ class History:
         """Let extenders answer all that is asked, and take everything."""
         cluster = self.cluster
         cluster.extender = willing
+        # In the first rounds all pods may still be in backoff.
+        quiet = 0
         for _ in range(60):
             while cluster.held:
                 cluster.answer()
@@ -142,7 +144,9 @@ class History:
             attempts: list[Any] = cluster.drain()
             cluster.finish_terminating()
             cluster.wait(400.0)
-            if not any(isinstance(each.decision, Placed | Preempting) for each in attempts):
+            helped = any(isinstance(each.decision, Placed | Preempting) for each in attempts)
+            quiet = 0 if helped else quiet + 1
+            if quiet == 2:
                 return
         raise AssertionError("the cluster does not come to rest")
 
