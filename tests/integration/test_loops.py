@@ -80,7 +80,7 @@ def test_preemption_stops_when_kube_scheduler_takes_the_room_each_time(scene, sc
     scene.deploy("high", 1, pod("", "2", "high", labels={"app": "high"}))
     first = wait_for_preemptor(scene)
     (event,) = scene.events(first, "PreemptionStopped")
-    assert "evicted in vain for this pod within the last hour" in event["note"]
+    assert "evicted without success for this pod within the last hour" in event["note"]
     assert event["type"] == "Warning"
     assert len(scene.history().evicted()) <= 2 * MOST_PREEMPTIONS
     scene.remove(first)
@@ -90,7 +90,7 @@ def test_preemption_stops_when_kube_scheduler_takes_the_room_each_time(scene, sc
     assert event["note"].startswith("Preempting pods of ReplicaSet ")
     assert event["type"] == "Warning"
     said = scene.wait_rejected(second, "PreemptionLoop: evicting pods of ReplicaSet ")
-    assert "came to nothing 4 times, stopped until 20" in said
+    assert "failed 4 times, stopped until 20" in said
     evicted = scene.history().evicted()
     assert len(evicted) <= 2 * STOP_AFTER
     assert ours.metric("scheduler_preemption_loops_total") >= 1
@@ -113,7 +113,7 @@ def test_on_one_node_it_pauses_and_takes_the_next_free_one(scene, schedulers, pe
     scene.create(pod("high", "2", "high"))
 
     said = scene.wait_rejected("high", "PreemptionLoop: node(s) where evicting pods of ")
-    assert "came to nothing 2 times, paused until 20" in said
+    assert "failed 2 times, paused until 20" in said
     assert len(scene.history().evicted()) == 4
     free = scene.node(cpu="2")
     assert scene.wait_bound("high") == free

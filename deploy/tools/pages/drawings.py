@@ -225,10 +225,10 @@ _POD: Final = Drawing(
             ((640, 158), (640, 110), (502, 110)),
             "admit, delay, park, gate", (580, 102), ("deciding",),
         ),
-        Arrow(((720, 158), (720, 96)), "ask", (704, 130), ("deciding",)),
+        Arrow(((720, 158), (720, 96)), "suspend", (704, 130), ("deciding",)),
         Arrow(((750, 94), (750, 156)), "resume", (757, 130), ("asking",), left=True),
         Arrow(((770, 181), (834, 181)), "assume", (801, 173), ("deciding",)),
-        Arrow(((695, 204), (695, 268)), "hold", (702, 240), ("deciding",), left=True),
+        Arrow(((695, 204), (695, 268)), "preempt", (702, 240), ("deciding",), left=True),
         Arrow(
             ((620, 300), (590, 300), (590, 340), (502, 340)),
             "admit, delay, park, gate", (510, 358), ("preempting",), left=True,

@@ -279,7 +279,7 @@ def test_a_loop_is_told():
     looping(cluster, 4)
     assert cluster.machine.tracking.stopped == 0
     assert (
-        "PreemptionLoop: node(s) where evicting pods of StatefulSet default/web came to nothing 2 "
+        "PreemptionLoop: node(s) where preempting pods of StatefulSet default/web failed 2 "
         "times, paused until "
     ) in message(cluster)
     for _ in range(STOP_AFTER):
@@ -289,7 +289,7 @@ def test_a_loop_is_told():
     looping(cluster, 4)
 
     assert (
-        "1 PreemptionLoop: evicting pods of StatefulSet default/web came to nothing 6 times, "
+        "1 PreemptionLoop: preempting pods of StatefulSet default/web failed 6 times, "
         "stopped until 2026-01-0"
     ) in message(cluster)
 
@@ -301,7 +301,7 @@ def test_that_too_much_was_in_vain_is_told():
     looping(cluster, 40)
 
     assert (
-        "PreemptionStopped: 6 pods evicted in vain for this pod within the last hour"
+        "PreemptionStopped: 6 pods evicted without success for this pod within the last hour"
     ) in message(cluster)
     assert cluster.machine.tracking.stopped == 1
 

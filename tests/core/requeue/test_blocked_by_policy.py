@@ -229,7 +229,8 @@ def test_a_pod_with_too_much_in_vain_is_stopped_and_tried_when_an_hour_is_over()
     said = refused(cluster.schedule(wants()))
 
     assert said.startswith(
-        "PreemptionStopped: 3 pods evicted in vain for this pod within the last hour (until "
+        "PreemptionStopped: 3 pods evicted without success for this pod within the last "
+        "hour (until "
     )
     cluster.wait(HOUR - 1)
     assert not [each for each in cluster.drain() if each.refusals]

@@ -85,8 +85,8 @@ def fruitless(cluster: Cluster, owner: str, times: int) -> None:
 @pytest.mark.parametrize(
     ("times", "said"),
     [
-        (2, "PreemptionLoop: node(s) where evicting pods of another namespace came to nothing"),
-        (STOP_AFTER, "PreemptionLoop: evicting pods of another namespace came to nothing"),
+        (2, "PreemptionLoop: node(s) where preempting pods of another namespace failed"),
+        (STOP_AFTER, "PreemptionLoop: preempting pods of another namespace failed"),
     ],
     ids=["paused", "stopped"],
 )
@@ -100,14 +100,14 @@ def test_a_loop_names_no_owner_of_another_namespace(times: int, said: str):
     assert secretive(cluster)
 
 
-def test_who_asks_why_is_told_the_owner():
+def test_an_explanation_names_the_owner():
     cluster = Cluster(*nodes("n1"), victim())
     fruitless(cluster, "StatefulSet/theirs/private-set", 2)
     cluster.schedule(wants())
 
     (why,) = shown(cluster)["n1"]
 
-    assert why.startswith("PreemptionLoop: node(s) where evicting pods of another namespace came")
+    assert why.startswith("PreemptionLoop: node(s) where preempting pods of another namespace")
     assert why.endswith(": StatefulSet theirs/private-set")
 
 

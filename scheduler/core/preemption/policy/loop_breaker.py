@@ -63,10 +63,11 @@ def wasteful(pause: WastePause) -> LoopVeto:
     if pause.backed_off:
         text = "node(s) where preemption has failed for pods of its owner"
     elif pause.scope is WasteScope.NODE:
-        text = "node(s) where too many evictions were in vain within the last hour"
+        text = "node(s) where too many evictions were wasted within the last hour"
     else:
         pods = "1 pod" if pause.times == 1 else f"{pause.times} pods"
-        text = f"{STOPPED}: {pods} evicted in vain for {_WHOSE[pause.scope]} within the last hour"
+        whose = _WHOSE[pause.scope]
+        text = f"{STOPPED}: {pods} evicted without success for {whose} within the last hour"
     return LoopVeto(text, pause.until, pause.scope is not WasteScope.NODE, timed=True)
 
 
@@ -170,7 +171,7 @@ def _looping(preemptor: str, victim: str, pause: PairPause) -> LoopVeto:
     named, theirs = victim.replace("/", " ", 1), told_to(preemptor, victim)
     until = times.stamp(pause.until)
     where = "" if pause.stopped else "node(s) where "
-    text = f"{LOOP}: {where}evicting pods of {theirs} came to nothing {pause.times} times"
+    text = f"{LOOP}: {where}preempting pods of {theirs} failed {pause.times} times"
     end = "stopped" if pause.stopped else "paused"
     detail = "" if theirs == named else named
     return LoopVeto(f"{text}, {end} until {until}", pause.until, pause.stopped, detail=detail)
