@@ -41,7 +41,8 @@ CLOCKS: Final = {
     "datetime": {"now", "utcnow", "today"},
     "date": {"today"},
 }
-LONGEST: Final = 500
+#: Lines of a module; with more than the first number, its docstring says why.
+LONG, LONGEST = 400, 500
 
 
 def name(path: Path) -> str:
@@ -91,8 +92,10 @@ def test_the_packages_that_decide_are_all_there():
 
 @each_module
 def test_a_module_says_what_it_is_and_stays_short(path: Path):
-    assert ast.get_docstring(tree(path)), "no docstring"
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST
+    docstring, lines = ast.get_docstring(tree(path)), path.read_text(encoding="utf-8").splitlines()
+    assert docstring, "no docstring"
+    assert len(lines) <= LONG or "longer than others because" in docstring
+    assert len(lines) <= LONGEST
 
 
 @each_module

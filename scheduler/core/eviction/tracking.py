@@ -9,6 +9,9 @@ Every eviction that did not lead to the preemptor's binding is counted against t
 once; where the ledger says so, preemption of that kind pauses. Resources that another preemptor of
 ours has used are not counted against owners, nodes and the cluster, since that preemptor would have
 had to evict other pods: see `freed_room`.
+
+The module is longer than others because every way in which a preemption can end is in one class,
+which counts each wasted victim once.
 """
 
 from collections import Counter

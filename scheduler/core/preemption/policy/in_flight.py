@@ -12,6 +12,9 @@ that it protects in kube-scheduler's best effort: an empty selector selects all 
 namespace.
 
 Source: kubernetes v1.36.3 pkg/registry/core/pod/storage/eviction.go EvictionREST.Create.
+
+The module is longer than others because what a budget still allows and what is in flight for it are
+one account.
 """
 
 from collections import deque
