@@ -225,7 +225,7 @@ _POD: Final = Drawing(
             ((640, 158), (640, 110), (502, 110)),
             "admit, delay, park, gate", (580, 102), ("deciding",),
         ),
-        Arrow(((720, 158), (720, 96)), "suspend", (704, 130), ("deciding",)),
+        Arrow(((720, 158), (720, 96)), "suspend", (684, 130), ("deciding",)),
         Arrow(((750, 94), (750, 156)), "resume", (757, 130), ("asking",), left=True),
         Arrow(((770, 181), (834, 181)), "assume", (801, 173), ("deciding",)),
         Arrow(((695, 204), (695, 268)), "preempt", (702, 240), ("deciding",), left=True),
