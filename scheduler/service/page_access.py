@@ -27,7 +27,6 @@ from scheduler.kube.client.client import Client
 from scheduler.kube.errors import KubeError
 from scheduler.kube.token_review import AuthenticatedUser, Reviewer, ReviewSettings
 from scheduler.model.times import Seconds
-from scheduler.observe.rates import Allowance, ByPeer, Rate
 from scheduler.observe.server.access import (
     ALLOWED,
     UNAUTHENTICATED,
@@ -38,6 +37,7 @@ from scheduler.observe.server.access import (
     unavailable,
 )
 from scheduler.observe.server.connections import peer
+from scheduler.observe.server.rates import Allowance, ByPeer, Rate
 from scheduler.service.options import ProcessOptions
 
 __all__ = ["Gate", "OpenPaths", "Reviews", "gate"]

@@ -12,9 +12,9 @@ import ssl
 from asyncio import sslproto
 from typing import Final, Protocol
 
-from scheduler.observe.rates import FairTurns, Rate
 from scheduler.observe.server.connections import OpenConnection, Table, peer
 from scheduler.observe.server.listen import Limits
+from scheduler.observe.server.rates import FairTurns, Rate
 
 __all__ = ["Acceptor"]
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from ssl import TLSVersion
 from typing import Final
 
-from scheduler.observe.rates import Allowance
+from scheduler.observe.server.rates import Allowance
 
 __all__ = ["Limits", "Listen"]
 

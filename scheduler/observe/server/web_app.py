@@ -18,11 +18,11 @@ from scheduler.observe.pages.health import HealthChecks, HealthReport
 from scheduler.observe.pages.pages import Document, Page, Pages
 from scheduler.observe.pages.statuses import status
 from scheduler.observe.pages.zpages import rendered
-from scheduler.observe.rates import ByPeer
 from scheduler.observe.server.access import AccessVerdict, Authorize, Caller, Judgement, unavailable
 from scheduler.observe.server.connections import OpenConnection, peer
 from scheduler.observe.server.listen import Listen
 from scheduler.observe.server.page_runner import PageRunner, Relay
+from scheduler.observe.server.rates import ByPeer
 
 __all__ = ["Site"]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.observe.rates import Allowance
 from scheduler.observe.server.listen import Limits, Listen
+from scheduler.observe.server.rates import Allowance
 from scheduler.observe.server.web import Web
 from scheduler.service.clock import Clock
 from tests.support.live import free_port

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.observe.rates import Allowance, ByPeer, FairTurns, Rate
+from scheduler.observe.server.rates import Allowance, ByPeer, FairTurns, Rate
 
 
 def test_a_rate_allows_a_burst_and_then_so_many_a_second():
