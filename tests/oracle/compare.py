@@ -17,11 +17,12 @@ def compare(ours: Answer, theirs: Answer) -> list[str]:
     if ours.error or theirs.error:
         sides = (("here", ours.error), ("upstream", theirs.error))
         return [f"{side}: {error}" for side, error in sides if error]
-    decided = [attempt for attempt in ours.attempts if not differences.is_paused(attempt)]
-    for number, (our, their) in enumerate(zip_longest(decided, theirs.attempts, fillvalue=None), 1):
+    for number, (our, their) in enumerate(
+        zip_longest(ours.attempts, theirs.attempts, fillvalue=None), 1
+    ):
         if our is None or their is None:
             return [f"attempt {number}: {_brief(our)}, upstream {_brief(their)}"]
-        if differences.incomparable(their):
+        if differences.incomparable(their) or differences.is_paused(our, their):
             return []
         found = list(_attempt(our, their))
         if found:

@@ -33,13 +33,15 @@ def incomparable(theirs: Attempt) -> bool:
     return theirs.decision == "Error" and _INVALID.match(theirs.message) is not None
 
 
-def is_paused(ours: Attempt) -> bool:
-    """Tell whether an attempt only waits until preemption on a node is tried again.
+def is_paused(ours: Attempt, theirs: Attempt) -> bool:
+    """Return whether a preemptor waits here, and preempts again upstream.
 
     A preemption that did not help backs its node off for some seconds; upstream preempts there
-    again at once. So this attempt has no counterpart, and the one after the pause has.
+    again at once. All that follows from it need not be the same: in these seconds other pods may
+    be placed.
     """
-    return ours.decision == "Unschedulable" and _PAUSED in ours.message
+    waits = ours.decision == "Unschedulable" and _PAUSED in ours.message
+    return waits and theirs.pod == ours.pod and theirs.decision == "Preempting"
 
 
 def rejection(found: str | None) -> str | None:

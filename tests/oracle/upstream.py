@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import Any, Self
 
 from deploy.tools.controlplane import binaries
-from tests.oracle import differences
 from tests.oracle.generate import Cluster
 from tests.oracle.verdicts import Answer, Attempt, Found
 
@@ -55,7 +54,7 @@ class Upstream:
         """Decide a cluster, where several choices are equally good as the other side did."""
         choices: dict[str, list[str]] = {}
         for each in follow.attempts:
-            if each.decision != "Gated" and not differences.is_paused(each):
+            if each.decision != "Gated":
                 choices.setdefault(each.pod, []).append(each.node or "")
         request = {
             "id": cluster.name,

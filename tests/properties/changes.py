@@ -188,7 +188,7 @@ def hear(world: Changing, a: int, b: int, _c: int) -> None:
     """Some news of one stream reaches the machine."""
     stream = world.streams[a % len(world.streams)]
     for _ in range(min(len(stream), 1 + b % 6)):
-        world.see_record(stream.popleft())
+        world.hear(stream.popleft())
 
 
 def hear_of_pods(world: Changing, _a: int, b: int, _c: int) -> None:

@@ -83,7 +83,7 @@ class Changing(World):
         self.streams = [deque() for _ in range(5)]
         self.known_budgets, self.known_policies = {}, {}
         for event in self.everything():
-            self.see_record(event)
+            self.hear(event)
 
     def new_machine(self) -> Machine:
         """Return the machine of another process."""
@@ -116,7 +116,7 @@ class Changing(World):
                 self.known_policies[policy.name] = policy
             case PolicyGone(name):
                 self.known_policies.pop(name, None)
-        super().see_record(event)
+        super().hear(event)
 
     # Effects --------------------------------------------------------------------------------------
 

@@ -177,7 +177,7 @@ def hear(world: World, a: int, b: int, _c: int) -> None:
     """Some news of one stream reaches the machine."""
     stream = world.streams[a % 3]
     for _ in range(min(len(stream), 1 + b % 6)):
-        world.see_record(stream.popleft())
+        world.hear(stream.popleft())
 
 
 def carry_out(world: World, a: int, b: int, _c: int) -> None:

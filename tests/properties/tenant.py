@@ -127,7 +127,7 @@ class Besieged(Changing):
         for _ in range(100):
             for stream in self.streams:
                 while stream:
-                    self.see_record(stream.popleft())
+                    self.hear(stream.popleft())
             effect = self.next_effect(0)
             if effect is not None:
                 self.answer(effect, self.happen(effect))

@@ -101,11 +101,11 @@ def test_no_policy_stops_the_book(part: int):
         judged = judge(body(dice, number))
         told.counts["refused" if judged.problem else "accepted"] += 1
         if dice.chance(0.2):
-            told.see_record(book.take_list(Listed(book.newest + 1, (judged,)), book.newest))
+            told.hear(book.take_list(Listed(book.newest + 1, (judged,)), book.newest))
         elif dice.chance(0.1):
-            told.see_record(book.take_gone(judged.name, judged.uid, judged.version))
+            told.hear(book.take_gone(judged.name, judged.uid, judged.version))
         else:
-            told.see_record(book.take(judged))
+            told.hear(book.take(judged))
         sayable(judged, book)
 
     # Nothing is proved unless all of it happens.

@@ -178,7 +178,7 @@ class Transactions:
         while self._ending():
             self.end(0)
         while self.news:
-            self.see_record(3)
+            self.hear(3)
 
     def _ending(self) -> list[Pod]:
         """Return the pods that terminate and can be gone now."""
@@ -202,7 +202,7 @@ class Transactions:
     def _calm_down(self) -> bool:
         busy = bool(self.news or self.waiting or self.unanswered)
         while self.news:
-            self.see_record(3)
+            self.hear(3)
         while self.unanswered:
             self.answer(0)
         while (effect := self._next(0)) is not None:

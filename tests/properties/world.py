@@ -282,7 +282,7 @@ class World:
         while True:
             for stream in self.streams:
                 while stream:
-                    self.see_record(stream.popleft())
+                    self.hear(stream.popleft())
             while self.late:
                 self.answer(self.late.pop(), None)
             effect = self.next_effect(0)
