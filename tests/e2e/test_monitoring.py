@@ -27,7 +27,7 @@ ALWAYS = {
     "Memory",
     "Objects in the cache",
     "Oldest victim and nomination",
-    "Policies by what is in force",
+    "Policies by generation in force",
     "Preemptions and victims",
     "Replicas",
     "Requests by method and code",
