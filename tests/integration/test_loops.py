@@ -89,7 +89,7 @@ def test_preemption_stops_when_kube_scheduler_takes_the_room_each_time(scene, sc
     (event,) = scene.events(second, "PreemptionLoop")
     assert event["note"].startswith("Preempting pods of ReplicaSet ")
     assert event["type"] == "Warning"
-    said = scene.wait_rejected(second, "PreemptionLoop: evicting pods of ReplicaSet ")
+    said = scene.wait_rejected(second, "PreemptionLoop: preempting pods of ReplicaSet ")
     assert "failed 4 times, stopped until 20" in said
     evicted = scene.history().evicted()
     assert len(evicted) <= 2 * STOP_AFTER
@@ -112,7 +112,7 @@ def test_on_one_node_it_pauses_and_takes_the_next_free_one(scene, schedulers, pe
 
     scene.create(pod("high", "2", "high"))
 
-    said = scene.wait_rejected("high", "PreemptionLoop: node(s) where evicting pods of ")
+    said = scene.wait_rejected("high", "PreemptionLoop: node(s) where preempting pods of ")
     assert "failed 2 times, paused until 20" in said
     assert len(scene.history().evicted()) == 4
     free = scene.node(cpu="2")
