@@ -1,0 +1,99 @@
+"""What a selector is evaluated for: one device of a ResourceSlice."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from scheduler.cel.errors import EvaluationError, Failure
+from scheduler.cel.library.quantity import Quantity, parse_quantity
+from scheduler.cel.library.semver import parse_semver
+from scheduler.cel.values import DefaultMap
+
+__all__ = ["Device", "Version"]
+
+
+class Version(str):
+    """The text of a version attribute; plain `str` is a string attribute."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device as its ResourceSlice says it.
+
+    Attributes:
+        driver: name of the driver, and the domain of names without one.
+        attributes: values by name, with or without a domain; other types are not supported.
+        capacity: quantities by name, with or without a domain, as texts.
+        allow_multiple_allocations: whether several claims may share the device.
+        view: what expressions see of it, made once.
+
+    Source: dynamic-resource-allocation v0.36.3 cel.DeviceMatches.
+    """
+
+    driver: str
+    attributes: Mapping[str, int | bool | str | Version]
+    capacity: Mapping[str, str]
+    allow_multiple_allocations: bool = False
+    view: "View" = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "view", View(self))
+
+
+class View:
+    """The variable `device`.
+
+    Attributes:
+        fields: the fields of the variable.
+        error: why no expression can be evaluated for the device; None for most.
+    """
+
+    __slots__ = ("error", "fields")
+
+    def __init__(self, device: Device) -> None:
+        self.error: EvaluationError | None = None
+        attributes, capacity = DefaultMap(), DefaultMap()
+        for name, value in device.attributes.items():
+            domain, own = _qualified(name, device.driver)
+            attributes.setdefault(domain, {})[own] = self._attribute(name, value)
+        for name, text in device.capacity.items():
+            domain, own = _qualified(name, device.driver)
+            capacity.setdefault(domain, {})[own] = self._quantity(name, text)
+        self.fields: dict[str, Any] = {
+            "driver": device.driver,
+            "allowMultipleAllocations": device.allow_multiple_allocations,
+            "attributes": attributes,
+            "capacity": capacity,
+        }
+
+    def _attribute(self, name: str, value: object) -> object:
+        if isinstance(value, Version):
+            try:
+                return parse_semver(value)
+            except Failure as error:
+                self._failed(f"attribute {name}: parse semantic version: {error}")
+                return None
+        if isinstance(value, str):
+            return str(value)
+        if isinstance(value, bool | int):
+            return value
+        self._failed(f"attribute {name}: unsupported attribute value")
+        return None
+
+    def _quantity(self, name: str, text: str) -> Quantity | None:
+        try:
+            return parse_quantity(text)
+        except EvaluationError as error:
+            self._failed(f"capacity {name}: {error}")
+            return None
+
+    def _failed(self, message: str) -> None:
+        if self.error is None:
+            self.error = EvaluationError(message)
+
+
+def _qualified(name: str, driver: str) -> tuple[str, str]:
+    domain, slash, own = name.partition("/")
+    return (domain, own) if slash else (driver, name)

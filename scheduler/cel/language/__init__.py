@@ -1,0 +1,1 @@
+"""From text to a typed syntax tree: tokens, parser, macros, types, checker."""

@@ -1,0 +1,168 @@
+"""The syntax tree, macros expanded.
+
+Each node knows where it stands in the text, and how deep the tree below it is. The checker
+(`scheduler.cel.language.checker`) writes the static type of each node.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from scheduler.cel.language.types import DYN, Type
+from scheduler.cel.values import Value
+
+__all__ = [
+    "Bind",
+    "Call",
+    "Entry",
+    "Fold",
+    "Ident",
+    "ListLiteral",
+    "Literal",
+    "MapLiteral",
+    "Node",
+    "Select",
+    "children",
+]
+
+
+@dataclass(eq=False, kw_only=True)
+class Node:
+    """A node of the tree.
+
+    Attributes:
+        position: offset in the text, for messages.
+        height: levels that count for the recursion limit of upstream's parser.
+        depth: levels of nodes.
+        type: static type, set by the checker.
+    """
+
+    position: int
+    height: int = 0
+    depth: int = 1
+    type: Type = DYN
+
+
+@dataclass(eq=False)
+class Literal(Node):
+    """A constant."""
+
+    value: Value
+
+
+@dataclass(eq=False)
+class Ident(Node):
+    """A name; with a leading dot where it was written so."""
+
+    name: str
+
+
+@dataclass(eq=False)
+class Select(Node):
+    """`operand.field`; as the argument of `has` only whether it is there; `.?` is optional."""
+
+    operand: Node
+    field: str
+    test: bool = False
+    optional: bool = False
+
+
+@dataclass(eq=False)
+class Call(Node):
+    """A function or operator; the target of a method is None for a function.
+
+    `overloads` are what the checker found to be possible, set by it.
+    """
+
+    function: str
+    target: Node | None
+    arguments: tuple[Node, ...]
+    overloads: tuple[int, ...] = ()
+
+
+@dataclass(eq=False)
+class ListLiteral(Node):
+    """`[a, ?b]`; `optional` has the indices of elements with a question mark."""
+
+    elements: tuple[Node, ...]
+    optional: frozenset[int] = frozenset()
+
+
+@dataclass(eq=False)
+class Entry:
+    """An entry of a map; with a question mark the value is optional."""
+
+    key: Node
+    value: Node
+    optional: bool
+
+
+@dataclass(eq=False)
+class MapLiteral(Node):
+    """`{a: b}`."""
+
+    entries: tuple[Entry, ...]
+
+
+@dataclass(eq=False)
+class Fold(Node):
+    """A comprehension over a list or map.
+
+    Attributes:
+        kind: "all", "exists", "exists_one", "map" (also for `filter` and `transformList`),
+            "transformMap", "transformMapEntry".
+        target: what is iterated.
+        names: one or two variables.
+        condition: only elements for which it is true are transformed; None for all.
+        body: the predicate or the transformation.
+    """
+
+    kind: str
+    target: Node
+    names: tuple[str, ...]
+    condition: Node | None
+    body: Node
+
+
+@dataclass(eq=False)
+class Bind(Node):
+    """A variable in a body.
+
+    Attributes:
+        kind: "bind", evaluated when the body needs it; "optMap" and "optFlatMap", where the body is
+            evaluated with what the optional holds; "sortBy", where the body gives the keys.
+        name: the variable.
+        value: its value.
+        body: where it is visible.
+    """
+
+    kind: str
+    name: str
+    value: Node
+    body: Node
+
+
+def children(node: Node) -> Iterator[Node]:  # noqa: C901 - one case for each kind of node
+    """Yield the nodes directly below a node."""
+    match node:
+        case Select():
+            yield node.operand
+        case Call():
+            if node.target is not None:
+                yield node.target
+            yield from node.arguments
+        case ListLiteral():
+            yield from node.elements
+        case MapLiteral():
+            for entry in node.entries:
+                yield entry.key
+                yield entry.value
+        case Fold():
+            yield node.target
+            if node.condition is not None:
+                yield node.condition
+            yield node.body
+        case Bind():
+            yield node.value
+            yield node.body
+        case _:
+            pass

@@ -1,0 +1,1 @@
+"""The functions that selectors may call, one module for each family of them."""

@@ -1,0 +1,273 @@
+"""Functions on lists, and sets of their elements.
+
+Source: cel-go v0.26.0 ext/lists.go version 3, ext/sets.go; apiserver v0.36.3 cel/library/lists.go.
+"""
+
+from functools import cmp_to_key
+from itertools import pairwise
+from typing import Final
+
+from scheduler.cel.errors import Cancelled, Failure
+from scheduler.cel.library.overloads import (
+    LONGEST_RESULT,
+    Cost,
+    Implementation,
+    Overload,
+    function,
+    method,
+    size_of,
+)
+from scheduler.cel.library.standard import add
+from scheduler.cel.values import (
+    NONE,
+    Duration,
+    Optional,
+    Timestamp,
+    Uint,
+    Value,
+    compare,
+    equal,
+    type_name,
+)
+
+__all__ = ["OVERLOADS", "sort_by_keys"]
+
+_COMPARABLE: Final = (
+    "int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes",
+)  # fmt: skip
+_ORDERED: Final = (int, Uint, float, bool, Duration, Timestamp, str, bytes)
+_ZEROS: Final = {"int": 0, "uint": Uint(0), "double": 0.0, "duration": Duration(0)}
+#: Lists that take more comparisons than this are beyond the cost limit.
+_MAX_COMPARISONS: Final = 1_000_000
+#: The longest list that `includes` looks through.
+_LONGEST_ATTRIBUTE: Final = 64
+
+
+def _same(left: Value, right: Value) -> bool:
+    try:
+        return equal(left, right)
+    except Failure:
+        return False
+
+
+def _sign(left: Value, right: Value) -> int:
+    """Compare two elements; those that have no order count as equal."""
+    try:
+        return compare(left, right)
+    except Failure:
+        return 0
+
+
+def _check_comparisons(count: int) -> None:
+    if count > _MAX_COMPARISONS:
+        raise Cancelled
+
+
+def _slice(elements: list[Value], start: int, end: int) -> list[Value]:
+    if start < 0 or end < 0:
+        raise Failure(f"cannot slice({start}, {end}), negative indexes not supported")
+    if start > end:
+        message = "start index must be less than or equal to end index"
+        raise Failure(f"cannot slice({start}, {end}), {message}")
+    if len(elements) < end:
+        raise Failure(f"cannot slice({start}, {end}), list is length {len(elements)}")
+    return elements[start:end]
+
+
+def _flatten(elements: list[Value], depth: int = 1) -> list[Value]:
+    if type(elements) is not list:
+        raise Failure(f"no such overload: {type_name(elements)}.flatten()")
+    if depth < 0:
+        raise Failure("level must be non-negative")
+    while depth > 0 and any(type(each) is list for each in elements):
+        longer: list[Value] = []
+        for each in elements:
+            longer.extend(each if type(each) is list else (each,))
+            if len(longer) > LONGEST_RESULT:
+                raise Cancelled
+        elements, depth = longer, depth - 1
+    return elements
+
+
+def _range(count: int) -> list[Value]:
+    if count > LONGEST_RESULT:
+        raise Cancelled
+    return list(range(count))
+
+
+def sort_by_keys(elements: list[Value], keys: list[Value]) -> list[Value]:
+    """Return the elements in the order of their keys."""
+    if not elements:
+        return elements
+    if type(keys[0]) not in _ORDERED:
+        raise Failure("list elements must be comparable")
+    if len(elements) > 1 and any(type_name(key) != type_name(keys[0]) for key in keys):
+        raise Failure("list elements must have the same type")
+    _check_comparisons(len(keys) ** 2)
+    by_key = cmp_to_key(_sign)
+    return [elements[at] for at in sorted(range(len(elements)), key=lambda at: by_key(keys[at]))]
+
+
+def _sort(elements: list[Value]) -> list[Value]:
+    if type(elements) is not list:
+        receiver = isinstance(elements, str | Duration | Timestamp)
+        raise Failure("no such overload" if receiver else "no such overload: sort")
+    return sort_by_keys(elements, elements)
+
+
+def _distinct(elements: list[Value]) -> list[Value]:
+    found: list[Value] = []
+    _check_comparisons(len(elements) ** 2)
+    for each in elements:
+        if not any(_same(each, other) for other in found):
+            found.append(each)
+    return found
+
+
+def _is_sorted(elements: list[Value]) -> bool:
+    return all(_sign(left, right) <= 0 for left, right in pairwise(elements))
+
+
+def _sum_from(zero: Value) -> Implementation:
+    def implementation(elements: list[Value]) -> Value:
+        total = zero
+        for each in elements:
+            total = add(total, each)
+        return total
+
+    return implementation
+
+
+def _extreme(name: str, sign: int) -> Implementation:
+    """Return the function that finds the least (sign 1) or greatest (sign -1) element."""
+
+    def implementation(elements: list[Value]) -> Value:
+        if not elements:
+            raise Failure(f"{name} called on empty list")
+        best = elements[0]
+        for each in elements[1:]:
+            if _sign(best, each) == sign:
+                best = each
+        return best
+
+    return implementation
+
+
+def _index_of(elements: list[Value], element: Value) -> int:
+    return next((at for at, each in enumerate(elements) if _same(each, element)), -1)
+
+
+def _last_index_of(elements: list[Value], element: Value) -> int:
+    at = _index_of(elements[::-1], element)
+    return -1 if at < 0 else len(elements) - 1 - at
+
+
+def _contains(whole: list[Value], part: list[Value]) -> bool:
+    _check_comparisons(len(whole) * len(part))
+    return all(any(_same(each, other) for other in whole) for each in part)
+
+
+def _intersects(left: list[Value], right: list[Value]) -> bool:
+    _check_comparisons(len(left) * len(right))
+    return any(_same(each, other) for each in left for other in right)
+
+
+def _includes(target: Value, element: Value) -> bool:
+    """Return whether an attribute has a value: it is the value, or one of a list."""
+    if type(target) is not list:
+        return _same(target, element)
+    for at, each in enumerate(target):
+        if at >= _LONGEST_ATTRIBUTE:
+            message = "'includes' function cannot be applied to lists longer than"
+            raise Failure(f"{message} {_LONGEST_ATTRIBUTE} values")
+        if _same(each, element):
+            return True
+    return False
+
+
+# Costs.
+
+
+def _made(size: float) -> int:
+    """Cost of making a list."""
+    return int(size) + 11
+
+
+def _result_cost(_arguments: tuple[Value, ...], result: Value) -> int:
+    return _made(len(result))
+
+
+def _flatten_cost(arguments: tuple[Value, ...], _result: Value) -> int:
+    depth = arguments[1] if len(arguments) == 2 else 1
+    return _made(float(len(arguments[0])) * depth)
+
+
+def _pairs_cost(arguments: tuple[Value, ...], _result: Value) -> int:
+    elements = arguments[0]
+    factor = 2.1 if elements and type(elements[0]) in (str, bytes) else 2.0
+    return _made(len(elements) ** 2 * factor)
+
+
+def _traversed(value: Value) -> int:
+    if isinstance(value, str):
+        return int(len(value.encode("utf-8", "replace")) * 0.1)
+    if isinstance(value, bytes):
+        return int(len(value) * 0.1)
+    if isinstance(value, list):
+        return sum(map(_traversed, value))
+    if isinstance(value, dict):
+        return sum(_traversed(key) + _traversed(each) for key, each in value.items())
+    return 1
+
+
+def _elements_cost(arguments: tuple[Value, ...], _result: Value) -> int:
+    return _traversed(arguments[0])
+
+
+def _sets_cost(factor: int) -> Cost:
+    def cost(arguments: tuple[Value, ...], _result: Value) -> int:
+        return size_of(arguments[0]) * size_of(arguments[1]) * factor + 1
+
+    return cost
+
+
+def _each(name: str, types: tuple[str, ...], result: str, call: Implementation) -> list[Overload]:
+    """Declare a method of lists for each type of elements; "T" in the result is that type."""
+    return [
+        method(name, f"list({one}) -> {result.replace('T', one)}", call, _elements_cost)
+        for one in types
+    ]
+
+
+OVERLOADS: Final = (
+    method("slice", "list(T), int, int -> list(T)", _slice, _result_cost),
+    method("flatten", "list(list(T)) -> list(T)", _flatten, _flatten_cost, guarded=False),
+    method("flatten", "list(dyn), int -> list(dyn)", _flatten, _flatten_cost, guarded=False),
+    function("lists.range", "int -> list(int)", _range, _result_cost),
+    method("reverse", "list(T) -> list(T)", lambda elements: elements[::-1], _result_cost),
+    method("distinct", "list(T) -> list(T)", _distinct, _pairs_cost),
+    *(
+        method("sort", f"list({one}) -> list({one})", _sort, _pairs_cost, guarded=False)
+        for one in _COMPARABLE
+    ),
+    *_each("isSorted", _COMPARABLE, "bool", _is_sorted),
+    *(
+        method("sum", f"list({one}) -> {one}", _sum_from(zero), _elements_cost)
+        for one, zero in _ZEROS.items()
+    ),
+    *_each("max", _COMPARABLE, "T", _extreme("max", -1)),
+    *_each("min", _COMPARABLE, "T", _extreme("min", 1)),
+    method("indexOf", "list(A), A -> int", _index_of, _elements_cost),
+    method("lastIndexOf", "list(A), A -> int", _last_index_of, _elements_cost),
+    method("first", "list(V) -> optional(V)", lambda all_: Optional(all_[0]) if all_ else NONE),
+    method("last", "list(V) -> optional(V)", lambda all_: Optional(all_[-1]) if all_ else NONE),
+    function("sets.contains", "list(T), list(T) -> bool", _contains, _sets_cost(1)),
+    function("sets.intersects", "list(T), list(T) -> bool", _intersects, _sets_cost(1)),
+    function(
+        "sets.equivalent",
+        "list(T), list(T) -> bool",
+        lambda left, right: _contains(left, right) and _contains(right, left),
+        _sets_cost(2),
+    ),
+    method("includes", "dyn, dyn -> bool", _includes),
+)

@@ -1,0 +1,46 @@
+"""Functions with regular expressions.
+
+Source: cel-go v0.26.0 common/types/string.go Match; apiserver v0.36.3 cel/library/regex.go.
+"""
+
+from typing import Final
+
+from scheduler.cel.errors import Failure, no_such_overload
+from scheduler.cel.library.overloads import function, method, regex_cost
+from scheduler.cel.regex.matcher import compile_pattern
+from scheduler.cel.regex.syntax import RegexError
+from scheduler.cel.values import Value
+
+__all__ = ["OVERLOADS"]
+
+
+def _matches(text: Value, pattern: Value) -> bool:
+    if type(text) is not str or type(pattern) is not str:
+        raise no_such_overload()
+    try:
+        return compile_pattern(pattern).matches(text)
+    except RegexError as error:
+        raise Failure(str(error)) from None
+
+
+def _find(text: str, pattern: str) -> str:
+    try:
+        return compile_pattern(pattern).find(text)
+    except RegexError as error:
+        raise Failure(f"Illegal regex: {error}") from None
+
+
+def _find_all(text: str, pattern: str, most: int = -1) -> list[Value]:
+    try:
+        return list(compile_pattern(pattern).find_all(text, most))
+    except RegexError as error:
+        raise Failure(f"Illegal regex: {error}") from None
+
+
+OVERLOADS: Final = (
+    function("matches", "string, string -> bool", _matches, guarded=False),
+    method("matches", "string, string -> bool", _matches, regex_cost, guarded=False),
+    method("find", "string, string -> string", _find, regex_cost),
+    method("findAll", "string, string -> list(string)", _find_all, regex_cost),
+    method("findAll", "string, string, int -> list(string)", _find_all, regex_cost),
+)

@@ -1,0 +1,136 @@
+"""Functions on strings, by code points.
+
+Source: cel-go v0.26.0 ext/strings.go, version 2.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from scheduler.cel.errors import Cancelled, Failure
+from scheduler.cel.library.formatting import format_text
+from scheduler.cel.library.overloads import (
+    LONGEST_RESULT,
+    Cost,
+    Overload,
+    function,
+    method,
+    traversal,
+)
+from scheduler.cel.values import Value, show
+
+__all__ = ["OVERLOADS"]
+
+_UPPER: Final = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
+_LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+#: What Go's unicode.IsSpace says is space.
+_SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"  # noqa: E501
+_QUOTED: Final = {
+    "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v",
+    "\\": "\\\\", '"': '\\"',
+}  # fmt: skip
+
+
+def _out_of_range(index: int) -> Failure:
+    return Failure(f"index out of range: {index}")
+
+
+def _char_at(text: str, index: int) -> str:
+    if not 0 <= index <= len(text):
+        raise _out_of_range(index)
+    return text[index : index + 1]
+
+
+def _index_of(text: str, part: str, offset: int = 0) -> int:
+    if not part:
+        return offset
+    if offset < 0:
+        raise _out_of_range(offset)
+    return -1 if offset >= len(text) else text.find(part, offset)
+
+
+def _last_index_of(text: str, part: str, offset: int | None = None) -> int:
+    if not part:
+        return len(text) if offset is None else offset
+    if offset is None:
+        if len(text.encode("utf-8", "replace")) < len(part.encode("utf-8", "replace")):
+            return -1
+        offset = len(text) - 1
+    if offset < 0:
+        raise _out_of_range(offset)
+    return -1 if offset >= len(text) else text.rfind(part, 0, offset + len(part))
+
+
+def _replace(text: str, old: str, new: str, count: int = -1) -> str:
+    count = -1 if count < 0 else count
+    found = text.count(old)
+    replaced = found if count < 0 else min(found, count)
+    if len(text) + replaced * (len(new) - len(old)) > LONGEST_RESULT:
+        raise Cancelled
+    return text.replace(old, new, count)
+
+
+def _split(text: str, separator: str, count: int = -1) -> list[Value]:
+    if count == 0:
+        return []
+    if separator:
+        return list(text.split(separator, count - 1 if count > 0 else -1))
+    if 0 < count < len(text):
+        return [*text[: count - 1], text[count - 1 :]]
+    return list(text)
+
+
+def _substring(text: str, start: int, end: int | None = None) -> str:
+    if end is not None and start > end:
+        raise Failure(f"invalid substring range. start: {start}, end: {end}")
+    if not 0 <= start <= len(text):
+        raise _out_of_range(start)
+    if end is not None and not 0 <= end <= len(text):
+        raise _out_of_range(end)
+    return text[start:end]
+
+
+def _join(elements: list[Value], separator: str = "") -> str:
+    for each in elements:
+        if type(each) is not str:
+            raise Failure(f"join: invalid input: {show(each)}")
+    size = sum(map(len, elements)) + len(separator) * max(0, len(elements) - 1)
+    if size > LONGEST_RESULT:
+        raise Cancelled
+    return separator.join(elements)
+
+
+def _quote(text: str) -> str:
+    return '"' + "".join(_QUOTED.get(each, each) for each in text) + '"'
+
+
+def _index_cost(arguments: tuple[Value, ...], _result: Value) -> int:
+    return int(len(arguments[0].encode("utf-8", "replace")) * 0.1)
+
+
+def _join_cost(_arguments: tuple[Value, ...], result: Value) -> int:
+    return traversal(2)((result,), None)
+
+
+def _both(
+    name: str, signature: str, more: str, call: Callable[..., Value], cost: Cost
+) -> tuple[Overload, Overload]:
+    """Declare a method that takes one argument more or not."""
+    arguments, _, result = signature.partition(" ->")
+    longer = f"{arguments}, {more} ->{result}"
+    return method(name, signature, call, cost), method(name, longer, call, cost)
+
+
+OVERLOADS: Final = (
+    method("charAt", "string, int -> string", _char_at),
+    *_both("indexOf", "string, string -> int", "int", _index_of, _index_cost),
+    *_both("lastIndexOf", "string, string -> int", "int", _last_index_of, _index_cost),
+    method("lowerAscii", "string -> string", lambda text: text.translate(_LOWER), traversal()),
+    method("upperAscii", "string -> string", lambda text: text.translate(_UPPER), traversal()),
+    *_both("replace", "string, string, string -> string", "int", _replace, traversal(2)),
+    *_both("split", "string, string -> list(string)", "int", _split, traversal(2)),
+    *_both("substring", "string, int -> string", "int", _substring, traversal()),
+    method("trim", "string -> string", lambda text: text.strip(_SPACE), traversal()),
+    method("format", "string, list(dyn) -> string", format_text, traversal()),
+    function("strings.quote", "string -> string", _quote, traversal()),
+    *_both("join", "list(string) -> string", "string", _join, _join_cost),
+)

@@ -1,0 +1,167 @@
+"""Closures for calls of functions.
+
+Where all types are sure, the only overload that fits is called directly. Else the values decide,
+as in upstream's dispatcher.
+
+Source: cel-go v0.26.0 interpreter/planner.go planCall, common/decls FunctionDecl.Bindings.
+"""
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from scheduler.cel.errors import Failure
+from scheduler.cel.language.syntax import Call, Ident, Literal, Node, Select
+from scheduler.cel.language.types import Type, is_dyn
+from scheduler.cel.library.catalog import FUNCTIONS
+from scheduler.cel.library.overloads import Cost, Implementation, Overload
+from scheduler.cel.planning.budget import Environment, charge, charge_size
+from scheduler.cel.values import Value, from_key, type_name
+
+__all__ = ["Constant", "Step", "call_step", "dispatched"]
+
+#: A compiled node: takes the environment, returns the value.
+Step: TypeAlias = Callable[[Environment], Value]
+
+
+_NO_ENVIRONMENT: Final[Environment] = []
+#: Functions of texts that are often called with a literal.
+_PARSERS: Final = frozenset(("quantity", "semver", "ip", "cidr", "url", "isQuantity", "isSemver"))
+
+
+class Constant:
+    """A closure that gives the same value always."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+    def __call__(self, _environment: Environment) -> Value:
+        """Return the value."""
+        return self.value
+
+
+def call_step(node: Call, arguments: list[Step], *, tracked: bool) -> Step:
+    """Return the closure for a call with its evaluated arguments."""
+    implementation, cost = dispatched(node)
+    if tracked:
+        return _tracked(implementation, cost, arguments)
+    if node.function in _PARSERS and all(isinstance(each, Constant) for each in arguments):
+        return _parsed(implementation, [each(_NO_ENVIRONMENT) for each in arguments])
+    if len(arguments) == 1:
+        (only,) = arguments
+        return lambda environment: implementation(only(environment))
+    if len(arguments) == 2:
+        first, second = arguments
+        return lambda environment: implementation(first(environment), second(environment))
+    return lambda environment: implementation(*[each(environment) for each in arguments])
+
+
+def _parsed(implementation: Implementation, values: list[Value]) -> Step:
+    """Return the closure that gives the result of parsing a literal, which is computed once."""
+    try:
+        result = implementation(*values)
+    except Failure:
+        # It fails each time: one failure that is raised many times would collect tracebacks.
+        return lambda _: implementation(*values)
+    return lambda _: result
+
+
+def _tracked(implementation: Implementation, cost: Cost, arguments: list[Step]) -> Step:
+    def step(environment: Environment) -> Value:
+        values = tuple([each(environment) for each in arguments])
+        for each in values:
+            if isinstance(each, list | dict):
+                charge_size(environment, each)
+        result = implementation(*values)
+        charge(environment, cost(values, result))
+        if isinstance(result, str | bytes | list | dict):
+            charge_size(environment, result)
+        return result
+
+    return step
+
+
+def dispatched(node: Call) -> tuple[Implementation, Cost]:
+    """Return what a call does and what it costs."""
+    everything = FUNCTIONS[node.function]
+    # Upstream tries all overloads when more than one fits the static types.
+    single = len(node.overloads) == 1
+    candidates = tuple(everything[index] for index in node.overloads) if single else everything
+    first = candidates[0]
+    if not first.guarded or (single and _is_known(node)):
+        return first.implementation, first.cost
+    return _guarded(node.function, candidates), _guarded_cost(candidates)
+
+
+def _is_known(node: Call) -> bool:
+    """Return whether the values of all arguments are sure to have their static types."""
+    targets = () if node.target is None else (node.target,)
+    return all(_is_sure(each) for each in (*targets, *node.arguments))
+
+
+def _is_sure(node: Node) -> bool:
+    """Return whether the value of a node is sure to have its static type.
+
+    `orValue` and `?:` can give something else where an operand is known only at run time.
+    """
+    if isinstance(node, Literal) or (node.type.name == "kubernetes.Quantity" and _is_path(node)):
+        return True
+    if isinstance(node, Call) and len(node.overloads) == 1:
+        overload = FUNCTIONS[node.function][node.overloads[0]]
+        result = overload.result
+        plain = not (result.variable or result.parameters or is_dyn(result))
+        return overload.guarded and plain
+    return isinstance(node, Select) and node.type.name == "string" and _is_path(node)
+
+
+def _is_path(node: Node) -> bool:
+    """Return whether a node selects from the device by constants."""
+    while isinstance(node, Select | Call):
+        if isinstance(node, Select):
+            node = node.operand
+        elif node.function == "_[_]":
+            node = node.arguments[0]
+        else:
+            return False
+    return isinstance(node, Ident) and node.type.name == "kubernetes.DRADevice"
+
+
+def _fitting(candidates: tuple[Overload, ...], values: tuple[Value, ...]) -> Overload | None:
+    for overload in candidates:
+        if len(overload.arguments) == len(values) and all(map(_fits, overload.arguments, values)):
+            return overload
+    return None
+
+
+def _guarded(name: str, candidates: tuple[Overload, ...]) -> Implementation:
+    def implementation(*values: Value) -> Value:
+        overload = _fitting(candidates, values)
+        if overload is None:
+            types = ", ".join(map(type_name, values))
+            raise Failure(f"no such overload: {name}({types})")
+        return overload.implementation(*values)
+
+    return implementation
+
+
+def _guarded_cost(candidates: tuple[Overload, ...]) -> Cost:
+    def cost(values: tuple[Value, ...], result: Value) -> int:
+        overload = _fitting(candidates, values)
+        return 1 if overload is None else overload.cost(values, result)
+
+    return cost
+
+
+def _fits(declared: Type, value: Value) -> bool:
+    """Return whether a value has a declared type; of lists and maps only the first one is asked."""
+    if declared.variable or is_dyn(declared):
+        return True
+    if declared.name != type_name(value):
+        return False
+    if declared.name == "list" and value:
+        return _fits(declared.parameters[0], value[0])
+    if declared.name == "map" and value:
+        key, held = next(iter(value.items()))
+        return _fits(declared.parameters[0], from_key(key)) and _fits(declared.parameters[1], held)
+    return True

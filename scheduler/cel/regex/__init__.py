@@ -1,0 +1,1 @@
+"""Regular expressions with the syntax and the linear running time of RE2."""

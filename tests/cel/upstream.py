@@ -1,0 +1,84 @@
+"""The other side: Kubernetes' own package of device selectors, as a program that answers lines.
+
+Source: deploy/tools/controlplane/go/cel-oracle.
+"""
+
+import json
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deploy.tools.controlplane import binaries
+from scheduler.cel import CompileError, Device, EvaluationError, Version, compile_selector
+
+__all__ = ["NAME", "Answer", "ask", "differs", "ours"]
+
+#: What deploy.tools.controlplane calls the program.
+NAME = "cel-oracle"
+
+#: Failures that come from defects of upstream: a panic that is caught, or a value that cannot be
+#: converted back. What is said instead does not matter.
+_DEFECTS = ("internal error", "panic", "unsupported conversion to ref.Val")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an expression gives: the kind is "value", "error" or "invalid"."""
+
+    kind: str
+    text: str
+
+
+def ours(device: Device, expression: str) -> Answer:
+    """Evaluate an expression with this project's compiler."""
+    try:
+        return Answer("value", str(compile_selector(expression).evaluate(device)))
+    except CompileError as error:
+        return Answer("invalid", str(error))
+    except EvaluationError as error:
+        return Answer("error", str(error))
+
+
+def ask(cases: Sequence[tuple[Device, str]], program: Path | None = None) -> list[Answer]:
+    """Evaluate expressions with upstream's package."""
+    lines = "".join(json.dumps(_request(device, text)) + "\n" for device, text in cases)
+    answered = subprocess.run(
+        [program or binaries.find(NAME)], input=lines, capture_output=True, text=True, check=True
+    )
+    return [_answer(json.loads(line)) for line in answered.stdout.splitlines()]
+
+
+def differs(own: Answer, other: Answer) -> str:
+    """Return "" if two answers agree, "kind" or "text" if not; refusals may have other texts."""
+    if other.kind == "error" and other.text.startswith(_DEFECTS):
+        return ""
+    if own.kind != other.kind or (own.kind == "value" and own.text != other.text):
+        return "kind"
+    return "text" if own.kind == "error" and own.text != other.text else ""
+
+
+def _request(device: Device, expression: str) -> dict[str, Any]:
+    return {
+        "expression": expression,
+        "driver": device.driver,
+        "attributes": {name: _attribute(value) for name, value in device.attributes.items()},
+        "capacity": {name: {"value": text} for name, text in device.capacity.items()},
+        "allowMultipleAllocations": device.allow_multiple_allocations,
+    }
+
+
+def _attribute(value: int | bool | str | Version) -> dict[str, Any]:
+    if isinstance(value, Version):
+        return {"version": str(value)}
+    if isinstance(value, bool):
+        return {"bool": value}
+    return {"int": value} if isinstance(value, int) else {"string": value}
+
+
+def _answer(line: dict[str, Any]) -> Answer:
+    for kind in ("invalid", "error"):
+        if kind in line:
+            return Answer(kind, line[kind])
+    return Answer("value", str(line["value"]))
