@@ -1,7 +1,7 @@
-"""The scheduler beside kube-scheduler, on a real etcd and kube-apiserver, under the same load.
+"""Compares the scheduler with kube-scheduler on a real etcd and kube-apiserver.
 
-`workloads` has the pods and clusters, `contenders` the schedulers, and `run` does one run:
-`population` creates the cluster once and restores it for each run, `observer` measures from
-outside, `verify` decides whether the result counts. `results` keeps every run, so that an
-interrupted benchmark continues where it stopped; `report` turns them into a page with plots.
+`workloads` and `cases` define the load, `contenders` the schedulers. `run` does one run:
+`snapshots` creates the cluster once and restores it for each run, `observer` measures from outside,
+`verify` decides whether the result counts. `results` keeps the records of all runs, so that an
+interrupted benchmark continues; `report` writes a page with tables and plots.
 """

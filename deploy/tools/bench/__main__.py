@@ -1,4 +1,4 @@
-"""`python -m deploy.tools.bench`: compare us with kube-scheduler on a local control plane."""
+"""`python -m deploy.tools.bench`: compare the scheduler with kube-scheduler on this machine."""
 
 import argparse
 import signal
@@ -11,12 +11,12 @@ from deploy.tools.bench.results import FOLDER, Store
 from deploy.tools.controlplane.building import BuildError
 from deploy.tools.controlplane.cluster import ControlPlaneError
 
-#: Runs of each contender unless told otherwise.
+#: Default number of runs of each contender.
 RUNS = {"small": 1, "full": 5}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code: 1 if runs do not count, 2 if it cannot be done."""
+    """Run a command; return the exit code: 1 if a run does not count, 2 for other errors."""
     options = _parser().parse_args(argv)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -32,17 +32,21 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m deploy.tools.bench", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="command")
 
-    run = commands.add_parser("run", help="run what is not on record yet")
-    run.add_argument("--workloads", default="", help="names, or core, or targets, or all")
+    run = commands.add_parser("run", help="do the runs that have no record")
+    run.add_argument("--workloads", default="", help="names, core, targets or all")
     run.add_argument("--size", choices=("small", "full"), default="full")
-    run.add_argument("--runs", type=int, help="of each contender (default: 5, in small 1)")
+    run.add_argument(
+        "--runs", type=int, help="runs of each contender (default: 5, or 1 for --size small)"
+    )
     run.set_defaults(command=_run)
 
     writer = commands.add_parser("report", help="write the page and its plots from the records")
     writer.add_argument("--size", choices=("small", "full"), default="full")
     writer.set_defaults(command=_report)
 
-    profile = commands.add_parser("profile", help="write a flame graph of us under a workload")
+    profile = commands.add_parser(
+        "profile", help="write a flame graph of the scheduler under a workload"
+    )
     profile.add_argument("workload")
     profile.add_argument("--size", choices=("small", "full"), default="full")
     profile.set_defaults(command=_profile)
@@ -55,16 +59,16 @@ def _parser() -> argparse.ArgumentParser:
 def _run(options: argparse.Namespace) -> int:
     names = cases.chosen(options.workloads, options.size)
     runs = options.runs or RUNS[options.size]
-    bad = campaign.carry_out(names, runs, Store(options.size), _tell)
+    bad = campaign.run_missing(names, runs, Store(options.size), _tell)
     return 1 if bad else 0
 
 
 def _report(options: argparse.Namespace) -> int:
-    """Write the page of the full size; figures of the small one say nothing and stay out of it."""
+    """Write the page for the full size; figures of the small size are only printed."""
     store = Store(options.size)
     results = list(store.all())
     if not results:
-        print(f"error: nothing is on record below {store.folder}", file=sys.stderr)
+        print(f"error: there are no records in {store.folder}", file=sys.stderr)
         return 2
     if options.size == "full":
         report.write(results)

@@ -1,4 +1,4 @@
-"""All runs of a benchmark, one after the other; those that are on record are left out."""
+"""Runs all workloads, one run after the other; runs that have a record are skipped."""
 
 import compileall
 import dataclasses
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from deploy.tools.bench import cases, population, summary
+from deploy.tools.bench import cases, snapshots, summary
 from deploy.tools.bench.cases import Size
 from deploy.tools.bench.contenders import CONTENDERS, ROOT, contenders_for
 from deploy.tools.bench.results import Result, Store
@@ -17,48 +17,50 @@ from deploy.tools.bench.workloads import Workload
 from deploy.tools.controlplane.bootstrap import new_folder
 from deploy.tools.controlplane.processes import Processes
 
-__all__ = ["carry_out", "missing", "profile"]
+__all__ = ["missing", "profile", "run_missing"]
 
 
-def carry_out(names: Sequence[str], runs: int, store: Store, report: Callable[[str], None]) -> int:
-    """Run what is missing; return how many runs do not count.
+def run_missing(
+    names: Sequence[str], runs: int, store: Store, report: Callable[[str], None]
+) -> int:
+    """Do the runs that have no record; return how many do not count.
 
     Args:
-        names: of the workloads.
-        runs: of each contender on each workload.
-        store: where records of a size are kept.
-        report: takes the lines of progress.
+        names: names of the workloads.
+        runs: number of runs of each contender on each workload.
+        store: the records of a size.
+        report: is called with lines of progress.
     """
     bad = 0
-    with _workshop() as folder:
+    with _workspace() as folder:
         code = _copied(folder)
         for name in names:
             workload = cases.workload(name, store.size)
             plans = missing(workload, store, runs, code)
             if not plans:
-                report(f"{name}: on record")
+                report(f"{name}: has records")
                 continue
             snapshot = folder / name
             report(f"{name}: creating {summary.size_of(workload)}")
-            population.create(workload, snapshot)
+            snapshots.create(workload, snapshot)
             for plan in plans:
-                bad += not _carry_out(plan, snapshot, store, report)
+                bad += not _run(plan, snapshot, store, report)
             shutil.rmtree(snapshot)
     return bad
 
 
 def profile(name: str, size: Size, target: Path) -> Result:
-    """Run us once on a workload, sampled; write a flame graph to a file. Nothing is recorded."""
+    """Run the scheduler once on a workload and write a flame graph; no record is kept."""
     workload = cases.workload(name, size)
     target.parent.mkdir(parents=True, exist_ok=True)
     sampled = dataclasses.replace(CONTENDERS["preemptive-scheduler"], profile=target.absolute())
-    with _workshop() as folder:
-        population.create(workload, folder / name)
+    with _workspace() as folder:
+        snapshots.create(workload, folder / name)
         return play(Plan(workload, size, sampled, 0, _copied(folder)), folder / name)
 
 
 def missing(workload: Workload, store: Store, runs: int, code: Path) -> list[Plan]:
-    """Return the runs that are not on record: the contenders in turn, round after round."""
+    """Return the runs that have no record; in each round every contender runs once."""
     plans = [
         Plan(workload, store.size, contender, number, code)
         for number in range(1, runs + 1)
@@ -71,40 +73,40 @@ def missing(workload: Workload, store: Store, runs: int, code: Path) -> list[Pla
     ]
 
 
-def _carry_out(plan: Plan, snapshot: Path, store: Store, report: Callable[[str], None]) -> bool:
-    """Run one; return whether it counts."""
+def _run(plan: Plan, snapshot: Path, store: Store, report: Callable[[str], None]) -> bool:
+    """Do one run; return whether it counts."""
     log = store.log_path(plan.workload.name, plan.contender.name, plan.number)
     try:
         result = play(plan, snapshot, log)
-    except Exception:  # noqa: BLE001 - hours of other runs must not be lost with it
+    except Exception:  # noqa: BLE001 - the other runs take hours and must not be lost
         report(f"  {plan.contender.name} {plan.number} failed:\n{traceback.format_exc()}")
         return False
     store.keep(result)
     report(f"  {summary.line(result)}")
     for problem in result.problems:
-        report(f"    VOID: {problem} (log: {log})")
+        report(f"    DOES NOT COUNT: {problem} (log: {log})")
     return result.counts()
 
 
 def _copied(folder: Path) -> Path:
-    """Copy our code and compile it, so that all runs measure the same while somebody works on it.
+    """Copy the code and compile it, so that all runs measure the same code while it is edited.
 
     Raises:
-        RuntimeError: it cannot be compiled.
+        RuntimeError: the code cannot be compiled.
     """
     code = folder / "code"
     without_compiled = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "scheduler", code / "scheduler", ignore=without_compiled)
     if not compileall.compile_dir(code, quiet=1):
-        raise RuntimeError("our code cannot be compiled")
+        raise RuntimeError("the code cannot be compiled")
     return code
 
 
 @contextmanager
-def _workshop() -> Iterator[Path]:
-    """Give a folder that goes with this process, in whatever way it ends."""
-    keeper = Processes(folder := new_folder())
+def _workspace() -> Iterator[Path]:
+    """Provide a folder that is removed when this process ends for any reason."""
+    processes = Processes(folder := new_folder())
     try:
         yield folder
     finally:
-        keeper.close()
+        processes.close()

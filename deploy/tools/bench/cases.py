@@ -1,7 +1,7 @@
-"""The workloads by name, in full and in small.
+"""The workloads by name, in full and small size.
 
-Names are those of kube-scheduler's benchmark without the word Scheduling. To add one: a function
-from sizes to a `Workload`, and a line in CASES.
+Names are those of kube-scheduler's benchmark without the word Scheduling. To add one, write a
+function from sizes to a `Workload`, and add a line to CASES.
 """
 
 import dataclasses
@@ -9,9 +9,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from deploy.tools.bench import blocked, templates
-from deploy.tools.bench.templates import HOSTNAME, TEAM, ZONE, Template, company_pod, zoned_node
-from deploy.tools.bench.wire import post
+from deploy.tools.bench import event_handling, templates
+from deploy.tools.bench.calls import post
+from deploy.tools.bench.templates import (
+    HOSTNAME,
+    TEAM,
+    ZONE,
+    Template,
+    pod_affinity_pod,
+    zoned_node,
+)
 from deploy.tools.bench.workloads import (
     Batch,
     Churn,
@@ -26,31 +33,31 @@ from deploy.tools.bench.workloads import (
 __all__ = ["CASES", "CORE", "TARGETED", "Size", "UnknownWorkload", "chosen", "workload"]
 
 Size: TypeAlias = Literal["small", "full"]
-#: Nodes, existing pods, measured pods.
+#: Number of nodes, existing pods and measured pods.
 Sizes: TypeAlias = tuple[int, int, int]
 Build: TypeAlias = Callable[[int, int, int], Workload]
 
 _MOONS: Final = zoned_node("moon-1", "moon-2", "moon-3")
 _ZONE1: Final = zoned_node("zone1")
 
-#: How long an idle scheduler is watched.
+#: Length of idle runs.
 _IDLE_SECONDS: Final = {"small": 20.0, "full": 120.0}
-#: Changes of pods per second meanwhile.
+#: Changes of pods per second during idle runs.
 _IDLE_CHANGES: Final = {"Idle": 10.0, "Quiet": 0.0}
 
 
 class UnknownWorkload(ValueError):
-    """There is no workload of that name."""
+    """There is no workload with that name."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A workload in its sizes."""
+    """A workload in two sizes."""
 
     build: Build
     full: Sizes
     small: Sizes
-    #: The case of kube-scheduler's benchmark; empty if its name is `Scheduling` and ours.
+    #: The case of kube-scheduler's benchmark; empty: `Scheduling` followed by the name.
     source: str = ""
 
 
@@ -71,7 +78,7 @@ def _measured(count: int, template: Template, namespace: str = "measured") -> Ba
 
 
 def _simple(measured: Template, node: Template = templates.plain_node) -> Build:
-    """Return a builder: plain pods run, pods of one template come."""
+    """Return a builder: plain pods exist, pods of one template are measured."""
 
     def build(nodes: int, existing: int, pods: int) -> Workload:
         return Workload(
@@ -83,8 +90,10 @@ def _simple(measured: Template, node: Template = templates.plain_node) -> Build:
     return build
 
 
-def _company(template: Template, node: Template = templates.plain_node, per_node: int = 1) -> Build:
-    """Return a builder: pods that look at each other run in one namespace and come in another."""
+def _pod_affinity(
+    template: Template, node: Template = templates.plain_node, per_node: int = 1
+) -> Build:
+    """Return a builder: pods with affinity exist in one namespace, are measured in another."""
 
     def build(nodes: int, existing: int, pods: int) -> Workload:
         return Workload(
@@ -97,7 +106,7 @@ def _company(template: Template, node: Template = templates.plain_node, per_node
 
 
 def _team(template: Template, node: Template = templates.plain_node) -> Build:
-    """Return a builder: the same over a hundred namespaces that a selector finds."""
+    """Return a builder: the same with pods in a hundred namespaces, found by a selector."""
 
     def build(nodes: int, existing: int, pods: int) -> Workload:
         spaces = [f"init-ns-{index}" for index in range(100)]
@@ -127,13 +136,13 @@ def _volumes(kind: Literal["csi", "aws"], *, limited: bool) -> Build:
 
 
 def _mixed(nodes: int, existing: int, pods: int) -> Workload:
-    """Five kinds of pods run; plain ones come. `existing` counts each kind."""
+    """Five kinds of pods exist, plain pods are measured; `existing` counts each kind."""
     kinds: dict[str, Template] = {
         "plain": templates.pod(),
-        "affinity": company_pod("podAffinity", "blue", ZONE, required=True),
-        "anti": company_pod("podAntiAffinity", "green", HOSTNAME, required=True),
-        "preferred": company_pod("podAffinity", "red", HOSTNAME, required=False),
-        "preferred-anti": company_pod("podAntiAffinity", "yellow", HOSTNAME, required=False),
+        "affinity": pod_affinity_pod("podAffinity", "blue", ZONE, required=True),
+        "anti": pod_affinity_pod("podAntiAffinity", "green", HOSTNAME, required=True),
+        "preferred": pod_affinity_pod("podAffinity", "red", HOSTNAME, required=False),
+        "preferred-anti": pod_affinity_pod("podAntiAffinity", "yellow", HOSTNAME, required=False),
     }
     return Workload(
         nodes=(Nodes(nodes, _ZONE1),),
@@ -168,7 +177,7 @@ def _churned(churn: Churn) -> Build:
 
 
 def _gated(_: int, existing: int, pods: int) -> Workload:
-    """On one node, while gated pods wait and running ones are deleted, 50 a second."""
+    """One node, while gated pods wait and 50 running pods per second are deleted."""
     running = _existing(existing, templates.light_pod, per_node=existing)
     gated = Batch(
         name="gated", namespace="gated", count=existing // 2, template=templates.gated_pod
@@ -193,7 +202,7 @@ def _preemption(nodes: int, existing: int, pods: int) -> Workload:
 
 
 def _preemption_async(nodes: int, existing: int, pods: int) -> Workload:
-    """Small pods come while every 200 ms one comes for which others must go."""
+    """Small pods are measured; every 200 ms a pod that preempts is created."""
     return Workload(
         nodes=(Nodes(nodes),),
         existing=(_existing(existing, templates.low_priority_pod),),
@@ -227,29 +236,35 @@ def _idle(seconds: float, *, per_second: float) -> Build:
 _SPREAD, _SPREAD_SOFTLY = (
     _simple(templates.spread_pod(each), _MOONS) for each in ("DoNotSchedule", "ScheduleAnyway")
 )
-_AWAY: Final = company_pod("podAntiAffinity", "green", HOSTNAME, required=True)
-_NEAR: Final = company_pod("podAffinity", "blue", ZONE, required=True)
-_RATHER_NEAR: Final = company_pod("podAffinity", "red", HOSTNAME, required=False)
-_RATHER_AWAY: Final = company_pod("podAntiAffinity", "yellow", HOSTNAME, required=False)
-_TEAM_AWAY: Final = company_pod("podAntiAffinity", "green", HOSTNAME, required=True, team=True)
-_TEAM_NEAR: Final = company_pod("podAffinity", "blue", ZONE, required=True, team=True)
+_ANTI_AFFINITY: Final = pod_affinity_pod("podAntiAffinity", "green", HOSTNAME, required=True)
+_AFFINITY: Final = pod_affinity_pod("podAffinity", "blue", ZONE, required=True)
+_PREFERRED_AFFINITY: Final = pod_affinity_pod("podAffinity", "red", HOSTNAME, required=False)
+_PREFERRED_ANTI_AFFINITY: Final = pod_affinity_pod(
+    "podAntiAffinity", "yellow", HOSTNAME, required=False
+)
+_TEAM_ANTI_AFFINITY: Final = pod_affinity_pod(
+    "podAntiAffinity", "green", HOSTNAME, required=True, team=True
+)
+_TEAM_AFFINITY: Final = pod_affinity_pod("podAffinity", "blue", ZONE, required=True, team=True)
 
-#: 40 plain pods fill a node: pods that like company would have been placed like that.
+#: 40 plain pods fill a node: pods with preferred affinity would have been placed like that.
 _FULL: Final = 40
 
 CASES: Final[Mapping[str, Case]] = {
     "Basic": Case(_simple(templates.pod()), (5000, 1000, 10000), (200, 40, 900)),
-    "PodAntiAffinity": Case(_company(_AWAY), (5000, 1000, 2000), (1000, 200, 600)),
-    "PodAffinity": Case(_company(_NEAR, _ZONE1), (5000, 5000, 5000), (200, 200, 600)),
+    "PodAntiAffinity": Case(_pod_affinity(_ANTI_AFFINITY), (5000, 1000, 2000), (1000, 200, 600)),
+    "PodAffinity": Case(_pod_affinity(_AFFINITY, _ZONE1), (5000, 5000, 5000), (200, 200, 600)),
     "PreferredPodAffinity": Case(
-        _company(_RATHER_NEAR, per_node=_FULL), (5000, 5000, 5000), (200, 200, 600)
+        _pod_affinity(_PREFERRED_AFFINITY, per_node=_FULL), (5000, 5000, 5000), (200, 200, 600)
     ),
-    "PreferredPodAntiAffinity": Case(_company(_RATHER_AWAY), (5000, 5000, 5000), (200, 200, 600)),
+    "PreferredPodAntiAffinity": Case(
+        _pod_affinity(_PREFERRED_ANTI_AFFINITY), (5000, 5000, 5000), (200, 200, 600)
+    ),
     "RequiredPodAntiAffinityWithNSSelector": Case(
-        _team(_TEAM_AWAY), (6000, 4000, 2000), (700, 200, 500)
+        _team(_TEAM_ANTI_AFFINITY), (6000, 4000, 2000), (700, 200, 500)
     ),
     "RequiredPodAffinityWithNSSelector": Case(
-        _team(_TEAM_NEAR, _ZONE1), (5000, 5000, 2000), (200, 200, 500)
+        _team(_TEAM_AFFINITY, _ZONE1), (5000, 5000, 2000), (200, 200, 500)
     ),
     "NodeAffinity": Case(
         _simple(templates.node_affinity_pod(), _ZONE1), (5000, 5000, 10000), (200, 200, 600)
@@ -292,7 +307,7 @@ CASES: Final[Mapping[str, Case]] = {
         _preemption_async, (5000, 20000, 5000), (200, 800, 600), source="PreemptionAsync"
     ),
     "EventHandling": Case(
-        blocked.pod_delete, (50, 480, 500), (4, 36, 40), source="EventHandlingPodDelete"
+        event_handling.pod_delete, (50, 480, 500), (4, 36, 40), source="EventHandlingPodDelete"
     ),
     "Pinned": Case(_pinned, (15000, 0, 30000), (300, 0, 900), source="SchedulingDaemonset"),
     "ColdStart": Case(
@@ -309,10 +324,10 @@ CASES: Final[Mapping[str, Case]] = {
     },
 }
 
-#: What is run in small unless told otherwise.
+#: The default workloads of the small size.
 CORE: Final = ("Basic", "PodAntiAffinity", "TopologySpreading", "PreemptionBasic")
 
-#: Those of which `targets` wants something; the one that takes longest comes last.
+#: The workloads with a target in `targets`; the longest one is last.
 TARGETED: Final = (
     "Basic",
     "ColdStart",
@@ -343,13 +358,13 @@ def workload(name: str, size: Size) -> Workload:
 
 
 def chosen(text: str, size: Size) -> list[str]:
-    """Return the workloads that a list of names asks for, joined by commas or blanks.
+    """Return the names of workloads in a list that is separated by commas or blanks.
 
-    `all` is all of them, `core` the first to look at, `targets` those with a target; nothing is
-    `core` in small, `all` in full.
+    `all` is all of them, `core` the most important ones, `targets` those with a target. An empty
+    list is `core` in the small size and `all` in the full size.
 
     Raises:
-        UnknownWorkload: a name is none of them.
+        UnknownWorkload: a name is unknown.
     """
     names = text.replace(",", " ").split() or ["core" if size == "small" else "all"]
     known = {name.lower(): name for name in CASES}

@@ -1,13 +1,12 @@
-"""A scheduler without any logic: what API server, etcd and this machine allow at most.
+"""A scheduler without logic: the upper bound that API server, etcd and this machine allow.
 
     python -m deploy.tools.bench.ceiling KUBECONFIG NAMESPACE...
 
-Binds the waiting pods of the namespaces to the nodes in turn. With `--victims` it makes the calls
-of a preemption for each pod, on a node of its own: nomination and condition, then for each victim
-its condition and its deletion, at last the binding. The calls of one pod are made one after the
-other, those of many pods at once. The events that a scheduler writes about it come when all are
-bound, so that nobody can be faster, whether the time until the last binding counts or until the
-last event.
+It binds the pending pods of the namespaces to the nodes, round-robin. With `--victims` it makes the
+calls of a preemption for each pod, each on another node: nomination and condition, then condition
+and deletion of each victim, then the binding. The calls of one pod are made in order, those of
+different pods concurrently. Events are written when all pods are bound, so no scheduler can be
+faster, neither until the last binding nor until the last event.
 """
 
 import argparse
@@ -22,22 +21,21 @@ from typing import Any, Final, TypeAlias
 
 import uvloop
 
-from deploy.tools.bench.wire import Call, delete, merge, post, send_all
+from deploy.tools.bench.calls import Call, connected, delete, merge, post, send_all
 from deploy.tools.bench.workloads import SCHEDULER, pods_path
-from deploy.tools.controlplane.api import ApiClient, endpoint
-from deploy.tools.controlplane.transport import Endpoint
+from deploy.tools.controlplane.api import ApiClient
 
 Json: TypeAlias = dict[str, Any]
 
 _EVENT_TIME: Final = "2026-01-01T00:00:00.000000Z"
 
-#: Makes the names of events unique.
+#: Numbers that make names of events unique.
 _numbers: Final = count()
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a pod goes, and who goes for it."""
+    """The node of a pod, and its victims."""
 
     pod: Json
     node: str
@@ -45,14 +43,14 @@ class Placement:
 
 
 def binding(plan: Placement) -> list[Call]:
-    """Return the call that puts a pod on a node."""
+    """Return the call that binds a pod."""
     metadata = {"name": plan.pod["metadata"]["name"]}
     body = {"metadata": metadata, "target": {"kind": "Node", "name": plan.node}}
     return [post(f"{_path(plan.pod)}/binding", body)]
 
 
 def preemption(plan: Placement) -> list[Call]:
-    """Return the calls that make room for a pod on a node, and put it there."""
+    """Return the calls of a preemption and of the binding."""
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     conditions = [{**condition, "message": "no room"}]
     status = {"nominatedNodeName": plan.node, "conditions": conditions}
@@ -66,8 +64,8 @@ def preemption(plan: Placement) -> list[Call]:
     return calls + binding(plan)
 
 
-def telling(plan: Placement) -> list[Call]:
-    """Return the events about it."""
+def events(plan: Placement) -> list[Call]:
+    """Return the calls that write the Events."""
     pod, node = plan.pod, plan.node
     title = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
     note = f"Successfully assigned {title} to {node}"
@@ -83,21 +81,22 @@ def telling(plan: Placement) -> list[Call]:
 def placements(
     waiting: Sequence[Json], nodes: Sequence[str], running: Mapping[str, list[Json]], victims: int
 ) -> list[Placement]:
-    """Return a place for each waiting pod."""
+    """Return a placement for each pending pod."""
     return [
         Placement(pod, node, running.get(node, ())[:victims])
         for pod, node in zip(waiting, cycle(nodes))
     ]
 
 
-async def schedule(at: Endpoint, planned: Sequence[Placement]) -> None:
-    """Make all the calls."""
-    await send_all(at, (binding(p) if not p.victims else preemption(p) for p in planned))
-    await send_all(at, map(telling, planned))
+async def schedule(kubeconfig: Path, planned: Sequence[Placement]) -> None:
+    """Execute all calls."""
+    async with connected(kubeconfig) as http:
+        await send_all(http, (binding(p) if not p.victims else preemption(p) for p in planned))
+        await send_all(http, map(events, planned))
 
 
 def main() -> None:
-    """Schedule what is waiting, and then stay until ended, as a scheduler does."""
+    """Bind the pending pods, and then wait for the end, as a scheduler does."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kubeconfig", type=Path)
     parser.add_argument("namespaces", nargs="+")
@@ -112,9 +111,9 @@ def main() -> None:
         if options.victims:
             for pod in api.items("/api/v1/pods", fieldSelector="spec.nodeName!="):
                 running[pod["spec"].get("nodeName", "")].append(pod)
-    at = endpoint(options.kubeconfig)
+    planned = placements(waiting, nodes, running, options.victims)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(schedule(at, placements(waiting, nodes, running, options.victims)))
+        runner.run(schedule(options.kubeconfig, planned))
     signal.pause()
 
 

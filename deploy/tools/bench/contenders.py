@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import sys
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +20,20 @@ __all__ = ["CONTENDERS", "Contender", "contenders_for"]
 
 ROOT: Final = Path(__file__).parents[3]
 
-#: Workloads for which kube-scheduler runs with its stock limits as well.
+#: Workloads for which kube-scheduler runs with its default limits as well.
 STOCK: Final = ("Basic",)
-#: Workloads that no binder without logic can run: pods must wait, or there are none.
+#: Workloads that the ceiling cannot run: pods must wait, or there are none.
 WITHOUT_CEILING: Final = ("EventHandling", "Idle", "Quiet")
 
-#: Requests a second and at once, as in kube-scheduler's benchmark.
+#: QPS and burst, as in kube-scheduler's benchmark.
 LIFTED: Final = 5000
+
+#: Grace period of a scheduler.
+STOP_SECONDS: Final = 15.0
+
+#: Draws flame graphs; `make profile` installs it.
+PROFILER: Final = ROOT / "build" / "tools" / "bin" / "py-spy"
+SAMPLES_PER_SECOND: Final = 250
 
 _PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 
@@ -35,31 +43,52 @@ class Contender:
     """A scheduler in the comparison."""
 
     name: str
-    #: For people.
+    #: The name in tables and plots.
     title: str
-    #: Client limits: None leaves the stock ones.
+    #: QPS and burst; None for the defaults.
     qps: int | None = LIFTED
-    #: Whether it follows scheduling rules; if not, `verify` only checks that all pods have a node.
+    #: Whether it follows scheduling rules; if not, only bindings are verified.
     keeps_rules: bool = True
-    #: The path for its flame graph; for this scheduler only.
+    #: The file for its flame graph; for this scheduler only.
     profile: Path | None = None
 
     def start(self, cluster: ControlPlane, workload: Workload, code: Path) -> int:
         """Start it; return its process id.
 
         Args:
-            cluster: where to schedule.
-            workload: what will be scheduled.
-            code: the folder in which our code lies.
+            cluster: the control plane.
+            workload: the workload.
+            code: the folder with the code of this scheduler.
         """
         kubeconfig = cluster.admin_kubeconfig
         environ = {**os.environ, "PYTHONPATH": f"{code}{os.pathsep}{ROOT}"}
-        environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each start would compile everything again
+        environ.pop(
+            "PYTHONDONTWRITEBYTECODE", None
+        )  # without bytecode each start compiles everything
         cluster.run(self.name, self._command(cluster.folder, kubeconfig, workload), environ)
-        return cluster.pid(self.name)
+        pid = cluster.pid(self.name)
+        if self.profile is not None:
+            options = [f"--pid={pid}", f"--rate={SAMPLES_PER_SECOND}", f"--output={self.profile}"]
+            cluster.run(PROFILER.name, [PROFILER, "record", *options])
+        return pid
+
+    def stop(self, cluster: ControlPlane) -> None:
+        """End it; its flame graph is complete then.
+
+        Raises:
+            RuntimeError: There is no flame graph; the message is that of the profiler.
+        """
+        cluster.stop(self.name, STOP_SECONDS)
+        if self.profile is None:
+            return
+        deadline = time.monotonic() + STOP_SECONDS
+        while cluster.exit_code(PROFILER.name) is None and time.monotonic() < deadline:
+            time.sleep(0.1)
+        if cluster.exit_code(PROFILER.name) != 0:
+            raise RuntimeError(cluster.log(PROFILER.name).read_text(errors="replace"))
 
     def configuration(self, kubeconfig: Path | str) -> dict[str, Any]:
-        """Return the KubeSchedulerConfiguration; the ceiling has none but this."""
+        """Return the KubeSchedulerConfiguration; the ceiling does not read it."""
         client: dict[str, Any] = {"kubeconfig": str(kubeconfig)}
         if self.qps is not None:
             client |= {"qps": self.qps, "burst": self.qps}
@@ -79,7 +108,8 @@ class Contender:
         if self.name == "preemptive-scheduler":
             files: Iterable[Path] = sorted((code / "scheduler").rglob("*.py"))
         elif self.name == "ceiling":
-            files = [Path(__file__).with_name(f"{each}.py") for each in ("ceiling", "wire")]
+            ours = [Path(__file__).with_name(f"{each}.py") for each in ("ceiling", "calls")]
+            files = [*ours, *sorted((code / "scheduler" / "kube" / "http").glob("*.py"))]
         else:
             files = []
             digest.update(binaries.pinned_version("kube-scheduler").encode())
@@ -103,10 +133,7 @@ class Contender:
         config.write_text(yaml.safe_dump(self.configuration(kubeconfig)))
         flags = [f"--config={config}", "--secure-port=0"]
         if self.name == "preemptive-scheduler":
-            python: list[str | Path] = [sys.executable, "-m"]
-            if self.profile is not None:
-                python += ["deploy.tools.bench.sampler", self.profile]
-            return [*python, "scheduler.cli.main", "run", *flags]
+            return [sys.executable, "-m", "scheduler.cli.main", "run", *flags]
         return [binaries.find("kube-scheduler"), *flags]
 
 

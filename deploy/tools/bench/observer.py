@@ -66,8 +66,8 @@ class Observer:
         gone: priority of each deleted pod, by its key.
         first_write: when a change of a measured pod or a deletion was first seen.
         problems: errors that must never happen.
-        version: of the last change, from which the watch continues if it is cut.
-        all_bound, all_tried: set when it is so.
+        version: resource version of the last change, from which an interrupted watch continues.
+        all_bound, all_tried: set when all measured pods are bound, or were attempted.
     """
 
     def __init__(self, measured: set[Key]) -> None:

@@ -1,13 +1,13 @@
-"""Plots as SVG: bars in groups, each group on a scale of its own, and flame graphs."""
+"""Bar plots as SVG, in groups that have their own scales."""
 
 import html
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["Group", "Row", "bars", "flames"]
+__all__ = ["Group", "Row", "bars"]
 
-#: Of the segments of a bar.
+#: Colours of the segments of a bar.
 COLORS: Final = ("#3b6fb6", "#9bb8dd", "#d5dfee")
 
 _FONT: Final = 'font-family="system-ui, sans-serif" font-size="12" fill="#222"'
@@ -21,7 +21,7 @@ _HEAD: Final = 62
 
 @dataclass(frozen=True)
 class Row:
-    """One bar: its segments in the unit of its group, and what stands behind it."""
+    """One bar: its segments in the unit of its group, and the text behind it."""
 
     name: str
     segments: tuple[float, ...]
@@ -37,12 +37,12 @@ class Group:
     rows: tuple[Row, ...]
 
     def size(self, value: float) -> float:
-        """Return how long a bar of a value is."""
+        """Return the length of a bar."""
         return value / self.full * _WIDTH if self.full else 0.0
 
 
 def bars(title: str, note: str, groups: Sequence[Group], legend: Sequence[str] = ()) -> str:
-    """Return a plot; the line at the right is where every group's full width is."""
+    """Return a plot; the dashed line marks the full width of all groups."""
     height = _HEAD + sum(_GAP + _LINE * (len(group.rows) + 1) for group in groups) + _GAP
     longest = max(
         (group.size(sum(row.segments)) for group in groups for row in group.rows), default=0.0
@@ -76,53 +76,6 @@ def _group(group: Group, top: int) -> Iterator[str]:
             yield _box(left, y + 2, size, _LINE - 4, color)
             left += size
         yield _text(left + 5, y + 13, row.text)
-
-
-# Flame graphs
-
-
-@dataclass
-class _Frame:
-    samples: int = 0
-    below: dict[str, "_Frame"] = field(default_factory=dict)
-
-
-def flames(title: str, stacks: Mapping[tuple[str, ...], int]) -> str:
-    """Return a flame graph: a box for each function, as wide as it was seen, callers below.
-
-    Args:
-        title: what was sampled.
-        stacks: how often each stack was seen, outermost function first.
-    """
-    root = _Frame()
-    for stack, samples in stacks.items():
-        frame = root
-        frame.samples += samples
-        for name in stack:
-            frame = frame.below.setdefault(name, _Frame())
-            frame.samples += samples
-    depth = max(map(len, stacks), default=0)
-    width, height = 1200, _HEAD + (depth + 1) * _LINE
-    parts = [_text(10, 20, f"{title}: {root.samples} samples", 'font-weight="bold"')]
-    if root.samples:
-        parts += _boxes(root, 0.0, height - _LINE, width / root.samples, root.samples)
-    return _svg(width, height, parts)
-
-
-def _boxes(frame: _Frame, left: float, y: int, unit: float, total: int) -> Iterator[str]:
-    for name, below in sorted(frame.below.items()):
-        size = below.samples * unit
-        if size < 1:
-            left += size
-            continue
-        share = f"{name}: {below.samples} samples, {below.samples / total:.1%}"
-        shown = name[: max(int(size / 7) - 1, 0)]
-        color = f"hsl({sum(name.encode()) % 50 + 10}, 80%, 65%)"
-        yield f"<g><title>{html.escape(share)}</title>"
-        yield _box(left, y, size - 0.5, _LINE - 1, color)
-        yield _text(left + 3, y + 13, shown) + "</g>"
-        yield from _boxes(below, left, y - _LINE, unit, total)
-        left += size
 
 
 def _text(x: float, y: float, text: str, style: str = "") -> str:

@@ -1,4 +1,4 @@
-"""From raw records to a page: tables and plots of the runs that count, and a list of the others."""
+"""Writes the page from the records: tables and plots of the runs that count, a list of others."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ def write(results: Sequence[Result], page_path: Path = PAGE, images: Path = IMAG
 
 
 def page(results: Sequence[Result]) -> str:
-    """Return the page; it needs a result."""
+    """Return the page; there must be a result."""
     template = _TEMPLATE.read_text()
     return template.replace("<!-- machine -->", machine(results)).replace(
         "<!-- tables -->", tables(results)
@@ -43,7 +43,7 @@ def page(results: Sequence[Result]) -> str:
 
 
 def machine(results: Sequence[Result]) -> str:
-    """Say where and with what it was measured; of the runs that count, if one does."""
+    """Return machine and versions of the runs that count, or of all if none counts."""
     results = [result for result in results if result.counts()] or results
     places = sorted(
         {
@@ -57,14 +57,13 @@ def machine(results: Sequence[Result]) -> str:
     others = [summary.disturbance(result) for result in results]
     cut = sum(result.cuts for result in results)
     versions = {result.version() for result in results if result.contender == _OURS}
-    mixed = f" **Our runs are of {len(versions)} versions of the code.**"
+    mixed = f" **The runs of this scheduler are of {len(versions)} versions of the code.**"
     return (
         f"{'; '.join(places)}. The load average before a run was {min(loads):.1f} to"
-        f" {max(loads):.1f}; what does not belong to the benchmark took {min(others):.2f} to"
-        f" {max(others):.2f} cores during a run. A processor did {min(speeds):.0f} to"
-        f" {max(speeds):.0f} million turns of a fixed loop in a second, median by run."
-        f" The benchmark's watch was cut off {cut} times."
-        f"{mixed if len(versions) > 1 else ''}"
+        f" {max(loads):.1f}; other processes used {min(others):.2f} to {max(others):.2f} cores"
+        f" during a run. A processor did {min(speeds):.0f} to {max(speeds):.0f} million iterations"
+        f" of the reference loop per second (median of a run). The benchmark's watch was"
+        f" interrupted {cut} times.{mixed if len(versions) > 1 else ''}"
     )
 
 
@@ -106,14 +105,14 @@ def _throughput(found: Found) -> list[list[str]]:
                 str(len(runs)),
                 *_beside_others(name, by_name, _rate),
                 *_beside_others(name, by_name, _with_events),
-                _spread(runs, lambda each: each.rate_by_turns, 2),
+                _spread(runs, lambda each: each.rate_by_iterations, 2),
             ]
             for name, runs in by_name.items()
         ]
     ratios = ["of the ceiling", "times kube-scheduler"]
     head = [
         "workload", "scheduler", "runs", "pods/s to the last binding", *ratios,
-        "pods/s to the last event", *ratios, "the same per million turns",
+        "pods/s to the last event", *ratios, "the same per million iterations",
     ]  # fmt: skip
     return _with_head(head, rows)
 
@@ -121,7 +120,7 @@ def _throughput(found: Found) -> list[list[str]]:
 def _beside_others(
     name: str, by_name: Mapping[str, Sequence[Figures]], read: Callable[[Figures], float | None]
 ) -> list[str]:
-    """Return a rate of a contender, and what it is to those of the others."""
+    """Return a rate of a contender, and its ratio to those of the others."""
     rate = {each: _median(runs, read) for each, runs in by_name.items()}
     return [
         _spread(by_name[name], read),
@@ -154,13 +153,13 @@ def _cpu(found: Found) -> list[list[str]]:
             workload,
             CONTENDERS[name].title,
             *(_spread(runs, _of("cpu", component), 2) for component in COMPONENTS),
-            _spread(runs, lambda each: each.cpu_turns / 1e3, 1),
+            _spread(runs, lambda each: each.cpu_iterations / 1e3, 1),
         ]
         for workload, by_name in found.items()
         for name, runs in by_name.items()
     ]
     units = [f"{component}, ms/pod" for component in COMPONENTS]
-    head = ["workload", "scheduler", *units, "scheduler, thousand turns/pod"]
+    head = ["workload", "scheduler", *units, "scheduler, thousand iterations/pod"]
     return _with_head(head, rows)
 
 
@@ -235,7 +234,7 @@ def throughput_plot(found: Found) -> str:
             if rate is not None
         )
         groups.append(Group(f"{workload} (ceiling {ceiling:.0f} pods/s)", ceiling, rows))
-    note = "Pods a second until the last event is written; the line is a binder without any logic."
+    note = "Pods per second until the last Event; the dashed line is the ceiling."
     return plots.bars("Throughput", note, groups)
 
 
@@ -251,7 +250,7 @@ def cpu_plot(found: Found) -> str:
                 rows.append(Row(CONTENDERS[name].title, tuple(parts), f"{text} ms"))
         full = max((sum(row.segments) for row in rows), default=0.0)
         groups.append(Group(workload, full, tuple(rows)))
-    note = "CPU milliseconds per pod; the longer bar of each workload has full width."
+    note = "CPU milliseconds per pod; the longest bar of each workload has full width."
     return plots.bars("CPU per pod", note, groups, COMPONENTS)
 
 
@@ -267,7 +266,7 @@ def _with_events(figures: Figures) -> float | None:
 
 
 def _of(name: str, key: str) -> Callable[[Figures], float | None]:
-    """Return what reads one entry of a figure that has several."""
+    """Return a function that reads one entry of a figure with several."""
 
     def read(figures: Figures) -> float | None:
         entries: Mapping[str, float] = getattr(figures, name)
@@ -310,7 +309,7 @@ def _with_head(head: list[str], rows: list[list[str]]) -> list[list[str]]:
 
 
 def _section(title: str, rows: Sequence[Sequence[str]]) -> str:
-    """Return a table under its title, nothing without rows."""
+    """Return a section with a table, empty without rows."""
     if not rows:
         return ""
     head, *body = rows

@@ -1,4 +1,4 @@
-"""The record of a run: what was measured, raw; kept as one file, so that a benchmark can go on."""
+"""The records of runs: raw measurements, one file per run, so that a benchmark can continue."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ from deploy.tools.controlplane import binaries
 
 __all__ = ["FOLDER", "Environment", "Result", "Store", "environment"]
 
-#: Where records are kept.
+#: The folder of the records.
 FOLDER: Final = ROOT / "build" / "bench"
 
 
@@ -37,49 +37,49 @@ class Window(msgspec.Struct, frozen=True):
 
     #: From its start to the first write.
     start: float
-    #: From the first write to the last, events included.
+    #: From the first write to the last, with Events.
     work: float
 
 
 class Result(msgspec.Struct, kw_only=True):
-    """One run. Times are in seconds since the scheduler was started."""
+    """One run. Times are in seconds since the start of the scheduler."""
 
     workload: str
     size: str
     contender: str
     run: int
-    #: Of the contender, the workload and its size: another one makes the record stale.
+    #: Fingerprint of contender, workload and size; a record with another one is stale.
     fingerprint: str
     environment: Environment
-    #: Of the last minute, before the scheduler was started.
+    #: Load average of the last minute before the start of the scheduler.
     load_average: float
-    #: CPU time of a fixed loop from the first write to the last, the median of ten a second.
+    #: CPU time of the reference loop, median of samples from the first write to the last.
     loop_seconds: float
-    #: CPU time that the machine's host has given to others meanwhile.
+    #: CPU time that the hypervisor has stolen meanwhile.
     stolen_seconds: float
     #: Number of measured pods.
     pods: int
-    #: Why the run does not count; empty if it does.
+    #: The reasons why the run does not count; empty if it does.
     problems: list[str]
-    #: When each measured pod was seen with its node, ascending.
+    #: When each measured pod was seen bound, ascending.
     bound: list[float]
     #: When the first write was seen.
     first_write: float
     #: When the last event had been written.
     finished: float
-    #: CPU of the scheduler, kube-apiserver, etcd, the benchmark, and the whole machine.
+    #: CPU time of scheduler, kube-apiserver, etcd, the benchmark, and the whole machine.
     cpu: dict[str, Window]
     peak_rss_bytes: int
-    #: Requests that the API server answered, without the benchmark's own writes: number by
-    #: `VERB resource/subresource code`.
+    #: Number of requests to the API server by `VERB resource/subresource code`, without the writes
+    #: of the benchmark.
     calls: dict[str, int]
-    #: Requests that changed something.
+    #: Number of writes.
     writes: int
-    #: Events that exist at the end.
+    #: Number of Events at the end.
     events: int
-    #: Pods that were deleted, not counting those that the benchmark itself deleted.
+    #: Number of deleted pods, without those that the benchmark deleted.
     deleted: int
-    #: How often the watch was cut off, and went on where it had been: times are then a little late.
+    #: How often the watch was interrupted and continued; times are slightly late then.
     cuts: int
 
     def version(self) -> str:
@@ -92,14 +92,14 @@ class Result(msgspec.Struct, kw_only=True):
 
 
 class Store:
-    """The records of one size, below a folder: <workload>/<contender>-<run>.json."""
+    """The records of one size, as <workload>/<contender>-<run>.json in a folder."""
 
     def __init__(self, size: Size, folder: Path = FOLDER) -> None:
         self.size: Size = size
         self.folder = folder / size
 
     def find(self, workload: str, contender: str, run: int, fingerprint: str) -> Result | None:
-        """Return the record of a run if there is one that is not stale and counts."""
+        """Return the record of a run, if it counts and is not stale."""
         try:
             content = self._path(workload, contender, run).read_bytes()
             found = msgspec.json.decode(content, type=Result)
@@ -108,7 +108,7 @@ class Store:
         return found if found.fingerprint == fingerprint and found.counts() else None
 
     def keep(self, result: Result) -> Path:
-        """Write a record, in one go: an interrupted benchmark leaves no half of one."""
+        """Write a record atomically."""
         path = self._path(result.workload, result.contender, result.run)
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_suffix(".tmp")
@@ -117,11 +117,11 @@ class Store:
         return path
 
     def log_path(self, workload: str, contender: str, run: int) -> Path:
-        """Return where the log of a run that does not count is kept."""
+        """Return the path for the log of a run that does not count."""
         return self._path(workload, contender, run).with_suffix(".log")
 
     def all(self) -> Iterator[Result]:
-        """Yield every record, those that do not count as well; not those of an older form."""
+        """Yield all records, also those that do not count; those of an older format are skipped."""
         for path in sorted(self.folder.glob("*/*.json")):
             with contextlib.suppress(msgspec.DecodeError):
                 yield msgspec.json.decode(path.read_bytes(), type=Result)
@@ -131,7 +131,7 @@ class Store:
 
 
 def environment() -> Environment:
-    """Return what this machine and the binaries are."""
+    """Return the properties of this machine and the versions of the binaries."""
     found = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     return Environment(
         cores=len(os.sched_getaffinity(0)),
@@ -144,7 +144,7 @@ def environment() -> Environment:
 
 
 def _python() -> str:
-    """Return the interpreter's version, and whose build it is where the system came with it."""
+    """Return the version of the interpreter, and the distribution that built it, if one did."""
     version = platform.python_version()
     if sys.base_prefix != "/usr":
         return version

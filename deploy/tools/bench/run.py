@@ -1,4 +1,4 @@
-"""One run: a restored cluster, one scheduler, and what is seen from outside."""
+"""One run: a restored cluster, one scheduler, and measurements from outside."""
 
 import asyncio
 import contextlib
@@ -8,58 +8,54 @@ import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import aiohttp
 import uvloop
 
-from deploy.tools.bench import measure, population, statistics, verify
+from deploy.tools.bench import measure, snapshots, statistics, verify
+from deploy.tools.bench.calls import Refused, checked, connected, get, send
 from deploy.tools.bench.cases import Size
 from deploy.tools.bench.contenders import Contender
 from deploy.tools.bench.observer import Observer, decode
 from deploy.tools.bench.results import Result, Window, environment
-from deploy.tools.bench.wire import Refused, Wire
 from deploy.tools.bench.workloads import Churn, Workload, is_pod_deletion
-from deploy.tools.controlplane.api import ApiClient, endpoint
+from deploy.tools.controlplane.api import ApiClient
 from deploy.tools.controlplane.cluster import ControlPlane
-from deploy.tools.controlplane.transport import Endpoint
+from scheduler.kube.http.http1 import Http1, Incoming
 
 __all__ = ["Plan", "play"]
 
-#: Between two looks at the CPU time of the processes.
+#: Seconds between two samples of the CPU time of the processes.
 SAMPLE_SECONDS: Final = 0.1
-#: Between two looks at the number of events, and how long it must stay as it is: not long when
-#: there is one for each pod, longer when some may have been dropped.
+#: Seconds between two counts of Events, and how long the count must be stable: not long if there is
+#: an Event for each pod, longer if some may have been dropped.
 EVENT_SECONDS: Final = 0.1
 QUIET_SECONDS: Final = 1.0
 DROPPED_SECONDS: Final = 8.0
-#: How long to wait for that after the last binding.
-TELLING_SECONDS: Final = 600.0
+#: Timeout for the last Event, after the last binding.
+EVENTS_SECONDS: Final = 600.0
 
-#: Part of an idle run that belongs to the start.
+#: The part of an idle run that is not measured.
 SETTLING: Final = 0.5
 
-#: How long a scheduler may take to end by itself.
-STOP_SECONDS: Final = 15.0
+#: Timeout of the watch: longer than any run.
+_WATCH_SECONDS: Final = 7200
 
-CLOSING_SECONDS: Final = 0.1
-
-_READ_BUFFER_BYTES: Final = 2**21
 _PAGE: Final = "2000"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be run."""
+    """The inputs of a run."""
 
     workload: Workload
     size: Size
     contender: Contender
     number: int
-    #: The folder with the scheduler's code.
+    #: The folder with the code of this scheduler.
     code: Path
 
     def fingerprint(self) -> str:
@@ -76,21 +72,21 @@ class Plan:
 
 
 def play(plan: Plan, snapshot: Path, log: Path | None = None) -> Result:
-    """Run it once; what went wrong is in the result.
+    """Do a run; problems are part of the result.
 
     Args:
-        plan: what to run.
-        snapshot: etcd's files with the cluster of the workload.
-        log: where to keep the scheduler's log if the run does not count.
+        plan: the inputs.
+        snapshot: the data of etcd with the cluster of the workload.
+        log: path for the scheduler's log if the run does not count.
     """
-    with population.restored(snapshot) as cluster:
-        population.settle(cluster)
+    with snapshots.restored(snapshot) as cluster:
+        snapshots.settle(cluster)
         load_average = os.getloadavg()[0]
         before = measure.api_calls(cluster.api)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             seen = runner.run(_Run(cluster, plan).watch())
         calls = measure.api_calls(cluster.api)
-        cluster.stop(plan.contender.name, STOP_SECONDS)
+        plan.contender.stop(cluster)
         calls.subtract(before)
         seen.problems += _verified(cluster.api, plan, seen.observer)
         if log is not None and seen.problems:
@@ -101,53 +97,53 @@ def play(plan: Plan, snapshot: Path, log: Path | None = None) -> Result:
 
 @dataclass
 class _Seen:
-    """What a run has shown; times on the monotonic clock."""
+    """The measurements of a run; times are on the monotonic clock."""
 
     observer: Observer
     began: float = 0.0
     finished: float = 0.0
     #: CPU seconds by component, sampled.
     cpu: list[tuple[float, dict[str, float]]] = field(default_factory=list)
-    #: What a fixed loop took, sampled.
+    #: CPU seconds of the reference loop, sampled.
     loops: list[tuple[float, float]] = field(default_factory=list)
     peak_rss_bytes: int = 0
     events: int = 0
-    #: How often the watch was cut off.
+    #: How often the watch was interrupted.
     cuts: int = 0
-    #: Writes of the benchmark itself, and those of them that were deletions of pods.
+    #: Number of writes of the benchmark, and of deletions of pods among them.
     own_writes: int = 0
     own_deletions: int = 0
     problems: list[str] = field(default_factory=list)
 
 
 class _Run:
-    """The part of a run in which the scheduler is alive."""
+    """The part of a run in which the scheduler runs."""
 
     def __init__(self, cluster: ControlPlane, plan: Plan) -> None:
         self._cluster = cluster
         self._plan = plan
-        self._at = endpoint(cluster.admin_kubeconfig)
         self._pids = {name: cluster.pid(name) for name in ("kube-apiserver", "etcd")}
         self._seen = _Seen(Observer(plan.workload.measured_keys()))
 
     async def watch(self) -> _Seen:
-        """Start the scheduler and watch until all is done or the time is over."""
+        """Start the scheduler and watch until all pods are bound or the time is over."""
         workload, seen = self._plan.workload, self._seen
-        async with _session(self._at) as session, asyncio.TaskGroup() as group:
-            stream = await self._open(session)
+        kubeconfig = self._cluster.admin_kubeconfig
+        async with connected(kubeconfig) as http, asyncio.TaskGroup() as group:
+            stream = await self._open(http)
             self._pids["scheduler"] = self._start()
             seen.began = time.monotonic()
             background: list[Coroutine[Any, Any, None]] = [
-                self._read(session, stream),
+                self._read(http, stream),
                 self._sample(),
             ]
             tasks = [group.create_task(each) for each in background]
-            churns = [group.create_task(self._churn(each)) for each in workload.churns]
+            churns = [group.create_task(self._churn(http, each)) for each in workload.churns]
             await self._until_bound()
             for churn in churns:
                 churn.cancel()
             if workload.kind != "idle":
-                await self._until_told(session)
+                await self._until_events_written(http)
             self._take_sample()
             seen.peak_rss_bytes = self._peak()
             for task in tasks:
@@ -159,7 +155,7 @@ class _Run:
         return plan.contender.start(self._cluster, plan.workload, plan.code)
 
     async def _until_bound(self) -> None:
-        """Wait until all measured pods have a node, or nothing more can be expected."""
+        """Wait until all measured pods are bound, the scheduler has ended or the time is over."""
         workload, seen = self._plan.workload, self._seen
         ends = {
             asyncio.create_task(self._await_end()),
@@ -174,53 +170,56 @@ class _Run:
             seen.problems.append(f"{len(seen.observer.bound)} pods had a node after {limit:g} s")
 
     async def _await_end(self) -> None:
-        """Return when the scheduler has ended, which it must not."""
+        """Wait for the end of the scheduler, which is an error."""
         name = self._plan.contender.name
         while (code := self._cluster.exit_code(name)) is None:
             await asyncio.sleep(0.5)
         text = self._cluster.log(name).read_text(errors="replace")
         self._seen.problems.append(f"{name} ended with {code}: {text[-2000:]}")
 
-    async def _until_told(self, session: aiohttp.ClientSession) -> None:
-        """Wait until no more events are written."""
+    async def _until_events_written(self, http: Http1) -> None:
+        """Wait until no more Events are written."""
         seen = self._seen
         seen.finished = max(seen.observer.bound.values(), default=seen.finished)
         changed = time.monotonic()
-        limit = changed + TELLING_SECONDS
+        limit = changed + EVENTS_SECONDS
         patience = DROPPED_SECONDS
         while time.monotonic() < min(changed + patience, limit):
-            listing = await _get(session, "/api/v1/events?limit=1")
+            listing = await _get(http, "/api/v1/events?limit=1")
             remaining = listing["metadata"].get("remainingItemCount", 0)
             count = len(listing["items"]) + remaining
             if count != seen.events:
                 changed = time.monotonic()
-                if seen.events:  # all before the first look may have been there for long
+                if seen.events:  # Events before the first count may be old
                     seen.finished = changed
                 seen.events = count
                 enough = count >= self._plan.workload.pod_count()
                 patience = QUIET_SECONDS if enough else DROPPED_SECONDS
             await asyncio.sleep(EVENT_SECONDS)
 
-    async def _open(self, session: aiohttp.ClientSession) -> aiohttp.ClientResponse:
-        """Begin to watch pods: from now on, or after the last change that was seen."""
+    async def _open(self, http: Http1) -> Incoming:
+        """Start to watch pods, from now or after the last change that was seen."""
         version = self._seen.observer.version
         if not version:
-            listing = await _get(session, "/api/v1/pods?limit=1")
+            listing = await _get(http, "/api/v1/pods?limit=1")
             version = listing["metadata"]["resourceVersion"]
-        query = f"watch=true&resourceVersion={version}&timeoutSeconds=7200"
-        return await session.get(f"/api/v1/pods?{query}")
+        query = f"watch=true&resourceVersion={version}&timeoutSeconds={_WATCH_SECONDS}"
+        call = get(f"/api/v1/pods?{query}")
+        stream = await http.stream(call.path, call.headers, _WATCH_SECONDS)
+        checked(call, stream.status, b"")
+        return stream
 
-    async def _read(self, session: aiohttp.ClientSession, stream: aiohttp.ClientResponse) -> None:
-        """Pass every change to the observer; the API server cuts off clients that are too slow."""
+    async def _read(self, http: Http1, stream: Incoming) -> None:
+        """Pass every change to the observer; the API server ends watches that are too slow."""
         while True:
-            async with stream:
+            with contextlib.closing(stream):
                 await self._see_all(stream)
             self._seen.cuts += 1
-            stream = await self._open(session)
+            stream = await self._open(http)
 
-    async def _see_all(self, stream: aiohttp.ClientResponse) -> None:
+    async def _see_all(self, stream: Incoming) -> None:
         rest = b""
-        while chunk := await stream.content.readany():
+        while chunk := await stream.read():
             now = time.monotonic()
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
@@ -249,42 +248,27 @@ class _Run:
         except OSError:
             return 0
 
-    async def _churn(self, churn: Churn) -> None:
+    async def _churn(self, http: Http1, churn: Churn) -> None:
         if churn.after == "attempted":
             await self._seen.observer.all_tried.wait()
         began, tick = time.monotonic(), 0
-        async with Wire.open(self._at) as wire:
-            while churn.ticks is None or tick < churn.ticks:
-                for call in churn.calls(tick):
-                    self._seen.own_writes += 1
-                    with contextlib.suppress(Refused):  # as upstream: whatever comes of it
-                        await wire.send(call)
-                        self._seen.own_deletions += is_pod_deletion(call)
-                tick += 1
-                await asyncio.sleep(max(began + tick * churn.every_seconds - time.monotonic(), 0))
+        while churn.ticks is None or tick < churn.ticks:
+            for call in churn.calls(tick):
+                self._seen.own_writes += 1
+                with contextlib.suppress(Refused):  # as upstream, which ignores errors here
+                    await send(http, call)
+                    self._seen.own_deletions += is_pod_deletion(call)
+            tick += 1
+            await asyncio.sleep(max(began + tick * churn.every_seconds - time.monotonic(), 0))
 
 
-@contextlib.asynccontextmanager
-async def _session(at: Endpoint) -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession(
-        base_url=f"https://{at.host}:{at.port}",
-        connector=aiohttp.TCPConnector(ssl=at.tls),
-        read_bufsize=_READ_BUFFER_BYTES,
-        timeout=aiohttp.ClientTimeout(total=None),
-        raise_for_status=True,
-    ) as session:
-        yield session
-    await asyncio.sleep(CLOSING_SECONDS)  # TLS connections end a little later than their session
-
-
-async def _get(session: aiohttp.ClientSession, path: str) -> dict[str, Any]:
-    async with session.get(path) as response:
-        found: dict[str, Any] = await response.json()
+async def _get(http: Http1, path: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(await send(http, get(path)))
     return found
 
 
 def _verified(api: ApiClient, plan: Plan, observer: Observer) -> list[str]:
-    """Return what is wrong with the result."""
+    """Return the problems of the result."""
     cluster = verify.Cluster(
         nodes=_pages(api, "/api/v1/nodes"),
         pods=_pages(api, "/api/v1/pods"),

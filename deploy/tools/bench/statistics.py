@@ -1,4 +1,4 @@
-"""Rates and percentiles as kube-scheduler's benchmark works them out.
+"""Rates and percentiles as in kube-scheduler's benchmark.
 
 Source: kube-scheduler v1.36.3 test/integration/scheduler_perf/util.go, throughputCollector.
 """
@@ -28,15 +28,15 @@ def percentile(values: Sequence[float], percent: int) -> float:
 
 
 def rates(bound: Sequence[float], start: float = 0.0) -> list[float]:
-    """Return the samples of pods per second, one for each tick of a second.
+    """Return samples of pods per second, one for each second.
 
-    Nothing counts before the first tick at which a pod is bound, whose pods only set the base; a
-    tick without progress gets the rate of the next one that has some; what comes after the last
-    tick is lost.
+    Pods that are bound until the first tick with a bound pod are not counted. Ticks without
+    progress get the mean rate up to the next tick with progress. Pods after the last tick are not
+    counted.
 
     Args:
         bound: when each pod was bound, ascending.
-        start: when the clock was started, not after the first.
+        start: when the clock was started, at the latest at the first binding.
     """
     if not bound:
         return []
@@ -56,7 +56,7 @@ def rates(bound: Sequence[float], start: float = 0.0) -> list[float]:
 
 
 def summary(values: Sequence[float]) -> dict[str, float]:
-    """Return mean, percentiles and maximum; nothing of no values."""
+    """Return mean, percentiles and maximum; empty without values."""
     if not values:
         return {}
     shares = {f"p{percent}": percentile(values, percent) for percent in PERCENTILES}
@@ -69,18 +69,18 @@ def middle(values: Sequence[float]) -> float:
 
 
 def share(part: float, whole: float) -> float:
-    """Return a part of a whole, 0 of nothing."""
+    """Return the ratio of a part to the whole, 0 if the whole is 0."""
     return part / whole if whole else 0.0
 
 
 def interpolated(
     series: Sequence[tuple[float, Mapping[str, float]]], at: float
 ) -> dict[str, float]:
-    """Return what growing quantities were at a time, from samples of them.
+    """Return growing quantities at a time, interpolated between samples.
 
     Args:
-        series: times, ascending, and the quantities then; at least one.
-        at: the time; before the first and after the last sample those count.
+        series: pairs of time, ascending, and quantities; at least one.
+        at: the time; before the first and after the last sample their values are returned.
     """
     after = bisect.bisect_left(series, at, key=lambda sample: sample[0])
     if after == 0:

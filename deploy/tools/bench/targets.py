@@ -1,9 +1,9 @@
-"""What we want to reach, and how far we are.
+"""The performance targets, and which of them are reached.
 
-Ratios are of medians of runs on the same machine in turns. The targets are about the rate to the
-last binding, which is what kube-scheduler's own benchmark measures; that to the last event stands
-beside it, because events that come later must be written all the same. Beside each ratio stands
-what it is by what the machine could do meanwhile.
+Ratios are those of medians of alternating runs on the same machine. The targets are for the rate to
+the last binding, which kube-scheduler's own benchmark measures. The rate to the last Event is shown
+beside it, because later Events have to be written as well. In brackets are the ratios relative to
+the speed of the machine.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,9 +18,9 @@ __all__ = ["CPU_SHARE", "IDLE", "RATES", "Rate", "table"]
 
 _OURS, _THEIRS, _CEILING = "preemptive-scheduler", "kube-scheduler", "ceiling"
 
-#: CPU time of a plain pod as a share of kube-scheduler's: 0.3 ms where it takes 2.3 ms.
+#: CPU time of a plain pod as a share of kube-scheduler's: 0.3 ms of 2.3 ms.
 CPU_SHARE: Final = 0.3 / 2.3
-#: Rate of pods on 15,000 nodes beside that on 5,000.
+#: Rate on 15,000 nodes as a share of that on 5,000.
 LARGE_SHARE: Final = 0.75
 LARGE_RSS_MIB: Final = 2048.0
 LARGE_START_SECONDS: Final = 30.0
@@ -29,11 +29,11 @@ IDLE: Final[Mapping[str, float]] = {"Idle": 0.03, "Quiet": 0.005}
 
 
 class Rate(NamedTuple):
-    """What is wanted of the rate on a workload; `None` where nothing is."""
+    """The targets for the rate on a workload; `None` for no target."""
 
     times_theirs: float
     of_ceiling: float | None = None
-    #: Whether the share of the ceiling is enough, where that is less.
+    #: Whether reaching the share of the ceiling is enough.
     either: bool = False
 
 
@@ -60,29 +60,29 @@ _YES, _NO = "yes", "**no**"
 
 
 class _Window(NamedTuple):
-    """Until when the clock runs."""
+    """The end of the measured time."""
 
     title: str
-    #: The rate as it came, and by what the machine could do meanwhile.
+    #: The rate, and the rate relative to the speed of the machine.
     rate: Callable[[Figures], float]
-    by_turns: Callable[[Figures], float]
+    by_iterations: Callable[[Figures], float]
 
 
 _WINDOWS: Final = (
-    _Window("to the last binding", attrgetter("rate"), attrgetter("binding_by_turns")),
-    _Window("to the last event", attrgetter("rate_with_events"), attrgetter("rate_by_turns")),
+    _Window("to the last binding", attrgetter("rate"), attrgetter("binding_by_iterations")),
+    _Window("to the last event", attrgetter("rate_with_events"), attrgetter("rate_by_iterations")),
 )
 
 
 class _Ratio(NamedTuple):
-    """How two contenders compare."""
+    """The ratio of two contenders."""
 
     rate: float
-    by_turns: float
+    by_iterations: float
 
 
 def table(found: Found, results: Sequence[Result]) -> list[list[str]]:
-    """Return, with a head, each target of which something was measured."""
+    """Return the table of the targets that were measured."""
     rows = [*_rates(found), *_plain(found), *_large(found), *_idle(results)]
     head = ["what", "wanted", *(each.title for each in _WINDOWS), "reached"]
     return [head, *rows] if rows else []
@@ -101,7 +101,7 @@ def _rates(found: Found) -> Iterator[list[str]]:
             yield [
                 f"{workload}: times kube-scheduler",
                 f"at least {wanted.times_theirs:g}{alternative}",
-                *(f"{each.rate:.1f} ({each.by_turns:.1f})" for each in times),
+                *(f"{each.rate:.1f} ({each.by_iterations:.1f})" for each in times),
                 _reached(
                     each.rate >= wanted.times_theirs or (wanted.either and enough[place])
                     for place, each in enumerate(times)
@@ -112,7 +112,7 @@ def _rates(found: Found) -> Iterator[list[str]]:
 
 
 def _ratios(ours: Runs, theirs: Runs) -> list[_Ratio]:
-    """Return how we compare in each window; nothing where one of both was not run."""
+    """Return the ratios in each window; empty if one of both was not run."""
     if not ours or not theirs:
         return []
 
@@ -120,11 +120,11 @@ def _ratios(ours: Runs, theirs: Runs) -> list[_Ratio]:
         mine, its = (_median([read(run) for run in each]) for each in (ours, theirs))
         return mine / its
 
-    return [_Ratio(ratio(each.rate), ratio(each.by_turns)) for each in _WINDOWS]
+    return [_Ratio(ratio(each.rate), ratio(each.by_iterations)) for each in _WINDOWS]
 
 
 def _reached(answers: Iterable[bool]) -> str:
-    """Return in which windows a target is reached."""
+    """Return the windows in which a target is reached."""
     met = [window.title for window, yes in zip(_WINDOWS, answers, strict=True) if yes]
     if not met:
         return _NO
@@ -137,11 +137,11 @@ def _plain(found: Found) -> Iterator[list[str]]:
     if not ours or not theirs:
         return
     cpu, their_cpu = (_median([run.cpu["scheduler"] for run in each]) for each in (ours, theirs))
-    turns, their_turns = (_median([run.cpu_turns for run in each]) for each in (ours, theirs))
+    loops, their_loops = (_median([run.cpu_iterations for run in each]) for each in (ours, theirs))
     yield _row(
-        "Basic: CPU of the scheduler per pod, of kube-scheduler's",
+        "Basic: CPU of the scheduler per pod, share of kube-scheduler's",
         f"at most {CPU_SHARE:.0%}",
-        f"{cpu / their_cpu:.0%} ({turns / their_turns:.0%}): {cpu:.2f} ms of {their_cpu:.2f} ms",
+        f"{cpu / their_cpu:.0%} ({loops / their_loops:.0%}): {cpu:.2f} ms of {their_cpu:.2f} ms",
         cpu <= CPU_SHARE * their_cpu,
     )
     rss, their_rss = (_median([run.peak_rss_mib for run in each]) for each in (ours, theirs))
@@ -171,7 +171,7 @@ def _large(found: Found) -> Iterator[list[str]]:
     )
     shares = _ratios(ours, found.get("Basic", {}).get(_OURS))
     if shares:
-        yield _share(f"{what}: rate, of that of Basic", LARGE_SHARE, shares)
+        yield _share(f"{what}: rate, share of that of Basic", LARGE_SHARE, shares)
 
 
 def _idle(results: Sequence[Result]) -> Iterator[list[str]]:
@@ -193,11 +193,11 @@ def _median(values: Sequence[float]) -> float:
 
 
 def _share(what: str, least: float, shares: Sequence[_Ratio]) -> list[str]:
-    """Return the row of a rate that is wanted to be a share of another at least."""
+    """Return the row of a target for the share of another rate."""
     return [
         what,
         f"at least {least:.0%}",
-        *(f"{each.rate:.0%} ({each.by_turns:.0%})" for each in shares),
+        *(f"{each.rate:.0%} ({each.by_iterations:.0%})" for each in shares),
         _reached(each.rate >= least for each in shares),
     ]
 

@@ -1,7 +1,6 @@
-"""Nodes, pods and volumes as the benchmark of kube-scheduler has them.
+"""Nodes, pods and volumes as in the benchmark of kube-scheduler.
 
-A template makes the object with an index; what all pods of a workload have in common (namespace,
-name, scheduler) is added by `workloads`.
+A template returns the object with an index; `workloads` adds namespace, name and scheduler.
 
 Source: kube-scheduler v1.36.3 test/integration/scheduler_perf, templates.
 """
@@ -10,13 +9,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
-#: Makes an object from its index.
+#: Returns an object by its index.
 Template: TypeAlias = Callable[[int], Json]
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
 
-#: The one node of workloads that need only one, and the one that pinned pods name.
+#: The node of workloads with one node, and of pinned pods.
 NAMED_NODE: Final = "scheduler-perf-node"
 
 CSI_DRIVER: Final = "ebs.csi.aws.com"
@@ -51,12 +50,12 @@ def plain_node(index: int) -> Json:
 
 
 def named_node(_: int) -> Json:
-    """Return the node with a known name and room for 90,000 pods."""
+    """Return the node with a fixed name and room for 90,000 pods."""
     return node(NAMED_NODE, pods=90_000)
 
 
 def zoned_node(*zones: str) -> Template:
-    """Return a template of nodes that are dealt out to the zones in turn."""
+    """Return a template of nodes that are assigned to zones round-robin."""
     return lambda index: node(f"node-{index}", {ZONE: zones[index % len(zones)]})
 
 
@@ -73,10 +72,10 @@ def pod(
     """Return a template of pods with one container.
 
     Args:
-        cpu: request and limit; None for no resources at all.
-        labels: of the pod.
+        cpu: request and limit; None for no resources.
+        labels: labels of the pod.
         memory: request and limit.
-        **spec: further fields of the spec.
+        **spec: additional fields of the spec.
     """
     container: Json = {"name": "pause", "image": "pause"}
     if cpu is not None:
@@ -97,26 +96,28 @@ secret_pod: Final = pod(volumes=[{"name": "secret", "secret": {"secretName": "se
 
 
 def pinned_pod() -> Template:
-    """Return a template of pods that one node only may take, as those of a DaemonSet."""
+    """Return a template of pods that only one node accepts, as those of a DaemonSet."""
     fields = [{"key": "metadata.name", "operator": "In", "values": [NAMED_NODE]}]
     return pod(None, affinity=_node_affinity({"matchFields": fields}))
 
 
 def node_affinity_pod() -> Template:
-    """Return a template of pods that want a node in one of two zones."""
+    """Return a template of pods with node affinity to two zones."""
     zones = [{"key": ZONE, "operator": "In", "values": ["zone1", "zone2"]}]
     return pod(affinity=_node_affinity({"matchExpressions": zones}))
 
 
-def company_pod(kind: str, color: str, key: str, *, required: bool, team: bool = False) -> Template:
-    """Return a template of pods that want to be near pods of their color, or away from them.
+def pod_affinity_pod(
+    kind: str, color: str, key: str, *, required: bool, team: bool = False
+) -> Template:
+    """Return a template of pods with affinity or anti-affinity to pods of their color.
 
     Args:
         kind: podAffinity or podAntiAffinity.
-        color: value of the label that they carry and look for.
+        color: value of the label that they have and select.
         key: the topology key.
-        required: else preferred, with weight 1.
-        team: look in the namespaces of a team; else in sched-0 and sched-1.
+        required: whether it is required; if not, it is preferred with weight 1.
+        team: whether to select the namespaces of a team; if not, sched-0 and sched-1.
     """
     term = {
         "labelSelector": {"matchLabels": {"color": color}},
@@ -147,13 +148,13 @@ def spread_pod(when_unsatisfiable: str) -> Template:
 
 
 def with_container(made: Json, **fields: object) -> Json:
-    """Return a pod whose only container has these fields, too."""
+    """Return a pod whose container has additional fields."""
     (container,) = made["spec"]["containers"]
     return {**made, "spec": {**made["spec"], "containers": [{**container, **fields}]}}
 
 
 def with_port(made: Json, port: int) -> Json:
-    """Return a pod that takes a port of its node."""
+    """Return a pod with a host port."""
     return with_container(made, ports=[{"containerPort": port, "hostPort": port}])
 
 
@@ -179,7 +180,7 @@ def service(namespace: str, selector: Mapping[str, str]) -> Json:
 
 
 def csi_node(name: str, volumes: int) -> Json:
-    """Return what the driver on a node reports: so many volumes, in-tree disks taken over."""
+    """Return the CSINode with a limit of volumes; in-tree disks are migrated."""
     driver = {"name": CSI_DRIVER, "nodeID": name, "allocatable": {"count": volumes}}
     annotations = {MIGRATED: "kubernetes.io/aws-ebs"}
     return {"metadata": {"name": name, "annotations": annotations}, "spec": {"drivers": [driver]}}

@@ -1,8 +1,7 @@
-"""Whether the result of a run counts: a fast wrong run is void.
+"""Checks whether the result of a run counts: a fast run with wrong decisions does not.
 
-Looks at the objects as the API server has them at the end, knows nothing of how anybody decided,
-and shares no code with the scheduler. Written for the pods of the benchmark: of selectors it knows
-labels that match, of requirements `In`.
+It checks the objects of the API server after the run, and shares no code with the scheduler. It
+supports the pods of the benchmark only: selectors with `matchLabels`, and requirements with `In`.
 """
 
 from collections import Counter, defaultdict
@@ -16,7 +15,7 @@ from deploy.tools.bench.templates import Json
 
 __all__ = ["Cluster", "lost", "problems", "quantity"]
 
-#: How many problems of a kind are reported.
+#: How many problems of each kind are reported.
 TOLD: Final = 3
 
 _UNITS: Final = {"m": Fraction(1, 1000), "": Fraction(1)}
@@ -28,7 +27,7 @@ _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 @dataclass(frozen=True)
 class Cluster:
-    """The objects at the end of a run, as JSON."""
+    """The objects after a run, as JSON."""
 
     nodes: Sequence[Json]
     pods: Sequence[Json]
@@ -36,7 +35,7 @@ class Cluster:
     csi_nodes: Sequence[Json] = ()
 
     def placed(self) -> Iterator[tuple[Json, Json]]:
-        """Yield each pod that has a node, with the node."""
+        """Yield each bound pod with its node."""
         nodes = {node["metadata"]["name"]: node for node in self.nodes}
         for pod in self.pods:
             name = pod["spec"].get("nodeName")
@@ -45,7 +44,7 @@ class Cluster:
 
 
 def problems(cluster: Cluster, measured: set[tuple[str, str]]) -> list[str]:
-    """Return what is wrong: every measured pod must have a node, and every rule must hold."""
+    """Return the problems: measured pods without a node, and violated rules."""
     found = lost(cluster, measured)
     for rule in _RULES:
         found += _told(rule(cluster))
@@ -57,7 +56,7 @@ def quantity(text: str) -> Fraction:
     """Return the value of a quantity such as 100m, 4 or 32Gi.
 
     Raises:
-        KeyError: its unit is none that the benchmark uses.
+        KeyError: the benchmark does not use its unit.
     """
     number = text.rstrip("kKMGTim")
     return Fraction(number) * _UNITS[text[len(number) :]]
@@ -83,11 +82,11 @@ def _labels(thing: Json) -> Mapping[str, str]:
 
 
 def lost(cluster: Cluster, measured: set[tuple[str, str]]) -> list[str]:
-    """Return which measured pods have no node."""
+    """Return the problems of measured pods without a node."""
     return _told(_lost(cluster, measured))
 
 
-# The rules
+# Rules
 
 
 def _lost(cluster: Cluster, measured: set[tuple[str, str]]) -> Iterator[str]:
@@ -151,8 +150,8 @@ def _fits_term(term: Json, node: Json) -> bool:
     )
 
 
-def _bad_company(cluster: Cluster) -> Iterator[str]:
-    """Yield the pods whose required affinity or anti-affinity does not hold."""
+def _broken_pod_affinity(cluster: Cluster) -> Iterator[str]:
+    """Yield the pods whose required affinity or anti-affinity is violated."""
     company = _Company(cluster)
     for pod, node in cluster.placed():
         affinity = pod["spec"].get("affinity") or {}
@@ -162,7 +161,7 @@ def _bad_company(cluster: Cluster) -> Iterator[str]:
                 yield f"{_title(pod)} is beside {others} pods that it must not be beside"
         for term in (affinity.get("podAffinity") or {}).get(_REQUIRED) or ():
             others, elsewhere = company.of(pod, node, term)
-            if not others and elsewhere:  # the first of a group may be alone
+            if not others and elsewhere:  # the first pod of a group may be alone
                 yield f"{_title(pod)} is not beside any pod that it must be beside"
 
 
@@ -175,7 +174,7 @@ class _Company:
         self._counts: dict[str, Counter[str]] = {}
 
     def of(self, pod: Json, node: Json, term: Json) -> tuple[int, int]:
-        """Return how many other matching pods are in the domain of a pod, and outside of it."""
+        """Return the number of other matching pods in the domain of a pod, and elsewhere."""
         own = pod["metadata"]["namespace"]
         key = term["topologyKey"]
         counts = self._counts.get(f"{own} {term}")
@@ -207,7 +206,7 @@ def _selects(selector: Json, labels: Mapping[str, str]) -> bool:
 
 
 def _uneven(cluster: Cluster) -> Iterator[str]:
-    """Yield the hard spread constraints that do not hold; each distinct one once."""
+    """Yield the violated hard spread constraints, each distinct one once."""
     placed = list(cluster.placed())
     reported: set[str] = set()
     for pod in cluster.pods:
@@ -254,7 +253,7 @@ _RULES: Final[tuple[Callable[[Cluster], Iterator[str]], ...]] = (
     _over_allocated,
     _same_ports,
     _wrong_nodes,
-    _bad_company,
+    _broken_pod_affinity,
     _uneven,
     _too_many_volumes,
 )

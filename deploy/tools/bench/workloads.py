@@ -1,8 +1,8 @@
-"""What is scheduled: clusters, the pods that are measured, and what happens meanwhile.
+"""Workloads: nodes, existing pods, measured pods, and changes during a run.
 
-Sizes in full are those of kube-scheduler's own benchmark; the small ones only show that all works.
-What differs: pods that are there before are created on nodes that are dealt out in turn, instead of
-being scheduled; measured pods are created before the scheduler starts.
+The full sizes are those of kube-scheduler's own benchmark; the small ones are smoke tests. It
+differs: existing pods are created on nodes, round-robin, and not scheduled; measured pods are
+created before the scheduler starts.
 
 Source: kube-scheduler v1.36.3 test/integration/scheduler_perf, performance-config.yaml of each
 folder.
@@ -13,21 +13,21 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from deploy.tools.bench import templates
+from deploy.tools.bench.calls import Call, delete, merge, post, put
 from deploy.tools.bench.templates import Json, Template
-from deploy.tools.bench.wire import Call, delete, merge, post, put
 
 __all__ = ["Batch", "Churn", "Nodes", "Workload", "is_pod_deletion", "name_of", "pods_path"]
 
 #: The schedulerName of all pods: the profile of every contender.
 SCHEDULER: Final = "bench-scheduler"
 
-#: bind: pods that fit. preemption: room has to be made. idle: nothing to schedule.
+#: bind: pods fit. preemption: pods preempt. idle: there is nothing to schedule.
 Kind: TypeAlias = Literal["bind", "preemption", "idle"]
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """A number of nodes."""
+    """Nodes of one template."""
 
     count: int
     template: Template = templates.plain_node
@@ -35,17 +35,17 @@ class Nodes:
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """A number of pods of one template in one namespace."""
+    """Pods of one template in one namespace."""
 
     name: str
     namespace: str
     count: int
     template: Template = field(default_factory=templates.pod)
-    #: Number of pods that are dealt to a node before the next node's turn; 0 leaves them pending.
+    #: Number of consecutive pods on each node, round-robin; 0 leaves them pending.
     per_node: int = 0
-    #: Give each pod a bound claim and volume of its own.
+    #: Kind of the volume that each pod has; empty for none.
     volume: Literal["", "csi", "aws"] = ""
-    #: How the volume may be used.
+    #: Access mode of the volumes.
     access: str = "ReadOnlyMany"
 
     def jobs(self, nodes: Sequence[str], first: int = 0) -> Iterator[list[Call]]:
@@ -53,7 +53,7 @@ class Batch:
 
         Args:
             nodes: names of the nodes.
-            first: the node to begin with, for pods that are dealt out.
+            first: index of the node of the first pod.
         """
         for index in range(self.count):
             made = self.pod(index)
@@ -63,7 +63,7 @@ class Batch:
             yield self._volume_calls(index) + calls if self.volume else calls
 
     def pod(self, index: int) -> Json:
-        """Return a pod of the batch as it is created."""
+        """Return a pod of the batch."""
         made = self.template(index)
         spec: Json = {**made["spec"], "schedulerName": SCHEDULER}
         if self.volume:
@@ -72,7 +72,7 @@ class Batch:
         return {"metadata": metadata, "spec": spec}
 
     def claim(self, index: int) -> str:
-        """Return the name of a pod's own claim."""
+        """Return the name of a pod's claim."""
         return f"{self.name}-{index}"
 
     def _volume_calls(self, index: int) -> list[Call]:
@@ -95,19 +95,19 @@ class Batch:
 
 @dataclass(frozen=True, kw_only=True)
 class Churn:
-    """What happens meanwhile: calls at every tick."""
+    """Changes during a run: calls at each tick."""
 
     every_seconds: float
     calls: Callable[[int], Sequence[Call]]
-    #: How many ticks; None for as long as it lasts.
+    #: Number of ticks; None until the end of the run.
     ticks: int | None = None
-    #: Begin when the scheduler starts, or when it has tried every measured pod.
+    #: Start with the scheduler, or when it has attempted every measured pod.
     after: Literal["start", "attempted"] = "start"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """One benchmark, in one size."""
+    """One workload in one size."""
 
     nodes: tuple[Nodes, ...]
     measured: tuple[Batch, ...]
@@ -115,16 +115,16 @@ class Workload:
     #: The case of kube-scheduler's benchmark that it follows.
     source: str = ""
     existing: tuple[Batch, ...] = ()
-    #: Labels of the namespaces that have some.
+    #: Labels of namespaces.
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     objects: tuple[Call, ...] = ()
-    #: How many volumes of a driver every node takes; 0 for no limit.
+    #: Limit of CSI volumes on each node; 0 for no limit.
     csi: int = 0
     churns: tuple[Churn, ...] = ()
     kind: Kind = "bind"
-    #: A run that has not ended by then does not count; of an idle run, its length.
+    #: Timeout of a run; length of an idle run.
     limit_seconds: float = 600.0
-    #: Deletions that are needed at least, each with its writes, for the ceiling of preemption.
+    #: Victims of each preemptor, for the ceiling.
     victims_per_pod: int = 0
 
     def node_bodies(self) -> list[Json]:
@@ -178,7 +178,7 @@ def creating(template: Template, every_seconds: float) -> Churn:
 
 
 def recreating(every_seconds: float) -> Churn:
-    """Return churn that creates a node, a pod that fits nowhere and a service, or deletes them."""
+    """Return churn that creates a node, an unschedulable pod and a service, or deletes them."""
     batch = Batch(name="churn", namespace="churn", count=0, template=templates.large_cpu_pod)
 
     def calls(tick: int) -> list[Call]:
@@ -200,7 +200,7 @@ def recreating(every_seconds: float) -> Churn:
 
 
 def deleting(batch: Batch, per_second: float, after: Literal["start", "attempted"]) -> Churn:
-    """Return churn that deletes the pods of a batch one after the other."""
+    """Return churn that deletes the pods of a batch in order."""
 
     def calls(tick: int) -> list[Call]:
         path = f"{pods_path(batch.namespace)}/{name_of(batch, tick)}"
@@ -210,7 +210,7 @@ def deleting(batch: Batch, per_second: float, after: Literal["start", "attempted
 
 
 def changing(batch: Batch, per_second: float) -> Churn:
-    """Return churn that changes an annotation of one pod at each tick."""
+    """Return churn that changes an annotation of a pod at each tick."""
 
     def calls(tick: int) -> list[Call]:
         path = f"{pods_path(batch.namespace)}/{name_of(batch, tick % batch.count)}"

@@ -41,9 +41,11 @@ def _parser() -> argparse.ArgumentParser:
 
     up = commands.add_parser("up", help="run a control plane until Ctrl-C")
     up.add_argument("--nodes", type=int, default=3, help="how many nodes to create (default: 3)")
-    up.add_argument("--zones", type=int, default=0, help="spread the nodes over so many zones")
     up.add_argument(
-        "--kubeconfig", type=Path, help="write the admin's kubeconfig here (a new file)"
+        "--zones", type=int, default=0, help="number of zones of the nodes (default: none)"
+    )
+    up.add_argument(
+        "--kubeconfig", type=Path, help="write the kubeconfig of an administrator to this new file"
     )
     up.add_argument("--version", help="Kubernetes version (default: the pinned one)")
     up.add_argument("--no-controllers", action="store_true", help="without controller-manager")
@@ -60,8 +62,8 @@ def _build(options: argparse.Namespace) -> int:
     if unknown:
         raise BuildError(f"unknown: {', '.join(unknown)} (known: {', '.join(binaries.BINARIES)})")
     for name in options.names or binaries.CONTROL_PLANE:
-        version = options.version if name.startswith("kube-") else None
-        print(binaries.find(name, version))
+        several = name.startswith("kube-") or binaries.BINARIES[name].own_code
+        print(binaries.find(name, options.version if several else None))
     return 0
 
 
@@ -85,7 +87,7 @@ def _up(options: argparse.Namespace) -> int:
             signal.pause()
         finally:
             if options.kubeconfig is not None:
-                kubeconfig.unlink(missing_ok=True)  # it leads nowhere any more
+                kubeconfig.unlink(missing_ok=True)  # its server is gone
     return 0
 
 

@@ -1,31 +1,29 @@
 """A small synchronous client of the Kubernetes API for tests and tools: JSON in, JSON out.
 
-Paths are API paths, `/api/v1/namespaces/default/pods/a`. One client may serve many threads. Waiting
-is done by a real watch (`wait_for`, `wait_for_list`), never by polling.
+Paths are API paths, such as `/api/v1/namespaces/default/pods/a`. A client may be used by several
+threads. `wait_for` and `wait_for_list` use a watch and do not poll.
 """
 
-import base64
-import http.client
 import json
-import ssl
-import tempfile
+import math
 import time
 import urllib.parse
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import yaml
+import urllib3
 
 from deploy.tools.controlplane.manifests import CRD, ResourcePaths, documents
-from deploy.tools.controlplane.transport import Endpoint, Transport
+from scheduler.kube.auth import cluster_access
+from scheduler.kube.auth.cluster_access import ClusterAccess
 
 #: A JSON object as the API server sends it.
 Json: TypeAlias = dict[str, Any]
 
-#: How `patch` names its kinds of patch.
+#: The content types of patches, by the names that `patch` takes.
 PATCH_TYPES = {
     "merge": "application/merge-patch+json",
     "strategic": "application/strategic-merge-patch+json",
@@ -37,8 +35,11 @@ PATCH_TYPES = {
 #: stopping.
 PASSING = frozenset({410, 429, 500, 503})
 
-#: Pause before asking again a server that refused the connection.
+#: Pause before the next attempt to reach a server that refused the connection.
 RECONNECT_SECONDS = 0.05
+
+#: Idle connections that are kept; each thread uses one at a time.
+CONNECTIONS = 64
 
 
 class ApiError(Exception):
@@ -58,20 +59,31 @@ class ApiError(Exception):
 
 
 class ApiClient:
-    """Talks to one API server as one user."""
+    """Sends requests to one API server as one user.
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._transport = Transport(endpoint)
+    A failed request is not repeated.
+    """
+
+    def __init__(self, access: ClusterAccess) -> None:
+        self._server = access.server
+        self._headers = {
+            "Accept": "application/json",
+            "User-Agent": "preemptive-scheduler-tools",
+            **(access.credentials.cached_headers() or {}),
+        }
+        self._pools = urllib3.PoolManager(
+            maxsize=CONNECTIONS, retries=False, ssl_context=access.tls
+        )
         self._paths = ResourcePaths(self._resources)
 
     @classmethod
     def from_kubeconfig(cls, path: Path) -> "ApiClient":
-        """Make a client for the current context of a kubeconfig that `kubeconfig.render` wrote."""
-        return cls(endpoint(path))
+        """Make a client for the current context of a kubeconfig with a token or certificate."""
+        return cls(cluster_access.load(path, {}))
 
     def close(self) -> None:
         """Close idle connections; the client may be used again."""
-        self._transport.close()
+        self._pools.clear()
 
     def __enter__(self) -> "ApiClient":
         return self
@@ -87,17 +99,24 @@ class ApiClient:
         content_type: str = "application/json",
         timeout: float = 30.0,
     ) -> bytes:
-        """Send a request and return the answer's body.
+        """Send a request and return the body of the response.
 
         Raises:
-            ApiError: the server refused.
-            OSError, http.client.HTTPException: there was no response.
+            ApiError: the server responded with an error.
+            OSError: there was no complete response; after `timeout` seconds a TimeoutError.
         """
-        data = None if body is None else json.dumps(body).encode()
-        status, content = self._transport.request(method, path, data, content_type, timeout)
-        if status >= 400:
-            raise _error(status, content)
-        return content
+        headers = self._headers
+        data = None
+        if body is not None:
+            headers = {**headers, "Content-Type": content_type}
+            data = json.dumps(body).encode()
+        with _os_errors():
+            response = self._pools.request(
+                method, self._server + path, body=data, headers=headers, timeout=timeout
+            )
+        if response.status >= 400:
+            raise _error(response.status, response.data)
+        return response.data
 
     def get(self, path: str, **query: str) -> Json:
         """Read an object or a list."""
@@ -113,7 +132,7 @@ class ApiClient:
         return _object(self.request("POST", path, body))
 
     def post_all(self, path: str, bodies: Iterable[Json], threads: int = 8) -> list[Json]:
-        """Create many objects at once; the answers come in the order of the bodies."""
+        """Create objects in parallel; return them in the order of the bodies."""
         with ThreadPoolExecutor(threads) as pool:
             return list(pool.map(lambda body: self.post(path, body), bodies))
 
@@ -127,11 +146,11 @@ class ApiClient:
         return _object(self.request("PATCH", _with_query(path, query), body, content_type))
 
     def delete(self, path: str, body: Json | None = None, **query: str) -> Json:
-        """Delete an object or a collection; `body` may be DeleteOptions, so may the query."""
+        """Delete an object or a collection, with DeleteOptions as the body or as a query."""
         return _object(self.request("DELETE", _with_query(path, query), body))
 
     def apply(self, source: Path | Json | Iterable[Json], manager: str = "local") -> list[Json]:
-        """Apply objects by server-side apply, taking over fields of others.
+        """Apply objects by server-side apply, and take over fields of other managers.
 
         Args:
             source: a YAML file, a folder of them, an object, or objects.
@@ -154,20 +173,21 @@ class ApiClient:
     ) -> Generator[tuple[str, Json], None, None]:
         """Watch a collection and yield (type, object): ADDED, MODIFIED, DELETED or BOOKMARK.
 
-        Without a resource version it begins with an ADDED for each object that exists. Ends when
+        Without a resource version it begins with ADDED for each object that exists. It ends when
         the server ends it.
 
         Raises:
             TimeoutError: `timeout` seconds are over.
-            ApiError: refused, or broken off by the server (410: the version is too old).
+            ApiError: the server responded with an error or sent one (410: the version is too old).
         """
-        query = {"watch": "true", "allowWatchBookmarks": "true"}
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(math.ceil(timeout)),
+        }
         if resource_version is not None:
             query["resourceVersion"] = resource_version
-        with closing(self._transport.lines(_with_query(path, query), timeout)) as lines:
-            status = int(next(lines))
-            if status >= 400:
-                raise _error(status, b"\n".join(lines))
+        with closing(self._lines(_with_query(path, query), timeout)) as lines:
             for line in lines:
                 event = json.loads(line)
                 if event["type"] == "ERROR":
@@ -188,7 +208,7 @@ class ApiClient:
             The object that satisfied it.
 
         Raises:
-            TimeoutError: it did not in time; the message holds the last state.
+            TimeoutError: no state satisfied it in time; the message has the last one.
         """
         collection, name = path.rsplit("/", 1)
 
@@ -204,13 +224,13 @@ class ApiClient:
     ) -> list[Json]:
         """Wait until the objects of a collection satisfy the predicate; selectors go into the path.
 
-        Outages of the server and expired versions are ridden out by listing again.
+        After an outage of the server or an expired version it lists again.
 
         Returns:
             The objects that satisfied it, in the order in which they were first seen.
 
         Raises:
-            TimeoutError: they did not in time; the message holds their last state.
+            TimeoutError: no state satisfied it in time; the message has the last one.
         """
         deadline = time.monotonic() + timeout
         found: list[Json] = []
@@ -226,9 +246,9 @@ class ApiClient:
                 if error.status not in PASSING:
                     raise
                 time.sleep(RECONNECT_SECONDS)
-            except (OSError, http.client.HTTPException):
+            except OSError:
                 time.sleep(RECONNECT_SECONDS)
-        last = json.dumps(found)[:2000]
+        last = json.dumps([_without_managers(item) for item in found])[:2000]
         raise TimeoutError(f"waited {timeout:g} s for {path}; last seen: {last}")
 
     def _resources(self, root: str) -> list[Json]:
@@ -249,11 +269,39 @@ class ApiClient:
         deadline = time.monotonic() + 10.0
         for version in spec["versions"]:
             root = f"/apis/{spec['group']}/{version['name']}"
-            # Discovery follows the condition by a moment, and cannot be watched.
+            # Discovery is updated a moment after the condition, and cannot be watched.
             while version["served"] and not self._has_kind(root, spec["names"]["kind"]):
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"{root} is established but not served")
                 time.sleep(RECONNECT_SECONDS)
+
+    def _lines(self, path: str, timeout: float) -> Generator[bytes, None, None]:
+        """Yield the lines of a stream as they arrive.
+
+        Raises:
+            TimeoutError: `timeout` seconds are over.
+            ApiError: the server responded with an error.
+        """
+        deadline = time.monotonic() + timeout
+        with _os_errors():
+            response = self._pools.request(
+                "GET",
+                self._server + path,
+                headers=self._headers,
+                timeout=timeout,
+                preload_content=False,
+            )
+            with closing(response):
+                if response.status >= 400:
+                    raise _error(response.status, response.data)
+                buffer = b""
+                for chunk in response.stream():
+                    *lines, buffer = (buffer + chunk).split(b"\n")
+                    yield from lines
+                    if time.monotonic() >= deadline:
+                        break
+        if time.monotonic() >= deadline:
+            raise TimeoutError("the time for this watch is over")
 
     def _states(self, path: str, timeout: float) -> Generator[list[Json], None, None]:
         listing = _object(self.request("GET", path, timeout=timeout))
@@ -271,28 +319,27 @@ class ApiClient:
                 yield list(found.values())
 
 
-def endpoint(path: Path) -> Endpoint:
-    """Return where the current context of a kubeconfig that `kubeconfig.render` wrote leads."""
-    config = yaml.safe_load(path.read_text())
-    context = _named(config, "context", config["current-context"])
-    cluster = _named(config, "cluster", context["cluster"])
-    user = _named(config, "user", context["user"])
-    authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
-    tls = ssl.create_default_context(cadata=authority)
-    if "client-key-data" in user:
-        with tempfile.NamedTemporaryFile(suffix=".pem") as pem:
-            pem.write(base64.b64decode(user["client-certificate-data"]))
-            pem.write(base64.b64decode(user["client-key-data"]))
-            pem.flush()
-            tls.load_cert_chain(pem.name)
-    server = urllib.parse.urlsplit(cluster["server"])
-    host = server.hostname or "127.0.0.1"
-    return Endpoint(host, server.port or 443, tls, user.get("token"))
+@contextmanager
+def _os_errors() -> Iterator[None]:
+    """Raise errors of the HTTP library as those of the standard library."""
+    try:
+        yield
+    except urllib3.exceptions.NewConnectionError as error:  # which urllib3 counts as a timeout
+        raise ConnectionError(str(error)) from error
+    except urllib3.exceptions.TimeoutError as error:
+        raise TimeoutError(str(error)) from error
+    except urllib3.exceptions.HTTPError as error:
+        raise ConnectionError(str(error)) from error
 
 
 def _key(item: Json) -> tuple[str, str]:
     metadata = item["metadata"]
     return metadata.get("namespace", ""), metadata["name"]
+
+
+def _without_managers(item: Json) -> Json:
+    metadata = {key: value for key, value in item["metadata"].items() if key != "managedFields"}
+    return {**item, "metadata": metadata}
 
 
 def _is_established(crd: Json | None) -> bool:
@@ -309,11 +356,6 @@ def _with_query(path: str, query: dict[str, str]) -> str:
 def _object(content: bytes) -> Json:
     decoded: Json = json.loads(content)
     return decoded
-
-
-def _named(config: Json, kind: str, name: str) -> Json:
-    found: Json = next(entry[kind] for entry in config[f"{kind}s"] if entry["name"] == name)
-    return found
 
 
 def _error(status: int, content: bytes | str) -> ApiError:

@@ -1,9 +1,9 @@
-"""Where the binaries of the control plane, and helm, come from.
+"""Finds or builds the binaries of the control plane, and tools such as helm.
 
-In this order: the folder named by KUBEBUILDER_ASSETS, PATH, a cache of this user, and at last a
-build from the Go modules pinned below `tools/` (see `building`). The first two count only if the
-binary reports the wanted version. The pins are the `require` lines of the go.mod files: nothing
-else names a version.
+They come from the folder in KUBEBUILDER_ASSETS, from PATH, from the cache of this user, or from a
+build of the Go modules below `go/` (see `building`), in this order. Binaries of the first two are
+used only if they report the wanted version. The `require` lines of the go.mod files are the only
+place that names versions.
 """
 
 import hashlib
@@ -23,25 +23,25 @@ TOOLS = Path(__file__).with_name("go")
 
 @dataclass(frozen=True)
 class Binary:
-    """A binary that we know how to get."""
+    """A binary that can be found or built."""
 
     name: str
-    #: Folder below `tools/` with the Go module; other minors of Kubernetes live beside it as
-    #: `<folder>-<minor>`.
+    #: Folder below `go/` with the Go module. Modules of other minor versions of Kubernetes are in
+    #: `<folder>-<minor>`, or in it as `go-<minor>.mod` where the code is our own.
     folder: str
     #: The required module whose version is the version of the binary.
     pin: str
     #: What `go build` builds.
     package: str
-    #: Build time on two quiet cores with an empty build cache, for the progress line.
+    #: Build time on two idle cores with an empty build cache, for the progress line.
     expected_seconds: int
-    #: Variables that get the version stamped in; {version}, {major} and {minor} are filled in.
+    #: Go variables to set at link time; {version}, {major} and {minor} are filled in.
     stamp: Mapping[str, str]
-    #: How to ask for the version.
+    #: The arguments that print the version.
     version_args: tuple[str, ...] = ("--version",)
-    #: False if another patch release of the same minor does as well.
+    #: Whether another patch release of the same minor version is refused.
     exact: bool = True
-    #: Whether the code is in the folder itself: then a change of it is another binary.
+    #: Whether the code is in the folder itself, so that a change of it requires another build.
     own_code: bool = False
     #: Build tags of Go.
     tags: tuple[str, ...] = ()
@@ -99,6 +99,15 @@ BINARIES: Mapping[str, Binary] = {
             own_code=True,
         ),
         Binary(
+            "cel-oracle",
+            "cel-oracle",
+            "k8s.io/dynamic-resource-allocation",
+            ".",
+            20,
+            {"main.version": "{version}"},
+            own_code=True,
+        ),
+        Binary(
             "kwok",
             "kwok",
             "sigs.k8s.io/kwok",
@@ -125,7 +134,7 @@ BINARIES: Mapping[str, Binary] = {
             120,
             {"github.com/prometheus/common/version.Version": "{version}"},
             exact=False,
-            # Service discovery for clouds is most of the code, and no rule needs it.
+            # Service discovery for clouds is most of the code, and is not needed here.
             tags=("remove_all_sd",),
         ),
         # The linter of the workflows, and the generator of the charts' READMEs.
@@ -151,41 +160,64 @@ BINARIES: Mapping[str, Binary] = {
     )
 }
 
-#: What a control plane with all its parts runs.
+#: The components of a complete control plane.
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kwok")
 
-#: What a node runs, and what the end-to-end tests operate the cluster with.
+#: The components of a node, and the tools of the end-to-end tests.
 NODE = ("kubelet", "kube-proxy", "kubectl", "helm")
 
 
 def tools_folder(binary: Binary, version: str | None = None) -> Path:
-    """Return the module that pins a binary: the default one, or the one for this version's minor.
+    """Return the module that pins a version of a binary; by default the main module.
 
     Raises:
         BuildError: no module pins that version.
     """
+    return _module_file(binary, version).parent
+
+
+def _module_files(binary: Binary) -> list[Path]:
+    """Return the go.mod files that pin a binary, the default one first.
+
+    Another minor has a folder of its own, or, where the code is ours and shared, a file
+    `go-<minor>.mod` beside the default one.
+    """
     default = TOOLS / binary.folder
+    others = [folder / "go.mod" for folder in sorted(TOOLS.glob(f"{binary.folder}-[0-9]*"))]
+    return [default / "go.mod", *others, *sorted(default.glob("go-[0-9]*.mod"))]
+
+
+def _module_file(binary: Binary, version: str | None) -> Path:
+    files = _module_files(binary)
     if version is None:
-        return default
-    folders = [default, *sorted(TOOLS.glob(f"{binary.folder}-*"))]
-    for folder in folders:
-        if _pin(folder, binary) == version:
-            return folder
-    pinned = ", ".join(_pin(folder, binary) for folder in folders)
+        return files[0]
+    for file in files:
+        if _pin(file, binary) == version:
+            return file
+    pinned = ", ".join(_pin(file, binary) for file in files)
     raise BuildError(f"{binary.name} {version} is not pinned in {TOOLS} (pinned: {pinned})")
+
+
+def _minor_of(file: Path) -> str:
+    """Return the minor in the name `go-1.36.mod`; empty for a go.mod."""
+    return file.stem.removeprefix("go").removeprefix("-")
 
 
 def pinned_version(name: str) -> str:
     """Return the default version of a binary, e.g. "v1.36.3"."""
     binary = BINARIES[name]
-    return _pin(TOOLS / binary.folder, binary)
+    return _pin(_module_file(binary, None), binary)
+
+
+def pinned_versions(name: str) -> list[str]:
+    """Return the versions of a binary that can be built, the default one first."""
+    binary = BINARIES[name]
+    return [_pin(file, binary) for file in _module_files(binary)]
 
 
 def kubernetes_versions() -> list[str]:
     """Return the Kubernetes versions that can be built, the default one first."""
-    binary = BINARIES["kube-apiserver"]
-    folders = [TOOLS / binary.folder, *sorted(TOOLS.glob(f"{binary.folder}-*"))]
-    return [_pin(folder, binary) for folder in folders]
+    return pinned_versions("kube-apiserver")
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
@@ -195,7 +227,7 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
 
 
 def cached_path(name: str, version: str, environ: Mapping[str, str]) -> Path:
-    """Return where a binary of a version is kept once it is built."""
+    """Return the path in the cache of a binary."""
     binary = BINARIES[name]
     code = f"-{_fingerprint(TOOLS / binary.folder)}" if binary.own_code else ""
     return cache_folder(environ) / f"{name}-{version}{code}" / name
@@ -204,13 +236,13 @@ def cached_path(name: str, version: str, environ: Mapping[str, str]) -> Path:
 def _fingerprint(module: Path) -> str:
     """Return a fingerprint of the code of a module."""
     digest = hashlib.sha256()
-    for path in sorted((*module.glob("*.go"), *module.glob("go.*"))):
+    for path in sorted((*module.glob("*.go"), *module.glob("go*.mod"), *module.glob("go*.sum"))):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:12]
 
 
 def reported_version(path: Path, binary: Binary) -> str | None:
-    """Run a binary and read its version, None if it cannot be run or says something else."""
+    """Run a binary and return its version; None if it cannot be run or prints none."""
     try:
         answer = subprocess.run(
             [path, *binary.version_args], capture_output=True, text=True, timeout=30, check=True
@@ -228,16 +260,18 @@ def find(
     environ: Mapping[str, str] = os.environ,
     report: Callable[[str], None] | None = None,
 ) -> Path:
-    """Return the path of a binary, building it if there is no other way.
+    """Return the path of a binary; build it if it is not found.
 
     Args:
         name: a key of BINARIES.
-        version: "v1.36.3"; None for the pinned default. Only Kubernetes' own binaries have several.
-        environ: holds KUBEBUILDER_ASSETS, PATH, XDG_CACHE_HOME, HOME and Go's variables.
-        report: takes the lines of progress; standard error if None.
+        version: such as "v1.36.3"; None for the pinned default. Kubernetes' binaries and our own
+            code have several.
+        environ: the environment, with KUBEBUILDER_ASSETS, PATH, XDG_CACHE_HOME, HOME and the
+            variables of Go.
+        report: is called with lines of progress; None prints them to standard error.
 
     Raises:
-        BuildError: it is neither here nor can it be built; says why in one line.
+        BuildError: it is not found and cannot be built; the message is one line.
     """
     binary = BINARIES[name]
     wanted = version or pinned_version(name)
@@ -247,17 +281,20 @@ def find(
     cached = cached_path(name, wanted, environ)
     if not cached.exists():
         major, minor = re.findall(r"\d+", wanted)[:2]
+        file = _module_file(binary, version)
+        minor_file = _minor_of(file)
         recipe = Recipe(
             name=name,
             version=wanted,
-            module=tools_folder(binary, version),
+            module=file.parent,
+            modfile=file.name if minor_file else "",
             package=binary.package,
             stamp={
                 variable: value.format(version=wanted, major=major, minor=minor)
                 for variable, value in binary.stamp.items()
             },
             expected_seconds=binary.expected_seconds,
-            tags=binary.tags,
+            tags=(*binary.tags, *([f"v{minor_file}"] if minor_file else [])),
         )
         build(
             recipe,
@@ -286,11 +323,11 @@ def _matches(binary: Binary, reported: str | None, wanted: str) -> bool:
     return reported.split(".")[:2] == wanted.split(".")[:2]
 
 
-def _pin(folder: Path, binary: Binary) -> str:
-    text = (folder / "go.mod").read_text()
+def _pin(file: Path, binary: Binary) -> str:
+    text = file.read_text()
     match = re.search(rf"^(?:require)?\s*{re.escape(binary.pin)} (v\S+)$", text, re.MULTILINE)
     if match is None:
-        raise BuildError(f"{folder / 'go.mod'} does not require {binary.pin}")
+        raise BuildError(f"{file} does not require {binary.pin}")
     return match[1]
 
 

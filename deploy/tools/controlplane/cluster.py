@@ -1,17 +1,16 @@
-"""The control plane as an object: started, used, restarted, paused, and gone without a trace.
+"""A control plane as an object that starts, restarts, pauses and removes its components.
 
     with ControlPlane() as cluster:
         cluster.create_nodes(3)
         cluster.api.apply(Path("manifest.yaml"))
         cluster.api.wait_for("/api/v1/namespaces/default/pods/web", is_running)
 
-All of it listens on loopback only and lives in one temporary folder, on tmpfs where there is room.
-When the `with` block is left, or this Python process ends in whatever way, the processes end and
-the folder goes (see `keeper`).
+It listens on the loopback interface only. Its files are in one temporary folder, on tmpfs if there
+is room. When the `with` block is left, or when this Python process ends for any reason, the
+processes are ended and the folder is removed (see `supervisor`).
 """
 
 import contextlib
-import datetime as dt
 import http.client
 import itertools
 import json
@@ -20,7 +19,7 @@ import re
 import shutil
 import ssl
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from deploy.tools.controlplane import binaries, bootstrap, kubeconfig
@@ -30,25 +29,25 @@ from deploy.tools.controlplane.components import LOOPBACK, Settings, arguments, 
 from deploy.tools.controlplane.nodes import NodeShape, is_ready, node
 from deploy.tools.controlplane.processes import Processes
 
-#: What every control plane has; started together, as the API server waits for etcd.
+#: Components of every control plane; started together, because the API server waits for etcd.
 CORE = ("etcd", "kube-apiserver")
 
-#: Pause between two looks at a component that is starting.
+#: Pause between two probes of a component that is starting.
 PROBE_SECONDS = 0.02
 
 
 class ControlPlaneError(RuntimeError):
-    """A component did not come up; the message holds the end of its log."""
+    """A component did not become ready; the message has the end of its log."""
 
 
 class ControlPlane:
-    """etcd, kube-apiserver and, as the settings say, kube-controller-manager and KWOK.
+    """etcd, kube-apiserver and, depending on the settings, kube-controller-manager and KWOK.
 
     Attributes:
-        settings: what was asked for.
-        api: a client with all rights; usable from any number of threads.
+        settings: the requested settings.
+        api: a client with all rights, for any number of threads.
         admin_kubeconfig: a kubeconfig with all rights.
-        folder: where everything lies; logs/ holds a log for each component.
+        folder: all files; `logs/` has a log for each component.
     """
 
     def __init__(self, settings: Settings | None = None) -> None:
@@ -61,7 +60,7 @@ class ControlPlane:
         self._pids: dict[str, int] = {}
         try:
             self._places = bootstrap.new_places(self.folder)
-            self._authority = Authority(dt.datetime.now(dt.UTC))
+            self._authority = Authority()
             bootstrap.prepare(self._places, self._authority, self.settings.addresses)
             self._tls = ssl.create_default_context(cadata=self._authority.certificate.decode())
             self.admin_kubeconfig = self._places.kubeconfig("admin")
@@ -87,7 +86,7 @@ class ControlPlane:
         """Start all components and wait until they serve.
 
         Raises:
-            ControlPlaneError: one did not come up; everything has been cleaned up.
+            ControlPlaneError: one did not become ready; everything is cleaned up.
         """
         deadline = time.monotonic() + self.settings.start_seconds
         try:
@@ -106,16 +105,16 @@ class ControlPlane:
             raise
 
     def close(self) -> None:
-        """End all processes and remove the folder; does nothing the second time."""
+        """End all processes and remove the folder; may be called twice."""
         self.api.close()
         self._processes.close()
-        shutil.rmtree(self.folder, ignore_errors=True)  # the keeper may have been killed
+        shutil.rmtree(self.folder, ignore_errors=True)  # the supervisor may have been killed
 
     # Identities
 
-    def kubeconfig_for(self, user: str, groups: Iterable[str] = ()) -> Path:
-        """Write a kubeconfig with a client certificate for any user and groups."""
-        return self._write_kubeconfig(user, self._authority.client(user, groups))
+    def kubeconfig_for(self, user: str, group: str | None = None) -> Path:
+        """Write a kubeconfig with a client certificate for any user in a group."""
+        return self._write_kubeconfig(user, self._authority.client(user, group))
 
     def service_account_kubeconfig(
         self, namespace: str, name: str, expiration_seconds: int = 24 * 3600
@@ -135,7 +134,7 @@ class ControlPlane:
     def create_namespace(self, name: str, labels: Mapping[str, str] | None = None) -> None:
         """Create a namespace and wait until pods can be created in it.
 
-        They need its ServiceAccount `default`, which a controller makes.
+        Pods need its ServiceAccount `default`, which a controller creates.
         """
         body = {"metadata": {"name": name, "labels": dict(labels or {})}}
         self.api.post("/api/v1/namespaces", body)
@@ -166,9 +165,9 @@ class ControlPlane:
     # Faults
 
     def stop_apiserver(self, grace_seconds: float = 0.0) -> None:
-        """End the API server: killed at once, or with some seconds to end by itself.
+        """End the API server: at once, or with a grace period.
 
-        With watches open, and there always are some, it takes a minute to end by itself.
+        With open watches, which there always are, a graceful end takes a minute.
         """
         self._processes.stop("kube-apiserver", grace_seconds)
         self.api.close()
@@ -180,27 +179,27 @@ class ControlPlane:
         self._await("kube-apiserver", deadline)
 
     def restart_apiserver(self, grace_seconds: float = 0.0) -> None:
-        """Stop and start the API server; its watch cache then begins at the present."""
+        """Stop and start the API server; its watch cache has no earlier versions afterwards."""
         self.stop_apiserver(grace_seconds)
         self.start_apiserver()
 
     def compact_etcd(self) -> int:
-        """Discard all history in etcd; return the revision up to which it is gone.
+        """Discard the history in etcd; return the revision up to which it is discarded.
 
-        The API server goes on serving older watches and continued lists from its own cache; they
-        answer 410 Gone once it has been restarted as well (or at once, if it was started with
-        `flags={"kube-apiserver": {"watch-cache": "false"}}`).
+        The API server still serves older watches and continued lists from its cache. They get 410
+        Gone after it has been restarted, or at once if it was started with
+        `flags={"kube-apiserver": {"watch-cache": "false"}}`.
         """
         revision = int(self._etcd("maintenance/status", {})["header"]["revision"])
         self._etcd("kv/compaction", {"revision": revision, "physical": True})
         return revision
 
     def pause(self, component: str) -> None:
-        """Stop a component where it stands (SIGSTOP): connections stay open, nothing answers."""
+        """Pause a component (SIGSTOP): connections stay open, but get no response."""
         self._processes.pause(component)
 
     def resume(self, component: str) -> None:
-        """Let a paused component go on (SIGCONT)."""
+        """Resume a paused component (SIGCONT)."""
         self._processes.resume(component)
 
     # Processes
@@ -208,12 +207,12 @@ class ControlPlane:
     def run(
         self, name: str, argv: Sequence[str | Path], env: Mapping[str, str] | None = None
     ) -> Path:
-        """Start one more process that lives no longer than the control plane.
+        """Start one more process, which ends with the control plane.
 
         Args:
-            name: for `pid`, `exit_code`, `stop`, `pause` and `resume`.
+            name: the name for `pid`, `exit_code`, `stop`, `pause` and `resume`.
             argv: the command.
-            env: its environment; ours if None.
+            env: its environment; None for that of this process.
 
         Returns:
             The path of its log.
@@ -223,22 +222,22 @@ class ControlPlane:
         return log
 
     def stop(self, name: str, grace_seconds: float = 5.0) -> int:
-        """End a process, after the grace by SIGKILL; return its exit code."""
+        """End a process, by SIGKILL after the grace period; return its exit code."""
         return self._processes.stop(name, grace_seconds)
 
     def exit_code(self, name: str) -> int | None:
-        """Return how a process ended, None while it runs."""
+        """Return the exit code of a process, None while it runs."""
         return self._processes.exit_code(name)
 
     def pid(self, name: str) -> int:
-        """Return the process id of a component, or of what `run` started."""
+        """Return the process id of a component or of a process that `run` started."""
         return self._pids[name]
 
     def log(self, name: str) -> Path:
         """Return the path of a component's log."""
         return self._places.log(name)
 
-    # The start in detail
+    # Start
 
     def _version(self, name: str) -> str | None:
         return self.settings.version if name.startswith("kube-") else None
@@ -251,7 +250,7 @@ class ControlPlane:
         return path
 
     def _start(self, name: str) -> None:
-        # KWOK would read a configuration below HOME.
+        # KWOK reads a configuration below HOME.
         environ = {**os.environ, "HOME": str(self.folder)}
         argv: list[str | Path] = [
             self._binaries[name],
@@ -277,11 +276,11 @@ class ControlPlane:
             return bootstrap.answers(self._places.controllers_port, "/healthz", self._tls)
         try:
             return self.api.request("GET", "/readyz", timeout=2.0) == b"ok"
-        except (ApiError, OSError, http.client.HTTPException):
+        except (ApiError, OSError):
             return False
 
     def _await_first_objects(self, deadline: float) -> None:
-        """Wait for what every pod needs: its ServiceAccount and the CA's certificate."""
+        """Wait for the objects that every pod needs: ServiceAccount and CA certificate."""
         for path in ("serviceaccounts/default", "configmaps/kube-root-ca.crt"):
             remaining = deadline - time.monotonic()
             self.api.wait_for(f"/api/v1/namespaces/default/{path}", timeout=remaining)

@@ -1,47 +1,47 @@
-"""What each component is started with: pure functions from settings and places to command lines."""
+"""The command lines of the components: pure functions of settings and places."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-#: Flags by name without the dashes; None leaves a flag out.
+#: Flags by name without the dashes; None omits a flag.
 Flags: TypeAlias = Mapping[str, str | None]
 
-#: Every address of the control plane is this one.
+#: The address of all components.
 LOOPBACK = "127.0.0.1"
 
-#: KWOK plays the kubelet of nodes with this annotation; others are left alone.
+#: KWOK simulates the kubelet of nodes with this annotation only.
 KWOK_NODE = ("kwok.x-k8s.io/node", "fake")
 
-#: As a kubelet; the lease is renewed every quarter of it.
+#: As a kubelet has it; the lease is renewed every quarter of this time.
 NODE_LEASE_SECONDS = 40
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What kind of control plane to start."""
+    """The settings of a control plane."""
 
     #: Kubernetes version, e.g. "v1.36.3"; None is the default pin of `binaries`.
     version: str | None = None
     #: Start kube-controller-manager with all its controllers.
     controllers: bool = True
-    #: Start KWOK: nodes become Ready, bound pods run, deleted ones end.
+    #: Start KWOK: nodes become Ready, bound pods run, deleted pods terminate.
     kwok: bool = True
-    #: Watch over nodes as a real cluster does: heartbeats (a Lease renewed every 10 s for each
-    #: node), taints on nodes that are not ready, eviction from them. Benchmarks with thousands
-    #: of nodes go without: then no node is ever tainted by the cluster.
+    #: Monitor nodes as a real cluster does: heartbeats (a Lease for each node, renewed every 10 s),
+    #: taints on nodes that are not ready, eviction from them. Without it no node is tainted by the
+    #: cluster, which suits benchmarks with thousands of nodes.
     node_lifecycle: bool = True
-    #: Admission plugins to disable, beside those that cannot work: without controllers there are no
-    #: ServiceAccounts, and the not-ready taint of new nodes is never removed.
+    #: Admission plugins to disable, in addition to those that cannot work. Without controllers
+    #: there are no ServiceAccounts, and the not-ready taint of new nodes is never removed.
     admission_off: tuple[str, ...] = ()
-    #: Further addresses under which clients know the API server, for its certificate.
+    #: Additional addresses in the certificate of the API server.
     addresses: tuple[str, ...] = ()
     #: Feature gates of kube-apiserver and kube-controller-manager.
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
-    #: Flags by component, over the ones chosen here.
+    #: Flags by component; they override the defaults.
     flags: Mapping[str, Flags] = field(default_factory=dict)
-    #: How long the whole start may take once the binaries are there.
+    #: Timeout of the start, without the build of binaries.
     start_seconds: float = 60.0
 
     def disabled_admission(self) -> tuple[str, ...]:
@@ -123,11 +123,11 @@ def _kube_apiserver(settings: Settings, places: Places) -> Flags:
         "service-account-key-file": places.pki("service-accounts.pub"),
         "service-account-signing-key-file": places.pki("service-accounts.key"),
         "service-cluster-ip-range": "10.97.0.0/16",
-        # A loopback address is refused as an endpoint of the service `kubernetes`, which is unused.
+        # A loopback address is refused as an endpoint of the Service `kubernetes`, which is unused.
         "endpoint-reconciler-type": "none",
         "authorization-mode": "RBAC",
         "allow-privileged": "true",
-        # One by one, deleting a namespace of 4,000 pods takes 17 s.
+        # By default pods are deleted one by one: 17 s for a namespace with 4,000 pods.
         "delete-collection-workers": "16",
         "disable-admission-plugins": ",".join(settings.disabled_admission()) or None,
         "feature-gates": _gates(settings),
@@ -148,7 +148,7 @@ def _kube_controller_manager(settings: Settings, places: Places) -> Flags:
         "use-service-account-credentials": "true",
         "service-account-private-key-file": places.pki("service-accounts.key"),
         "root-ca-file": places.pki("ca.crt"),
-        # The stock 20 queries a second would make a Deployment of 300 pods take 15 s.
+        # With the default of 20 queries per second a Deployment of 300 pods takes 15 s.
         "controllers": "*" if settings.node_lifecycle else "*,-node-lifecycle-controller",
         "kube-api-qps": "500",
         "kube-api-burst": "1000",
@@ -178,7 +178,7 @@ _FLAGS = {
 
 
 def names(settings: Settings) -> Iterator[str]:
-    """Yield the components that these settings ask for, in the order of their start."""
+    """Yield the components of these settings in the order of their start."""
     yield from ("etcd", "kube-apiserver")
     if settings.controllers:
         yield "kube-controller-manager"

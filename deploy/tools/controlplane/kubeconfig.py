@@ -1,4 +1,4 @@
-"""Kubeconfig files: one cluster, one user, everything embedded, so that they may be copied."""
+"""Kubeconfig files with one cluster and one user; certificates are embedded."""
 
 import base64
 
@@ -13,7 +13,7 @@ def render(server: str, authority: bytes, user: str, credential: Identity | str)
     Args:
         server: the address, https://host:port.
         authority: the CA's certificate, PEM.
-        user: a name to show, also that of the context.
+        user: the name of user and context.
         credential: a client certificate, or a bearer token.
     """
     login = (

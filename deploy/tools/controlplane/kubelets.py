@@ -14,16 +14,16 @@ def await_ready(api: ApiClient, node: str, seconds: float) -> None:
     """Wait until a node is ready for pods.
 
     Raises:
-        TimeoutError: it is not in time.
+        TimeoutError: it is not ready in time.
     """
     api.wait_for(f"/api/v1/nodes/{node}", _is_ready, seconds)
 
 
 def await_answer(api: ApiClient, node: str, seconds: float) -> None:
-    """Wait until the kubelet of a node answers the API server.
+    """Wait until the kubelet of a node responds to the API server.
 
     Raises:
-        ApiError: it does not in time.
+        ApiError: it does not respond in time.
     """
     deadline = time.monotonic() + seconds
     while True:

@@ -1,4 +1,4 @@
-"""Manifests: reading objects from YAML, and finding the API path of an object by its kind."""
+"""Reads objects from YAML, and finds the API path of an object by its kind."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -13,7 +13,10 @@ CRD = "CustomResourceDefinition"
 
 
 def documents(source: Path | Json | Iterable[Json]) -> Iterator[Json]:
-    """Yield the objects of a YAML file, a folder of them, or given ones; lists are opened."""
+    """Yield the objects of a YAML file or of a folder with YAML files, or the given objects.
+
+    Lists are replaced by their items.
+    """
     if isinstance(source, Path):
         files = sorted(source.glob("*.y*ml")) if source.is_dir() else [source]
         objects: Iterable[Json | None] = (
@@ -33,7 +36,7 @@ def documents(source: Path | Json | Iterable[Json]) -> Iterator[Json]:
 
 
 class ResourcePaths:
-    """Knows the path of every kind, by discovery; kinds are looked up once.
+    """Finds the paths of kinds by discovery; each kind is looked up once.
 
     Args:
         discover: lists the resources of a group version, /api/v1 or /apis/<group>/<version>.
@@ -45,7 +48,7 @@ class ResourcePaths:
         self._resources: dict[str, dict[str, Json]] = {}
 
     def of(self, document: Json) -> str:
-        """Return the path of an object; namespaced ones without a namespace go to `default`.
+        """Return the path of an object; the default namespace is `default`.
 
         Raises:
             LookupError: the server does not know the kind.

@@ -1,4 +1,4 @@
-"""Node objects for KWOK to play."""
+"""Node objects for nodes that KWOK simulates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,29 +6,29 @@ from typing import Any
 
 from deploy.tools.controlplane.components import KWOK_NODE, LOOPBACK
 
-#: Taint that the cluster keeps on a node until it is ready.
+#: The taint of a node that is not ready.
 NOT_READY = "node.kubernetes.io/not-ready"
 
 
 @dataclass(frozen=True, kw_only=True)
 class NodeShape:
-    """What nodes have in common."""
+    """The properties that created nodes share."""
 
     cpu: str = "8"
     memory: str = "32Gi"
     pods: int = 110
-    #: Further resources, e.g. {"example.com/gpu": "4"}.
+    #: Additional resources, e.g. {"example.com/gpu": "4"}.
     resources: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Mapping[str, str], ...] = ()
-    #: Zone labels are dealt out in turn; empty for no zones.
+    #: Zones are assigned round-robin; empty for no zones.
     zones: tuple[str, ...] = ()
-    #: Let KWOK play the kubelet; without it pods bound to the node stay Pending.
+    #: Whether KWOK simulates the kubelet; if not, pods that are bound to the node stay Pending.
     played: bool = True
 
 
 def node(name: str, index: int, shape: NodeShape) -> dict[str, Any]:
-    """Return a Node as its kubelet would register it, with its resources."""
+    """Return a Node as its kubelet would register it."""
     labels = {
         "kubernetes.io/arch": "amd64",
         "kubernetes.io/hostname": name,

@@ -1,8 +1,7 @@
-"""`python -m deploy.tools.demo`: see the scheduler preempt, on a real control plane of its own."""
+"""`python -m deploy.tools.demo`: show a preemption on a local control plane."""
 
 import argparse
 import contextlib
-import http.client
 import signal
 import sys
 from dataclasses import replace
@@ -15,7 +14,7 @@ from deploy.tools.controlplane.cluster import ControlPlane, ControlPlaneError
 from deploy.tools.controlplane.nodes import NodeShape
 from deploy.tools.controlplane.processes import ProcessError
 from deploy.tools.demo import example, screens
-from deploy.tools.demo.performance import DemoError, Pace, Performance
+from deploy.tools.demo.player import DemoError, Pace, Player
 from scheduler.console import view
 
 NODES = 4
@@ -23,14 +22,14 @@ SHAPE = NodeShape(cpu="4", memory="16Gi", zones=("a", "b"))
 
 DESCRIPTION = """\
 Start etcd, kube-apiserver, kube-controller-manager and KWOK with four nodes on this machine, run
-the scheduler against them with the rights that it is shipped with, and apply
-deploy/manifests/examples/preemption.yaml. Nothing outside of this machine is touched, and nothing
-is left behind. No kubeconfig is read.
+the scheduler against them with the rights of its manifests, and apply
+deploy/manifests/examples/preemption.yaml. Everything is on this machine and is removed at the end.
+No kubeconfig is read.
 """
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Play the example; return the exit code."""
+    """Run the demonstration; return the exit code."""
     options = _parser().parse_args(argv)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
@@ -38,7 +37,7 @@ def main(argv: list[str] | None = None) -> int:
         return _play(options)
     except (BuildError, ControlPlaneError, ProcessError, DemoError, ApiError) as error:
         print(f"error: {error}", file=sys.stderr)
-    except (TimeoutError, OSError, http.client.HTTPException) as error:
+    except OSError as error:
         print(f"error: {type(error).__name__}: {error}", file=sys.stderr)
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
@@ -55,14 +54,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--once",
         action="store_true",
-        help="end when the example has settled: 0 if all pods of high priority run, else 1",
+        help="exit when the example has settled: 0 if all pods of high priority run, else 1",
     )
     parser.add_argument(
         "--limit",
         type=float,
         default=120.0,
         metavar="SECONDS",
-        help="with --once: how long each step may take (default: 120)",
+        help="with --once: timeout of each step (default: 120)",
     )
     parser.add_argument(
         "--file",
@@ -82,11 +81,11 @@ def _play(options: argparse.Namespace) -> int:
     with ControlPlane() as cluster:
         cluster.create_nodes(NODES, SHAPE)
         with screens.screen(console) as screen:
-            performance = Performance(cluster, story, pace, screen)
-            ended = performance.play()
+            player = Player(cluster, story, pace, screen)
+            ended = player.play()
             if not options.once:
-                with contextlib.suppress(KeyboardInterrupt):  # that is how it ends
-                    performance.linger()
+                with contextlib.suppress(KeyboardInterrupt):  # the user ends it
+                    player.linger()
     console.print(view.summary(replace(ended, title=str(options.file.name))))
     for name, count in story.steps[-1].pods.items():
         console.print(f"All {count} pods of priority class {name} run.", highlight=False)

@@ -1,4 +1,4 @@
-"""The example that is played: the manifest, cut into its steps."""
+"""The example of the demonstration: the manifest, split into its steps."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -14,16 +14,16 @@ Json: TypeAlias = dict[str, Any]
 
 FILE: Final = Path(__file__).parents[2] / "manifests" / "examples" / "preemption.yaml"
 
-#: The label that says in which step an object is applied.
+#: The label with the step in which an object is applied.
 STEP: Final = "step"
 
-#: What makes the kubelets that KWOK plays take their time over the end of a pod.
+#: The annotation with the time that simulated kubelets take to terminate a pod.
 ENDING: Final = "pod-delete.stage.kwok.x-k8s.io/delay"
 
 
 @dataclass(frozen=True)
 class Step:
-    """What is applied at once, and what comes of it."""
+    """Objects that are applied together, and the pods that result."""
 
     documents: tuple[Json, ...]
     #: Pods of its Deployments by PriorityClass: all of them must run before the step is done.
@@ -32,14 +32,14 @@ class Step:
 
 @dataclass(frozen=True)
 class Example:
-    """A story in steps."""
+    """The steps of an example."""
 
     steps: tuple[Step, ...]
     #: The values of its PriorityClasses.
     classes: Mapping[str, int]
 
     def pods(self, step: int) -> Counter[str]:
-        """Return how many pods there are by PriorityClass once a step, from 0, has been applied."""
+        """Return the number of pods by PriorityClass after a step; the first step is 0."""
         total: Counter[str] = Counter()
         for each in self.steps[: step + 1]:
             total.update(each.pods)
@@ -47,7 +47,7 @@ class Example:
 
 
 def read(path: Path, ending_seconds: float) -> Example:
-    """Return the example of a file; its pods take `ending_seconds` to end."""
+    """Return the example of a file; its pods take `ending_seconds` to terminate."""
     everything = [_ending(each, ending_seconds) for each in documents(path)]
     numbers = sorted({_step(each) for each in everything})
     steps = (tuple(each for each in everything if _step(each) == number) for number in numbers)

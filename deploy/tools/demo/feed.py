@@ -1,6 +1,6 @@
-"""Feeds the chronicle: states of the API from watches, and lines of the scheduler's log.
+"""The inputs of the history: objects from watches, and records of the scheduler's log.
 
-Threads collect them, one for each source; the owner of the `Feed` takes them out one by one.
+One thread per source puts them into a queue; the owner of the `Feed` takes them out.
 """
 
 import queue
@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from deploy.tools.controlplane.api import ApiClient
-from deploy.tools.demo.chronicle import Chronicle
+from deploy.tools.demo.history import History
 from scheduler.model import times
 from scheduler.model.times import Seconds
 
@@ -30,7 +30,7 @@ LOOK_SECONDS: Final = 0.05
 
 @dataclass(frozen=True)
 class _News:
-    apply: Callable[[Chronicle, Seconds], None]
+    apply: Callable[[History, Seconds], None]
     #: On the clock of `time.time`.
     at: Seconds
 
@@ -47,24 +47,24 @@ class Feed:
         self._news: queue.SimpleQueue[_News] = queue.SimpleQueue()
 
     def elapsed(self) -> Seconds:
-        """Return the time since the beginning."""
+        """Return the seconds since the start of the demonstration."""
         return time.time() - self._began_at
 
     def watch(self, api: ApiClient) -> None:
-        """Begin to report the states of pods and nodes."""
+        """Start to watch pods and nodes."""
         self._start(lambda: self._watch(api, "/api/v1/pods", _see_pods))
         self._start(lambda: self._watch(api, "/api/v1/nodes", _see_nodes))
 
     def follow(self, log: Path) -> None:
-        """Begin to report the records of a log, a file that exists."""
+        """Start to read the records of a log file, which must exist."""
         self._start(lambda: self._follow(log))
 
-    def pass_on(self, chronicle: Chronicle, timeout: Seconds) -> None:
-        """Pass all news on; wait for the first one, but not longer than the timeout."""
+    def pass_on(self, history: History, timeout: Seconds) -> None:
+        """Add all that is in the queue to the history; wait for the first until the timeout."""
         try:
             news = self._news.get(timeout=timeout)
             while True:
-                news.apply(chronicle, news.at - self._began_at)
+                news.apply(history, news.at - self._began_at)
                 news = self._news.get_nowait()
         except queue.Empty:
             return
@@ -76,7 +76,7 @@ class Feed:
         self,
         api: ApiClient,
         path: str,
-        see: Callable[[list[Json]], Callable[[Chronicle, Seconds], None]],
+        see: Callable[[list[Json]], Callable[[History, Seconds], None]],
     ) -> None:
         def report(objects: list[Json]) -> bool:
             self._news.put(_News(see(objects), time.time()))
@@ -99,7 +99,7 @@ class Feed:
 
 
 def records(text: bytes) -> tuple[list[Json], bytes]:
-    """Return the records of all complete lines, and the rest; other lines are skipped."""
+    """Return the records of all complete lines, and the rest; invalid lines are skipped."""
     *lines, rest = text.split(b"\n")
     complete = []
     for line in lines:
@@ -112,13 +112,13 @@ def records(text: bytes) -> tuple[list[Json], bytes]:
     return complete, rest
 
 
-def _see_pods(pods: list[Json]) -> Callable[[Chronicle, Seconds], None]:
-    return lambda chronicle, at: chronicle.see_pods(pods, at)
+def _see_pods(pods: list[Json]) -> Callable[[History, Seconds], None]:
+    return lambda history, at: history.see_pods(pods, at)
 
 
-def _see_nodes(nodes: list[Json]) -> Callable[[Chronicle, Seconds], None]:
-    return lambda chronicle, _: chronicle.see_nodes(nodes)
+def _see_nodes(nodes: list[Json]) -> Callable[[History, Seconds], None]:
+    return lambda history, _: history.see_nodes(nodes)
 
 
-def _see_record(record: Json) -> Callable[[Chronicle, Seconds], None]:
-    return lambda chronicle, at: chronicle.see_record(record, at)
+def _see_record(record: Json) -> Callable[[History, Seconds], None]:
+    return lambda history, at: history.see_record(record, at)

@@ -1,4 +1,4 @@
-"""The scheduler in the demonstration's cluster: installed as shipped, run as a process.
+"""Installs the manifests of the scheduler, and runs it as a process.
 
 It runs with the token of its own ServiceAccount, so it has the rights of `deploy/manifests/base`
 and no others.
@@ -21,14 +21,14 @@ ROOT: Final = Path(__file__).parents[3]
 BASE: Final = ROOT / "deploy" / "manifests" / "base"
 _NOT_HERE: Final = ("deployment.yaml", "pod-disruption-budget.yaml", "policy-roles.yaml")
 
-#: Of the scheduler, its namespace, its ServiceAccount, its lease, and of the process.
+#: The name of the scheduler, its namespace, its ServiceAccount, its lease, and of the process.
 NAME: Final = "preemptive-scheduler"
 
 
 def manifests(base: Path = BASE) -> Iterator[dict[str, Any]]:
     """Yield the objects of the base that the process needs, in order.
 
-    Nothing here runs images, so there is no Deployment; roles for people are not needed either.
+    The cluster runs no images, so the Deployment is omitted, and so are roles for users.
     """
     for name in yaml.safe_load((base / "kustomization.yaml").read_text())["resources"]:
         if name not in _NOT_HERE:
@@ -41,7 +41,7 @@ def install(cluster: ControlPlane) -> None:
 
 
 def start(cluster: ControlPlane) -> Path:
-    """Start the scheduler and return the path of its log, JSON lines."""
+    """Start the scheduler; return the path of its log, which has JSON lines."""
     kubeconfig = cluster.service_account_kubeconfig(NAME, NAME)
     command = [sys.executable, "-m", "scheduler.cli.main", "run", "-v", "2"]
     flags = {

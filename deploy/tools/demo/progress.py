@@ -1,4 +1,4 @@
-"""Progress as lines of text, without a terminal: the differences between two snapshots."""
+"""Progress as lines of text for output without a terminal."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -11,7 +11,7 @@ __all__ = ["lines"]
 
 
 def lines(before: ViewSnapshot, after: ViewSnapshot) -> list[str]:
-    """Return a line for each thing that happened between two snapshots, in order of time.
+    """Return a line for each change between two snapshots, in order of time.
 
     An attempt with the same result as an earlier one of the same pod is skipped.
     """

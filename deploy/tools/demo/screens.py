@@ -1,4 +1,4 @@
-"""The output of the demonstration: the live view in a terminal, lines elsewhere."""
+"""The output of the demonstration: a live view in a terminal, lines otherwise."""
 
 import contextlib
 import time
@@ -15,15 +15,15 @@ __all__ = ["Lines", "LiveView", "Screen", "console", "screen"]
 
 #: The width of tables if the output has no width.
 PAGE_WIDTH: Final = 120
-#: Shortest time between two pictures.
-PICTURE_SECONDS: Final = 0.1
+#: Shortest time between two frames.
+FRAME_SECONDS: Final = 0.1
 
 
 class Screen(Protocol):
-    """Shows what happens while it is open."""
+    """Shows snapshots while it is open."""
 
     def show(self, snapshot: ViewSnapshot) -> None:
-        """Show this snapshot from now on; cheap enough to be called at any rate."""
+        """Show this snapshot; it may be called at any rate."""
 
     def __enter__(self) -> "Screen":
         """Open it."""
@@ -35,11 +35,11 @@ class Screen(Protocol):
         trace: TracebackType | None,
         /,
     ) -> None:
-        """Leave everything as it was."""
+        """Restore the terminal."""
 
 
 class LiveView:
-    """The live view, all over the terminal."""
+    """The live view, on the whole terminal."""
 
     def __init__(self, console: Console) -> None:
         self._live = view.live(console)
@@ -53,15 +53,15 @@ class LiveView:
         self._live.stop()
 
     def show(self, snapshot: ViewSnapshot) -> None:
-        """Draw a picture, unless the last one is too young."""
+        """Draw a frame, unless the last one was drawn just before."""
         now = time.monotonic()
-        if now - self._shown_at >= PICTURE_SECONDS:
+        if now - self._shown_at >= FRAME_SECONDS:
             self._shown_at = now
             self._live.update(view.render(snapshot), refresh=True)
 
 
 class Lines:
-    """A line for each thing that happens."""
+    """A line for each change."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -71,27 +71,27 @@ class Lines:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """There is nothing to undo."""
+        """Do nothing."""
 
     def show(self, snapshot: ViewSnapshot) -> None:
-        """Print what is new."""
+        """Print the changes."""
         news = progress.lines(self._last, snapshot)
         if snapshot.title != self._last.title:
             news.insert(0, f"{snapshot.elapsed:7.2f} s  -- {snapshot.title}")
         self._last = snapshot
         for line in news:
-            # Not wrapped: a reader of a log has a scroll bar.
+            # Not wrapped: the output may be a log file.
             self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def console() -> Console:
-    """Return standard output as rich sees it."""
+    """Return the console for standard output."""
     found = Console()
     return found if found.is_terminal else Console(width=PAGE_WIDTH)
 
 
 def screen(console: Console) -> contextlib.AbstractContextManager[Screen]:
-    """Return what suits a console."""
+    """Return the kind of output for a console."""
     if console.is_terminal and not console.is_dumb_terminal:
         return LiveView(console)
     return Lines(console)

@@ -1,4 +1,4 @@
-"""`python -m deploy.tools.kind`: check whether kind works here, and build its images."""
+"""`python -m deploy.tools.kind`: check whether kind works here, and build the images for it."""
 
 import sys
 
@@ -6,9 +6,9 @@ from deploy.tools.controlplane import binaries
 from deploy.tools.controlplane.building import BuildError
 from deploy.tools.kind.cluster import problems
 from deploy.tools.nodes import images
-from deploy.tools.release.image import ImageError
+from deploy.tools.release.image_base import ImageError
 
-#: What the tests run on this machine.
+#: Programs that the tests run on this machine.
 TOOLS = ("kwok", "helm", "kubectl")
 
 
@@ -16,7 +16,7 @@ def main() -> int:
     """Return the exit code."""
     found = problems()
     if found:
-        print("\n".join(["error: there can be no cluster of kind here:", *found]), file=sys.stderr)
+        print("\n".join(["error: kind does not work here:", *found]), file=sys.stderr)
         return 1
     try:
         for name in TOOLS:

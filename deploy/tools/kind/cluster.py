@@ -23,11 +23,11 @@ READY_SECONDS: Final = 180.0
 
 
 class KindError(RuntimeError):
-    """The cluster cannot be had, or a command failed; the message says why."""
+    """The cluster cannot be created, or a command failed; the message says why."""
 
 
 def commands(kubeconfig: Path, images: Sequence[Path], node_image: str = "") -> list[list[str]]:
-    """Return what makes the cluster and loads the images, command by command."""
+    """Return the commands that create the cluster and load the images."""
     chosen = [f"--image={node_image}"] if node_image else []
     head = ["kind", "create", "cluster", f"--name={NAME}", f"--config={CONFIG}"]
     return [
@@ -37,18 +37,20 @@ def commands(kubeconfig: Path, images: Sequence[Path], node_image: str = "") -> 
 
 
 def problems() -> list[str]:
-    """Return why there can be no cluster of kind here; nothing if there can."""
+    """Return the reasons why kind does not work here; empty if it works."""
     found = [f"{name} is not on PATH" for name in ("kind", "docker") if shutil.which(name) is None]
     if not found:
         answer = subprocess.run(["docker", "info"], capture_output=True, text=True, check=False)
         if answer.returncode != 0:
-            lines = answer.stderr.strip().splitlines() or ["it fails without a word"]
+            lines = answer.stderr.strip().splitlines() or ["it fails without output"]
             found.append(f"docker does not work: {lines[-1]}")
     return found
 
 
 class KindCluster:
-    """Two workers in containers, until it is closed; `kind delete cluster` ends what is left.
+    """Two workers in containers, until it is closed.
+
+    After a crash `kind delete cluster` removes it.
 
     Attributes:
         kubeconfig: a file with all rights.
@@ -56,13 +58,13 @@ class KindCluster:
         nodes: names of the workers.
 
     Args:
-        images: archives of images, which every node gets.
+        images: archives of images to load on every node.
     """
 
     def __init__(self, images: Sequence[Path]) -> None:
         found = problems()
         if found:
-            raise KindError("\n".join(["there can be no cluster of kind here:", *found]))
+            raise KindError("\n".join(["kind does not work here:", *found]))
         self._folder = Path(tempfile.mkdtemp(prefix="kind-"))
         self.kubeconfig = self._folder / "admin.kubeconfig"
         self._processes = Processes(self._folder)
@@ -83,34 +85,34 @@ class KindCluster:
         self._processes.close()
 
     def cut_power(self, node: str) -> None:
-        """End everything on a node at once; its disk stays."""
+        """Kill all processes of a node; its disk stays."""
         _run(["docker", "kill", node])
 
     def boot(self, node: str) -> None:
-        """Switch a node on again, and wait until it is ready."""
+        """Start a node again, and wait until it is ready."""
         _run(["docker", "start", node])
         kubelets.await_ready(self.api, node, READY_SECONDS)
 
     def restart_kubelet(self, node: str) -> None:
-        """Restart the kubelet of a node by SIGKILL; returns when it answers."""
+        """Restart the kubelet of a node by SIGKILL, and wait until it responds."""
         _run(["docker", "exec", node, "systemctl", "kill", "--signal=SIGKILL", "kubelet"])
         _run(["docker", "exec", node, "systemctl", "restart", "kubelet"])
         kubelets.await_answer(self.api, node, READY_SECONDS)
 
     def change_token_key(self) -> None:
-        """Have tokens of ServiceAccounts signed with a new key.
+        """Sign tokens of ServiceAccounts with a new key.
 
         Raises:
             NotImplementedError: kubeadm keeps the key in the image of the control plane.
         """
-        raise NotImplementedError("the keys of kind's API server are not ours to change")
+        raise NotImplementedError("the keys of kind's API server cannot be changed")
 
     def drop_old_token_key(self) -> None:
-        """Let tokens of the old key be of no use; see `change_token_key`."""
-        raise NotImplementedError("the keys of kind's API server are not ours to change")
+        """Invalidate tokens of the old key; see `change_token_key`."""
+        raise NotImplementedError("the keys of kind's API server cannot be changed")
 
     def _play(self) -> None:
-        """Have KWOK play the nodes that carry its annotation."""
+        """Start KWOK for the nodes with its annotation."""
         flags = {
             "kubeconfig": self.kubeconfig,
             "config": STAGES,

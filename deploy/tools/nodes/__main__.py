@@ -1,4 +1,4 @@
-"""`python -m deploy.tools.nodes`: packages for nodes, images for them, and a cluster by hand."""
+"""`python -m deploy.tools.nodes`: install packages, build images, or run a cluster."""
 
 import argparse
 import signal
@@ -9,11 +9,11 @@ from deploy.tools.controlplane import binaries
 from deploy.tools.controlplane.building import BuildError
 from deploy.tools.nodes import images, leftovers, machine
 from deploy.tools.nodes.cluster import ClusterError, NodeCluster
-from deploy.tools.release.image import ImageError
+from deploy.tools.release.image_base import ImageError
 
-#: What the tests scrape with, and the package of Debian that has it.
+#: The programs of the tests, and Debian's packages with them.
 TOOLS_OF_TESTS = {"prometheus": "prometheus", "promtool": "prometheus"}
-#: What builds the image where there is no Docker, and the packages that have it.
+#: The programs that build the image without Docker, and Debian's packages with them.
 BUILDERS = {"buildah": "buildah", "mmdebstrap": "mmdebstrap"}
 
 
@@ -22,11 +22,11 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m deploy.tools.nodes", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="command")
     for name, command, explanation in (
-        ("packages", _packages, "install what nodes and their tests need, with apt, as root"),
-        ("check", _check, "say what this machine lacks, if anything"),
+        ("packages", _packages, "install what nodes and their tests need with apt, as root"),
+        ("check", _check, "report what is missing on this machine"),
         ("build", _build, "get the binaries and build the images"),
         ("up", _up, "run a cluster until Ctrl-C"),
-        ("clean", _clean, "remove what killed runs left"),
+        ("clean", _clean, "remove what killed runs have left"),
     ):
         commands.add_parser(name, help=explanation).set_defaults(command=command)
     options = parser.parse_args(argv)

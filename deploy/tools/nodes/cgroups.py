@@ -1,4 +1,4 @@
-"""The cgroups of nodes: one folder for each in every hierarchy that the kernel has."""
+"""The cgroups of nodes: a folder for each node in every cgroup hierarchy."""
 
 import contextlib
 import time
@@ -10,13 +10,13 @@ __all__ = ["ROOT", "hierarchies", "make", "names", "remove"]
 
 ROOT: Final = Path("/sys/fs/cgroup")
 
-#: Groups disappear a moment after their last process.
+#: Timeout of a removal: a cgroup is empty a moment after its last process has ended.
 REMOVE_SECONDS: Final = 10.0
 PAUSE_SECONDS: Final = 0.1
 
 
 def hierarchies() -> list[Path]:
-    """Return the roots of the hierarchies: one with cgroup v2, one for each controller with v1."""
+    """Return the roots of the hierarchies: one with cgroup v2, one per controller with v1."""
     if (ROOT / "cgroup.controllers").exists():
         return [ROOT]
     found = [path for path in sorted(ROOT.iterdir()) if not path.is_symlink() and path.is_dir()]
@@ -24,24 +24,24 @@ def hierarchies() -> list[Path]:
 
 
 def make(name: str) -> None:
-    """Make a cgroup, which may be nested, in every hierarchy; cpusets get all that there is."""
+    """Create a cgroup, which may be nested, in every hierarchy, with all CPUs and memory nodes."""
     for hierarchy in hierarchies():
         folder = hierarchy
         for part in Path(name).parts:
             parent, folder = folder, folder / part
             folder.mkdir(exist_ok=True)
-            # With v1 a new cpuset is empty, and takes no process.
+            # With v1 a new cpuset is empty, and processes cannot join it.
             for file in ("cpuset.cpus", "cpuset.mems") if hierarchy.name == "cpuset" else ():
                 (folder / file).write_text((parent / file).read_text())
 
 
 def names(prefix: str) -> set[str]:
-    """Return the names of cgroups at the root of a hierarchy that begin so."""
+    """Return the names of the top-level cgroups with a prefix."""
     return {path.name for each in hierarchies() for path in each.glob(f"{prefix}*")}
 
 
 def remove(name: str) -> None:
-    """Remove a cgroup with all below it, once their processes are gone.
+    """Remove a cgroup and all cgroups below it when their processes have ended.
 
     Raises:
         OSError: it still has processes.
@@ -60,7 +60,7 @@ def remove(name: str) -> None:
 
 
 def _deepest_first(folder: Path) -> Iterator[Path]:
-    with contextlib.suppress(OSError):  # it went meanwhile
+    with contextlib.suppress(OSError):  # it was removed meanwhile
         for child in folder.iterdir():
             if child.is_dir():
                 yield from _deepest_first(child)

@@ -1,4 +1,4 @@
-"""The cluster as an object: starts it, operates it, and removes it without a trace."""
+"""A cluster as an object that starts, operates and removes it."""
 
 import contextlib
 import json
@@ -15,31 +15,31 @@ from typing import Any, Final
 from deploy.tools.controlplane import binaries, kubelets
 from deploy.tools.controlplane.api import ApiClient
 from deploy.tools.nodes import leftovers, machine
-from deploy.tools.nodes.site import Options
+from deploy.tools.nodes.sandbox import Options
 
 __all__ = ["LOGS", "NODES", "ClusterError", "NodeCluster"]
 
 ROOT: Final = Path(__file__).parents[3]
-#: Where the logs of the last cluster are, once it is gone.
+#: The logs of the last cluster, after it was closed.
 LOGS: Final = ROOT / "build" / "e2e" / "logs"
 NODES: Final = ("worker-1", "worker-2")
 
-#: Namespaces of the site. Ctrl-C does not reach it: its owner decides.
+#: Starts the sandbox in its namespaces.
 UNSHARE: Final = (
     "unshare", "--net", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc",
 )  # fmt: skip
 
-#: How long a site may take to end everything.
+#: Timeout of the sandbox's clean-up.
 CLOSE_SECONDS: Final = 60.0
 READY_SECONDS: Final = 90.0
 
 
 class ClusterError(RuntimeError):
-    """The cluster cannot be had, or a command failed; the message says why."""
+    """The cluster cannot be created, or a command failed; the message says why."""
 
 
 class NodeCluster:
-    """Two nodes and a control plane, until it is closed, or this process ends in whatever way.
+    """Two nodes and a control plane, until it is closed or this process ends for any reason.
 
     Attributes:
         kubeconfig: a file with all rights; its server is on the loopback interface.
@@ -47,7 +47,7 @@ class NodeCluster:
         nodes: names of the nodes.
 
     Args:
-        images: archives of images, which every node gets.
+        images: archives of images to import on every node.
     """
 
     def __init__(self, images: Sequence[Path]) -> None:
@@ -62,8 +62,8 @@ class NodeCluster:
         self._lock = threading.Lock()
         self.nodes = list(NODES)
         try:
-            self._site = self._start(images)
-            leftovers.note_site(self._run, self._site.pid)
+            self._sandbox = self._start(images)
+            leftovers.record_sandbox(self._run, self._sandbox.pid)
             self.kubeconfig = self._folder / "admin.kubeconfig"
             self.kubeconfig.write_text(self._answer()["kubeconfig"])
             self.kubeconfig.chmod(0o600)
@@ -81,11 +81,11 @@ class NodeCluster:
         self.close()
 
     def close(self) -> None:
-        """End everything; does nothing the second time."""
+        """End everything; may be called twice."""
         if hasattr(self, "api"):
             self.api.close()
-        if hasattr(self, "_site"):
-            self._end_site()
+        if hasattr(self, "_sandbox"):
+            self._end_sandbox()
         leftovers.remove(self._run)
 
     def await_ready(self, node: str, timeout: float = READY_SECONDS) -> None:
@@ -93,16 +93,16 @@ class NodeCluster:
         kubelets.await_ready(self.api, node, timeout)
 
     def cut_power(self, node: str) -> None:
-        """End everything on a node at once; its disk stays."""
+        """Kill all processes of a node; its disk stays."""
         self._command("cut_power", node)
 
     def boot(self, node: str) -> None:
-        """Switch a node on again, and wait until it is ready."""
+        """Start a node again, and wait until it is ready."""
         self._command("boot", node)
         self.await_ready(node)
 
     def restart_kubelet(self, node: str) -> None:
-        """Restart the kubelet of a node by SIGKILL; returns when it answers. Pods keep running."""
+        """Restart the kubelet of a node by SIGKILL, and wait until it responds."""
         self._command("restart_kubelet", node)
         kubelets.await_answer(self.api, node, READY_SECONDS)
 
@@ -126,13 +126,13 @@ class NodeCluster:
                 programs=programs,
                 socket=listening.fileno(),
             )
-            with (self._folder / "site.log").open("ab") as log:
+            with (self._folder / "sandbox.log").open("ab") as log:
                 return subprocess.Popen(
                     [
                         *UNSHARE,
                         sys.executable,
                         "-m",
-                        "deploy.tools.nodes.site",
+                        "deploy.tools.nodes.sandbox",
                         json.dumps(asdict(options)),
                     ],
                     cwd=ROOT,
@@ -147,32 +147,32 @@ class NodeCluster:
 
     def _command(self, command: str, node: str = "") -> dict[str, Any]:
         with self._lock:
-            assert self._site.stdin is not None
+            assert self._sandbox.stdin is not None
             try:
-                self._site.stdin.write(json.dumps({"command": command, "node": node}) + "\n")
-                self._site.stdin.flush()
+                self._sandbox.stdin.write(json.dumps({"command": command, "node": node}) + "\n")
+                self._sandbox.stdin.flush()
             except OSError as error:
-                raise ClusterError(f"the site is gone: {error}") from error
+                raise ClusterError(f"the sandbox has ended: {error}") from error
             return self._answer()
 
     def _answer(self) -> dict[str, Any]:
-        assert self._site.stdout is not None
-        answer: dict[str, Any] = json.loads(self._site.stdout.readline() or "null") or {
-            "error": "the site has ended"
+        assert self._sandbox.stdout is not None
+        answer: dict[str, Any] = json.loads(self._sandbox.stdout.readline() or "null") or {
+            "error": "the sandbox has ended"
         }
         if "error" in answer:
-            log = (self._folder / "site.log").read_text(errors="replace")
+            log = (self._folder / "sandbox.log").read_text(errors="replace")
             raise ClusterError(f"{answer['error']}\n{log[-3000:]}".rstrip())
         return answer
 
-    def _end_site(self) -> None:
-        assert self._site.stdin is not None
-        assert self._site.stdout is not None
+    def _end_sandbox(self) -> None:
+        assert self._sandbox.stdin is not None
+        assert self._sandbox.stdout is not None
         with contextlib.suppress(OSError):
-            self._site.stdin.close()
+            self._sandbox.stdin.close()
         try:
-            self._site.wait(CLOSE_SECONDS)
+            self._sandbox.wait(CLOSE_SECONDS)
         except subprocess.TimeoutExpired:
-            self._site.kill()  # the kernel kills all that is in its namespaces
-            self._site.wait()
-        self._site.stdout.close()
+            self._sandbox.kill()  # the kernel kills all processes in its namespaces
+            self._sandbox.wait()
+        self._sandbox.stdout.close()

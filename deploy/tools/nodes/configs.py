@@ -1,4 +1,4 @@
-"""Configuration files of what runs on a node: pure functions from a node to text."""
+"""The configuration files of a node, as pure functions."""
 
 import json
 from dataclasses import dataclass
@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import yaml
 
-from deploy.tools.nodes import wiring
+from deploy.tools.nodes import networking
 
 __all__ = ["PAUSE_IMAGE", "Node", "containerd", "kubelet", "network", "proxy"]
 
-#: What holds the namespaces of a pod; imported, never pulled.
+#: The pause image, which is imported and never pulled.
 PAUSE_IMAGE: Final = "localhost/workload:1"
 
 
@@ -21,10 +21,10 @@ class Node:
 
     Attributes:
         name: its name in the cluster.
-        number: 1, 2, ...; decides addresses.
-        folder: what is its disk; survives a loss of power.
-        cgroup: below which its pods are.
-        cni: folder of the plugins that connect pods.
+        number: 1, 2, ...; determines its addresses.
+        folder: its disk, which stays after a loss of power.
+        cgroup: the parent of the cgroups of its pods.
+        cni: the folder of the CNI plugins.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Node:
 
 
 def network(node: Node) -> str:
-    """Return how pods are connected."""
+    """Return the CNI configuration."""
     plugin = {
         "type": "bridge",
         "bridge": "cni0",
@@ -44,7 +44,7 @@ def network(node: Node) -> str:
         "hairpinMode": True,
         "ipam": {
             "type": "host-local",
-            "ranges": [[{"subnet": wiring.pods(node.number)}]],
+            "ranges": [[{"subnet": networking.pods(node.number)}]],
             "routes": [{"dst": "0.0.0.0/0"}],
         },
     }
@@ -53,8 +53,7 @@ def network(node: Node) -> str:
 
 def containerd(node: Node) -> str:
     """Return the configuration of containerd 1.6 and 1.7."""
-    # Without the right to lower an oom_score_adj, containers could not start; and profiles of
-    # AppArmor cannot be loaded from a namespace.
+    # In a namespace an oom_score_adj cannot be lowered, and profiles of AppArmor cannot be loaded.
     return f"""version = 2
 [plugins."io.containerd.internal.v1.opt"]
   path = "/var/lib/containerd/opt"
@@ -73,7 +72,7 @@ def containerd(node: Node) -> str:
 
 
 def kubelet(node: Node, authority: Path) -> str:
-    """Return the configuration of the kubelet; clients show certificates of this authority."""
+    """Return the configuration of the kubelet, which accepts clients of this authority."""
     return _yaml(
         "kubelet.config.k8s.io/v1beta1",
         "KubeletConfiguration",
@@ -82,13 +81,13 @@ def kubelet(node: Node, authority: Path) -> str:
         cgroupRoot=f"/{node.cgroup}",
         containerRuntimeEndpoint="unix:///run/containerd/containerd.sock",
         failSwapOn=False,
-        # Neither may be raised without CAP_SYS_RESOURCE.
+        # Both need CAP_SYS_RESOURCE to be raised.
         oomScoreAdj=0,
         maxOpenFiles=20000,
-        address=wiring.address(node.number),
+        address=networking.address(node.number),
         volumePluginDir="/var/lib/kubelet/plugins",
         resolvConf="",
-        # Images were imported; there is nowhere to pull them from again.
+        # Images were imported and cannot be pulled again.
         imageGCHighThresholdPercent=100,
         evictionHard={
             "memory.available": "100Mi",
@@ -103,7 +102,7 @@ def kubelet(node: Node, authority: Path) -> str:
         },
         authorization={"mode": "Webhook"},
         nodeStatusUpdateFrequency="4s",
-        # How soon a token is fetched again once it is due.
+        # How soon a token is fetched again when it is due.
         syncFrequency="10s",
     )
 
@@ -116,11 +115,11 @@ def proxy(node: Node, kubeconfig: Path) -> str:
         mode="nftables",
         clientConnection={"kubeconfig": str(kubeconfig)},
         hostnameOverride=node.name,
-        clusterCIDR=wiring.PODS,
+        clusterCIDR=networking.PODS,
         nodePortAddresses=["primary"],
         healthzBindAddress="127.0.0.1:10256",
         metricsBindAddress="127.0.0.1:10249",
-        # The limits belong to the machine, not to the namespace.
+        # The limits are those of the machine, not of the namespace.
         conntrack={
             "maxPerCore": 0,
             "min": 0,

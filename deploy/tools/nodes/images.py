@@ -1,7 +1,7 @@
-"""Archives of the images that nodes run: the scheduler's, and one for workloads.
+"""Archives of the images that nodes run: the scheduler, and an image for workloads.
 
-Archives have the form of `docker save`, which containerd and kind import. The image of workloads is
-busybox and nothing else; it also holds the namespaces of pods.
+The archives have the format of `docker save`, which containerd and kind import. The image for
+workloads contains only busybox; it is the pause image as well.
 """
 
 import hashlib
@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from deploy.tools.nodes import machine
 from deploy.tools.nodes.configs import PAUSE_IMAGE as WORKLOAD
-from deploy.tools.release import image, image_base
-from deploy.tools.release.image import ImageError
+from deploy.tools.release import image_base
+from deploy.tools.release.image_base import ImageError
 
 __all__ = [
     "FOLDER",
@@ -29,14 +29,25 @@ __all__ = [
     "workload_archive",
 ]
 
-#: The reference of the scheduler's image; `localhost` is asked for nothing.
+#: The name of the scheduler's image; nothing is pulled from `localhost`.
 REPOSITORY: Final = "localhost/preemptive-scheduler"
 TAG: Final = "e2e"
 SCHEDULER: Final = f"{REPOSITORY}:{TAG}"
 
-FOLDER: Final = image.ROOT / "build" / "e2e"
+ROOT: Final = Path(__file__).parents[3]
+FOLDER: Final = ROOT / "build" / "e2e"
 
-#: Waits until it is asked to end, and reaps what other containers of its pod leave.
+#: Container engines in the order of preference, with a command that succeeds if one works. A docker
+#: client without its daemon does not.
+_ENGINES: Final[Mapping[str, tuple[str, ...]]] = {
+    "docker": ("info",),
+    "podman": ("info",),
+    "buildah": ("images", "--quiet"),
+}
+
+_MAKE: Final = ["make", "--no-print-directory", f"--directory={ROOT}", "image"]
+
+#: Waits for SIGTERM, and reaps the orphans of other containers of its pod.
 _PAUSE: Final = [
     "/bin/busybox",
     "sh",
@@ -46,7 +57,7 @@ _PAUSE: Final = [
 
 
 def workload_archive() -> Path:
-    """Write the archive of the image of workloads, and return its path.
+    """Write the archive of the image for workloads, and return its path.
 
     Raises:
         ImageError: there is no busybox.
@@ -66,33 +77,24 @@ def workload_archive() -> Path:
 
 
 def given_or_built(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the archive that E2E_IMAGE names, which holds `SCHEDULER`, or build it."""
+    """Return the archive in E2E_IMAGE, which contains `SCHEDULER`, or build one."""
     given = environ.get("E2E_IMAGE")
     return Path(given) if given else scheduler_archive(environ)
 
 
 def scheduler_archive(environ: Mapping[str, str] = os.environ) -> Path:
-    """Build the scheduler's image from the tree, and return the path of its archive.
+    """Build the scheduler's image from the tree by `make image`; return the path of its archive.
 
-    Where no engine but buildah works, and no image with Python is at hand, one is made from the
-    packages of Debian.
+    If only buildah works and there is no image with Python, one is made from Debian's packages.
 
     Raises:
-        ImageError: it cannot be built; says why.
+        ImageError: It cannot be built; the message says why.
     """
-    engine = image.find_engine("", environ)
-    arguments = [f"--engine={engine}", f"--tag={SCHEDULER}"]
-    if engine == "buildah":
-        arguments += [f"--base={_base()}", "--flags=--isolation=chroot --quiet"]
-    # What pip on this machine needs, it needs in the build.
-    bundle = environ.get("PIP_CERT") or environ.get("REQUESTS_CA_BUNDLE")
-    if bundle:
-        arguments.append(f"--ca-bundle={bundle}")
+    engine = find_engine(environ)
     replaced = _identity(engine)
-    if image.main(arguments) != 0:
-        raise ImageError("the scheduler's image cannot be built")
+    _run([*_MAKE, *_variables(engine, environ)])
     if replaced and replaced != _identity(engine):
-        # Without a name it would never be removed: 200 MB for each change of the code. An image
+        # An image without a name would never be removed: 200 MB for each change of the code. One
         # that is in use stays.
         _answers([engine, "rmi", replaced])
     target = FOLDER / "scheduler.tar"
@@ -102,17 +104,42 @@ def scheduler_archive(environ: Mapping[str, str] = os.environ) -> Path:
     return target
 
 
+def find_engine(environ: Mapping[str, str]) -> str:
+    """Return the name of a container engine that works.
+
+    Raises:
+        ImageError: There is none.
+    """
+    for engine, question in _ENGINES.items():
+        program = shutil.which(engine, path=environ.get("PATH", ""))
+        if program is not None and _answers([program, *question]):
+            return engine
+    raise ImageError(f"no container engine works here: {', '.join(_ENGINES)}")
+
+
+def _variables(engine: str, environ: Mapping[str, str]) -> list[str]:
+    """Return the variables for `make image`."""
+    variables = {"ENGINE": engine, "IMAGE": SCHEDULER}
+    if engine == "buildah":
+        variables |= {"BASE": _base(), "FLAGS": "--isolation=chroot --quiet"}
+    # Certificates that pip needs on this machine are needed in the build as well.
+    bundle = environ.get("PIP_CERT") or environ.get("REQUESTS_CA_BUNDLE")
+    if bundle:
+        variables["CA_BUNDLE"] = bundle
+    return [f"{name}={value}" for name, value in variables.items()]
+
+
 def _base() -> str:
-    """Return the image with Python to build on; made where it is missing."""
+    """Return the name of the base image with Python; build it if it is missing."""
     if _answers(["buildah", "inspect", "--type=image", image_base.TAG]):
         return image_base.TAG
     if image_base.main([]) != 0:
-        raise ImageError("the image with Python cannot be made")
+        raise ImageError("the base image cannot be built")
     return image_base.TAG
 
 
 def _identity(engine: str) -> str:
-    """Return the identity of the scheduler's image, empty if there is none."""
+    """Return the id of the scheduler's image, empty if there is none."""
     asked = [engine, "images", "--quiet", "--no-trunc", SCHEDULER]
     answer = subprocess.run(asked, capture_output=True, text=True, check=False)
     return answer.stdout.strip() if answer.returncode == 0 else ""
@@ -136,7 +163,7 @@ def _run(command: list[str]) -> None:
 
 
 def _archive(reference: str, config: Mapping[str, Any], busybox: bytes) -> bytes:
-    """Return an archive of an image with one program under all its names that are needed."""
+    """Return an archive of an image with busybox and links to it."""
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as tar:
         _add(tar, "bin/busybox", busybox, 0o755)

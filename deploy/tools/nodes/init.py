@@ -1,10 +1,10 @@
-"""The first process of a node: it starts what a node runs, reaps what ends, and obeys the site.
+"""The first process of a node: starts its programs, reaps processes, and executes commands.
 
-Run as a script, with nothing but the standard library: `python -I -S init.py PLAN`. PLAN is a JSON
-file with the fields of `Plan`. It says `{"unwired": true}` on standard output, waits for a line
-while the site connects its network, and says `{"running": true}` when all has been started. A later
-line `restart NAME` kills that program and starts it again. When the input ends, the site is gone,
-and so is the node.
+It is a script that needs nothing but the standard library: `python -I -S init.py PLAN`. PLAN is a
+JSON file with the fields of `Plan`. It writes `{"disconnected": true}` to standard output, waits
+for a line while the sandbox connects its network, and writes `{"running": true}` when all programs
+run. After that a line `restart NAME` kills a program and starts it again. When the input ends, the
+sandbox has ended, and the node ends as well.
 """
 
 import json
@@ -17,20 +17,20 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-#: How long containerd may take to answer.
+#: Timeout for containerd to respond.
 RUNTIME_SECONDS = 30.0
 PAUSE_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What makes the node.
+    """The configuration of the node.
 
     Attributes:
-        environ: the environment of everything on the node.
-        binds: folders of the node by the place where they belong.
-        settings: values of kernel parameters that the kubelet is to see; the machine keeps its own.
-        wires: commands that configure the network.
+        environ: the environment of all programs.
+        binds: folders of the node by their mount points.
+        settings: values of kernel parameters that the kubelet reads; those of the machine stay.
+        network: commands that configure the network.
         runtime: the command that runs containers.
         images: archives to import.
         programs: what else runs, by name.
@@ -40,7 +40,7 @@ class Plan:
     environ: dict[str, str]
     binds: dict[str, str]
     settings: dict[str, str]
-    wires: list[list[str]]
+    network: list[list[str]]
     runtime: list[str]
     images: list[str]
     programs: dict[str, list[str]]
@@ -48,7 +48,7 @@ class Plan:
 
 
 class Init:
-    """Owns all processes of the node: it is their parent, or becomes it."""
+    """Owns all processes of the node: it is their parent, or adopts them."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -56,27 +56,27 @@ class Init:
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def prepare(self) -> None:
-        """Give the node folders and kernel parameters of its own."""
+        """Mount the node's folders and kernel parameters."""
         _mount("--make-rshared", "/")
         for place, folder in self._plan.binds.items():
             _mount("--bind", folder, place)
         _mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run")
         for name, value in self._plan.settings.items():
-            # The kubelet reads what it wants, and does not write.
+            # The kubelet only reads those that have the value it wants.
             file = Path("/run") / name.replace("/", "-")
             file.write_text(f"{value}\n")
             _mount("--bind", str(file), f"/proc/sys/{name}")
         Path("/proc/sys/net/ipv4/ip_forward").write_text("1\n")
 
     def start(self) -> None:
-        """Connect the network, import the images, start everything."""
-        for command in self._plan.wires:
+        """Configure the network, import the images, start all programs."""
+        for command in self._plan.network:
             self._run(command)
         self._start("containerd", self._plan.runtime)
         deadline = time.monotonic() + RUNTIME_SECONDS
         while self._run(["ctr", "version"], check=False) != 0:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"containerd does not answer within {RUNTIME_SECONDS:g} s")
+                raise TimeoutError(f"containerd does not respond within {RUNTIME_SECONDS:g} s")
             time.sleep(PAUSE_SECONDS)
         for archive in self._plan.images:
             self._run(["ctr", "-n", "k8s.io", "images", "import", archive])
@@ -84,7 +84,7 @@ class Init:
             self._start(name, command)
 
     def reap(self) -> None:
-        """Collect every process that ends; never returns."""
+        """Reap every process that ends; never returns."""
         while True:
             pid, status = os.waitpid(-1, 0)
             with self._changed:
@@ -93,8 +93,8 @@ class Init:
                         process.returncode = os.waitstatus_to_exitcode(status)
                 self._changed.notify_all()
 
-    def obey(self) -> None:
-        """Carry out commands until there are no more, then end the node."""
+    def serve(self) -> None:
+        """Execute commands until the input ends, then end the node."""
         for line in sys.stdin:
             command, name = line.split()
             if command == "restart":
@@ -136,18 +136,18 @@ def _say(**fields: object) -> None:
 
 
 def main() -> None:
-    """Be the first process of a node."""
+    """Run the first process of a node."""
     init = Init(Plan(**json.loads(Path(sys.argv[1]).read_text())))
     try:
         init.prepare()
-        _say(unwired=True)
+        _say(disconnected=True)
         sys.stdin.readline()
         init.start()
     except (OSError, subprocess.SubprocessError) as error:
         _say(error=str(error))
         return
     _say(running=True)
-    threading.Thread(target=init.obey, daemon=True).start()
+    threading.Thread(target=init.serve, daemon=True).start()
     init.reap()
 
 

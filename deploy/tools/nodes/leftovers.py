@@ -1,7 +1,8 @@
-"""What a run leaves behind that was killed: found by the process id in its name, and removed.
+"""Removes what killed runs have left: a folder and cgroups.
 
-A run is named after its owner: `preemptive-nodes-<pid>-<start time>`. Both together name a process
-once and for all. A folder and cgroups carry that name; everything else ends with its processes.
+A run is named after its owner: `preemptive-nodes-<pid>-<start time>`, which identifies a process
+even if its id is reused. Folder and cgroups have that name; everything else ends with its
+processes.
 """
 
 import contextlib
@@ -16,21 +17,21 @@ from typing import Final
 
 from deploy.tools.nodes import cgroups
 
-__all__ = ["PREFIX", "dead_runs", "folder", "identity", "note_site", "remove", "run_name"]
+__all__ = ["PREFIX", "dead_runs", "folder", "identity", "record_sandbox", "remove", "run_name"]
 
 PREFIX: Final = "preemptive-nodes-"
 _NAME: Final = re.compile(rf"{PREFIX}(\d+)-(\d+)")
 
-#: File in the folder of a run that names the processes of its site, seen from the machine.
-SITE: Final = "site.pid"
-#: How long a site may take to end by itself when its owner is gone.
+#: File in the folder of a run with the processes of its sandbox, in the machine's PID namespace.
+SITE: Final = "sandbox.pid"
+#: Timeout for a sandbox to end after its owner.
 END_SECONDS: Final = 40.0
 START_SECONDS: Final = 5.0
 PAUSE_SECONDS: Final = 0.2
 
 
 def identity(pid: int) -> str | None:
-    """Return `<pid>-<start time>`, `None` if there is no such process or it has ended."""
+    """Return `<pid>-<start time>`, `None` if there is no such process."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -48,11 +49,11 @@ def folder(run: str) -> Path:
     return Path(tempfile.gettempdir()) / run
 
 
-def note_site(run: str, unshare: int) -> None:
-    """Write down which processes the site of a run is: the child of `unshare`, and `unshare`.
+def record_sandbox(run: str, unshare: int) -> None:
+    """Record the processes of the sandbox of a run: the child of `unshare`, and `unshare`.
 
-    The child is the first of its namespace, so it ends last there, and when it is killed all others
-    are. `unshare` ends a moment after it.
+    The child is the first process of its PID namespace: it ends last, and when it is killed, so are
+    all others. `unshare` ends a moment after it.
     """
     children = Path(f"/proc/{unshare}/task/{unshare}/children")
     deadline = time.monotonic() + START_SECONDS
@@ -65,7 +66,7 @@ def note_site(run: str, unshare: int) -> None:
 
 
 def dead_runs() -> list[str]:
-    """Return the runs that left something, and whose owners are gone."""
+    """Return the runs that have left something and whose owners have ended."""
     found = {path.name for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*")}
     found |= cgroups.names(PREFIX)
     dead = []
@@ -77,7 +78,7 @@ def dead_runs() -> list[str]:
 
 
 def remove(run: str) -> None:
-    """Remove what a run left; its site gets some time to do it.
+    """Remove what a run has left, after its sandbox has had time to do it.
 
     Raises:
         OSError: something cannot be removed.
@@ -91,7 +92,7 @@ def remove(run: str) -> None:
 
 
 def _await_end(process: str, deadline: float) -> None:
-    """Wait until a process, as `identity` names it, has ended; after the deadline it is killed."""
+    """Wait until a process, named as by `identity`, has ended; kill it after the deadline."""
     pid = int(process.partition("-")[0])
     while identity(pid) == process:
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""Whether this machine can host nodes, and which packages of Debian make it so."""
+"""Checks whether this machine can host nodes, and installs Debian's packages for them."""
 
 import os
 import platform
@@ -12,7 +12,7 @@ from deploy.tools.nodes import cgroups
 
 __all__ = ["PACKAGES", "absent", "install", "problems"]
 
-#: What is needed, and the package of Debian that has it.
+#: The programs that are needed, and Debian's packages with them.
 PACKAGES: Final[Mapping[str, str]] = {
     "containerd": "containerd",
     "ctr": "containerd",
@@ -24,22 +24,22 @@ PACKAGES: Final[Mapping[str, str]] = {
     "busybox": "busybox-static",
 }
 
-#: Plugins that connect pods; Debian's folder and the one of upstream's archives.
+#: The CNI plugins; Debian's folder and that of upstream's archives.
 CNI_FOLDERS: Final = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
 CNI_PLUGINS: Final = ("bridge", "host-local", "loopback")
 CNI_PACKAGE: Final = "containernetworking-plugins"
 
-#: Where tools of the administrator are, which a user's PATH may lack.
+#: Folders of administrators' programs, which may be missing in a user's PATH.
 ADMIN_PATH: Final = "/usr/local/sbin:/usr/sbin:/sbin"
 
 
 def search_path() -> str:
-    """Return PATH with the folders of the administrator."""
+    """Return PATH with the folders of administrators' programs."""
     return f"{os.environ.get('PATH', os.defpath)}:{ADMIN_PATH}"
 
 
 def cni_folder() -> Path | None:
-    """Return the folder with the plugins that connect pods, `None` if there is none."""
+    """Return the folder with the CNI plugins, `None` if there is none."""
     for folder in CNI_FOLDERS:
         if all(os.access(folder / name, os.X_OK) for name in CNI_PLUGINS):
             return folder
@@ -47,12 +47,12 @@ def cni_folder() -> Path | None:
 
 
 def problems() -> list[str]:
-    """Return why this machine cannot host nodes, line by line; nothing if it can."""
+    """Return the reasons why this machine cannot host nodes; empty if it can."""
     found = []
     if platform.system() != "Linux":
         return [f"nodes need Linux, this is {platform.system()}"]
     if os.geteuid() != 0:
-        found.append("nodes need root: namespaces, mounts and cgroups are made for them")
+        found.append("nodes need root, for namespaces, mounts and cgroups")
     found += [f"{name} is not on PATH (Debian: {PACKAGES[name]})" for name in absent(PACKAGES)]
     if cni_folder() is None:
         folders = " or ".join(str(folder) for folder in CNI_FOLDERS)
@@ -66,36 +66,36 @@ def problems() -> list[str]:
 
 
 def absent(programs: Iterable[str]) -> list[str]:
-    """Return those of these programs that are not on PATH."""
+    """Return the programs that are not on PATH."""
     return [name for name in programs if shutil.which(name, path=search_path()) is None]
 
 
 def install(extra: Mapping[str, str]) -> None:
-    """Install what nodes need and is not here, with apt; nothing is asked for if all is here.
+    """Install the missing programs with apt; apt is not called if nothing is missing.
 
-    What is here stays: a containerd that came with Docker would have to go for that of Debian.
+    Installed programs stay: Debian's containerd would replace the one that came with Docker.
 
     Args:
-        extra: more programs, and the packages of Debian that have them.
+        extra: additional programs, and Debian's packages with them.
 
     Raises:
-        OSError: something is missing, and this is no Debian, or not root, or apt failed.
+        OSError: a program is missing, and there is no apt, no root, or apt failed.
     """
     wanted = {**PACKAGES, **extra}
     names = {wanted[name] for name in absent(wanted)}
     if cni_folder() is None:
         names.add(CNI_PACKAGE)
     if not names:
-        print("all programs are here")
+        print("all programs are installed")
         return
     _apt(sorted(names))
 
 
 def _apt(names: list[str]) -> None:
     if shutil.which("apt-get") is None:
-        raise OSError("there is no apt-get: this is neither Debian nor related to it")
+        raise OSError("there is no apt-get: this is not Debian or a derivative")
     if os.geteuid() != 0:
-        raise OSError("packages can be installed by root only")
+        raise OSError("only root can install packages")
     print(f"installing with apt: {' '.join(names)}", flush=True)
     environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for command in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", *names]):
@@ -105,7 +105,7 @@ def _apt(names: list[str]) -> None:
 
 
 def _refused() -> list[str]:
-    """Try what a node is made of: namespaces, a bridge, a mount."""
+    """Return an error if namespaces, a bridge or a mount cannot be created."""
     attempt = "ip link add try0 type bridge && mount -t tmpfs tmpfs /mnt"
     command = [
         "unshare",

@@ -1,4 +1,4 @@
-"""One node as the site sees it: switched on, cut off from power, its programs restarted."""
+"""The processes of a node: started, killed, and its programs restarted."""
 
 import contextlib
 import json
@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from deploy.tools.nodes import cgroups, configs, machine, wiring
+from deploy.tools.nodes import cgroups, configs, machine, networking
 from deploy.tools.nodes.configs import Node
 from deploy.tools.nodes.init import Plan
 
@@ -19,13 +19,13 @@ __all__ = ["NodeError", "NodeProcesses", "Supplies"]
 
 INIT: Final = Path(__file__).with_name("init.py")
 
-#: Namespaces of a node; its first process ends with `unshare`, and everything with that.
+#: Starts a node in its namespaces; its first process ends with `unshare`, and all others with it.
 UNSHARE: Final = (
     "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
     "--propagation", "private",
 )  # fmt: skip
 
-#: What the kubelet insists on.
+#: Kernel parameters that the kubelet requires.
 KERNEL: Final = {
     "vm/overcommit_memory": "1",
     "vm/panic_on_oom": "0",
@@ -37,11 +37,11 @@ KERNEL: Final = {
 
 
 class NodeError(RuntimeError):
-    """A node did not come up; the message says why."""
+    """A node did not start; the message says why."""
 
 
 class Supplies:
-    """What nodes are made from.
+    """The inputs of nodes.
 
     Args:
         programs: paths of kubelet and kube-proxy, by name.
@@ -63,7 +63,7 @@ class Supplies:
         self._kubeconfigs = kubeconfigs
 
     def plan(self, node: Node, nodes: int) -> Plan:
-        """Write the files of a node, one of so many, and return what its first process does."""
+        """Write the files of a node; return the plan for its first process."""
         binds = {place: str(node.folder / place[1:].replace("/", "-")) for place in _OWN_PLACES}
         logs = node.folder / "logs"
         for folder in (*map(Path, binds.values()), node.folder / "cni", logs):
@@ -81,14 +81,14 @@ class Supplies:
             f"--config={node.folder}/kubelet.yaml",
             f"--kubeconfig={self._kubeconfigs[node.name]}",
             f"--hostname-override={node.name}",
-            f"--node-ip={wiring.address(node.number)}",
+            f"--node-ip={networking.address(node.number)}",
         ]
         return Plan(
-            # Nothing of ours: a kubelet would find the metadata of a cloud by some variables.
+            # A clean environment: some variables would lead a kubelet to the metadata of a cloud.
             environ={"PATH": machine.search_path(), "HOME": "/root", "LANG": "C.UTF-8"},
             binds=binds,
             settings=KERNEL,
-            wires=[list(command) for command in wiring.inside(node.number, nodes)],
+            network=[list(command) for command in networking.inside(node.number, nodes)],
             runtime=["containerd", f"--config={node.folder}/containerd.toml"],
             images=self._images,
             programs={
@@ -103,7 +103,7 @@ _OWN_PLACES: Final = ("/var/lib", "/var/log")
 
 
 class NodeProcesses:
-    """The processes of a node, while it has power."""
+    """The processes of a node."""
 
     def __init__(self, node: Node, plan: Plan) -> None:
         self.node = node
@@ -111,7 +111,7 @@ class NodeProcesses:
         self._process: subprocess.Popen[str] | None = None
 
     def boot(self) -> None:
-        """Switch it on; its disk is as it was left. Call `await_running` afterwards."""
+        """Start the node with its disk as it is. Call `await_running` afterwards."""
         cgroups.make(self.node.cgroup)
         plan = self.node.folder / "plan.json"
         plan.write_text(json.dumps(asdict(self._plan)))
@@ -123,16 +123,16 @@ class NodeProcesses:
             stderr=(self.node.folder / "logs" / "init.log").open("ab"),
             text=True,
         )
-        self._expect("unwired")
-        for command in wiring.cable(self.node.number, self._first_process()):
+        self._expect("disconnected")
+        for command in networking.cable(self.node.number, self._first_process()):
             subprocess.run(command, check=True)
-        self._tell("wired")
+        self._tell("connected")
 
     def await_running(self) -> None:
         """Wait until kubelet and kube-proxy have been started.
 
         Raises:
-            NodeError: they have not.
+            NodeError: one could not be started.
         """
         self._expect("running")
 
@@ -142,18 +142,20 @@ class NodeProcesses:
         self._expect("restarted")
 
     def cut_power(self) -> None:
-        """End all at once; returns when nothing of it is left but the disk."""
+        """Kill all processes, and wait until nothing but the disk is left."""
         if self._process is None:
             return
         with contextlib.suppress(OSError):
             os.kill(self._first_process(), signal.SIGKILL)
-        self._process.wait()  # which waits for all of the namespace
+        self._process.wait()  # it waits for all processes of the namespace
         for stream in (self._process.stdin, self._process.stdout):
             assert stream is not None
             with contextlib.suppress(OSError):
                 stream.close()
         self._process = None
-        with contextlib.suppress(subprocess.CalledProcessError):  # it goes with the namespace
+        with contextlib.suppress(
+            subprocess.CalledProcessError
+        ):  # it was removed with the namespace
             command = ("ip", "link", "delete", f"node{self.node.number}")
             subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
         cgroups.remove(self.node.cgroup)

@@ -1,8 +1,8 @@
-"""A bridge for bytes from one network namespace into another.
+"""Forwards TCP connections from one network namespace to another.
 
-A listening socket stays in the namespace in which it was made, while new connections belong to the
-namespace of the process. So a process of the site that inherits a socket of the machine's loopback
-interface can hand what comes there to an address of the site.
+A listening socket stays in the namespace in which it was created; new connections are made in the
+namespace of the process. So a process of the sandbox that inherits a listening socket of the
+machine's loopback interface can forward its connections to an address of the sandbox.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ CHUNK = 1 << 16
 
 
 def start(listening: socket.socket, host: str, port: int) -> None:
-    """Hand all connections to this address, in a thread that ends with the process."""
+    """Forward all connections to this address, in a daemon thread."""
     listening.setblocking(False)
     serving = _serve(listening, host, port)
     threading.Thread(target=lambda: asyncio.run(serving), daemon=True).start()
@@ -36,7 +36,7 @@ async def _serve(listening: socket.socket, host: str, port: int) -> None:
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copy until one side ends; then the other side learns of it."""
+    """Copy until one side ends, then close the other side."""
     with contextlib.suppress(OSError):
         while chunk := await reader.read(CHUNK):
             writer.write(chunk)

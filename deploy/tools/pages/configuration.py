@@ -17,7 +17,8 @@ from typing import Any, Final
 from scheduler.config import args, settings
 from scheduler.config.args import TYPES
 from scheduler.config.object_codec import Wire
-from scheduler.config.plugin_catalogue import DEFAULT_PLUGINS, IN_TREE, Point
+from scheduler.config.plugin_catalogue import IN_TREE, Point, default_plugins
+from scheduler.model.reference import V1_37
 
 __all__ = ["page"]
 
@@ -140,13 +141,13 @@ def _blocks() -> Iterator[str]:
 
 def _profiles() -> Iterator[str]:
     texts = _texts(settings.ProfileSettings)
-    default = [name for name, _ in DEFAULT_PLUGINS]
+    default = [name for name, _ in default_plugins(V1_37)]
     yield _PROFILES.format(
         scheduler_name=texts["scheduler_name"],
         percentage=texts["percentage_of_nodes_to_score"],
         others=", ".join(f"`{name}`" for name in sorted(IN_TREE) if name not in default),
     ).rstrip("\n")
-    for name, weight in DEFAULT_PLUGINS:
+    for name, weight in default_plugins(V1_37):
         points = ", ".join(f"`{point}`" for point in Point if point in IN_TREE[name])
         scored = str(weight or 1) if Point.SCORE in IN_TREE[name] else ""
         yield f"| `{name}` | {scored} | {points} |"

@@ -1,1 +1,1 @@
-"""Builds the parts of a release: packages, charts, image, bill of materials; audits the locks."""
+"""Builds the parts of a release: packages, charts, bill of materials, a base for the image."""

@@ -1,12 +1,12 @@
-"""`python -m deploy.tools.release.build`: everything of a release that needs no registry.
+"""`python -m deploy.tools.release.build`: build the parts of a release that need no registry.
 
-Wheel, sdist, the charts as packages, the bill of materials, release notes and checksums. The same
-commit gives the same bytes, whatever the folder, user and time: archives are built from a copy of
-the files that git tracks, and rewritten by `archives`; the time in them is that of the commit. The
-bill of materials describes the environment that it runs in, so it also needs the same Python.
+These are wheel, sdist, packaged charts, bill of materials, release notes and checksums. The same
+commit gives the same bytes in any folder, for any user and at any time: archives are built from a
+copy of the tracked files, and rewritten by `archives` with the time of the commit. The bill of
+materials describes the environment that it runs in, so it also needs the same Python.
 
-The image is not built here: that needs a container engine, and the digest of its base. The release
-workflow does it, see `.github/workflows/release.yaml`.
+The image needs a container engine and the digest of its base; `.github/workflows/release.yaml`
+builds it.
 """
 
 import argparse
@@ -35,7 +35,7 @@ CHECKSUMS: Final = "SHA256SUMS"
 SBOM: Final = "sbom.cdx.json"
 NOTES: Final = "notes.md"
 _IMAGE: Final = "preemptive-scheduler"
-#: What the chart says about its image as long as it is not published.
+#: A sentence of the chart that is removed when the image is published.
 _UNPUBLISHED: Final = " There is no published image yet: `make image` builds one."
 
 
@@ -66,7 +66,7 @@ def build(sources: Sources, target: Path, registry: str = "") -> list[Path]:
     """Build everything into an empty folder, and return the files, the checksums last.
 
     Args:
-        sources: What to build from.
+        sources: The tracked files.
         target: The folder.
         registry: Where images are published, as `registry.example/owner`: the charts then pull
             from there by default. Empty: the charts stay as they are.
@@ -108,7 +108,7 @@ def check_version(sources: Sources, tag: str) -> None:
 
 
 def notes(changelog: str, version: str) -> str:
-    """Return the section of the changelog on a version; without one, that on unreleased changes."""
+    """Return the section of the changelog for a version, or else for unreleased changes."""
     sections = re.split(r"^## ", changelog, flags=re.MULTILINE)[1:]
     for wanted in (version, "Unreleased"):
         for section in sections:
@@ -156,7 +156,7 @@ def main(argv: list[str] | None = None) -> int:
 def _python_packages(sources: Sources, target: Path) -> None:
     environ = {**os.environ, "SOURCE_DATE_EPOCH": str(sources.epoch)}
     for kind in ("sdist", "wheel"):
-        # In a copy of its own: a build leaves files that the next one would include.
+        # In a separate copy: a build leaves files that the next one would include.
         with tempfile.TemporaryDirectory() as folder:
             tree = Path(folder) / "tree"
             shutil.copytree(sources.folder, tree)
@@ -175,7 +175,7 @@ def _package(chart: Path, target: Path, epoch: int) -> None:
 
 
 def _publish_to(chart: Path, registry: str) -> None:
-    """Have a chart pull from a registry, and name the image for Artifact Hub."""
+    """Set the registry in the values of a chart, and name the image for Artifact Hub."""
     values, description = chart / "values.yaml", chart / "Chart.yaml"
     host, _, path = registry.partition("/")
     text = values.read_text()
@@ -200,12 +200,12 @@ def _publish_to(chart: Path, registry: str) -> None:
 
 
 def _bill_of_materials(sources: Sources, target: Path) -> None:
-    """Describe the locked packages as they are installed here, with our wheel among them."""
+    """Write the bill of materials of the installed packages and our wheel."""
     (wheel,) = target.glob("*.whl")
     with tempfile.TemporaryDirectory() as folder:
         with zipfile.ZipFile(wheel) as content:
             content.extractall(folder)
-        # The wheel goes before what is installed for development, which names a folder.
+        # The wheel precedes the editable installation, whose metadata names a folder.
         environ = {
             **os.environ,
             "SOURCE_DATE_EPOCH": str(sources.epoch),
@@ -230,7 +230,7 @@ def _git(root: Path, *arguments: str) -> str:
 
 
 def _run(command: list[str], folder: Path, environ: Mapping[str, str] | None = None) -> str:
-    """Return what a command prints."""
+    """Return the output of a command."""
     try:
         result = subprocess.run(
             command, cwd=folder, env=environ, capture_output=True, text=True, check=False

@@ -1,6 +1,6 @@
 """`python -m deploy.tools.release.image_base`: a Python image from Debian's packages.
 
-For machines that reach a mirror of Debian but no registry of images. It has the layout of the usual
+It is for machines that reach a mirror of Debian but no image registry. It has the layout of the
 slim image of Python, so that the Dockerfile builds on it:
 
     make image ENGINE=buildah BASE=localhost/python:3.13-slim
@@ -19,9 +19,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from deploy.tools.release.image import ImageError
-
-__all__ = ["bootstrap", "main", "sources"]
+__all__ = ["ImageError", "bootstrap", "main", "sources"]
 
 SUITE: Final = "trixie"
 PYTHON: Final = "python3.13"
@@ -34,9 +32,9 @@ _ENVIRONMENT: Final = (
     "PATH=/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin",
     "LANG=C.UTF-8",
 )
-#: Run on the finished tree, whose root is "$1".
+#: Shell commands for the finished tree, whose root is "$1".
 _HOOKS: Final = (
-    # An environment in /usr/local: pip may install there, and `python` is at its usual path.
+    # An environment in /usr/local: pip can install there, and `python` has its usual path.
     f'chroot "$1" /usr/bin/{PYTHON} -m venv /usr/local',
     'ln -sf python3 "$1"/usr/local/bin/python',
     'rm -f "$1"/etc/apt/sources.list "$1"/etc/apt/sources.list.d/* "$1"/etc/resolv.conf'
@@ -46,13 +44,17 @@ _HOOKS: Final = (
 )
 
 
+class ImageError(RuntimeError):
+    """The image cannot be built; the message is for the user."""
+
+
 def sources(text: str, codename: str) -> str:
-    """Return the package sources of our suite, derived from those of this machine."""
+    """Return the package sources of SUITE, derived from those of this machine."""
     return re.sub(rf"\b{re.escape(codename)}\b", SUITE, text)
 
 
 def bootstrap(target: Path) -> list[str]:
-    """Return the command that makes the archive; it reads the sources from standard input."""
+    """Return the command that builds the archive; it reads the sources from standard input."""
     return [
         "mmdebstrap",
         "--variant=minbase",
@@ -68,7 +70,7 @@ def bootstrap(target: Path) -> list[str]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Make the image; return the exit code."""
+    """Build the image; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m deploy.tools.release.image_base", description=__doc__
     )
@@ -93,9 +95,9 @@ def _check() -> None:
     if missing:
         raise ImageError(f"not on PATH: {', '.join(missing)}")
     if os.geteuid() != 0:
-        raise ImageError("only root can make a tree of packages")
+        raise ImageError("only root can install packages into a folder")
     if not SOURCES.exists():
-        raise ImageError(f"there is no {SOURCES}: this is no Debian 12 or newer")
+        raise ImageError(f"there is no {SOURCES}: this is not Debian 12 or newer")
 
 
 def _codename() -> str:

@@ -1,7 +1,7 @@
 """`python -m deploy.tools.release.pin IMAGE`: check that an image is named by its digest.
 
-A release must be built on a base that cannot change. The digest of a tag is known to its registry
-alone, `docker buildx imagetools inspect python:3.13-slim` prints it, so it is an input of the
+A release must be built on a base that cannot change. Only the registry knows the digest of a tag
+(`docker buildx imagetools inspect python:3.13-slim` prints it), so the digest is an input of the
 release workflow and not part of the Dockerfile.
 """
 
@@ -15,7 +15,7 @@ _PINNED: Final = re.compile(r"[^\s@]+@sha256:([0-9a-f]{64})")
 
 
 def problem(image: str) -> str | None:
-    """Return what is wrong with the name of a base image, None if nothing is."""
+    """Return the problem of the name of a base image, None if there is none."""
     found = _PINNED.fullmatch(image)
     if not image:
         return "no base image is given"

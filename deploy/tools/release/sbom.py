@@ -1,8 +1,8 @@
 """`python -m deploy.tools.release.sbom`: the CycloneDX bill of materials of the image.
 
-The packages of the lock file as they are installed, with what each one requires, Python itself, and
-Debian's packages if there are any. It has the minimum elements of NTIA: supplier, name,
-version, identifier and dependencies of each component, author and time; and licences and hashes.
+It lists the installed packages of the lock file with their dependencies, Python, and Debian's
+packages if there are any. It has the minimum elements of NTIA (supplier, name, version, identifier
+and dependencies of each component, author and time), and licences and hashes.
 
 Each image contains its own, /opt/app/sbom.cdx.json. The build runs this file alone, so it needs
 nothing but Python. With SOURCE_DATE_EPOCH the same packages give the same bytes.
@@ -30,7 +30,7 @@ __all__ = ["Pin", "SbomError", "bill", "debian", "main", "pins", "python_package
 
 OURS: Final = "preemptive-scheduler"
 SPEC: Final = "1.6"
-#: The namespace of our serial numbers: any fixed one.
+#: The namespace of the serial numbers; any fixed UUID.
 _SERIAL: Final = uuid.UUID("0f3dbe4c-6a3b-4d64-9c5c-0a5be1c8fb17")
 #: Supplier of the image, and author of this bill of materials.
 AUTHORS: Final = "The preemptive-scheduler authors"
@@ -44,7 +44,7 @@ _SPDX: Final[Mapping[str, str]] = {
     "Python Software Foundation License": "PSF-2.0",
 }
 _IDENTIFIER: Final = re.compile(r"(0BSD|ISC|MIT(-0)?|(Apache|BSD|MPL|PSF|Python)-[0-9][\w.-]*)")
-#: Files that differ from one installation of the same wheel to the next.
+#: Files that differ between installations of the same wheel.
 _LOCAL: Final = ("INSTALLER", "RECORD", "REQUESTED", "direct_url.json")
 
 
@@ -61,7 +61,7 @@ class Pin(NamedTuple):
 
 
 def pins(lock: str) -> dict[str, Pin]:
-    """Return what a lock file pins, by normalised name."""
+    """Return the pins of a lock file by normalised name."""
     found = re.finditer(r"^([A-Za-z0-9._-]+)==([^\s;]+)( *;)?", lock, re.MULTILINE)
     return {_normal(each[1]): Pin(each[2], each[3] is not None) for each in found}
 
@@ -76,7 +76,7 @@ def python_packages(
     """
     found: dict[str, metadata.Distribution] = {}
     for package in installed:
-        # The first one on the path is the one that is imported.
+        # The first one on the path is imported.
         found.setdefault(_normal(package.name), package)
     missing = [name for name, pin in wanted.items() if name not in found and not pin.conditional]
     wrong = [

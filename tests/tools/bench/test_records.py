@@ -1,5 +1,6 @@
 """An interrupted benchmark goes on where it stopped."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -62,12 +63,17 @@ def test_a_record_of_other_code_or_sizes_is_stale(store: Store):
 def test_our_records_are_stale_when_our_code_has_changed(store: Store, tmp_path: Path):
     for name in ("ceiling", "kube-scheduler", "preemptive-scheduler"):
         record(store, name, 1)
-    module = tmp_path / "scheduler" / "other.py"
-    module.parent.mkdir()
-    module.write_text("")
+    # The ceiling uses the HTTP client of the scheduler, and nothing else of it.
+    http = Path("scheduler", "kube", "http")
+    shutil.copytree(ROOT / http, tmp_path / http)
+    (tmp_path / "scheduler" / "other.py").write_text("")
 
     assert missing(store, runs=1) == []
     assert missing(store, runs=1, code=tmp_path) == [("preemptive-scheduler", 1)]
+
+    (tmp_path / http / "http1.py").write_text("")
+    changed = ("ceiling", "preemptive-scheduler")
+    assert missing(store, runs=1, code=tmp_path) == [(name, 1) for name in changed]
 
 
 def test_half_a_record_is_none(store: Store):

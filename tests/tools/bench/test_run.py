@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from deploy.tools.bench import cases, population, summary
+from deploy.tools.bench import cases, snapshots, summary
 from deploy.tools.bench.contenders import CONTENDERS, ROOT
 from deploy.tools.bench.run import Plan, play
 
@@ -20,7 +20,7 @@ def tiny(tmp_path_factory):
     workload = build(NODES, 4 * NODES, PREEMPTORS)
     workload = dataclasses.replace(workload, name="PreemptionBasic", limit_seconds=40.0)
     snapshot = tmp_path_factory.mktemp("bench") / "etcd"
-    population.create(workload, snapshot)
+    snapshots.create(workload, snapshot)
     return workload, snapshot
 
 

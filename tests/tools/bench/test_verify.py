@@ -3,7 +3,7 @@
 import pytest
 
 from deploy.tools.bench import templates, verify
-from deploy.tools.bench.templates import HOSTNAME, TEAM, ZONE, company_pod
+from deploy.tools.bench.templates import HOSTNAME, TEAM, ZONE, pod_affinity_pod
 from deploy.tools.bench.verify import Cluster
 from deploy.tools.bench.workloads import Batch
 
@@ -92,7 +92,7 @@ def test_a_pinned_pod_must_be_on_its_node():
 
 
 def test_pods_that_stay_apart_must_not_share_a_domain():
-    apart = company_pod("podAntiAffinity", "green", HOSTNAME, required=True)
+    apart = pod_affinity_pod("podAntiAffinity", "green", HOSTNAME, required=True)
 
     assert problems(node("n"), node("m"), pod("a", "n", apart), pod("b", "m", apart)) == []
     assert problems(node("n"), pod("a", "n", apart), pod("b", "n", apart)) == [
@@ -102,7 +102,7 @@ def test_pods_that_stay_apart_must_not_share_a_domain():
 
 
 def test_a_pod_may_share_a_domain_with_pods_of_which_its_rule_does_not_speak():
-    apart = company_pod("podAntiAffinity", "green", HOSTNAME, required=True)
+    apart = pod_affinity_pod("podAntiAffinity", "green", HOSTNAME, required=True)
     elsewhere = pod("b", "n", apart, namespace="elsewhere")
     del elsewhere["spec"]["affinity"]
 
@@ -110,7 +110,7 @@ def test_a_pod_may_share_a_domain_with_pods_of_which_its_rule_does_not_speak():
 
 
 def test_namespaces_are_found_by_their_labels():
-    apart = company_pod("podAntiAffinity", "green", HOSTNAME, required=True, team=True)
+    apart = pod_affinity_pod("podAntiAffinity", "green", HOSTNAME, required=True, team=True)
     pods = [pod("a", "n", apart, namespace="one"), pod("b", "n", apart, namespace="two")]
 
     def spaces(labels):
@@ -127,7 +127,7 @@ def test_namespaces_are_found_by_their_labels():
 
 
 def test_a_pod_must_be_beside_its_company_unless_it_has_none():
-    near = company_pod("podAffinity", "blue", ZONE, required=True)
+    near = pod_affinity_pod("podAffinity", "blue", ZONE, required=True)
     nodes = [node("n", "zone1"), node("m", "zone2")]
 
     assert problems(*nodes, pod("a", "n", near)) == []

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from deploy.tools.bench import cases, ceiling, measure, population, targets, verify
+from deploy.tools.bench import cases, ceiling, measure, snapshots, targets, verify
 from deploy.tools.bench.cases import UnknownWorkload
 from deploy.tools.bench.verify import Cluster
 from deploy.tools.bench.workloads import SCHEDULER
@@ -20,7 +20,7 @@ def created(name):
     for node in nodes:
         node["status"]["allocatable"] = node["status"]["capacity"]
     calls = [
-        job[-1] for job in population.pod_jobs(workload, [n["metadata"]["name"] for n in nodes])
+        job[-1] for job in snapshots.pod_jobs(workload, [n["metadata"]["name"] for n in nodes])
     ]
     pods = [json.loads(call.body) for call in calls]
     spaces = [
@@ -144,7 +144,7 @@ def test_the_ceiling_of_preemption_makes_thirteen_writes_for_three_victims():
     ]
     (plan,) = ceiling.placements(pods[:1], ["n"], {"n": pods[1:]}, victims=3)
 
-    calls = ceiling.preemption(plan) + ceiling.telling(plan)
+    calls = ceiling.preemption(plan) + ceiling.events(plan)
 
     assert len(calls) == 13
     assert [call.method for call in ceiling.preemption(plan)] == [

@@ -1,6 +1,5 @@
 """The client, and what the fake kubelets do, on the shared control plane."""
 
-import http.client
 import threading
 
 import pytest
@@ -152,7 +151,7 @@ def test_waiting_rides_out_a_restart_of_the_api_server(control_plane, api, pods)
 def test_a_paused_api_server_answers_nothing(control_plane, api, pods):
     control_plane.pause("kube-apiserver")
     try:
-        with pytest.raises((TimeoutError, http.client.HTTPException)):
+        with pytest.raises(TimeoutError):
             api.request("GET", pods, timeout=0.3)
     finally:
         control_plane.resume("kube-apiserver")
@@ -168,9 +167,9 @@ def test_a_watch_without_a_version_begins_with_what_exists(api, pods):
     assert (kind, found["metadata"]["name"]) == ("ADDED", "a")
 
 
-def test_a_user_has_the_rights_of_its_groups(control_plane, api):
-    nobody = control_plane.kubeconfig_for("jane", ["nobodies"])
-    admin = control_plane.kubeconfig_for("jane", ["system:masters"])
+def test_a_user_has_the_rights_of_its_group(control_plane, api):
+    nobody = control_plane.kubeconfig_for("jane", "nobodies")
+    admin = control_plane.kubeconfig_for("jane", "system:masters")
 
     with ApiClient.from_kubeconfig(admin) as client:
         assert client.get("/api/v1/nodes")["kind"] == "NodeList"

@@ -130,7 +130,7 @@ def test_progress_names_the_binary_and_the_time_to_expect(machine):
     machine.find()
 
     assert machine.reports[0] == (
-        f"building kube-apiserver {VERSION} (about 200 s on two quiet cores)"
+        f"building kube-apiserver {VERSION} (about 200 s on two idle cores)"
     )
     assert machine.reports[-1].startswith(f"built kube-apiserver {VERSION} in ")
 
@@ -192,6 +192,20 @@ def test_every_minor_that_is_pinned_can_be_had(machine):
     machine.with_go("v1.34.4")
     machine.find(version="v1.34.4")
     assert machine.builds()[0].startswith(str(binaries.TOOLS / "kubernetes-1.34"))
+
+
+def test_code_of_our_own_is_built_for_each_release_it_is_pinned_to(machine):
+    newest, older = binaries.pinned_versions("scheduler-oracle")
+    minor = older.removeprefix("v").rpartition(".")[0]
+    machine.with_go(newest)
+    machine.find("scheduler-oracle")
+    machine.with_go(older)
+    machine.find("scheduler-oracle", older)
+
+    default, other = machine.builds()
+    assert "-modfile" not in default
+    assert f" -modfile=go-{minor}.mod -tags v{minor} " in other
+    assert other.partition(" ")[0] == default.partition(" ")[0]
 
 
 def test_a_version_that_is_not_pinned_may_come_from_path(machine):

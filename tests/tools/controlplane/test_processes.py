@@ -164,7 +164,7 @@ def test_nothing_is_left_when_the_owner_is_ended_by(number, folder):
         folder = Path(sys.argv[1])
         processes = Processes(folder)
         pid = processes.start("one", ["sleep", "1000"], folder / "log")
-        print(processes.keeper_pid, pid, flush=True)
+        print(processes.supervisor_pid, pid, flush=True)
         time.sleep(1000)
     """
     owner = subprocess.Popen(
@@ -174,18 +174,18 @@ def test_nothing_is_left_when_the_owner_is_ended_by(number, folder):
         text=True,
     )
     with owner:
-        keeper, child = map(int, owner.stdout.readline().split())
+        supervisor, child = map(int, owner.stdout.readline().split())
         owner.send_signal(number)
 
-    assert [ends(child), ends(keeper)] == [True, True]
+    assert [ends(child), ends(supervisor)] == [True, True]
     assert not folder.exists()
 
 
-def test_children_die_with_a_killed_keeper(folder, processes):
+def test_children_die_with_a_killed_supervisor(folder, processes):
     pid = processes.start("one", ["sleep", "1000"], folder / "log")
 
-    os.kill(processes.keeper_pid, signal.SIGKILL)
+    os.kill(processes.supervisor_pid, signal.SIGKILL)
 
     assert ends(pid)
-    with pytest.raises(ProcessError, match="keeper"):
+    with pytest.raises(ProcessError, match="supervisor"):
         processes.exit_code("one")

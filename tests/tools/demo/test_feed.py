@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from deploy.tools.demo import feed
-from deploy.tools.demo.chronicle import Chronicle
 from deploy.tools.demo.feed import Feed
+from deploy.tools.demo.history import History
 
 
 def test_complete_lines_are_records_and_the_rest_waits():
@@ -23,13 +23,13 @@ def test_a_log_is_followed_while_it_grows(tmp_path: Path):
     log = tmp_path / "log"
     log.write_text("")
     source = Feed(began_at=0.0)
-    chronicle = Chronicle("preemptive-scheduler", {})
+    history = History("preemptive-scheduler", {})
 
     source.follow(log)
     with log.open("a") as file:
         file.write('{"event":"became_')
         file.flush()
         file.write('leader"}\n')
-    source.pass_on(chronicle, timeout=10.0)
+    source.pass_on(history, timeout=10.0)
 
-    assert chronicle.leads
+    assert history.leads

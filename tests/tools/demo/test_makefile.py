@@ -72,11 +72,12 @@ def test_once_ends_by_itself(once: str, want: bool):
 @pytest.mark.parametrize(
     ("arguments", "want"),
     [
-        ([], "-m tests.oracle --seeds 0:2000 \n"),
-        (["SEEDS=7:9"], "-m tests.oracle --seeds 7:9 \n"),
+        ([], "-m tests.oracle --seeds 0:2000\n"),
+        (["SEEDS=7:9"], "-m tests.oracle --seeds 7:9\n"),
         (["FAMILIES=odd,ties"], "-m tests.oracle --seeds 0:2000 --families odd,ties\n"),
+        (["REFERENCE=v1.37"], "-m tests.oracle --seeds 0:2000 --reference v1.37\n"),
     ],
-    ids=["nothing", "seeds", "families"],
+    ids=["nothing", "seeds", "families", "reference"],
 )
 def test_fidelity_compares_what_is_asked_for(arguments: list[str], want: str):
     assert want in make("fidelity", *arguments)

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from deploy.tools.kind import cluster as kind
-from deploy.tools.nodes import cgroups, configs, images, leftovers, machine, wiring
+from deploy.tools.nodes import cgroups, configs, images, leftovers, machine, networking
 from deploy.tools.nodes.cluster import ClusterError, NodeCluster
 from deploy.tools.nodes.configs import Node
 
@@ -26,7 +26,7 @@ def test_every_node_has_addresses_of_its_own():
     kubelet = yaml.safe_load(configs.kubelet(NODE, Path("/ca.crt")))
 
     assert bridge["ipam"]["ranges"] == [[{"subnet": "10.98.130.0/24"}]]
-    assert kubelet["address"] == wiring.address(2) == "10.98.0.12"
+    assert kubelet["address"] == networking.address(2) == "10.98.0.12"
     assert kubelet["cgroupRoot"] == "/run/worker-2"
 
 
@@ -40,7 +40,7 @@ def test_only_the_api_server_may_talk_to_a_kubelet():
 
 def test_nodes_reach_the_pods_of_each_other():
     routes = [
-        command[3:] for command in wiring.inside(1, 3) if command[:3] == ("ip", "route", "add")
+        command[3:] for command in networking.inside(1, 3) if command[:3] == ("ip", "route", "add")
     ]
 
     assert ("10.98.130.0/24", "via", "10.98.0.12") in routes
@@ -115,7 +115,7 @@ def test_a_site_is_gone_when_the_process_that_began_it_is(
     leftovers.folder(run).mkdir()
 
     with subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE) as parent:
-        leftovers.note_site(run, parent.pid)
+        leftovers.record_sandbox(run, parent.pid)
         first, last = (leftovers.folder(run) / leftovers.SITE).read_text().split()
         assert last == leftovers.identity(parent.pid)
         os.kill(int(first.partition("-")[0]), signal.SIGKILL)
@@ -159,12 +159,12 @@ def test_a_machine_without_what_nodes_need_says_what(monkeypatch: pytest.MonkeyP
 
     found = machine.problems()
 
-    assert "nodes need root: namespaces, mounts and cgroups are made for them" in found
+    assert "nodes need root, for namespaces, mounts and cgroups" in found
     assert "runc is not on PATH (Debian: runc)" in found
     assert any(machine.CNI_PACKAGE in each for each in found)
     with pytest.raises(ClusterError, match="runc is not on PATH"):
         NodeCluster([])
-    with pytest.raises(OSError, match=r"root only|no apt-get"):
+    with pytest.raises(OSError, match=r"only root|no apt-get"):
         machine.install({})
 
 

@@ -1,18 +1,20 @@
-"""`make image`: which engine it takes, what it asks of it, and what the Dockerfile promises."""
+"""`make image`: what it asks of the engine, and what the Dockerfile promises."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from deploy.tools.release import image, image_base
-from deploy.tools.release.image import ImageError, Request
+import scheduler
+from deploy.tools.nodes import images
+from deploy.tools.release import image_base
+from deploy.tools.release.image_base import ImageError
 
 ROOT = Path(__file__).parents[3]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
-REQUEST = Request(tag="a/b:1", version="1", revision="abc")
 
 
 class Machine:
@@ -26,8 +28,18 @@ class Machine:
         file.write_text(f"#!/bin/sh\n{script}\n")
         file.chmod(0o755)
 
-    def find(self, wanted: str = "") -> str:
-        return image.find_engine(wanted, {"PATH": str(self.path)})
+    def find(self) -> str:
+        return images.find_engine({"PATH": str(self.path)})
+
+
+def commanded(*variables: str) -> list[str]:
+    """Return the command with which `make image` would build."""
+    answer = subprocess.run(
+        ["make", "--no-print-directory", "--dry-run", "image", *variables],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    words = shlex.split(answer.stdout.partition("DOCKER_BUILDKIT=1 ")[2])
+    return [word for word in words if word.strip()]
 
 
 @pytest.fixture
@@ -75,70 +87,48 @@ def test_the_first_engine_that_works_is_taken(machine: Machine):
 
 
 def test_a_client_without_its_daemon_is_no_engine(machine: Machine):
-    machine.has("docker", "echo is the daemon running? >&2; exit 1")
+    machine.has("docker", "exit 1")
     machine.has("buildah")
 
     assert machine.find() == "buildah"
 
 
-def test_the_engine_that_was_asked_for_is_taken(machine: Machine):
-    machine.has("docker")
-    machine.has("podman")
+def test_without_an_engine_all_are_named(machine: Machine):
+    machine.has("docker", "exit 1")
 
-    assert machine.find("podman") == "podman"
-
-
-def test_without_an_engine_every_one_is_named_with_what_is_wrong(machine: Machine):
-    machine.has("docker", "echo is the daemon running? >&2; exit 1")
-
-    with pytest.raises(ImageError) as refusal:
+    with pytest.raises(ImageError, match="no container engine works here: docker, podman, buildah"):
         machine.find()
 
-    assert str(refusal.value).splitlines() == [
-        "no container engine works here",
-        "  docker: is the daemon running?",
-        "  podman: is not on PATH",
-        "  buildah: is not on PATH",
-    ]
+
+def test_docker_builds_the_version_of_the_package_from_the_commit():
+    asked = commanded()
+
+    assert asked[:2] == ["docker", "build"]
+    assert f"--tag=preemptive-scheduler:{scheduler.__version__}" in asked
+    assert f"--build-arg=VERSION={scheduler.__version__}" in asked
+    assert [each for each in asked if re.fullmatch(r"--build-arg=SOURCE_DATE_EPOCH=\d+", each)]
+    assert asked[-1] == "."
 
 
-def test_an_unknown_engine_is_refused(machine: Machine):
-    with pytest.raises(ImageError, match=r"ENGINE=kaniko is not known \(known: docker"):
-        machine.find("kaniko")
+@pytest.mark.parametrize("engine", ["docker", "podman", "buildah", "/usr/bin/buildah"])
+def test_only_buildah_is_told_to_cache_layers(engine: str):
+    asked = commanded(f"ENGINE={engine}")
+
+    assert asked[:2] == [engine, "build"]
+    assert ("--layers" in asked) == engine.endswith("buildah")
 
 
-@pytest.mark.parametrize(
-    ("engine", "want"),
-    [
-        ("docker", ["docker", "build"]),
-        ("podman", ["podman", "build"]),
-        ("buildah", ["buildah", "bud", "--layers"]),
-    ],
-)
-def test_each_engine_is_asked_in_its_words(engine: str, want: list[str]):
-    assert image.command(engine, REQUEST) == [
-        *want,
-        "--file=Dockerfile",
-        "--tag=a/b:1",
-        "--build-arg=VERSION=1",
-        "--build-arg=REVISION=abc",
-        ".",
-    ]
+def test_what_the_network_needs_is_a_secret_of_the_build():
+    asked = commanded(
+        "IMAGE=a/b:1", "CA_BUNDLE=/my files/ca.pem", "PIP_CONF=/pip.conf", "FLAGS=--quiet --pull"
+    )
 
-
-def test_what_the_network_needs_is_handed_over_as_a_secret():
-    request = Request(
-        tag="a", version="1", revision="r", base="b", ca_bundle="/ca.pem", pip_conf="/pip.conf",
-        flags=("--isolation=chroot",),
-    )  # fmt: skip
-
-    asked = image.command("buildah", request)
-
-    assert "--build-arg=PYTHON_IMAGE=b" in asked
-    assert asked[-4:] == [
-        "--secret=id=cabundle,src=/ca.pem",
+    assert "--tag=a/b:1" in asked
+    assert asked[-5:] == [
+        "--secret=id=cabundle,src=/my files/ca.pem",
         "--secret=id=pipconf,src=/pip.conf",
-        "--isolation=chroot",
+        "--quiet",
+        "--pull",
         ".",
     ]
     for name in re.findall(r"id=(\w+)", " ".join(asked)):
@@ -146,12 +136,20 @@ def test_what_the_network_needs_is_handed_over_as_a_secret():
 
 
 def test_arguments_are_those_of_the_dockerfile():
-    request = Request(tag="a", version="1", revision="r", base="b", epoch="1")
-
-    asked = image.command("docker", request)
+    asked = commanded("BASE=b")
 
     named = {each.split("=")[1] for each in asked if each.startswith("--build-arg")}
     assert named == set(re.findall(r"^ARG (\w+)", DOCKERFILE, re.MULTILINE))
+
+
+def test_a_missing_engine_is_named(tmp_path: Path):
+    answer = subprocess.run(
+        ["make", "image", "ENGINE=no-such-engine"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert answer.returncode != 0
+    assert "no-such-engine is not on PATH; choose ENGINE=docker|podman|buildah" in answer.stderr
 
 
 def test_the_image_runs_as_a_number_and_not_as_root():
@@ -261,10 +259,11 @@ def test_the_base_has_the_python_that_the_dockerfile_names(tmp_path: Path):
 
 def test_the_content_of_the_image_has_the_time_of_its_last_change():
     copied = " ".join(arguments for name, arguments in BUILD if name == "COPY")
-    missing = [each for each in image.CONTENT if each != "Dockerfile" and each not in copied]
+    (content,) = re.findall(r"^CONTENT := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
+    assert [each for each in content.split() if not (ROOT / each).exists()] == []
+    missing = [each for each in content.split() if each != "Dockerfile" and each not in copied]
     assert missing == []
-    assert image._epoch().isdecimal()
 
 
 def test_the_image_names_its_base():

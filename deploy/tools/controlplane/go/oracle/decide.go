@@ -351,7 +351,7 @@ func (r *run) settle(ctx context.Context) ([]*result, error) {
 func (r *run) gated() []*result {
 	var results []*result
 	for _, pod := range r.pending {
-		info, waiting := r.scheduler.SchedulingQueue.GetPod(pod.Name, pod.Namespace)
+		info, waiting := queued(r.scheduler, pod)
 		if waiting && info.GatingPlugin != "" {
 			results = append(results, &result{Pod: key(pod), Decision: gated})
 		}

@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 	"reflect"
+	"sort"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
-	resourcev1beta2 "k8s.io/api/resource/v1beta2"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
@@ -25,7 +25,7 @@ var kinds = []runtime.Object{
 	&storagev1.StorageClass{}, &storagev1.CSINode{}, &storagev1.CSIDriver{},
 	&storagev1.CSIStorageCapacity{}, &storagev1.VolumeAttachment{},
 	&resourcev1.ResourceClaim{}, &resourcev1.ResourceSlice{}, &resourcev1.DeviceClass{},
-	&resourcev1beta2.DeviceTaintRule{},
+	deviceTaintRule,
 }
 
 // newInformers returns a factory of informers that never watch, and the informers by type.
@@ -34,13 +34,30 @@ func newInformers(client kubernetes.Interface) (informers.SharedInformerFactory,
 	made := make(map[reflect.Type]*informer, len(kinds))
 	for _, kind := range kinds {
 		index := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
-		each := &informer{Indexer: cache.NewIndexer(cache.MetaNamespaceKeyFunc, index)}
+		each := &informer{Indexer: byName{cache.NewIndexer(cache.MetaNamespaceKeyFunc, index)}}
 		made[reflect.TypeOf(kind)] = each
 		factory.InformerFor(kind, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
 			return each
 		})
 	}
 	return factory, made
+}
+
+// byName lists objects by namespace and name, where an informer lists them in the order of a map.
+type byName struct {
+	cache.Indexer
+}
+
+func (b byName) List() []any {
+	keys := b.ListKeys()
+	sort.Strings(keys)
+	objects := make([]any, 0, len(keys))
+	for _, key := range keys {
+		if object, known, err := b.GetByKey(key); known && err == nil {
+			objects = append(objects, object)
+		}
+	}
+	return objects
 }
 
 // informer tells its handlers what it is told, in the same call. It is always synced.

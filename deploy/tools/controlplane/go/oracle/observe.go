@@ -6,7 +6,6 @@ import (
 	"sort"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -100,14 +99,13 @@ func (p *observedPreemption) GetOffsetAndNumCandidates(nodes int32) (int32, int3
 	return 0, nodes
 }
 
-func (p *observedPreemption) SelectVictimsOnNode(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo, budgets []*policyv1.PodDisruptionBudget) ([]*corev1.Pod, int, *fwk.Status) {
-	victims, violations, status := p.Interface.SelectVictimsOnNode(ctx, state, pod, info, budgets)
+// candidate writes down the victims that were found on a node.
+func (p *observedPreemption) candidate(info fwk.NodeInfo, victims []*corev1.Pod, violations int, status *fwk.Status) {
 	if status.IsSuccess() && len(victims) > 0 {
 		p.run.seen.candidates[info.Node().Name] = &extenderv1.Victims{
 			Pods: victims, NumPDBViolations: int64(violations),
 		}
 	}
-	return victims, violations, status
 }
 
 func (p *observedPreemption) CandidatesToVictimsMap(candidates []preemption.Candidate) map[string]*extenderv1.Victims {

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from deploy.tools.demo.chronicle import SeenPod
+from deploy.tools.demo.history import SeenPod
 
 __all__ = ["obstacle"]
 
@@ -11,9 +11,9 @@ __all__ = ["obstacle"]
 def obstacle(
     pods: Iterable[SeenPod], wanted: Mapping[str, int], running: Iterable[str]
 ) -> str | None:
-    """Return why the cluster has not settled, None if it has.
+    """Return the reason why the cluster has not settled, None if it has.
 
-    It has settled if nothing would change any more: every pod exists, none is terminating, and each
+    It has settled if nothing changes any more: every pod exists, none is terminating, and each
     pod that does not run was reported as unschedulable.
 
     Args:
@@ -49,4 +49,4 @@ def _why(seen: SeenPod) -> str:
     condition = pod.condition("PodScheduled")
     if condition is not None and condition.message:
         return condition.message
-    return "the scheduler has not tried it yet"
+    return "the scheduler has not attempted it yet"

@@ -1,15 +1,17 @@
-"""Starts the components of one control plane, and ends them when its owner is gone.
+"""Starts processes for an owner, and ends them when the owner has ended.
 
-Run as a script, with nothing but the standard library: `python -I -S keeper.py FOLDER OWNER_PID`.
-It reads one JSON command per line on standard input, [number, command, arguments], and answers each
-with one JSON line that repeats the number (see `processes`, its only client). When the input ends,
-or the owner has died in whatever way (SIGKILL included), or on SIGTERM, it ends every process that
-it started and removes FOLDER. Should the keeper itself be killed, the kernel kills its children
-(PR_SET_PDEATHSIG).
+It is a script that needs nothing but the standard library:
 
-It is a process of its own, and single-threaded, because the death signal of Linux is tied to the
-*thread* that forked: a control plane started by a worker thread would otherwise die with that
-thread.
+    python -I -S supervisor.py FOLDER OWNER_PID
+
+It reads one JSON command per line on standard input, [number, command, arguments], and responds to
+each with one JSON line that has the same number (see `processes`, its only client). When the input
+ends, when the owner ends for any reason including SIGKILL, or on SIGTERM, it ends every process
+that it started and removes FOLDER. If the supervisor itself is killed, the kernel kills its
+children (PR_SET_PDEATHSIG).
+
+It is a separate process with one thread, because Linux sends the death signal when the *thread*
+that forked ends: a control plane that a worker thread started would otherwise end with that thread.
 """
 
 import ctypes
@@ -24,18 +26,17 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-#: How long components may take to end by themselves when all goes down: the data is thrown away
-#: anyway.
+#: Grace period when everything is ended: the data is discarded anyway.
 FINAL_GRACE_SECONDS = 0.5
 
-#: How often to look whether the owner is still there; a closed input is noticed at once.
+#: How often to check that the owner is alive; a closed input is noticed at once.
 OWNER_CHECK_SECONDS = 1.0
 
 PR_SET_PDEATHSIG = 1
 
 
-class Keeper:
-    """Owns the children, by name, and the folder."""
+class Supervisor:
+    """Owns the children by name, and the folder."""
 
     def __init__(self, folder: str, owner: int) -> None:
         self._folder = folder
@@ -50,23 +51,23 @@ class Keeper:
         }
 
     def answer(self, command: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Carry out one command: {"result": ...} or {"error": ...}."""
+        """Execute a command; return {"result": ...} or {"error": ...}."""
         try:
             return {"result": self._commands[command](**arguments)}
         except (OSError, ValueError, LookupError, subprocess.SubprocessError) as error:
             return {"error": f"{type(error).__name__}: {error}"}
 
     def start(self, name: str, argv: list[str], log: str, env: dict[str, str]) -> int:
-        """Start a child in a session of its own; its output is appended to `log`."""
+        """Start a child in its own session; its output is appended to `log`."""
         if name in self._children:
             if self.exit_code(name) is None:
                 raise ValueError(f"{name} is running")
             self.stop(name, 0)
-        keeper = os.getpid()
+        supervisor = os.getpid()
 
-        def die_with_keeper() -> None:
+        def die_with_supervisor() -> None:
             self._libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != keeper:  # it died before the call above
+            if os.getppid() != supervisor:  # it ended before the call above
                 os._exit(1)
 
         with open(log, "ab") as output:
@@ -78,27 +79,27 @@ class Keeper:
                 env=env,
                 cwd=self._folder,
                 start_new_session=True,
-                preexec_fn=die_with_keeper,  # noqa: PLW1509 - one thread here
+                preexec_fn=die_with_supervisor,  # noqa: PLW1509 - one thread here
             )
         self._children[name] = child
         return child.pid
 
     def exit_code(self, name: str) -> int | None:
-        """Return how the child ended (negative: by which signal), None while it runs."""
+        """Return the exit code (negative: the signal that ended it), None while it runs."""
         child = self._children[name]
         return child.returncode if child.returncode is not None else _peek(child.pid)
 
     def signal(self, name: str, number: int) -> None:
-        """Send a signal to the child alone; SIGSTOP returns when it stands still."""
+        """Send a signal to the child only; after SIGSTOP it is stopped on return."""
         if self.exit_code(name) is not None:
             raise ValueError(f"{name} has ended")
         pid = self._children[name].pid
         os.kill(pid, number)
-        if number == signal.SIGSTOP:  # its threads stop one by one
+        if number == signal.SIGSTOP:  # its threads stop one after the other
             os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def stop(self, name: str, grace_seconds: float) -> int:
-        """End one child and all that it started."""
+        """End a child and its descendants."""
         self._stop([self._children[name]], grace_seconds)
         return self._children[name].wait()
 
@@ -111,11 +112,11 @@ class Keeper:
         pids = [child.pid for child in children if child.returncode is None]
         for pid in pids:
             os.killpg(pid, signal.SIGTERM)
-            os.killpg(pid, signal.SIGCONT)  # a stopped process takes no SIGTERM
+            os.killpg(pid, signal.SIGCONT)  # a stopped process does not handle SIGTERM
         deadline = time.monotonic() + grace_seconds
         while any(_peek(pid) is None for pid in pids) and time.monotonic() < deadline:
             if grace_seconds > FINAL_GRACE_SECONDS and os.getppid() != self._owner:
-                break  # the owner is gone, so the rest of a long grace is skipped
+                break  # the owner has ended, so the rest of a long grace period is skipped
             time.sleep(0.01)
         for pid in pids:
             os.killpg(pid, signal.SIGKILL)
@@ -124,7 +125,7 @@ class Keeper:
 
 
 def _peek(pid: int) -> int | None:
-    """Return how a child ended without reaping it: until `stop` its group id stays ours."""
+    """Return the exit code of a child without reaping it, so that its group id is not reused."""
     ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     if ended is None:
         return None
@@ -132,7 +133,7 @@ def _peek(pid: int) -> int | None:
 
 
 def commands(owner: int) -> Iterator[bytes]:
-    """Yield the lines of standard input for as long as the owner lives."""
+    """Yield the lines of standard input while the owner runs."""
     buffer = b""
     while os.getppid() == owner:
         ready, _, _ = select.select([sys.stdin], [], [], OWNER_CHECK_SECONDS)
@@ -146,23 +147,23 @@ def commands(owner: int) -> Iterator[bytes]:
 
 
 def main() -> None:
-    """Serve the owner until it is gone, then clean up."""
+    """Serve the owner until it ends, then clean up."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     owner = int(sys.argv[2])
-    keeper = Keeper(sys.argv[1], owner)
+    supervisor = Supervisor(sys.argv[1], owner)
     try:
         for line in commands(owner):
             number, command, arguments = json.loads(line)
-            answer = {"number": number, **keeper.answer(command, arguments)}
+            answer = {"number": number, **supervisor.answer(command, arguments)}
             os.write(sys.stdout.fileno(), json.dumps(answer).encode() + b"\n")
     except BrokenPipeError:
-        pass  # the owner is gone
+        pass  # the owner has ended
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        keeper.close()
+        supervisor.close()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Pods that wait, each kind for another rule, until others are deleted.
+"""Pods that wait until others are deleted, each kind because of another filter.
 
 Source: kube-scheduler v1.36.3 test/integration/scheduler_perf/event_handling,
-EventHandlingPodDelete. Pods that take ports are dealt out so that no node has two of one port.
+EventHandlingPodDelete. Pods with host ports are distributed so that they do not conflict.
 """
 
 from typing import Any, Final
@@ -21,7 +21,7 @@ __all__ = ["pod_delete"]
 
 _PORTS: Final = 12
 _VOLUMES: Final = 20
-#: Each of the two kinds of pods that are in the way goes at this pace.
+#: Deletions per second of each of the two kinds of blocking pods.
 _PER_SECOND: Final = 100
 
 _CROWD: Final = "blockertopologyportsresources"
@@ -31,7 +31,7 @@ _GREEN: Final = {"color": "green"}
 
 
 def pod_delete(nodes: int, blockers: int, pods: int) -> Workload:
-    """Return the workload: so many of each kind that is in the way, and of most that wait."""
+    """Return the workload: the number of blocking pods and of waiting pods of each kind."""
     crowd = Batch(
         name="blocker",
         namespace=_CROWD,
@@ -80,7 +80,7 @@ def _port(index: int) -> int:
 def _plain(
     labels: dict[str, str] | None = None, requests: dict[str, str] | None = None, **spec: Any
 ) -> Template:
-    """Return a template of pods with one container, and with room for themselves or without."""
+    """Return a template of pods with one container, with or without requests."""
 
     def made(index: int) -> Json:
         each = pod(None, labels or {"type": "unsched"}, **spec)(index)
@@ -96,7 +96,7 @@ def _with_port(index: int) -> Json:
 
 
 def _even(most: int) -> Json:
-    """Return the constraint that no node has more blue pods than that."""
+    """Return the constraint that limits the blue pods of a node."""
     return {
         "maxSkew": most,
         "minDomains": 10_000,
@@ -107,7 +107,7 @@ def _even(most: int) -> Json:
 
 
 def _crowd(nodes: int) -> Template:
-    """Return a template of pods that leave no more of anything to others, dealt out in turn."""
+    """Return a template of pods that use up resources, ports and the spread constraint."""
     plain = _plain(
         {**_BLUE, "type": "blocker"},
         {"cpu": "0.35", "memory": "3Gi"},
@@ -122,12 +122,12 @@ def _spread(most: int) -> Template:
 
 
 def _claiming(owners: Batch) -> Template:
-    """Return a template of pods that want the claim that one of some others has for itself."""
+    """Return a template of pods that use the ReadWriteOncePod claim of another pod."""
     return lambda index: _plain(volumes=claiming(owners.claim(index)))(index)
 
 
 def _away() -> Template:
-    """Return a template of pods that do not go where green pods of the owners are."""
+    """Return a template of pods with anti-affinity to green pods of the owners."""
     term = {
         "labelSelector": {"matchLabels": _GREEN},
         "topologyKey": HOSTNAME,

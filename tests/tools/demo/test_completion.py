@@ -2,8 +2,8 @@
 
 import pytest
 
-from deploy.tools.demo import settling
-from deploy.tools.demo.chronicle import Chronicle
+from deploy.tools.demo import completion
+from deploy.tools.demo.history import History
 from tests.support.builders import PodBuilder, pod
 from tests.support.demo_objects import raw, unschedulable
 
@@ -41,7 +41,7 @@ CASES = {
     ),
     "an unimportant one was not tried": (
         [HIGH.on("n"), LOW],
-        "default/low: the scheduler has not tried it yet",
+        "default/low: the scheduler has not attempted it yet",
     ),
     "an unimportant one does not start": (
         [HIGH.on("n"), LOW.on("n").status(phase="Pending")],
@@ -52,10 +52,10 @@ CASES = {
 
 @pytest.mark.parametrize(("pods", "want"), CASES.values(), ids=CASES.keys())
 def test_the_first_obstacle_is_named(pods: list[PodBuilder], want: str | None):
-    chronicle = Chronicle("preemptive-scheduler", {})
+    history = History("preemptive-scheduler", {})
     classes = {"high": "high", "low": "low"}
-    chronicle.see_pods(
+    history.see_pods(
         [raw(each, classes.get(each.object.metadata.name, "")) for each in pods], at=0.0
     )
 
-    assert settling.obstacle(chronicle.pods, {"high": 1, "low": 1}, ["high"]) == want
+    assert completion.obstacle(history.pods, {"high": 1, "low": 1}, ["high"]) == want

@@ -2,7 +2,7 @@
 
 import pytest
 
-from deploy.tools.demo.chronicle import Chronicle
+from deploy.tools.demo.history import History
 from scheduler.console.values import (
     AttemptResult,
     AttemptView,
@@ -24,8 +24,8 @@ HIGH = pod("high").cpu("2").memory("1Gi").priority(10_000)
 
 
 @pytest.fixture
-def chronicle() -> Chronicle:
-    made = Chronicle("preemptive-scheduler", {"low": 100, "high": 10_000})
+def history() -> History:
+    made = History("preemptive-scheduler", {"low": 100, "high": 10_000})
     made.see_nodes([raw(node("n1").cpu("4").memory("8Gi"))])
     return made
 
@@ -34,8 +34,8 @@ def planned(pod: str, *victims: str) -> dict[str, object]:
     return {"event": "preemption_planned", "pod": pod, "node": "n1", "victims": list(victims)}
 
 
-def test_nodes_show_what_their_pods_use_and_who_comes_and_goes(chronicle: Chronicle):
-    chronicle.see_pods(
+def test_nodes_show_what_their_pods_use_and_who_comes_and_goes(history: History):
+    history.see_pods(
         [
             raw(LOW.on("n1"), "low"),
             raw(pod("leaving").cpu("500m").on("n1").terminating()),
@@ -46,7 +46,7 @@ def test_nodes_show_what_their_pods_use_and_who_comes_and_goes(chronicle: Chroni
         at=1.0,
     )
 
-    assert chronicle.snapshot("", 1.0).nodes == (
+    assert history.snapshot("", 1.0).nodes == (
         NodeView(
             "n1",
             1_600,
@@ -63,8 +63,8 @@ def test_nodes_show_what_their_pods_use_and_who_comes_and_goes(chronicle: Chroni
     )
 
 
-def test_waiting_pods_stand_in_their_queues_the_most_important_first(chronicle: Chronicle):
-    chronicle.see_pods(
+def test_waiting_pods_stand_in_their_queues_the_most_important_first(history: History):
+    history.see_pods(
         [
             raw(unschedulable(LOW, "too small")),
             raw(unschedulable(HIGH, "too small")),
@@ -75,33 +75,33 @@ def test_waiting_pods_stand_in_their_queues_the_most_important_first(chronicle: 
         at=1.0,
     )
 
-    assert chronicle.snapshot("", 1.0).queues == (
+    assert history.snapshot("", 1.0).queues == (
         QueueView("active", 1, ("default/new",)),
         QueueView("unschedulable", 2, ("default/high", "default/low")),
         QueueView("gated", 1, ("default/held",)),
     )
 
 
-def test_a_pod_is_placed_when_it_is_first_seen_on_its_node(chronicle: Chronicle):
-    chronicle.see_pods([raw(LOW)], at=1.0)
-    chronicle.see_pods([raw(LOW.on("n1"))], at=1.5)
-    chronicle.see_pods([raw(LOW.on("n1"))], at=9.0)
+def test_a_pod_is_placed_when_it_is_first_seen_on_its_node(history: History):
+    history.see_pods([raw(LOW)], at=1.0)
+    history.see_pods([raw(LOW.on("n1"))], at=1.5)
+    history.see_pods([raw(LOW.on("n1"))], at=9.0)
 
-    snapshot = chronicle.snapshot("", 9.0)
+    snapshot = history.snapshot("", 9.0)
 
     assert snapshot.placements == (PlacementView("default/low", 100, "n1", at=1.5, waited=0.5),)
     assert snapshot.totals == Totals(pods=1, placed=1)
 
 
-def test_a_preemption_is_told_with_its_victims(chronicle: Chronicle):
-    chronicle.see_pods([raw(LOW.on("n1")), raw(HIGH)], at=1.0)
-    chronicle.see_record(planned("default/high", "default/low"), at=2.0)
-    chronicle.see_pods([raw(LOW.on("n1").terminating()), raw(HIGH.nominated("n1"))], at=2.1)
-    chronicle.see_pods([raw(LOW.on("n1").terminating()), raw(HIGH.nominated("n1"))], at=2.9)
+def test_a_preemption_is_told_with_its_victims(history: History):
+    history.see_pods([raw(LOW.on("n1")), raw(HIGH)], at=1.0)
+    history.see_record(planned("default/high", "default/low"), at=2.0)
+    history.see_pods([raw(LOW.on("n1").terminating()), raw(HIGH.nominated("n1"))], at=2.1)
+    history.see_pods([raw(LOW.on("n1").terminating()), raw(HIGH.nominated("n1"))], at=2.9)
 
-    leaving = chronicle.snapshot("", 3.0)
-    chronicle.see_pods([raw(HIGH.nominated("n1"))], at=4.0)
-    gone = chronicle.snapshot("", 4.0)
+    leaving = history.snapshot("", 3.0)
+    history.see_pods([raw(HIGH.nominated("n1"))], at=4.0)
+    gone = history.snapshot("", 4.0)
 
     victim = VictimView("default/low", 100, "n1", "default/high", evicted_at=2.0)
     assert leaving.victims == (victim,)
@@ -117,19 +117,19 @@ def test_a_preemption_is_told_with_its_victims(chronicle: Chronicle):
 
 
 def test_a_victim_that_left_before_its_preemption_was_heard_of_counts_as_gone(
-    chronicle: Chronicle,
+    history: History,
 ):
-    chronicle.see_pods([raw(LOW.on("n1"))], at=1.0)
-    chronicle.see_pods([], at=2.1)
+    history.see_pods([raw(LOW.on("n1"))], at=1.0)
+    history.see_pods([], at=2.1)
 
-    chronicle.see_record(planned("default/high", "default/low"), at=2.0)
+    history.see_record(planned("default/high", "default/low"), at=2.0)
 
-    assert chronicle.snapshot("", 3.0).victims == (
+    assert history.snapshot("", 3.0).victims == (
         VictimView("default/low", 100, "n1", "default/high", evicted_at=2.0, gone_at=2.1),
     )
 
 
-def test_records_of_attempts_become_attempts(chronicle: Chronicle):
+def test_records_of_attempts_become_attempts(history: History):
     for record in (
         {"event": "pod_bound", "pod": "a/b", "node": "n1"},
         {"event": "pod_unschedulable", "pod": "a/c", "message": "no room"},
@@ -137,9 +137,9 @@ def test_records_of_attempts_become_attempts(chronicle: Chronicle):
         {"event": "bind_failed", "pod": "a/e", "node": "n1", "message": "refused"},
         {"event": "victim_evicted", "pod": "a/f", "node": "n1"},
     ):
-        chronicle.see_record(record, at=1.0)
+        history.see_record(record, at=1.0)
 
-    assert chronicle.snapshot("", 1.0).attempts == (
+    assert history.snapshot("", 1.0).attempts == (
         AttemptView(1.0, "a/e", AttemptResult.FAILED, "n1", message="refused"),
         AttemptView(1.0, "a/d", AttemptResult.FAILED, message="a defect"),
         AttemptView(1.0, "a/c", AttemptResult.UNSCHEDULABLE, message="no room"),
@@ -147,19 +147,19 @@ def test_records_of_attempts_become_attempts(chronicle: Chronicle):
     )
 
 
-def test_an_attempt_that_ends_as_the_one_before_takes_its_place(chronicle: Chronicle):
+def test_an_attempt_that_ends_as_the_one_before_takes_its_place(history: History):
     for at, message in ((1.0, "no room"), (2.0, "less room"), (3.0, "less room")):
-        chronicle.see_record({"event": "pod_unschedulable", "pod": "a/b", "message": message}, at)
+        history.see_record({"event": "pod_unschedulable", "pod": "a/b", "message": message}, at)
 
-    assert [(each.at, each.message) for each in chronicle.snapshot("", 3.0).attempts] == [
+    assert [(each.at, each.message) for each in history.snapshot("", 3.0).attempts] == [
         (3.0, "less room"),
         (1.0, "no room"),
     ]
 
 
-def test_it_is_known_when_the_scheduler_leads(chronicle: Chronicle):
-    assert not chronicle.leads
+def test_it_is_known_when_the_scheduler_leads(history: History):
+    assert not history.leads
 
-    chronicle.see_record({"event": "became_leader", "lease": "preemptive-scheduler"}, 0.5)
+    history.see_record({"event": "became_leader", "lease": "preemptive-scheduler"}, 0.5)
 
-    assert chronicle.leads
+    assert history.leads

@@ -1,10 +1,10 @@
-"""`python -m deploy.tools.pages.drawings`: writes the drawings in `docs/img`.
+"""`python -m deploy.tools.pages.diagrams`: writes the diagrams in `docs/img`.
 
 Positions are chosen by hand; words are not. An arrow of a state diagram names its moves, and the
 phases that it starts from and leads to come from the tables of the scheduler. A move that the
 tables have and no arrow shows is an error, and so is the opposite.
 
-A drawing has a background of its own and follows the colour scheme of the reader, so it is legible
+A diagram has a background of its own and follows the colour scheme of the reader, so it is legible
 on light and on dark pages.
 """
 
@@ -17,7 +17,7 @@ from xml.sax.saxutils import escape
 from scheduler.core.eviction import phases as preemption_phases
 from scheduler.queue import phases as pod_phases
 
-__all__ = ["DRAWINGS", "Arrow", "Box", "Drawing", "main", "moves", "shown"]
+__all__ = ["DIAGRAMS", "Arrow", "Box", "Diagram", "main", "moves", "shown"]
 
 FOLDER: Final = Path(__file__).parents[3] / "docs" / "img"
 
@@ -117,7 +117,7 @@ class Arrow:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
+class Diagram:
     """A picture: what it shows, its boxes and its arrows."""
 
     title: str
@@ -165,25 +165,25 @@ def shown(arrows: Sequence[Arrow], table: Table) -> Moves:
     )
 
 
-def _checked(drawing: Drawing, table: Table) -> Drawing:
-    """Return a drawing that shows exactly the moves and phases of a table.
+def _checked(diagram: Diagram, table: Table) -> Diagram:
+    """Return a diagram that shows exactly the moves and phases of a table.
 
     Raises:
         ValueError: It does not.
     """
-    want, found = moves(table), shown(drawing.arrows, table)
+    want, found = moves(table), shown(diagram.arrows, table)
     if want != found:
-        raise ValueError(f"{drawing.title}: {sorted(want ^ found)}")
+        raise ValueError(f"{diagram.title}: {sorted(want ^ found)}")
     phases = {phase for source, _, target in want for phase in (source, target)}
-    boxes = {box.name for box in drawing.boxes if box.kind != "area"}
+    boxes = {box.name for box in diagram.boxes if box.kind != "area"}
     if boxes != phases:
-        raise ValueError(f"{drawing.title}: {sorted(boxes ^ phases)}")
-    return drawing
+        raise ValueError(f"{diagram.title}: {sorted(boxes ^ phases)}")
+    return diagram
 
 
 _WAITING: Final = ("gated", "active", "backoff", "unschedulable")
 
-_POD: Final = Drawing(
+_POD: Final = Diagram(
     title="Phases of a pending pod",
     size=(980, 500),
     boxes=(
@@ -252,7 +252,7 @@ _POD: Final = Drawing(
 _OPEN: Final = ("nominating", "recording", "evicting")
 _UNDER_WAY: Final = ("inherited", *_OPEN, "stopping", "failing", "awaiting", "released")
 
-_PREEMPTION: Final = Drawing(
+_PREEMPTION: Final = Diagram(
     title="Phases of a preemption",
     size=(1130, 480),
     boxes=(
@@ -294,7 +294,7 @@ _PREEMPTION: Final = Drawing(
     ),
 )  # fmt: skip
 
-_ARCHITECTURE: Final = Drawing(
+_ARCHITECTURE: Final = Diagram(
     title="Architecture",
     size=(980, 520),
     boxes=(
@@ -338,7 +338,7 @@ _ARCHITECTURE: Final = Drawing(
 )  # fmt: skip
 
 #: By file name.
-DRAWINGS: Final[Mapping[str, Drawing]] = {
+DIAGRAMS: Final[Mapping[str, Diagram]] = {
     "architecture.svg": _ARCHITECTURE,
     "pod-phases.svg": _checked(_POD, pod_phases.TABLE),
     "preemption-phases.svg": _checked(_PREEMPTION, preemption_phases.TABLE),
@@ -346,9 +346,9 @@ DRAWINGS: Final[Mapping[str, Drawing]] = {
 
 
 def main() -> None:
-    """Write the drawings."""
-    for name, drawing in DRAWINGS.items():
-        (FOLDER / name).write_text(drawing.svg())
+    """Write the diagrams."""
+    for name, diagram in DIAGRAMS.items():
+        (FOLDER / name).write_text(diagram.svg())
 
 
 if __name__ == "__main__":

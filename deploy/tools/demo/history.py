@@ -1,8 +1,8 @@
 """Collects the state of the cluster and the actions of the scheduler for the view.
 
-The input is from `feed`: states of the API and records of the scheduler's log. The screens and
-`settling` use the result. Everything here is pure; times are seconds since the start of the
-demonstration. A record may come long after its effect was seen in the API, so pods that are gone
+The input is from `feed`: objects of the API and records of the scheduler's log. The screens and
+`completion` use the result. The module does no I/O; times are seconds since the start of the
+demonstration. A log record may be read long after its effect was seen in the API, so deleted pods
 are remembered.
 """
 
@@ -30,7 +30,7 @@ from scheduler.model.api import resources
 from scheduler.model.api.objects import Node, Pod
 from scheduler.model.times import Seconds
 
-__all__ = ["Chronicle", "SeenPod"]
+__all__ = ["History", "SeenPod"]
 
 Json: TypeAlias = dict[str, Any]
 
@@ -58,14 +58,14 @@ class SeenPod:
 
     @property
     def queue(self) -> str:
-        """The queue that it is in, as far as the API shows it: back-off is not visible there."""
+        """The queue that it is in, as far as the API shows it: backoff is not visible there."""
         if self.pod.spec.scheduling_gates:
             return "gated"
         return "unschedulable" if self.unschedulable else "active"
 
 
-class Chronicle:
-    """Collects what happens.
+class History:
+    """Collects the changes.
 
     Args:
         scheduler_name: the scheduler whose pods are counted; others only appear on their nodes.
@@ -82,7 +82,7 @@ class Chronicle:
         self._victims: dict[str, VictimView] = {}
         self._placements: dict[str, PlacementView] = {}
         self._preemptions = 0
-        #: Whether the scheduler has begun to decide.
+        #: Whether the scheduler is the leader.
         self.leads = False
 
     @property
@@ -94,7 +94,7 @@ class Chronicle:
             if seen.pod.spec.scheduler_name == self._scheduler_name and not seen.pod.terminal
         ]
 
-    # What happens
+    # Input
 
     def see_nodes(self, nodes: Iterable[Json]) -> None:
         """Replace all nodes by their current states."""
@@ -134,7 +134,7 @@ class Chronicle:
             case _:
                 pass
 
-    # What is shown
+    # Output
 
     def snapshot(self, title: str, elapsed: Seconds) -> ViewSnapshot:
         """Return the current state."""

@@ -1,4 +1,4 @@
-"""Plays the example: each step is applied when the one before is done."""
+"""Applies the steps of the example, each one when the previous one is done."""
 
 import time
 from collections.abc import Callable
@@ -7,22 +7,22 @@ from pathlib import Path
 from typing import Final
 
 from deploy.tools.controlplane.cluster import ControlPlane
-from deploy.tools.demo import installation, settling
-from deploy.tools.demo.chronicle import Chronicle
+from deploy.tools.demo import completion, installation
 from deploy.tools.demo.example import Example
 from deploy.tools.demo.feed import Feed
+from deploy.tools.demo.history import History
 from deploy.tools.demo.screens import Screen
 from scheduler.console.values import ViewSnapshot
 from scheduler.model.times import Seconds
 
-__all__ = ["DemoError", "Pace", "Performance"]
+__all__ = ["DemoError", "Pace", "Player"]
 
-#: How long to wait for news before the clock on the screen moves.
+#: Seconds between two updates of the clock on the screen.
 TICK_SECONDS: Final = 0.1
-#: How long nothing may be missing before a step counts as done; the scheduler flushes its log four
+#: How long a step must be complete before it counts as done. The scheduler flushes its log four
 #: times a second, so all of it has been read by then.
 CALM_SECONDS: Final = 0.6
-#: Lines of the scheduler's log that are shown if it ends.
+#: Number of lines of the scheduler's log that are shown if it ends.
 LAST_LINES: Final = 5
 
 
@@ -32,15 +32,15 @@ class DemoError(RuntimeError):
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast it goes."""
+    """Pauses and timeouts."""
 
-    #: Between two steps, so that people can look.
+    #: Pause between two steps.
     pause_seconds: Seconds
-    #: How long the scheduler may take to start, and each step to be done; None for no limit.
+    #: Timeout of the scheduler's start and of each step; None for no limit.
     limit_seconds: Seconds | None
 
 
-class Performance:
+class Player:
     """One run of the example on a cluster with nodes."""
 
     def __init__(self, cluster: ControlPlane, example: Example, pace: Pace, screen: Screen) -> None:
@@ -48,15 +48,15 @@ class Performance:
         self._example = example
         self._pace = pace
         self._screen = screen
-        self._chronicle = Chronicle(installation.NAME, example.classes)
+        self._history = History(installation.NAME, example.classes)
         self._feed = Feed(time.time())
         self._caption = ""
 
     def play(self) -> ViewSnapshot:
-        """Play all steps.
+        """Run all steps.
 
         Returns:
-            How it is at the end.
+            The state at the end.
 
         Raises:
             DemoError: a step was not done in time, or the scheduler ended.
@@ -65,7 +65,7 @@ class Performance:
         installation.install(self._cluster)
         self._feed.watch(self._cluster.api)
         self._feed.follow(installation.start(self._cluster))
-        self._watch_until(lambda: None if self._chronicle.leads else "the scheduler does not lead")
+        self._watch_until(lambda: None if self._history.leads else "the scheduler does not lead")
         for number, step in enumerate(self._example.steps):
             self._caption = f"step {number + 1} of {len(self._example.steps)}"
             self._cluster.api.apply(step.documents)
@@ -79,15 +79,15 @@ class Performance:
         self._watch_for(float("inf"))
 
     def _snapshot(self) -> ViewSnapshot:
-        return self._chronicle.snapshot(self._caption, self._feed.elapsed())
+        return self._history.snapshot(self._caption, self._feed.elapsed())
 
     def _obstacle(self, number: int) -> str | None:
-        return settling.obstacle(
-            self._chronicle.pods, self._example.pods(number), self._example.steps[number].pods
+        return completion.obstacle(
+            self._history.pods, self._example.pods(number), self._example.steps[number].pods
         )
 
     def _watch_until(self, obstacle: Callable[[], str | None]) -> None:
-        """Watch until there has been no obstacle for a moment."""
+        """Update the screen until there has been no obstacle for a moment."""
         limit = self._pace.limit_seconds
         began = calm_since = time.monotonic()
         while time.monotonic() - calm_since < CALM_SECONDS:
@@ -105,8 +105,8 @@ class Performance:
             self._watch()
 
     def _watch(self) -> None:
-        """Collect news, and show the current state."""
-        self._feed.pass_on(self._chronicle, TICK_SECONDS)
+        """Collect changes, and show the current state."""
+        self._feed.pass_on(self._history, TICK_SECONDS)
         self._screen.show(self._snapshot())
         code = self._cluster.exit_code(installation.NAME)
         if code is not None:

@@ -1,9 +1,10 @@
-"""The place where a cluster stands: a process in namespaces of its own, first of its PID namespace.
+"""Runs control plane and nodes; it is the first process of its PID namespace.
 
-`python -m deploy.tools.nodes.site OPTIONS`, started by `cluster`, which it obeys: a JSON object a
-line on standard input, {"command": ..., "node": ...}, each answered by one on standard output. The
-first answer comes unasked when the nodes are switched on: {"kubeconfig": ..., "nodes": [...]}. When
-the input ends, it ends everything in order; and should it be killed, the kernel does.
+`cluster` starts it as `python -m deploy.tools.nodes.sandbox OPTIONS` and sends commands: a JSON
+object per line on standard input, {"command": ..., "node": ...}. It responds to each with one line
+on standard output. The first line, {"kubeconfig": ..., "nodes": [...]}, is written when the nodes
+run. When the input ends, it ends everything in order; if it is killed, the kernel kills all
+processes.
 """
 
 import contextlib
@@ -23,7 +24,7 @@ from deploy.tools.controlplane import binaries
 from deploy.tools.controlplane.certificates import service_account_keys
 from deploy.tools.controlplane.cluster import ControlPlane, ControlPlaneError
 from deploy.tools.controlplane.components import Settings
-from deploy.tools.nodes import cgroups, machine, relay, wiring
+from deploy.tools.nodes import cgroups, machine, networking, relay
 from deploy.tools.nodes.configs import Node
 from deploy.tools.nodes.node import NodeError, NodeProcesses, Supplies
 
@@ -31,8 +32,8 @@ __all__ = ["Options", "main"]
 
 _FLAGS: Final = {
     "kube-apiserver": {
-        "bind-address": "0.0.0.0",  # of the site's namespace
-        "advertise-address": wiring.GATEWAY,
+        "bind-address": "0.0.0.0",  # in the sandbox's namespace
+        "advertise-address": networking.GATEWAY,
         "endpoint-reconciler-type": None,
         "authorization-mode": "Node,RBAC",
         "enable-admission-plugins": "NodeRestriction",
@@ -40,22 +41,22 @@ _FLAGS: Final = {
     }
 }
 
-#: Public keys by which the API server knows tokens of ServiceAccounts; it may be several.
+#: File with the public keys that verify tokens of ServiceAccounts.
 TOKEN_KEYS: Final = "service-accounts.pub"
 
 
 @dataclass(frozen=True)
 class Options:
-    """What `cluster` asks for.
+    """The options from `cluster`.
 
     Attributes:
-        run: names folder and cgroups of this run.
-        folder: for the disks of the nodes and for logs; removed at the end.
-        logs: where copies of all logs go at the end.
+        run: the name of this run, of its folder and its cgroups.
+        folder: the folder for disks of nodes and logs, which is removed at the end.
+        logs: the folder for copies of all logs at the end.
         nodes: names of the nodes.
         images: archives to import on each node.
         programs: paths of kubelet and kube-proxy, by name.
-        socket: number of the open socket whose connections go to the API server.
+        socket: file descriptor of the listening socket for the API server.
     """
 
     run: str
@@ -67,7 +68,7 @@ class Options:
     socket: int
 
 
-class Site:
+class Sandbox:
     """Control plane and nodes."""
 
     def __init__(self, options: Options) -> None:
@@ -77,13 +78,13 @@ class Site:
         self._nodes: dict[str, NodeProcesses] = {}
 
     def up(self) -> dict[str, Any]:
-        """Start everything, and return how to connect to it."""
-        # The control plane's folder goes with the namespace, whatever happens.
+        """Start everything; return the kubeconfig and the names of the nodes."""
+        # The folder of the control plane is removed with the namespace in any case.
         subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/dev/shm"], check=True)
         count = len(self._options.nodes)
-        for command in wiring.bridge(count):
+        for command in networking.bridge(count):
             subprocess.run(command, check=True)
-        settings = Settings(addresses=(wiring.GATEWAY,), flags=_FLAGS)
+        settings = Settings(addresses=(networking.GATEWAY,), flags=_FLAGS)
         self._control = ControlPlane(settings)
         self._control.start()
         self._run_scheduler(self._control)
@@ -102,10 +103,10 @@ class Site:
         return {"kubeconfig": admin, "nodes": self._options.nodes}
 
     def answer(self, command: str, node: str = "") -> dict[str, Any]:
-        """Carry out one command.
+        """Execute a command.
 
         Raises:
-            LookupError: there is no such command, or node.
+            LookupError: there is no such command or node.
             ControlPlaneError, NodeError: it failed.
         """
         assert self._control is not None
@@ -125,7 +126,7 @@ class Site:
         return {"done": command}
 
     def close(self) -> None:
-        """End everything; nothing is left but copies of the logs."""
+        """End everything, and keep copies of the logs."""
         for node in self._nodes.values():
             node.cut_power()
         self._keep_logs()
@@ -152,18 +153,18 @@ class Site:
 
     def _node(self, name: str, number: int) -> Node:
         cni = machine.cni_folder()
-        assert cni is not None  # `cluster` has looked
+        assert cni is not None  # `cluster` has checked it
         cgroup = f"{self._options.run}/{name}"
         return Node(name, number, self._folder / name, cgroup, cni)
 
     def _supplies(self, control: ControlPlane) -> Supplies:
-        """Write what nodes need to know the API server, by its address on their wire."""
+        """Write the kubeconfigs of nodes, with the address of the API server on their network."""
         port = control.server.rsplit(":", 1)[1]
-        users = {name: (f"system:node:{name}", ("system:nodes",)) for name in self._options.nodes}
+        users = {name: (f"system:node:{name}", "system:nodes") for name in self._options.nodes}
         kubeconfigs = {}
-        for name, (user, groups) in {**users, "kube-proxy": ("system:kube-proxy", ())}.items():
+        for name, (user, group) in {**users, "kube-proxy": ("system:kube-proxy", None)}.items():
             text = _served_at(
-                control.kubeconfig_for(user, groups), f"https://{wiring.GATEWAY}:{port}"
+                control.kubeconfig_for(user, group), f"https://{networking.GATEWAY}:{port}"
             )
             kubeconfigs[name] = self._folder / f"{name}.kubeconfig"
             kubeconfigs[name].write_text(text)
@@ -172,7 +173,7 @@ class Site:
         return Supplies(self._options.programs, self._options.images, authority, kubeconfigs)
 
     def _run_scheduler(self, control: ControlPlane) -> None:
-        """Start kube-scheduler, for all pods that do not name ours: ours itself is among them."""
+        """Start kube-scheduler for all other pods, such as those of our scheduler."""
         name = "kube-scheduler"
         kubeconfig = control.kubeconfig_for(f"system:{name}")
         flags = [f"--kubeconfig={kubeconfig}", "--leader-elect=false", "--secure-port=0"]
@@ -202,20 +203,20 @@ def _say(answer: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Serve the owner until it is gone, then clean up."""
+    """Serve the owner until it ends, then clean up."""
     os.environ["PATH"] = machine.search_path()
-    site = Site(Options(**json.loads(sys.argv[1])))
+    sandbox = Sandbox(Options(**json.loads(sys.argv[1])))
     try:
-        _say(site.up())
+        _say(sandbox.up())
         for line in sys.stdin:
             try:
-                _say(site.answer(**json.loads(line)))
+                _say(sandbox.answer(**json.loads(line)))
             except (LookupError, OSError, ControlPlaneError, NodeError) as error:
                 _say({"error": f"{type(error).__name__}: {error}"})
     except (OSError, subprocess.SubprocessError, ControlPlaneError, NodeError) as error:
         _say({"error": f"{type(error).__name__}: {error}"})
     finally:
-        site.close()
+        sandbox.close()
 
 
 if __name__ == "__main__":

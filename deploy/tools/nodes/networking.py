@@ -1,8 +1,8 @@
-"""Addresses of the site, and the commands that lay its wires.
+"""Addresses of the sandbox and its nodes, and the commands that connect them.
 
-site:    bridge nodes0 10.98.0.1/24, where the API server answers
-node i:  eth0 10.98.0.1i/24 on that bridge, pods 10.98.(128+i).0/24 on a bridge of the node
-pod -> API server: service 10.97.0.1:443, which kube-proxy leads to 10.98.0.1
+sandbox:  bridge nodes0 with 10.98.0.1/24, the address of the API server
+node i:   eth0 with 10.98.0.1i/24 on that bridge, pods in 10.98.(128+i).0/24 on a bridge of the node
+pod to API server: service 10.97.0.1:443, which kube-proxy forwards to 10.98.0.1
 """
 
 from collections.abc import Sequence
@@ -19,17 +19,17 @@ PODS: Final = "10.98.128.0/17"
 
 
 def address(number: int) -> str:
-    """Return the address of a node, whose number begins with 1."""
+    """Return the address of a node; numbers begin with 1."""
     return f"10.98.0.{10 + number}"
 
 
 def pods(number: int) -> str:
-    """Return the addresses of a node's pods."""
+    """Return the subnet of a node's pods."""
     return f"10.98.{128 + number}.0/24"
 
 
 def bridge(nodes: int) -> list[Command]:
-    """Return what lays the wire between so many nodes, in the namespace of the site."""
+    """Return the commands for the bridge and the routes to nodes, in the sandbox's namespace."""
     return [
         ("ip", "link", "set", "lo", "up"),
         ("ip", "link", "add", BRIDGE, "type", "bridge"),
@@ -40,7 +40,7 @@ def bridge(nodes: int) -> list[Command]:
 
 
 def cable(number: int, pid: int) -> list[Command]:
-    """Return what connects the network of a process to the bridge, in the namespace of the site."""
+    """Return the commands that connect the network namespace of a process to the bridge."""
     end = f"node{number}"
     return [
         ("ip", "link", "add", end, "type", "veth", "peer", "name", "eth0", "netns", str(pid)),
@@ -49,7 +49,7 @@ def cable(number: int, pid: int) -> list[Command]:
 
 
 def inside(number: int, nodes: int) -> list[Command]:
-    """Return what a node does at its end of the cable."""
+    """Return the commands that configure the network in a node's namespace."""
     others = [i for i in range(1, nodes + 1) if i != number]
     return [
         ("ip", "link", "set", "lo", "up"),
