@@ -11,6 +11,7 @@ from typing import Any, Final, get_args
 import msgspec
 
 from scheduler.model import events
+from scheduler.model.api.devices import DeviceObject
 from scheduler.model.api.objects import Workload
 from scheduler.model.api.storage import Storage
 from scheduler.model.effects import Effect
@@ -30,6 +31,7 @@ _OF_KINDS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     observation.__name__: (field, {kind.__name__: kind for kind in get_args(kinds)})
     for observation, field, kinds in (
         (events.StorageObserved, "item", Storage),
+        (events.DevicesObserved, "item", DeviceObject),
         (events.WorkloadObserved, "workload", Workload),
     )
 }

@@ -2,8 +2,8 @@
 
 Two pods are of one class if namespace, labels, controller and every field of the spec that a rule
 reads are equal. The controller matters for default spread constraints; names of volumes do not
-matter. A pod with an ephemeral volume is in a class of its own: the claims of such volumes have the
-pod's name and belong to it alone.
+matter, nor do those of resource claims. A pod with an ephemeral volume is in a class of its own:
+the claims of such volumes have the pod's name and belong to it alone.
 """
 
 from typing import Final
@@ -12,13 +12,14 @@ import msgspec
 from msgspec.structs import replace
 
 from scheduler.model.api.objects import Pod
-from scheduler.model.api.pod_spec import PodSpec, Volume
+from scheduler.model.api.pod_spec import PodResourceClaim, PodSpec, Volume
 
-__all__ = ["ClassifiedPod", "nameless"]
+__all__ = ["ClassifiedPod", "without_volume_names"]
 
 _encode = msgspec.msgpack.Encoder().encode
 
 _NOTHING = Volume()
+_SOME_CLAIM = PodResourceClaim()
 
 
 class ClassifiedPod:
@@ -32,11 +33,14 @@ class ClassifiedPod:
         self.key: Final = _class_key(pod)
 
 
-def nameless(spec: PodSpec) -> PodSpec:
+def without_volume_names(spec: PodSpec) -> PodSpec:
     """Return a spec without the names of its volumes, and without volumes that no rule reads.
 
-    The name of the volume with the service account token is generated for each pod.
+    The name of the volume with the service account token is generated for each pod. Names of
+    resource claims are left out, too: each pod of a class is asked for its own claims.
     """
+    if spec.resource_claims:
+        spec = replace(spec, resource_claims=[_SOME_CLAIM])
     if not spec.volumes:
         return spec
     unnamed = (replace(volume, name="") for volume in spec.volumes)
@@ -47,7 +51,7 @@ def _class_key(pod: Pod) -> bytes:
     metadata, spec = pod.metadata, pod.spec
     owner = next((owner for owner in metadata.owner_references if owner.controller), None)
     controller = None if owner is None else (owner.api_version, owner.kind, owner.name)
-    key = _encode((metadata.namespace, metadata.labels, controller, nameless(spec)))
+    key = _encode((metadata.namespace, metadata.labels, controller, without_volume_names(spec)))
     if any(volume.ephemeral is not None for volume in spec.volumes):
         key += f" {metadata.name} {pod.uid}".encode(errors="surrogatepass")
     return key

@@ -6,13 +6,19 @@ The service executes each effect and returns exactly one outcome event for it.
 from enum import StrEnum
 from typing import TypeAlias
 
+from scheduler.model.api.device_claims import Allocation, DeviceRequests
 from scheduler.model.base import Record
 
 __all__ = [
     "Ask",
     "Bind",
+    "BindClaims",
     "BindVolumes",
+    "ClaimRef",
+    "ClaimWrite",
     "ClearNomination",
+    "DeallocateClaim",
+    "DeleteClaim",
     "Effect",
     "Evict",
     "NodeVictims",
@@ -20,6 +26,8 @@ __all__ = [
     "PodRef",
     "Question",
     "RecordEvent",
+    "ReleaseClaims",
+    "RequestMapping",
     "ReserveVolume",
     "SaveLedger",
     "SelectNode",
@@ -93,6 +101,78 @@ class BindVolumes(Record, frozen=True):
     node: str
     volumes: tuple[ReserveVolume, ...]
     claims: tuple[SelectNode, ...]
+
+
+class ClaimRef(Record, frozen=True):
+    """A reference to a resource claim."""
+
+    namespace: str
+    #: Empty for a claim that does not exist yet.
+    name: str
+    #: Of a claim that does not exist yet, a name for its allocation in flight.
+    uid: str
+    #: `metadata.resourceVersion` of the claim that the decision is based on.
+    version: str = ""
+
+    @property
+    def key(self) -> str:
+        """Namespace and name, joined by a slash."""
+        return f"{self.namespace}/{self.name}"
+
+
+class RequestMapping(Record, frozen=True):
+    """Which request of a claim has the devices for an extended resource of a container."""
+
+    container_name: str
+    resource_name: str
+    request_name: str
+
+
+class ClaimWrite(Record, frozen=True):
+    """One claim that a pod uses: allocate it where that is to be done, then reserve it."""
+
+    claim: ClaimRef
+    #: `None` if the claim is allocated already.
+    allocation: Allocation | None = None
+    #: What a claim for extended resources asks for; it is created first. `None` for other claims.
+    created_for: DeviceRequests | None = None
+    #: What the pod's status says of the claim for extended resources.
+    mappings: tuple[RequestMapping, ...] = ()
+
+
+class BindClaims(Record, frozen=True):
+    """Allocate and reserve the claims of a pod, after its nomination was written.
+
+    Each claim in its order: finalizer, then allocation and reservation, on the newest state of the
+    claim where the API server reports a conflict. Its answers are events of their own
+    (`ClaimAnswered`), and come before the outcome.
+    """
+
+    pod: PodRef
+    node: str
+    claims: tuple[ClaimWrite, ...]
+
+
+class ReleaseClaims(Record, frozen=True):
+    """Take back the reservations of a pod that is not bound after all. Allocations stay."""
+
+    pod: PodRef
+    claims: tuple[ClaimRef, ...]
+
+
+class DeallocateClaim(Record, frozen=True):
+    """Take the devices of a claim that no other pod uses. Fails if the claim has changed."""
+
+    #: The pod that needs other devices.
+    pod: PodRef
+    claim: ClaimRef
+
+
+class DeleteClaim(Record, frozen=True):
+    """Delete a claim for the extended resources of a pod: first its finalizer, then the claim."""
+
+    pod: PodRef
+    claim: ClaimRef
 
 
 class SetCondition(Record, frozen=True):
@@ -214,6 +294,10 @@ class Ask(Record, frozen=True):
 Effect: TypeAlias = (
     Bind
     | BindVolumes
+    | BindClaims
+    | ReleaseClaims
+    | DeallocateClaim
+    | DeleteClaim
     | SetCondition
     | Nominate
     | ClearNomination

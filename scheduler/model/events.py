@@ -8,8 +8,8 @@ outcome of an effect is an event too: each effect that the machine requests has 
 from enum import StrEnum
 from typing import TypeAlias
 
+from scheduler.model.api.devices import DeviceClass, DeviceObject, ResourceClaim
 from scheduler.model.api.objects import (
-    DeviceClass,
     LocalObject,
     Node,
     Pod,
@@ -27,9 +27,12 @@ __all__ = [
     "Answered",
     "BudgetGone",
     "BudgetObserved",
+    "ClaimAnswered",
     "ClockAhead",
     "DeviceClassGone",
     "DeviceClassObserved",
+    "DevicesGone",
+    "DevicesObserved",
     "EffectDone",
     "EffectFailed",
     "Event",
@@ -144,6 +147,27 @@ class DeviceClassGone(Record, frozen=True):
     name: str
 
 
+class DevicesObserved(Record, frozen=True):
+    """A resource claim, a resource slice or a device taint rule exists in this state."""
+
+    item: DeviceObject
+
+
+class DevicesGone(Record, frozen=True):
+    """A resource claim, a resource slice or a device taint rule is gone."""
+
+    #: As the API spells it, `ResourceClaim` for example.
+    kind: str
+    #: Namespace and name joined by a slash, or the name where there is no namespace.
+    key: str
+
+
+class ClaimAnswered(Record, frozen=True):
+    """The API server has answered a write of ours with this state of a claim."""
+
+    claim: ResourceClaim
+
+
 class PolicyObserved(Record, frozen=True):
     """A preemption policy is in force; a refused policy is never observed."""
 
@@ -238,6 +262,9 @@ Event: TypeAlias = (
     | StorageGone
     | DeviceClassObserved
     | DeviceClassGone
+    | DevicesObserved
+    | DevicesGone
+    | ClaimAnswered
     | PolicyObserved
     | PolicyGone
     | LedgerLoaded

@@ -14,15 +14,15 @@ import msgspec
 
 from scheduler.model.times import Seconds
 
-__all__ = ["CONDITION", "MOST_VICTIMS", "PlanRecord", "decode", "encode", "fingerprint"]
+__all__ = ["CONDITION", "MAX_VICTIMS", "PlanRecord", "decode", "encode", "fingerprint"]
 
 #: The type of the condition.
 CONDITION: Final = "preemptive-scheduler.io/Preemption"
 VERSION: Final = 2
 #: A plan with more victims is not recorded: the next leader decides again. A record is never
-#: longer than `MOST_CHARACTERS`, so a forged one costs little to read.
-MOST_VICTIMS: Final = 1000
-MOST_CHARACTERS: Final = 32 * 1024
+#: longer than `MAX_CHARACTERS`, so a forged one costs little to read.
+MAX_VICTIMS: Final = 1000
+MAX_CHARACTERS: Final = 32 * 1024
 
 
 class PlanRecord(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -52,14 +52,14 @@ def fingerprint(preemptor: str, victim: str) -> str:
 
 def encode(record: PlanRecord) -> str:
     """Return the message of the condition; empty if there are too many victims."""
-    if len(record.victims) + len(record.leaving) > MOST_VICTIMS:
+    if len(record.victims) + len(record.leaving) > MAX_VICTIMS:
         return ""
     return msgspec.json.encode(record).decode()
 
 
 def decode(text: str) -> PlanRecord | None:
     """Return the plan of a condition; `None` if there is none or it is invalid."""
-    if not text or len(text) > MOST_CHARACTERS:
+    if not text or len(text) > MAX_CHARACTERS:
         return None
     try:
         record = msgspec.json.decode(text, type=PlanRecord)

@@ -1,6 +1,6 @@
 """ImageLocality: prefers nodes that already have the pod's images.
 
-Source: kube-scheduler v1.36.3 plugins/imagelocality.
+Source: kube-scheduler v1.36.3 plugins/imagelocality; v1.37.2 counts image volumes, too.
 """
 
 from collections.abc import Hashable, Sequence
@@ -19,9 +19,9 @@ from scheduler.state.views.node_view import NodeView
 __all__ = ["ImageLocality"]
 
 _MIB: Final = 1024 * 1024
-#: Image bytes up to which a node scores 0; and, for each container, the bytes that score 100.
+#: Image bytes up to which a node scores 0; and, for each counted image, the bytes that score 100.
 _MIN_BYTES: Final = 23 * _MIB
-_MAX_BYTES_PER_CONTAINER: Final = 1000 * _MIB
+_MAX_BYTES_PER_IMAGE: Final = 1000 * _MIB
 
 
 class ImageLocality:
@@ -34,8 +34,9 @@ class ImageLocality:
         volumes = [
             volume.image.reference for volume in pod.spec.volumes if volume.image is not None
         ]
-        names = [*(container.image for container in containers), *volumes]
-        return _Images([_normalised(name) for name in names], len(containers), cluster.columns)
+        names = [_normalised(name) for name in (*(each.image for each in containers), *volumes)]
+        counted = names if cluster.reference.scales_by_image_volumes else containers
+        return _Images(names, len(counted), cluster.columns)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return ()
@@ -44,9 +45,9 @@ class ImageLocality:
 class _Images(CompiledScore):
     """Sums the sizes of the images on a node, each scaled by the share of nodes that have it."""
 
-    def __init__(self, names: list[str], containers: int, columns: NodeColumns) -> None:
+    def __init__(self, names: list[str], counted: int, columns: NodeColumns) -> None:
         self._names = names
-        self._max_bytes = _MAX_BYTES_PER_CONTAINER * containers
+        self._max_bytes = _MAX_BYTES_PER_IMAGE * counted
         self._columns = columns
 
     def cache_key(self) -> Hashable:

@@ -48,6 +48,10 @@ class _PrepareOnly(CompiledFilter):
     def __init__(self, inner: CompiledFilter) -> None:
         self._inner = inner
         self.node_names = inner.node_names
+        self.per_pod = inner.per_pod
+
+    def begin(self, pod: Pod) -> None:
+        self._inner.begin(pod)
 
     def prepare(self) -> Prepared:
         return self._inner.prepare()

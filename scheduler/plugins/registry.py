@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from scheduler.config.args import (
+    DynamicResourcesArgs,
     InterPodAffinityArgs,
     NodeAffinityArgs,
     NodeResourcesBalancedAllocationArgs,
@@ -21,9 +22,10 @@ from scheduler.framework.plugin import (
     Score,
 )
 from scheduler.framework.profile import PREEMPTION, Profile, build_queueing_hints
+from scheduler.model.reference import OLDEST, Reference
 from scheduler.plugins.default_binder import DefaultBinder
 from scheduler.plugins.default_preemption import DefaultPreemption
-from scheduler.plugins.dynamic_resources import DynamicResources
+from scheduler.plugins.dynamic_resources.dynamic_resources import DynamicResources
 from scheduler.plugins.external import entry_points
 from scheduler.plugins.image_locality import ImageLocality
 from scheduler.plugins.inter_pod_affinity.inter_pod_affinity import InterPodAffinity
@@ -35,7 +37,7 @@ from scheduler.plugins.node_resources.balanced_allocation import NodeResourcesBa
 from scheduler.plugins.node_resources.fit import NodeResourcesFit
 from scheduler.plugins.node_resources.scoring_strategies import (
     LEAST_ALLOCATED,
-    MOST_ALLOCATED,
+    MAX_ALLOCATED,
     Strategy,
     requested_to_capacity_ratio,
 )
@@ -52,69 +54,84 @@ from scheduler.plugins.volumes.volume_zone import VolumeZone
 
 __all__ = ["PLUGINS", "profile", "profiles"]
 
-Factory = Callable[[ProfileSettings], Any]
+Factory = Callable[[ProfileSettings, Reference], Any]
 
 
 def _strategy(args: NodeResourcesFitArgs) -> Strategy:
     chosen = args.scoring_strategy
     if chosen.type == "MostAllocated":
-        return MOST_ALLOCATED
+        return MAX_ALLOCATED
     if chosen.type == "RequestedToCapacityRatio":
         points = [(point.utilization, point.score) for point in chosen.shape or ()]
         return requested_to_capacity_ratio(points)
     return LEAST_ALLOCATED
 
 
-def _fit(settings: ProfileSettings) -> NodeResourcesFit:
+def _fit(settings: ProfileSettings, reference: Reference) -> NodeResourcesFit:
     args = settings.arguments(NodeResourcesFitArgs)
     return NodeResourcesFit(
         strategy=_strategy(args),
         scored=[(resource.name, resource.weight) for resource in args.scoring_strategy.resources],
         ignored=frozenset(args.ignored_resources),
         ignored_groups=frozenset(args.ignored_resource_groups),
+        reference=reference,
     )
 
 
-def _balanced(settings: ProfileSettings) -> NodeResourcesBalancedAllocation:
+def _balanced(settings: ProfileSettings, _: Reference) -> NodeResourcesBalancedAllocation:
     args = settings.arguments(NodeResourcesBalancedAllocationArgs)
     return NodeResourcesBalancedAllocation([resource.name for resource in args.resources])
 
 
-def _affinity(settings: ProfileSettings) -> InterPodAffinity:
+def _devices(settings: ProfileSettings, reference: Reference) -> DynamicResources:
+    args = settings.arguments(DynamicResourcesArgs)
+    return DynamicResources(args.filter_timeout_seconds, args.binding_timeout_seconds, reference)
+
+
+def _affinity(settings: ProfileSettings, reference: Reference) -> InterPodAffinity:
     args = settings.arguments(InterPodAffinityArgs)
     return InterPodAffinity(
         args.hard_pod_affinity_weight,
         ignore_preferred_of_running=args.ignore_preferred_terms_of_existing_pods,
+        reference=reference,
     )
 
 
-def _spread(settings: ProfileSettings) -> PodTopologySpread:
+def _spread(settings: ProfileSettings, _: Reference) -> PodTopologySpread:
     args = settings.arguments(PodTopologySpreadArgs)
     return PodTopologySpread(None if args.defaulting_type == "System" else args.default_constraints)
 
 
-#: Creates each plugin from the settings of its profile.
+def _volume_binding(settings: ProfileSettings, _: Reference) -> VolumeBinding:
+    args = settings.arguments(VolumeBindingArgs)
+    if not args.shape:
+        return VolumeBinding(args.bind_timeout_seconds)
+    shape = [(point.utilization, point.score) for point in args.shape]
+    return VolumeBinding(args.bind_timeout_seconds, shape)
+
+
+#: Creates each plugin from the settings of its profile, with the rules of a release.
 PLUGINS: Final[Mapping[str, Factory]] = {
-    "DefaultBinder": lambda _: DefaultBinder(),
-    "DefaultPreemption": lambda _: DefaultPreemption(),
-    "DynamicResources": lambda _: DynamicResources(),
-    "ImageLocality": lambda _: ImageLocality(),
+    "DefaultBinder": lambda *_: DefaultBinder(),
+    "DefaultPreemption": lambda *_: DefaultPreemption(),
+    "DynamicResources": _devices,
+    "ImageLocality": lambda *_: ImageLocality(),
     "InterPodAffinity": _affinity,
-    "NodeAffinity": lambda s: NodeAffinity(s.arguments(NodeAffinityArgs).added_affinity),
-    "NodeDeclaredFeatures": lambda _: NodeDeclaredFeatures(),
-    "NodeName": lambda _: NodeName(),
-    "NodePorts": lambda _: NodePorts(),
+    "NodeAffinity": lambda s, _: NodeAffinity(s.arguments(NodeAffinityArgs).added_affinity),
+    "NodeDeclaredFeatures": lambda *_: NodeDeclaredFeatures(),
+    "NodeName": lambda *_: NodeName(),
+    "NodePorts": lambda *_: NodePorts(),
     "NodeResourcesBalancedAllocation": _balanced,
     "NodeResourcesFit": _fit,
-    "NodeUnschedulable": lambda _: NodeUnschedulable(),
-    "NodeVolumeLimits": lambda _: NodeVolumeLimits(),
+    "NodeUnschedulable": lambda *_: NodeUnschedulable(),
+    "NodeVolumeLimits": lambda *_: NodeVolumeLimits(),
     "PodTopologySpread": _spread,
-    "PrioritySort": lambda _: PrioritySort(),
-    "SchedulingGates": lambda _: SchedulingGates(),
-    "TaintToleration": lambda _: TaintToleration(),
-    "VolumeBinding": lambda s: VolumeBinding(s.arguments(VolumeBindingArgs).bind_timeout_seconds),
-    "VolumeRestrictions": lambda _: VolumeRestrictions(),
-    "VolumeZone": lambda _: VolumeZone(),
+    "PrioritySort": lambda *_: PrioritySort(),
+    "SchedulingGates": lambda *_: SchedulingGates(),
+    "TaintToleration": lambda *_: TaintToleration(),
+    "VolumeBinding": _volume_binding,
+    "VolumeRestrictions": lambda *_: VolumeRestrictions(),
+    "VolumeZone": lambda *_: VolumeZone(),
 }
 
 
@@ -125,21 +142,23 @@ def profiles(settings: Settings) -> dict[str, Profile]:
         PackageError: A plugin of another package cannot be created.
     """
     return {
-        profile_settings.scheduler_name: profile(profile_settings).with_extenders(
-            settings.extenders
-        )
+        profile_settings.scheduler_name: profile(
+            profile_settings, settings.reference
+        ).with_extenders(settings.extenders)
         for profile_settings in settings.profiles
     }
 
 
-def profile(settings: ProfileSettings) -> Profile:
-    """Return one profile with its plugins.
+def profile(settings: ProfileSettings, reference: Reference = OLDEST) -> Profile:
+    """Return one profile with its plugins, with the rules of a release.
 
     Raises:
         PackageError: A plugin of another package cannot be created.
     """
     plugins: dict[str, Plugin] = {
-        name: PLUGINS[name](settings) for name in sorted(settings.enabled) if name in PLUGINS
+        name: PLUGINS[name](settings, reference)
+        for name in sorted(settings.enabled)
+        if name in PLUGINS
     }
     plugins |= _out_of_tree(settings)
     filters = with_prefilters(
@@ -159,8 +178,9 @@ def profile(settings: ProfileSettings) -> Profile:
             for plugin in post_filters
             if isinstance(plugin, PostFilter | DefaultPreemption)
         ),
-        queueing_hints=build_queueing_hints(list(plugins.values())),
+        queueing_hints=build_queueing_hints(list(plugins.values()), reference),
         prefers_movable=ours.prefer_victims_that_fit_elsewhere,
+        reference=reference,
     )
 
 

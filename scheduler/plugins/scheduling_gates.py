@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Resource
 from scheduler.model.api.objects import Pod
+from scheduler.state.cluster import Cluster
 
 __all__ = ["SchedulingGates"]
 
@@ -17,7 +18,7 @@ class SchedulingGates:
 
     name: ClassVar[str] = "SchedulingGates"
 
-    def pre_enqueue(self, pod: Pod) -> str | None:
+    def pre_enqueue(self, pod: Pod, _cluster: Cluster) -> str | None:
         gates = pod.spec.scheduling_gates
         if not gates:
             return None

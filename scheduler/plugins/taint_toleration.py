@@ -68,7 +68,7 @@ class _PerTaintSet:
         """Return, (n,), the number for the taint set of each node."""
         interner = self._taint_sets
         if self._seen != interner.serial:
-            fresh = interner.born_since(self._seen)
+            fresh = interner.assigned_since(self._seen)
             self._seen = interner.serial
             self._table = grown(self._table, len(interner))
             sets = [interner.values[code] for code in fresh.tolist()]

@@ -13,12 +13,15 @@ from typing import Final
 import numpy as np
 from msgspec.structs import replace
 
-from scheduler.model.api.objects import DeviceClass, LocalObject, Node, Pod, PodDisruptionBudget
+from scheduler.model.api.devices import DeviceClass
+from scheduler.model.api.objects import LocalObject, Node, Pod, PodDisruptionBudget
+from scheduler.model.reference import OLDEST, Reference
 from scheduler.state.columns.arrays import Rows
-from scheduler.state.columns.device_classes import DeviceClasses
 from scheduler.state.columns.node_columns import NodeColumns
 from scheduler.state.columns.pod_shapes import Shape, Shapes
 from scheduler.state.columns.resource_axis import ResourceAxis
+from scheduler.state.devices.classes import DeviceClasses
+from scheduler.state.devices.devices import Devices
 from scheduler.state.pods.disruption_budgets import BudgetIndex
 from scheduler.state.pods.nominations import Nomination, Nominations
 from scheduler.state.pods.pod_index import LabelSet
@@ -34,11 +37,13 @@ __all__ = ["Cluster"]
 class Cluster:
     """All state that plugins read. Plugins must not change it; only the machine does."""
 
-    def __init__(self) -> None:
+    def __init__(self, reference: Reference = OLDEST) -> None:
+        #: The release of kube-scheduler whose decisions are reproduced.
+        self.reference: Final = reference
         self.axis: Final = ResourceAxis()
-        self.shapes: Final = Shapes(self.axis)
+        self.shapes: Final = Shapes(self.axis, reference)
         self.columns: Final = NodeColumns(self.axis)
-        self.pods: Final = PodTable(self.shapes)
+        self.pods: Final = PodTable(self.shapes, reference)
         self.nominations: Final = Nominations(self.columns)
         self.budgets: Final = BudgetIndex()
         self.policies: Final = PoliciesInForce()
@@ -47,9 +52,10 @@ class Cluster:
         self.namespaces_version = 0
         self.workloads: Final = Workloads()
         self.volumes: Final = Volumes(self.columns)
-        self.device_classes: Final = DeviceClasses()
+        self.devices: Final = Devices(self.columns, reference)
+        self.device_classes: Final[DeviceClasses] = self.devices.classes
         self._assumed: set[str] = set()
-        self._leaving: set[str] = set()
+        self._evicting: set[str] = set()
         self._overdue: set[str] = set()
         #: Grows whenever a pod becomes overdue or stops being so.
         self.overdue_version = 0
@@ -62,9 +68,9 @@ class Cluster:
         return len(self._assumed)
 
     @property
-    def leaving(self) -> int:
+    def evicting(self) -> int:
         """How many pods we evicted that are still on their nodes."""
-        return len(self._leaving)
+        return len(self._evicting)
 
     def is_assumed(self, uid: str) -> bool:
         """Return whether a pod is assumed on its node and not observed there yet."""
@@ -74,11 +80,11 @@ class Cluster:
         """Return the view of all rows."""
         return NodeView(self.columns)
 
-    def hypothesis(self, rows: Rows) -> WhatIfView:
+    def what_if_view(self, rows: Rows) -> WhatIfView:
         """Return a what-if view of copies of some rows."""
         return WhatIfView(self.columns, self.pods, self.shapes, rows)
 
-    def room_beside(
+    def may_have_resources(
         self,
         shape: Shape,
         row: int,
@@ -122,7 +128,7 @@ class Cluster:
         row = NOWHERE if slot is None else self.pods.row(slot)
         return None if row == NOWHERE else self.columns.names[row]
 
-    def placed(self, uid: str) -> Pod | None:
+    def find_pod(self, uid: str) -> Pod | None:
         """Return the last known state of a pod that is observed or assumed on a node."""
         slot = self.pods.slot(uid)
         return None if slot is None or self.pods.row(slot) == NOWHERE else self.pods.pod(slot)
@@ -138,26 +144,26 @@ class Cluster:
         Raises:
             QuantityError: A request of the pod is no quantity; nothing is changed then.
         """
-        shape, uid = self.shapes.take(pod), pod.uid
-        before = self.placed(uid)
-        if before is not None and self._unmoved(pod, node, shape):
-            self.shapes.give_back(shape)
+        shape, uid = self.shapes.acquire(pod), pod.uid
+        before = self.find_pod(uid)
+        if before is not None and self._update_in_place(pod, node, shape):
+            self.shapes.release(shape)
             self._assumed.discard(uid)
             return before
-        leaving, overdue = uid in self._leaving, uid in self._overdue
+        evicting, overdue = uid in self._evicting, uid in self._overdue
         self.remove(uid)
-        if leaving:
-            self._leaving.add(uid)
+        if evicting:
+            self._evicting.add(uid)
         if overdue:
             self._overdue.add(uid)
         row = self.columns.ensure(node)
         slot = self.pods.add(pod, row, shape)
         self.volumes.add_pod(slot, pod, node)
         self.pods.protect(slot, self.budgets.code(pod))
-        self.columns.take(row, self.shapes[shape])
+        self.columns.add_usage(row, self.shapes[shape])
         return before
 
-    def _unmoved(self, pod: Pod, node: str, shape: int) -> bool:
+    def _update_in_place(self, pod: Pod, node: str, shape: int) -> bool:
         """Update a pod in place if its node, shape and volumes are unchanged."""
         slot = self.pods.slot(pod.uid)
         if slot is None or self.node_of(pod.uid) != node or self.pods.shape_code(slot) != shape:
@@ -173,7 +179,7 @@ class Cluster:
 
         The stored state of the pod names that node already.
         """
-        if self.placed(pod.uid) is not None:
+        if self.find_pod(pod.uid) is not None:
             raise ValueError(f"pod {pod.key} ({pod.uid}) is on a node and cannot be assumed")
         self.place(replace(pod, spec=replace(pod.spec, node_name=node)), node)
         self._assumed.add(pod.uid)
@@ -187,7 +193,7 @@ class Cluster:
     def remove(self, uid: str) -> Pod | None:
         """Remove a pod and its nomination; return its last state if it was on a node."""
         self._assumed.discard(uid)
-        self._leaving.discard(uid)
+        self._evicting.discard(uid)
         if uid in self._overdue:
             self._overdue.discard(uid)
             self.overdue_version += 1
@@ -201,7 +207,7 @@ class Cluster:
         self.pods.remove(uid)
         if row == NOWHERE:
             return None
-        self.columns.give_back(row, shape)
+        self.columns.remove_usage(row, shape)
         return pod
 
     def nominate(self, pod: Pod, node: str) -> None:
@@ -210,7 +216,7 @@ class Cluster:
         Raises:
             QuantityError: A request of the pod is no quantity; nothing is changed then.
         """
-        shape = self.shapes.take(pod)
+        shape = self.shapes.acquire(pod)
         self.remove(pod.uid)
         slot = self.pods.add(pod, NOWHERE, shape)
         self.volumes.add_pod(slot, pod, "")
@@ -221,15 +227,15 @@ class Cluster:
         if self.nominations.get(uid) is not None:
             self.remove(uid)
 
-    def note_leaving(self, uid: str) -> None:
+    def mark_evicting(self, uid: str) -> None:
         """Record that we evicted a pod, before it is observed to terminate."""
-        self._leaving.add(uid)
+        self._evicting.add(uid)
 
-    def note_staying(self, uid: str) -> None:
+    def unmark_evicting(self, uid: str) -> None:
         """Record that a pod is not evicted after all."""
-        self._leaving.discard(uid)
+        self._evicting.discard(uid)
 
-    def note_overdue(self, uid: str) -> None:
+    def mark_overdue(self, uid: str) -> None:
         """Record that a pod is overdue: its termination should have ended by now."""
         self._overdue.add(uid)
         self.overdue_version += 1
@@ -239,17 +245,17 @@ class Cluster:
         """The uids of pods whose termination should have ended by now."""
         return self._overdue
 
-    def asked_to_leave(self) -> frozenset[str]:
+    def evicting_uids(self) -> frozenset[str]:
         """Return the uids of pods that we evicted and that are still on their nodes."""
-        return frozenset(self._leaving)
+        return frozenset(self._evicting)
 
-    def leaves(self, pod: Pod) -> bool:
+    def is_being_deleted(self, pod: Pod) -> bool:
         """Return whether a pod is terminating, or evicted by us."""
-        return pod.terminating or pod.uid in self._leaving
+        return pod.terminating or pod.uid in self._evicting
 
-    def leaves_by_preemption(self, pod: Pod) -> bool:
+    def is_being_preempted(self, pod: Pod) -> bool:
         """Return whether a pod is terminating or evicted because a scheduler preempted it."""
-        return pod.uid in self._leaving or (pod.terminating and pod.preempted)
+        return pod.uid in self._evicting or (pod.terminating and pod.preempted)
 
     def write_node(self, node: Node) -> Node | None:
         """Store the state of a node; return its previous state.
@@ -266,6 +272,7 @@ class Cluster:
         """Remove a node; return its last state."""
         before = self.columns.node(name)
         self.columns.erase(name)
+        self.devices.forget_node(name)
         self._settle_axis()
         return before
 
@@ -287,7 +294,7 @@ class Cluster:
         if self.budgets.write(budget):
             self._protect(key)
         if before is not None and _charging(before) != _charging(budget):
-            self.pods.note_protected(self.budgets.codes_with(key))
+            self.pods.record_protected(self.budgets.codes_with(key))
 
     def erase_budget(self, key: str) -> None:
         """Remove a budget."""
@@ -309,22 +316,22 @@ class Cluster:
     def write_device_class(self, device_class: DeviceClass) -> DeviceClass | None:
         """Store the state of a device class; return its previous state."""
         provided = self.device_classes.resources
-        before = self.device_classes.write(device_class)
-        self._note_provided(provided)
+        before = self.devices.write_class(device_class)
+        self._mark_all_nodes_changed(provided)
         return before
 
     def erase_device_class(self, name: str) -> DeviceClass | None:
         """Remove a device class; return its last state."""
         provided = self.device_classes.resources
-        before = self.device_classes.erase(name)
-        self._note_provided(provided)
+        before = self.devices.erase_class(name)
+        self._mark_all_nodes_changed(provided)
         return before
 
-    def _note_provided(self, before: Set[str]) -> None:
+    def _mark_all_nodes_changed(self, before: Set[str]) -> None:
         """Mark all nodes as changed if device classes provide other resources than before."""
         if self.device_classes.resources != before:
             for row in range(self.columns.size):
-                self.columns.node_changes.note(row)
+                self.columns.node_changes.record(row)
 
     def _protect(self, key: str) -> None:
         """Update which pods a budget protects that was added, removed or got a new selector."""
@@ -333,13 +340,13 @@ class Cluster:
         def protected(pod: LabelSet) -> bool:
             return pod.namespace == namespace and budgets.protects(key, pod.labels)
 
-        selected = self.pods.census.having(protected)
+        selected = self.pods.pod_index.having(protected)
         slots = np.flatnonzero(selected | self.pods.protected_by(budgets.codes_with(key)))
         codes, inverse = np.unique(self.pods.protection(slots), return_inverse=True)
         more = np.array([budgets.with_key(code, key) for code in codes.tolist()], dtype=np.int64)
         less = np.array([budgets.without_key(code, key) for code in codes.tolist()], dtype=np.int64)
         self.pods.protect_all(slots, np.where(selected[slots], more[inverse], less[inverse]))
-        if budgets.crowded:
+        if budgets.needs_compaction:
             self.pods.rename_protection(budgets.compact)
 
     def check(self) -> None:
@@ -359,7 +366,7 @@ class Cluster:
         self.volumes.check([slot for slot, _ in self.pods.occupied()])
         for nomination in self.nominations:
             assert self.pods.row(nomination.slot) == NOWHERE
-        assert all(self.placed(uid) is not None for uid in self._assumed)
+        assert all(self.find_pod(uid) is not None for uid in self._assumed)
 
 
 def _charging(budget: PodDisruptionBudget) -> tuple[int, Mapping[str, str]]:

@@ -3,9 +3,8 @@
 import pytest
 
 from scheduler.model import capture_codec
+from scheduler.model.api.devices import DeviceClass, DeviceClassSpec
 from scheduler.model.api.objects import (
-    DeviceClass,
-    DeviceClassSpec,
     LabelSelector,
     LabelsSpec,
     ObjectMeta,
@@ -16,9 +15,12 @@ from scheduler.model.api.selectors import Selector
 from scheduler.model.api.storage import CSINode, PersistentVolumeClaim, StorageMeta
 from scheduler.model.capture_codec import WireError
 from scheduler.model.events import (
+    ClaimAnswered,
     ClockAhead,
     DeviceClassGone,
     DeviceClassObserved,
+    DevicesGone,
+    DevicesObserved,
     NodeObserved,
     PodObserved,
     PolicyGone,
@@ -36,6 +38,7 @@ from scheduler.model.policies import (
     PreemptionPolicy,
 )
 from tests.support.builders import node, pod
+from tests.support.devices import allocated, claim, device, gpus, wants
 
 META = ObjectMeta(name="a", namespace="b")
 
@@ -53,6 +56,10 @@ META = ObjectMeta(name="a", namespace="b")
         WorkloadGone("Service", "b/a"),
         DeviceClassObserved(DeviceClass(META, DeviceClassSpec("example.com/gpu"))),
         DeviceClassGone("a"),
+        DevicesObserved(allocated("c", "n1/d", on="n1", by=("p",))),
+        DevicesObserved(gpus("n1", device("d", size=1, capacity={"memory": "1Gi"}))),
+        DevicesGone("ResourceClaim", "default/c"),
+        ClaimAnswered(claim("c", wants())),
         PolicyObserved(
             PreemptionPolicy(
                 "a",

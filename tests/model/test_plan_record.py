@@ -3,8 +3,8 @@
 import pytest
 
 from scheduler.model.plan_record import (
-    MOST_CHARACTERS,
-    MOST_VICTIMS,
+    MAX_CHARACTERS,
+    MAX_VICTIMS,
     VERSION,
     PlanRecord,
     decode,
@@ -26,14 +26,14 @@ def test_it_is_compact():
 
 
 def test_the_longest_plan_can_be_read():
-    marks = tuple(fingerprint("preemptor", str(each)) for each in range(MOST_VICTIMS))
+    marks = tuple(fingerprint("preemptor", str(each)) for each in range(MAX_VICTIMS))
     longest = PlanRecord(VERSION, "n" * 253, 1_700_000_000.123, marks)
 
     assert decode(encode(longest)) == longest
 
 
 def test_a_plan_with_more_victims_is_not_written():
-    assert encode(PlanRecord(VERSION, "n1", 1.0, ("aa",) * (MOST_VICTIMS + 1))) == ""
+    assert encode(PlanRecord(VERSION, "n1", 1.0, ("aa",) * (MAX_VICTIMS + 1))) == ""
 
 
 def test_the_fingerprint_of_a_pod_differs_between_preemptors():
@@ -51,7 +51,7 @@ def test_the_fingerprint_of_a_pod_differs_between_preemptors():
         pytest.param("[" * 100_000, id="too deep"),
         pytest.param(encode(RECORD).replace('"version":2', '"version":1'), id="another version"),
         pytest.param(encode(RECORD).replace("1.5", "1e999"), id="no number"),
-        pytest.param(encode(RECORD).replace('"n1"', f'"{"n" * MOST_CHARACTERS}"'), id="too long"),
+        pytest.param(encode(RECORD).replace('"n1"', f'"{"n" * MAX_CHARACTERS}"'), id="too long"),
     ],
 )
 def test_what_cannot_be_read_is_no_plan(text):

@@ -27,6 +27,7 @@ from scheduler.model.api.objects import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
+from scheduler.model.reference import REFERENCES
 from scheduler.plugins import registry
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Rows
@@ -169,7 +170,7 @@ def test_a_filter_agrees_with_itself_on_a_hypothesis_without_changes(plugin, wan
     state = cluster()
     rows: Rows = np.flatnonzero(state.columns.exists())
     for compiled_filter in compiled_filters(plugin, wanted, state):
-        copy = state.hypothesis(rows)
+        copy = state.what_if_view(rows)
 
         assert (
             compiled_filter.codes(copy).tolist()
@@ -185,7 +186,7 @@ def test_a_filter_agrees_with_the_cluster_as_it_would_be(plugin, wanted):
     gone = [state.pods.slot(f"uid:default/{name}") for name in ("web", "shy")]
     for row, slot in zip(rows.tolist(), gone, strict=True):
         for compiled_filter in compiled_filters(plugin, wanted, state):
-            copy = state.hypothesis(np.array([row]))
+            copy = state.what_if_view(np.array([row]))
             copy.change(np.array([slot]), -1)
             what_if = compiled_filter.codes(copy).tolist()
             break
@@ -253,9 +254,10 @@ def test_equal_raw_scores_stay_equal(plugin):
             assert len(set(compiled_score.normalise(np.full(4, 7, dtype=np.int64)).tolist())) == 1
 
 
+@pytest.mark.parametrize("reference", REFERENCES.values(), ids=REFERENCES)
 @pytest.mark.parametrize("name", sorted(registry.PLUGINS))
-def test_every_plugin_has_a_form_or_is_a_name(name):
-    plugin = registry.PLUGINS[name](load.defaults().profiles[0])
+def test_every_plugin_has_a_form_or_is_a_name(name, reference):
+    plugin = registry.PLUGINS[name](load.defaults().profiles[0], reference)
     forms = (Filter, NodeFilter, Score, PreEnqueue, PostFilter)
     names_only = {"DefaultBinder", "DefaultPreemption", "PrioritySort"}
 

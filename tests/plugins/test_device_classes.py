@@ -1,15 +1,16 @@
-"""Extended resources of device classes: node by node, from a device plugin or not at all."""
+"""Extended resources of device classes: node by node, from a device plugin or from devices."""
 
 import pytest
 
 from scheduler.framework.cluster_events import Action, Resource
-from scheduler.model.api.objects import DeviceClass, DeviceClassSpec, ObjectMeta
+from scheduler.model.api.devices import DeviceClass, DeviceClassSpec
+from scheduler.model.api.objects import ObjectMeta
 from scheduler.model.decisions import Placed, Preempting, Unschedulable
 from scheduler.model.events import DeviceClassGone
-from scheduler.plugins.dynamic_resources import DynamicResources
+from scheduler.plugins.dynamic_resources.dynamic_resources import DynamicResources
 from scheduler.plugins.node_resources.fit import NodeResourcesFit
 from scheduler.queue.phases import QueuePhase
-from scheduler.state.columns.device_classes import DeviceClasses
+from scheduler.state.devices.classes import DeviceClasses
 from tests.support.builders import node, pod
 from tests.support.cluster import Cluster
 from tests.support.plugin_checks import hint, rejections, state_of
@@ -17,10 +18,7 @@ from tests.support.plugin_checks import hint, rejections, state_of
 GPU = "example.com/gpu"
 OWN = "deviceclass.resource.kubernetes.io/gpus"
 WANTS = pod("p").requests({GPU: "1"})
-NOT_SUPPORTED = (
-    "1 node(s) would have to allocate devices for {}, which is not supported by "
-    "preemptive-scheduler"
-)
+NO_DEVICES = "1 cannot allocate all claims."
 
 
 def device_class(name: str = "gpus", resource: str | None = GPU) -> DeviceClass:
@@ -40,17 +38,17 @@ def test_a_node_that_has_the_resource_takes_the_pod():
     assert cluster.schedule(WANTS) == Placed("n2")
 
 
-def test_a_node_that_would_need_devices_is_rejected_with_a_reason_that_says_so():
+def test_a_node_that_would_need_devices_and_has_none_is_rejected():
     cluster = Cluster(device_class(), node("n1"))
 
-    assert reason(cluster).startswith(NOT_SUPPORTED.format(GPU))
+    assert reason(cluster).startswith(NO_DEVICES)
     assert cluster.attempts[-1].plugins == ("DynamicResources",)
 
 
 def test_a_class_has_a_resource_of_its_own():
     cluster = Cluster(device_class(resource=None), node("n1"))
 
-    assert reason(cluster, pod("p").requests({OWN: "2"})).startswith(NOT_SUPPORTED.format(OWN))
+    assert reason(cluster, pod("p").requests({OWN: "2"})).startswith(NO_DEVICES)
 
 
 @pytest.mark.parametrize("name", [GPU, OWN])

@@ -9,7 +9,7 @@ from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.objects import PodResourceClaim, RestartRule
 from scheduler.plugins.default_binder import DefaultBinder
 from scheduler.plugins.default_preemption import DefaultPreemption
-from scheduler.plugins.dynamic_resources import DynamicResources
+from scheduler.plugins.dynamic_resources.dynamic_resources import DynamicResources
 from scheduler.plugins.node_declared_features import NodeDeclaredFeatures
 from scheduler.plugins.node_name import NodeName
 from scheduler.plugins.priority_sort import PrioritySort
@@ -18,14 +18,15 @@ from tests.support.builders import container, node, pod
 from tests.support.plugin_checks import hint, rejected_as_a_whole, rejections, state_of
 
 GATES = SchedulingGates()
-CLAIMING = pod("p").spec(resource_claims=[PodResourceClaim("device")])
+CLAIMING = pod("p").spec(resource_claims=[PodResourceClaim("device", "c")])
 
 
 def test_a_pod_with_gates_waits_for_all_of_them():
     assert (
-        GATES.pre_enqueue(pod("p").gated("a", "b").build()) == "waiting for scheduling gates: [a b]"
+        GATES.pre_enqueue(pod("p").gated("a", "b").build(), state_of())
+        == "waiting for scheduling gates: [a b]"
     )
-    assert GATES.pre_enqueue(pod("p").build()) is None
+    assert GATES.pre_enqueue(pod("p").build(), state_of()) is None
 
 
 def test_hope_for_a_gated_pod_lies_in_its_own_change():
@@ -35,13 +36,11 @@ def test_hope_for_a_gated_pod_lies_in_its_own_change():
     assert not hint(GATES, event, pod("q"), pod("p").gated("a"), pod("p"))
 
 
-def test_a_pod_that_claims_devices_is_never_placed_without_them():
+def test_a_pod_whose_claim_does_not_exist_is_never_placed():
     verdict = rejected_as_a_whole(DynamicResources(), CLAIMING, state_of(node("n1")))
 
     assert verdict == Verdict(
-        "DynamicResources",
-        ("resource claims are not supported by preemptive-scheduler",),
-        resolvable=False,
+        "DynamicResources", ('could not find ResourceClaim "default/c"',), resolvable=False
     )
 
 

@@ -3,6 +3,7 @@
 from scheduler.config import load
 from scheduler.framework.profile import PREEMPTION
 from scheduler.model.decisions import Placed, Unschedulable
+from scheduler.model.reference import V1_36
 from scheduler.plugins import registry
 from tests.support.builders import OURS, node, pod, requirement, term
 from tests.support.cluster import Cluster, profiles
@@ -15,7 +16,7 @@ def names(plugins) -> list[str]:
 def test_the_default_profile_has_its_plugins_in_upstreams_order():
     profile = profiles()[OURS]
 
-    assert names(profile.pre_enqueue) == ["SchedulingGates"]
+    assert names(profile.pre_enqueue) == ["SchedulingGates", "DynamicResources"]
     assert names(profile.filters)[:6] == [
         "NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts",
         "NodeResourcesFit",
@@ -35,7 +36,7 @@ def test_every_default_plugin_is_made_under_its_name():
 
     for name in settings.enabled:
         if name in registry.PLUGINS:
-            assert registry.PLUGINS[name](settings).name == name
+            assert registry.PLUGINS[name](settings, V1_36).name == name
 
 
 def test_plugins_can_be_switched_off_and_weighed():

@@ -31,7 +31,7 @@ def test_an_observed_pod_is_counted_on_its_node(cluster):
     assert cluster.place(P, "n1") is None
 
     assert (used(cluster, "n1"), cluster.node_of(P.uid)) == (1000, "n1")
-    assert cluster.placed(P.uid) is P
+    assert cluster.find_pod(P.uid) is P
 
 
 def test_a_repeat_counts_once(cluster):
@@ -48,7 +48,7 @@ def test_a_new_state_of_the_same_shape_keeps_its_place(cluster):
 
     assert cluster.place(later, "n1") is P
 
-    assert cluster.placed(P.uid) is later
+    assert cluster.find_pod(P.uid) is later
 
 
 def test_a_resized_pod_is_counted_with_its_new_size(cluster):
@@ -81,7 +81,7 @@ def test_an_assumed_pod_is_counted_and_names_its_node(cluster):
     cluster.assume(P, "n1")
 
     assert (used(cluster, "n1"), cluster.assumed, cluster.is_assumed(P.uid)) == (1000, 1, True)
-    placed = cluster.placed(P.uid)
+    placed = cluster.find_pod(P.uid)
     assert placed is not None
     assert placed.spec.node_name == "n1"
 
@@ -135,7 +135,7 @@ def test_an_odd_request_changes_nothing(cluster):
         cluster.nominate(pod("q").cpu("lots").build(), "n1")
 
     assert used(cluster, "n1") == 1000
-    assert cluster.placed(P.uid) is P
+    assert cluster.find_pod(P.uid) is P
 
 
 def test_an_odd_node_changes_nothing(cluster):
@@ -155,7 +155,7 @@ def test_a_nomination_is_not_counted_in_the_columns(cluster):
 
     assert used(cluster, "n1") == 0
     assert cluster.nominations.node(P.uid) == "n1"
-    assert cluster.placed(P.uid) is None
+    assert cluster.find_pod(P.uid) is None
 
 
 def test_a_newer_nomination_replaces_the_older_one(cluster):
@@ -217,38 +217,38 @@ def test_the_last_state_of_a_node_is_returned(cluster):
 def test_an_evicted_pod_terminates_by_preemption(cluster):
     cluster.place(P, "n1")
 
-    cluster.note_leaving(P.uid)
+    cluster.mark_evicting(P.uid)
 
-    assert cluster.leaves(P)
-    assert cluster.leaves_by_preemption(P)
-    assert cluster.leaving == 1
+    assert cluster.is_being_deleted(P)
+    assert cluster.is_being_preempted(P)
+    assert cluster.evicting == 1
 
 
 def test_a_pod_that_is_not_evicted_after_all_does_not_terminate(cluster):
     cluster.place(P, "n1")
-    cluster.note_leaving(P.uid)
+    cluster.mark_evicting(P.uid)
 
-    cluster.note_staying(P.uid)
+    cluster.unmark_evicting(P.uid)
 
-    assert not cluster.leaves(P)
+    assert not cluster.is_being_deleted(P)
 
 
 def test_an_evicted_pod_that_is_resized_still_terminates(cluster):
     cluster.place(P, "n1")
-    cluster.note_leaving(P.uid)
+    cluster.mark_evicting(P.uid)
 
     cluster.place(pod("p").cpu("2").build(), "n1")
 
-    assert cluster.leaves(P)
+    assert cluster.is_being_deleted(P)
 
 
 def test_a_deleted_pod_is_not_terminating(cluster):
     cluster.place(P, "n1")
-    cluster.note_leaving(P.uid)
+    cluster.mark_evicting(P.uid)
 
     cluster.remove(P.uid)
 
-    assert cluster.leaving == 0
+    assert cluster.evicting == 0
 
 
 TERMINATING = {
@@ -273,14 +273,12 @@ TERMINATING = {
 }
 
 
-@pytest.mark.parametrize(
-    ("builder", "leaves", "by_preemption"), TERMINATING.values(), ids=TERMINATING
-)
-def test_the_status_of_a_pod_shows_whether_it_terminates(cluster, builder, leaves, by_preemption):
+@pytest.mark.parametrize(("builder", "deleted", "preempted"), TERMINATING.values(), ids=TERMINATING)
+def test_the_status_of_a_pod_shows_whether_it_terminates(cluster, builder, deleted, preempted):
     found = builder.build()
 
-    assert cluster.leaves(found) is leaves
-    assert cluster.leaves_by_preemption(found) is by_preemption
+    assert cluster.is_being_deleted(found) is deleted
+    assert cluster.is_being_preempted(found) is preempted
 
 
 # Budgets and namespaces

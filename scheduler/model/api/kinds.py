@@ -6,8 +6,13 @@ One table for all who name a type as the API does: informers, manifests, snapsho
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from scheduler.model.api.objects import (
+from scheduler.model.api.devices import (
     DeviceClass,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceSlice,
+)
+from scheduler.model.api.objects import (
     LocalObject,
     Node,
     Pod,
@@ -50,6 +55,9 @@ KINDS: Final[Mapping[type[Any], Kind]] = {
     PersistentVolume: Kind("v1", "PersistentVolume"),
     PersistentVolumeClaim: Kind("v1", "PersistentVolumeClaim"),
     DeviceClass: Kind("resource.k8s.io/v1", "DeviceClass"),
+    DeviceTaintRule: Kind("resource.k8s.io/v1", "DeviceTaintRule"),
+    ResourceClaim: Kind("resource.k8s.io/v1", "ResourceClaim"),
+    ResourceSlice: Kind("resource.k8s.io/v1", "ResourceSlice"),
     StorageClass: Kind("storage.k8s.io/v1", "StorageClass"),
     CSINode: Kind("storage.k8s.io/v1", "CSINode"),
     CSIDriver: Kind("storage.k8s.io/v1", "CSIDriver"),

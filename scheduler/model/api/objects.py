@@ -70,9 +70,8 @@ __all__ = [
     "ContainerImage",
     "ContainerPort",
     "ContainerStatus",
-    "DeviceClass",
-    "DeviceClassSpec",
     "EphemeralVolume",
+    "ExtendedResourceClaimStatus",
     "GCEPersistentDisk",
     "ImageVolume",
     "InlineCSI",
@@ -166,6 +165,12 @@ class ResourceClaimStatus(Value, frozen=True):
     resource_claim_name: str | None = None
 
 
+class ExtendedResourceClaimStatus(Value, frozen=True):
+    """The claim that a scheduler made for the extended resources of a pod."""
+
+    resource_claim_name: str = ""
+
+
 class PodStatus(Value, frozen=True):
     """The status of a pod."""
 
@@ -178,6 +183,7 @@ class PodStatus(Value, frozen=True):
     resources: ResourceRequirements | None = None
     allocated_resources: Quantities = {}
     resource_claim_statuses: list[ResourceClaimStatus] = []
+    extended_resource_claim_status: ExtendedResourceClaimStatus | None = None
 
 
 class Pod(Value, frozen=True):
@@ -308,19 +314,6 @@ class PodDisruptionBudget(Value, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: BudgetSpec = BudgetSpec()
     status: BudgetStatus = BudgetStatus()
-
-
-class DeviceClassSpec(Value, frozen=True):
-    """The spec of a device class: an additional resource name by which pods request devices."""
-
-    extended_resource_name: str | None = None
-
-
-class DeviceClass(Value, frozen=True):
-    """A class of devices for dynamic resource allocation."""
-
-    metadata: ObjectMeta = ObjectMeta()
-    spec: DeviceClassSpec = DeviceClassSpec()
 
 
 class LabelsSpec(Value, frozen=True):

@@ -9,13 +9,13 @@ from typing import Final
 
 from scheduler.model.api.objects import Pod
 
-__all__ = ["LONGEST", "bounded", "namespace_of", "owner", "told_to"]
+__all__ = ["MAX_LENGTH", "bounded", "namespace_of", "owner", "shown_to"]
 
 #: The label by which a Deployment distinguishes its ReplicaSets; their names end with its value.
 TEMPLATE_HASH: Final = "pod-template-hash"
 
 #: The maximum length of the text of an owner, a namespace or a node, in ASCII characters.
-LONGEST: Final = 400
+MAX_LENGTH: Final = 400
 
 #: The maximum length of the kind, namespace and name of an object.
 _KIND, _SPACE, _NAME = 63, 63, 253
@@ -28,7 +28,7 @@ def owner(pod: Pod) -> str:
     check that the owner exists, or that its controller knows the pod.
 
     Returns:
-        Kind, namespace and name, joined by slashes; at most `LONGEST` characters. The name of a
+        Kind, namespace and name, joined by slashes; at most `MAX_LENGTH` characters. The name of a
         ReplicaSet is given without the hash of the template, so that a rollout changes nothing. A
         kind or name that no object can have is replaced by a digest.
     """
@@ -50,7 +50,7 @@ def namespace_of(owner: str) -> str:
     return rest.partition("/")[0]
 
 
-def told_to(reader: str, owner: str) -> str:
+def shown_to(reader: str, owner: str) -> str:
     """Return the text by which messages to pods of one owner name another owner.
 
     An owner of another namespace is not named: readers of the messages may lack permission to read
@@ -61,11 +61,11 @@ def told_to(reader: str, owner: str) -> str:
 
 
 def bounded(text: str) -> str:
-    """Return a text with at most `LONGEST` plain characters: the given one, or its digest.
+    """Return a text with at most `MAX_LENGTH` plain characters: the given one, or its digest.
 
     Plain characters take one byte each in JSON.
     """
-    return text if len(text) <= LONGEST and _is_plain(text) else _digest(text)
+    return text if len(text) <= MAX_LENGTH and _is_plain(text) else _digest(text)
 
 
 def _joined(kind: str, namespace: str, name: str) -> str:

@@ -4,18 +4,18 @@ from typing import Final
 
 from scheduler.model.api.objects import Pod
 
-__all__ = ["MOST_PARTS", "is_too_large"]
+__all__ = ["MAX_PARTS", "is_too_large"]
 
 #: The maximum number of containers, volumes and ports of one pod, together. The API server bounds
 #: only the size of the object, which allows tens of thousands.
-MOST_PARTS: Final = 2000
+MAX_PARTS: Final = 2000
 
 
 def is_too_large(pod: Pod) -> bool:
-    """Return whether a pod has more than `MOST_PARTS` containers, volumes and ports together."""
+    """Return whether a pod has more than `MAX_PARTS` containers, volumes and ports together."""
     spec = pod.spec
     parts = len(spec.containers) + len(spec.init_containers) + len(spec.volumes)
-    if parts > MOST_PARTS:
+    if parts > MAX_PARTS:
         return True
     containers = (*spec.containers, *spec.init_containers)
-    return parts + sum(len(container.ports) for container in containers) > MOST_PARTS
+    return parts + sum(len(container.ports) for container in containers) > MAX_PARTS

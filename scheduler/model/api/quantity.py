@@ -13,7 +13,16 @@ import re
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["MAX_QUANTITY", "QuantityError", "ceil_capped", "exact", "milli_value", "value"]
+__all__ = [
+    "MAX_QUANTITY",
+    "QuantityError",
+    "canonical",
+    "ceil_capped",
+    "exact",
+    "milli_value",
+    "value",
+    "written",
+]
 
 #: Largest magnitude a column ever holds (9 PB of memory, 9 * 10^12 cores).
 MAX_QUANTITY: Final = 2**53 - 1
@@ -31,6 +40,8 @@ _DECIMAL: Final = {
     "n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18,
 }  # fmt: skip
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_DECIMAL_SUFFIX: Final = {power: suffix for suffix, power in _DECIMAL.items()}
+_BINARY_SUFFIX: Final = {0: "", **{power: suffix for suffix, power in _BINARY.items()}}
 _NANO: Final = 10**9
 _INT32: Final = 2**31
 _BINARY_CAP: Final = 2**63 - 1
@@ -65,6 +76,35 @@ def exact(text: str | float) -> int:
         QuantityError: The text is not a quantity.
     """
     return _nano(str(text))
+
+
+def canonical(text: str | float) -> str:
+    """Return a quantity as the API machinery writes it.
+
+    Raises:
+        QuantityError: The text is not a quantity.
+
+    Source: apimachinery v0.36.3 resource.Quantity.String.
+    """
+    return written(_nano(str(text)), like=text)
+
+
+def written(nano: int, *, like: str | float) -> str:
+    """Return billionths as a quantity in the format of another one."""
+    shown = str(like)
+    if shown.endswith("i") and abs(nano) >= 1024 * _NANO and nano % _NANO == 0:
+        number, power = nano // _NANO, 0
+        while number % 1024 == 0 and power < 60:
+            number, power = number // 1024, power + 10
+        return f"{number}{_BINARY_SUFFIX[power]}"
+    number, power = nano, -9
+    while number and number % 1000 == 0 and power < 18:
+        number, power = number // 1000, power + 3
+    if not number:
+        return "0"
+    if shown[-1:].isdigit() and ("e" in shown or "E" in shown) and power:
+        return f"{number}e{power}"
+    return f"{number}{_DECIMAL_SUFFIX[power]}"
 
 
 def ceil_capped(number: int, unit: int) -> int:

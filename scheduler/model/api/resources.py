@@ -13,12 +13,13 @@ from typing import Final
 
 from scheduler.model.api import quantity
 from scheduler.model.api.objects import Container, ContainerStatus, Pod, Quantities
+from scheduler.model.reference import OLDEST, Reference
 
 __all__ = [
     "CPU",
     "EPHEMERAL_STORAGE",
+    "MAX_RESOURCES",
     "MEMORY",
-    "MOST_RESOURCES",
     "PODS",
     "Requests",
     "amounts",
@@ -49,7 +50,7 @@ _DEVICE_CLASS_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 
 #: Pods that name more resources are not scheduled: each name makes every attempt slower, and the
 #: API server accepts tens of thousands in one pod.
-MOST_RESOURCES: Final = 128
+MAX_RESOURCES: Final = 128
 
 Requests = dict[str, int]
 
@@ -70,6 +71,8 @@ class _Rule:
     defaults: Mapping[str, int] | None = None
     #: Count only resources with a default in `DEFAULTS`.
     defaulted_only: bool = False
+    #: The release of kube-scheduler whose rule for resizes holds.
+    reference: Reference = OLDEST
 
     def amounts(self, quantities: Quantities) -> Requests:
         """Return the quantities that count, in billionths."""
@@ -141,11 +144,11 @@ def amounts(quantities: Quantities) -> Requests:
 
 
 def too_many(pod: Pod) -> bool:
-    """Return whether a pod names more than `MOST_RESOURCES` resources."""
+    """Return whether a pod names more than `MAX_RESOURCES` resources."""
     counts = [len(quantities) for quantities in _requests(pod)]
-    if sum(counts) <= MOST_RESOURCES:
+    if sum(counts) <= MAX_RESOURCES:
         return False
-    return max(counts) > MOST_RESOURCES or number_of_names(pod) > MOST_RESOURCES
+    return max(counts) > MAX_RESOURCES or number_of_names(pod) > MAX_RESOURCES
 
 
 def number_of_names(pod: Pod) -> int:
@@ -161,26 +164,28 @@ def _requests(pod: Pod) -> list[Quantities]:
     return requests
 
 
-def pod_requests(pod: Pod, *, status_aware: bool = False) -> Requests:
+def pod_requests(
+    pod: Pod, *, status_aware: bool = False, reference: Reference = OLDEST
+) -> Requests:
     """Return the effective requests of a pod.
 
-    With `status_aware` a container during an in-place resize counts with the larger of what it
-    requests and what it has; pods on nodes are counted so.
+    With `status_aware` a pod during an in-place resize counts with the larger of what it requests
+    and what it has, as the release has it; pods on nodes are counted so.
 
     Raises:
         QuantityError: A request is not a quantity.
     """
-    return _aggregate(pod, _Rule(status_aware=status_aware))
+    return _aggregate(pod, _Rule(status_aware=status_aware, reference=reference))
 
 
-def non_zero_requests(pod: Pod) -> Requests:
+def non_zero_requests(pod: Pod, reference: Reference = OLDEST) -> Requests:
     """Return cpu and memory of a pod on a node for scores, with defaults for missing requests.
 
     Source: kube-scheduler v1.36.3 framework.PodInfo.CalculateResource.
     """
     defaults = DEFAULTS
     spec = pod.spec
-    rule = _Rule(status_aware=True, defaulted_only=True)
+    rule = _Rule(status_aware=True, defaulted_only=True, reference=reference)
     if spec.resources is not None and _Rule().pod_level_amounts(spec.resources.requests):
         named = _aggregate(pod, rule)
         defaults = {name: amount for name, amount in DEFAULTS.items() if name not in named}
@@ -200,35 +205,141 @@ def scored_requests(pod: Pod) -> Requests:
 
 
 def _aggregate(pod: Pod, rule: _Rule) -> Requests:
-    """Sum containers and sidecars, cover init containers, apply pod level and overhead.
+    """Sum the containers, apply pod level and overhead.
 
     Returns:
         Column units, rounded up; the functions below use billionths.
     """
-    spec, status = pod.spec, pod.status
+    spec = pod.spec
     infeasible = rule.status_aware and resize_infeasible(pod)
-    granted = _granted(status.container_statuses) if rule.status_aware else {}
-    total: Requests = {}
-    for container in spec.containers:
-        _add(total, _container(container, granted, rule, infeasible=infeasible))
-    if spec.init_containers:
-        granted = _granted(status.init_container_statuses) if rule.status_aware else {}
-        peak: Requests = {}
-        sidecars: Requests = {}
-        for container in spec.init_containers:
-            always = container.restart_policy == "Always"
-            need = _container(container, granted if always else {}, rule, infeasible=infeasible)
-            if always:
-                _add(total, need)
-                _add(sidecars, need)
-            # The peak already covers all sidecars in resources that this container does not name.
-            own = {} if always else need
-            _raise_to(peak, {name: sidecars.get(name, 0) + own.get(name, 0) for name in need})
-        _raise_to(total, peak)
+    if not rule.status_aware:
+        total = _sum(pod, _Need(rule, {}))
+    elif rule.reference.resizes_by_container:
+        total = _sum(pod, _LargestOfContainer(pod, rule, infeasible=infeasible))
+    else:
+        total = _largest_sum(pod, rule, infeasible=infeasible)
     if rule.pod_level and spec.resources is not None:
         total |= _pod_requests_at_pod_level(pod, rule, infeasible=infeasible)
     _add(total, rule.amounts(spec.overhead))
     return {name: quantity.ceil_capped(amount, _unit(name)) for name, amount in total.items()}
+
+
+def _sum(pod: Pod, needs: "_Need") -> Requests:
+    """Return the requests of all containers: sum containers and sidecars, cover init containers."""
+    total: Requests = {}
+    for container in pod.spec.containers:
+        _add(total, needs.of(container))
+    peak: Requests = {}
+    sidecars: Requests = {}
+    for container in pod.spec.init_containers:
+        need = needs.of(container)
+        always = _is_sidecar(container)
+        if always:
+            _add(total, need)
+            _add(sidecars, need)
+        # The peak already covers all sidecars in resources that this container does not name.
+        own = {} if always else need
+        _raise_to(peak, {name: sidecars.get(name, 0) + own.get(name, 0) for name in need})
+    _raise_to(total, peak)
+    return total
+
+
+def _largest_sum(pod: Pod, rule: _Rule, *, infeasible: bool) -> Requests:
+    """Return the largest of what a pod requests, what it was allocated and what it has.
+
+    Source: component-helpers v0.37.2 resource.AggregateContainerRequests.
+    """
+    status = pod.status
+    spec = [] if infeasible else [_sum(pod, _Need(rule, {}))]
+    if status.allocated_resources and status.resources and status.resources.requests:
+        # The kubelet has summed the containers already.
+        have = [status.resources.requests, status.allocated_resources]
+        return _largest([*spec, *map(rule.amounts, have)])
+    return _largest(
+        [
+            *spec,
+            _sum(pod, _Actual(pod, rule, infeasible=infeasible)),
+            _sum(pod, _Allocated(pod, rule, infeasible=infeasible)),
+        ]
+    )
+
+
+class _Need:
+    """What each container needs: its requests."""
+
+    def __init__(self, rule: _Rule, statuses: Mapping[str, ContainerStatus]) -> None:
+        self._rule = rule
+        self._statuses = statuses
+
+    def of(self, container: Container) -> Requests:
+        """Return what a container needs, with defaults, in billionths."""
+        need = self._without_defaults(container, self._statuses.get(container.name))
+        for name, default in (self._rule.defaults or {}).items():
+            need.setdefault(name, default * _unit(name))
+        return need
+
+    def _without_defaults(self, container: Container, _: ContainerStatus | None) -> Requests:
+        return self._rule.amounts(container.resources.requests)
+
+
+class _LargestOfContainer(_Need):
+    """The largest of what a container requests, was allocated and has.
+
+    Init containers that end before the others start count with their requests.
+
+    Source: component-helpers v0.36.3 resource.determineEffectiveRequests.
+    """
+
+    def __init__(self, pod: Pod, rule: _Rule, *, infeasible: bool) -> None:
+        sidecars = {each.name for each in pod.spec.init_containers if _is_sidecar(each)}
+        init = (each for each in pod.status.init_container_statuses if each.name in sidecars)
+        super().__init__(rule, _by_name(*init, *pod.status.container_statuses))
+        self._infeasible = infeasible
+
+    def _without_defaults(self, container: Container, status: ContainerStatus | None) -> Requests:
+        amounts = self._rule.amounts
+        need = amounts(container.resources.requests)
+        if status is None or status.resources is None:
+            return need
+        have = [amounts(status.resources.requests), amounts(status.allocated_resources)]
+        return _largest(have if self._infeasible else [need, *have])
+
+
+class _Allocated(_Need):
+    """What the kubelet allocated to each container; what it requests if that is not known.
+
+    Source: component-helpers v0.37.2 resource.containerAllocatedRequests.
+    """
+
+    def __init__(self, pod: Pod, rule: _Rule, *, infeasible: bool) -> None:
+        statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+        super().__init__(rule, _by_name(*statuses))
+        self._infeasible = infeasible
+
+    def _without_defaults(self, container: Container, status: ContainerStatus | None) -> Requests:
+        if status is not None and status.allocated_resources:
+            return self._rule.amounts(status.allocated_resources)
+        return {} if self._infeasible else self._rule.amounts(container.resources.requests)
+
+
+class _Actual(_Allocated):
+    """What each container has; what it was allocated if that is not known.
+
+    Source: component-helpers v0.37.2 resource.containerActuatedRequests.
+    """
+
+    def _without_defaults(self, container: Container, status: ContainerStatus | None) -> Requests:
+        if status is not None and status.resources is not None and status.resources.requests:
+            return self._rule.amounts(status.resources.requests)
+        return super()._without_defaults(container, status)
+
+
+def _is_sidecar(container: Container) -> bool:
+    return container.restart_policy == "Always"
+
+
+def _by_name(*statuses: ContainerStatus) -> dict[str, ContainerStatus]:
+    return {status.name: status for status in statuses}
 
 
 def _unit(name: str) -> int:
@@ -240,33 +351,16 @@ def _pod_requests_at_pod_level(pod: Pod, rule: _Rule, *, infeasible: bool) -> Re
     resources = pod.spec.resources
     need = rule.pod_level_amounts(resources.requests) if resources else {}
     status = pod.status
-    if rule.status_aware and status.resources is not None:
-        have = [
-            rule.pod_level_amounts(status.resources.requests),
-            rule.pod_level_amounts(status.allocated_resources),
-        ]
-        need = _largest(have if infeasible else [need, *have])
-    return need
-
-
-def _container(
-    container: Container, granted: Mapping[str, ContainerStatus], rule: _Rule, *, infeasible: bool
-) -> Requests:
-    need = rule.amounts(container.resources.requests)
-    status = granted.get(container.name)
-    if status is not None and status.resources is not None:
-        have = [
-            rule.amounts(status.resources.requests),
-            rule.amounts(status.allocated_resources),
-        ]
-        need = _largest(have if infeasible else [need, *have])
-    for name, default in (rule.defaults or {}).items():
-        need.setdefault(name, default * _unit(name))
-    return need
-
-
-def _granted(statuses: Iterable[ContainerStatus]) -> dict[str, ContainerStatus]:
-    return {status.name: status for status in statuses if status.resources is not None}
+    if not need or not rule.status_aware or status.resources is None:
+        return need
+    have = [
+        rule.pod_level_amounts(status.resources.requests),
+        rule.pod_level_amounts(status.allocated_resources),
+    ]
+    largest = _largest(have if infeasible else [need, *have])
+    if rule.reference.resizes_by_container:
+        return {name: largest.get(name, 0) for name in need}
+    return largest
 
 
 def resize_infeasible(pod: Pod) -> bool:

@@ -2,6 +2,8 @@
 
 As in `scheduler.model.api.objects`, objects are values: decoded from bytes once, never changed.
 Each has its kind as a tag, so that one type, `Storage`, includes all of them.
+
+The module is longer than others because all kinds of that type belong together.
 """
 
 from collections.abc import Mapping
@@ -294,6 +296,11 @@ class CSINode(_Kind, frozen=True):
     spec: CSINodeSpec = CSINodeSpec()
 
     @property
+    def drivers(self) -> frozenset[str]:
+        """The names of the drivers on the node."""
+        return frozenset(driver.name for driver in self.spec.drivers or ())
+
+    @property
     def limits(self) -> dict[str, int]:
         """The maximum number of volumes on the node by driver, without drivers that have none."""
         return {
@@ -312,6 +319,7 @@ class CSIDriverSpec(_Value, frozen=True):
     """The features of a driver."""
 
     storage_capacity: bool | None = None
+    prevent_pod_scheduling_if_missing: bool | None = None
 
 
 class CSIDriver(_Kind, frozen=True):
@@ -324,6 +332,11 @@ class CSIDriver(_Kind, frozen=True):
     def tells_capacity(self) -> bool:
         """Whether CSIStorageCapacity objects limit where volumes are provisioned."""
         return bool(self.spec.storage_capacity)
+
+    @property
+    def required(self) -> bool:
+        """Whether nodes without the driver reject pods with its volumes."""
+        return bool(self.spec.prevent_pod_scheduling_if_missing)
 
 
 class CSIStorageCapacity(_Kind, frozen=True):

@@ -58,7 +58,8 @@ class IncomingTerms:
             cluster: With the running pods.
             counted: The weight of a pod that matches several terms.
         """
-        self._terms = tuple(terms)
+        reference = cluster.reference
+        self._terms = tuple((term.of_incoming(reference), weight) for term, weight in terms)
         self._cluster = cluster
         self._counted = counted
         self._moving = any(term.namespace_selector is not None for term, _ in terms)
@@ -86,8 +87,8 @@ class IncomingTerms:
 
     def all_match(self, pod: Pod) -> bool:
         """Return whether a pod matches all terms."""
-        metadata, namespaces = pod.metadata, self._cluster.namespaces
-        namespace_labels = namespaces.get(metadata.namespace, {})
+        metadata = pod.metadata
+        namespace_labels = self._cluster.namespaces.get(metadata.namespace)
         return all(
             term.selector is not None
             and (metadata.namespace in term.namespaces or _extends(term, namespace_labels))
@@ -109,9 +110,9 @@ class IncomingTerms:
         When all terms must match, one key that no node has is kept: it rejects every node.
         """
         labels = self._cluster.columns.labels
-        keys = [key for key in self._by_key if labels.somewhere(key)]
+        keys = [key for key in self._by_key if labels.exists(key)]
         if self._counted is Counted.JOINTLY and len(keys) < len(self._by_key):
-            keys.append(next(key for key in self._by_key if not labels.somewhere(key)))
+            keys.append(next(key for key in self._by_key if not labels.exists(key)))
         return keys
 
     def _scopes(self) -> tuple[Hashable, ...]:
@@ -132,17 +133,25 @@ class IncomingTerms:
 
     def _weighed(self, terms: Sequence[tuple[AffinityTerm, int]]) -> PodWeights[LabelSet]:
         """Return the weights of the pods that match some of the terms."""
-        pod_index, namespaces = self._cluster.pods.census, self._cluster.namespaces
+        pod_index, namespaces = self._cluster.pods.pod_index, self._cluster.namespaces
         if len(self._terms) >= MANY:
             return term_sets.weights(pod_index, terms, namespaces, self._counted, self._seen[0])
         scoped = tuple((term.scope(namespaces), term.selector, weight) for term, weight in terms)
         return (_of_all if self._counted is Counted.JOINTLY else _of_each)(pod_index, scoped)
 
 
-def _extends(term: AffinityTerm, namespace_labels: Mapping[str, str]) -> bool:
-    """Return whether a term of the incoming pod selects a namespace that it does not list."""
+def _extends(term: AffinityTerm, namespace_labels: Mapping[str, str] | None) -> bool:
+    """Return whether a term of the incoming pod selects a namespace that it does not list.
+
+    See `AffinityTerm.scope`: a namespace that is not known, whose labels are `None`, is selected
+    only with all others.
+    """
     selector = term.namespace_selector
-    return selector is not None and (selector.matches({}) or selector.matches(namespace_labels))
+    if selector is None:
+        return False
+    if not selector.requirements:
+        return True
+    return namespace_labels is not None and selector.matches(namespace_labels)
 
 
 class ExistingTerms:
@@ -173,7 +182,7 @@ class ExistingTerms:
 
     def counters(self) -> list[TopologyCounter]:
         """Return the counters that may have nonzero sums, refreshed."""
-        carried, known = self._cluster.pods.census.carried, self._cluster.columns.labels.version
+        carried, known = self._cluster.pods.pod_index.carried, self._cluster.columns.labels.version
         seen = (carried.serial, carried.epoch, self._cluster.namespaces_version, known)
         if seen != self._seen:
             self._seen = seen
@@ -197,13 +206,13 @@ class ExistingTerms:
 
     def _follow(self) -> None:
         """Keep weights and counters for the topology keys that nodes have and terms name."""
-        carried = self._cluster.pods.census.carried
+        carried = self._cluster.pods.pod_index.carried
         labels = self._cluster.namespaces.get(self._namespace, {})
         if labels != self._namespace_labels:
             self._namespace_labels = labels
             self._weights_by_key, self._counters = {}, {}
         carried_keys = carried.anti_keys if self._anti else carried.other_keys
-        keys = self._cluster.columns.labels.among(carried_keys)
+        keys = self._cluster.columns.labels.existing(carried_keys)
         if keys != self._weights_by_key.keys():
             known = self._weights_by_key
             self._weights_by_key = {key: known.get(key) or self._weights(key) for key in keys}
@@ -221,7 +230,7 @@ class ExistingTerms:
 
         matched = (namespace, frozenset(labels.items()), frozenset(namespace_labels.items()))
         return counters.of_carried(
-            self._cluster.pods.census,
+            self._cluster.pods.pod_index,
             (self._question, topology_key, matched),
             lambda terms: weight(terms, matching),
         )

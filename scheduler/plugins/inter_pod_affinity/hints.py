@@ -1,21 +1,23 @@
 """Which changes can lift a rejection by InterPodAffinity.
 
 Source: kube-scheduler v1.36.3 interpodaffinity/plugin.go isSchedulableAfterPodChange,
-isSchedulableAfterNodeChange. As there, terms are matched as if no namespace had labels, and a
-change counts for anti-affinity only when it matches all terms.
+isSchedulableAfterNodeChange; v1.37.2 isSchedulableAfterAssignedPodChange. As there, terms are
+matched as if no namespace had labels.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from scheduler.model.api.objects import Node, Pod
+from scheduler.model.reference import Reference
 from scheduler.state.pods import affinity_terms
-from scheduler.state.pods.affinity_terms import AffinityTerm, about
+from scheduler.state.pods.affinity_terms import AffinityTerm, TermList, about, about_any
 
 __all__ = ["after_node", "after_pod"]
 
 
-def after_pod(pod: Pod, old: Pod | None, new: Pod | None) -> bool:
+def after_pod(reference: Reference, pod: Pod, old: Pod | None, new: Pod | None) -> bool:
     """Return whether an added, deleted or relabelled pod can make a waiting pod schedulable."""
+    repels = about_any if reference.wakes_by_any_anti_affinity_term else about
     if old is not None and new is not None and new.uid == pod.uid:
         return True
     if any(state is not None and not _placed(state) for state in (old, new)):
@@ -25,11 +27,18 @@ def after_pod(pod: Pod, old: Pod | None, new: Pod | None) -> bool:
         return True
     if old is not None and new is not None:
         attracts = about(own.affinity, new) and not about(own.affinity, old)
-        releases = about(own.anti_affinity, old) and not about(own.anti_affinity, new)
+        releases = repels(own.anti_affinity, old) and not repels(own.anti_affinity, new)
         return attracts or releases
     if new is not None:
         return about(own.affinity, new)
-    return old is not None and (about(own.anti_affinity, old) or _refused(pod, old))
+    return old is not None and _repelled(pod, old, repels)
+
+
+def _repelled(pod: Pod, gone: Pod, repels: Callable[[TermList, Pod], bool]) -> bool:
+    """Return whether a pod that is gone and a waiting pod kept each other away."""
+    own, theirs = affinity_terms.compiled(pod), affinity_terms.compiled(gone)
+    refused = bool(theirs.error) or repels(theirs.anti_affinity, pod)
+    return refused or repels(own.anti_affinity, gone)
 
 
 def after_node(pod: Pod, old: Node | None, new: Node) -> bool:
@@ -55,11 +64,6 @@ def _releases(anti_affinity: Sequence[AffinityTerm], old: Node | None, new: Node
     before, now = old.metadata.labels, new.metadata.labels
     keys = [term.topology_key for term in anti_affinity]
     return any(key in before and before[key] != now.get(key) for key in keys)
-
-
-def _refused(pod: Pod, old: Pod) -> bool:
-    carried = affinity_terms.compiled(old)
-    return bool(carried.error) or about(carried.anti_affinity, pod)
 
 
 def _placed(pod: Pod) -> bool:

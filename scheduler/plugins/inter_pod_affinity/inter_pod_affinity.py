@@ -9,7 +9,7 @@ Axes: n rows of a view, D values of a label and *absent*.
 """
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import ClassVar, Final
 
 import numpy as np
@@ -28,6 +28,7 @@ from scheduler.framework.plugin import (
 )
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.objects import Pod
+from scheduler.model.reference import OLDEST, Reference
 from scheduler.plugins.inter_pod_affinity import hints
 from scheduler.plugins.inter_pod_affinity.counters import ExistingTerms, IncomingTerms
 from scheduler.plugins.inter_pod_affinity.term_sets import Counted
@@ -60,7 +61,11 @@ class InterPodAffinity:
     name: ClassVar[str] = "InterPodAffinity"
 
     def __init__(
-        self, hard_pod_affinity_weight: int = 1, *, ignore_preferred_of_running: bool = False
+        self,
+        hard_pod_affinity_weight: int = 1,
+        *,
+        ignore_preferred_of_running: bool = False,
+        reference: Reference = OLDEST,
     ) -> None:
         """Make the rule.
 
@@ -68,7 +73,9 @@ class InterPodAffinity:
             hard_pod_affinity_weight: The weight of a required affinity term of a running pod in
                 the score.
             ignore_preferred_of_running: Whether pods without preferred terms are not scored.
+            reference: The release of kube-scheduler whose hints count.
         """
+        self._reference = reference
         self._hard_weight = hard_pod_affinity_weight
         self._ignore = ignore_preferred_of_running
 
@@ -103,7 +110,7 @@ class InterPodAffinity:
         pods = Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE
         nodes = Action.ADD | Action.UPDATE_NODE_LABEL
         return (
-            ClusterEventWithHint(Resource.POD, pods, hints.after_pod),
+            ClusterEventWithHint(Resource.POD, pods, partial(hints.after_pod, self._reference)),
             ClusterEventWithHint(Resource.NODE, nodes, hints.after_node),
         )
 

@@ -8,7 +8,7 @@ Axes: k label sets.
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from functools import reduce
-from typing import Final
+from operator import or_
 
 import msgspec
 
@@ -21,7 +21,6 @@ from scheduler.state.views.counters import PodWeights
 
 __all__ = ["Counted", "weights"]
 
-_NO_LABELS: Final[Mapping[str, str]] = {}
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -108,10 +107,12 @@ class _Index:
         self._labels = label_index.of_labels(
             ((label_set.labels, (index,)) for index, label_set in enumerate(label_sets)), size
         )
+        known = {name: indices for name, indices in by_namespace.items() if name in namespaces}
         self._namespaces = label_index.of_labels(
-            ((namespaces.get(name, _NO_LABELS), indices) for name, indices in by_namespace.items()),
-            size,
+            ((namespaces[name], indices) for name, indices in known.items()), size
         )
+        #: The label sets of namespaces that are known: a selector selects among these.
+        self._known = reduce(or_, (self._named[name] for name in known), 0)
 
     def knows(self, label_sets: Sequence[LabelSet], version: int) -> bool:
         """Return whether it is an index of these label sets, and up to date."""
@@ -126,9 +127,9 @@ class _Index:
     def _scope(self, term: AffinityTerm) -> int:
         """Return the label sets in the namespaces of a term; see `AffinityTerm.scope`."""
         selector = term.namespace_selector
-        if selector is not None and selector.matches(_NO_LABELS):
+        if selector is not None and not selector.requirements:
             return self._namespaces.all
-        scope = 0 if selector is None else self._namespaces.matching(selector)
+        scope = 0 if selector is None else self._namespaces.matching(selector) & self._known
         for name in term.namespaces:
             scope |= self._named.get(name, 0)
         return scope

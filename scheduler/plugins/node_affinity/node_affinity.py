@@ -36,7 +36,7 @@ from scheduler.state.columns.arrays import Codes, Scores
 from scheduler.state.columns.caches import WeakCache
 from scheduler.state.columns.labels import LabelColumns
 from scheduler.state.columns.node_columns import NodeColumns
-from scheduler.state.columns.row_cursor import RowCursor, few
+from scheduler.state.columns.row_cursor import RowCursor, max_incremental
 from scheduler.state.views.node_view import NodeView
 
 __all__ = ["NodeAffinity"]
@@ -164,7 +164,7 @@ class _Required(CompiledFilter):
     def _refresh(self) -> None:
         """Evaluate the rows that changed."""
         columns, known = self._columns, self._cached.shape[0]
-        changed = self._cursor.news(few(columns.size))
+        changed = self._cursor.take_changed(max_incremental(columns.size))
         if changed is None or known < columns.size:
             self._cached = self._evaluate(NodeView(columns))
         elif changed.shape[0]:

@@ -3,7 +3,7 @@
 Source: kube-scheduler v1.36.3 plugins/noderesources.BalancedAllocation.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -13,8 +13,9 @@ from scheduler.framework.plugin import MAX_SCORE, CompiledScore, Reads
 from scheduler.model.api import resources
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY
+from scheduler.plugins.dynamic_resources.totals import DeviceTotals
 from scheduler.state.cluster import Cluster
-from scheduler.state.columns.arrays import Float, Scores
+from scheduler.state.columns.arrays import Float, Int, Scores
 from scheduler.state.columns.resource_axis import Coded
 from scheduler.state.views.node_view import NodeView
 
@@ -37,18 +38,18 @@ class NodeResourcesBalancedAllocation:
     def compile_score(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
         if resources.too_many(pod):
             return None  # NodeResourcesFit rejects it
-        by_name = resources.pod_requests(pod, status_aware=True)
+        by_name = resources.pod_requests(pod, status_aware=True, reference=cluster.reference)
         requests = [(name, by_name.get(name, 0)) for name in self._balanced]
         if not any(amount for _, amount in requests):
             return None
-        return _Balance(
-            [
-                (name, amount)
-                for name, amount in requests
-                if amount or name in (CPU, MEMORY, EPHEMERAL_STORAGE)
-            ],
-            cluster,
-        )
+        scored = [
+            (name, amount)
+            for name, amount in requests
+            if amount or name in (CPU, MEMORY, EPHEMERAL_STORAGE)
+        ]
+        if any(resources.may_be_devices(name) for name, _ in scored):
+            return _DeviceAwareBalance(scored, cluster)
+        return _Balance(scored, cluster)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return ()
@@ -80,15 +81,35 @@ class _Balance(CompiledScore):
 
     def scores(self, nodes: NodeView) -> Scores:
         before, after = [], []
-        for resource, amount in self._requests.now():
-            capacity = nodes.allocatable(resource)
-            used = nodes.requested(resource)
+        for used, capacity, amount in self._amounts(nodes):
             before.append(_fraction(used, capacity))
             after.append(_fraction(used + amount, capacity))
         gain = _balance(after) - _balance(before) + MAX_SCORE // 2
         # Both balances lie in [50, 100], so the sum is never negative and // truncates.
         scores: Scores = MAX_SCORE // 2 + gain // 2
         return scores
+
+    def _amounts(self, nodes: NodeView) -> Iterator[tuple[Int, Int, int]]:
+        """Yield, for each resource, (n,) used amounts, (n,) capacities, and the request."""
+        for resource, amount in self._requests.now():
+            yield nodes.requested(resource), nodes.allocatable(resource), amount
+
+
+class _DeviceAwareBalance(_Balance):
+    """The same, where devices count on nodes without device plugins."""
+
+    reads = Reads.CLUSTER
+
+    def __init__(self, requests: list[tuple[str, int]], cluster: Cluster) -> None:
+        super().__init__(requests, cluster)
+        self._names = [name for name, _ in requests]
+        self._totals = DeviceTotals(cluster)
+
+    def _amounts(self, nodes: NodeView) -> Iterator[tuple[Int, Int, int]]:
+        for name, (used, capacity, amount) in zip(
+            self._names, super()._amounts(nodes), strict=True
+        ):
+            yield *self._totals.beside(name, nodes, used, capacity), amount
 
 
 def _balance_of_two(first: float, second: float) -> int:

@@ -3,10 +3,10 @@
 Source: kube-scheduler v1.36.3 plugins/noderesources.Fit. Differs: the reasons for extended
 resources are sorted by name; upstream's order is that of a map.
 
-Differs, too: a pod that names more than `MOST_RESOURCES` resources is rejected on all nodes.
+Differs, too: a pod that names more than `MAX_RESOURCES` resources is rejected on all nodes.
 
-A resource that a device class provides is checked by DynamicResources on nodes that have none of
-it.
+If a device class provides a resource and a node has none of it, DynamicResources checks it on that
+node, not this plugin.
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,11 @@ from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Res
 from scheduler.framework.plugin import CompiledFilter, CompiledScore, Prepared, Reads, Rejected
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api import resources
-from scheduler.model.api.objects import DeviceClass, Node, Pod
-from scheduler.model.api.resources import CPU, MEMORY, MOST_RESOURCES, PODS, device_class_resource
+from scheduler.model.api.devices import DeviceClass
+from scheduler.model.api.objects import Node, Pod
+from scheduler.model.api.resources import CPU, MAX_RESOURCES, MEMORY, PODS, device_class_resource
+from scheduler.model.reference import OLDEST, Reference
+from scheduler.plugins.dynamic_resources.totals import DeviceTotals
 from scheduler.plugins.node_resources.scoring_strategies import LEAST_ALLOCATED, Strategy
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Codes, Int, Scores
@@ -58,6 +61,7 @@ class NodeResourcesFit:
         scored: Sequence[tuple[str, int]] = ((CPU, 1), (MEMORY, 1)),
         ignored: frozenset[str] = frozenset(),
         ignored_groups: frozenset[str] = frozenset(),
+        reference: Reference = OLDEST,
     ) -> None:
         """Make the rule.
 
@@ -66,7 +70,9 @@ class NodeResourcesFit:
             scored: Names and weights of the resources that are scored.
             ignored: Extended resources that are not checked.
             ignored_groups: Domains of extended resources that are not checked.
+            reference: The release of kube-scheduler whose rules hold.
         """
+        self._reference = reference
         self._strategy = strategy
         self._scored = tuple(scored)
         self._ignored = ignored
@@ -80,7 +86,7 @@ class NodeResourcesFit:
         return _FitFilter(self._checked(pod), cluster, self.name, verdicts)
 
     def may_fit(self, shape: Shape, row: int, priority: int, cluster: Cluster) -> bool:
-        return cluster.room_beside(shape, row, priority, self._ignores)
+        return cluster.may_have_resources(shape, row, priority, self._ignores)
 
     def compile_score(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
         if resources.too_many(pod):
@@ -91,16 +97,35 @@ class NodeResourcesFit:
             for name, weight in self._scored
             if requests.get(name, 0) or name in _FIRST
         ]
+        if any(resources.may_be_devices(name) for name, _ in parts):
+            return _DeviceAwareScore(self._strategy, parts, cluster)
         return _AllocationScore(self._strategy, parts, cluster) if parts else _ZeroScore()
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return (
             ClusterEventWithHint(Resource.POD, Action.DELETE, _was_placed),
-            ClusterEventWithHint(Resource.POD, Action.UPDATE_POD_SCALE_DOWN, _scaled_down),
+            ClusterEventWithHint(Resource.POD, Action.UPDATE_POD_SCALE_DOWN, self._scaled_down),
             ClusterEventWithHint(
                 Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE, self._node_has_more
             ),
             ClusterEventWithHint(Resource.DEVICE_CLASS, Action.ADD | Action.UPDATE, _provides_more),
+        )
+
+    def _scaled_down(self, pod: Pod, old: Pod | None, new: Pod | None) -> bool:
+        if old is None or new is None:
+            return False
+        if new.uid == pod.uid:
+            return True
+        if not new.spec.node_name or resources.too_many(pod):
+            return False
+        before, after = (
+            resources.pod_requests(state, status_aware=True, reference=self._reference)
+            for state in (old, new)
+        )
+        return any(
+            before.get(name, 0) > after.get(name, 0)
+            for name, need in resources.pod_requests(pod).items()
+            if need
         )
 
     def _checked(self, pod: Pod) -> list[tuple[str, int]]:
@@ -291,6 +316,29 @@ class _AllocationScore(CompiledScore):
         )
 
 
+class _DeviceAwareScore(CompiledScore):
+    """Scores by how full each resource would be; devices count on nodes without device plugins."""
+
+    reads = Reads.CLUSTER
+
+    def __init__(
+        self, strategy: Strategy, parts: list[tuple[str, tuple[int, int]]], cluster: Cluster
+    ) -> None:
+        self._strategy = strategy
+        self._names = [name for name, _ in parts]
+        self._parts = Coded(cluster.axis, parts)
+        self._totals = DeviceTotals(cluster)
+
+    def scores(self, nodes: NodeView) -> Scores:
+        parts = []
+        for name, (resource, (amount, weight)) in zip(self._names, self._parts.now(), strict=True):
+            used, capacity = self._totals.beside(
+                name, nodes, _used(nodes, resource), nodes.allocatable(resource)
+            )
+            parts.append((used + amount, capacity, weight))
+        return self._strategy.all(parts)
+
+
 class _ZeroScore(CompiledScore):
     """Scores 0 everywhere: the pod requests none of the scored resources."""
 
@@ -300,7 +348,7 @@ class _ZeroScore(CompiledScore):
 
 def _too_many_verdict(pod: Pod) -> Verdict:
     count = resources.number_of_names(pod)
-    reason = f"Pod names {count} resources, more than the {MOST_RESOURCES} that are supported"
+    reason = f"Pod names {count} resources, more than the {MAX_RESOURCES} that are supported"
     return Verdict(NodeResourcesFit.name, (reason,), resolvable=False)
 
 
@@ -322,19 +370,3 @@ def _provides_more(pod: Pod, old: DeviceClass | None, new: DeviceClass) -> bool:
     # A class keeps its own name as long as it is there.
     names = {named} if old is not None else {named, device_class_resource(new.metadata.name)}
     return any(name in names for name in resources.pod_requests(pod))
-
-
-def _scaled_down(pod: Pod, old: Pod | None, new: Pod | None) -> bool:
-    if old is None or new is None:
-        return False
-    if new.uid == pod.uid:
-        return True
-    if not new.spec.node_name or resources.too_many(pod):
-        return False
-    before = resources.pod_requests(old, status_aware=True)
-    after = resources.pod_requests(new, status_aware=True)
-    return any(
-        before.get(name, 0) > after.get(name, 0)
-        for name, need in resources.pod_requests(pod).items()
-        if need
-    )

@@ -16,7 +16,7 @@ import numpy as np
 from scheduler.framework.plugin import MAX_SCORE
 from scheduler.state.columns.arrays import Int, Scores
 
-__all__ = ["LEAST_ALLOCATED", "MOST_ALLOCATED", "Strategy", "requested_to_capacity_ratio"]
+__all__ = ["LEAST_ALLOCATED", "MAX_ALLOCATED", "Strategy", "requested_to_capacity_ratio"]
 
 
 class Strategy(NamedTuple):
@@ -66,7 +66,7 @@ def _weighted(
 
 
 LEAST_ALLOCATED: Final = Strategy(_least_allocated, _least_allocated_one)
-MOST_ALLOCATED: Final = Strategy(_most_allocated)
+MAX_ALLOCATED: Final = Strategy(_most_allocated)
 
 
 def requested_to_capacity_ratio(shape: Sequence[tuple[int, int]]) -> Strategy:

@@ -165,7 +165,7 @@ def counted_pods(
         return counters.of_labels(pod_index, "no pod", lambda _: 0)
 
     def weight(pods: LabelSet) -> int:
-        counts = pods.namespace == namespace and not pods.leaving
+        counts = pods.namespace == namespace and not pods.terminating
         return int(counts and selector.matches(pods.labels))
 
     return counters.of_labels(pod_index, ("counted", namespace, spelled(selector)), weight)
@@ -213,7 +213,7 @@ class Inclusion:
             self._affinity_key if constraint.honors_affinity else b"",
             self._tolerations_key if constraint.honors_taints else None,
         )
-        weights = counted_pods(cluster.pods.census, pod.metadata.namespace, constraint.selector)
+        weights = counted_pods(cluster.pods.pod_index, pod.metadata.namespace, constraint.selector)
         return counters.by_domain(
             weights, key, lambda: _Eligible(constraint, self, cluster), cluster.columns
         )
@@ -267,7 +267,7 @@ class _Eligible(Domains):
 
     def counted(self, nodes: NodeView) -> Int:
         labels = self._columns.labels
-        if not all(map(labels.somewhere, self._keys)):
+        if not all(map(labels.exists, self._keys)):
             return np.full(len(nodes), OUTSIDE, dtype=np.int64)
         counts = self._columns.exists()[nodes.rows]
         for key in self._keys:

@@ -73,7 +73,7 @@ class Required(CompiledFilter):
         """Yield the constraints up to the first whose key no node has: it rejects every node."""
         for constraint in self._compiled:
             yield constraint
-            if not self._cluster.columns.labels.somewhere(constraint.topology_key):
+            if not self._cluster.columns.labels.exists(constraint.topology_key):
                 return
 
     def _check(self, constraint: Constraint, inclusion: Inclusion) -> "_Check":
@@ -97,7 +97,7 @@ class _Check:
         self._missing, self._skewed = codes
         self._self_match = int(constraint.selects(pod))
         self._selected = selected_pods(
-            cluster.pods.census, pod.metadata.namespace, constraint.selector
+            cluster.pods.pod_index, pod.metadata.namespace, constraint.selector
         )
         self._version = -1
         #: (D,) the verdict code for nodes of each domain.

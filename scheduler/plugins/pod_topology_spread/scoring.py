@@ -102,7 +102,7 @@ class Preferred(CompiledScore):
         """Return whether every node gets no score, because no node has one of the keys."""
         labels = self._cluster.columns.labels
         return self._every_key and not all(
-            labels.somewhere(constraint.topology_key) for constraint in self._compiled
+            labels.exists(constraint.topology_key) for constraint in self._compiled
         )
 
     def _create_parts(self) -> list["_ByDomain | _ByHost"]:
@@ -155,7 +155,7 @@ class _ByHost:
         self.column: LabelColumn = cluster.columns.labels.column(constraint.topology_key)
         self._columns = cluster.columns
         self._counter = counters.by_row(
-            counted_pods(cluster.pods.census, pod.metadata.namespace, constraint.selector)
+            counted_pods(cluster.pods.pod_index, pod.metadata.namespace, constraint.selector)
         )
 
     def scores(self, nodes: NodeView, codes: Int, ignored: Bool | None) -> Float:

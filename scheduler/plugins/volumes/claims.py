@@ -4,7 +4,15 @@ from scheduler.model.api.objects import Pod
 from scheduler.model.api.storage import PersistentVolumeClaim
 from scheduler.state.storage.mounts import claim_name, claims_of
 
-__all__ = ["claim_name", "claims_of", "is_claim_of", "is_owned", "not_owner"]
+__all__ = [
+    "claim_name",
+    "claims_of",
+    "is_claim_of",
+    "is_owned",
+    "named_claims",
+    "names_claim",
+    "not_owner",
+]
 
 
 def is_owned(claim: PersistentVolumeClaim, pod: Pod) -> bool:
@@ -26,3 +34,18 @@ def is_claim_of(claim: PersistentVolumeClaim | None, pod: Pod) -> bool:
     if claim is None or claim.metadata.namespace != pod.metadata.namespace:
         return False
     return claim.metadata.name in claims_of(pod)
+
+
+def named_claims(pod: Pod) -> list[str]:
+    """Return the claim names of a pod, without ephemeral volumes, which no other pod can use."""
+    sources = (volume.persistent_volume_claim for volume in pod.spec.volumes)
+    return [source.claim_name for source in sources if source is not None]
+
+
+def names_claim(
+    pod: Pod, _old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None
+) -> bool:
+    """Return whether an event is about a claim that a pod names: a queueing hint."""
+    if new is None or new.metadata.namespace != pod.metadata.namespace:
+        return False
+    return new.metadata.name in named_claims(pod)

@@ -22,6 +22,7 @@ from scheduler.model.api import quantity, selectors
 from scheduler.model.api.selectors import Selector, SelectorError
 from scheduler.model.api.storage import (
     NO_PROVISIONER,
+    CSIStorageCapacity,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
@@ -43,6 +44,8 @@ class MatchedVolumes:
     bindings: tuple[tuple[PersistentVolume, PersistentVolumeClaim], ...]
     #: Claims for which a volume has to be provisioned.
     provisions: tuple[PersistentVolumeClaim, ...]
+    #: The capacity for each of them in bytes, in the same order; `None` where it is not known.
+    capacities: tuple[int | None, ...] = ()
 
 
 class MatchFailure(Enum):
@@ -94,11 +97,13 @@ class VolumeMatcher:
             else:
                 taken.add(volume.metadata.name)
                 bindings.append((volume, candidates.claim))
+        capacities = []
         for claim in provisions:
-            failure = self._provisioners[claim.class_name].failure(claim, labels)
-            if failure is not None:
-                return failure
-        return MatchedVolumes(tuple(bindings), tuple(provisions))
+            capacity = self._provisioners[claim.class_name].capacity(claim, labels)
+            if isinstance(capacity, MatchFailure):
+                return capacity
+            capacities.append(capacity)
+        return MatchedVolumes(tuple(bindings), tuple(provisions), tuple(capacities))
 
     def alike(
         self, nodes: NodeView, columns: LabelColumns
@@ -197,29 +202,37 @@ class _Provisioner:
         self._class = storage_class
         driver = volumes.drivers.get(storage_class.provisioner)
         self._limited = driver is not None and driver.tells_capacity
-        self._pools: list[tuple[int, Selector]] = []
+        #: The largest volume and the capacity of each pool, in bytes, and its nodes.
+        self._pools: list[tuple[int, int | None, Selector]] = []
         capacities = volumes.capacities(storage_class.metadata.name) if self._limited else ()
-        for capacity in capacities:
+        for capacity in sorted(capacities, key=_name):
             if capacity.largest is not None and capacity.node_topology is not None:
                 try:
                     selector = Selector.of(capacity.node_topology)
                 except SelectorError:
                     continue
-                self._pools.append((quantity.value(capacity.largest), selector))
+                total = None if capacity.capacity is None else quantity.value(capacity.capacity)
+                self._pools.append((quantity.value(capacity.largest), total, selector))
         terms = storage_class.allowed_topologies
         self.keys: Final = {
             *(expression.key for term in terms for expression in term.match_label_expressions),
             *(
                 requirement.key
-                for _, selector in self._pools
+                for *_, selector in self._pools
                 for requirement in selector.requirements
             ),
         }
 
-    def failure(
+    def capacity(
         self, claim: PersistentVolumeClaim, labels: Mapping[str, str]
-    ) -> MatchFailure | None:
-        """Return why no volume can be provisioned for a claim on a node with these labels."""
+    ) -> int | MatchFailure | None:
+        """Return the capacity for a claim on a node with these labels, `None` if it is not known.
+
+        Of several pools with enough capacity the first by name counts; upstream's have no order.
+
+        Returns:
+            Why no volume can be provisioned, if none can.
+        """
         if self._class.provisioner in ("", NO_PROVISIONER):
             return MatchFailure.NO_VOLUME
         if not topology.allowed(self._class.allowed_topologies, labels):
@@ -227,8 +240,14 @@ class _Provisioner:
         if not self._limited or claim.request is None:
             return None
         size = quantity.value(claim.request)
-        enough = any(size <= most and pool.matches(labels) for most, pool in self._pools)
-        return None if enough else MatchFailure.NO_ROOM
+        for most, total, pool in self._pools:
+            if size <= most and pool.matches(labels):
+                return total
+        return MatchFailure.NO_ROOM
+
+
+def _name(capacity: CSIStorageCapacity) -> tuple[str, str]:
+    return capacity.metadata.namespace, capacity.metadata.name
 
 
 def _suits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:

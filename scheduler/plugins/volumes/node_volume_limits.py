@@ -1,10 +1,12 @@
 """NodeVolumeLimits: limits the number of volumes of each CSI driver on a node.
 
 The limits are those of the node's CSINode; a driver without a limit there is not limited. A volume
-counts once on a node, no matter how many pods use it, and while only its attachment is left.
+counts once on a node, no matter how many pods use it, and while only its attachment is left. From
+v1.37 on, a driver that must be there, and is not in the CSINode, rejects the pod.
 
-Source: kube-scheduler v1.36.3 plugins/nodevolumelimits. Differs: a claim of a running pod that
-cannot be resolved is not counted; upstream fails the attempt.
+Source: kube-scheduler v1.36.3 and v1.37.2 plugins/nodevolumelimits. Differs: of several missing
+drivers the first by name is reported; a claim of a running pod that cannot be resolved is not
+counted, upstream fails the attempt.
 """
 
 from collections import Counter
@@ -51,6 +53,11 @@ class NodeVolumeLimits:
             ClusterEventWithHint(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD, hints.after_claim),
             ClusterEventWithHint(Resource.VOLUME_ATTACHMENT, Action.DELETE, hints.after_attachment),
         )
+
+
+def _not_installed(driver: str) -> Verdict:
+    reason = f"{driver} CSI driver is not installed on the node"
+    return Verdict(NodeVolumeLimits.name, (reason,), resolvable=True)
 
 
 class _Limited(CompiledFilter):
@@ -109,11 +116,29 @@ class _Limited(CompiledFilter):
             raise PluginError(f'running "{NodeVolumeLimits.name}" filter plugin: {self._error}')
         if self._missing:
             return np.full(len(nodes), self._missing, dtype=np.uint16)
-        full = np.zeros(len(nodes), dtype=np.bool_)
         drivers = Counter(volume.driver for volume in self._new)
+        full = np.zeros(len(nodes), dtype=np.bool_)
         for driver, count in drivers.items():
             full |= self._exceeds(nodes, driver, count)
-        return full * np.uint16(self._full)
+        codes: Codes = full * np.uint16(self._full)
+        for driver in sorted(drivers, reverse=True):
+            codes[self._lacks(nodes, driver)] = self._verdicts.code(_not_installed(driver))
+        return codes
+
+    def _lacks(self, nodes: NodeView, driver: str) -> Bool:
+        """Return, (n,), which nodes are without a driver that must be there."""
+        lacks = np.zeros(len(nodes), dtype=np.bool_)
+        volumes = self._cluster.volumes
+        known = volumes.drivers.get(driver)
+        if known is None or not known.required:
+            return lacks
+        if not self._cluster.reference.requires_csi_drivers:
+            return lacks
+        names = nodes.columns.names
+        for position, row in enumerate(nodes.rows.tolist()):
+            csi_node = volumes.nodes.get(names[row])
+            lacks[position] = csi_node is None or driver not in csi_node.drivers
+        return lacks
 
     def _exceeds(self, nodes: NodeView, driver: str, count: int) -> Bool:
         """Return, (n,), whether the new volumes of a driver exceed the limit of each node."""

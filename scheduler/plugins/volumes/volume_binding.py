@@ -3,9 +3,9 @@
 A bound claim limits the pod to nodes that can reach its volume. A claim that waits for its first
 consumer needs a node for which a volume exists or can be provisioned. The volume is reserved when
 the node is selected, and the pod is bound after its claims. Any other claim must be bound before
-the pod can be scheduled.
+the pod can be scheduled. From v1.37 on, nodes with more capacity for these volumes are preferred.
 
-Source: kube-scheduler v1.36.3 plugins/volumebinding.
+Source: kube-scheduler v1.36.3 and v1.37.2 plugins/volumebinding.
 """
 
 from collections.abc import Sequence
@@ -17,6 +17,7 @@ from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Res
 from scheduler.framework.plugin import (
     PASS,
     CompiledFilter,
+    CompiledScore,
     PluginError,
     Prepared,
     Rejected,
@@ -29,6 +30,7 @@ from scheduler.model.effects import PodRef
 from scheduler.model.times import Seconds
 from scheduler.plugins.volumes import volume_binding_hints
 from scheduler.plugins.volumes.cached_filter import PodIndependentFilter
+from scheduler.plugins.volumes.capacity_score import DEFAULT_SHAPE, CapacityScore
 from scheduler.plugins.volumes.claims import claim_name, claims_of, is_owned, not_owner
 from scheduler.plugins.volumes.matching import MatchFailure, VolumeMatcher
 from scheduler.plugins.volumes.reservation import VolumeReservation
@@ -58,25 +60,32 @@ class VolumeBinding:
 
     name: ClassVar[str] = "VolumeBinding"
 
-    def __init__(self, bind_timeout_seconds: Seconds = 600) -> None:
+    def __init__(
+        self,
+        bind_timeout_seconds: Seconds = 600,
+        shape: Sequence[tuple[int, int]] = DEFAULT_SHAPE,
+    ) -> None:
         """Make the rule.
 
         Args:
             bind_timeout_seconds: How long a pod may wait for its volumes.
+            shape: Points (utilisation in percent, score from 0 to 10), utilisation rising.
         """
         self._timeout_seconds = bind_timeout_seconds
+        self._shape = tuple(shape)
 
     def compile_filter(
         self, pod: Pod, cluster: Cluster, verdicts: Verdicts
     ) -> CompiledFilter | None:
         return _Bindable(pod, cluster, verdicts) if claims_of(pod) else None
 
-    def reserve(self, pod: Pod, node: str, cluster: Cluster) -> Reservation | None:
-        names = claims_of(pod)
-        if not names:
+    def compile_score(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
+        if not cluster.reference.scores_storage_capacity or not claims_of(pod):
             return None
-        claims = [_claim(cluster.volumes, pod, name) for name in names]
-        waiting = [claim for claim in claims if not claim.bound]
+        return CapacityScore(pod, cluster, _unbound, self._shape)
+
+    def reserve(self, pod: Pod, node: str, cluster: Cluster) -> Reservation | None:
+        waiting = _unbound(pod, cluster)
         if not waiting:
             return None
         matcher, target = VolumeMatcher(waiting, cluster.volumes), cluster.columns.node(node)
@@ -220,6 +229,12 @@ class _Bindable(PodIndependentFilter):
             if isinstance(result, MatchFailure):
                 problems[positions[alike]] = _FAILED[result]
         return problems
+
+
+def _unbound(pod: Pod, cluster: Cluster) -> list[PersistentVolumeClaim]:
+    """Return the claims of a pod that are not bound: in a pod that fits, they wait for it."""
+    claims = (_claim(cluster.volumes, pod, name) for name in claims_of(pod))
+    return [claim for claim in claims if not claim.bound]
 
 
 def _claim(volumes: Volumes, pod: Pod, name: str) -> PersistentVolumeClaim:

@@ -15,7 +15,8 @@ from scheduler.framework.cluster_events import Action, ClusterEventWithHint, Res
 from scheduler.framework.plugin import PASS, CompiledFilter, Prepared, Reads, Rejected
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.objects import Pod
-from scheduler.model.api.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim
+from scheduler.model.api.storage import READ_WRITE_ONCE_POD
+from scheduler.plugins.volumes import claims
 from scheduler.plugins.volumes.slot_weights import SlotWeights
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Codes
@@ -39,7 +40,7 @@ class VolumeRestrictions:
     def compile_filter(
         self, pod: Pod, cluster: Cluster, verdicts: Verdicts
     ) -> CompiledFilter | None:
-        if not disks_of(pod) and not _claims(pod):
+        if not disks_of(pod) and not claims.named_claims(pod):
             return None
 
         def code(reason: str) -> int:
@@ -51,7 +52,7 @@ class VolumeRestrictions:
         return (
             ClusterEventWithHint(Resource.POD, Action.DELETE, _freed_a_volume),
             ClusterEventWithHint(Resource.NODE, Action.ADD),
-            ClusterEventWithHint(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD, _is_own_claim),
+            ClusterEventWithHint(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD, claims.names_claim),
         )
 
 
@@ -62,7 +63,7 @@ class _Exclusive(CompiledFilter):
 
     def __init__(self, pod: Pod, cluster: Cluster, taken: int, in_use: int) -> None:
         self._namespace = pod.metadata.namespace
-        self._claims = _claims(pod)
+        self._claims = claims.named_claims(pod)
         self._disks = Disks(disks_of(pod))
         self._cluster = cluster
         self._taken, self._in_use = taken, in_use
@@ -104,24 +105,10 @@ class _Exclusive(CompiledFilter):
         return codes
 
 
-def _claims(pod: Pod) -> list[str]:
-    """Return the claim names of a pod, without ephemeral volumes, which no other pod can use."""
-    sources = (volume.persistent_volume_claim for volume in pod.spec.volumes)
-    return [source.claim_name for source in sources if source is not None]
-
-
 def _freed_a_volume(pod: Pod, old: Pod | None, _new: Pod | None) -> bool:
     if old is None or old.metadata.namespace != pod.metadata.namespace:
         return False
-    if not set(_claims(old)).isdisjoint(_claims(pod)):
+    if not set(claims.named_claims(old)).isdisjoint(claims.named_claims(pod)):
         return True
     freed = disks_of(old)
     return bool(freed) and Disks(disks_of(pod)).conflict(Disks(freed))
-
-
-def _is_own_claim(
-    pod: Pod, _old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None
-) -> bool:
-    if new is None or new.metadata.namespace != pod.metadata.namespace:
-        return False
-    return new.metadata.name in _claims(pod)

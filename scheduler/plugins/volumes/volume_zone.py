@@ -20,6 +20,7 @@ from scheduler.model.api.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
+from scheduler.plugins.volumes import claims
 from scheduler.plugins.volumes.cached_filter import PodIndependentFilter
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Codes, Int
@@ -42,7 +43,7 @@ class VolumeZone:
     name: ClassVar[str] = "VolumeZone"
 
     def compile_filter(self, pod: Pod, cluster: Cluster, verdicts: Verdicts) -> "_InZone | None":
-        if not _claims(pod):
+        if not claims.named_claims(pod):
             return None
         return _InZone(pod, cluster, verdicts.code(_verdict(REASON)))
 
@@ -51,7 +52,7 @@ class VolumeZone:
         return (
             ClusterEventWithHint(Resource.STORAGE_CLASS, Action.ADD, _waits_for_consumer),
             ClusterEventWithHint(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
-            ClusterEventWithHint(Resource.PERSISTENT_VOLUME_CLAIM, changed, _is_own_claim),
+            ClusterEventWithHint(Resource.PERSISTENT_VOLUME_CLAIM, changed, claims.names_claim),
             ClusterEventWithHint(Resource.PERSISTENT_VOLUME, changed, _moved),
         )
 
@@ -69,7 +70,7 @@ class _InZone(PodIndependentFilter):
     def __init__(self, pod: Pod, cluster: Cluster, code: int) -> None:
         super().__init__(cluster)
         self._namespace = pod.metadata.namespace
-        self._claims = _claims(pod)
+        self._claims = claims.named_claims(pod)
         self._volumes = cluster.volumes
         self._labels = cluster.columns.labels
         self._code = code
@@ -154,25 +155,12 @@ def _topologies(volume: PersistentVolume) -> list[_Topology]:
     return topologies
 
 
-def _claims(pod: Pod) -> list[str]:
-    sources = (volume.persistent_volume_claim for volume in pod.spec.volumes)
-    return [source.claim_name for source in sources if source is not None]
-
-
 def _verdict(reason: str) -> Verdict:
     return Verdict(VolumeZone.name, (reason,), resolvable=False)
 
 
 def _waits_for_consumer(_pod: Pod, _old: StorageClass | None, new: StorageClass | None) -> bool:
     return new is None or new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
-
-
-def _is_own_claim(
-    pod: Pod, _old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None
-) -> bool:
-    if new is None or new.metadata.namespace != pod.metadata.namespace:
-        return False
-    return new.metadata.name in _claims(pod)
 
 
 def _moved(_pod: Pod, old: PersistentVolume | None, new: PersistentVolume | None) -> bool:

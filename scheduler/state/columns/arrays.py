@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "MOST",
+    "MAX_NUMBER",
     "Bool",
     "Codes",
     "Float",
@@ -36,7 +36,7 @@ _SPARSE_LIMIT: Final = 64
 
 
 #: The largest number in arrays of sums; a hundred times as much is within int64.
-MOST: Final = 2**56
+MAX_NUMBER: Final = 2**56
 
 
 def grown(array: NDArray[Any], size: int, fill: float = 0) -> NDArray[Any]:
@@ -52,9 +52,9 @@ def grown(array: NDArray[Any], size: int, fill: float = 0) -> NDArray[Any]:
 class IntColumn:
     """One exact integer for each row, 0 by default; sparse while few rows are set.
 
-    Arrays are clipped to `MOST`, so that arithmetic on them stays within int64: no real capacity is
-    near it, and a hundred times as much still fits. Reading one row gives the exact number, and so
-    does `exact`.
+    Arrays are clipped to `MAX_NUMBER`, so that arithmetic on them stays within int64: no real
+    capacity is near it, and a hundred times as much still fits. Reading one row gives the exact
+    number, and so does `exact`.
     """
 
     __slots__ = ("_beyond", "_dense", "_sparse")
@@ -83,7 +83,7 @@ class IntColumn:
             return
         if row >= self._dense.shape[0]:
             self._dense = grown(self._dense, row + 1)
-        if -MOST <= number <= MOST:
+        if -MAX_NUMBER <= number <= MAX_NUMBER:
             if self._beyond:
                 self._beyond.pop(row, None)
             self._dense[row] = number
@@ -101,13 +101,13 @@ class IntColumn:
         dense = self._dense
         if dense is not None and row < dense.shape[0] and not self._beyond:
             total = int(dense[row]) + number
-            if -MOST <= total <= MOST:
+            if -MAX_NUMBER <= total <= MAX_NUMBER:
                 dense[row] = total
                 return
         self[row] += number
 
     def all(self, size: int) -> Int:
-        """Return rows 0 to `size`, clipped to `MOST`; the caller must not write to the array."""
+        """Return rows 0 to `size`, clipped to `MAX_NUMBER`; the caller must not write to it."""
         if self._dense is None:
             dense = np.zeros(size, dtype=np.int64)
             for row, number in self._sparse.items():
@@ -119,7 +119,7 @@ class IntColumn:
         return self._dense[:size]
 
     def take(self, rows: Rows, size: int) -> Int:
-        """Return a copy of some rows, all below `size`, clipped to `MOST`."""
+        """Return a copy of some rows, all below `size`, clipped to `MAX_NUMBER`."""
         if self._dense is None and rows.shape[0] <= _SPARSE_LIMIT:
             get = self._sparse.get
             return np.array([_clipped(get(row, 0)) for row in rows.tolist()], dtype=np.int64)
@@ -128,7 +128,7 @@ class IntColumn:
     def exact(self, rows: Rows, size: int) -> Int:
         """Return an exact copy of some rows: Python integers if int64 may not hold them."""
         beyond = self._beyond if self._dense is not None else self._sparse
-        if not any(abs(number) > MOST for number in beyond.values()):
+        if not any(abs(number) > MAX_NUMBER for number in beyond.values()):
             return self.take(rows, size)
         return np.array([self[row] for row in rows.tolist()], dtype=object)
 
@@ -140,4 +140,4 @@ class IntColumn:
 
 
 def _clipped(number: int) -> int:
-    return max(-MOST, min(MOST, number))
+    return max(-MAX_NUMBER, min(MAX_NUMBER, number))

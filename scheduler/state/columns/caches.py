@@ -38,10 +38,10 @@ class BoundedCache(Generic[T]):
     value takes memory in proportion.
     """
 
-    __slots__ = ("_most_bytes", "_values", "size_bytes")
+    __slots__ = ("_max_bytes", "_values", "size_bytes")
 
-    def __init__(self, most_bytes: int) -> None:
-        self._most_bytes = most_bytes
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
         self._values: dict[bytes, T] = {}
         #: Of all keys together.
         self.size_bytes = 0
@@ -57,7 +57,7 @@ class BoundedCache(Generic[T]):
         """Add the value of a key that has none."""
         self._values[key] = value
         self.size_bytes += len(key)
-        while self.size_bytes > self._most_bytes and len(self._values) > 1:
+        while self.size_bytes > self._max_bytes and len(self._values) > 1:
             oldest = next(iter(self._values))
             del self._values[oldest]
             self.size_bytes -= len(oldest)

@@ -25,7 +25,7 @@ class ChangeLog:
         #: The position after the last change.
         self.position = 0
 
-    def note(self, row: int) -> None:
+    def record(self, row: int) -> None:
         """Record that a row changed."""
         rows = self._rows
         if len(rows) >= 2 * _KEEP:

@@ -47,9 +47,9 @@ class LabelColumn:
         """How often a code was assigned to a value."""
         return self._pool.serial
 
-    def born_since(self, serial: int) -> Int:
+    def assigned_since(self, serial: int) -> Int:
         """Return the codes that were assigned after `serial` had this value."""
-        return self._pool.born_since(serial)
+        return self._pool.assigned_since(serial)
 
     def code(self, value: str) -> int | None:
         """Return the code of a value, which may be idle; `None` if it has none."""
@@ -61,7 +61,7 @@ class LabelColumn:
             self._codes = grown(self._codes, row + 1)
         before = int(self._codes[row])
         self._codes[row] = self._take(labels.get(key))
-        self._pool.give_back(before)
+        self._pool.release(before)
 
     def fill(self, values: Sequence[str | None]) -> None:
         """Set all rows of a new column."""
@@ -70,7 +70,7 @@ class LabelColumn:
     def _take(self, value: str | None) -> int:
         if value is None:
             return ABSENT
-        return self._pool.take(value.encode(errors="surrogatepass"), lambda: value)
+        return self._pool.acquire(value.encode(errors="surrogatepass"), lambda: value)
 
     def codes(self, size: int) -> Int:
         """Return the codes of rows 0 to `size`; not to be written to."""
@@ -98,11 +98,11 @@ class LabelColumns:
         self._columns: dict[str, LabelColumn] = {}
         self._empty: WeakValueDictionary[str, LabelColumn] = WeakValueDictionary()
 
-    def somewhere(self, key: str) -> bool:
+    def exists(self, key: str) -> bool:
         """Return whether a node has a key."""
         return key in self._counts
 
-    def among(self, keys: Collection[str]) -> Set[str]:
+    def existing(self, keys: Collection[str]) -> Set[str]:
         """Return which of some distinct keys a node has."""
         few, others = (
             (keys, self._counts) if len(keys) < len(self._counts) else (self._counts, keys)
@@ -130,14 +130,14 @@ class LabelColumns:
         if before == labels:
             return
         self._labels[row] = labels
-        self._count_in(labels.keys() - before.keys())
+        self._increment(labels.keys() - before.keys())
         for key in before.keys() | labels.keys():
             column = self._columns.get(key)
             if column is not None:
                 column.write(row, labels, key)
-        self._count_out(before.keys() - labels.keys())
+        self._decrement(before.keys() - labels.keys())
 
-    def _count_in(self, keys: Iterable[str]) -> None:
+    def _increment(self, keys: Iterable[str]) -> None:
         """Count the keys that a row got."""
         for key in keys:
             if key not in self._counts:
@@ -147,7 +147,7 @@ class LabelColumns:
                     self._columns[key] = column
             self._counts[key] += 1
 
-    def _count_out(self, keys: Iterable[str]) -> None:
+    def _decrement(self, keys: Iterable[str]) -> None:
         """Count out the keys that a row lost."""
         for key in keys:
             self._counts[key] -= 1
@@ -178,7 +178,7 @@ class LabelTest:
         """Return, (L,), whether the expression is true for each code."""
         column = self._column
         if self._seen != column.serial:
-            fresh = column.born_since(self._seen)
+            fresh = column.assigned_since(self._seen)
             self._seen = column.serial
             values = column.values
             self._table = grown(self._table, len(values))

@@ -150,7 +150,7 @@ class NodeColumns:
         self._write_allocatable(row, allocatable)
         self.labels.write(row, node.metadata.labels)
         self.images.write(row, node)
-        self.node_changes.note(row)
+        self.node_changes.record(row)
         return row
 
     def erase(self, name: str) -> int | None:
@@ -167,17 +167,17 @@ class NodeColumns:
         self._write_allocatable(row, {})
         self.labels.write(row, {})
         self.images.write(row, None)
-        self.node_changes.note(row)
+        self.node_changes.record(row)
         self._release(row)
         return row
 
-    def take(self, row: int, shape: Shape) -> None:
+    def add_usage(self, row: int, shape: Shape) -> None:
         """Add the usage of a pod to a row."""
         self._count(row, shape, 1)
         if shape.ports:
             self.ports.add(row, shape.ports)
 
-    def give_back(self, row: int, shape: Shape) -> None:
+    def remove_usage(self, row: int, shape: Shape) -> None:
         """Subtract the usage of a pod from a row."""
         self._count(row, shape, -1)
         if shape.ports:
@@ -190,12 +190,14 @@ class NodeColumns:
             self._column(self._requested, resource).add(row, sign * amount)
         for column, amount in zip(self._non_zero, shape.non_zero, strict=True):
             column.add(row, sign * amount)
-        self.pod_changes.note(row)
+        self.pod_changes.record(row)
 
     def _write_taints(self, row: int, taints: TaintSet) -> None:
         before = int(self._taints[row])
-        self._taints[row] = self.taint_sets.take(_encode(taints), lambda: taints) if taints else 0
-        self.taint_sets.give_back(before)
+        self._taints[row] = (
+            self.taint_sets.acquire(_encode(taints), lambda: taints) if taints else 0
+        )
+        self.taint_sets.release(before)
 
     def _write_allocatable(self, row: int, allocatable: dict[str, int]) -> None:
         before = self._allocatable_by_name.get(row, {})

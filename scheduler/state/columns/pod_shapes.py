@@ -14,6 +14,7 @@ from scheduler.model.api import resources
 from scheduler.model.api.objects import Container, ContainerStatus, Pod
 from scheduler.model.api.pod_size import is_too_large
 from scheduler.model.api.resources import CPU, MEMORY
+from scheduler.model.reference import OLDEST, Reference
 from scheduler.state.columns.arrays import Bool, Int, IntColumn
 from scheduler.state.columns.caches import BoundedCache
 from scheduler.state.columns.refcounted_interner import RefcountedInterner
@@ -101,10 +102,11 @@ class Shapes:
     ones: they follow the resources that nodes offer.
     """
 
-    __slots__ = ("_amounts", "_axis", "_has_ports", "_pool", "_seen")
+    __slots__ = ("_amounts", "_axis", "_has_ports", "_pool", "_reference", "_seen")
 
-    def __init__(self, axis: ResourceAxis) -> None:
+    def __init__(self, axis: ResourceAxis, reference: Reference = OLDEST) -> None:
         self._axis = axis
+        self._reference = reference
         self._amounts: dict[int, IntColumn] = {}
         self._has_ports = IntColumn()
         self._pool = _ShapeInterner(self._index)
@@ -117,18 +119,18 @@ class Shapes:
     def __len__(self) -> int:
         return self._pool.live
 
-    def take(self, pod: Pod) -> int:
+    def acquire(self, pod: Pod) -> int:
         """Return the code of a pod's shape and add a reference to it.
 
         Raises:
             QuantityError: A request of the pod is no quantity.
         """
         key = self._key(pod)
-        return self._pool.take(key, lambda: self._shape(key))
+        return self._pool.acquire(key, lambda: self._shape(key))
 
-    def give_back(self, code: int) -> None:
+    def release(self, code: int) -> None:
         """Remove a reference."""
-        self._pool.give_back(code)
+        self._pool.release(code)
 
     def of(self, pod: Pod) -> Shape:
         """Return a pod's shape without a reference to it.
@@ -199,8 +201,8 @@ class Shapes:
 
     def _measure(self, pod: Pod, fingerprint: bytes) -> bytes:
         """Compute the key of a pod's shape and cache it."""
-        non_zero = resources.non_zero_requests(pod)
-        requests = resources.pod_requests(pod, status_aware=True)
+        non_zero = resources.non_zero_requests(pod, self._reference)
+        requests = resources.pod_requests(pod, status_aware=True, reference=self._reference)
         wanted = {name: requests[name] for name in sorted(requests) if requests[name]}
         key = _encode((wanted, (non_zero[CPU], non_zero[MEMORY]), host_ports(pod)))
         self._seen.put(fingerprint, key)
@@ -258,11 +260,16 @@ def _granted_key(status: ContainerStatus) -> tuple[object, ...]:
     return (status.name, granted, status.allocated_resources)
 
 
+def _has_resources(status: ContainerStatus) -> bool:
+    return status.resources is not None or bool(status.allocated_resources)
+
+
 def _resizing(pod: Pod) -> bool:
     """Return whether the status contains resources at all."""
     status = pod.status
     return (
         status.resources is not None
-        or any(item.resources is not None for item in status.container_statuses)
-        or any(item.resources is not None for item in status.init_container_statuses)
+        or any(_has_resources(item) for item in status.container_statuses)
+        or any(_has_resources(item) for item in status.init_container_statuses)
+        or resources.resize_infeasible(pod)
     )

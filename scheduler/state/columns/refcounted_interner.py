@@ -21,9 +21,9 @@ T = TypeVar("T")
 
 #: How many idle codes there must be before they are freed, unless an interner has its own limit: a
 #: new epoch makes readers that depend on epochs start from scratch.
-_FEWEST: Final = 1024
+_MIN_IDLE: Final = 1024
 #: Idle codes are also freed when their keys exceed this number of bytes: pods can be large.
-_MOST_IDLE_BYTES: Final = 8 * 1024 * 1024
+_MAX_IDLE_BYTES: Final = 8 * 1024 * 1024
 
 
 class RefcountedInterner(Generic[T]):
@@ -32,7 +32,7 @@ class RefcountedInterner(Generic[T]):
     __slots__ = ("_assigned", "_codes", "_fewest", "_free", "_idle", "_idle_bytes", "_keys",
                  "_references", "epoch", "serial", "values")  # fmt: skip
 
-    def __init__(self, nothing: T, fewest: int = _FEWEST) -> None:
+    def __init__(self, nothing: T, fewest: int = _MIN_IDLE) -> None:
         """Create an interner whose code 0 stands for a value that is not counted.
 
         Args:
@@ -67,7 +67,7 @@ class RefcountedInterner(Generic[T]):
         """Return the number of references to a code."""
         return self._references[code]
 
-    def take(self, key: bytes, make: Callable[[], T]) -> int:
+    def acquire(self, key: bytes, make: Callable[[], T]) -> int:
         """Return the code of a value and add a reference to it.
 
         Args:
@@ -83,7 +83,7 @@ class RefcountedInterner(Generic[T]):
         self._references[code] += 1
         return code
 
-    def give_back(self, code: int) -> None:
+    def release(self, code: int) -> None:
         """Remove a reference."""
         if not code:
             return
@@ -92,7 +92,7 @@ class RefcountedInterner(Generic[T]):
             self._idle[code] = None
             self._idle_bytes += len(self._keys[code])
 
-    def born_since(self, serial: int) -> Int:
+    def assigned_since(self, serial: int) -> Int:
         """Return the codes that were assigned after `serial` had this value."""
         return np.flatnonzero(self._assigned[: len(self.values)] > serial)
 
@@ -116,7 +116,7 @@ class RefcountedInterner(Generic[T]):
 
     def _assign(self, key: bytes, value: T) -> int:
         crowded = not self._free and len(self._idle) >= max(self._fewest, self.live)
-        if crowded or self._idle_bytes > _MOST_IDLE_BYTES:
+        if crowded or self._idle_bytes > _MAX_IDLE_BYTES:
             self._reclaim()
         if self._free:
             code = self._free.pop()

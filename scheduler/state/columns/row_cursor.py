@@ -11,13 +11,13 @@ from typing import Final
 from scheduler.state.columns.arrays import Rows
 from scheduler.state.columns.change_log import ChangeLog
 
-__all__ = ["RowCursor", "few"]
+__all__ = ["RowCursor", "max_incremental"]
 
 #: With more changes than N divided by this, recomputing all rows is cheaper than picking some.
 _SHARE: Final = 8
 
 
-def few(size: int) -> int:
+def max_incremental(size: int) -> int:
     """Return up to how many changes picking rows is cheaper than recomputing all of `size`."""
     return size // _SHARE
 
@@ -33,14 +33,14 @@ class RowCursor:
 
     @property
     def up_to_date(self) -> bool:
-        """Whether nothing changed since the last call of `news`."""
+        """Whether nothing changed since the last call of `take_changed`."""
         return self._position == self._log.position
 
-    def news(self, most: int) -> Rows | None:
+    def take_changed(self, most: int) -> Rows | None:
         """Return, (n,), the rows that changed since the last call, each once, in row order.
 
         Args:
-            most: With more changes than this, all rows must be recomputed; see `few`.
+            most: With more changes than this, all rows must be recomputed; see `max_incremental`.
 
         Returns:
             `None` if all rows must be recomputed.

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Final, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from scheduler.model.api.objects import (
     Affinity,
@@ -25,6 +26,7 @@ from scheduler.model.api.objects import (
 )
 from scheduler.model.api.selectors import Selector, SelectorError
 from scheduler.model.base import Record
+from scheduler.model.reference import Reference
 from scheduler.state.columns.caches import BoundedCache, WeakCache
 from scheduler.state.pods.selector_index import SelectorIndex
 
@@ -36,6 +38,7 @@ __all__ = [
     "TermList",
     "TermScope",
     "about",
+    "about_any",
     "compiled",
     "spelled",
 ]
@@ -47,7 +50,7 @@ TermScope: TypeAlias = frozenset[str] | None
 MANY: Final = 16
 
 #: Bytes of specs whose terms are cached for other pods with equal specs.
-_MOST_BYTES: Final = 4 * 1024 * 1024
+_MAX_BYTES: Final = 4 * 1024 * 1024
 
 _NO_LABELS: Final[Mapping[str, str]] = {}
 _encode = msgspec.msgpack.Encoder().encode
@@ -81,11 +84,24 @@ class AffinityTerm(Record, frozen=True):
                 return False
         return self.selector.matches(labels)
 
+    def of_incoming(self, reference: Reference) -> "AffinityTerm":
+        """Return the term as it counts for an incoming pod.
+
+        v1.36 adds the names of selected namespaces, and then still matches the selector against
+        empty labels: a selector that requires no label selects every namespace.
+
+        Source: kube-scheduler v1.36.3 and v1.37.2
+        interpodaffinity.mergeAffinityTermNamespacesIfNotEmpty.
+        """
+        selector = self.namespace_selector
+        if selector is None or not reference.namespace_selectors_match_no_labels:
+            return self
+        if not selector.matches(_NO_LABELS):
+            return self
+        return replace(self, namespace_selector=Selector.of(LabelSelector()))
+
     def scope(self, namespaces: Mapping[str, Mapping[str, str]]) -> TermScope:
         """Return the namespaces whose pods the term of an incoming pod selects.
-
-        Upstream adds the names of selected namespaces, and then still matches the selector against
-        empty labels: a selector that requires no label selects every namespace.
 
         Args:
             namespaces: The labels of all namespaces, by name.
@@ -95,7 +111,7 @@ class AffinityTerm(Record, frozen=True):
         selector = self.namespace_selector
         if selector is None:
             return self.namespaces
-        if selector.matches(_NO_LABELS):
+        if not selector.requirements:
             return None
         selected = {name for name, labels in namespaces.items() if selector.matches(labels)}
         return self.namespaces | selected
@@ -161,7 +177,7 @@ NO_TERMS: Final = AffinityTerms()
 
 #: The terms of affinities that are in use, by identity and namespace: hints need them repeatedly.
 _in_use: Final[WeakCache[Affinity, AffinityTerms]] = WeakCache()
-_recent: Final[BoundedCache[AffinityTerms]] = BoundedCache(_MOST_BYTES)
+_recent: Final[BoundedCache[AffinityTerms]] = BoundedCache(_MAX_BYTES)
 
 
 def compiled(pod: Pod) -> AffinityTerms:
@@ -215,6 +231,14 @@ def about(terms: TermList, pod: Pod) -> bool:
     if len(terms) < MANY:
         return bool(terms) and all(term.matches(namespace, labels, _NO_LABELS) for term in terms)
     return len(terms.about(namespace, labels, _NO_LABELS)) == len(terms)
+
+
+def about_any(terms: TermList, pod: Pod) -> bool:
+    """Return whether any term selects a pod, without its namespace labels.
+
+    Source: kube-scheduler v1.37.2 interpodaffinity.podMatchesAnyAffinityTerms.
+    """
+    return bool(terms.about(pod.metadata.namespace, pod.metadata.labels, _NO_LABELS))
 
 
 def spelled(selector: Selector | None) -> bytes:

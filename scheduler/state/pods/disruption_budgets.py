@@ -97,7 +97,7 @@ class BudgetIndex:
         return self._codes_with.get(key, frozenset())
 
     @property
-    def crowded(self) -> bool:
+    def needs_compaction(self) -> bool:
         """Whether there may be many sets that protect no pod."""
         return len(self.sets) >= self._crowded
 

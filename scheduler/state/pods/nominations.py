@@ -127,7 +127,7 @@ class Nominations:
     def _record_change(self, nomination: Nomination) -> None:
         row = self._columns.row(nomination.node)
         if row is not None:
-            self.changes.note(row)
+            self.changes.record(row)
 
     def _columns_of_table(self) -> tuple[Rows, Int, Int]:
         """Return, each (m,), row, slot and priority of the table's entries, oldest first."""

@@ -54,7 +54,7 @@ class LabelSet(NamedTuple):
     namespace: str
     labels: Mapping[str, str]
     #: Whether the pod is being deleted.
-    leaving: bool
+    terminating: bool
 
 
 class CarriedTerms(RefcountedInterner[AffinityTerms]):
@@ -85,7 +85,7 @@ class PodIndex:
 
     def __init__(self) -> None:
         self.label_sets: Final[RefcountedInterner[LabelSet]] = RefcountedInterner(
-            LabelSet("", {}, leaving=False)
+            LabelSet("", {}, terminating=False)
         )
         self.carried: Final = CarriedTerms()
         #: The position after the last entry of the journal.
@@ -132,7 +132,7 @@ class PodIndex:
         self._rows[slot] = _OUTSIDE
         for column, pool in ((LABELS, self.label_sets), (CARRIED, self.carried)):
             codes = self._codes[column]
-            pool.give_back(int(codes[slot]))
+            pool.release(int(codes[slot]))
             codes[slot] = 0
 
     def rows(self) -> Int:
@@ -191,14 +191,14 @@ class PodIndex:
     def _label_set(self, pod: Pod) -> int:
         metadata = pod.metadata
         labels = LabelSet(metadata.namespace, metadata.labels, pod.terminating)
-        return self.label_sets.take(_encode(labels), lambda: labels)
+        return self.label_sets.acquire(_encode(labels), lambda: labels)
 
     def _terms(self, pod: Pod) -> int:
         near, away = _affinity(pod)
         if near is None and away is None:
             return 0
         key = _encode((pod.metadata.namespace, near, away))
-        return self.carried.take(key, lambda: affinity_terms.compiled(pod))
+        return self.carried.acquire(key, lambda: affinity_terms.compiled(pod))
 
     def check(self) -> None:
         """Assert the invariants: references match the codes of slots, free slots have code 0."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scheduler.model import times
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.runtime import runs_since
+from scheduler.model.reference import OLDEST, Reference
 from scheduler.state.columns.arrays import Bool, Float, Int, Rows, grown
 from scheduler.state.columns.change_log import ChangeLog
 from scheduler.state.columns.pod_shapes import Shape, Shapes
@@ -42,9 +43,10 @@ _WIDEST: Final = 256
 class PodTable:
     """Pods by slot; the only place that knows which pods are on a row."""
 
-    def __init__(self, shapes: Shapes) -> None:
+    def __init__(self, shapes: Shapes, reference: Reference = OLDEST) -> None:
+        self._reference = reference
         #: The label sets and affinity terms of the pods.
-        self.census: Final = PodIndex()
+        self.pod_index: Final = PodIndex()
         #: Rows with changes that may affect the importance or protection of their pods.
         self.changes: Final = ChangeLog()
         self._shapes = shapes
@@ -107,7 +109,7 @@ class PodTable:
         self._shape[slot] = shape
         if row != NOWHERE:
             self._on_row.setdefault(row, []).append(slot)
-        self.census.add(slot, pod, row)
+        self.pod_index.add(slot, pod, row)
         self._with_priority[pod.priority] += 1
         self._write(slot, pod)
         return slot
@@ -115,7 +117,7 @@ class PodTable:
     def update(self, slot: int, pod: Pod) -> None:
         """Replace the state of the pod in a slot; its shape and row stay."""
         before = self.pod(slot)
-        self.census.replace(slot, before, pod)
+        self.pod_index.replace(slot, before, pod)
         if before.priority != pod.priority:
             self._with_priority[pod.priority] += 1
             self._forget_priority(before)
@@ -131,7 +133,7 @@ class PodTable:
         row = int(self._rows[slot])
         if row != NOWHERE:
             self._stale.add(row)
-            self.changes.note(row)
+            self.changes.record(row)
 
     def remove(self, uid: str) -> None:
         """Free the slot of a pod."""
@@ -145,8 +147,8 @@ class PodTable:
             if not on_row:
                 del self._on_row[row]
             self._stale.add(row)
-        self.census.remove(slot)
-        self._shapes.give_back(int(self._shape[slot]))
+        self.pod_index.remove(slot)
+        self._shapes.release(int(self._shape[slot]))
         self._shape[slot] = _NO_SHAPE
         self._protection[slot] = 0
         self._forget_priority(self.pod(slot))
@@ -213,7 +215,7 @@ class PodTable:
         if self._protection[slot] != code:
             self._protection[slot] = code
             if self._rows[slot] != NOWHERE:
-                self.changes.note(int(self._rows[slot]))
+                self.changes.record(int(self._rows[slot]))
 
     def protected_by(self, codes: Collection[int]) -> Bool:
         """Return, (S,), which slots have one of some codes of sets of budgets."""
@@ -225,7 +227,7 @@ class PodTable:
         self._protection[slots] = codes
         self._record_changes(slots[changed])
 
-    def note_protected(self, codes: Collection[int]) -> None:
+    def record_protected(self, codes: Collection[int]) -> None:
         """Record that budgets in some sets allow other disruptions than before."""
         self._record_changes(np.flatnonzero(self.protected_by(codes)))
 
@@ -237,7 +239,7 @@ class PodTable:
     def _record_changes(self, slots: Int) -> None:
         for row in np.unique(self._rows[slots]).tolist():
             if row != NOWHERE:
-                self.changes.note(row)
+                self.changes.record(row)
 
     def occupied(self) -> Iterator[tuple[int, Pod]]:
         """Yield each slot in use with its pod."""
@@ -252,11 +254,13 @@ class PodTable:
             -1 pads rows with fewer pods.
 
         Source: kube-scheduler v1.36.3 util.MoreImportantPod, on top of an insertion sort: of pods
-        equal in priority that have not started, the one added last comes first.
+        equal in priority that have not started, the one added last comes first. v1.37.2
+        framework/preemption.NewVictim fixes the start when it visits the pod: the one added first
+        comes first.
         """
         if self._stale:
             self._rank()
-        self._reach(int(rows.max(initial=0)))
+        self._ensure_row(int(rows.max(initial=0)))
         positions = np.arange(rows.shape[0])
         if self._wide:
             wide = np.isin(rows, list(self._wide))
@@ -269,7 +273,7 @@ class PodTable:
 
     def _rank(self) -> None:
         """Sort the pods of every row that changed."""
-        self._reach(max(self._stale))
+        self._ensure_row(max(self._stale))
         for row in self._stale:
             ranked = self._by_importance(self._on_row.get(row, ()))
             self._wide.pop(row, None)
@@ -286,8 +290,9 @@ class PodTable:
         if len(on_row) < 2:
             return list(on_row)
         priority, start = self._priority[list(on_row)], self._start[list(on_row)]
+        latest_first = self._reference.latest_unstarted_is_most_important
         keyed = [
-            (-p, s, -index if s == _NOT_STARTED else index, slot)
+            (-p, s, -index if latest_first and s == _NOT_STARTED else index, slot)
             for index, (slot, p, s) in enumerate(
                 zip(on_row, priority.tolist(), start.tolist(), strict=True)
             )
@@ -295,7 +300,7 @@ class PodTable:
         keyed.sort()
         return [slot for *_, slot in keyed]
 
-    def _reach(self, row: int) -> None:
+    def _ensure_row(self, row: int) -> None:
         """Extend the ranking to a row; one that never had a pod may lie beyond it."""
         ranks, rows = self._ranked.shape
         if row >= rows:
@@ -320,7 +325,7 @@ class PodTable:
 
     def check(self) -> None:
         """Assert the invariants: each slot is free or has one pod, and is listed for its row."""
-        self.census.check()
+        self.pod_index.check()
         listed = [slot for slots in self._on_row.values() for slot in slots]
         assert len(listed) == len(set(listed))
         assert set(listed) == {slot for slot in self._slots.values() if self._rows[slot] != NOWHERE}

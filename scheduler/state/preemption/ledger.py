@@ -32,8 +32,8 @@ from scheduler.state.preemption.wasted_evictions import WastedEvictions, WasteEn
 
 __all__ = [
     "ANY",
-    "MOST_BYTES",
-    "MOST_ENTRIES",
+    "MAX_BYTES",
+    "MAX_ENTRIES",
     "EvictionEntry",
     "Ledger",
     "LedgerError",
@@ -41,11 +41,11 @@ __all__ = [
 ]
 
 #: Beyond this number, entries are merged.
-MOST_ENTRIES: Final = 8192
+MAX_ENTRIES: Final = 8192
 #: Entries are also merged beyond this number of counts, one for each policy of each entry.
-MOST_COUNTS: Final = 4 * MOST_ENTRIES
+MAX_COUNTS: Final = 4 * MAX_ENTRIES
 #: A ConfigMap holds 1 MiB, its other fields included.
-MOST_BYTES: Final = 900_000
+MAX_BYTES: Final = 900_000
 
 _EntryT = TypeVar("_EntryT", EvictionEntry, PreemptionEntry)
 
@@ -54,9 +54,9 @@ class Ledger:
     """Counted victims and preemptions, and failed and wasted preemptions. Owned by the machine."""
 
     def __init__(self) -> None:
-        self.fruitless: Final = PreemptionBackoff()
+        self.backoff: Final = PreemptionBackoff()
         #: Wasted evictions, for any reason.
-        self.wasted: Final = WastedEvictions()
+        self.wasted_evictions: Final = WastedEvictions()
         #: Grows with every change that must be saved.
         self.revision = 0
         #: Grows with every change of its content, also by what another process has saved.
@@ -75,15 +75,15 @@ class Ledger:
         self._victims: dict[tuple[str, BudgetScope], dict[str, Moments]] = {}
         self._by_owner: dict[tuple[str, str], Moments] = {}
         #: Whether the text of another process was merged.
-        self._recalled = False
+        self._loaded = False
         #: The number of policies of all entries together.
         self._counts = 0
 
     def __len__(self) -> int:
         entries = len(self._evictions) + len(self._preemptions)
-        return entries + len(self.fruitless) + len(self.wasted)
+        return entries + len(self.backoff) + len(self.wasted_evictions)
 
-    def reach(self, windows: Mapping[str, Seconds]) -> None:
+    def set_windows(self, windows: Mapping[str, Seconds]) -> None:
         """Set the longest window of each policy in force, by name, in seconds; 0 for no window."""
         self._windows = dict(windows)
         self.horizon = max(windows.values(), default=0.0)
@@ -95,11 +95,11 @@ class Ledger:
         if not eviction.policies or eviction.uid in self._evictions:
             return False
         self._add_eviction(eviction)
-        self._note_change()
+        self._record_change()
         self._bound(eviction.at)
         return True
 
-    def counted(self, uid: str) -> EvictionEntry | None:
+    def find_victim(self, uid: str) -> EvictionEntry | None:
         """Return the entry of a victim; `None` if it is not counted, or was merged with others.
 
         After a restart this shows what an earlier process counted for a plan: victims that were not
@@ -107,7 +107,7 @@ class Ledger:
         """
         return self._evictions.get(uid) if uid else None
 
-    def counted_preemption(self, uid: str) -> PreemptionEntry | None:
+    def find_preemption(self, uid: str) -> PreemptionEntry | None:
         """Return the last preemption that is counted for a preemptor; `None` if none is."""
         if not uid:
             return None
@@ -119,66 +119,66 @@ class Ledger:
         if not preemption.policies or (preemption.uid, preemption.at) in self._preemptions:
             return False
         self._add_preemption(preemption)
-        self._note_change()
+        self._record_change()
         self._bound(preemption.at)
         return True
 
     def restamp(self, uid: str, now: Seconds) -> None:
         """Move the time of a counted victim to now: only now its eviction is certain."""
-        if self.counted(uid) is not None:
+        if self.find_victim(uid) is not None:
             eviction = self._drop_eviction(uid)
             self._add_eviction(replace(eviction, at=round(now, 3)))
-            self._note_change()
+            self._record_change()
 
     def take_back(self, uid: str) -> None:
         """Remove the entry of a victim that was not evicted after all."""
-        if self.counted(uid) is not None:
+        if self.find_victim(uid) is not None:
             self._drop_eviction(uid)
-            self._note_change()
+            self._record_change()
 
     def take_back_preemption(self, uid: str, at: Seconds) -> None:
         """Remove the entry of a preemption for which no pod was evicted after all."""
         if (uid, at) in self._preemptions:
             self._drop_preemption((uid, at))
-            self._note_change()
+            self._record_change()
 
-    def note_fruitless(
+    def record_failure(
         self, preemptor: str, node: str, victims: Iterable[str], now: Seconds, *, lost: bool
     ) -> None:
         """Record a failed preemption; for the arguments see `PreemptionBackoff.record_failure`."""
-        self.fruitless.record_failure(preemptor, node, victims, now, lost=lost)
-        self._note_change()
+        self.backoff.record_failure(preemptor, node, victims, now, lost=lost)
+        self._record_change()
 
-    def note_success(self, preemptor: str, victims: Iterable[str]) -> None:
+    def record_success(self, preemptor: str, victims: Iterable[str]) -> None:
         """Record a successful preemption; drops the failures between these owners."""
-        if self.fruitless.record_success(preemptor, victims):
-            self._note_change()
+        if self.backoff.record_success(preemptor, victims):
+            self._record_change()
 
-    def waste(
+    def record_waste(
         self, preemptor_uid: str, owner: str, node: str, victims: int, now: Seconds
     ) -> WastePause | None:
         """Record wasted evictions; for arguments and result see `WastedEvictions.record`."""
-        self._note_change()
-        return self.wasted.record(preemptor_uid, owner, node, victims, now)
+        self._record_change()
+        return self.wasted_evictions.record(preemptor_uid, owner, node, victims, now)
 
-    def suspect(
+    def record_possible_waste(
         self, preemptor_uid: str, owner: str, node: str, victims: int, now: Seconds
     ) -> WasteEntry:
-        """Record evictions that may be wasted; see `WastedEvictions.suspect`."""
-        self._note_change()
-        return self.wasted.suspect(preemptor_uid, owner, node, victims, now)
+        """Record evictions that may be wasted; see `WastedEvictions.record_possible`."""
+        self._record_change()
+        return self.wasted_evictions.record_possible(preemptor_uid, owner, node, victims, now)
 
     def settle_waste(self, entry: WasteEntry, victims: int, now: Seconds) -> WastePause | None:
-        """Record whether suspected evictions were wasted; see `WastedEvictions.settle`."""
-        self._note_change()
-        return self.wasted.settle(entry, victims, now)
+        """Record whether possibly wasted evictions were wasted; see `WastedEvictions.settle`."""
+        self._record_change()
+        return self.wasted_evictions.settle(entry, victims, now)
 
-    def credit(self, owner: str, node: str) -> None:
+    def record_binding(self, owner: str, node: str) -> None:
         """Record that a preemption led to a binding; see `WastedEvictions.record_binding`."""
-        if self.wasted.record_binding(owner, node):
-            self._note_change()
+        if self.wasted_evictions.record_binding(owner, node):
+            self._record_change()
 
-    def _note_change(self) -> None:
+    def _record_change(self) -> None:
         self.revision += 1
         self.version += 1
 
@@ -194,13 +194,13 @@ class Ledger:
             since: The begin of the window, which is outside of it.
 
         Returns:
-            Seconds since 1970; the last `MOST_TOLD` at most.
+            Seconds since 1970; the last `MAX_RETURNED` at most.
         """
         by_key = self._victims.get((policy, scope), {})
         keys = (ANY,) if scope is BudgetScope.CLUSTER else (key, ANY)
         return _since(map(by_key.get, keys), since)
 
-    def counted_victims(self) -> LedgerArrays:
+    def victim_arrays(self) -> LedgerArrays:
         """Return all counted victims as arrays, for callers that need `victims` for many keys."""
         if self._table is None:
             self._table = LedgerArrays.of(self._evictions.values())
@@ -215,17 +215,17 @@ class Ledger:
     def text(self, now: Seconds) -> str:
         """Prune the ledger and return it as text that `merge` reads.
 
-        The text has at most `MOST_BYTES` bytes. If that is not enough, the older half of the
+        The text has at most `MAX_BYTES` bytes. If that is not enough, the older half of the
         counted entries is merged in the text; if that does not help, the oldest entries, also of
         failed and wasted preemptions, are left out.
         """
         self.prune(now)
         evictions, preemptions = self._in_order()
         written = Written(
-            evictions, preemptions, list(self.fruitless), *self.wasted.written()
+            evictions, preemptions, list(self.backoff), *self.wasted_evictions.written()
         )  # fmt: skip
         text = ledger_codec.encoded(written, now)
-        while len(text) > MOST_BYTES:
+        while len(text) > MAX_BYTES:
             written = written.smaller()
             text = ledger_codec.encoded(written, now)
         return text.decode()
@@ -247,38 +247,38 @@ class Ledger:
         Raises:
             LedgerError: It is no ledger of this version; nothing is added then.
         """
-        read, damaged = ledger_codec.decoded(text, now, by_age=not self._recalled)
-        self._recalled = True
-        before = self._marks()
+        read, damaged = ledger_codec.decoded(text, now, by_age=not self._loaded)
+        self._loaded = True
+        before = self._versions()
         for eviction in read.evictions:
             if (eviction.uid or eviction) not in self._evictions:
                 self._add_eviction(eviction)
                 self._bound(now)
         for preemption in read.preemptions:
-            if not self._knows(preemption, now):
+            if not self._contains(preemption, now):
                 self._add_preemption(preemption)
                 self._bound(now)
         for record in read.fruitless:
-            self.fruitless.merge(record)
-        self.wasted.merge(read.wasted, read.pauses)
-        if self._marks() != before:
+            self.backoff.merge(record)
+        self.wasted_evictions.merge(read.wasted, read.pauses)
+        if self._versions() != before:
             self.version += 1
         return damaged
 
-    def _knows(self, preemption: PreemptionEntry, now: Seconds | None) -> bool:
+    def _contains(self, preemption: PreemptionEntry, now: Seconds | None) -> bool:
         if not preemption.uid or now is None or preemption.at < now:
             return _key(preemption) in self._preemptions
         # If its time is in the future, nothing but the preemptor is certain.
-        return self.counted_preemption(preemption.uid) is not None
+        return self.find_preemption(preemption.uid) is not None
 
-    def _marks(self) -> tuple[int, ...]:
+    def _versions(self) -> tuple[int, ...]:
         entries = len(self._evictions), len(self._preemptions)
-        return (*entries, self._counts, self.fruitless.version, self.wasted.version)
+        return (*entries, self._counts, self.backoff.version, self.wasted_evictions.version)
 
     def prune(self, now: Seconds) -> None:
         """Drop entries that are older than the windows of all policies that count them."""
-        self.fruitless.prune(now)
-        self.wasted.prune(now)
+        self.backoff.prune(now)
+        self.wasted_evictions.prune(now)
         # Before the policies are known, no entry is known to be too old.
         if not self.horizon:
             return
@@ -325,7 +325,7 @@ class Ledger:
     def _are_many(self, share: float) -> bool:
         """Return whether there are more entries than a share of the greatest number."""
         entries = len(self._evictions) + len(self._preemptions)
-        return entries > MOST_ENTRIES * share or self._counts > MOST_COUNTS * share
+        return entries > MAX_ENTRIES * share or self._counts > MAX_COUNTS * share
 
     def _merge_older_half(self, *, hard: bool) -> None:
         evictions, preemptions = self._in_order()

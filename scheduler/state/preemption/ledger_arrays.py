@@ -11,7 +11,7 @@ import numpy as np
 from scheduler.model.policies import BudgetScope
 from scheduler.state.columns.arrays import Bool, Float, Int
 from scheduler.state.preemption.ledger_entries import ANY, EvictionEntry
-from scheduler.state.preemption.moments import MOST_TOLD
+from scheduler.state.preemption.moments import MAX_RETURNED
 
 __all__ = ["LedgerArrays"]
 
@@ -19,7 +19,7 @@ __all__ = ["LedgerArrays"]
 class LedgerArrays(NamedTuple):
     """All entries of a ledger at one moment."""
 
-    #: (E,) time of each entry, and its number of victims, `MOST_TOLD` at most.
+    #: (E,) time of each entry, and its number of victims, `MAX_RETURNED` at most.
     at: Float
     many: Int
     #: (E,) code of the set of policies that count each entry; by policy, the sets it is in.
@@ -41,7 +41,7 @@ class LedgerArrays(NamedTuple):
                 members[policy][code] = True
         return cls(
             np.array([entry.at for entry in evictions], dtype=np.float64),
-            np.array([min(entry.count, MOST_TOLD) for entry in evictions], dtype=np.int64),
+            np.array([min(entry.count, MAX_RETURNED) for entry in evictions], dtype=np.int64),
             np.array(sets, dtype=np.int64),
             members,
             {

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from scheduler.model.api.owners import LONGEST, bounded
+from scheduler.model.api.owners import MAX_LENGTH, bounded
 from scheduler.model.times import Seconds
 from scheduler.state.preemption.ledger_entries import (
     ANY,
@@ -19,7 +19,7 @@ from scheduler.state.preemption.ledger_entries import (
     merged,
     merged_owners,
 )
-from scheduler.state.preemption.moments import MOST_TOLD
+from scheduler.state.preemption.moments import MAX_RETURNED
 from scheduler.state.preemption.preemption_backoff import FailureRecord
 from scheduler.state.preemption.wasted_evictions import NodePause, WasteEntry
 
@@ -28,14 +28,14 @@ __all__ = ["VERSION", "LedgerError", "Written", "decoded", "encoded"]
 VERSION: Final = 1
 
 #: The longest text, in characters; no ConfigMap holds more.
-_MOST_TEXT: Final = 2_000_000
+_MAX_TEXT: Final = 2_000_000
 #: How many entries of each list are read. The longest text has fewer valid ones.
-_MOST_ENTRIES: Final = 50_000
+_MAX_ENTRIES: Final = 50_000
 #: Later than any clock shows: the end of the year 9999.
 _LATEST: Final[Seconds] = 253_402_300_799.0
 #: The most victims of a preemption: more than any node has pods.
-_MOST_VICTIMS: Final = 10_000
-_MOST_TIMES: Final = 1_000_000
+_MAX_VICTIMS: Final = 10_000
+_MAX_TIMES: Final = 1_000_000
 
 _EMPTY: Final = msgspec.Raw(b"[]")
 
@@ -152,7 +152,7 @@ def decoded(text: str, now: Seconds | None, *, by_age: bool = False) -> tuple[Wr
     Raises:
         LedgerError: It is no ledger of this version.
     """
-    if len(text) > _MOST_TEXT:
+    if len(text) > _MAX_TEXT:
         raise LedgerError(f"{len(text)} characters are too many")
     try:
         fields = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
@@ -201,9 +201,9 @@ class _Reader:
         if listed is None:
             self.damaged += 1
             return []
-        self.damaged += max(0, len(listed) - _MOST_ENTRIES)
+        self.damaged += max(0, len(listed) - _MAX_ENTRIES)
         valid = []
-        for entry in listed[:_MOST_ENTRIES]:
+        for entry in listed[:_MAX_ENTRIES]:
             try:
                 valid.append(read(*(_read(entry, list[Any]) or ())))
             except (_DamagedError, TypeError, ValueError, OverflowError):
@@ -215,14 +215,14 @@ class _Reader:
         space, owner, node, policies, count = more
         return EvictionEntry(
             self.moment(at), _uid(uid), self.name_or_any(space), self.name_or_any(owner),
-            self.name_or_any(node), self.policies(policies), _whole(count, 1, MOST_TOLD),
+            self.name_or_any(node), self.policies(policies), _whole(count, 1, MAX_RETURNED),
         )  # fmt: skip
 
     def preemption(
         self, at: object, uid: object, owner: object, policies: object, count: object
     ) -> PreemptionEntry:
         """Return a preemption."""
-        name, number = self.name_or_any(owner), _whole(count, 1, MOST_TOLD)
+        name, number = self.name_or_any(owner), _whole(count, 1, MAX_RETURNED)
         return PreemptionEntry(self.moment(at), _uid(uid), name, self.policies(policies), number)
 
     def failure(
@@ -230,7 +230,7 @@ class _Reader:
     ) -> FailureRecord:
         """Return the failed preemptions of two owners on a node."""
         times, lost, last = more
-        often = _whole(times, 1, _MOST_TIMES)
+        often = _whole(times, 1, _MAX_TIMES)
         names = self.name(preemptor), self.name(node), self.name(victim)
         return FailureRecord(*names, often, _whole(lost, 0, often), self.moment(last))
 
@@ -240,13 +240,13 @@ class _Reader:
         """Return a wasted preemption; it is settled unless the entry says that it is not."""
         victims, *settled = more
         names = self.name(owner), self.name(node)
-        count = _whole(victims, 1, _MOST_VICTIMS)
+        count = _whole(victims, 1, _MAX_VICTIMS)
         return WasteEntry(self.moment(at), _uid(uid), *names, count, settled != [False])
 
     def pause(self, owner: object, node: object, times: object, last: object) -> NodePause:
         """Return how often preemption failed on a node."""
         names = self.name(owner), self.name(node)
-        return NodePause(*names, _whole(times, 1, _MOST_TIMES), self.moment(last))
+        return NodePause(*names, _whole(times, 1, _MAX_TIMES), self.moment(last))
 
     def moment(self, at: object) -> Seconds:
         """Return a moment in the past."""
@@ -285,7 +285,7 @@ class _Reader:
         if not isinstance(indices, list) or not indices:
             raise _DamagedError
         names = set()
-        for index in indices[:_MOST_ENTRIES]:
+        for index in indices[:_MAX_ENTRIES]:
             try:
                 names.add(self.name(index))
             except _DamagedError:
@@ -307,7 +307,7 @@ def _uid(uid: object) -> str:
     """Return a uid; empty, as for merged entries, if it is invalid."""
     if not isinstance(uid, str):
         return ""
-    return uid if len(uid) <= LONGEST else bounded(uid)
+    return uid if len(uid) <= MAX_LENGTH else bounded(uid)
 
 
 def _whole(number: object, least: int, most: int) -> int:

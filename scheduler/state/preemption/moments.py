@@ -5,10 +5,10 @@ from typing import Final
 
 from scheduler.model.times import Seconds
 
-__all__ = ["MOST_TOLD", "Moments"]
+__all__ = ["MAX_RETURNED", "Moments"]
 
 #: How many of the last events are returned. No policy has a greater limit.
-MOST_TOLD: Final = 10_000
+MAX_RETURNED: Final = 10_000
 
 
 class Moments:
@@ -41,13 +41,13 @@ class Moments:
         self._several -= count > 1
 
     def since(self, since: Seconds) -> list[Seconds]:
-        """Return the times of events after a moment, oldest first; the last `MOST_TOLD` at most."""
+        """Return the times of events after a moment, oldest first: the last `MAX_RETURNED`."""
         first = bisect.bisect_right(self._at, since)
         if not self._several:
-            return self._at[max(first, len(self._at) - MOST_TOLD) :]
+            return self._at[max(first, len(self._at) - MAX_RETURNED) :]
         times: list[Seconds] = []
         for index in range(len(self._at) - 1, first - 1, -1):
-            missing = MOST_TOLD - len(times)
+            missing = MAX_RETURNED - len(times)
             if missing <= 0:
                 break
             times += [self._at[index]] * min(missing, self._counts[index])

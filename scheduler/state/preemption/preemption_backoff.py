@@ -23,19 +23,19 @@ __all__ = ["FailureRecord", "PairPause", "PreemptionBackoff"]
 
 FIRST_PAUSE: Final[Seconds] = 30.0
 PAUSE_GROWTH: Final = 4.0
-LONGEST_PAUSE: Final[Seconds] = 3600.0
+MAX_PAUSE: Final[Seconds] = 3600.0
 
 #: How often a pair of owners may lose the freed capacity before preemption stops.
 STOP_AFTER: Final = 4
 FIRST_STOP: Final[Seconds] = 3600.0
-LONGEST_STOP: Final[Seconds] = 86_400.0
+MAX_STOP: Final[Seconds] = 86_400.0
 
 #: Failures that long ago do not count; longer than any pause.
-FORGOTTEN_AFTER: Final[Seconds] = 2 * LONGEST_STOP
+FORGOTTEN_AFTER: Final[Seconds] = 2 * MAX_STOP
 #: How many records are kept at most: those with the latest failures.
-MOST: Final = 1024
+MAX_RECORDS: Final = 1024
 #: How many bytes the records may take in the ledger's text.
-MOST_BYTES: Final = 250_000
+MAX_BYTES: Final = 250_000
 
 
 class PairPause(NamedTuple):
@@ -143,7 +143,7 @@ class PreemptionBackoff:
         lost = sum(record.lost for record in pair.values())
         if lost < STOP_AFTER:
             return None
-        stop = _grown(FIRST_STOP, 2.0, lost - STOP_AFTER, LONGEST_STOP)
+        stop = _grown(FIRST_STOP, 2.0, lost - STOP_AFTER, MAX_STOP)
         until = max(record.last for record in pair.values()) + stop
         return PairPause(until, lost, stopped=True) if now < until else None
 
@@ -152,7 +152,7 @@ class PreemptionBackoff:
         pauses = {}
         for node, record in self._pairs.get((preemptor, victim), {}).items():
             if record.times > 1:
-                grown = _grown(FIRST_PAUSE, PAUSE_GROWTH, record.times - 2, LONGEST_PAUSE)
+                grown = _grown(FIRST_PAUSE, PAUSE_GROWTH, record.times - 2, MAX_PAUSE)
                 if now < record.last + grown:
                     pauses[node] = PairPause(record.last + grown, record.times, stopped=False)
         return pauses
@@ -190,9 +190,9 @@ class PreemptionBackoff:
         self.version += 1
 
     def _bound(self) -> None:
-        if self._count > MOST or self._bytes > MOST_BYTES:
+        if self._count > MAX_RECORDS or self._bytes > MAX_BYTES:
             for record in self:
-                if self._count <= MOST and self._bytes <= MOST_BYTES:
+                if self._count <= MAX_RECORDS and self._bytes <= MAX_BYTES:
                     break
                 self._drop(record)
 

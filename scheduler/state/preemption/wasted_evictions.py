@@ -24,12 +24,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from scheduler.model.api.owners import LONGEST, bounded, namespace_of
+from scheduler.model.api.owners import MAX_LENGTH, bounded, namespace_of
 from scheduler.model.times import Seconds
 
 __all__ = [
-    "MOST",
-    "MOST_PREEMPTIONS",
+    "MAX_PREEMPTIONS",
+    "MAX_VICTIMS",
     "WINDOW",
     "NodePause",
     "WasteEntry",
@@ -43,18 +43,18 @@ __all__ = [
 WINDOW: Final[Seconds] = 3600.0
 
 FIRST_PAUSE: Final[Seconds] = 10.0
-LONGEST_PAUSE: Final[Seconds] = 3600.0
+MAX_PAUSE: Final[Seconds] = 3600.0
 #: After so long without a failure, a node starts again with the first pause.
-FORGOTTEN_AFTER: Final[Seconds] = 2 * LONGEST_PAUSE
+FORGOTTEN_AFTER: Final[Seconds] = 2 * MAX_PAUSE
 
 #: How many preemptions of one pod may be wasted within the hour, whatever their number of victims.
-MOST_PREEMPTIONS: Final = 3
+MAX_PREEMPTIONS: Final = 3
 #: How much is kept of entries, and of pauses, in bytes as `_size` counts them. The entries that one
 #: namespace may cause take less, however long the names of its owners are.
-MOST_BYTES: Final = 150_000
+MAX_BYTES: Final = 150_000
 
 #: The greatest size of an entry, by the bounds of its names.
-_LARGEST: Final = 3 * LONGEST + 64
+_MAX_ENTRY_BYTES: Final = 3 * MAX_LENGTH + 64
 
 
 class WasteScope(StrEnum):
@@ -69,8 +69,8 @@ class WasteScope(StrEnum):
 
 #: How many victims may be wasted within the hour; for a pod, without those of its largest
 #: preemption. For a pod: two or three preemptions with the usual one to four victims. For the other
-#: scopes: what several such pods may cost before it is no accident.
-MOST: Final[Mapping[WasteScope, int]] = {
+#: scopes: what several such pods may waste before that counts as systematic.
+MAX_VICTIMS: Final[Mapping[WasteScope, int]] = {
     WasteScope.POD: 8,
     WasteScope.OWNER: 64,
     WasteScope.NAMESPACE: 256,
@@ -128,7 +128,7 @@ class NodePause:
     def until(self) -> Seconds:
         """When the back-off of the node ends."""
         growth = math.pow(2.0, min(self.times - 1, 16))
-        return self.last + min(LONGEST_PAUSE, FIRST_PAUSE * growth)
+        return self.last + min(MAX_PAUSE, FIRST_PAUSE * growth)
 
 
 class _Limit(NamedTuple):
@@ -149,9 +149,9 @@ class _Limit(NamedTuple):
 
     def _allows(self, wasted: Sequence[int], victims: int) -> bool:
         if self.scope is not WasteScope.POD:
-            return sum(wasted) < MOST[self.scope]
+            return sum(wasted) < MAX_VICTIMS[self.scope]
         counted = sum(wasted) + victims - max((*wasted, victims))
-        return len(wasted) < MOST_PREEMPTIONS and counted <= MOST[self.scope]
+        return len(wasted) < MAX_PREEMPTIONS and counted <= MAX_VICTIMS[self.scope]
 
 
 class WasteView:
@@ -240,7 +240,7 @@ class WastedEvictions:
         self._bound()
         return None if stopped is not None else self.view(uid, owner, now).anywhere(1)
 
-    def suspect(
+    def record_possible(
         self, preemptor_uid: str, owner: str, node: str, victims: int, now: Seconds
     ) -> WasteEntry:
         """Record that a preemptor lost the freed capacity, which another pod of ours may use.
@@ -263,10 +263,10 @@ class WastedEvictions:
         return entry
 
     def settle(self, entry: WasteEntry, victims: int, now: Seconds) -> WastePause | None:
-        """Record whether suspected evictions were wasted.
+        """Record whether possibly wasted evictions were wasted.
 
         Args:
-            entry: What `suspect` has returned.
+            entry: What `record_possible` has returned.
             victims: How many were wasted after all; 0 if the capacity is used.
             now: The time.
 
@@ -363,19 +363,19 @@ class WastedEvictions:
     def _bound(self) -> None:
         """Drop the oldest entries and pauses if there are too many to be saved."""
         # The sizes are computed only if they may be too large together.
-        if len(self) * _LARGEST <= MOST_BYTES:
+        if len(self) * _MAX_ENTRY_BYTES <= MAX_BYTES:
             return
         size = sum(map(_size, self._entries))
-        while size > MOST_BYTES:
+        while size > MAX_BYTES:
             oldest = next(iter(self._entries))
             size -= _size(oldest)
             del self._entries[oldest]
         size = sum(map(_size, self._pauses.values()))
-        if size > MOST_BYTES:
+        if size > MAX_BYTES:
             for pause in sorted(self._pauses.values(), key=lambda pause: pause.last):
                 size -= _size(pause)
                 del self._pauses[pause.owner, pause.node]
-                if size <= MOST_BYTES // 8 * 7:
+                if size <= MAX_BYTES // 8 * 7:
                     break
 
 

@@ -206,7 +206,7 @@ class VolumeCounts:
         rows = (self._columns.row(node) for node in self._holders.get(volume, ()))
         return [row for row in rows if row is not None]
 
-    def is_held(self, volume: CsiVolume) -> bool:
+    def is_attached(self, volume: CsiVolume) -> bool:
         """Return whether pods use a volume on a node."""
         return volume in self._holders
 

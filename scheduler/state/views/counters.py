@@ -18,7 +18,7 @@ from scheduler.state.columns.arrays import Bool, Int, Rows, grown
 from scheduler.state.columns.labels import ABSENT, LabelColumn
 from scheduler.state.columns.node_columns import NodeColumns
 from scheduler.state.columns.refcounted_interner import RefcountedInterner
-from scheduler.state.columns.row_cursor import RowCursor, few
+from scheduler.state.columns.row_cursor import RowCursor, max_incremental
 from scheduler.state.pods.affinity_terms import AffinityTerms
 from scheduler.state.pods.pod_index import CARRIED, LABELS, ROW, SIGN, LabelSet, PodIndex
 from scheduler.state.views.node_view import NodeView
@@ -60,14 +60,14 @@ class PodWeights(Generic[T]):
         "_seen",
         "_table",
         "_weigh",
-        "census",
         "column",
+        "pod_index",
     )
 
     def __init__(
-        self, census: PodIndex, column: int, interner: RefcountedInterner[T], weigh: Weigh[T]
+        self, pod_index: PodIndex, column: int, interner: RefcountedInterner[T], weigh: Weigh[T]
     ) -> None:
-        self.census: Final = census
+        self.pod_index: Final = pod_index
         #: Which codes of the pod index have weights: `LABELS` or `CARRIED`.
         self.column: Final = column
         self._interner = interner
@@ -80,7 +80,7 @@ class PodWeights(Generic[T]):
         """Return, (A,) at least, the weight of each code; not to be written to."""
         interner = self._interner
         if self._seen != interner.serial:
-            fresh = interner.born_since(self._seen)
+            fresh = interner.assigned_since(self._seen)
             self._seen = interner.serial
             self._table = grown(self._table, len(interner))
             weigh, values = self._weigh, interner.values
@@ -95,48 +95,53 @@ class PodWeights(Generic[T]):
 
     def of(self, slots: Int) -> Int:
         """Return, (n,), the weights of the pods in some slots, 0 for slots below 0."""
-        return np.where(slots >= 0, self.table()[self.census.codes_of(self.column, slots)], 0)
+        return np.where(slots >= 0, self.table()[self.pod_index.codes_of(self.column, slots)], 0)
 
     def placed(self) -> tuple[Rows, Int]:
         """Return the rows of all pods with a non-zero weight, and their weights."""
-        rows = self.census.rows()
-        numbers = self.table()[self.census.codes(self.column)]
+        rows = self.pod_index.rows()
+        numbers = self.table()[self.pod_index.codes(self.column)]
         count = np.flatnonzero((numbers != 0) & (rows >= 0))
         return rows[count], numbers[count]
 
     def on_row(self, row: int) -> int:
         """Return the sum of the weights on one row."""
-        slots = np.flatnonzero(self.census.rows() == row)
-        return int(self.table()[self.census.codes(self.column)[slots]].sum())
+        slots = np.flatnonzero(self.pod_index.rows() == row)
+        return int(self.table()[self.pod_index.codes(self.column)[slots]].sum())
 
 
 def of_labels(
-    census: PodIndex, key: Hashable, weigh: Callable[[LabelSet], int]
+    pod_index: PodIndex, key: Hashable, weigh: Callable[[LabelSet], int]
 ) -> PodWeights[LabelSet]:
     """Return the weights of pods by their label set; the same object for equal keys."""
-    return of_all_labels(census, key, lambda label_sets: [weigh(item) for item in label_sets])
+    return of_all_labels(pod_index, key, lambda label_sets: [weigh(item) for item in label_sets])
 
 
-def of_all_labels(census: PodIndex, key: Hashable, weigh: Weigh[LabelSet]) -> PodWeights[LabelSet]:
+def of_all_labels(
+    pod_index: PodIndex, key: Hashable, weigh: Weigh[LabelSet]
+) -> PodWeights[LabelSet]:
     """Return the weights of pods by their label set; `weigh` gets many label sets at once."""
 
     def make() -> PodWeights[LabelSet]:
-        return PodWeights(census, LABELS, census.label_sets, weigh)
+        return PodWeights(pod_index, LABELS, pod_index.label_sets, weigh)
 
-    return census.shared(("labels", key), make)
+    return pod_index.shared(("labels", key), make)
 
 
 def of_carried(
-    census: PodIndex, key: Hashable, weigh: Callable[[AffinityTerms], int]
+    pod_index: PodIndex, key: Hashable, weigh: Callable[[AffinityTerms], int]
 ) -> PodWeights[AffinityTerms]:
     """Return the weights of pods by their affinity terms; the same object for equal keys."""
 
     def make() -> PodWeights[AffinityTerms]:
         return PodWeights(
-            census, CARRIED, census.carried, lambda carried: [weigh(terms) for terms in carried]
+            pod_index,
+            CARRIED,
+            pod_index.carried,
+            lambda carried: [weigh(terms) for terms in carried],
         )
 
-    return census.shared(("carried", key), make)
+    return pod_index.shared(("carried", key), make)
 
 
 class NodeCounter:
@@ -151,16 +156,16 @@ class NodeCounter:
 
     def rows(self, size: int) -> Int:
         """Return, (N,), the sum of the weights on each row; not to be written to."""
-        census, weights = self._weights.census, self._weights
+        pod_index, weights = self._weights.pod_index, self._weights
         table = weights.table()
-        news = census.since(self._read)
+        news = pod_index.since(self._read)
         self._rows = grown(self._rows, size)
         if news is None:
             rows, numbers = weights.placed()
             self._rows = _summed(rows, numbers, size)
         elif news.shape[0]:
             np.add.at(self._rows, news[:, ROW], table[news[:, weights.column]] * news[:, SIGN])
-        self._read = census.position
+        self._read = pod_index.position
         return self._rows[:size]
 
 
@@ -209,11 +214,11 @@ class TopologyCounter:
 
     def refresh(self) -> None:
         """Apply the changes of pods and nodes."""
-        census = self.weights.census
-        if self._read == census.position and self._nodes_seen.up_to_date:
+        pod_index = self.weights.pod_index
+        if self._read == pod_index.position and self._nodes_seen.up_to_date:
             return
-        news = census.since(self._read)
-        rows = self._nodes_seen.news(_FEW_NODES + few(self._columns.size))
+        news = pod_index.since(self._read)
+        rows = self._nodes_seen.take_changed(_FEW_NODES + max_incremental(self._columns.size))
         if news is None or rows is None:
             self._count()
         else:
@@ -224,7 +229,7 @@ class TopologyCounter:
                 self._add(news)
             if rows.shape[0]:
                 self._move(rows)
-        self._read = census.position
+        self._read = pod_index.position
 
     def at(self, nodes: NodeView) -> Int:
         """Return, (n,), the sum in the domain of each node; 0 for nodes in none."""
@@ -300,14 +305,14 @@ class TopologyCounter:
 
 def by_row(weights: PodWeights[Any]) -> NodeCounter:
     """Return the counter of each row; the same object for the same weights."""
-    return weights.census.shared(("rows", weights), lambda: NodeCounter(weights))
+    return weights.pod_index.shared(("rows", weights), lambda: NodeCounter(weights))
 
 
 def by_domain(
     weights: PodWeights[Any], key: Hashable, domains: Callable[[], Domains], columns: NodeColumns
 ) -> TopologyCounter:
     """Return the counter of each domain; the same object for the same weights and equal keys."""
-    return weights.census.shared(
+    return weights.pod_index.shared(
         ("domains", weights, key), lambda: TopologyCounter(weights, domains(), columns)
     )
 

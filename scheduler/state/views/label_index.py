@@ -142,7 +142,7 @@ def of_nodes(nodes: NodeView, labels: LabelColumns) -> LabelIndex:
     """Return the index of the labels of nodes; keys are indexed on demand."""
 
     def find(key: str) -> ByValue | None:
-        if not labels.somewhere(key):
+        if not labels.exists(key):
             return None
         column = labels.column(key)
         codes = nodes.label_codes(column)

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from scheduler.state.columns.arrays import MOST, Bool, Int, Rows
+from scheduler.state.columns.arrays import MAX_NUMBER, Bool, Int, Rows
 from scheduler.state.columns.labels import LabelColumn
 from scheduler.state.columns.node_columns import NodeColumns
 from scheduler.state.columns.pod_shapes import HostPort, Shapes, WantedPorts
@@ -18,8 +18,8 @@ from scheduler.state.pods.pod_table import PodTable
 
 __all__ = ["NodeView", "PerPod", "WhatIfView"]
 
-#: How much may be added to a number up to `MOST` within int64.
-_HEADROOM: Final = 2**62 - MOST
+#: How much may be added to a number up to `MAX_NUMBER` within int64.
+_HEADROOM: Final = 2**62 - MAX_NUMBER
 
 
 class PerPod(Protocol):
@@ -200,7 +200,7 @@ class WhatIfView(NodeView):
     def _may_overflow(self, largest: int) -> bool:
         """Return whether the changes may overflow int64, if each has the largest amount.
 
-        Before the changes no number is beyond `MOST`.
+        Before the changes no number is beyond `MAX_NUMBER`.
         """
         return len(self.log) * largest > _HEADROOM
 

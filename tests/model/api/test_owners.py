@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.model.api.owners import LONGEST, bounded, namespace_of, owner
+from scheduler.model.api.owners import MAX_LENGTH, bounded, namespace_of, owner
 from tests.support.builders import pod
 
 
@@ -71,14 +71,14 @@ def test_the_longest_legal_owner_is_kept_as_it_is():
     found = owner(pod("a").meta(namespace=space).owner(kind, name).build())
 
     assert found == f"{kind}/{space}/{name}"
-    assert len(found) <= LONGEST
+    assert len(found) <= MAX_LENGTH
 
 
 @given(st.text(), st.text(max_size=80), st.text())
 def test_an_owner_is_a_short_text_and_tells_its_namespace(kind: str, space: str, name: str):
     found = owner(pod("a").meta(namespace=space).owner(kind, name).build())
 
-    assert len(found) <= LONGEST
+    assert len(found) <= MAX_LENGTH
     assert found.isascii()
     assert found == bounded(found)
     assert len(namespace_of(found)) <= 63
@@ -93,5 +93,5 @@ def test_the_namespace_of_an_owner(text: str, want: str):
 def test_a_bounded_text_takes_one_byte_a_character(text: str):
     found = bounded(text)
 
-    assert len(found) <= LONGEST
+    assert len(found) <= MAX_LENGTH
     assert len(msgspec.json.encode(found)) == len(found) + 2

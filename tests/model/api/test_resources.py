@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from scheduler.model.api import resources
 from scheduler.model.api.objects import Condition, ContainerStatus, Pod, ResourceRequirements
 from scheduler.model.api.quantity import MAX_QUANTITY, QuantityError
+from scheduler.model.reference import V1_37
 from tests.support.builders import container, pod
 
 MI = 1024 * 1024
@@ -267,6 +268,84 @@ def test_an_infeasible_pod_level_resize_counts_with_what_it_has_only():
     builder = builder.condition("PodResizePending", "True", "Infeasible")
 
     assert requests(builder, status_aware=True) == {"cpu": 2000}
+
+
+# From v1.37 on, the largest of three sums counts.
+
+
+def newer(builder) -> dict[str, int]:
+    return requests(builder, status_aware=True, reference=V1_37)
+
+
+def two_in_opposite_resizes():
+    """Return a pod of which one container grows, and the other shrinks."""
+    return (
+        pod("p")
+        .containers(named("a", cpu="3"), named("b", cpu="1"))
+        .status(
+            container_statuses=[
+                ContainerStatus("a", ResourceRequirements(requests={"cpu": "1"}), {"cpu": "1"}),
+                ContainerStatus("b", ResourceRequirements(requests={"cpu": "2"}), {"cpu": "2"}),
+            ]
+        )
+    )
+
+
+def test_the_largest_sum_counts_and_not_the_sum_of_the_largest():
+    assert requests(two_in_opposite_resizes(), status_aware=True) == {"cpu": 5000}
+    assert newer(two_in_opposite_resizes()) == {"cpu": 4000}
+
+
+def test_an_infeasible_resize_counts_with_the_sums_of_what_it_has():
+    builder = two_in_opposite_resizes().condition("PodResizePending", "True", "Infeasible")
+
+    assert newer(builder) == {"cpu": 3000}
+
+
+def test_what_was_allocated_counts_without_what_is_in_force():
+    status = ContainerStatus("main", None, {"cpu": "2"})
+    builder = pod("p").cpu("500m").status(container_statuses=[status])
+
+    assert newer(builder) == {"cpu": 2000}
+
+
+def test_an_infeasible_resize_of_which_nothing_is_known_counts_with_nothing():
+    builder = pod("p").cpu("4").condition("PodResizePending", "True", "Infeasible")
+
+    assert requests(builder, status_aware=True) == {"cpu": 4000}
+    assert newer(builder) == {}
+
+
+def test_an_init_container_counts_with_its_status():
+    granted = ResourceRequirements(requests={"cpu": "9"})
+    builder = (
+        pod("p")
+        .init(named("setup", cpu="500m"))
+        .status(init_container_statuses=[ContainerStatus("setup", granted)])
+    )
+
+    assert newer(builder) == {"cpu": 9000}
+
+
+def test_the_sums_of_the_kubelet_count_instead_of_those_of_the_containers():
+    builder = two_in_opposite_resizes()
+    builder = builder.status(
+        container_statuses=builder.build().status.container_statuses,
+        resources=ResourceRequirements(requests={"cpu": "5"}),
+        allocated_resources={"cpu": "6"},
+    )
+
+    assert newer(builder) == {"cpu": 6000}
+
+
+def test_a_pod_level_resize_counts_with_all_that_the_kubelet_reports():
+    builder = at_pod_level(pod("p"), cpu="1").status(
+        resources=ResourceRequirements(requests={"cpu": "1", "memory": "2"}),
+        allocated_resources={"cpu": "1", "memory": "3"},
+    )
+
+    assert requests(builder, status_aware=True) == {"cpu": 1000}
+    assert newer(builder) == {"cpu": 1000, "memory": 3}
 
 
 # What scores count: defaults for containers that name no request.

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from scheduler.model.api.objects import Node, Pod, PodAffinityTerm
+from scheduler.model.reference import V1_36, V1_37
 from scheduler.plugins.inter_pod_affinity import hints
 from tests.support.affinities import away, labels, near, term
 from tests.support.builders import PodBuilder, node, pod, requirement
@@ -55,7 +56,32 @@ def test_which_pods_wake_a_pod(
     def built(each: PodBuilder | None) -> Pod | None:
         return each.build() if each else None
 
-    assert hints.after_pod(waiting.build(), built(old), built(new)) is want
+    assert hints.after_pod(V1_36, waiting.build(), built(old), built(new)) is want
+
+
+ANY = pod("o").label("app", "w").on("n")
+THEIRS = away(pod("shy"), term("zone", app="x"), term("zone", tier="t")).on("n")
+
+
+@pytest.mark.parametrize(
+    ("waiting", "old", "new", "want"),
+    [
+        pytest.param(TWICE, ANY, None, True, id="a pod went that one of its terms repelled"),
+        pytest.param(TWICE, ANY, ANY.label("app", "y"), True, id="no term repels it any more"),
+        pytest.param(TWICE, ANY, ANY.label("tier", "t"), False, id="another term repels it, too"),
+        pytest.param(
+            pod("w").label("app", "x"), THEIRS, None, True, id="one of the terms of a pod that went"
+        ),
+        pytest.param(pod("w").label("app", "y"), THEIRS, None, False, id="none of its terms"),
+        pytest.param(TWICE, None, DB.on("n"), False, id="affinity needs all terms"),
+    ],
+)
+def test_in_v1_37_one_anti_affinity_term_is_enough(
+    waiting: PodBuilder, old: PodBuilder | None, new: PodBuilder | None, want: bool
+) -> None:
+    states = [each.build() if each else None for each in (old, new)]
+
+    assert hints.after_pod(V1_37, waiting.build(), *states) is want
 
 
 def labelled(given: Mapping[str, str] | None) -> Node | None:

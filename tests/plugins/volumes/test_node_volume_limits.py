@@ -2,8 +2,15 @@
 
 import pytest
 
-from scheduler.model.api.storage import PersistentVolumeClaim, VolumeAttachment
+from scheduler.model.api.objects import ObjectMeta
+from scheduler.model.api.storage import (
+    CSIDriver,
+    CSIDriverSpec,
+    PersistentVolumeClaim,
+    VolumeAttachment,
+)
 from scheduler.model.decisions import Placed, Preempting, Unschedulable
+from scheduler.model.reference import V1_37
 from tests.support.builders import PodBuilder, node, pod
 from tests.support.storage import (
     DRIVER,
@@ -247,3 +254,40 @@ def test_only_a_claim_of_its_own_wakes(full):
 
     assert not wakes(full, claim("c"), claim("b").namespace("other"))
     assert wakes(full, *bound("b"))
+
+
+MISSING = f"1 {DRIVER} CSI driver is not installed on the node."
+
+
+def without_driver(*objects: object, **more: object) -> StorageCluster:
+    """Return a cluster with a driver that must be there, and a node that does not have it."""
+    required = CSIDriver(ObjectMeta(name=DRIVER), CSIDriverSpec(None, True))
+    return StorageCluster(node("n1"), required, *bound("a"), *objects, **more)
+
+
+@pytest.mark.parametrize(
+    "objects",
+    [
+        pytest.param((), id="a node that says nothing of CSI"),
+        pytest.param((csi_node("n1").driver("other.example.com"),), id="a node with other drivers"),
+    ],
+)
+def test_a_driver_that_must_be_there_rejects_nodes_without_it(objects: tuple[object, ...]):
+    decision = without_driver(*objects, reference=V1_37).schedule(using(pod("p"), "a"))
+
+    assert isinstance(decision, Unschedulable)
+    assert MISSING in decision.message
+
+
+def test_a_driver_that_is_there_rejects_no_node():
+    cluster = without_driver(csi_node("n1").driver(DRIVER), reference=V1_37)
+
+    assert isinstance(cluster.schedule(using(pod("p"), "a")), Placed)
+
+
+def test_a_pod_without_volumes_of_a_missing_driver_is_placed():
+    assert isinstance(without_driver(reference=V1_37).schedule(pod("p")), Placed)
+
+
+def test_v1_36_does_not_look_for_drivers():
+    assert isinstance(without_driver().schedule(using(pod("p"), "a")), Placed)

@@ -266,7 +266,7 @@ def test_nodes_are_judged_as_they_would_be_with_other_pods(drawn, random, data):
         if refused_by_others(name, world, incoming):
             continue
         rule, where = Rule(plugin, incoming, cluster), there.metadata.name
-        view = cluster.hypothesis(np.array([cluster.columns.row(where)]))
+        view = cluster.what_if_view(np.array([cluster.columns.row(where)]))
         for sign, changed, come in ((-1, gone, []), (+1, nominated, nominated)):
             for each in changed:
                 view.change(np.array([cluster.pods.slot(each.uid)]), sign)

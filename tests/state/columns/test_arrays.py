@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scheduler.state.columns.arrays import MOST, IntColumn, grown
+from scheduler.state.columns.arrays import MAX_NUMBER, IntColumn, grown
 
 
 def test_an_array_that_is_large_enough_is_returned_itself():
@@ -125,8 +125,8 @@ def test_arrays_clip_larger_sums(rows):
 
     column[3], column[4] = BEYOND, -BEYOND
 
-    assert column.all(5).tolist() == [1, 2, 3, MOST, -MOST]
-    assert column.take(np.array([4, 3]), rows).tolist() == [-MOST, MOST]
+    assert column.all(5).tolist() == [1, 2, 3, MAX_NUMBER, -MAX_NUMBER]
+    assert column.take(np.array([4, 3]), rows).tolist() == [-MAX_NUMBER, MAX_NUMBER]
 
 
 def test_a_sum_that_falls_again_is_in_arrays_again(rows):
@@ -148,4 +148,4 @@ def test_sums_stay_exact_when_a_column_becomes_dense():
         column[row] = row
 
     assert (column[0], column[99]) == (BEYOND, 99)
-    assert column.all(2).tolist() == [MOST, 1]
+    assert column.all(2).tolist() == [MAX_NUMBER, 1]

@@ -6,7 +6,7 @@ from scheduler.state.columns.change_log import ChangeLog
 def noted(*rows: int) -> ChangeLog:
     log = ChangeLog()
     for row in rows:
-        log.note(row)
+        log.record(row)
     return log
 
 
@@ -25,7 +25,7 @@ def test_a_reader_gets_each_changed_row_once_in_row_order():
     log = noted(9)
     position = log.position
     for row in (5, 3, 5, 1):
-        log.note(row)
+        log.record(row)
 
     assert since(log, position) == [1, 3, 5]
 
@@ -50,7 +50,7 @@ def test_a_reader_that_never_read_must_recompute():
 def test_old_changes_are_dropped_and_positions_continue():
     log = ChangeLog()
     for number in range(200_000):
-        log.note(number % 7)
+        log.record(number % 7)
 
     assert log.position == 200_000
     assert since(log, 10, most=10**6) is None
@@ -60,9 +60,9 @@ def test_old_changes_are_dropped_and_positions_continue():
 def test_changes_of_one_row_are_known_for_any_position():
     log = noted(4)
     position = log.position
-    log.note(7)
+    log.record(7)
     for _ in range(200_000):
-        log.note(1)
+        log.record(1)
 
     assert log.has_changed(7, position)
     assert not log.has_changed(4, position)

@@ -74,8 +74,8 @@ def test_a_key_is_known_while_a_node_has_it():
     columns.write(1, {"l": "c"})
     versions.append(columns.version)
 
-    assert [columns.somewhere(key) for key in ("k", "l", "m")] == [False, True, False]
-    assert columns.among(["k", "l", "m"]) == {"l"}
+    assert [columns.exists(key) for key in ("k", "l", "m")] == [False, True, False]
+    assert columns.existing(["k", "l", "m"]) == {"l"}
     assert versions[0] < versions[1]
 
 

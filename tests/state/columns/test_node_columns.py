@@ -77,7 +77,7 @@ def test_a_deleted_node_frees_its_row(columns):
 
 def test_a_node_cannot_be_deleted_twice(columns):
     columns.write(node("n1").build())
-    columns.take(0, PLAIN)
+    columns.add_usage(0, PLAIN)
     columns.erase("n1")
 
     assert columns.erase("n1") is None
@@ -96,19 +96,19 @@ def test_a_free_row_is_reused_and_empty(columns):
 
 def test_a_row_stays_as_long_as_it_has_pods(columns):
     row = columns.write(node("n1").build())
-    columns.take(row, PLAIN)
+    columns.add_usage(row, PLAIN)
 
     columns.erase("n1")
     assert columns.row("n1") == row
     assert not columns.exists()[row]
 
-    columns.give_back(row, PLAIN)
+    columns.remove_usage(row, PLAIN)
     assert columns.row("n1") is None
 
 
 def test_a_pod_may_be_added_before_its_node(columns):
     row = columns.ensure("n1")
-    columns.take(row, PLAIN)
+    columns.add_usage(row, PLAIN)
     assert not columns.exists()[row]
 
     assert columns.write(node("n1").cpu("2").build()) == row
@@ -119,15 +119,15 @@ def test_pods_are_counted_in_and_out(columns):
     listening = Shape(((CPU, 100),), (100, 7), (HostPort("0.0.0.0", "TCP", 80),))
     row = columns.write(node("n1").build())
 
-    columns.take(row, PLAIN)
-    columns.take(row, listening)
+    columns.add_usage(row, PLAIN)
+    columns.add_usage(row, listening)
 
     assert columns.pods()[row] == 2
     assert columns.requested(CPU)[row] == 600
     assert [columns.non_zero(index)[row] for index in (0, 1)] == [600, 8]
     assert columns.ports.on(row) == set(listening.ports)
 
-    columns.give_back(row, listening)
+    columns.remove_usage(row, listening)
 
     assert columns.pods()[row] == 1
     assert columns.requested(CPU)[row] == 500
@@ -138,7 +138,7 @@ def test_each_kind_of_change_has_its_log(columns):
     row = columns.write(node("n1").build())
     nodes, pods = columns.node_changes.position, columns.pod_changes.position
 
-    columns.take(row, PLAIN)
+    columns.add_usage(row, PLAIN)
     assert (columns.node_changes.position, columns.pod_changes.position) == (nodes, pods + 1)
 
     columns.write(node("n1").cpu("1").build())

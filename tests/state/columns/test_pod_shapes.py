@@ -50,11 +50,13 @@ def test_pods_of_equal_containers_share_a_shape(shapes):
     one = pod("a").cpu("1").priority(5).label("app", "a").build()
     other = pod("b").cpu("1").on("n1").build()
 
-    assert shapes.take(one) == shapes.take(other)
+    assert shapes.acquire(one) == shapes.acquire(other)
 
 
 def test_spellings_of_one_amount_share_a_shape(shapes):
-    assert shapes.take(pod("a").cpu("500m").build()) == shapes.take(pod("b").cpu("0.5").build())
+    assert shapes.acquire(pod("a").cpu("500m").build()) == shapes.acquire(
+        pod("b").cpu("0.5").build()
+    )
 
 
 DIFFERENT = {
@@ -74,7 +76,7 @@ DIFFERENT = {
 
 @pytest.mark.parametrize("other", DIFFERENT.values(), ids=DIFFERENT)
 def test_pods_with_other_requests_or_ports_have_another_shape(shapes, other):
-    assert shapes.take(pod("p").cpu("1").build()) != shapes.take(other.build())
+    assert shapes.acquire(pod("p").cpu("1").build()) != shapes.acquire(other.build())
 
 
 def test_an_infeasible_resize_has_another_shape_than_a_pending_one(shapes):
@@ -87,7 +89,10 @@ def test_an_infeasible_resize_has_another_shape_than_a_pending_one(shapes):
 
 
 def test_amounts_are_given_by_shape_and_are_0_for_no_pod(shapes):
-    small, large = shapes.take(pod("a").cpu("1").build()), shapes.take(pod("b").cpu("2").build())
+    small, large = (
+        shapes.acquire(pod("a").cpu("1").build()),
+        shapes.acquire(pod("b").cpu("2").build()),
+    )
 
     amounts = shapes.amounts(0)
 
@@ -96,7 +101,7 @@ def test_amounts_are_given_by_shape_and_are_0_for_no_pod(shapes):
 
 
 def test_shapes_with_ports_are_known(shapes):
-    plain, listening = shapes.take(pod("a").build()), shapes.take(pod("b").port(80).build())
+    plain, listening = shapes.acquire(pod("a").build()), shapes.acquire(pod("b").port(80).build())
 
     have = shapes.have_ports()
 
@@ -105,7 +110,7 @@ def test_shapes_with_ports_are_known(shapes):
 
 def test_a_request_that_is_no_quantity_is_an_error(shapes):
     with pytest.raises(QuantityError):
-        shapes.take(pod("p").cpu("lots").build())
+        shapes.acquire(pod("p").cpu("lots").build())
 
 
 def test_a_resource_that_no_node_offers_has_no_code(shapes):
@@ -115,8 +120,8 @@ def test_a_resource_that_no_node_offers_has_no_code(shapes):
 
 
 def test_shapes_follow_what_nodes_offer(axis, shapes):
-    code = shapes.take(pod("p").requests({"cpu": "1", GPU: "2"}).build())
-    other = shapes.take(pod("q").requests({"cpu": "1", f"{GPU}s": "2"}).build())
+    code = shapes.acquire(pod("p").requests({"cpu": "1", GPU: "2"}).build())
+    other = shapes.acquire(pod("q").requests({"cpu": "1", f"{GPU}s": "2"}).build())
 
     resource = axis.offer(GPU)
     shapes.offer(resource)
@@ -135,8 +140,8 @@ def test_shapes_follow_what_nodes_offer(axis, shapes):
 
 def test_the_code_of_a_shape_without_pods_is_reused(shapes):
     for number in range(10_000):
-        code = shapes.take(pod("p").cpu(str(number + 1)).port(number + 1).build())
-        shapes.give_back(code)
+        code = shapes.acquire(pod("p").cpu(str(number + 1)).port(number + 1).build())
+        shapes.release(code)
 
     assert len(shapes) == 0
     assert shapes.amounts(0).shape[0] < 2100
@@ -144,9 +149,9 @@ def test_the_code_of_a_shape_without_pods_is_reused(shapes):
 
 
 def test_codes_stay_when_the_cache_of_specs_is_emptied(shapes):
-    first = shapes.take(pod("p").cpu("1").build())
+    first = shapes.acquire(pod("p").cpu("1").build())
 
     for number in range(module._MEMORY_BYTES // 50):
         shapes.of(pod("p").cpu("1").spec(overhead={f"odd-{number}": "1"}).build())
 
-    assert shapes.take(pod("p").cpu("1").build()) == first
+    assert shapes.acquire(pod("p").cpu("1").build()) == first

@@ -8,7 +8,7 @@ def made() -> RefcountedInterner[str]:
 
 
 def take(pool: RefcountedInterner[str], value: str) -> int:
-    return pool.take(value.encode(), lambda: value)
+    return pool.acquire(value.encode(), lambda: value)
 
 
 def test_equal_values_share_a_code_and_no_code_is_0() -> None:
@@ -26,7 +26,7 @@ def test_a_value_that_returns_soon_gets_its_code_again() -> None:
     pool = made()
     code = take(pool, "a")
 
-    pool.give_back(code)
+    pool.release(code)
 
     assert pool.live == 0
     assert take(pool, "a") == code
@@ -37,7 +37,7 @@ def test_a_value_that_returns_soon_gets_its_code_again() -> None:
 def test_giving_back_nothing_does_nothing() -> None:
     pool = made()
 
-    pool.give_back(0)
+    pool.release(0)
 
     pool.check()
 
@@ -50,8 +50,8 @@ def test_new_codes_are_known() -> None:
     take(pool, "b")
     take(pool, "a")
 
-    assert pool.born_since(seen).tolist() == [2]
-    assert pool.born_since(pool.serial).tolist() == []
+    assert pool.assigned_since(seen).tolist() == [2]
+    assert pool.assigned_since(pool.serial).tolist() == []
 
 
 def test_codes_are_reused_so_that_memory_is_bounded() -> None:
@@ -59,7 +59,7 @@ def test_codes_are_reused_so_that_memory_is_bounded() -> None:
     kept = take(pool, "kept")
 
     for number in range(10_000):
-        pool.give_back(take(pool, f"passing-{number}"))
+        pool.release(take(pool, f"passing-{number}"))
 
     assert len(pool) < 3000
     assert pool.epoch > 0
@@ -69,22 +69,22 @@ def test_codes_are_reused_so_that_memory_is_bounded() -> None:
 
 def test_a_reused_code_is_new_again() -> None:
     pool = made()
-    pool.give_back(take(pool, "first"))
+    pool.release(take(pool, "first"))
     while pool.epoch == 0:
-        pool.give_back(take(pool, f"passing-{pool.serial}"))
+        pool.release(take(pool, f"passing-{pool.serial}"))
     before = {code: pool.values[code] for code in range(len(pool))}
     seen = pool.serial
 
     code = take(pool, "another")
 
     assert before[code] != "another"
-    assert pool.born_since(seen).tolist() == [code]
+    assert pool.assigned_since(seen).tolist() == [code]
 
 
 def test_values_keep_their_meaning_until_the_next_epoch() -> None:
     pool = made()
     code = take(pool, "gone")
-    pool.give_back(code)
+    pool.release(code)
 
     for number in range(1000):
         take(pool, f"other-{number}")

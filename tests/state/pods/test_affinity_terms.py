@@ -4,6 +4,7 @@ import pytest
 
 from scheduler.model.api.objects import LabelSelector, PodAffinityTerm, Requirement
 from scheduler.model.api.selectors import Selector
+from scheduler.model.reference import REFERENCES, V1_36, V1_37, Reference
 from scheduler.state.pods import affinity_terms
 from scheduler.state.pods.affinity_terms import NO_TERMS, about, compiled, spelled
 from tests.support.affinities import away, labels, near, term
@@ -69,22 +70,30 @@ def test_a_term_without_a_label_selector_selects_no_pod() -> None:
         ),
         pytest.param(term("zone", among=labels(team="grey")), frozenset(), id="none"),
         pytest.param(term("zone", among=labels()), None, id="all"),
-        pytest.param(
-            term("zone", among=labels(Requirement("team", "NotIn", ["blue"]))),
-            None,
-            id="all, once the selector holds without any label",
-        ),
-        pytest.param(
-            term("zone", among=labels(Requirement("team", "DoesNotExist", []))),
-            None,
-            id="all, for a label that must be absent",
-        ),
     ],
 )
+@pytest.mark.parametrize("reference", REFERENCES.values(), ids=REFERENCES)
 def test_the_term_of_an_incoming_pod_has_a_scope(
-    given: PodAffinityTerm, want: frozenset[str] | None
+    given: PodAffinityTerm, want: frozenset[str] | None, reference: Reference
 ) -> None:
-    assert only_term(given, owner="mine").scope(TEAMS) == want
+    assert only_term(given, owner="mine").of_incoming(reference).scope(TEAMS) == want
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        pytest.param(Requirement("team", "NotIn", ["blue"]), id="other values"),
+        pytest.param(Requirement("team", "DoesNotExist", []), id="no such label"),
+    ],
+)
+def test_a_namespace_selector_without_a_required_label(expression: Requirement) -> None:
+    found = only_term(term("zone", among=labels(expression)), owner="mine")
+    selected = {name for name, each in TEAMS.items() if each.get("team") != "blue"}
+    if expression.operator == "DoesNotExist":
+        selected = {name for name, each in TEAMS.items() if "team" not in each}
+
+    assert found.of_incoming(V1_36).scope(TEAMS) is None
+    assert found.of_incoming(V1_37).scope(TEAMS) == selected
 
 
 def test_a_pod_without_affinity_has_no_terms() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from scheduler.model.reference import V1_37
 from scheduler.state.columns.pod_shapes import Shapes
 from scheduler.state.columns.resource_axis import ResourceAxis
 from scheduler.state.pods.pod_table import NOWHERE, PodTable
@@ -179,6 +180,13 @@ def test_of_pods_that_started_at_once_the_first_added_is_more_important(table):
     put(table, 0, pod("a").started(1), pod("b").started(1), pod("c").started(1))
 
     assert ranked(table, 0) == {0: ["a", "b", "c"]}
+
+
+def test_of_pods_that_have_not_started_v1_37_takes_the_first_added_as_more_important():
+    table = PodTable(Shapes(ResourceAxis()), V1_37)
+    put(table, 0, pod("a"), pod("b"), pod("old").started(1), pod("c"))
+
+    assert ranked(table, 0) == {0: ["old", "a", "b", "c"]}
 
 
 def test_of_pods_that_have_not_started_the_last_added_is_more_important(table):

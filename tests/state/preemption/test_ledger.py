@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from scheduler.model.policies import BudgetScope
 from scheduler.state.preemption.ledger import (
-    MOST_BYTES,
-    MOST_COUNTS,
-    MOST_ENTRIES,
+    MAX_BYTES,
+    MAX_COUNTS,
+    MAX_ENTRIES,
     EvictionEntry,
     Ledger,
     LedgerError,
@@ -155,14 +155,14 @@ def seen(made: Ledger) -> object:
             for key in "abcdef"
         ),
         *(made.preemptions(policy, key, -1.0) for policy in ("gold", "silver") for key in "cd"),
-        sorted((each.key, each.times, each.lost, each.last) for each in made.fruitless),
+        sorted((each.key, each.times, each.lost, each.last) for each in made.backoff),
     ]
 
 
 @given(ENTRIES, ENTRIES)
 def test_a_saved_ledger_is_merged_and_counts_once(before, after):
     written = ledger(*before)
-    written.note_fruitless("p", "e", ["c"], 7.0, lost=True)
+    written.record_failure("p", "e", ["c"], 7.0, lost=True)
     text = written.text(0.0)
 
     again = Ledger()
@@ -173,7 +173,7 @@ def test_a_saved_ledger_is_merged_and_counts_once(before, after):
     assert again.revision == 0
 
     both = ledger(*before, *after)
-    both.note_fruitless("p", "e", ["c"], 7.0, lost=True)
+    both.record_failure("p", "e", ["c"], 7.0, lost=True)
     later = ledger(*before, *after)
     later.merge(text)
     assert seen(later) == seen(both)
@@ -205,26 +205,26 @@ def test_a_text_that_is_no_ledger_changes_nothing(text, want):
 
 def test_too_many_entries_are_merged_and_count_no_earlier():
     made = Ledger()
-    for number in range(MOST_ENTRIES + 1):
+    for number in range(MAX_ENTRIES + 1):
         made.count_victim(victim(f"u{number}", float(number)))
 
     moments = made.victims("gold", BudgetScope.NODE, "n1", -1.0)
 
-    assert len(made) < MOST_ENTRIES
-    assert len(moments) == MOST_ENTRIES + 1
+    assert len(made) < MAX_ENTRIES
+    assert len(moments) == MAX_ENTRIES + 1
     assert all(moment >= number for number, moment in enumerate(moments))
 
 
 def test_too_many_keys_are_merged_and_each_counts_as_many_as_any_of_them():
     made = Ledger()
-    for number in range(MOST_ENTRIES + 1):
+    for number in range(MAX_ENTRIES + 1):
         made.count_victim(victim(f"u{number}", float(number), node=f"n{number // 2}"))
 
-    assert len(made) < MOST_ENTRIES
+    assert len(made) < MAX_ENTRIES
     assert len(made.victims("gold", BudgetScope.NODE, "n0", -1.0)) == 2
     assert len(made.victims("gold", BudgetScope.NODE, "never", -1.0)) == 2
-    assert made.victims("gold", BudgetScope.CLUSTER, "", -1.0)[-1] == float(MOST_ENTRIES)
-    assert len(made.victims("gold", BudgetScope.CLUSTER, "", -1.0)) == MOST_ENTRIES + 1
+    assert made.victims("gold", BudgetScope.CLUSTER, "", -1.0)[-1] == float(MAX_ENTRIES)
+    assert len(made.victims("gold", BudgetScope.CLUSTER, "", -1.0)) == MAX_ENTRIES + 1
 
 
 MERGED = st.lists(
@@ -272,7 +272,7 @@ def test_entries_older_than_the_windows_of_their_policies_are_dropped():
         victim("b", 50.0, policies=frozenset({"short"})),
         victim("c", 50.0, policies=frozenset({"unknown"})),
     )
-    made.reach({"short": 10.0, "long": 100.0, "changed": 0.0})
+    made.set_windows({"short": 10.0, "long": 100.0, "changed": 0.0})
 
     made.prune(100.0)
 
@@ -285,16 +285,16 @@ def test_entries_older_than_the_windows_of_their_policies_are_dropped():
 def test_many_policies_are_merged_sooner():
     names = frozenset(f"p{number}" for number in range(64))
     made = Ledger()
-    for number in range(MOST_COUNTS // 64 + 1):
+    for number in range(MAX_COUNTS // 64 + 1):
         made.count_victim(victim(f"u{number}", float(number), policies=names))
 
-    assert len(made) < MOST_COUNTS // 64
-    assert len(made.victims("p0", BudgetScope.CLUSTER, "", -1.0)) == MOST_COUNTS // 64 + 1
+    assert len(made) < MAX_COUNTS // 64
+    assert len(made.victims("p0", BudgetScope.CLUSTER, "", -1.0)) == MAX_COUNTS // 64 + 1
 
 
 def test_the_longest_names_fit_into_a_config_map():
     made = Ledger()
-    for number in range(MOST_ENTRIES):
+    for number in range(MAX_ENTRIES):
         long = f"{number:04}" + "x" * 249
         made.count_victim(
             victim(
@@ -305,8 +305,8 @@ def test_the_longest_names_fit_into_a_config_map():
 
     text = made.text(0.0)
 
-    assert len(text) <= MOST_BYTES
+    assert len(text) <= MAX_BYTES
     again = Ledger()
     again.merge(text)
-    assert len(again.victims("gold", BudgetScope.CLUSTER, "", -1.0)) == MOST_ENTRIES
+    assert len(again.victims("gold", BudgetScope.CLUSTER, "", -1.0)) == MAX_ENTRIES
     assert len(again.victims("gold", BudgetScope.NAMESPACE, "anywhere", -1.0)) > 0

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scheduler.model.policies import BudgetScope
 from scheduler.state.preemption.ledger import (
-    MOST_BYTES,
+    MAX_BYTES,
     EvictionEntry,
     Ledger,
     LedgerError,
@@ -103,8 +103,8 @@ def test_a_moment_after_now_is_replaced_by_now(at):
 
     assert spent(made) == [NOW]
     assert made.preemptions("gold", "Job/ns/j", 0.0) == [NOW]
-    assert [each.last for each in made.fruitless] == [NOW]
-    wasted, pauses = made.wasted.written()
+    assert [each.last for each in made.backoff] == [NOW]
+    wasted, pauses = made.wasted_evictions.written()
     assert [each.at for each in wasted] == [NOW]
     assert [each.last for each in pauses] == [NOW]
 
@@ -151,21 +151,21 @@ def test_a_name_of_any_length_is_cut():
     )  # fmt: skip
 
     assert len(made.text(NOW)) < 1000
-    assert len(made.fruitless) == 1
+    assert len(made.backoff) == 1
 
 
 def test_wasted_evictions_survive_a_restart():
     made = Ledger()
     for ago in (2, 1, 0):
-        made.waste("u", "Job/ns/j", "n1", 2, NOW - ago)
+        made.record_waste("u", "Job/ns/j", "n1", 2, NOW - ago)
 
     again = Ledger()
     again.merge(made.text(NOW), NOW)
 
-    pause = again.wasted.allowed("u", "Job/ns/j", "n2", 1, NOW)
+    pause = again.wasted_evictions.allowed("u", "Job/ns/j", "n2", 1, NOW)
     assert pause is not None
     assert (pause.scope, pause.until) == (WasteScope.POD, NOW - 2 + 3600.0)
-    assert again.wasted.written() == made.wasted.written()
+    assert again.wasted_evictions.written() == made.wasted_evictions.written()
 
 
 # The text of any ledger has a bound
@@ -181,15 +181,15 @@ def test_the_text_of_any_ledger_has_a_bound(loops, name, victims):
     made = Ledger()
     for number in range(min(loops, 9) if len(name) > 1000 else loops):
         owner = f"Job/ns/{number}{name}"
-        made.note_fruitless(owner, f"{number}{name}", [f"{owner}v"], float(number), lost=True)
-        made.waste(f"u{number}", owner, f"{number}{name}", 1, float(number))
+        made.record_failure(owner, f"{number}{name}", [f"{owner}v"], float(number), lost=True)
+        made.record_waste(f"u{number}", owner, f"{number}{name}", 1, float(number))
     for number in range(min(victims, 9) if len(name) > 1000 else victims):
         place = f"{number}{name}"
         made.count_victim(
             EvictionEntry(float(number), place, place, place, place, frozenset({place[:9]}))
         )
 
-    assert len(made.text(0.0).encode()) <= MOST_BYTES
+    assert len(made.text(0.0).encode()) <= MAX_BYTES
 
 
 # Fuzz
@@ -213,11 +213,11 @@ def survives(written: str) -> None:
     made.merge(made.text(NOW), NOW)
 
     assert spent(made)
-    made.reach({"gold": 3600.0})
+    made.set_windows({"gold": 3600.0})
     made.prune(NOW + 3600.0 + 2 * 86_400.0)
     assert len(made) == 0
-    assert made.wasted.allowed("p", "Job/ns/j", "n1", 1, NOW + 3600.0) is None or any(
-        each.until > NOW + 3600.0 for each in made.wasted.written()[1]
+    assert made.wasted_evictions.allowed("p", "Job/ns/j", "n1", 1, NOW + 3600.0) is None or any(
+        each.until > NOW + 3600.0 for each in made.wasted_evictions.written()[1]
     )
 
 
@@ -253,8 +253,8 @@ def valid() -> bytes:
             EvictionEntry(float(number), f"u{number}", "ns", "Job/ns/j", "n1", frozenset({"gold"}))
         )
         made.count_preemption(PreemptionEntry(float(number), "p", "Job/ns/j", frozenset({"gold"})))
-        made.note_fruitless("Job/ns/j", "n1", ["Job/ns/k"], float(number), lost=True)
-        made.waste("p", "Job/ns/j", "n1", 1, float(number))
+        made.record_failure("Job/ns/j", "n1", ["Job/ns/k"], float(number), lost=True)
+        made.record_waste("p", "Job/ns/j", "n1", 1, float(number))
     return made.text(0.0).encode()
 
 
@@ -277,7 +277,7 @@ def test_a_long_hostile_text_becomes_few_entries():
     made.merge(written, NOW)
 
     assert len(made) < 400
-    assert len(made.text(NOW)) <= MOST_BYTES
+    assert len(made.text(NOW)) <= MAX_BYTES
 
 
 @pytest.mark.parametrize("at", [-1, -(10**400), -0.5])
@@ -290,10 +290,10 @@ def test_a_moment_before_the_epoch_is_invalid(at):
 @pytest.mark.parametrize("ahead", [3600.0, -3600.0])
 def test_entries_of_another_clock_keep_their_age(ahead):
     made = Ledger()
-    made.waste("u", "Job/ns/j", "n1", 2, NOW + ahead - 60)
+    made.record_waste("u", "Job/ns/j", "n1", 2, NOW + ahead - 60)
     written = made.text(NOW + ahead)
     again = Ledger()
 
     again.merge(written, NOW)
 
-    assert [each.at for each in again.wasted.written()[0]] == [NOW - 60]
+    assert [each.at for each in again.wasted_evictions.written()[0]] == [NOW - 60]

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.state.preemption.preemption_backoff import (
     FORGOTTEN_AFTER,
-    MOST,
+    MAX_RECORDS,
     PairPause,
     PreemptionBackoff,
 )
@@ -87,8 +87,8 @@ def test_old_records_are_dropped():
 
 def test_only_the_latest_records_are_kept():
     memory = PreemptionBackoff()
-    for number in range(MOST + 5):
+    for number in range(MAX_RECORDS + 5):
         memory.record_failure(P, f"n{number}", [V], float(number), lost=True)
 
-    assert len(memory) == MOST
+    assert len(memory) == MAX_RECORDS
     assert min(each.last for each in memory) == 5.0

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from scheduler.state.preemption.wasted_evictions import (
     FORGOTTEN_AFTER,
-    MOST,
-    MOST_BYTES,
-    MOST_PREEMPTIONS,
+    MAX_BYTES,
+    MAX_PREEMPTIONS,
+    MAX_VICTIMS,
     WINDOW,
     NodePause,
     WastedEvictions,
@@ -78,11 +78,11 @@ def test_another_pod_of_the_owner_may_still_preempt():
     ],
 )
 def test_pods_that_share_a_limit_are_stopped_together(scope, owner, node, stopped_owner):
-    fewer, all_of = (spread(MOST[scope] - less, owner, node) for less in (1, 0))
+    fewer, all_of = (spread(MAX_VICTIMS[scope] - less, owner, node) for less in (1, 0))
 
     assert fewer.allowed("new", stopped_owner, "one", 1, 10.0) is None
     assert all_of.allowed("new", stopped_owner, "one", 1, 10.0) == WastePause(
-        WINDOW, scope, MOST[scope]
+        WINDOW, scope, MAX_VICTIMS[scope]
     )
 
 
@@ -91,7 +91,7 @@ def test_pods_that_share_a_limit_are_stopped_together(scope, owner, node, stoppe
     [(WasteScope.NODE, "one"), (WasteScope.CLUSTER, "n{}"), (WasteScope.NAMESPACE, "n{}")],
 )
 def test_a_namespace_without_any_waste_is_not_stopped_by_others(scope, node):
-    made = spread(MOST[scope], "Job/ns{}/j", node)
+    made = spread(MAX_VICTIMS[scope], "Job/ns{}/j", node)
 
     assert made.allowed("new", "Job/quiet/j", "one", 50, 10.0) is None
 
@@ -175,7 +175,7 @@ def test_names_of_any_length_are_kept_within_bounds():
 
     entries, pauses = made.written()
     text = sum(len(repr(each)) for each in [*entries, *pauses])
-    assert text < 4 * MOST_BYTES
+    assert text < 4 * MAX_BYTES
     assert entries[-1].at == pauses[-1].last == 1999.0
 
 
@@ -200,5 +200,5 @@ def test_no_pod_wastes_more_within_any_hour(tries):
 
     for begin, _ in done:
         hour = [victims for at, victims in done if begin <= at < begin + WINDOW]
-        assert len(hour) <= MOST_PREEMPTIONS
-        assert sum(hour) <= max(hour) + MOST[WasteScope.POD]
+        assert len(hour) <= MAX_PREEMPTIONS
+        assert sum(hour) <= max(hour) + MAX_VICTIMS[WasteScope.POD]

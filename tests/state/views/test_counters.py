@@ -26,7 +26,7 @@ def cluster() -> Cluster:
 def webs(cluster: Cluster) -> PodWeights[LabelSet]:
     """Count 2 for each pod with `app: web`."""
     return counters.of_labels(
-        cluster.pods.census, "webs", lambda looks: 2 * (looks.labels.get("app") == "web")
+        cluster.pods.pod_index, "webs", lambda looks: 2 * (looks.labels.get("app") == "web")
     )
 
 
@@ -170,7 +170,7 @@ def test_counters_outlive_any_number_of_pods_with_labels_of_their_own(cluster: C
             assert rows.rows(6).tolist() == on_row.tolist()
             assert sums(domains) == {"a": int(on_row[:3].sum()), "b": int(on_row[3:5].sum())}
 
-    assert len(cluster.pods.census.label_sets) < 3000
+    assert len(cluster.pods.pod_index.label_sets) < 3000
     cluster.check()
 
 
@@ -180,7 +180,7 @@ def test_a_what_if_view_shifts_the_sums_of_its_own_rows(cluster: Cluster) -> Non
     domains = by_zone(cluster)
     domains.refresh()
     slots = [cluster.pods.slot(web(name).build().uid) for name in ("w0", "outside")]
-    there = cluster.hypothesis(np.array([0, 1, 5]))
+    there = cluster.what_if_view(np.array([0, 1, 5]))
 
     there.change(np.array([slots[0], -1, slots[1]]), -1)
     first = domains.shift(there)

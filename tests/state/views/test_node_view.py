@@ -87,7 +87,7 @@ def test_an_unknown_resource_is_0_everywhere(cluster):
 @pytest.fixture
 def what_if(cluster) -> WhatIfView:
     """Return a what-if view of the first and the third node."""
-    return cluster.hypothesis(np.array([0, 2]))
+    return cluster.what_if_view(np.array([0, 2]))
 
 
 def facts(nodes: NodeView) -> dict[str, list[int]]:

@@ -1,0 +1,269 @@
+"""The filter: nodes where the claims of a pod are available, or can be allocated.
+
+Source: kube-scheduler v1.36.3 dynamicresources.PreFilter, Filter.
+
+Axes: n rows of a view.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from scheduler.framework.plugin import (
+    PASS,
+    SKIP,
+    CompiledFilter,
+    CompiledScore,
+    PluginError,
+    Prepared,
+    PrepareStatus,
+    Reads,
+    Rejected,
+    normalise_to_max,
+)
+from scheduler.framework.verdicts import Verdict, Verdicts
+from scheduler.model.api.devices import ResourceClaim
+from scheduler.model.api.objects import Pod
+from scheduler.model.times import Seconds
+from scheduler.plugins.dynamic_resources import readiness
+from scheduler.plugins.dynamic_resources.attempt import ClaimsOfPod, resolve
+from scheduler.plugins.dynamic_resources.resolving import UnusableClaimError
+from scheduler.plugins.dynamic_resources.verdicts import Allocator, Judged, Outcome, ToAllocate
+from scheduler.plugins.node_affinity.node_terms import NodeTerms
+from scheduler.state.cluster import Cluster
+from scheduler.state.columns.arrays import Bool, Codes, Int, Scores
+from scheduler.state.views.node_view import NodeView, WhatIfView
+
+__all__ = ["Attempts", "ChoiceScore", "DeviceFilter"]
+
+NAME: Final = "DynamicResources"
+CANNOT: Final = "cannot allocate all claims"
+INVALID: Final = "invalid resource pools were encountered"
+UNAVAILABLE: Final = "resourceclaim not available on the node"
+STALE: Final = "cannot schedule extended resource claim"
+NO_RESOURCE: Final = "cannot fit resource"
+
+
+class Attempts:
+    """What the filter, the score and the post filter of one attempt share.
+
+    Attempts of one profile do not run at the same time: each filters again after it has waited.
+    """
+
+    def __init__(
+        self, cluster: Cluster, filter_timeout_seconds: Seconds, binding_timeout_seconds: Seconds
+    ) -> None:
+        self.cluster: Final = cluster
+        self.allocator: Final = Allocator(cluster.devices, filter_timeout_seconds)
+        self.binding_timeout_seconds: Final = binding_timeout_seconds
+        #: The claims of the pod that is being scheduled; `None` where it needs no devices.
+        self.claims: ClaimsOfPod | None = None
+
+    def begin(self, pod: Pod) -> ClaimsOfPod | None:
+        """Resolve the claims of a pod.
+
+        Raises:
+            UnusableClaimError: A claim rejects the pod on all nodes.
+        """
+        self.claims = None
+        self.allocator.begin()
+        self.claims = resolve(pod, self.cluster.devices)
+        return self.claims
+
+    def of(self, pod: Pod) -> ClaimsOfPod | None:
+        """Return the claims of the last attempt, if it was for this pod."""
+        claims = self.claims
+        return claims if claims is not None and claims.pod.uid == pod.uid else None
+
+    def judge(self, claims: ClaimsOfPod, nodes: NodeView) -> tuple[Judged, Bool]:
+        """Return whether what has to be allocated can be, and where that is anything at all.
+
+        Raises:
+            PluginError: A search met an error.
+        """
+        size = len(nodes)
+        outcomes, scores = np.zeros((2, size), dtype=np.int64)
+        anything: Bool = np.zeros(size, dtype=np.bool_)
+        for positions, wanted in self._wanted(claims, nodes):
+            if not wanted:
+                continue
+            rows = nodes.rows[positions]
+            judged = self.allocator.judge(wanted, rows, nodes.columns.nodes)
+            outcomes[positions], scores[positions] = judged
+            anything[positions] = True
+        return Judged(outcomes, scores), anything
+
+    def _wanted(self, claims: ClaimsOfPod, nodes: NodeView) -> list[tuple[Int, list[ToAllocate]]]:
+        """Return what has to be allocated, by the nodes that take the same from devices."""
+        everywhere = np.arange(len(nodes))
+        if not claims.resources:
+            return [(everywhere, claims.to_allocate)]
+        names = tuple(claims.resources)
+        pattern = np.zeros(len(nodes), dtype=object)
+        for position, name in enumerate(names):
+            pattern |= self.lacks(nodes, name) * (1 << position)
+        wanted = []
+        for bits in sorted(set(pattern.tolist())):
+            chosen = tuple(name for position, name in enumerate(names) if bits >> position & 1)
+            more = self.extended(claims, chosen)
+            positions = np.flatnonzero(pattern == bits)
+            wanted.append((positions, [*claims.to_allocate, *more]))
+        return wanted
+
+    def extended(self, claims: ClaimsOfPod, names: tuple[str, ...]) -> list[ToAllocate]:
+        """Return the claim for the extended resources that a node takes from devices, if any.
+
+        A pod with claims of its own gets one without requests where there are no such resources.
+        """
+        if not names and not claims.claims:
+            return []
+        return [claims.extended_claim(claims.backed_by(names))]
+
+    def lacks(self, nodes: NodeView, resource: str) -> Bool:
+        """Return, (n,), which nodes have none of an extended resource."""
+        axis = self.cluster.axis
+        if resource not in axis.offered():
+            return np.ones(len(nodes), dtype=np.bool_)
+        lacking: Bool = nodes.allocatable(axis.code(resource)) == 0
+        return lacking
+
+
+class DeviceFilter(CompiledFilter):
+    """Rejects nodes where the claims of a pod are not available and cannot be allocated."""
+
+    reads = Reads.CLUSTER
+    per_pod = True
+
+    def __init__(self, attempts: Attempts, pod: Pod, verdicts: Verdicts) -> None:
+        self._attempts = attempts
+        self._pod = pod
+        self._verdicts = verdicts
+        self._claims: ClaimsOfPod | None = None
+        self._where: dict[int, NodeTerms | bool] = {}
+
+    def begin(self, pod: Pod) -> None:
+        self._pod = pod
+
+    def prepare(self) -> Prepared:
+        """Resolve the claims."""
+        self._where = {}
+        try:
+            self._claims = self._attempts.begin(self._pod)
+        except UnusableClaimError as error:
+            self._claims = None
+            return Rejected(_verdict(str(error)))
+        self.reads = Reads.NODE if self._claims is None else Reads.CLUSTER
+        for index, claim in enumerate(self._claims.claims if self._claims is not None else ()):
+            if claim.status.allocation is not None:
+                self._where[index] = self._place(claim)
+        return PASS
+
+    def _place(self, claim: ResourceClaim) -> NodeTerms | bool:
+        """Return where an allocated claim can be used: the terms, everywhere or nowhere."""
+        ready, attempts = readiness.is_ready(claim), self._attempts
+        now = attempts.cluster.devices.now
+        late = readiness.is_late(claim, now, attempts.binding_timeout_seconds)
+        if isinstance(ready, str) or (not ready and late):
+            return False
+        allocation = claim.status.allocation
+        if allocation is None or allocation.node_selector is None:
+            return True
+        terms = allocation.node_selector.node_selector_terms
+        return NodeTerms(terms, attempts.cluster.columns.labels)
+
+    def codes(self, nodes: NodeView) -> Codes:
+        """Return, (n,), verdict codes.
+
+        Raises:
+            PluginError: A search met an error; in a what-if view it is the reason of a rejection.
+        """
+        claims = self._claims
+        codes = np.zeros(len(nodes), dtype=np.uint16)
+        if claims is None or not len(nodes):
+            return codes
+        if claims.is_rejected_everywhere:
+            codes[:] = self._code(STALE)
+            return codes
+        for name in claims.unmapped if claims.resources else ():
+            codes[(codes == 0) & self._attempts.lacks(nodes, name)] = self._code(NO_RESOURCE)
+        remaining = np.flatnonzero(codes == 0)
+        if remaining.shape[0]:
+            codes[remaining] = self._judged(claims, nodes.take(remaining), nodes)
+        return codes
+
+    def _judged(self, claims: ClaimsOfPod, nodes: NodeView, of: NodeView) -> Codes:
+        try:
+            outcomes = self._attempts.judge(claims, nodes)[0].outcomes
+        except PluginError as error:
+            if not isinstance(of, WhatIfView):
+                raise
+            return np.full(len(nodes), self._code(str(error)), dtype=np.uint16)
+        codes = np.zeros(len(nodes), dtype=np.uint16)
+        codes[outcomes == Outcome.CANNOT] = self._code(CANNOT)
+        codes[outcomes == Outcome.INVALID_POOLS] = self._code(INVALID)
+        fits = codes == 0
+        for index, where in self._where.items():
+            if where is True:
+                continue
+            unavailable = fits if where is False else fits & ~where.any(nodes)
+            if unavailable.any():
+                codes[unavailable] = self._code(UNAVAILABLE)
+                claims.unavailable.add(index)
+        return codes
+
+    def _code(self, reason: str) -> int:
+        return self._verdicts.code(_verdict(reason))
+
+
+class ChoiceScore(CompiledScore):
+    """Prefers nodes where earlier choices of requests can be had.
+
+    Source: kube-scheduler v1.36.3 dynamicresources.Score, computeScore.
+    """
+
+    reads = Reads.CLUSTER
+    needs_normalising = True
+
+    def __init__(self, attempts: Attempts) -> None:
+        self._attempts = attempts
+
+    def prepare(self) -> PrepareStatus:
+        """Skip pods without choices."""
+        claims = self._attempts.claims
+        return PASS if claims is not None and _has_choices(claims) else SKIP
+
+    def scores(self, nodes: NodeView) -> Scores:
+        claims = self._attempts.claims
+        if claims is None:
+            return np.zeros(len(nodes), dtype=np.int64)
+        judged, anything = self._attempts.judge(claims, nodes)
+        earlier = sum(map(_earlier, claims.claims))
+        return np.where(anything, judged.scores + earlier, 0)
+
+    def normalise(self, raw: Scores) -> Scores:
+        return normalise_to_max(raw)
+
+
+def _has_choices(claims: ClaimsOfPod) -> bool:
+    return any(
+        request.first_available
+        for claim in claims.claims
+        for request in claim.spec.devices.requests
+    )
+
+
+def _earlier(claim: ResourceClaim) -> int:
+    """Return the score of the choices in an allocation that was made before."""
+    allocation, total = claim.status.allocation, 0
+    if allocation is None:
+        return 0
+    results = {result.request for result in allocation.devices.results}
+    for request in claim.spec.devices.requests:
+        names = [f"{request.name}/{choice.name}" for choice in request.first_available]
+        chosen = next((at for at, name in enumerate(names) if name in results), None)
+        total += 0 if chosen is None else 8 - chosen
+    return total
+
+
+def _verdict(reason: str) -> Verdict:
+    return Verdict(NAME, (reason,), resolvable=False)

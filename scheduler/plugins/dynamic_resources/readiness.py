@@ -1,0 +1,66 @@
+"""Whether the devices of an allocated claim are ready: their binding conditions.
+
+Source: kube-scheduler v1.36.3 dynamicresources.isClaimReadyForBinding, isClaimTimeout.
+"""
+
+import json
+
+from scheduler.model import times
+from scheduler.model.api.devices import AllocatedDevice, ResourceClaim
+from scheduler.model.api.objects import Condition
+from scheduler.model.times import Seconds
+
+__all__ = ["has_binding_conditions", "is_late", "is_ready"]
+
+
+def is_ready(claim: ResourceClaim) -> bool | str:
+    """Return whether all devices are ready, or why one of them failed.
+
+    The first device that is not ready yet ends the look: failures behind it are not seen.
+    """
+    allocation = claim.status.allocation
+    if allocation is None:
+        return False
+    status = {device.id: device for device in claim.status.devices}
+    for result in allocation.devices.results:
+        if not result.binding_conditions:
+            continue
+        device = status.get(result.id)
+        if device is None:
+            return False
+        for kind in result.binding_failure_conditions:
+            failed = _condition(device, kind)
+            if failed is not None and failed.status == "True":
+                message = json.dumps(failed.message, ensure_ascii=False)
+                name, reason = claim.metadata.name, failed.reason
+                return f"device binding failed: claim={name}, reason={reason}, message={message}"
+        found = (_condition(device, kind) for kind in result.binding_conditions)
+        if not all(each is not None and each.status == "True" for each in found):
+            return False
+    return True
+
+
+def is_late(claim: ResourceClaim, now: Seconds, timeout_seconds: Seconds) -> bool:
+    """Return whether the devices had time enough to become ready.
+
+    Args:
+        claim: The claim.
+        now: The time by the API server's clock.
+        timeout_seconds: How long they may take.
+    """
+    allocation = claim.status.allocation
+    if allocation is None or not has_binding_conditions(claim):
+        return False
+    since = times.parse(allocation.allocation_timestamp)
+    return since is not None and since + timeout_seconds < now
+
+
+def has_binding_conditions(claim: ResourceClaim) -> bool:
+    """Return whether some device of a claim has to be made ready first."""
+    allocation = claim.status.allocation
+    results = () if allocation is None else allocation.devices.results
+    return any(result.binding_conditions for result in results)
+
+
+def _condition(device: AllocatedDevice, kind: str) -> Condition | None:
+    return next((each for each in device.conditions if each.type == kind), None)

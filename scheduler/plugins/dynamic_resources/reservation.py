@@ -1,0 +1,161 @@
+"""The reservation of the claims of a pod: allocations in flight, and the writes for them.
+
+Source: kube-scheduler v1.36.3 dynamicresources.Reserve, Unreserve, PreBind.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from scheduler.framework.plugin import PluginError, Reservation, ReservationFailed
+from scheduler.model.api.device_claims import Allocation
+from scheduler.model.api.devices import ResourceClaim
+from scheduler.model.api.objects import Node, Pod
+from scheduler.model.effects import (
+    BindClaims,
+    ClaimRef,
+    ClaimWrite,
+    DeleteClaim,
+    Effect,
+    ReleaseClaims,
+)
+from scheduler.model.times import Seconds
+from scheduler.plugins.dynamic_resources import readiness
+from scheduler.plugins.dynamic_resources.attempt import ClaimsOfPod
+from scheduler.plugins.dynamic_resources.filtering import Attempts
+from scheduler.plugins.dynamic_resources.results import allocations
+from scheduler.state.cluster import Cluster
+from scheduler.state.columns.arrays import Int
+from scheduler.state.views.node_view import NodeView
+
+__all__ = ["ClaimReservation", "claim_ref", "reserve"]
+
+
+def claim_ref(claim: ResourceClaim) -> ClaimRef:
+    """Return a reference to the known state of a claim."""
+    metadata = claim.metadata
+    return ClaimRef(metadata.namespace, metadata.name, metadata.uid, metadata.resource_version)
+
+
+def reserve(
+    claims: ClaimsOfPod, node: Node, attempts: Attempts, timeout_seconds: Seconds
+) -> Reservation | None:
+    """Return the reservation of the claims of a pod on a node; `None` if nothing is to be done.
+
+    Raises:
+        PluginError: The claims cannot be allocated on the node.
+    """
+    writes, conditional = _writes(claims, node, attempts)
+    if not writes and not conditional:
+        return None
+    return ClaimReservation(claims, node.metadata.name, writes, attempts.cluster, timeout_seconds)
+
+
+def _writes(claims: ClaimsOfPod, node: Node, attempts: Attempts) -> tuple[list[ClaimWrite], bool]:
+    """Return what has to be written, and whether devices must be made ready."""
+    wanted, extended = list(claims.to_allocate), None
+    if claims.resources:
+        row = attempts.cluster.columns.row(node.metadata.name)
+        nodes = NodeView(attempts.cluster.columns).take(_only(row))
+        names = tuple(name for name in claims.resources if attempts.lacks(nodes, name)[0])
+        wanted += attempts.extended(claims, names)
+        extended = claims.backed_by(names) if len(wanted) > len(claims.to_allocate) else None
+    made: dict[str, Allocation] = {}
+    if wanted:
+        demands, found = attempts.allocator.find(wanted, node)
+        uids = [claim.uid for claim in wanted]
+        reference = attempts.cluster.devices.reference
+        each = allocations(demands, found, uids, node.metadata.name, reference)
+        made = dict(zip(uids, each, strict=True))
+    writes, conditional = [], False
+    for claim in claims.claims:
+        allocation = made.get(claim.uid)
+        now = allocation or claim.status.allocation
+        conditional = conditional or _waits(now)
+        if allocation is not None or not claim.reserved_by(claims.pod.uid):
+            writes.append(ClaimWrite(claim_ref(claim), allocation))
+    if extended is not None:
+        last = wanted[-1]
+        allocation = made[last.uid]
+        conditional = conditional or _waits(allocation)
+        at = ClaimRef(claims.pod.metadata.namespace, "", last.uid)
+        writes.append(ClaimWrite(at, allocation, extended.devices, extended.mappings))
+    return writes, conditional
+
+
+def _only(row: int | None) -> Int:
+    if row is None:
+        raise PluginError("the node is gone")
+    return np.array([row], dtype=np.int64)
+
+
+def _waits(allocation: Allocation | None) -> bool:
+    results = () if allocation is None else allocation.devices.results
+    return any(result.binding_conditions for result in results)
+
+
+class ClaimReservation(Reservation):
+    """The claims of one pod on one node."""
+
+    def __init__(
+        self,
+        claims: ClaimsOfPod,
+        node: str,
+        writes: Sequence[ClaimWrite],
+        cluster: Cluster,
+        timeout_seconds: Seconds,
+    ) -> None:
+        self._pod: Pod = claims.pod
+        self._claims = cluster.devices.claims
+        self._keys = tuple(claim.key for claim in claims.claims)
+        self._in_flight = tuple(write.claim.uid for write in writes if write.allocation is not None)
+        for write in writes:
+            if write.allocation is not None:
+                self._claims.begin(write.claim.uid, write.allocation)
+        self.effect = BindClaims(self._pod.ref, node, tuple(writes))
+        self.waiting_event = (
+            "BindingConditionsPending",
+            f"waiting for binding conditions for device on node {node}",
+        )
+        self.timeout_seconds = timeout_seconds
+        self.timed_out = ReservationFailed("device binding timeout")
+        self.watched_objects = frozenset((ResourceClaim.__name__, key) for key in self._keys)
+
+    def written(self) -> None:
+        for uid in self._in_flight:
+            self._claims.end(uid)
+
+    def release(self) -> None:
+        self.written()
+
+    def undo(self) -> Sequence[Effect]:
+        effects: list[Effect] = []
+        pod = self._pod
+        known = filter(None, map(self._claims.get, dict.fromkeys(self._keys)))
+        reserved = tuple(
+            claim_ref(claim)
+            for claim in known
+            if claim.status.allocation is not None and claim.reserved_by(pod.uid)
+        )
+        if reserved:
+            effects.append(ReleaseClaims(pod.ref, reserved))
+        made = self._claims.made_for(pod.uid)
+        if made is not None:
+            effects.append(DeleteClaim(pod.ref, claim_ref(made)))
+        return effects
+
+    def poll(self) -> bool | ReservationFailed:
+        keys = list(self._keys)
+        made = self._claims.made_for(self._pod.uid)
+        if made is not None:
+            keys.append(made.key)
+        for key in keys:
+            claim = self._claims.get(key)
+            if claim is None:
+                return ReservationFailed(f'resourceclaim "{key.partition("/")[2]}" not found')
+            ready = readiness.is_ready(claim)
+            if isinstance(ready, str):
+                return ReservationFailed(ready)
+            if not ready:
+                return False
+        return True

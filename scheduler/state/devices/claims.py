@@ -1,0 +1,162 @@
+"""Resource claims: the newest known state of each, and the allocations that are being written.
+
+The newest state is the one with the highest resource version, whether it came by the watch or as
+the answer to a write of ours. An allocation is *in flight* from the moment at which it is decided
+until the outcome of its write is known. No timer ever ends that.
+
+Source: kube-scheduler v1.36.3 util/assumecache, dynamicresources.claimTracker. Differs: the answer
+to a write is a state like any other, so it is never taken back.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+
+from scheduler.model.api.devices import EXTENDED_RESOURCE_CLAIM, Allocation, ResourceClaim
+
+__all__ = ["ClaimTable"]
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+#: Takes the allocation of a claim that counted before, and the one that counts now.
+Counted = Callable[[Allocation | None, Allocation | None], None]
+
+
+class ClaimTable:
+    """All resource claims by key."""
+
+    def __init__(self, counted: Counted) -> None:
+        self._counted: Final = counted
+        self._claims: dict[str, ResourceClaim] = {}
+        self._keys: dict[str, str] = {}
+        #: By uid.
+        self._in_flight: dict[str, Allocation] = {}
+        self._counting: dict[str, Allocation] = {}
+        #: What claims ask for, encoded; by key, with the claim that it belongs to.
+        self._forms: dict[str, tuple[ResourceClaim, bytes]] = {}
+        #: Keys of the claims that were made for the extended resources of pods, by uid of the pod.
+        self._of_extended: dict[str, dict[str, None]] = {}
+
+    def __iter__(self) -> Iterator[ResourceClaim]:
+        return iter(self._claims.values())
+
+    def __len__(self) -> int:
+        return len(self._claims)
+
+    def get(self, key: str) -> ResourceClaim | None:
+        """Return the newest known state of a claim."""
+        return self._claims.get(key)
+
+    def form(self, claim: ResourceClaim) -> bytes:
+        """Return what a claim asks for, encoded: equal for claims that differ in names only."""
+        known = self._forms.get(claim.key)
+        if known is None or known[0] is not claim:
+            form = _encode(claim.spec.devices)
+            if self._claims.get(claim.key) is not claim:
+                return form
+            known = self._forms[claim.key] = (claim, form)
+        return known[1]
+
+    def made_for(self, uid: str) -> ResourceClaim | None:
+        """Return the claim that was made for the extended resources of a pod."""
+        keys = self._of_extended.get(uid)
+        return self._claims[min(keys)] if keys else None
+
+    def write(self, claim: ResourceClaim) -> tuple[ResourceClaim | None, bool]:
+        """Store a state of a claim; return the previous one, and whether this one is newer."""
+        before = self._claims.get(claim.key)
+        if before is not None and _is_older(claim, before):
+            return before, False
+        if before is not None and before.uid != claim.uid:
+            self.erase(claim.key)
+            before = None
+        self._claims[claim.key] = claim
+        self._keys[claim.uid] = claim.key
+        self._index(before, claim)
+        self._settle(claim.uid)
+        return before, True
+
+    def answer(self, claim: ResourceClaim) -> tuple[ResourceClaim | None, bool]:
+        """Store the answer to a write, unless the claim is gone meanwhile; see `write`."""
+        known = self._claims.get(claim.key)
+        if known is None or known.uid != claim.uid:
+            return known, False
+        return self.write(claim)
+
+    def erase(self, key: str) -> ResourceClaim | None:
+        """Remove a claim; return its last state."""
+        before = self._claims.pop(key, None)
+        self._forms.pop(key, None)
+        if before is not None:
+            self._keys.pop(before.uid, None)
+            self._index(before, None)
+            self._settle(before.uid)
+        return before
+
+    def begin(self, uid: str, allocation: Allocation) -> None:
+        """Record that an allocation of a claim is being written."""
+        self._in_flight[uid] = allocation
+        self._settle(uid)
+
+    def end(self, uid: str) -> None:
+        """Record that the outcome of the write is known."""
+        if self._in_flight.pop(uid, None) is not None:
+            self._settle(uid)
+
+    def counting(self) -> Iterator[Allocation]:
+        """Yield the allocation of each claim that has one, known or in flight."""
+        yield from self._counting.values()
+
+    def is_in_flight(self, uid: str) -> bool:
+        """Return whether an allocation of a claim is being written."""
+        return uid in self._in_flight
+
+    def _settle(self, uid: str) -> None:
+        """Count the known allocation of a claim, or the one that is in flight."""
+        claim = self._claims.get(self._keys.get(uid, ""))
+        known = None if claim is None else claim.status.allocation
+        before, now = self._counting.get(uid), known or self._in_flight.get(uid)
+        if before is now:
+            return
+        if now is None:
+            del self._counting[uid]
+        else:
+            self._counting[uid] = now
+        if before != now:
+            self._counted(before, now)
+
+    def _index(self, before: ResourceClaim | None, now: ResourceClaim | None) -> None:
+        """Index the pod that a claim was made for."""
+        if before is not None and (owner := _made_for(before)):
+            keys = self._of_extended.get(owner, {})
+            keys.pop(before.key, None)
+            if not keys:
+                self._of_extended.pop(owner, None)
+        if now is not None and (owner := _made_for(now)):
+            self._of_extended.setdefault(owner, {})[now.key] = None
+
+    def check(self) -> None:
+        """Assert the invariants: what counts is what is known or in flight."""
+        known = {claim.uid: claim.status.allocation for claim in self._claims.values()}
+        for uid in {*known, *self._in_flight, *self._counting}:
+            assert self._counting.get(uid) == (known.get(uid) or self._in_flight.get(uid))
+
+
+def _made_for(claim: ResourceClaim) -> str:
+    """Return the uid of the pod whose extended resources a claim is for; empty for none."""
+    if claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM) != "true":
+        return ""
+    owners = (owner.uid for owner in claim.metadata.owner_references if owner.controller)
+    return next(owners, "")
+
+
+def _is_older(claim: ResourceClaim, known: ResourceClaim) -> bool:
+    """Return whether a state is not newer than the known one; versions are increasing integers."""
+    new, old = claim.metadata.resource_version, known.metadata.resource_version
+    comparable = new.isascii() and old.isascii() and new.isdecimal() and old.isdecimal()
+    if not comparable:
+        return False
+    # Shorter numbers are smaller; huge ones are not converted.
+    new, old = new.lstrip("0"), old.lstrip("0")
+    return (len(new), new) <= (len(old), old)

@@ -1,0 +1,359 @@
+"""Claims from the gate to the bound pod: what is held in memory, written, and taken back."""
+
+import pytest
+from msgspec.structs import replace
+
+from scheduler.model.api.devices import AllocatedDevice, ClaimStatus
+from scheduler.model.api.objects import Condition, PodResourceClaim, ResourceClaimStatus
+from scheduler.model.base import OwnerReference
+from scheduler.model.decisions import Placed, Preempting, Unschedulable
+from scheduler.model.effects import (
+    Bind,
+    BindClaims,
+    DeallocateClaim,
+    DeleteClaim,
+    RecordEvent,
+    ReleaseClaims,
+)
+from scheduler.model.events import FailureKind
+from scheduler.queue.phases import QueuePhase
+from tests.support.builders import node, pod
+from tests.support.cluster import Cluster
+from tests.support.devices import (
+    DRIVER,
+    allocated,
+    choice,
+    claim,
+    claiming,
+    device,
+    device_class,
+    devices_of,
+    gpus,
+    one_of,
+    wants,
+)
+
+GPU = "example.com/gpu"
+
+
+def cluster_of(*objects) -> Cluster:
+    return Cluster(node("n1"), device_class(), gpus("n1", "a", "b"), *objects)
+
+
+def generated(name: str, claim_name: str | None):
+    """Return a pod whose claim is made from a template, and what its status says of it."""
+    spec = [PodResourceClaim("dev", None, "template")]
+    status = [] if claim_name is None else [ResourceClaimStatus("dev", claim_name or None)]
+    return pod(name).spec(resource_claims=spec).status(resource_claim_statuses=status)
+
+
+def owned(name: str, owner: str):
+    made = claim(name, wants())
+    owners = [OwnerReference("v1", "Pod", owner, f"uid:default/{owner}", controller=True)]
+    return replace(made, metadata=replace(made.metadata, owner_references=owners))
+
+
+@pytest.mark.parametrize(
+    ("there", "waiting", "cure"),
+    [
+        ([], claiming("p", "c"), claim("c", wants())),
+        ([owned("c", "p")], generated("p", None), generated("p", "c")),
+        ([], generated("p", "d"), owned("d", "p")),
+    ],
+    ids=["a claim", "the name of the claim", "the generated claim"],
+)
+def test_a_pod_is_gated_until_its_claims_exist(there, waiting, cure):
+    cluster = cluster_of(*there, waiting)
+    before = cluster.phase("p")
+
+    cluster.add(cure)
+
+    assert before is QueuePhase.GATED
+    assert cluster.phase("p") is QueuePhase.ACTIVE
+    assert cluster.drain()[-1].decision == Placed("n1")
+
+
+def test_a_generated_claim_of_another_pod_does_not_count():
+    cluster = cluster_of(owned("c", "other"), generated("p", "c"))
+
+    assert cluster.phase("p") is QueuePhase.GATED
+    assert cluster.machine.gate_reason(cluster.pod("p")) == (
+        "ResourceClaim default/c was not created for Pod default/p (Pod is not owner)"
+    )
+
+
+def test_an_entry_that_needs_no_claim_is_none():
+    assert cluster_of().schedule(generated("p", "")) == Placed("n1")
+
+
+def test_pods_of_one_template_get_devices_of_their_own():
+    cluster = cluster_of(owned("c1", "p1"), owned("c2", "p2"), owned("c3", "p3"))
+
+    decisions = [cluster.schedule(generated(f"p{number}", f"c{number}")) for number in (1, 2, 3)]
+
+    assert [type(each) for each in decisions] == [Placed, Placed, Unschedulable]
+    assert devices_of(cluster.claim("c1")) == ["r=n1/a"]
+    assert devices_of(cluster.claim("c2")) == ["r=n1/b"]
+
+
+def test_devices_of_an_allocation_in_flight_are_taken():
+    cluster = cluster_of(claim("x", wants(count=2)), claim("y", wants()))
+    cluster.hold(BindClaims)
+
+    cluster.schedule(claiming("p", "x"))
+    second = cluster.schedule(claiming("q", "y"))
+    cluster.fail(kind=FailureKind.CONFLICT)
+    cluster.wait(60)
+    cluster.hold()
+
+    assert isinstance(second, Unschedulable)
+    assert cluster.machine.cluster.devices.usage.is_taken((DRIVER, "n1", "a")) is False
+    assert [type(each) for each in cluster.asked(Bind)] == []
+
+
+def test_a_pod_that_shares_a_claim_in_flight_waits_for_its_allocation():
+    cluster = cluster_of(claim("c", wants()))
+    cluster.hold(BindClaims)
+    cluster.schedule(claiming("p", "c"))
+
+    second = cluster.schedule(claiming("q", "c"))
+    cluster.hold()
+    cluster.done()
+    cluster.wait(60)
+
+    assert isinstance(second, Unschedulable)
+    assert "resource claim default/c is in the process of being allocated." in second.message
+    assert cluster.drain()[-1].decision == Placed("n1")
+    assert len(cluster.claim("c").status.reserved_for) == 2
+
+
+def test_a_pod_is_bound_after_its_claims_are_written():
+    cluster = cluster_of(claim("c", wants()))
+
+    cluster.schedule(claiming("p", "c"))
+
+    order = [type(each) for each in cluster.asked(BindClaims, Bind)]
+    assert order == [BindClaims, Bind]
+    (write,) = cluster.asked(BindClaims)[0].claims  # type: ignore[attr-defined]
+    assert write.claim.key == "default/c"
+    assert write.allocation is not None
+
+
+def test_a_binding_that_fails_takes_the_reservation_back_and_keeps_the_allocation():
+    cluster = cluster_of(claim("c", wants()))
+    cluster.hold(Bind)
+    cluster.schedule(claiming("p", "c"))
+
+    cluster.fail(kind=FailureKind.REFUSED)
+
+    assert len(cluster.asked(ReleaseClaims)) == 1
+    assert cluster.claim("c").status.reserved_for == []
+    assert devices_of(cluster.claim("c")) == ["r=n1/a"]
+
+
+def test_a_claim_that_keeps_the_pod_from_its_only_node_is_deallocated():
+    cluster = Cluster(
+        node("n1"), node("n2").cordoned(), device_class(), gpus("n1", "a"), gpus("n2", "a"),
+        allocated("c", "n2/a", on="n2"),
+    )  # fmt: skip
+
+    first = cluster.schedule(claiming("p", "c"))
+    cluster.wait(60)
+    second = cluster.drain()[-1].decision
+
+    assert isinstance(first, Unschedulable)
+    assert "deallocation of ResourceClaim completed" in first.message
+    assert second == Placed("n1")
+    assert devices_of(cluster.claim("c")) == ["r=n1/a"]
+
+
+def test_a_claim_that_another_pod_uses_is_not_deallocated():
+    cluster = Cluster(
+        node("n1"), node("n2").cordoned(), device_class(),
+        allocated("c", "n2/a", on="n2", by=("q",)),
+    )  # fmt: skip
+
+    decision = cluster.schedule(claiming("p", "c"))
+
+    assert isinstance(decision, Unschedulable)
+    assert "still not schedulable" in decision.message
+    assert cluster.asked(DeallocateClaim) == []
+
+
+def test_a_deallocation_that_fails_is_tried_again():
+    cluster = Cluster(
+        node("n1"), node("n2").cordoned(), device_class(), allocated("c", "n2/a", on="n2")
+    )
+    cluster.hold(DeallocateClaim)
+    cluster.schedule(claiming("p", "c"))
+
+    cluster.fail(kind=FailureKind.CONFLICT)
+
+    assert cluster.phase("p") is QueuePhase.BACKOFF
+
+
+SLOW = gpus("n1", device("a", binding_conditions=["Ready"], binding_failure_conditions=["Broken"]))
+
+
+def conditional(*conditions: Condition) -> Cluster:
+    """Return a cluster in which a pod waits for a device, and what its driver says then."""
+    cluster = Cluster(node("n1"), device_class(), SLOW, claim("c", wants()))
+    cluster.schedule(claiming("p", "c"))
+    assert cluster.asked(Bind) == []
+    known = cluster.claim("c")
+    said = AllocatedDevice(DRIVER, "n1", "a", None, list(conditions))
+    cluster.add(replace(known, status=replace(known.status, devices=[said])))
+    return cluster
+
+
+def test_a_pod_is_bound_when_its_devices_are_ready():
+    assert len(conditional(Condition("Ready", "True")).asked(Bind)) == 1
+    assert conditional(Condition("Ready", "False")).asked(Bind) == []
+
+
+def test_a_pod_that_waits_for_a_device_says_so():
+    events = conditional(Condition("Ready", "False")).asked(RecordEvent)
+
+    assert [(each.reason, each.note) for each in events] == [  # type: ignore[attr-defined]
+        ("BindingConditionsPending", "waiting for binding conditions for device on node n1")
+    ]
+
+
+def test_a_claim_for_extended_resources_of_an_earlier_attempt_is_deleted_first():
+    owner = OwnerReference("v1", "Pod", "p", "uid:default/p", controller=True)
+    marked = {"resource.kubernetes.io/extended-resource-claim": "true"}
+    stale = claim("stale", wants())
+    metadata = replace(stale.metadata, annotations=marked, owner_references=[owner])
+    cluster = Cluster(node("n1"), device_class(resource=GPU), gpus("n1", "a"))
+    cluster.add(replace(stale, metadata=metadata))
+
+    first = cluster.schedule(pod("p").requests({GPU: "1"}))
+    cluster.wait(60)
+
+    assert isinstance(first, Unschedulable)
+    assert "1 cannot schedule extended resource claim." in first.message
+    assert "deletion of ResourceClaim completed" in first.message
+    assert cluster.drain()[-1].decision == Placed("n1")
+
+
+def test_a_device_that_fails_gives_the_pod_up_and_the_claim_is_deallocated_then():
+    cluster = conditional(Condition("Broken", "True", "Cable", 'no "link"'))
+    given_up = cluster.asked(ReleaseClaims)
+    cluster.wait(60)
+    decision = cluster.drain()[0].decision
+
+    assert len(given_up) == 1
+    assert isinstance(decision, Unschedulable)
+    assert "deallocation of ResourceClaim completed" in decision.message
+
+
+def test_a_pod_that_others_bind_while_it_waits_keeps_its_reservation():
+    cluster = conditional(Condition("Ready", "False"))
+
+    cluster.change("p", lambda pod: pod.on("n1"))
+
+    assert cluster.asked(ReleaseClaims) == []
+    assert cluster.claim("c").reserved_by("uid:default/p")
+
+
+def test_a_device_that_is_never_ready_gives_the_pod_up_after_the_time_for_it():
+    cluster = conditional(Condition("Ready", "False"))
+
+    cluster.wait(599)
+    before = cluster.asked(ReleaseClaims)
+    cluster.wait(2)
+
+    assert before == []
+    assert len(cluster.asked(ReleaseClaims)) == 1
+
+
+def test_earlier_choices_score_more():
+    requests = one_of(
+        "r",
+        choice("big", "gpu", f'device.attributes["{DRIVER}"].size == 2'),
+        choice("any"),
+    )
+    cluster = Cluster(
+        node("n1"), node("n2"), device_class(), claim("c", requests),
+        gpus("n1", device("a", size=1)), gpus("n2", device("a", size=2)),
+    )  # fmt: skip
+
+    assert cluster.schedule(claiming("p", "c")) == Placed("n2")
+
+
+def test_preemption_frees_cpu_but_no_devices():
+    held = allocated("held", "n1/a", "n1/b", on="n1", by=("low",))
+    low = claiming("low", "held").on("n1").cpu("1").priority(1)
+    cluster = Cluster(node("n1").cpu("1"), device_class(), gpus("n1", "a", "b"), held, low)
+    cluster.add(claim("c", wants()))
+
+    decision = cluster.schedule(claiming("p", "c").cpu("1").priority(9))
+
+    assert isinstance(decision, Unschedulable)
+    assert cluster.evicted() == []
+
+
+def test_a_node_with_free_devices_is_preempted_on_for_cpu():
+    low = pod("low").on("n1").cpu("1").priority(1)
+    cluster = Cluster(node("n1").cpu("1"), device_class(), gpus("n1", "a"), low)
+    cluster.add(claim("c", wants()))
+
+    decision = cluster.schedule(claiming("p", "c").cpu("1").priority(9))
+
+    assert isinstance(decision, Preempting)
+
+
+def test_an_extended_resource_gets_a_claim_of_its_own():
+    cluster = Cluster(node("n1"), device_class(resource=GPU), gpus("n1", "a", "b"))
+
+    decision = cluster.schedule(pod("p").requests({GPU: "2"}))
+
+    (effect,) = cluster.asked(BindClaims)
+    (write,) = effect.claims  # type: ignore[attr-defined]
+    assert decision == Placed("n1")
+    assert write.claim.name == ""
+    assert [(each.resource_name, each.request_name) for each in write.mappings] == [
+        (GPU, "container-0-request-0")
+    ]
+    assert devices_of(cluster.claim("p-extended-resources")) == [
+        "container-0-request-0=n1/a", "container-0-request-0=n1/b",
+    ]  # fmt: skip
+
+
+def test_the_claim_of_an_attempt_that_failed_is_deleted():
+    cluster = Cluster(node("n1"), device_class(resource=GPU), gpus("n1", "a"))
+    cluster.hold(Bind)
+    cluster.schedule(pod("p").requests({GPU: "1"}))
+
+    cluster.fail(kind=FailureKind.REFUSED)
+    cluster.hold()
+    cluster.wait(60)
+
+    assert len(cluster.asked(DeleteClaim)) == 1
+    assert cluster.drain()[-1].decision == Placed("n1")
+
+
+def test_a_taken_device_of_a_deleted_claim_is_free():
+    cluster = cluster_of(allocated("c", "n1/a", on="n1"))
+    taken = cluster.machine.cluster.devices.usage.is_taken((DRIVER, "n1", "a"))
+
+    cluster.delete_claim("c")
+
+    assert taken
+    assert not cluster.machine.cluster.devices.usage.is_taken((DRIVER, "n1", "a"))
+
+
+def test_an_older_state_of_a_claim_changes_nothing():
+    table = cluster_of().machine.cluster.devices.claims
+    newer = claim("c", wants(), allocation=allocated("c", "n1/a", on="n1").status.allocation)
+    newer = replace(newer, metadata=replace(newer.metadata, resource_version="10"))
+    older = replace(
+        newer, status=ClaimStatus(), metadata=replace(newer.metadata, resource_version="9")
+    )
+
+    table.write(newer)
+    _, matters = table.write(older)
+
+    assert not matters
+    assert table.get("default/c") == newer
+    table.check()

@@ -1,0 +1,254 @@
+"""What is known of devices: pools as a node sees them, claims in flight, taints of rules."""
+
+import pytest
+from msgspec.structs import replace
+
+from scheduler.model.api.devices import (
+    DeviceSelection,
+    DeviceTaint,
+    DeviceTaintRule,
+    ResourceSlice,
+    TaintRuleSpec,
+)
+from scheduler.model.api.objects import NodeSelector, ObjectMeta
+from scheduler.model.api.quantity import QuantityError
+from scheduler.model.reference import V1_36, V1_37
+from scheduler.state.columns.node_columns import NodeColumns
+from scheduler.state.columns.resource_axis import ResourceAxis
+from scheduler.state.devices.classes import DeviceClasses
+from scheduler.state.devices.devices import Devices
+from scheduler.state.devices.pools import PoolError
+from scheduler.state.devices.users import ClaimUsers
+from tests.support.builders import at, node, requirement, term
+from tests.support.devices import (
+    DRIVER,
+    allocated,
+    claim,
+    claiming,
+    consuming,
+    counters,
+    device,
+    device_class,
+    gpus,
+    tainted,
+    wants,
+)
+
+N1, N2 = node("n1").label("rack", "a").build(), node("n2").label("rack", "b").build()
+RACK_A = NodeSelector([term(requirement("rack", "In", "a"))])
+
+
+def devices_with(*slices: ResourceSlice, rules=V1_36) -> Devices:
+    columns = NodeColumns(ResourceAxis())
+    columns.write(N1)
+    columns.write(N2)
+    devices = Devices(columns, rules)
+    for each in slices:
+        devices.write(each)
+    return devices
+
+
+def seen(devices: Devices, on=N1) -> list[str]:
+    """Return the pools of a node: name, and its devices or what is wrong with it."""
+    return [
+        f"{pool.id[1]}: incomplete"
+        if pool.incomplete
+        else f"{pool.id[1]}: invalid"
+        if pool.invalid
+        else f"{pool.id[1]}: {' '.join(entry.device.name for entry in pool.devices)}"
+        for pool in devices.pools(on)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("slices", "want"),
+    [
+        pytest.param([gpus("n1", "a"), gpus("n2", "b")], ["n1: a"], id="of the node"),
+        pytest.param(
+            [gpus("", "a", name="x", all_nodes=True),
+             gpus("", "b", name="y", node_selector=RACK_A)],
+            ["x: a", "y: b"], id="of some or all nodes",
+        ),
+        pytest.param([gpus("", "a", name="x")], [], id="of no known place"),
+        pytest.param(
+            [gpus("", device("a", node_name="n2"), device("b", all_nodes=True), name="x",
+                  per_device_node_selection=True)],
+            ["x: a b"], id="each by itself",
+        ),
+        pytest.param(
+            [gpus("", device("a", node_name="n2"), name="x", per_device_node_selection=True)],
+            [], id="none of them here",
+        ),
+        pytest.param([gpus("n1", "a", count=2)], ["n1: incomplete"], id="a slice is missing"),
+        pytest.param(
+            [gpus("n1", "a", pool="p", count=2), gpus("n2", "b", pool="p", count=2)],
+            ["p: a"], id="the other slice is elsewhere",
+        ),
+        pytest.param(
+            [gpus("n1", "a", pool="p", count=2), gpus("n2", "b", pool="p", generation=2, count=2)],
+            [], id="out of date, and incomplete",
+        ),
+        pytest.param(
+            [gpus("n1", "a", pool="p"), gpus("n2", "b", pool="p", generation=2)],
+            ["p: a"], id="out of date, but it looks complete",
+        ),
+        pytest.param([gpus("n1", "a", "a")], ["n1: invalid"], id="a name twice"),
+        pytest.param(
+            [counters("n1", memory="1"), gpus("n1", consuming("a", speed="1"), count=2)],
+            ["n1: invalid"], id="a counter that is not there",
+        ),
+        pytest.param(
+            [gpus("n1", device("a", binding_conditions=["Ready"]), pool="a"),
+             gpus("n1", "b", name="s", pool="b")],
+            ["b: b", "a: a"], id="what must be made ready comes last",
+        ),
+        pytest.param(
+            [gpus("n1", "a", driver="z.example.com", pool="a"),
+             gpus("n1", "b", name="s", driver="a.example.com", pool="b")],
+            ["b: b", "a: a"], id="drivers before pools",
+        ),
+    ],
+)  # fmt: skip
+def test_the_pools_of_a_node(slices, want):
+    assert seen(devices_with(*slices)) == want
+
+
+def test_a_broken_pool_with_counters_shows_everywhere_before_v137_only():
+    broken = [counters("n2", memory="1"), gpus("n2", consuming("a", speed="1"), count=2)]
+
+    assert seen(devices_with(*broken)) == ["n2: invalid"]
+    assert seen(devices_with(*broken, rules=V1_37)) == []
+
+
+def test_pools_follow_the_slices():
+    devices = devices_with(gpus("n1", "a"))
+    before = seen(devices)
+    devices.write(gpus("n1", "a", "b"))
+    more = seen(devices)
+    devices.erase("ResourceSlice", "n1-slice")
+
+    assert [before, more, seen(devices)] == [["n1: a"], ["n1: a b"], []]
+
+
+def test_an_invalid_node_selector_is_an_error_of_the_node():
+    invalid = NodeSelector([term(requirement("rack", "Sideways", "a"))])
+    devices = devices_with(gpus("", "a", name="x", node_selector=invalid))
+
+    with pytest.raises(PoolError, match="failed to perform node selection for slice x"):
+        devices.pools(N1)
+
+
+def test_a_slice_with_an_amount_that_is_none_changes_nothing():
+    devices = devices_with(gpus("n1", "a"))
+
+    with pytest.raises(QuantityError):
+        devices.write(gpus("n1", device("b", capacity={"memory": "much"})))
+
+    assert seen(devices) == ["n1: a"]
+
+
+def test_nodes_in_the_same_state_have_one_signature():
+    devices = devices_with(gpus("n1", "a", "b"), gpus("n2", "a", "b"))
+    signatures = [devices.signatures().tolist()]
+    for each in (allocated("c", "n1/a", on="n1"), allocated("d", "n2/a", on="n2")):
+        devices.write(each)
+        signatures.append(devices.signatures().tolist())
+    devices.write(gpus("n2", tainted("a"), "b"))
+    signatures.append(devices.signatures().tolist())
+
+    assert [first == second for first, second in signatures] == [True, False, True, False]
+
+
+def test_an_allocation_counts_once_in_flight_and_when_it_is_known():
+    devices = devices_with(gpus("n1", "a"))
+    known = allocated("c", "n1/a", on="n1")
+    assert known.status.allocation is not None
+    taken = []
+    for step in (
+        lambda: devices.write(claim("c", wants())),
+        lambda: devices.claims.begin("uid:c", known.status.allocation),
+        lambda: devices.write(known),
+        lambda: devices.claims.end("uid:c"),
+        lambda: devices.write(claim("c", wants())),
+    ):
+        step()
+        devices.check()
+        taken.append(devices.usage.is_taken((DRIVER, "n1", "a")))
+
+    assert taken == [False, True, True, True, False]
+
+
+def test_an_answer_about_a_claim_that_is_gone_does_not_bring_it_back():
+    devices = devices_with()
+    devices.write(claim("c", wants()))
+    devices.erase("ResourceClaim", "default/c")
+
+    _, matters = devices.answer(allocated("c", "n1/a", on="n1"))
+
+    assert not matters
+    assert devices.claims.get("default/c") is None
+
+
+def test_a_claim_that_was_made_again_replaces_the_old_one():
+    devices = devices_with(gpus("n1", "a"))
+    devices.write(allocated("c", "n1/a", on="n1"))
+    again = claim("c", wants())
+
+    devices.write(replace(again, metadata=replace(again.metadata, uid="another")))
+
+    assert not devices.usage.is_taken((DRIVER, "n1", "a"))
+    devices.check()
+
+
+def rule(**selected: str) -> DeviceTaintRule:
+    taint = DeviceTaint("example.com/broken", "", "NoSchedule")
+    selection = None if selected.get("driver") == "" else DeviceSelection(**selected)
+    return DeviceTaintRule(ObjectMeta(name="rule"), TaintRuleSpec(selection, taint))
+
+
+def test_rules_taint_devices_in_releases_that_apply_them():
+    for rules, want in ((V1_36, []), (V1_37, ["a"])):
+        devices = devices_with(gpus("n1", "a", "b"), rules=rules)
+        _, matters = devices.write(rule(device="a"))
+        (pool,) = devices.pools(N1)
+
+        assert matters == bool(want)
+        assert [entry.device.name for entry in pool.devices if entry.taints] == want
+
+
+def test_a_rule_without_a_selector_taints_nothing_since_v137():
+    devices = devices_with(gpus("n1", "a"), rules=V1_37)
+
+    assert not devices.write(rule(driver=""))[1]
+    assert devices.write(rule())[1]
+
+
+def test_of_classes_with_one_resource_the_newest_provides_it():
+    classes = DeviceClasses()
+    resource = "example.com/gpu"
+    old, new = device_class("a", resource=resource), device_class("z", resource=resource)
+    for each, created in ((old, 1), (new, 2), (device_class("y", resource=resource), 2)):
+        stamped = replace(each.metadata, creation_timestamp=at(created))
+        classes.write(replace(each, metadata=stamped))
+    found = [classes.of_resource(resource)]
+    classes.erase("y")
+    found.append(classes.of_resource(resource))
+    classes.erase("z")
+    found.append(classes.of_resource(resource))
+
+    assert [None if each is None else each.metadata.name for each in found] == ["y", "z", "a"]
+
+
+def test_pods_are_known_by_the_claims_that_they_name():
+    users = ClaimUsers()
+    users.note(claiming("p", "c", "d").build())
+    users.note(claiming("q", "c").build())
+    users.note(claiming("p", "d").build())
+
+    assert users.of("default/c") == ("uid:default/q",)
+    assert users.of("default/d") == ("uid:default/p",)
+
+    users.forget("uid:default/p")
+    users.forget("uid:default/q")
+
+    assert (users.of("default/d"), len(users)) == ((), 0)
