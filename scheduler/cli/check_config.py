@@ -13,6 +13,7 @@ from scheduler.config import load
 from scheduler.config.field_errors import ConfigError, UnreadableConfigError
 from scheduler.config.plugin_catalogue import Point
 from scheduler.config.settings import ProfileSettings, Settings, Weighted
+from scheduler.model.reference import AUTO, OLDEST, REFERENCES
 
 __all__ = ["add_parser", "run"]
 
@@ -36,6 +37,12 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         dest="print_effective",
         help="write the effective configuration as YAML instead of the summary",
     )
+    parser.add_argument(
+        "--reference",
+        choices=tuple(REFERENCES),
+        default=OLDEST.name,
+        help=f"what `reference: auto` stands for (default: {OLDEST.name})",
+    )
     parser.set_defaults(func=run)
 
 
@@ -43,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     """Check the file and return the exit code."""
     problems = sys.stderr if args.print_effective else sys.stdout
     try:
-        settings = configuration.read(args.file)
+        settings = configuration.read(args.file, server=REFERENCES[args.reference])
     except OSError as error:
         print(f"{args.file}: {error.strerror or error}", file=problems)
         return _UNREADABLE
@@ -60,10 +67,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _summary(settings: Settings) -> list[str]:
-    default = load.defaults().profiles[0]
+    default = load.defaults(server=settings.reference).profiles[0]
     lines = [line for profile in settings.profiles for line in _profile(profile, default)]
     for plugin, package in configuration.packages(settings).items():
         lines.append(f"plugin {plugin}: package {package}")
+    reference = AUTO if settings.follows_server else settings.reference.name
+    lines.append(f"reference: {reference}")
     election = settings.leader_election
     namespace = election.resource_namespace or "(own namespace)"
     lease = f"lease {namespace}/{election.resource_name}" if election.leader_elect else "off"

@@ -4,13 +4,15 @@ import argparse
 import contextlib
 import json
 import sys
+from collections.abc import Mapping
 from typing import Any, assert_never
 
 from scheduler.cli import configuration
-from scheduler.config import load
 from scheduler.config.field_errors import ConfigError
 from scheduler.config.settings import Settings
 from scheduler.model import times
+from scheduler.model.api.device_claims import Allocation, DeviceResult
+from scheduler.model.api.devices import ResourceClaim
 from scheduler.model.decisions import (
     Attempt,
     Failed,
@@ -21,6 +23,8 @@ from scheduler.model.decisions import (
     Unschedulable,
     Waiting,
 )
+from scheduler.model.effects import BindClaims
+from scheduler.model.reference import REFERENCES
 
 __all__ = ["add_parser", "run"]
 
@@ -67,9 +71,11 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     command.add_argument(
         "--at", default=None, type=_moment, metavar="TIME",
-        help="time of the plan, as 2026-01-02T15:04:05Z; only preemption policies depend on it"
-        " (default: now; 1970-01-01T00:00:00Z if there is no policy)",
+        help="time of the plan, as 2026-01-02T15:04:05Z; preemption policies and devices that were"
+        " not ready in time depend on it"
+        " (default: now; 1970-01-01T00:00:00Z if there are neither)",
     )  # fmt: skip
+    configuration.add_reference(command)
     command.set_defaults(func=run)
 
 
@@ -86,12 +92,19 @@ def _moment(text: str) -> float:
 
 
 def _now(arguments: argparse.Namespace, objects: Any) -> float:
-    """Return the time of the plan; only policies depend on it."""
+    """Return the time of the plan; policies depend on it, and devices that were never ready."""
     from scheduler.service.clock import Clock
 
     if arguments.at is not None:
         return float(arguments.at)
-    return Clock().now() if objects.policies else 0.0
+    claims = (item for item in objects.devices if isinstance(item, ResourceClaim))
+    timed = objects.policies or any(map(_has_timestamp, claims))
+    return Clock().now() if timed else 0.0
+
+
+def _has_timestamp(claim: ResourceClaim) -> bool:
+    allocation = claim.status.allocation
+    return allocation is not None and allocation.allocation_timestamp is not None
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -103,8 +116,10 @@ def run(arguments: argparse.Namespace) -> int:
     from scheduler.sim.planner import Planner, PlanOptions
 
     try:
-        settings = configuration.read(arguments.config) if arguments.config else load.defaults()
+        settings = configuration.of_command(arguments)
         objects = manifests.read(arguments.files, raw=bool(settings.extenders))
+        if settings.follows_server and objects.reference:
+            settings = configuration.of_command(arguments, REFERENCES[objects.reference])
         ask = _ask(settings, objects)
     except ConnectionSettingsError as error:
         print(f"{arguments.config}: {error}", file=sys.stderr)
@@ -124,7 +139,11 @@ def run(arguments: argparse.Namespace) -> int:
         attempts = list(planner.attempts())
         if arguments.settle:
             attempts += planner.settle()
-    results = [_result(attempt, explain=arguments.explain) for attempt in attempts]
+    allocated = planner.allocations
+    results = [
+        _result(attempt, allocated.get(attempt.pod.uid, {}), explain=arguments.explain)
+        for attempt in attempts
+    ]
     answer: dict[str, Any] = {"results": results}
     if arguments.settle:
         answer["final"] = planner.final()
@@ -155,7 +174,9 @@ def _one_line(error: Exception, arguments: argparse.Namespace) -> str:
     return str(error)
 
 
-def _result(attempt: Attempt, *, explain: bool) -> dict[str, Any]:
+def _result(
+    attempt: Attempt, allocations: Mapping[str, Allocation], *, explain: bool
+) -> dict[str, Any]:
     """Return an attempt as it is printed."""
     result: dict[str, Any] = {
         "pod": attempt.pod.key,
@@ -187,9 +208,47 @@ def _result(attempt: Attempt, *, explain: bool) -> dict[str, Any]:
             raise AssertionError("an attempt of a plan does not end before extenders have answered")
         case _:
             assert_never(decision)
+    result |= _devices(attempt, allocations)
     if explain:
         result["nodes"] = [_explained(trace) for trace in attempt.trace]
     return result
+
+
+def _devices(attempt: Attempt, allocations: Mapping[str, Allocation]) -> dict[str, Any]:
+    """Return what the claims of a placed pod have; nothing if it has no claims."""
+    if not isinstance(attempt.decision, Placed) or not allocations:
+        return {}
+    claims = {
+        key: [_device(result) for result in allocation.devices.results]
+        for key, allocation in allocations.items()
+    }
+    mappings = [
+        {
+            "containerName": each.container_name,
+            "resourceName": each.resource_name,
+            "requestName": each.request_name,
+        }
+        for effect in attempt.effects
+        if isinstance(effect, BindClaims)
+        for write in effect.claims
+        for each in write.mappings
+    ]
+    return {"claims": claims, **({"requestMappings": mappings} if mappings else {})}
+
+
+def _device(result: DeviceResult) -> dict[str, Any]:
+    """Return one allocated device as it is printed."""
+    shown: dict[str, Any] = {
+        "request": result.request,
+        "driver": result.driver,
+        "pool": result.pool,
+        "device": result.device,
+    }
+    if result.admin_access:
+        shown["adminAccess"] = True
+    if result.consumed_capacity:
+        shown["consumedCapacity"] = dict(result.consumed_capacity)
+    return shown
 
 
 def _explained(trace: NodeTrace) -> dict[str, Any]:

@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 from scheduler.cli import configuration
-from scheduler.config import load
 from scheduler.config.field_errors import ConfigError
 
 __all__ = ["add_parser", "run"]
@@ -29,6 +28,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     command.add_argument(
         "--config", metavar="FILE", help="KubeSchedulerConfiguration of the recorded scheduler"
     )
+    configuration.add_reference(command)
     command.set_defaults(func=run)
 
 
@@ -37,13 +37,16 @@ def run(arguments: argparse.Namespace) -> int:
     from scheduler.model.capture_codec import WireError
     from scheduler.plugins import registry
     from scheduler.queue.backoff import PodBackoff
-    from scheduler.sim.replay import replay
+    from scheduler.sim.replay import followed, replay
 
     total = different = 0
     try:
-        settings = configuration.read(arguments.config) if arguments.config else load.defaults()
-        backoff = PodBackoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds)
         with Path(arguments.file).open("rb") as lines:
+            settings = configuration.of_command(arguments, followed(lines.readline()))
+            backoff = PodBackoff(
+                settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds
+            )
+            lines.seek(0)
             for decision in replay(lines, registry.profiles(settings), backoff):
                 total += 1
                 if decision.now != decision.then:

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from scheduler.config import durations, load
 from scheduler.config.field_errors import ConfigError
 from scheduler.config.load import DeprecatedFlags, LeaderElectionFlags
 from scheduler.config.settings import Settings
+from scheduler.model.reference import AUTO, NEWEST, OLDEST, REFERENCES, Reference
 from scheduler.service import signals
 
 if TYPE_CHECKING:
@@ -71,6 +73,11 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--evict-only", action="store_true",
         help="evict all victims through the eviction API, which never violates a disruption budget;"
         " needs no permission to delete pods",
+    )  # fmt: skip
+    command.add_argument(
+        "--reference", choices=(AUTO, *REFERENCES),
+        help="release of kube-scheduler to decide as; auto is that of the API server (default:"
+        " the one in the configuration, else auto)",
     )  # fmt: skip
     _add_serving(command.add_argument_group("serving"))
     _add_election(command.add_argument_group("leader election"))
@@ -172,7 +179,10 @@ def run(arguments: argparse.Namespace, clock: "Clock | None" = None) -> int:
         clock: The source of time; `None` for the clock of this machine.
     """
     try:
-        configured = settings(arguments)
+        settings_as = reader(arguments)
+        # What is needed before the release of the API server is known is the same in all of them;
+        # the newest one knows most settings.
+        configured = settings_as(NEWEST)
     except OSError as error:
         print(f"{arguments.config}: {error.strerror or error}", file=sys.stderr)
         return 2
@@ -185,23 +195,34 @@ def run(arguments: argparse.Namespace, clock: "Clock | None" = None) -> int:
         print("--tls-cert-file and --tls-private-key-file must be set together", file=sys.stderr)
         return 2
     with signals.ending_at_once():  # the imports take most of a second
-        return _serve(arguments, configured, clock)
+        return _serve(lambda: options(arguments, configured, settings_as), clock)
 
 
-def _serve(arguments: argparse.Namespace, configured: Settings, clock: "Clock | None") -> int:
+def _serve(options: "Callable[[], ProcessOptions]", clock: "Clock | None") -> int:
     with importing.lean():
         from scheduler.service.process import serve
 
-    return serve(options(arguments, configured), clock)
+    return serve(options(), clock)
 
 
-def options(arguments: argparse.Namespace, configured: Settings) -> "ProcessOptions":
-    """Return the options of the live scheduler: its configuration and what flags set beside it."""
+def options(
+    arguments: argparse.Namespace,
+    configured: Settings,
+    settings_as: Callable[[Reference], Settings] | None = None,
+) -> "ProcessOptions":
+    """Return the options of the live scheduler.
+
+    Args:
+        arguments: Flags, which set more than the configuration has.
+        configured: The configuration.
+        settings_as: Returns it as another release has it; `None` where the release is fixed.
+    """
     from scheduler.observe.logs.logs import Format
     from scheduler.service.options import ProcessOptions
 
     return ProcessOptions(
         settings=configured,
+        settings_as=settings_as,
         kubeconfig=arguments.kubeconfig,
         logging_format=Format(arguments.logging_format),
         verbosity=arguments.verbosity,
@@ -250,8 +271,18 @@ def _written(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def settings(arguments: argparse.Namespace) -> Settings:
-    """Return the configuration with the flags applied.
+def settings(arguments: argparse.Namespace, server: Reference = OLDEST) -> Settings:
+    """Return the configuration with the flags applied, as a release has it.
+
+    Raises:
+        ConfigError: The file breaks rules.
+        OSError: The file cannot be read.
+    """
+    return reader(arguments)(server)
+
+
+def reader(arguments: argparse.Namespace) -> Callable[[Reference], Settings]:
+    """Read the configuration once; return a function that returns it as a release has it.
 
     Raises:
         ConfigError: The file breaks rules.
@@ -266,9 +297,14 @@ def settings(arguments: argparse.Namespace) -> Settings:
         resource_name=arguments.leader_elect_resource_name,
         resource_namespace=arguments.leader_elect_resource_namespace,
     )
+    reference = arguments.reference
     if arguments.config:
-        return configuration.read(arguments.config, leader_election=election)
-    return load.override(load.defaults(), leader_election=election, deprecated=DeprecatedFlags())
+        return configuration.reader(arguments.config, leader_election=election, reference=reference)
+    return lambda server: load.override(
+        load.defaults(server=server, reference=reference),
+        leader_election=election,
+        deprecated=DeprecatedFlags(),
+    )
 
 
 def _write(settings: Settings, path: str) -> int:

@@ -4,11 +4,9 @@ import argparse
 import platform
 
 from scheduler import __version__
+from scheduler.model.reference import REFERENCES
 
 __all__ = ["add_parser", "run"]
-
-#: The release whose decisions are reproduced.
-REFERENCE = "v1.36.3"
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -20,5 +18,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(_arguments: argparse.Namespace) -> int:
     """Print the version, the kube-scheduler release that it follows, and that of Python."""
     print(f"preemptive-scheduler {__version__}")
-    print(f"decides as kube-scheduler {REFERENCE}; Python {platform.python_version()}")
+    releases = " or ".join(reference.version for reference in REFERENCES.values())
+    print(f"decides as kube-scheduler {releases}; Python {platform.python_version()}")
     return 0

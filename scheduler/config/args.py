@@ -34,6 +34,7 @@ from scheduler.model.api.objects import (
     TopologySpreadConstraint,
     WeightedNodeTerm,
 )
+from scheduler.model.reference import AUTO
 
 __all__ = [
     "CODECS",
@@ -71,12 +72,12 @@ class DefaultPreemptionArgs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamicResourcesArgs:
-    """Time limits of device allocation; without effect, as no devices are allocated."""
+    """Time limits of device allocation."""
 
     plugin: ClassVar[str] = "DynamicResources"
 
-    #: Longest search for devices on one node, in seconds; 0 means no limit. Ten seconds end a
-    #: pathological search and never touch an ordinary one (under 0.2 s).
+    #: Longest search for devices on one node, in seconds; 0 means no limit. It is counted in steps
+    #: of the search, 200,000 for each second and at most 50,000, so that no search stops the loop.
     filter_timeout_seconds: float = wire("filterTimeout", DURATION, 10.0)
     #: Longest wait for the conditions of allocated devices before binding, in seconds, 1 or more.
     #: Ten minutes are enough for devices that have to be attached.
@@ -275,13 +276,17 @@ class PodTopologySpreadArgs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeBindingArgs:
-    """How long to wait for volumes before a pod is bound."""
+    """How long to wait for volumes before a pod is bound, and how capacity is scored."""
 
     plugin: ClassVar[str] = "VolumeBinding"
 
     #: Longest wait for volumes to be bound or provisioned, in seconds; 0 means no wait. Ten
     #: minutes cover slow provisioners.
     bind_timeout_seconds: int = wire("bindTimeoutSeconds", INT64, 600)
+    #: Points of the function from the share of the capacity that a pod requests to the score,
+    #: utilization increasing. None and an empty list mean that more free capacity is better: 0 %
+    #: scores 10, 100 % scores 0. Only with `reference` v1.37.
+    shape: tuple[ShapePoint, ...] | None = wire("shape", optional(_SHAPE), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,6 +302,10 @@ class PreemptiveSchedulerArgs:
     #: with the fewest victims that currently fit on no other node, then the one whose victims
     #: started last. Off: a hash decides, at no cost.
     prefer_victims_that_fit_elsewhere: bool = wire("preferVictimsThatFitElsewhere", BOOLEAN, False)
+    #: The release of kube-scheduler whose decisions are reproduced: `v1.36`, `v1.37`, or `auto` for
+    #: that of the API server. It holds for all profiles; those that name a release must agree.
+    #: By default it follows the cluster, as kube-scheduler is upgraded with it.
+    reference: str = wire("reference", STRING, AUTO, zero_is_default=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,15 +345,7 @@ TYPES: Final = {
     )
 }
 
-_FORBIDDEN: Final = {
-    "VolumeBinding": {
-        "shape": "unexpected field `shape`, it belongs to the feature StorageCapacityScoring, "
-        "which is off"
-    }
-}
-
 #: How each typed entry is read and written.
 CODECS: Final[dict[str, Record[Any]]] = {
-    name: Record.of(kind, forbidden=_FORBIDDEN.get(name), ignored=("apiVersion", "kind"))
-    for name, kind in TYPES.items()
+    name: Record.of(kind, ignored=("apiVersion", "kind")) for name, kind in TYPES.items()
 }

@@ -20,12 +20,14 @@ from scheduler.config.args import (
     NodeResourcesFitArgs,
     PluginArgs,
     PodTopologySpreadArgs,
+    PreemptiveSchedulerArgs,
     ScoringStrategy,
     ShapePoint,
     VolumeBindingArgs,
 )
 from scheduler.config.field_errors import ErrorReport
 from scheduler.model.api.objects import NodeSelectorTerm, Requirement, TopologySpreadConstraint
+from scheduler.model.reference import AUTO, REFERENCES, Reference
 
 __all__ = ["check"]
 
@@ -38,8 +40,10 @@ _INTEGER: Final = re.compile(r"[-+]?[0-9]+", re.ASCII)
 _INT64: Final = range(-(2**63), 2**63)
 
 
-def check(args: PluginArgs, path: str, report: ErrorReport) -> None:
-    """Report all errors in the settings of a plugin."""
+def check(args: PluginArgs, path: str, report: ErrorReport, reference: Reference) -> None:
+    """Report all errors in the settings of a plugin, as a release has them."""
+    if isinstance(args, VolumeBindingArgs):
+        _volume_binding(args, path, report, reference)
     rule = _RULES.get(type(args))
     if rule is not None:
         rule(args, path, report)
@@ -85,10 +89,19 @@ def _balanced_allocation(
             report.invalid(f"{path}.resources[{i}].weight", resource.weight, "must be 1")
 
 
-def _volume_binding(args: VolumeBindingArgs, path: str, report: ErrorReport) -> None:
+def _volume_binding(
+    args: VolumeBindingArgs, path: str, report: ErrorReport, reference: Reference
+) -> None:
     if args.bind_timeout_seconds < 0:
         detail = "invalid BindTimeoutSeconds, should not be a negative value"
         report.invalid(f"{path}.bindTimeoutSeconds", args.bind_timeout_seconds, detail)
+    if args.shape is None:
+        return
+    if not reference.scores_storage_capacity:
+        feature = "it belongs to the feature StorageCapacityScoring, which is off"
+        report.forbidden(f"{path}.shape", f"unexpected field `shape`, {feature}")
+    elif args.shape:
+        _check_shape(args.shape, f"{path}.shape", report)
 
 
 def _node_resources_fit(args: NodeResourcesFitArgs, path: str, report: ErrorReport) -> None:
@@ -229,6 +242,12 @@ def _check_key(path: str, key: str, report: ErrorReport) -> None:
         report.invalid(path, key, detail)
 
 
+def _preemptive_scheduler(args: PreemptiveSchedulerArgs, path: str, report: ErrorReport) -> None:
+    allowed = (AUTO, *REFERENCES)
+    if args.reference not in allowed:
+        report.unsupported(f"{path}.reference", args.reference, allowed)
+
+
 _RULES: Final[dict[type, Callable[[Any, str, ErrorReport], None]]] = {
     DefaultPreemptionArgs: _default_preemption,
     DynamicResourcesArgs: _dynamic_resources,
@@ -237,5 +256,5 @@ _RULES: Final[dict[type, Callable[[Any, str, ErrorReport], None]]] = {
     NodeResourcesBalancedAllocationArgs: _balanced_allocation,
     NodeResourcesFitArgs: _node_resources_fit,
     PodTopologySpreadArgs: _pod_topology_spread,
-    VolumeBindingArgs: _volume_binding,
+    PreemptiveSchedulerArgs: _preemptive_scheduler,
 }

@@ -12,7 +12,7 @@ from typing import Final
 __all__ = ["DurationError", "nanoseconds", "parse", "text"]
 
 _SECOND: Final = 10**9
-_LARGEST: Final = 2**63 - 1
+_MAX: Final = 2**63 - 1
 
 #: Length of each unit in nanoseconds; the two micro signs look alike and are different characters.
 _UNITS: Final = {
@@ -48,7 +48,7 @@ def parse(duration: str) -> float:
     while rest:
         length, rest = _part(rest, duration)
         total += length
-    if total > _LARGEST + negative:
+    if total > _MAX + negative:
         raise DurationError(f'invalid duration "{duration}"')
     return (-total if negative else total) / _SECOND
 

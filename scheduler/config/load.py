@@ -21,8 +21,9 @@ from scheduler.config.document import Json, Mapping, Scalar, Tree
 from scheduler.config.field_errors import ErrorReport
 from scheduler.config.object_codec import Record, wire
 from scheduler.config.plugin_sets import API_VERSION
-from scheduler.config.profiles import PROFILES, ProfileEntry
-from scheduler.config.settings import ClientConnection, Common, ProfileSettings, Settings
+from scheduler.config.profiles import PROFILES, ProfileEntry, Settled
+from scheduler.config.settings import ClientConnection, Common, Settings
+from scheduler.model.reference import OLDEST, Reference
 
 __all__ = [
     "KIND",
@@ -33,6 +34,7 @@ __all__ = [
     "override",
     "parse",
     "read",
+    "read_text",
     "render",
 ]
 
@@ -103,6 +105,8 @@ def parse(
     source: str,
     extra_plugins: Lookup[str, frozenset[str]] = _NO_PLUGINS,
     leader_election: LeaderElectionFlags = _NO_ELECTION,
+    server: Reference = OLDEST,
+    reference: str | None = None,
 ) -> Settings:
     """Return the settings that a configuration text describes.
 
@@ -112,6 +116,8 @@ def parse(
         extra_plugins: plugins beyond those of kube-scheduler, each with the names of the
             extension points that it implements (as in the file: `preFilter`, ...).
         leader_election: flags that replace values of the file before the rules are applied.
+        server: the release of kube-scheduler that counts where the text names none.
+        reference: the setting `reference` that counts whatever the text says; None for none.
 
     Raises:
         UnreadableConfigError: The text is neither YAML nor JSON.
@@ -131,7 +137,8 @@ def parse(
         for resource in extender.managed_resources
         if resource.ignored_by_scheduler
     )
-    settled = profiles.settle(manifest.profiles, plugins, ignored, report)
+    release = profiles.Release(reference, server)
+    settled = profiles.settle(manifest.profiles, plugins, ignored, report, release)
     report.finish()
     return _complete(manifest, settled)
 
@@ -148,22 +155,39 @@ def read(
         OSError: The file cannot be read.
         ConfigError: As for `parse`.
     """
-    source = str(path)
+    return parse(
+        read_text(path),
+        source=str(path),
+        extra_plugins=extra_plugins,
+        leader_election=leader_election,
+    )
+
+
+def read_text(path: str | Path) -> str:
+    """Return the text of a file.
+
+    Raises:
+        OSError: The file cannot be read.
+        UnreadableConfigError: It is not UTF-8.
+    """
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        ErrorReport(source).unreadable(line, f"not UTF-8: {error.reason}")
-    return parse(text, source=source, extra_plugins=extra_plugins, leader_election=leader_election)
+        ErrorReport(str(path)).unreadable(line, f"not UTF-8: {error.reason}")
 
 
 def defaults(
     *,
     extra_plugins: Lookup[str, frozenset[str]] = _NO_PLUGINS,
+    server: Reference = OLDEST,
+    reference: str | None = None,
 ) -> Settings:
     """Return the settings without any configuration."""
     text = json.dumps({"apiVersion": API_VERSION, "kind": KIND})
-    return parse(text, source="defaults", extra_plugins=extra_plugins)
+    return parse(
+        text, source="defaults", extra_plugins=extra_plugins, server=server, reference=reference
+    )
 
 
 def override(
@@ -229,7 +253,7 @@ def _check_type(tree: Tree, report: ErrorReport) -> None:
         report.finish()
 
 
-def _complete(manifest: _Manifest, settled: tuple[ProfileSettings, ...]) -> Settings:
+def _complete(manifest: _Manifest, settled: Settled) -> Settings:
     common = {field.name: getattr(manifest, field.name) for field in dataclasses.fields(Common)}
     common["client_connection"] = _limited(manifest.client_connection)
     ignorable_last = sorted(manifest.extenders, key=lambda extender: extender.ignorable)
@@ -240,7 +264,9 @@ def _complete(manifest: _Manifest, settled: tuple[ProfileSettings, ...]) -> Sett
         enable_contention_profiling=(
             manifest.enable_profiling if contention is None else contention
         ),
-        profiles=settled,
+        profiles=settled.profiles,
+        reference=settled.reference,
+        follows_server=settled.follows_server,
     )
 
 

@@ -9,7 +9,16 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-__all__ = ["DEFAULT_PLUGINS", "IN_TREE", "REMOVED", "WEIGHTED_POINTS", "Point", "merged"]
+from scheduler.model.reference import Reference
+
+__all__ = [
+    "IN_TREE",
+    "REMOVED",
+    "WEIGHTED_POINTS",
+    "Point",
+    "default_plugins",
+    "merged",
+]
 
 
 class Point(StrEnum):
@@ -98,12 +107,19 @@ IN_TREE: Final[Mapping[str, frozenset[Point]]] = {
     "VolumeZone": frozenset({Point.PRE_FILTER, Point.FILTER}),
 }  # fmt: skip
 
-#: The plugins that `multiPoint` enables by default, in order, with weights; 0 means 1.
-DEFAULT_PLUGINS: Final = (
+#: The first plugins for nodes in each order of `Reference.checks_node_name_first`.
+_BY_NODE: Final = {
+    False: (("NodeUnschedulable", 0), ("NodeName", 0)),
+    True: (("NodeName", 0), ("NodeUnschedulable", 0)),
+}
+
+#: The plugins that `multiPoint` enables by default before and after these, in order, with weights;
+#: 0 means 1.
+_FIRST: Final = (
     ("SchedulingGates", 0),
     ("PrioritySort", 0),
-    ("NodeUnschedulable", 0),
-    ("NodeName", 0),
+)
+_LAST: Final = (
     ("TaintToleration", 3),
     ("NodeAffinity", 2),
     ("NodePorts", 0),
@@ -124,6 +140,11 @@ DEFAULT_PLUGINS: Final = (
 
 #: Plugins of former releases that this version of the file format rejects by name.
 REMOVED: Final = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
+
+
+def default_plugins(reference: Reference) -> tuple[tuple[str, int], ...]:
+    """Return the plugins that `multiPoint` enables by default, in the order of a release."""
+    return (*_FIRST, *_BY_NODE[reference.checks_node_name_first], *_LAST)
 
 
 def merged(extra: Mapping[str, frozenset[str]]) -> dict[str, frozenset[Point]]:

@@ -16,10 +16,21 @@ from typing import Final
 from scheduler.config.codecs import INT32, STRING, Codec, array, optional
 from scheduler.config.field_errors import ErrorReport, suggestion
 from scheduler.config.object_codec import Record, wire
-from scheduler.config.plugin_catalogue import DEFAULT_PLUGINS, REMOVED, Point
+from scheduler.config.plugin_catalogue import REMOVED, Point, default_plugins
 from scheduler.config.settings import Weighted
+from scheduler.model.reference import Reference
 
-__all__ = ["DEFAULT", "MULTI_POINT", "SETS", "Entry", "Expansion", "PluginSet", "merge"]
+__all__ = [
+    "MULTI_POINT",
+    "POD_GROUPS",
+    "SETS",
+    "SETS_IN_FILE",
+    "Entry",
+    "Expansion",
+    "PluginSet",
+    "defaults",
+    "merge",
+]
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 
@@ -76,10 +87,20 @@ _SET: Final[Codec[PluginSet]] = Record.of(PluginSet)
 #: Codec of the object with one set per point.
 SETS: Final[Codec[dict[str, PluginSet]]] = Record.table(dict.fromkeys((MULTI_POINT, *Point), _SET))
 
-#: The default of `multiPoint`; the default of every other set is empty.
-DEFAULT: Final = PluginSet(
-    enabled=tuple(Entry(name=name, weight=weight) for name, weight in DEFAULT_PLUGINS)
+#: The set of an extension point for pod groups, which are not scheduled as one: it is checked and
+#: has no effect.
+POD_GROUPS: Final = "podGroupPostFilter"
+
+#: Codec of that object in the file, where some release has a further set.
+SETS_IN_FILE: Final[Codec[dict[str, PluginSet]]] = Record.table(
+    dict.fromkeys((MULTI_POINT, *Point, POD_GROUPS), _SET)
 )
+
+
+def defaults(reference: Reference) -> PluginSet:
+    """Return the default of `multiPoint` in a release; that of every other set is empty."""
+    plugins = default_plugins(reference)
+    return PluginSet(enabled=tuple(Entry(name=name, weight=weight) for name, weight in plugins))
 
 
 def merge(default: PluginSet, custom: PluginSet) -> PluginSet:
@@ -122,6 +143,10 @@ class Expansion:
             removed = REMOVED if name in _REMOVED_IN else frozenset()
             self._check_names(plugins.enabled, removed)
         self._points = {point: self._expand(point) for point in Point}
+
+    def check_names(self, plugins: PluginSet) -> None:
+        """Report the entries of a further set whose plugins do not exist."""
+        self._check_names(plugins.enabled, REMOVED)
 
     def names(self, point: Point) -> tuple[str, ...]:
         """Return the plugins of a point in the order in which they run."""

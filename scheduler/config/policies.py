@@ -34,10 +34,10 @@ from scheduler.model.policies import (
 __all__ = [
     "API_VERSION",
     "KIND",
-    "LONGEST_SECONDS",
-    "MOST_BUDGETS",
-    "MOST_CLASSES",
-    "MOST_VICTIMS",
+    "MAX_BUDGETS",
+    "MAX_CLASSES",
+    "MAX_SECONDS",
+    "MAX_VICTIMS",
     "PolicyError",
     "read",
 ]
@@ -46,11 +46,11 @@ API_VERSION: Final = "preemptive-scheduler.io/v1alpha1"
 KIND: Final = "PreemptionPolicy"
 
 #: The longest window, thirty days: counted events are kept for as long, also across restarts.
-LONGEST_SECONDS: Final = 30 * 24 * 3600.0
+MAX_SECONDS: Final = 30 * 24 * 3600.0
 #: The largest number of victims; a larger one is no real limit, and each counted victim is kept.
-MOST_VICTIMS: Final = 10_000
-MOST_BUDGETS: Final = 16
-MOST_CLASSES: Final = 64
+MAX_VICTIMS: Final = 10_000
+MAX_BUDGETS: Final = 16
+MAX_CLASSES: Final = 64
 
 _PRIORITIES: Final = range(-(2**31), 2**31)
 _WordT = TypeVar("_WordT", bound=StrEnum)
@@ -148,8 +148,8 @@ def _count(value: int | None, path: str, report: ErrorReport) -> int:
         if report.is_whole(path):
             report.required(path)
         return 0
-    if not 0 <= value <= MOST_VICTIMS:
-        report.invalid(path, value, f"not in valid range [0, {MOST_VICTIMS}]")
+    if not 0 <= value <= MAX_VICTIMS:
+        report.invalid(path, value, f"not in valid range [0, {MAX_VICTIMS}]")
     return value
 
 
@@ -172,8 +172,8 @@ def _delay(seconds: float, path: str, report: ErrorReport) -> float:
 
 
 def _check_length(seconds: float, path: str, report: ErrorReport) -> None:
-    if seconds > LONGEST_SECONDS:
-        longest = f"{LONGEST_SECONDS / 3600:g}h"
+    if seconds > MAX_SECONDS:
+        longest = f"{MAX_SECONDS / 3600:g}h"
         report.invalid(path, durations.text(seconds), f"must be at most {longest}")
 
 
@@ -197,8 +197,8 @@ def _most_victims(spec: PolicySpec, report: ErrorReport) -> int | None:
 
 
 def _budgets(specs: tuple[PolicyBudgetSpec, ...], report: ErrorReport) -> tuple[Budget, ...]:
-    if len(specs) > MOST_BUDGETS:
-        report.invalid("spec.budgets", len(specs), f"must have at most {MOST_BUDGETS} items")
+    if len(specs) > MAX_BUDGETS:
+        report.invalid("spec.budgets", len(specs), f"must have at most {MAX_BUDGETS} items")
     budgets: list[Budget] = []
     seen: set[tuple[BudgetScope, float]] = set()
     for i, spec in enumerate(specs):
@@ -255,8 +255,8 @@ def _selection(spec: SelectionSpec, path: str, report: ErrorReport) -> PodSelect
 
 def _classes(classes: tuple[str, ...], path: str, report: ErrorReport) -> frozenset[str]:
     path = f"{path}.priorityClassNames"
-    if len(classes) > MOST_CLASSES:
-        report.invalid(path, len(classes), f"must have at most {MOST_CLASSES} items")
+    if len(classes) > MAX_CLASSES:
+        report.invalid(path, len(classes), f"must have at most {MAX_CLASSES} items")
     for i, name in enumerate(classes):
         if name in classes[:i]:
             report.duplicate(f"{path}[{i}]", name)

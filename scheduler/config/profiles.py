@@ -18,10 +18,17 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from scheduler.config import args_rules, document, rules
-from scheduler.config.args import CODECS, TYPES, ForeignArgs, NodeResourcesFitArgs, PluginArgs
+from scheduler.config.args import (
+    CODECS,
+    TYPES,
+    ForeignArgs,
+    NodeResourcesFitArgs,
+    PluginArgs,
+    PreemptiveSchedulerArgs,
+)
 from scheduler.config.codecs import INT32, STRING, TREE, Codec, array, is_null, optional, wrong
 from scheduler.config.document import Json, Scalar, Tree
 from scheduler.config.field_errors import ErrorReport
@@ -29,18 +36,21 @@ from scheduler.config.object_codec import Record, wire
 from scheduler.config.plugin_catalogue import REMOVED, Point
 from scheduler.config.plugin_sets import (
     API_VERSION,
-    DEFAULT,
     MULTI_POINT,
+    POD_GROUPS,
     SETS,
+    SETS_IN_FILE,
     Entry,
     Expansion,
     PluginSet,
+    defaults,
     merge,
     removed_message,
 )
 from scheduler.config.settings import OUR_NAME, ProfileSettings, Weighted
+from scheduler.model.reference import REFERENCES, Reference
 
-__all__ = ["PROFILES", "ProfileEntry", "settle", "write"]
+__all__ = ["PROFILES", "ProfileEntry", "Release", "Settled", "settle", "write"]
 
 _NULL: Final = Scalar(None, None)
 _NO_ARGS: Final = ForeignArgs(None)
@@ -65,7 +75,7 @@ class ProfileEntry:
     percentage_of_nodes_to_score: int | None = wire(
         "percentageOfNodesToScore", optional(INT32), None
     )
-    plugins: dict[str, PluginSet] | None = wire("plugins", optional(SETS), None)
+    plugins: dict[str, PluginSet] | None = wire("plugins", optional(SETS_IN_FILE), None)
     plugin_config: tuple[ArgsEntry, ...] = wire("pluginConfig", array(Record.of(ArgsEntry)), ())
 
 
@@ -73,12 +83,31 @@ class ProfileEntry:
 PROFILES: Final[Codec[tuple[ProfileEntry, ...]]] = array(Record.of(ProfileEntry))
 
 
+class Release(NamedTuple):
+    """The release of kube-scheduler that counts, from outside of the file."""
+
+    #: The setting that counts whatever the file says; None for none.
+    forced: str | None
+    #: Where the file names none.
+    server: Reference
+
+
+class Settled(NamedTuple):
+    """All profiles, and the release of kube-scheduler that they reproduce."""
+
+    profiles: tuple[ProfileSettings, ...]
+    reference: Reference
+    #: Whether the release is that of the API server, as no profile names one.
+    follows_server: bool
+
+
 def settle(
     entries: Sequence[ProfileEntry],
     catalog: Mapping[str, frozenset[Point]],
     ignored_resources: tuple[str, ...],
     report: ErrorReport,
-) -> tuple[ProfileSettings, ...]:
+    release: Release,
+) -> Settled:
     """Return the settings of all profiles.
 
     Args:
@@ -87,44 +116,59 @@ def settle(
         ignored_resources: the resources that extenders check instead of NodeResourcesFit; if any,
             they replace those that the profiles themselves ignore.
         report: collects the errors.
+        release: the release that counts beside the one that profiles name.
     """
     entries = entries or (ProfileEntry(),)
     if len(entries) == 1 and entries[0].scheduler_name is None:
         entries = (dataclasses.replace(entries[0], scheduler_name=OUR_NAME),)
-    drafts = [_Draft(entry, f"profiles[{i}]", catalog, report) for i, entry in enumerate(entries)]
+    drafts = [_Draft(entry, f"profiles[{i}]", report) for i, entry in enumerate(entries)]
+    named = _named_reference(drafts, report)
+    if release.forced is not None:
+        named = REFERENCES.get(release.forced)
+    reference = named or release.server
+    for draft in drafts:
+        draft.expand(catalog, reference)
     _check_scheduler_names(drafts, report)
     _check_queue_sort(drafts, report)
-    return tuple(draft.settings(ignored_resources) for draft in drafts)
+    settings = tuple(draft.settings(ignored_resources) for draft in drafts)
+    return Settled(settings, reference, named is None)
 
 
 class _Draft:
     """One profile while it is being built."""
 
-    def __init__(
-        self,
-        entry: ProfileEntry,
-        path: str,
-        catalog: Mapping[str, frozenset[Point]],
-        report: ErrorReport,
-    ) -> None:
+    expansion: Expansion
+    _reference: Reference
+
+    def __init__(self, entry: ProfileEntry, path: str, report: ErrorReport) -> None:
         self.path = path
         self.name = entry.scheduler_name or ""
         self.percentage = entry.percentage_of_nodes_to_score
         self._report = report
+        self._entry = entry
         rules.check_percentage(f"{path}.percentageOfNodesToScore", self.percentage, report)
-        written, empty = entry.plugins or {}, PluginSet()
-        sets = {
-            name: written.get(name, empty).placed(f"{path}.plugins.{name}")
-            for name in (MULTI_POINT, *Point)
-        }
-        self.queue_sort = sets[Point.QUEUE_SORT].meaning
-        sets[MULTI_POINT] = merge(DEFAULT, sets[MULTI_POINT])
-        self.expansion = Expansion(sets, catalog, report)
         self.args = {
             config.name: self._read(config, f"{path}.pluginConfig[{i}]")
             for i, config in self._distinct(entry.plugin_config)
         }
         self._indices = {config.name: i for i, config in self._distinct(entry.plugin_config)}
+
+    def expand(self, catalog: Mapping[str, frozenset[Point]], reference: Reference) -> None:
+        """Expand the plugin sets, as a release does."""
+        self._reference = reference
+        written, empty = self._entry.plugins or {}, PluginSet()
+        sets = {
+            name: written.get(name, empty).placed(f"{self.path}.plugins.{name}")
+            for name in (MULTI_POINT, *Point)
+        }
+        self.queue_sort = sets[Point.QUEUE_SORT].meaning
+        sets[MULTI_POINT] = merge(defaults(reference), sets[MULTI_POINT])
+        self.expansion = Expansion(sets, catalog, self._report)
+        path = f"{self.path}.plugins.{POD_GROUPS}"
+        for_groups = written.get(POD_GROUPS, empty).placed(path)
+        if not reference.has_plugins_for_pod_groups and for_groups != empty:
+            self._report.say(path, f'unknown field "{POD_GROUPS}"')
+        self.expansion.check_names(for_groups)
         self._check_points()
 
     def args_path(self, plugin: str) -> str:
@@ -191,7 +235,7 @@ class _Draft:
         for name, plugin_args in args.items():
             if name == NodeResourcesFitArgs.plugin and name not in mentioned:
                 continue  # upstream the plugin checks them, and it is not enabled here
-            args_rules.check(plugin_args, self.args_path(name), self._report)
+            args_rules.check(plugin_args, self.args_path(name), self._report, self._reference)
 
     def _check_points(self) -> None:
         path = f"{self.path}.plugins"
@@ -228,6 +272,19 @@ def _check_scheduler_names(drafts: Sequence[_Draft], report: ErrorReport) -> Non
             report.duplicate(path, draft.name, f"first set by {first[draft.name]}")
         else:
             first[draft.name] = path
+
+
+def _named_reference(drafts: Sequence[_Draft], report: ErrorReport) -> Reference | None:
+    """Return the release that profiles name; `None` if all of them follow the API server."""
+    name = PreemptiveSchedulerArgs.plugin
+    named: dict[str, str] = {}
+    for draft in drafts:
+        args = draft.args.get(name)
+        if isinstance(args, PreemptiveSchedulerArgs) and args.reference in REFERENCES:
+            named.setdefault(args.reference, f"{draft.args_path(name)}.reference")
+    for release, path in [*named.items()][1:]:
+        report.invalid(path, release, "must be the same for all profiles")
+    return REFERENCES[next(iter(named))] if named else None
 
 
 def _check_queue_sort(drafts: Sequence[_Draft], report: ErrorReport) -> None:

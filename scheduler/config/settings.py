@@ -32,6 +32,7 @@ from scheduler.config.codecs import (
 )
 from scheduler.config.object_codec import Record, wire
 from scheduler.config.plugin_catalogue import Point
+from scheduler.model.reference import OLDEST, Reference
 
 __all__ = [
     "OUR_NAME",
@@ -280,6 +281,10 @@ class Settings(Common):
     enable_contention_profiling: bool = wire("enableContentionProfiling", BOOLEAN, True)
     #: At least one, names unique; the plugin that sorts the queue is the same in all of them.
     profiles: tuple[ProfileSettings, ...]
+    #: The release of kube-scheduler whose decisions are reproduced.
+    reference: Reference = OLDEST
+    #: Whether it is that of the API server, because no profile names one.
+    follows_server: bool = True
 
     def profile(self, scheduler_name: str) -> ProfileSettings | None:
         """Return the profile with this `schedulerName`; None if there is none."""

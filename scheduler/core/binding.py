@@ -19,9 +19,17 @@ from scheduler.framework import event_diff
 from scheduler.framework.extender_protocol import binder
 from scheduler.framework.plugin import Reservation, ReservationFailed, Reserve
 from scheduler.framework.profile import PREEMPTION, Profile
+from scheduler.model.api import devices
 from scheduler.model.api.storage import PersistentVolume, PersistentVolumeClaim, key
-from scheduler.model.effects import Bind, BindVolumes, Evict
-from scheduler.model.events import Failure, StorageGone, StorageObserved
+from scheduler.model.effects import Bind, BindClaims, BindVolumes, Effect, Evict, RecordEvent
+from scheduler.model.events import (
+    ClaimAnswered,
+    DevicesGone,
+    DevicesObserved,
+    Failure,
+    StorageGone,
+    StorageObserved,
+)
 from scheduler.model.times import Seconds
 from scheduler.queue.deadlines import Deadlines
 from scheduler.queue.scheduling_queue import QueuedPod, SchedulingQueue
@@ -33,22 +41,22 @@ _NODE: Final = "Node"
 
 
 @dataclass(slots=True, eq=False)
-class _Reserved:
+class _PodReservation:
     """One reservation of a pod and its progress."""
 
     plugin: str
-    hold: Reservation
+    reservation: Reservation
     #: When the effect was done plus the patience; `None` before that.
     deadline: Seconds | None = None
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _WaitingPod:
     """A pod that was placed and cannot be bound yet."""
 
     queued: QueuedPod
     node: str
-    held: list[_Reserved] = field(default_factory=list)
+    reservations: list[_PodReservation] = field(default_factory=list)
 
 
 class BindingCycle:
@@ -75,16 +83,18 @@ class BindingCycle:
             name: tuple(plugin for plugin in profile.filters if isinstance(plugin, Reserve))
             for name, profile in profiles.items()
         }
-        self._waiting: dict[str, _Waiting] = {}
+        self._waiting: dict[str, _WaitingPod] = {}
+        #: Reservations of pods whose binding has no answer yet, by uid.
+        self._binding: dict[str, list[_PodReservation]] = {}
         #: When the patience with a reservation ends.
-        self._due: Final[Deadlines[_Waiting]] = Deadlines(self._waits)
+        self._due: Final[Deadlines[_WaitingPod]] = Deadlines(self._is_waiting)
         #: Uids of the pods that wait for an object, by its kind and key.
-        self._concerned: dict[tuple[str, str], dict[str, None]] = {}
+        self._waiting_for: dict[tuple[str, str], dict[str, None]] = {}
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def placed(self, queued: QueuedPod, node: str) -> str:
+    def start(self, queued: QueuedPod, node: str) -> str:
         """Reserve for a pod that was assumed on a node, or request its binding at once.
 
         Returns:
@@ -92,28 +102,29 @@ class BindingCycle:
             way.
         """
         self.in_flight[queued.uid] = queued
-        held: list[_Reserved] = []
+        reservations: list[_PodReservation] = []
         for plugin in self._reservers[queued.pod.spec.scheduler_name]:
             try:
                 reservation = plugin.reserve(queued.pod, node, self._cluster)
             except Exception as error:  # noqa: BLE001 - a plugin of others may raise anything
-                for reserved in reversed(held):
-                    reserved.hold.release()
+                for reserved in reversed(reservations):
+                    reserved.reservation.release()
                 del self.in_flight[queued.uid]
                 return f'running Reserve plugin "{plugin.name}": {error}'
             if reservation is not None:
-                held.append(_Reserved(plugin.name, reservation))
-        if not held:
+                reservations.append(_PodReservation(plugin.name, reservation))
+        if not reservations:
             self._bind(queued, node)
             return ""
-        self._waiting[queued.uid] = _Waiting(queued, node, held)
-        for concern in self._concerns(held, node):
-            self._concerned.setdefault(concern, {})[queued.uid] = None
-        self._outbox.emit_all(reserved.hold.effect for reserved in held)
+        self._waiting[queued.uid] = _WaitingPod(queued, node, reservations)
+        for concern in self._watched_objects(reservations, node):
+            self._waiting_for.setdefault(concern, {})[queued.uid] = None
+        self._outbox.emit_all(reserved.reservation.effect for reserved in reservations)
         return ""
 
     def bound(self, effect: Bind, now: Seconds) -> None:
         """Report a pod that the API server has bound; the watch will confirm it."""
+        self._binding.pop(effect.pod.uid, None)
         queued = self.in_flight.pop(effect.pod.uid, None)
         if queued is None:
             return
@@ -128,28 +139,58 @@ class BindingCycle:
                 flushed=queued.flushed,
             )
         )
-        self._status.scheduled(queued.pod, effect.node)
+        self._status.report_scheduled(queued.pod, effect.node)
 
-    def done(self, effect: BindVolumes, now: Seconds) -> None:
+    def not_bound(self, uid: str) -> None:
+        """Undo what was reserved for a pod that the API server has not bound."""
+        self.in_flight.pop(uid, None)
+        for reserved in self._binding.pop(uid, ()):
+            self._outbox.emit_all(reserved.reservation.undo())
+
+    def emit(self, effects: Iterable[Effect]) -> None:
+        """Request what post filters want done for a pod that fits nowhere."""
+        self._outbox.emit_all(effects)
+
+    def done(self, effect: BindVolumes | BindClaims, now: Seconds) -> None:
         """Go on when the effect of a reservation is done."""
         waiting = self._waiting.get(effect.pod.uid)
         if waiting is None:
             return
-        for reserved in waiting.held:
-            if reserved.hold.effect == effect and reserved.deadline is None:
-                reserved.deadline = now + reserved.hold.timeout_seconds
+        for reserved in waiting.reservations:
+            if reserved.reservation.effect == effect and reserved.deadline is None:
+                reserved.reservation.written()
+                reserved.deadline = now + reserved.reservation.timeout_seconds
                 self._due.put(waiting, reserved.deadline)
         self._try_to_bind(effect.pod.uid, now)
+        if self._waiting.get(effect.pod.uid) is waiting:
+            self._announce(waiting, effect)
 
-    def failed(self, effect: BindVolumes, failure: Failure, now: Seconds) -> None:
+    def _announce(self, waiting: _WaitingPod, effect: BindVolumes | BindClaims) -> None:
+        """Write an Event about what a pod waits for."""
+        pod = waiting.queued.pod
+        for reserved in waiting.reservations:
+            event = reserved.reservation.waiting_event
+            if (
+                event is not None
+                and reserved.reservation.effect == effect
+                and not reserved.reservation.poll()
+            ):
+                reason, note = event
+                version = pod.metadata.resource_version
+                scheduler = pod.spec.scheduler_name
+                self._outbox.emit(
+                    RecordEvent(pod.ref, "Normal", reason, "Scheduling", note, scheduler, version)
+                )
+
+    def failed(self, effect: BindVolumes | BindClaims, failure: Failure, now: Seconds) -> None:
         """Take a pod off its node when the effect of a reservation was refused."""
         waiting = self._waiting.get(effect.pod.uid)
-        for reserved in waiting.held if waiting is not None else ():
-            if reserved.hold.effect == effect and waiting is not None:
+        for reserved in waiting.reservations if waiting is not None else ():
+            if reserved.reservation.effect == effect and waiting is not None:
                 self._give_up(waiting, reserved.plugin, failure.message, now)
                 return
 
-    def pod(self, uid: str, now: Seconds) -> None:
+    def on_pod(self, uid: str, now: Seconds) -> None:
         """React to an event of a pod."""
         waiting = self._waiting.get(uid) if self._waiting else None
         if waiting is None:
@@ -158,22 +199,37 @@ class BindingCycle:
         if not self._cluster.is_assumed(uid) or queued is None or queued.pod.terminating:
             self._end(waiting, now)
 
-    def node(self, name: str, now: Seconds) -> None:
+    def on_node(self, name: str, now: Seconds) -> None:
         """React to an event of a node for the pods that wait on it."""
-        self._react(((_NODE, name),), now)
+        self._retry_waiting(((_NODE, name),), now)
 
-    def storage(self, event: StorageObserved | StorageGone, now: Seconds) -> None:
+    def on_storage(self, event: StorageObserved | StorageGone, now: Seconds) -> None:
         """React to an event of a storage object for the pods that wait for it."""
         if not self._waiting:
             return
         if isinstance(event, StorageGone):
-            self._react([(event.kind, event.key)], now)
+            self._retry_waiting([(event.kind, event.key)], now)
             return
         item = event.item
         concerns = [(type(item).__name__, key(item))]
         if isinstance(item, PersistentVolume) and item.spec.claim_ref is not None:
             concerns.append((PersistentVolumeClaim.__name__, item.spec.claim_ref.key))
-        self._react(concerns, now)
+        self._retry_waiting(concerns, now)
+
+    def on_devices(
+        self, event: DevicesObserved | DevicesGone | ClaimAnswered, now: Seconds
+    ) -> None:
+        """React to an event of a resource claim for the pods that wait for it."""
+        if not self._waiting:
+            return
+        match event:
+            case DevicesGone(kind, name):
+                concern = (kind, name)
+            case DevicesObserved(item):
+                concern = (type(item).__name__, devices.key(item))
+            case _:
+                concern = (type(event.claim).__name__, event.claim.key)
+        self._retry_waiting((concern,), now)
 
     def flush(self, now: Seconds) -> None:
         """Give up pods whose reservations took too long."""
@@ -197,7 +253,7 @@ class BindingCycle:
             return False
         version = waiting.queued.pod.metadata.resource_version
         self._give_up(waiting, "", f"preempted by {PREEMPTION}", now)
-        self._status.released(eviction, version)
+        self._status.report_released(eviction, version)
         return True
 
     def _bind(self, queued: QueuedPod, node: str) -> None:
@@ -206,54 +262,63 @@ class BindingCycle:
         extender = binder(profile.extenders, pod)
         self._outbox.emit(Bind(pod.ref, node, pod.spec.scheduler_name, extender))
 
-    def _concerns(self, held: Iterable[_Reserved], node: str) -> set[tuple[str, str]]:
-        return {(_NODE, node), *(concern for item in held for concern in item.hold.watched_objects)}
+    def _watched_objects(
+        self, reservations: Iterable[_PodReservation], node: str
+    ) -> set[tuple[str, str]]:
+        return {
+            (_NODE, node),
+            *(concern for item in reservations for concern in item.reservation.watched_objects),
+        }
 
-    def _react(self, concerns: Iterable[tuple[str, str]], now: Seconds) -> None:
+    def _retry_waiting(self, concerns: Iterable[tuple[str, str]], now: Seconds) -> None:
         if self._waiting:
-            uids = {uid: None for concern in concerns for uid in self._concerned.get(concern, ())}
+            uids = {uid: None for concern in concerns for uid in self._waiting_for.get(concern, ())}
             for uid in uids:
                 self._try_to_bind(uid, now)
 
-    def _waits(self, waiting: _Waiting, _moment: Seconds) -> bool:
+    def _is_waiting(self, waiting: _WaitingPod, _moment: Seconds) -> bool:
         return self._waiting.get(waiting.queued.uid) is waiting
 
     def _try_to_bind(self, uid: str, now: Seconds) -> None:
         """Bind a pod if its reservations are settled, give it up if one failed or is late."""
         waiting = self._waiting.get(uid)
-        if waiting is None or any(reserved.deadline is None for reserved in waiting.held):
+        if waiting is None or any(reserved.deadline is None for reserved in waiting.reservations):
             return
         ready = True
-        for reserved in waiting.held:
-            settled = reserved.hold.poll()
+        for reserved in waiting.reservations:
+            settled = reserved.reservation.poll()
             if isinstance(settled, ReservationFailed):
                 self._give_up(waiting, reserved.plugin, settled.reason, now)
                 return
             if not settled and reserved.deadline is not None and now >= reserved.deadline:
-                self._give_up(waiting, reserved.plugin, reserved.hold.timed_out.reason, now)
+                self._give_up(waiting, reserved.plugin, reserved.reservation.timed_out.reason, now)
                 return
             ready = ready and settled
         if ready:
             self._forget(waiting)
+            self._binding[uid] = waiting.reservations
             self._bind(waiting.queued, waiting.node)
 
-    def _give_up(self, waiting: _Waiting, plugin: str, reason: str, now: Seconds) -> None:
+    def _give_up(self, waiting: _WaitingPod, plugin: str, reason: str, now: Seconds) -> None:
         """Take a pod off its node and try it again after a backoff."""
         if not self._end(waiting, now):
             return
         queued = waiting.queued
         text = f'running PreBind plugin "{plugin}": {reason}' if plugin else reason
         self._queue.retry(queued, now)
-        self._status.failed(queued.pod, text)
+        self._status.report_failed(queued.pod, text)
         # The nomination went out with the first effect, whether its status has it already or not.
         self._status.set_condition(queued, SCHEDULER_ERROR, text, clear_nomination=True)
 
-    def _end(self, waiting: _Waiting, now: Seconds) -> bool:
+    def _end(self, waiting: _WaitingPod, now: Seconds) -> bool:
         """Release all reservations of a pod; return whether it still has to be scheduled."""
         uid = waiting.queued.uid
         self._forget(waiting)
-        for reserved in waiting.held:
-            reserved.hold.release()
+        for reserved in waiting.reservations:
+            reserved.reservation.release()
+            # A pod that others have bound meanwhile uses what was reserved for it.
+            if self._cluster.is_assumed(uid) or self._cluster.find_pod(uid) is None:
+                self._outbox.emit_all(reserved.reservation.undo())
         self.in_flight.pop(uid, None)
         if not self._cluster.is_assumed(uid):
             return False
@@ -267,21 +332,21 @@ class BindingCycle:
             return False
         return True
 
-    def _forget(self, waiting: _Waiting) -> None:
+    def _forget(self, waiting: _WaitingPod) -> None:
         uid = waiting.queued.uid
         del self._waiting[uid]
-        for concern in self._concerns(waiting.held, waiting.node):
-            uids = self._concerned[concern]
+        for concern in self._watched_objects(waiting.reservations, waiting.node):
+            uids = self._waiting_for[concern]
             del uids[uid]
             if not uids:
-                del self._concerned[concern]
+                del self._waiting_for[concern]
 
     def check(self) -> None:
         """Assert the invariants: a waiting pod is assumed, and indexed by what it waits for."""
         for uid, waiting in self._waiting.items():
             assert self._cluster.is_assumed(uid)
             assert self._queue.get(uid) is waiting.queued
-            for concern in self._concerns(waiting.held, waiting.node):
-                assert uid in self._concerned[concern]
-        waiting_uids = {uid for uids in self._concerned.values() for uid in uids}
+            for concern in self._watched_objects(waiting.reservations, waiting.node):
+                assert uid in self._waiting_for[concern]
+        waiting_uids = {uid for uids in self._waiting_for.values() for uid in uids}
         assert waiting_uids == set(self._waiting)

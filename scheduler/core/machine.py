@@ -6,6 +6,8 @@ exactly one outcome. The live scheduler, `plan` and the tests run this very mach
 
 `observe` may be called at any time, `step` whenever `ready` returns that a pod waits for its turn.
 An attempt that asks extenders is suspended, and goes on in a later step.
+
+The module is longer than others because it names every event and every outcome once, in one place.
 """
 
 import functools
@@ -19,8 +21,8 @@ from scheduler.core.attempt.scheduling_attempt import AttemptResult, SchedulingA
 from scheduler.core.binding import BindingCycle
 from scheduler.core.cycle.commit import DecisionCommitter
 from scheduler.core.cycle.event_handlers import EventHandlers
-from scheduler.core.cycle.policy_events import PolicyEventHandlers
-from scheduler.core.cycle.suspended_attempts import AttemptRun, Begin, SuspendedAttempts
+from scheduler.core.cycle.policy_events import PolicyEvent, PolicyEventHandlers
+from scheduler.core.cycle.suspended_attempts import AttemptRun, StartAttempt, SuspendedAttempts
 from scheduler.core.eviction.executor import Executor
 from scheduler.core.eviction.phases import PreemptionPhase
 from scheduler.core.eviction.tracking import VictimTracker
@@ -38,20 +40,27 @@ from scheduler.model.decisions import Attempt, Decision
 from scheduler.model.effects import (
     Ask,
     Bind,
+    BindClaims,
     BindVolumes,
     ClearNomination,
+    DeallocateClaim,
+    DeleteClaim,
     Effect,
     Evict,
     Nominate,
     Question,
     RecordEvent,
+    ReleaseClaims,
     SaveLedger,
     SetCondition,
 )
 from scheduler.model.events import (
     Answered,
+    ClaimAnswered,
     DeviceClassGone,
     DeviceClassObserved,
+    DevicesGone,
+    DevicesObserved,
     EffectDone,
     EffectFailed,
     Event,
@@ -63,6 +72,7 @@ from scheduler.model.events import (
     StorageGone,
     StorageObserved,
 )
+from scheduler.model.reference import OLDEST
 from scheduler.model.times import Seconds
 from scheduler.queue.backoff import PodBackoff
 from scheduler.queue.phases import QueuePhase
@@ -80,11 +90,11 @@ class Reaction(Record, frozen=True):
     #: Bindings that the API server has accepted.
     bound: tuple[Bound, ...] = ()
     #: Why the observed object was ignored; empty when it was applied.
-    refused: str = ""
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class Sizes:
     """Sizes, for metrics and the debug pages."""
 
     queue: dict[str, int] = field(default_factory=dict)
@@ -109,20 +119,22 @@ class Machine:
             evict_only: Whether the API server may refuse each eviction for a disruption budget.
         """
         self._profiles = profiles
-        self.cluster: Final = Cluster()
+        #: The release of kube-scheduler whose decisions are reproduced.
+        self.reference: Final = next((each.reference for each in profiles.values()), OLDEST)
+        self.cluster: Final = Cluster(self.reference)
         cluster = self.cluster
         split_off = functools.partial(no_longer_equivalent, volumes=cluster.volumes)
-        self.queue: Final = SchedulingQueue(backoff, self.gated_because, split_off)
+        self.queue: Final = SchedulingQueue(backoff, self.gate_reason, split_off, self.reference)
         queue = self.queue
         #: What preemption remembers across restarts.
         self.ledger: Final = Ledger()
-        self.policing: Final = PolicyEngine(
+        self.policies: Final = PolicyEngine(
             cluster, self.ledger, self._is_ours, evict_only=evict_only
         )
         self._outbox = outbox = Outbox()
         self._status = status = StatusReporter(queue, outbox)
-        self._wakeups = wakeups = Wakeups(profiles, cluster, queue, self.policing)
-        self._attempts = SchedulingAlgorithm(profiles, cluster, Verdicts(), self.policing)
+        self._wakeups = wakeups = Wakeups(profiles, cluster, queue, self.policies)
+        self._attempts = SchedulingAlgorithm(profiles, cluster, Verdicts(), self.policies)
         self._binding = BindingCycle(profiles, cluster, queue, wakeups, outbox, status)
         #: Pods that were placed and whose binding has no answer yet, by uid.
         self.binding: Final = self._binding.in_flight
@@ -131,7 +143,7 @@ class Machine:
             cluster=cluster,
             queue=queue,
             ledger=self.ledger,
-            policies=self.policing,
+            policies=self.policies,
             wakeups=wakeups,
             outbox=outbox,
             status=status,
@@ -139,13 +151,13 @@ class Machine:
             binding=self._binding,
         )
         self._handlers = EventHandlers(profiles, cluster, queue, wakeups, self._executor)
-        self._policy_handlers = PolicyEventHandlers(cluster, self.ledger, self.policing, wakeups)
+        self._policy_handlers = PolicyEventHandlers(cluster, self.ledger, self.policies, wakeups)
         self._committer = DecisionCommitter(
             cluster, queue, wakeups, status, self._executor, self._binding
         )
         self._suspended = SuspendedAttempts(queue, outbox)
         #: Whether this instance has decided anything: only the leader does.
-        self._leads = False
+        self._is_leader = False
 
     def observe(self, event: Event, now: Seconds) -> Reaction:
         """Apply an event."""
@@ -157,7 +169,7 @@ class Machine:
             self._dispatch(event, now)
         except (QuantityError, LedgerError) as error:
             refused = str(error)
-        return self._reaction(refused)
+        return self._take_reaction(refused)
 
     def step(self, now: Seconds, *, explain: bool = False) -> Attempt | None:
         """Decide for the next pod, or go on with an attempt; `None` when no pod waits for its turn.
@@ -166,36 +178,36 @@ class Machine:
             now: The time.
             explain: Whether the attempt carries a trace of every node.
         """
-        if not self._leads:
-            self._leads = True
+        if not self._is_leader:
+            self._is_leader = True
             self._executor.inherited.take_over(self.queue, now)
         self.flush(now)
-        run = self._suspended.resumed(now) or self._started(now, explain=explain)
+        run = self._suspended.pop_resumable(now) or self._start_next(now, explain=explain)
         if run is None:
             return None
         queued, pod = run.queued, run.queued.pod
         # Evictions that were wasted until now already count for this attempt.
-        self._executor.tracking.settle_lost(queued.uid, now)
-        questions, outcome, error = self._go_on(run)
+        self._executor.tracking.close_if_lost(queued.uid, now)
+        questions, outcome, error = self._run(run)
         decision: Decision
         if questions:
-            decision = self._suspended.ask(run, questions, now)
+            decision = self._suspended.suspend(run, questions, now)
         else:
-            self.policing.count(outcome.refusals)
-            decision = self._committer.act(queued, outcome, error, now)
+            self.policies.count_refusals(outcome.refusals)
+            decision = self._committer.commit(queued, outcome, error, now)
         return Attempt(
             pod=pod.ref,
             scheduler_name=pod.spec.scheduler_name,
             priority=pod.priority,
             decision=decision,
-            effects=self._reaction("").effects,
+            effects=self._take_reaction("").effects,
             number=queued.attempts,
             nodes=outcome.nodes,
             feasible=outcome.feasible,
             plugins=tuple(sorted(outcome.rejectors)),
             preemption_tried=outcome.preemption_tried,
             refusals=outcome.refusals,
-            waited=now - run.begun,
+            waited=now - run.started_at,
             trace=outcome.trace,
         )
 
@@ -224,13 +236,13 @@ class Machine:
         self._wakeups.blocked.flush(now)
         self._executor.tracking.flush(now)
 
-    def due(self) -> tuple[Effect, ...]:
+    def flushed_effects(self) -> tuple[Effect, ...]:
         """Return the effects of `flush`; to be called after it."""
-        return self._reaction("").effects if self._outbox else ()
+        return self._take_reaction("").effects if self._outbox else ()
 
-    def numbers(self) -> Numbers:
+    def sizes(self) -> Sizes:
         """Return the sizes of everything."""
-        return Numbers(
+        return Sizes(
             queue=self.queue.lengths(),
             nodes=self.cluster.columns.node_count,
             pods=len(self.cluster.pods) - len(self.cluster.nominations),
@@ -250,13 +262,13 @@ class Machine:
             The result of an attempt, with a trace of every node, and the error that prevents one;
             empty where there is none.
         """
-        begin = self._starter(queued, now, explain=True)
-        questions, outcome, error = self._go_on(AttemptRun(queued, queued.timestamp, begin))
+        begin = self._attempt_starter(queued, now, explain=True)
+        questions, outcome, error = self._run(AttemptRun(queued, queued.timestamp, begin))
         return outcome, "extenders would be asked first" if questions else error
 
-    def gated_because(self, pod: Pod) -> str | None:
+    def gate_reason(self, pod: Pod) -> str | None:
         """Return why a pod must not be scheduled yet, `None` when it may."""
-        gate = self._profiles[pod.spec.scheduler_name].run_pre_enqueue(pod)
+        gate = self._profiles[pod.spec.scheduler_name].run_pre_enqueue(pod, self.cluster)
         return None if gate is None else gate[1]
 
     @property
@@ -269,9 +281,9 @@ class Machine:
         """How many preemptions are in each phase."""
         return self._executor.phases()
 
-    def still_wanted(self, effect: Evict) -> bool:
+    def is_still_planned(self, effect: Evict) -> bool:
         """Return whether an eviction that was not sent yet is still part of a plan."""
-        return self._executor.still_wanted(effect)
+        return self._executor.is_still_planned(effect)
 
     def check(self) -> None:
         """Assert the invariants of everything that the machine keeps."""
@@ -281,65 +293,93 @@ class Machine:
         self._suspended.check()
         self._wakeups.blocked.check()
         for queued in self.queue:
-            on_node = self.cluster.placed(queued.uid) is not None
+            on_node = self.cluster.find_pod(queued.uid) is not None
             assert on_node == self.cluster.is_assumed(queued.uid), queued.pod.key
             assert on_node == (queued.phase is QueuePhase.BINDING), queued.pod.key
 
     def _dispatch(self, event: Event, now: Seconds) -> None:
         match event:
             case PodObserved(pod):
-                self._handlers.pod(pod, now)
-                self._binding.pod(pod.uid, now)
+                self._handlers.on_pod(pod, now)
+                self._binding.on_pod(pod.uid, now)
             case PodGone(uid=uid):
-                self._handlers.pod_gone(uid, now)
-                self._binding.pod(uid, now)
+                self._handlers.on_pod_gone(uid, now)
+                self._binding.on_pod(uid, now)
             case NodeObserved(node):
-                self._handlers.node(node, now)
-                self._binding.node(node.metadata.name, now)
+                self._handlers.on_node(node, now)
+                self._binding.on_node(node.metadata.name, now)
             case NodeGone(name):
-                self._handlers.node_gone(name, now)
-                self._binding.node(name, now)
-            case StorageObserved() | StorageGone():
-                self._handlers.storage(event, now)
-                self._binding.storage(event, now)
-            case DeviceClassObserved() | DeviceClassGone():
-                self._handlers.device_class(event, now)
+                self._handlers.on_node_gone(name, now)
+                self._binding.on_node(name, now)
             case EffectDone() | EffectFailed() | Answered():
-                self._outcome(event, now)
+                self._on_outcome(event, now)
+            case _:
+                self._dispatch_other(event, now)
+
+    def _dispatch_other(
+        self,
+        event: StorageObserved
+        | StorageGone
+        | DeviceClassObserved
+        | DeviceClassGone
+        | DevicesObserved
+        | DevicesGone
+        | ClaimAnswered
+        | PolicyEvent,
+        now: Seconds,
+    ) -> None:
+        match event:
+            case StorageObserved() | StorageGone():
+                self._handlers.on_storage(event, now)
+                self._binding.on_storage(event, now)
+            case DeviceClassObserved() | DeviceClassGone():
+                self._handlers.on_device_class(event, now)
+            case DevicesObserved() | DevicesGone() | ClaimAnswered():
+                self._handlers.on_devices(event, now)
+                self._binding.on_devices(event, now)
             case _:
                 self._policy_handlers.handle(event, now)
 
-    def _outcome(self, event: EffectDone | EffectFailed | Answered, now: Seconds) -> None:
+    def _on_outcome(self, event: EffectDone | EffectFailed | Answered, now: Seconds) -> None:
         match event:
             case EffectDone(effect, changed):
-                self._done(effect, now, changed=changed)
+                self._on_done(effect, now, changed=changed)
             case EffectFailed(effect, failure):
-                self._failed(effect, failure, now)
+                self._on_failed(effect, failure, now)
             case Answered():
                 self._suspended.answered(event)
 
-    def _done(self, effect: Effect, now: Seconds, *, changed: bool) -> None:
+    def _on_done(self, effect: Effect, now: Seconds, *, changed: bool) -> None:
         match effect:
             case Bind():
                 self._committer.bound(effect, now)
-            case BindVolumes():
+            case BindVolumes() | BindClaims():
                 self._binding.done(effect, now)
             case Nominate():
                 self._executor.nominated(effect, now)
             case SaveLedger():
-                self._executor.remembered(effect, now)
+                self._executor.ledger_saved(effect, now)
             case Evict():
                 self._executor.evicted(effect, now, changed=changed)
-            case SetCondition() | ClearNomination() | RecordEvent() | Ask():
-                pass
+            case DeleteClaim():
+                self._wakeups.retry(effect.pod.uid, now, "ResourceClaimDelete")
+            case (
+                SetCondition()
+                | ClearNomination()
+                | RecordEvent()
+                | Ask()
+                | ReleaseClaims()
+                | DeallocateClaim()
+            ):
+                pass  # the events of a claim say what has changed
             case _:
                 assert_never(effect)
 
-    def _failed(self, effect: Effect, failure: Failure, now: Seconds) -> None:
+    def _on_failed(self, effect: Effect, failure: Failure, now: Seconds) -> None:
         match effect:
             case Bind():
                 self._committer.not_bound(effect, failure, now)
-            case BindVolumes():
+            case BindVolumes() | BindClaims():
                 self._binding.failed(effect, failure, now)
             case Nominate() | SaveLedger() | Evict():
                 self._executor.failed(effect, failure, now)
@@ -347,28 +387,30 @@ class Machine:
                 self._status.condition_not_set(effect)
             case Ask():
                 self._suspended.failed(effect, failure)
-            case ClearNomination() | RecordEvent():
+            case DeallocateClaim() | DeleteClaim():
+                self._wakeups.retry(effect.pod.uid, now, "ClaimNotFreed")
+            case ClearNomination() | RecordEvent() | ReleaseClaims():
                 pass
             case _:
                 assert_never(effect)
 
-    def _started(self, now: Seconds, *, explain: bool) -> AttemptRun | None:
+    def _start_next(self, now: Seconds, *, explain: bool) -> AttemptRun | None:
         """Start an attempt for the next pod; `None` when none waits for its turn."""
         queued = self.queue.pop(now)
         if queued is None:
             return None
-        return AttemptRun(queued, now, self._starter(queued, now, explain=explain))
+        return AttemptRun(queued, now, self._attempt_starter(queued, now, explain=explain))
 
-    def _starter(self, queued: QueuedPod, now: Seconds, *, explain: bool) -> Begin:
+    def _attempt_starter(self, queued: QueuedPod, now: Seconds, *, explain: bool) -> StartAttempt:
         """Return a function that starts an attempt for a pod."""
         since = now if queued.unschedulable_since is None else queued.unschedulable_since
         return functools.partial(self._attempts.decide, now=now, since=since, explain=explain)
 
-    def _go_on(self, run: AttemptRun) -> tuple[tuple[Question, ...], AttemptResult, str]:
+    def _run(self, run: AttemptRun) -> tuple[tuple[Question, ...], AttemptResult, str]:
         """Return what to ask extenders, or the result, or an empty result and an error."""
         nothing = AttemptResult(nodes=self.cluster.columns.node_count)
         try:
-            return run.go_on(), nothing, ""
+            return run.advance(), nothing, ""
         except StopIteration as end:
             return (), end.value, ""
         except PluginError as error:
@@ -376,7 +418,7 @@ class Machine:
         except Exception as error:  # noqa: BLE001 - one odd object must not stop all other pods
             return (), nothing, f"{type(error).__name__}: {error}"
 
-    def _reaction(self, refused: str) -> Reaction:
+    def _take_reaction(self, refused: str) -> Reaction:
         if not self._outbox and not refused:
             return _NOTHING
         effects, bound = self._outbox.take()

@@ -20,6 +20,9 @@ class Resource(StrEnum):
     POD = "Pod"
     ASSIGNED_POD = "AssignedPod"
     UNSCHEDULABLE_POD = "UnschedulablePod"
+    #: The names of waiting pods from v1.37 on: one that is added, and one that changes itself.
+    UNSCHEDULED_POD = "UnscheduledPod"
+    TARGET_POD = "TargetPod"
     NODE = "Node"
     PERSISTENT_VOLUME = "PersistentVolume"
     PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
@@ -28,11 +31,13 @@ class Resource(StrEnum):
     CSI_DRIVER = "storage.k8s.io/CSIDriver"
     CSI_STORAGE_CAPACITY = "storage.k8s.io/CSIStorageCapacity"
     DEVICE_CLASS = "resource.k8s.io/DeviceClass"
+    RESOURCE_CLAIM = "resource.k8s.io/ResourceClaim"
+    RESOURCE_SLICE = "resource.k8s.io/ResourceSlice"
     VOLUME_ATTACHMENT = "storage.k8s.io/VolumeAttachment"
 
 
 class Action(IntFlag):
-    """How it changed. Bits and their order are upstream's; matching depends on them."""
+    """How it changed; an event matches an action if they have a bit in common."""
 
     ADD = 1 << 0
     DELETE = 1 << 1
@@ -49,8 +54,9 @@ class Action(IntFlag):
     UPDATE_POD_GENERATED_RESOURCE_CLAIM = 1 << 12
     #: Any other change; matches only plugins that register all updates.
     UPDATE_OTHER = 1 << 13
-    UPDATE = (1 << 14) - 4
-    ALL = (1 << 14) - 1
+    UPDATE_POD_SCALE_UP = 1 << 14
+    UPDATE = (1 << 15) - 4
+    ALL = (1 << 15) - 1
 
 
 _LABELS = {
@@ -64,11 +70,22 @@ _LABELS = {
     Action.UPDATE_NODE_DECLARED_FEATURE: "UpdateNodeDeclaredFeature",
     Action.UPDATE_POD_LABEL: "UpdatePodLabel",
     Action.UPDATE_POD_SCALE_DOWN: "UpdatePodScaleDown",
+    Action.UPDATE_POD_SCALE_UP: "UpdatePodScaleUp",
     Action.UPDATE_POD_TOLERATION: "UpdatePodToleration",
     Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED: "UpdatePodSchedulingGatesEliminated",
     Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM: "UpdatePodGeneratedResourceClaim",
     Action.UPDATE_OTHER: "Update",
 }
+
+
+_PODS = frozenset(
+    {
+        Resource.ASSIGNED_POD,
+        Resource.UNSCHEDULABLE_POD,
+        Resource.UNSCHEDULED_POD,
+        Resource.TARGET_POD,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +102,8 @@ class ClusterEvent:
 
     def matched_by(self, resource: Resource, action: Action) -> bool:
         """Return whether the event matches a registered resource and action."""
-        pods = (Resource.ASSIGNED_POD, Resource.UNSCHEDULABLE_POD)
         same = resource in (self.resource, Resource.ANY) or (
-            resource is Resource.POD and self.resource in pods
+            resource is Resource.POD and self.resource in _PODS
         )
         return same and bool(action & self.action)
 

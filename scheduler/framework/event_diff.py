@@ -8,8 +8,10 @@ from typing import Final
 
 from scheduler.framework.cluster_events import Action, ClusterEvent, Resource
 from scheduler.model.api import resources
-from scheduler.model.api.objects import DeviceClass, Node, Pod
+from scheduler.model.api.devices import DeviceClass, DeviceTaintRule
+from scheduler.model.api.objects import Node, Pod
 from scheduler.model.api.storage import Storage
+from scheduler.model.reference import OLDEST, Reference
 
 __all__ = [
     "NODE_ADDED",
@@ -17,6 +19,7 @@ __all__ = [
     "POD_ADDED",
     "POD_DELETED",
     "device_class_changed",
+    "devices_changed",
     "node_changes",
     "pod_changes",
     "storage_change",
@@ -38,6 +41,11 @@ _STORAGE: Final[Mapping[str, Resource]] = {
     "VolumeAttachment": Resource.VOLUME_ATTACHMENT,
 }
 
+_DEVICES: Final[Mapping[str, Resource]] = {
+    "ResourceClaim": Resource.RESOURCE_CLAIM,
+    "ResourceSlice": Resource.RESOURCE_SLICE,
+}
+
 
 def storage_change(old: Storage | None, new: Storage) -> ClusterEvent:
     """Return the event of a new state of a storage object; hints compare the two states."""
@@ -54,6 +62,17 @@ def device_class_changed(old: DeviceClass | None, new: DeviceClass | None) -> Cl
     """Return the event of a new state of a device class, or of its deletion."""
     action = Action.DELETE if new is None else Action.ADD if old is None else Action.UPDATE_OTHER
     return ClusterEvent(Resource.DEVICE_CLASS, action)
+
+
+def devices_changed(kind: str, *, added: bool, gone: bool) -> ClusterEvent:
+    """Return the event of a new state of a claim or a slice, or of its deletion.
+
+    The taints of rules show as changes of slices.
+    """
+    if kind == DeviceTaintRule.__name__:
+        return ClusterEvent(Resource.RESOURCE_SLICE, Action.UPDATE_OTHER)
+    action = Action.DELETE if gone else Action.ADD if added else Action.UPDATE_OTHER
+    return ClusterEvent(_DEVICES[kind], action)
 
 
 def node_changes(old: Node, new: Node) -> list[ClusterEvent]:
@@ -82,32 +101,41 @@ def _conditions(node: Node) -> dict[str, str]:
     return {condition.type: condition.status for condition in node.status.conditions}
 
 
-def pod_changes(old: Pod, new: Pod) -> list[ClusterEvent]:
+def pod_changes(old: Pod, new: Pod, reference: Reference = OLDEST) -> list[ClusterEvent]:
     """Return the events of a pod update, in upstream's order; if none, `UPDATE_OTHER`."""
-    resource = Resource.ASSIGNED_POD if new.spec.node_name else Resource.UNSCHEDULABLE_POD
-    actions = list(_pod_actions(old, new)) or [Action.UPDATE_OTHER]
+    resource = Resource.ASSIGNED_POD
+    if not new.spec.node_name:
+        resource = Resource(reference.changed_waiting_pod)
+    actions = list(_pod_actions(old, new, reference)) or [Action.UPDATE_OTHER]
     return [ClusterEvent(resource, action) for action in actions]
 
 
-def _pod_actions(old: Pod, new: Pod) -> Iterator[Action]:
+def _pod_actions(old: Pod, new: Pod, reference: Reference) -> Iterator[Action]:
     if old.metadata.labels != new.metadata.labels:
         yield Action.UPDATE_POD_LABEL
-    if _scaled_down(old, new):
-        yield Action.UPDATE_POD_SCALE_DOWN
+    yield from _resizes(old, new, reference)
     if old.spec.scheduling_gates and not new.spec.scheduling_gates:
         yield Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
     if len(old.spec.tolerations) != len(new.spec.tolerations):
         yield Action.UPDATE_POD_TOLERATION
-    if old.status.resource_claim_statuses != new.status.resource_claim_statuses:
+    if (
+        old.status.resource_claim_statuses != new.status.resource_claim_statuses
+        or old.status.extended_resource_claim_status != new.status.extended_resource_claim_status
+    ):
         yield Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM
 
 
-def _scaled_down(old: Pod, new: Pod) -> bool:
+def _resizes(old: Pod, new: Pod, reference: Reference) -> Iterator[Action]:
     if not _resized(old, new):
-        return False
-    before = resources.pod_requests(old, status_aware=True)
-    after = resources.pod_requests(new, status_aware=True)
-    return any(after.get(name, 0) < amount for name, amount in before.items())
+        return
+    before = resources.pod_requests(old, status_aware=True, reference=reference)
+    after = resources.pod_requests(new, status_aware=True, reference=reference)
+    if any(after.get(name, 0) < amount for name, amount in before.items()):
+        yield Action.UPDATE_POD_SCALE_DOWN
+    if reference.has_scale_up_events and any(
+        before.get(name, 0) < amount for name, amount in after.items()
+    ):
+        yield Action.UPDATE_POD_SCALE_UP
 
 
 def _resized(old: Pod, new: Pod) -> bool:

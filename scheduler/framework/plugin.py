@@ -134,9 +134,14 @@ class CompiledFilter(ABC):
     #: and on the volumes of its claims. Must hold for the plugin's queueing hints, too, except
     #: for hints on PersistentVolumeClaims.
     spec_only: bool = False
+    #: Whether the result depends on more of a pod than makes its class: `begin` gets each pod.
+    per_pod: bool = False
     #: The names of the only nodes on which the pod can fit; `None` when there is no such limit.
     #: Source: kube-scheduler v1.36.3 framework.PreFilterResult.NodeNames.
     node_names: frozenset[str] | None = None
+
+    def begin(self, pod: Pod) -> None:  # noqa: B027 - most rules need no pod
+        """Take the pod of the class that `prepare` is about; called before it if `per_pod`."""
 
     def prepare(self) -> Prepared:
         """Reject the pod, or skip the rule, before any node is evaluated (PreFilter)."""
@@ -198,7 +203,7 @@ class CompiledScore(ABC):
 class PreEnqueue(Named, Protocol):
     """PreEnqueue: keeps pods out of the scheduling queue."""
 
-    def pre_enqueue(self, pod: Pod) -> str | None:
+    def pre_enqueue(self, pod: Pod, cluster: Cluster) -> str | None:
         """Return why the pod must not enter the queue yet; `None` when it may."""
         ...
 
@@ -270,6 +275,8 @@ class PostFilterMessage:
     message: str
     #: Whether the phase ends here: later PostFilter plugins are not run.
     ends: bool = False
+    #: What makes the pod schedulable later.
+    effects: tuple[Effect, ...] = ()
 
 
 @runtime_checkable
@@ -301,14 +308,23 @@ class Reservation(ABC):
     timed_out: ReservationFailed
     #: Objects whose changes make it necessary to poll again: kind and key.
     watched_objects: frozenset[tuple[str, str]]
+    #: Reason and note of an Event on the pod, where it has to wait once the effect is done.
+    waiting_event: tuple[str, str] | None = None
 
     @abstractmethod
     def poll(self) -> bool | ReservationFailed:
         """Return whether it is complete; called once the effect is done, and on each change."""
 
+    def written(self) -> None:  # noqa: B027 - most reservations have nothing to do
+        """Record that the effect is done; called before the first `poll`."""
+
     @abstractmethod
     def release(self) -> None:
-        """Give back what is held in memory; nothing is undone at the API server."""
+        """Give back what is held in memory."""
+
+    def undo(self) -> Sequence[Effect]:
+        """Return what has to be undone at the API server; called after `release`."""
+        return ()
 
 
 @runtime_checkable

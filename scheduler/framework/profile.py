@@ -18,12 +18,15 @@ from scheduler.framework.plugin import (
 )
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model.api.objects import Pod
+from scheduler.model.reference import OLDEST, Reference
 from scheduler.state.cluster import Cluster
 
-__all__ = ["PREEMPTION", "Profile", "build_queueing_hints"]
+__all__ = ["CLAIMS", "PREEMPTION", "Profile", "build_queueing_hints"]
 
 #: The PostFilter plugin that the core implements itself.
 PREEMPTION = "DefaultPreemption"
+#: The plugin whose hints about a resource claim concern only the pods that name it.
+CLAIMS = "DynamicResources"
 
 #: Any event may lift a rejection by an extender.
 #: Source: kube-scheduler v1.36.3 framework/runtime.defaultEnqueueExtension.
@@ -47,6 +50,8 @@ class Profile:
     extenders: tuple[Extender, ...] = ()
     #: Whether preemption prefers, among equally good candidates, victims that fit elsewhere.
     prefers_movable: bool = False
+    #: The release of kube-scheduler whose decisions are reproduced; the same in all profiles.
+    reference: Reference = OLDEST
     #: Filters whose rejections only free resources can lift, by name.
     capacity_filters: Mapping[str, CapacityFilter] = field(init=False, compare=False, repr=False)
 
@@ -82,22 +87,23 @@ class Profile:
             self, extenders=extenders, queueing_hints=(*self.queueing_hints, _BY_EXTENDERS)
         )
 
-    def run_pre_enqueue(self, pod: Pod) -> tuple[str, str] | None:
+    def run_pre_enqueue(self, pod: Pod, cluster: Cluster) -> tuple[str, str] | None:
         """Return the plugin that keeps a pod out of the queue, and its reason, or `None`."""
         for plugin in self.pre_enqueue:
-            reason = plugin.pre_enqueue(pod)
+            reason = plugin.pre_enqueue(pod, cluster)
             if reason is not None:
                 return plugin.name, reason
         return None
 
 
-def build_queueing_hints(plugins: Sequence[Plugin]) -> tuple[tuple[str, ClusterEventWithHint], ...]:
+def build_queueing_hints(
+    plugins: Sequence[Plugin], reference: Reference = OLDEST
+) -> tuple[tuple[str, ClusterEventWithHint], ...]:
     """Return the events that may lift rejections, by plugin.
 
-    A plugin that registers added nodes but no taint updates gets all taint updates, too: a node
-    that had a taint when it was added may have been rejected for that taint alone.
+    In v1.36 a plugin that registers added nodes but no taint updates gets all taint updates, too.
 
-    Source: kube-scheduler v1.36.3 scheduler.buildQueueingHintMap.
+    Source: kube-scheduler v1.36.3 and v1.37.2 scheduler.buildQueueingHintMap.
     """
     hints: list[tuple[str, ClusterEventWithHint]] = []
     for plugin in plugins:
@@ -105,7 +111,9 @@ def build_queueing_hints(plugins: Sequence[Plugin]) -> tuple[tuple[str, ClusterE
         hints += [(plugin.name, event) for event in events]
         actions = [event.action for event in events if event.resource is Resource.NODE]
         adds = any(action & Action.ADD for action in actions)
-        if adds and not any(action & Action.UPDATE_NODE_TAINT for action in actions):
+        if not (reference.taint_changes_wake_all and adds):
+            continue
+        if not any(action & Action.UPDATE_NODE_TAINT for action in actions):
             hints.append(
                 (plugin.name, ClusterEventWithHint(Resource.NODE, Action.UPDATE_NODE_TAINT))
             )

@@ -50,8 +50,8 @@ class Verdicts:
 
     Volume claims, resources and extenders can produce any number of reasons, and codes have 16
     bits. When one half is nearly full, the owner of the table drops all cached codes and calls
-    `turn`. New codes then come from the other half. The codes of this half stay readable until the
-    next turn, for attempts that still wait for extenders.
+    `switch_half`. New codes then come from the other half. The codes of this half stay readable
+    until the next switch, for attempts that still wait for extenders.
     """
 
     __slots__ = ("_codes", "_next", "_resolvable", "_start", "_values")
@@ -70,11 +70,11 @@ class Verdicts:
         return self._values[code]
 
     @property
-    def crowded(self) -> bool:
+    def is_full(self) -> bool:
         """Whether the half in use is nearly full."""
         return self._next - self._start >= _CROWDED
 
-    def turn(self) -> None:
+    def switch_half(self) -> None:
         """Switch to the other half, and forget its verdicts."""
         self._start = 1 if self._start > 1 else 1 + _STRIDE
         self._next = self._start

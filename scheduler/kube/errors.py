@@ -48,7 +48,7 @@ __all__ = [
 #: How much of a body is quoted that is not a Status: enough to recognise a proxy's error page.
 QUOTED_BYTES = 200
 #: The longest `Retry-After` that is obeyed.
-LONGEST_RETRY_AFTER_SECONDS = 60.0
+MAX_RETRY_AFTER_SECONDS = 60.0
 
 
 class KubeError(Exception):
@@ -202,7 +202,7 @@ def _retry_after(headers: Mapping[str, str], answer: _Status) -> float | None:
         seconds = float(headers.get("retry-after", ""))
     except ValueError:
         seconds = _delay_of(answer)
-    return min(seconds, LONGEST_RETRY_AFTER_SECONDS) if seconds >= 0 else None
+    return min(seconds, MAX_RETRY_AFTER_SECONDS) if seconds >= 0 else None
 
 
 def _delay_of(answer: _Status) -> float:

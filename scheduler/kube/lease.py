@@ -74,7 +74,7 @@ class Lease:
         sleeper: Sleeper,
         elapsed: Callable[[], Seconds] = _loop_time,
     ) -> None:
-        """Hold nothing yet.
+        """Create an elector that does not hold the lease.
 
         Args:
             client: Sends the requests; used for nothing else, so that nothing delays a renewal.
@@ -112,7 +112,7 @@ class Lease:
         while not await self._attempt():
             await self._sleeper.sleep(retry * PATIENCE * (1 - self._sleeper.jitter() / 2))
 
-    async def hold(self) -> None:
+    async def keep_renewing(self) -> None:
         """Renew the lease; return when it is lost permanently."""
         try:
             while self._held_until is not None:
@@ -165,10 +165,10 @@ class Lease:
         try:
             if not known:
                 await self._read()
-                if self._is_taken():
+                if self._is_held_by_other():
                     self.problem = ""
                     return False
-            await self._write(self._ours())
+            await self._write(self._new_spec())
         except KubeError as error:
             self.problem = str(error)
             return False
@@ -178,14 +178,14 @@ class Lease:
         self.problem = ""
         return True
 
-    def _is_taken(self) -> bool:
+    def _is_held_by_other(self) -> bool:
         """Return whether another instance holds the lease and has renewed it lately enough."""
         if self.holder in {"", self._settings.identity}:
             return False
         seconds = self._spec().get("leaseDurationSeconds") or 0
         return self._elapsed() < self._changed_at + seconds
 
-    def _ours(self) -> dict[str, Any]:
+    def _new_spec(self) -> dict[str, Any]:
         """Return the content of the lease with us as its holder."""
         now = micro_stamp(self._clock())
         spec = self._spec()
@@ -204,7 +204,7 @@ class Lease:
 
     async def _read(self) -> None:
         try:
-            self._see(await self._call("get", "GET", self._path(self._settings.name), None))
+            self._observe(await self._call("get", "GET", self._path(self._settings.name), None))
         except NotFound:
             self._lease = {}
 
@@ -213,7 +213,7 @@ class Lease:
         if self._lease:
             path = self._path(self._settings.name)
             lease = {**self._lease, "spec": spec}
-            self._see(await self._call("update", "PUT", path, lease))
+            self._observe(await self._call("update", "PUT", path, lease))
         else:
             lease = {
                 "apiVersion": "coordination.k8s.io/v1",
@@ -224,7 +224,7 @@ class Lease:
                 },
                 "spec": spec,
             }
-            self._see(await self._call("create", "POST", self._path(), lease))
+            self._observe(await self._call("create", "POST", self._path(), lease))
 
     async def _call(
         self, verb: str, method: str, path: str, lease: dict[str, Any] | None
@@ -242,7 +242,7 @@ class Lease:
         except UNREADABLE as error:
             raise Unreachable(f"cannot {request}: {error}") from error
 
-    def _see(self, lease: dict[str, Any]) -> None:
+    def _observe(self, lease: dict[str, Any]) -> None:
         if lease.get("spec") != self._lease.get("spec"):
             self._changed_at = self._elapsed()
         self._lease = lease

@@ -1,8 +1,10 @@
 """A capture: all events that the machine received, in order, with its decisions.
 
 A new machine that replays a capture makes the same decisions, so a bug report of a wrong decision
-is one file. A line is an event (see `model/capture_codec`) or a decision:
+is one file. The first line names the release of kube-scheduler that was followed. Each other line
+is an event (see `model/capture_codec`) or a decision:
 
+    {"kind": "Followed", "reference": "v1.37"}
     {"kind": "Decided", "at": 1767225600.25, "pod": "default/web-0", "decision": "Placed", ...}
 
 A capture holds pod specs, names and labels: protect it like a copy of the cluster.
@@ -15,9 +17,17 @@ import msgspec
 from scheduler.model import capture_codec
 from scheduler.model.decisions import Attempt, Placed, Preempting
 from scheduler.model.events import Event
+from scheduler.model.reference import Reference
 from scheduler.model.times import Seconds
 
-__all__ = ["Capture", "Decided", "decided"]
+__all__ = ["Capture", "Decided", "Followed", "decided"]
+
+
+class Followed(msgspec.Struct, frozen=True, tag_field="kind", tag="Followed"):
+    """The release of kube-scheduler whose decisions were reproduced."""
+
+    #: As in the setting.
+    reference: str
 
 
 class Decided(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="Decided"):
@@ -47,6 +57,10 @@ class Capture:
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
+
+    def followed(self, reference: Reference) -> None:
+        """Write the release, before anything else."""
+        self._file.write(msgspec.json.encode(Followed(reference.name)) + b"\n")
 
     def event(self, event: Event, at: Seconds) -> None:
         """Write an event that the machine received."""

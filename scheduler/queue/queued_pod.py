@@ -24,6 +24,7 @@ class QueuedPod:
         "consecutive_errors",
         "first_active",
         "flushed",
+        "gate_checked",
         "group_key",
         "history",
         "phase",
@@ -73,6 +74,8 @@ class QueuedPod:
         self.woken_by: tuple[str, str] | None = None
         #: Whether the periodic flush put it back into the queue.
         self.flushed = False
+        #: When the periodic flush last checked the gates of the pod.
+        self.gate_checked: Seconds = 0.0
         #: Grows with every move; heap entries of older versions are void.
         self.version = 0
         self.history: deque[tuple[Seconds, QueuePhase]] = deque(maxlen=_HISTORY)

@@ -1,10 +1,10 @@
 """One pod is tried for all pods of its equivalence group that an event may help.
 
-An event that helps one pod of an equivalence group helps all of them, and one rejection can be
-valid for all of them that wait. So one pod, the representative, is tried first. The next pod of
-the group is tried if the cluster had capacity for this one, or if its attempt proved nothing about
-the others. An event therefore costs one attempt for each pod that it helps and one more, instead of
-one for each waiting pod.
+An event that helps one pod of an equivalence group helps all of them, and a rejection of one pod
+can apply to all waiting pods of the group. So one pod, the representative, is tried first. The next
+pod of the group is tried if the cluster had capacity for this one, or if its attempt proved nothing
+about the others. An event therefore costs one attempt for each pod that it helps and one more,
+instead of one for each waiting pod.
 
 Differs from kube-scheduler, which tries all of them again.
 """

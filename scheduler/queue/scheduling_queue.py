@@ -24,13 +24,14 @@ from typing import Final
 
 from scheduler.model.api.objects import Pod
 from scheduler.model.classified_pod import ClassifiedPod
+from scheduler.model.reference import OLDEST, Reference
 from scheduler.model.times import Seconds
 from scheduler.queue.backoff import PodBackoff
 from scheduler.queue.phases import QueueMove, QueuePhase
 from scheduler.queue.pod_heap import PodHeap
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.representatives import NoLongerEquivalent, Representatives
-from scheduler.queue.waiting_groups import Judge, WaitingGroup, WaitingGroups, WakeUp
+from scheduler.queue.waiting_groups import HintCheck, WaitingGroup, WaitingGroups, WakeUp
 
 __all__ = ["EXTENDER", "Gate", "QueuedPod", "SchedulingQueue"]
 
@@ -42,7 +43,7 @@ EXTENDER: Final = "Extender"
 Gate = Callable[[Pod], str | None]
 
 #: How long a pod may wait for an event before it is tried anyway, and how often that is checked.
-_LONGEST_WAIT: Final = 300.0
+_MAX_WAIT: Final = 300.0
 _FLUSH_EVERY: Final = 30.0
 
 _BY_EXTENDERS: Final = frozenset({EXTENDER})
@@ -56,10 +57,15 @@ class SchedulingQueue:
     """All pods of ours that are not on a node. Owned by the machine."""
 
     def __init__(
-        self, backoff: PodBackoff, gate: Gate, no_longer_equivalent: NoLongerEquivalent = _none
+        self,
+        backoff: PodBackoff,
+        gate: Gate,
+        no_longer_equivalent: NoLongerEquivalent = _none,
+        reference: Reference = OLDEST,
     ) -> None:
         self._backoff: Final = backoff
         self._gate = gate
+        self._reference = reference
         self._pods: dict[str, QueuedPod] = {}
         self._active: Final = PodHeap()
         self._backoff_pods: Final = PodHeap()
@@ -67,6 +73,7 @@ class SchedulingQueue:
         self._parked: Final = WaitingGroups()
         self._preempting: Final = WaitingGroups()
         self._suspended: dict[str, QueuedPod] = {}
+        self._gated: dict[str, QueuedPod] = {}
         #: Uids of pods whose last result is not in their status yet.
         self.unreported: Final[set[str]] = set()
         self._representatives: Final = Representatives(
@@ -105,12 +112,15 @@ class SchedulingQueue:
             self._parked.pop(queued)
             self._preempting.pop(queued)
             self._suspended.pop(uid, None)
+            self._gated.pop(uid, None)
             self.unreported.discard(uid)
             queued.move(QueueMove.DROP, now)
             self._representatives.finish(queued, queued.group_key, now)
         return queued
 
-    def update(self, classified: ClassifiedPod, now: Seconds, judge: Judge, event: str) -> None:
+    def update(
+        self, classified: ClassifiedPod, now: Seconds, hint_check: HintCheck, event: str
+    ) -> None:
         """Replace the state of a pod, and wake the pod if the change can help it."""
         pod = classified.pod
         queued = self._pods[pod.uid]
@@ -133,7 +143,7 @@ class SchedulingQueue:
         if queued.phase is QueuePhase.GATED:
             if self._gate(pod) is None:
                 self._enter(queued, now, event, delay=False)
-        elif (plugin := judge(pod, queued.rejectors)) or follower:
+        elif (plugin := hint_check(pod, queued.rejectors)) or follower:
             self.wake_pod(queued, now, event, plugin)
 
     def pop(self, now: Seconds) -> QueuedPod | None:
@@ -288,6 +298,12 @@ class SchedulingQueue:
         elif queued.phase in (QueuePhase.PREEMPTING, QueuePhase.ASKING):
             queued.wakeup_pending = True
 
+    def ungate(self, uid: str, now: Seconds, event: str) -> None:
+        """Let a gated pod into the queue if no PreEnqueue plugin keeps it out any more."""
+        queued = self._pods.get(uid)
+        if queued is not None and queued.phase is QueuePhase.GATED:
+            self._enter(queued, now, event, delay=False)
+
     def flush(self, now: Seconds) -> None:
         """Move pods whose back-off is over, and pods that no event woke for too long."""
         for heap in (self._backoff_pods, self._error_backoff_pods):
@@ -309,7 +325,7 @@ class SchedulingQueue:
             for heap in (self._backoff_pods, self._error_backoff_pods)
             if (queued := heap.first()) is not None
         ]
-        if self._parked and self._next_flush is not None:
+        if (self._parked or self._flushes_gated()) and self._next_flush is not None:
             moments.append(self._next_flush)
         return min(moments, default=None)
 
@@ -340,10 +356,28 @@ class SchedulingQueue:
         }
 
     def _flush_stale(self, now: Seconds) -> None:
-        stale = [queued for queued in self._parked if now - queued.timestamp > _LONGEST_WAIT]
+        stale = [queued for queued in self._parked if now - queued.timestamp > _MAX_WAIT]
         for queued in stale:
             queued.flushed = True
             self.wake_pod(queued, now, "UnschedulableTimeout")
+        if self._flushes_gated():
+            self._flush_gated(now)
+
+    def _flushes_gated(self) -> bool:
+        """Return whether gated pods are checked again from time to time, and there is one."""
+        return self._reference.flushes_gated_pods and bool(self._gated)
+
+    def _flush_gated(self, now: Seconds) -> None:
+        """Check the gates of pods that have waited for too long since they were last checked.
+
+        Source: kube-scheduler v1.37.2 backend/queue.flushUnschedulableEntitiesLeftover.
+        """
+        for queued in list(self._gated.values()):
+            if now - max(queued.timestamp, queued.gate_checked) <= _MAX_WAIT:
+                continue
+            queued.gate_checked = now
+            if self._gate(queued.pod) is None:
+                self._enter(queued, now, "UnschedulableTimeout", delay=True)
 
     def _failed(
         self, queued: QueuedPod, rejectors: frozenset[str], now: Seconds, group_key: bytes = b""
@@ -369,8 +403,10 @@ class SchedulingQueue:
 
     def _enter(self, queued: QueuedPod, now: Seconds, event: str, *, delay: bool) -> None:
         """Put a pod into the active or back-off queue, unless a PreEnqueue plugin keeps it out."""
+        self._gated.pop(queued.uid, None)
         if self._gate(queued.pod) is not None:
             queued.move(QueueMove.GATE, now)
+            self._gated[queued.uid] = queued
             self.incoming["gated", event] += 1
         elif delay and self._backoff.is_waiting(queued.backoff_expiry, now):
             queued.move(QueueMove.DELAY, now)
@@ -403,6 +439,7 @@ class SchedulingQueue:
             waiting = queued.phase in (QueuePhase.ACTIVE, QueuePhase.BACKOFF)
             assert (uid in queued_uids) == waiting
             assert (uid in self._suspended) == (queued.phase is QueuePhase.ASKING)
+            assert (uid in self._gated) == (queued.phase is QueuePhase.GATED)
         for key, uid in self._representatives:
             first = self._pods[uid]
             assert first.group_key == key

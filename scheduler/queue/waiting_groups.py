@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from scheduler.model.api.objects import Pod
 from scheduler.queue.queued_pod import QueuedPod
 
-__all__ = ["Hears", "Judge", "WaitingGroup", "WaitingGroups", "WakeUp"]
+__all__ = ["ConcernCheck", "HintCheck", "WaitingGroup", "WaitingGroups", "WakeUp"]
 
 
 class WaitingGroup(NamedTuple):
@@ -26,9 +26,9 @@ class WaitingGroup(NamedTuple):
 
 #: Returns the plugin whose hint says that an event can help a pod that these plugins rejected;
 #: empty if there is none.
-Judge = Callable[[Pod, frozenset[str]], str]
+HintCheck = Callable[[Pod, frozenset[str]], str]
 #: Returns whether any of these rejecting plugins is registered for an event.
-Hears = Callable[[frozenset[str]], bool]
+ConcernCheck = Callable[[frozenset[str]], bool]
 
 
 def _always(_rejectors: frozenset[str]) -> bool:
@@ -49,9 +49,9 @@ class WakeUp:
 
     #: Its name in metrics.
     event: str
-    helped_by: Judge
+    helped_by: HintCheck
     #: No hint is asked for groups none of whose rejectors is registered for the event.
-    concerns: Hears = _always
+    concerns: ConcernCheck = _always
     #: Whether it may help one pod of a group and not another, so that hints are asked for each pod.
     pod_specific: bool = False
     #: Returns whether the event certainly does not help the pods of a group, by uid.

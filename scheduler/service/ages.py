@@ -1,8 +1,9 @@
 """Gauges of how long states last, for alerts.
 
-A count does not show that one pod is stuck: in a busy cluster other pods come and go beside it. The
-age of the oldest one does. An age begins when a scrape of this process first sees the state, on its
-own monotonic clock, so neither a server's time stamp nor a step of the system clock counts.
+A count does not show that one pod is stuck, because in a busy cluster other pods enter and leave
+the same state. The age of the oldest pod shows it. An age begins when a scrape of this process
+first sees the state, on its own monotonic clock, so neither a server's time stamp nor a step of the
+system clock counts.
 """
 
 import functools
@@ -49,7 +50,7 @@ def provide(metrics: Metrics, machine: Machine, now: Callable[[], Seconds]) -> N
 def _victims(machine: Machine) -> Iterable[str]:
     """Return the uids of evicted victims that still exist, overdue or not."""
     cluster = machine.cluster
-    return cluster.asked_to_leave() | cluster.overdue
+    return cluster.evicting_uids() | cluster.overdue
 
 
 def _nominations(machine: Machine) -> Iterable[str]:

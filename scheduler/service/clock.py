@@ -62,7 +62,7 @@ class Clock:
         """Return the time for all decisions: seconds since the epoch, but monotonic."""
         return self._base + (self.elapsed() - self._at) * self._rate
 
-    def follow(self) -> None:
+    def adjust(self) -> None:
         """Read the system clock, and approach it from now on; to be called about every second.
 
         Between two calls `now` runs at one rate, so a late call does no harm.

@@ -71,6 +71,7 @@ def statusz(
         "Up": _duration(now - started),
         "Python version": platform.python_version(),
         "Binary version": __version__,
+        "Decides as": f"kube-scheduler {machine.reference.version}",
         **_numbers(machine, lease),
         "Paths": " ".join(folders),
     }
@@ -87,7 +88,7 @@ def statusz(
 
 
 def _numbers(machine: Machine, lease: Lease | None) -> dict[str, object]:
-    numbers = machine.numbers()
+    numbers = machine.sizes()
     return {
         "Leader": _leader(lease),
         "Nodes": numbers.nodes,
@@ -101,7 +102,7 @@ def _numbers(machine: Machine, lease: Lease | None) -> dict[str, object]:
 def _leader(lease: Lease | None) -> str:
     if lease is None:
         return "yes, without an election"
-    return "yes" if lease.is_leader else f"no, {lease.holder or 'nobody'} leads"
+    return "yes" if lease.is_leader else f"no, {lease.holder or 'no replica'} leads"
 
 
 def _duration(seconds: Seconds) -> str:

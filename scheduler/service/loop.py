@@ -59,7 +59,7 @@ class Loop:
         self._submit = submit
         self._clock = clock
         self._telemetry = telemetry
-        self._going = False
+        self._deciding = False
         self._news = asyncio.Event()
         #: The timer that wakes the loop when something is due, and when that is.
         self._timer: tuple[asyncio.TimerHandle, Seconds] | None = None
@@ -69,14 +69,14 @@ class Loop:
         self._defect: Exception | None = None
         self._handling = _Handling(telemetry.handling)
 
-    def go(self) -> None:
+    def start_deciding(self) -> None:
         """Begin to decide."""
-        self._going = True
+        self._deciding = True
         self._news.set()
 
-    def stop(self) -> None:
+    def stop_deciding(self) -> None:
         """Begin no further decision."""
-        self._going = False
+        self._deciding = False
 
     @property
     def failed(self) -> bool:
@@ -86,7 +86,7 @@ class Loop:
     def fail(self, defect: Exception) -> None:
         """Take no further pod or event, and let `run` raise this defect."""
         self._defect = self._defect or defect
-        self.stop()
+        self.stop_deciding()
         self._news.set()
 
     def observe(self, events: Iterable[Event]) -> None:
@@ -94,19 +94,19 @@ class Loop:
         if self._defect is not None:
             return
         try:
-            self._take(events)
+            self._observe(events)
         except Exception as defect:  # noqa: BLE001 - `run` raises it
             self.fail(defect)
 
-    def _take(self, events: Iterable[Event]) -> None:
+    def _observe(self, events: Iterable[Event]) -> None:
         now, perf = self._clock.now(), self._clock.perf
         begun = perf()
         for event in events:
             if self._capture is not None:
                 self._capture.event(event, now)
             reaction = self._machine.observe(event, now)
-            if reaction.refused:
-                self._telemetry.refused(event, reaction.refused)
+            if reaction.problem:
+                self._telemetry.event_rejected(event, reaction.problem)
             for effect in reaction.effects:
                 self._submit(effect)
             for bound in reaction.bound:
@@ -163,11 +163,11 @@ class Loop:
                 if self._defect is not None:
                     raise self._defect
                 self._machine.flush(self._clock.now())
-                for effect in self._machine.due():
+                for effect in self._machine.flushed_effects():
                     self._submit(effect)
                 if len(self._placed) > len(self._machine.binding):
                     self._forget_placed()
-                while self._going and self._machine.ready():
+                while self._deciding and self._machine.ready():
                     self._slice()
                     await asyncio.sleep(0)
                 await self._pause()
@@ -178,7 +178,7 @@ class Loop:
     def _slice(self) -> None:
         """Decide pods until the slice is over."""
         end = self._clock.perf() + SLICE_SECONDS
-        while self._going:
+        while self._deciding:
             begun = self._clock.perf()
             if begun >= end:
                 return
@@ -198,7 +198,7 @@ class Loop:
 
     async def _pause(self) -> None:
         """Wait for events, or until something is due."""
-        due = self._machine.next_wakeup() if self._going else None
+        due = self._machine.next_wakeup() if self._deciding else None
         if due is None:
             self._cancel_timer()
         elif self._timer is None or self._timer[1] != due:
@@ -222,14 +222,14 @@ class Loop:
             before = self._clock.perf()
             await asyncio.sleep(HEARTBEAT_SECONDS)
             self._follow_clock()
-            self._telemetry.lag(max(0.0, self._clock.perf() - before - HEARTBEAT_SECONDS))
+            self._telemetry.loop_lag(max(0.0, self._clock.perf() - before - HEARTBEAT_SECONDS))
 
     def _follow_clock(self) -> None:
         """Follow the system clock, and wake the loop where its timer is late.
 
         The clock counts while the host is suspended, timers of the event loop do not.
         """
-        self._clock.follow()
+        self._clock.adjust()
         if self._timer is not None and self._timer[1] <= self._clock.now():
             self._cancel_timer()
             self._news.set()

@@ -1,10 +1,12 @@
 """The flags of the live scheduler, as values."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from ssl import TLSVersion
+from typing import Self
 
 from scheduler.config.settings import Settings
+from scheduler.model.reference import Reference
 from scheduler.observe.logs.logs import DEFAULT_VERBOSITY, Format
 from scheduler.observe.server import tls_options
 from scheduler.observe.server.listen import Listen
@@ -17,6 +19,9 @@ class ProcessOptions:
     """Everything that `run` needs."""
 
     settings: Settings
+    #: Returns the same settings as another release of kube-scheduler has them; `None` where the
+    #: release is fixed.
+    settings_as: Callable[[Reference], Settings] | None = None
     #: Path of a kubeconfig; empty means the one in the settings, else the pod's ServiceAccount.
     kubeconfig: str = ""
     logging_format: Format = Format.JSON
@@ -44,6 +49,16 @@ class ProcessOptions:
     flags: Mapping[str, str] = field(default_factory=dict)
     #: File to which events and decisions are captured for a replay; empty for none.
     capture: str = ""
+
+    def decided_as(self, reference: Reference) -> Self:
+        """Return the options with the settings of a release.
+
+        Raises:
+            ConfigError: The release does not know a setting of the file.
+        """
+        if self.settings_as is None or reference == self.settings.reference:
+            return self
+        return replace(self, settings=self.settings_as(reference))
 
     @property
     def listen(self) -> Listen:

@@ -30,31 +30,31 @@ from scheduler.model.times import Seconds
 from scheduler.observe.server.access import (
     ALLOWED,
     UNAUTHENTICATED,
+    AccessDecision,
     AccessVerdict,
     Caller,
-    Judgement,
     loopback,
     unavailable,
 )
 from scheduler.observe.server.connections import peer
-from scheduler.observe.server.rates import Allowance, ByPeer, Rate
+from scheduler.observe.server.rates import Rate, RateLimit, RatesByPeer
 from scheduler.service.options import ProcessOptions
 
-__all__ = ["Gate", "OpenPaths", "Reviews", "gate"]
+__all__ = ["OpenPaths", "PageAuthorizer", "Reviews", "page_authorizer"]
 
 _SCHEME: Final = "bearer"
 
 
 #: How often tokens that were not accepted lately are reviewed: for one address, and for all.
-_TOKENS_OF_ONE: Final = Allowance(per_second=1, burst=20)
-_TOKENS_OF_ALL: Final = Allowance(per_second=10, burst=50)
+_TOKENS_OF_ONE: Final = RateLimit(per_second=1, burst=20)
+_TOKENS_OF_ALL: Final = RateLimit(per_second=10, burst=50)
 #: How often the API server is asked for one address whether a user may read a page.
-_RIGHTS_OF_ONE: Final = Allowance(per_second=10, burst=100)
+_RIGHTS_OF_ONE: Final = RateLimit(per_second=10, burst=100)
 
 #: How long a refusal of a token is cached.
 _REFUSED_SECONDS: Final = 60.0
 
-_TOO_OFTEN: Final = Judgement(
+_TOO_OFTEN: Final = AccessDecision(
     AccessVerdict.THROTTLED, "too many reviews are asked for; come again later"
 )
 
@@ -91,7 +91,7 @@ class OpenPaths:
         return path in self._exact or path.startswith(self._prefixes)
 
 
-class Gate:
+class PageAuthorizer:
     """Decides which callers may read which pages.
 
     Args:
@@ -108,11 +108,11 @@ class Gate:
         self._reviews = reviews
         self._report = report
         self._is_failing = False
-        self._tokens = ByPeer(_TOKENS_OF_ONE)
-        self._rights = ByPeer(_RIGHTS_OF_ONE)
+        self._tokens = RatesByPeer(_TOKENS_OF_ONE)
+        self._rights = RatesByPeer(_RIGHTS_OF_ONE)
         self._all_tokens: Rate | None = None
 
-    async def __call__(self, caller: Caller, /) -> Judgement:
+    async def __call__(self, caller: Caller, /) -> AccessDecision:
         """Return whether this caller may read this path."""
         if caller.path in self._open:
             return ALLOWED
@@ -131,7 +131,7 @@ class Gate:
         self._is_failing = False
         return judgement
 
-    async def _reviewed(self, reviews: Reviews, token: str, caller: Caller) -> Judgement:
+    async def _reviewed(self, reviews: Reviews, token: str, caller: Caller) -> AccessDecision:
         address = peer(caller.peer)
         now = asyncio.get_running_loop().time()
         if reviews.needs_review(token) and not self._may_ask(address, now):
@@ -145,7 +145,7 @@ class Gate:
         if await reviews.allows(user, caller.verb, caller.path):
             return ALLOWED
         text = f'forbidden: User "{user.username}" cannot {caller.verb} path "{caller.path}"'
-        return Judgement(AccessVerdict.FORBIDDEN, text)
+        return AccessDecision(AccessVerdict.FORBIDDEN, text)
 
     def _may_ask(self, address: str, now: Seconds) -> bool:
         """Return whether an unknown token may be reviewed now; if so, count the review."""
@@ -155,7 +155,9 @@ class Gate:
         return own.wait(now) <= 0.0 and self._all_tokens.take(now) and own.take(now)
 
 
-def gate(options: ProcessOptions, client: Client, report: Callable[[str], None]) -> Gate:
+def page_authorizer(
+    options: ProcessOptions, client: Client, report: Callable[[str], None]
+) -> PageAuthorizer:
     """Return the gate for the pages of a process with these options.
 
     Callers on this host need no token where there is a kubeconfig, so that this is not a pod, and
@@ -163,7 +165,7 @@ def gate(options: ProcessOptions, client: Client, report: Callable[[str], None])
     """
     has_kubeconfig = options.kubeconfig or options.settings.client_connection.kubeconfig
     if has_kubeconfig and _is_loopback(options.bind_address):
-        return Gate(OpenPaths(options.open_paths), None, report)
+        return PageAuthorizer(OpenPaths(options.open_paths), None, report)
     settings = ReviewSettings(
         token_seconds=options.token_cache_seconds,
         allowed_seconds=options.allowed_cache_seconds,
@@ -171,7 +173,7 @@ def gate(options: ProcessOptions, client: Client, report: Callable[[str], None])
         # A lifetime of 0 for tokens switches off the cache of refusals, too.
         refused_seconds=_REFUSED_SECONDS if options.token_cache_seconds > 0 else 0.0,
     )
-    return Gate(OpenPaths(options.open_paths), Reviewer(client, settings), report)
+    return PageAuthorizer(OpenPaths(options.open_paths), Reviewer(client, settings), report)
 
 
 def _is_loopback(address: str) -> bool:

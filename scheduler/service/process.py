@@ -1,9 +1,9 @@
 """The live scheduler: wiring, start, and graceful shutdown.
 
-Start: begin to list, serve health pages, sync all caches, become leader, then decide. Until the
-first requests have begun, only their imports are loaded. Stop, on SIGTERM or SIGINT: begin no
-further decision, let requests end, release the lease, exit 0. A lost lease ends the process at once
-with exit code 1, so that it cannot interfere with the new leader.
+Start: begin to list, serve health pages, sync all caches, become leader, then decide. Only the
+modules that the first requests need are imported before these are sent. Stop, on SIGTERM or SIGINT:
+begin no further decision, let requests end, release the lease, exit 0. A lost lease ends the
+process at once with exit code 1, so that it cannot interfere with the new leader.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ import numpy as np
 import uvloop
 from prometheus_client import CollectorRegistry
 
+from scheduler.config.field_errors import ConfigError
 from scheduler.core.machine import Machine
 from scheduler.framework.extender_protocol import whole_nodes
 from scheduler.kube.auth import cluster_access
@@ -48,6 +49,7 @@ from scheduler.service import ages, election, page_access, serving, signals
 from scheduler.service.clock import Clock
 from scheduler.service.loop import Loop
 from scheduler.service.options import ProcessOptions
+from scheduler.service.release import ReleaseFinder
 from scheduler.service.serving import Parts, Serving
 from scheduler.service.telemetry import ApiTelemetry, Telemetry, provide, provide_leadership
 
@@ -59,6 +61,9 @@ USER_AGENT: Final = "preemptive-scheduler"
 DRAIN_SECONDS: Final = 8.0
 
 GOOD, LOST_LEASE, UNUSABLE = 0, 1, 2
+#: The API server turned out to be of another release before anything was decided.
+_OTHER_RELEASE: Final = -1
+_OTHER: Final = "api_server_of_other_release"
 
 
 def serve(options: ProcessOptions, clock: Clock | None = None) -> int:
@@ -95,15 +100,37 @@ async def _serve(options: ProcessOptions, clock: Clock) -> int:
             HttpTransport(where, USER_AGENT, METADATA_ONLY, server_time) as metadata,
         ):
             with _capture(options) as capture:
-                parts = _Surroundings(clock, logs, transport, renewals, metadata, where, capture)
-                scheduler = _Scheduler(options, parts)
-                server_time.report = scheduler.clock_ahead
-                return await scheduler.run()
-    except (OSError, ConnectionSettingsError) as error:
+                finder = ReleaseFinder(Client(transport), _sleeper(), clock.elapsed, logs.logger)
+                parts = _Surroundings(
+                    clock, logs, transport, renewals, metadata, where, capture, finder
+                )
+                while (code := await _run(options, parts, server_time)) == _OTHER_RELEASE:
+                    if capture is not None:
+                        # A capture is about one release.
+                        return LOST_LEASE
+                return code
+    except (OSError, ConfigError, ConnectionSettingsError) as error:
         logs.logger.error("cannot_start", problem=str(error))  # noqa: TRY400 - no defect
         return UNUSABLE
     finally:
         logs.close()
+
+
+async def _run(
+    options: ProcessOptions, surroundings: "_Surroundings", server_time: ServerTime
+) -> int:
+    """Run with the rules of the release that counts; return the exit code.
+
+    Returns:
+        `_OTHER_RELEASE` where the API server did not answer at the start and is of another release:
+        then nothing was decided, and all parts are to be wired again.
+    """
+    reference = await surroundings.release.choose(options.settings)
+    if surroundings.capture is not None:
+        surroundings.capture.followed(reference)
+    scheduler = _Scheduler(options.decided_as(reference), surroundings)
+    server_time.report_to(scheduler.clock_ahead)
+    return await scheduler.run()
 
 
 @contextlib.contextmanager
@@ -133,6 +160,7 @@ class _Surroundings:
     metadata: HttpTransport
     where: cluster_access.ClusterAccess
     capture: Capture | None
+    release: ReleaseFinder
 
 
 class _Scheduler:
@@ -140,8 +168,7 @@ class _Scheduler:
 
     def __init__(self, options: ProcessOptions, surroundings: _Surroundings) -> None:
         settings, clock, logs = options.settings, surroundings.clock, surroundings.logs
-        self._options = options
-        self._clock = clock
+        self._options, self._release, self._clock = options, surroundings.release, clock
         self._log, self._flush = logs.logger, logs.flush
         self._metrics = Metrics(CollectorRegistry())
         self._stopping = asyncio.Event()
@@ -150,7 +177,7 @@ class _Scheduler:
             PodBackoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds),
             evict_only=options.evict_only,
         )
-        sleeper = Sleeper(jitter=np.random.default_rng().random)
+        sleeper = _sleeper()
         api_telemetry = ApiTelemetry(self._metrics, logs, surroundings.where.host)
         client = Client(surroundings.transport, api_telemetry, election.limiter(options))
         # The lease must not wait behind bindings: its requests are never rate limited, and use a
@@ -162,7 +189,7 @@ class _Scheduler:
         self._extenders = Extenders(settings.extenders, RawPods(client), nodes, api_telemetry)
         ledger = LedgerStore(*election.ledger_place(options), self._load_ledger)
         unlimited = Client(surroundings.transport, api_telemetry)
-        self._read_ledger = functools.partial(ledger.recall, unlimited, sleeper)
+        self._read_ledger = functools.partial(ledger.load_with_retries, unlimited, sleeper)
         self._writer = Writer(
             client,
             self._outcome,
@@ -175,7 +202,7 @@ class _Scheduler:
                 ledger=ledger,
                 evict_only=options.evict_only,
                 defect=self._defect,
-                still_wanted=self._machine.still_wanted,
+                still_wanted=self._machine.is_still_planned,
             ),
         )
         self._loop = Loop(
@@ -196,7 +223,7 @@ class _Scheduler:
                 where=surroundings.where,
                 user_agent=USER_AGENT,
                 may_write=self._may_write,
-                figures=lambda: self._machine.policing.figures(clock.now()),
+                figures=lambda: self._machine.policies.figures(clock.now()),
                 wall=clock.wall,
             ),
         )
@@ -213,7 +240,9 @@ class _Scheduler:
             self._informers.append(Informer(nodes.resource, client, nodes.take, sleeper))
         api_telemetry.informers = self._informers
         # Reviews are not rate limited either: a scrape has seconds, not minutes.
-        self._gate = page_access.gate(options, unlimited, api_telemetry.authorization_unavailable)
+        self._gate = page_access.page_authorizer(
+            options, unlimited, api_telemetry.authorization_unavailable
+        )
         self._serving = Serving(
             Parts(
                 options=options,
@@ -245,7 +274,7 @@ class _Scheduler:
                 tasks.append(asyncio.create_task(self._comparer.run()))
             stack.push_async_callback(_cancel, tasks)
             tasks.append(asyncio.create_task(self._serving.pulse.keep()))
-            web = await serving.web(self._serving.pages, self._gate)
+            web = await serving.web(self._serving.pages, self._log, self._gate)
             stack.push_async_callback(web.close)
             try:
                 await web.start(self._options.listen, self._clock.wall)
@@ -260,7 +289,7 @@ class _Scheduler:
             return await self._until_stopped(tasks, leading)
 
     async def _until_stopped(
-        self, tasks: list[asyncio.Task[None]], leading: asyncio.Task[None]
+        self, tasks: list[asyncio.Task[None]], leading: asyncio.Task[str]
     ) -> int:
         """Wait for a signal, the loss of the lease, or a defect; then stop gracefully."""
         stopping = asyncio.create_task(self._stopping.wait())
@@ -268,16 +297,19 @@ class _Scheduler:
             [stopping, leading, *tasks], return_when=asyncio.FIRST_COMPLETED
         )
         stopping.cancel()
-        self._loop.stop()
+        self._loop.stop_deciding()
         for task in ended - {stopping, leading}:
             # None of these ends by itself: its exception is a defect, and is raised with its trace.
             # Our state may be wrong by now, so nothing more is written.
             self._log.error("defect", problem=repr(task.exception()))
             await self._writer.drain(0.0)
             task.result()
+        if leading in ended and leading.result() == _OTHER:
+            self._log.warning(_OTHER)
+            await self._writer.drain(0.0)
+            return _OTHER_RELEASE
         if leading in ended:
-            leading.result()
-            self._log.error("lease_lost", problem=self._lease.problem if self._lease else "")
+            self._log.error(leading.result(), problem=self._lease.problem if self._lease else "")
             await self._writer.drain(0.0)
             return LOST_LEASE
         self._log.info("stopping")
@@ -299,11 +331,13 @@ class _Scheduler:
             os._exit(LOST_LEASE)
         self._stopping.set()
 
-    async def _lead(self) -> None:
-        """Become the leader and decide; return when the lease is lost."""
+    async def _lead(self) -> str:
+        """Become the leader and decide; return why the process must end."""
         for informer in self._informers:
             await informer.synced.wait()
         await self._policies.synced.wait()
+        if await self._release.differs(self._machine.reference):
+            return _OTHER
         self._log.info("caches_synced", **sizes(self._machine))
         # The listed objects stay: each full collection would scan them again, which takes some
         # 70 ms with 5,000 nodes and 15,000 pods.
@@ -311,11 +345,12 @@ class _Scheduler:
         gc.freeze()
         if self._lease is None:
             await self._decide(asyncio.create_task(asyncio.Event().wait()))
-            return
+            return "lease_lost"
         await self._lease.acquire()
         self._serving.leads = True
         self._log.info("became_leader", lease=self._options.settings.leader_election.resource_name)
-        await self._decide(asyncio.create_task(self._lease.hold()))
+        await self._decide(asyncio.create_task(self._lease.keep_renewing()))
+        return "lease_lost"
 
     async def _decide(self, holding: asyncio.Task[Any]) -> None:
         """Load the ledger of earlier leaders, then decide as long as we lead."""
@@ -324,7 +359,7 @@ class _Scheduler:
             ended, _ = await asyncio.wait({loading, holding}, return_when=asyncio.FIRST_COMPLETED)
             if loading in ended:
                 self._load_ledger(loading.result())
-                self._loop.go()
+                self._loop.start_deciding()
                 await holding
         finally:
             await _cancel([loading, holding])
@@ -350,8 +385,12 @@ class _Scheduler:
 
 def sizes(machine: Machine) -> dict[str, int]:
     """Return the sizes of the caches."""
-    numbers = machine.numbers()
+    numbers = machine.sizes()
     return {"nodes": numbers.nodes, "pods": numbers.pods, "pending": sum(numbers.queue.values())}
+
+
+def _sleeper() -> Sleeper:
+    return Sleeper(jitter=np.random.default_rng().random)
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from structlog.typing import FilteringBoundLogger
+
 from scheduler.core.machine import Machine
 from scheduler.kube.lease import Lease
 from scheduler.kube.policies.policy_informer import PolicyInformer
@@ -19,7 +21,7 @@ from scheduler.observe.pages.debug import Debug
 from scheduler.observe.pages.health import Check
 from scheduler.observe.pages.pages import Pages
 from scheduler.observe.server.access import Authorize
-from scheduler.observe.server.pulse import Pulse
+from scheduler.observe.server.pulse import Heartbeat
 from scheduler.service import config_pages
 from scheduler.service.clock import Clock
 from scheduler.service.options import ProcessOptions
@@ -57,7 +59,7 @@ class Serving:
         self._parts = parts
         self._started = parts.clock.now()
         #: Updated by the scheduler's loop.
-        self.pulse = Pulse(parts.clock.now)
+        self.pulse = Heartbeat(parts.clock.now)
         #: Whether the process leads, as far as it knows.
         self.leads = False
         self.pages = self._all_pages()
@@ -122,7 +124,7 @@ class Serving:
         return f"failed election to renew leadership on lease {election.resource_name}"
 
 
-async def web(pages: Pages, authorize: Authorize) -> "Web":
+async def web(pages: Pages, log: FilteringBoundLogger, authorize: Authorize) -> "Web":
     """Return the web server, whose import takes longer than all others.
 
     First every task begins its first request, then a thread imports while these are answered.
@@ -131,4 +133,4 @@ async def web(pages: Pages, authorize: Authorize) -> "Web":
     await asyncio.to_thread(importlib.import_module, "scheduler.observe.server.web")
     from scheduler.observe.server.web import Web  # noqa: PLC0415 - imported by the thread
 
-    return Web(pages, authorize)
+    return Web(pages, log, authorize)

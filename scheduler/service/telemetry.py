@@ -72,7 +72,7 @@ class Telemetry:
         if not isinstance(outcome, Answered):
             self._log.outcome(outcome)
 
-    def refused(self, event: Event, problem: str) -> None:
+    def event_rejected(self, event: Event, problem: str) -> None:
         """Report that an observed object was ignored."""
         values = (getattr(event, name) for name in event.__struct_fields__)
         kind = next((_NAMES[type(value)] for value in values if type(value) in _NAMES), "other")
@@ -83,7 +83,7 @@ class Telemetry:
         """Return the histogram of seconds per event of a type; the caller keeps it by type."""
         return self._metrics.handling(kind.__name__)
 
-    def lag(self, seconds: Seconds) -> None:
+    def loop_lag(self, seconds: Seconds) -> None:
         """Report how late the loop was, and flush the log."""
         self._metrics.record_loop_lag(seconds)
         self._logs.flush()
@@ -179,24 +179,25 @@ def provide(
     logs: Logs,
 ) -> None:
     """Connect the gauges with the objects that hold their values."""
+    metrics.provide("scheduler_reference_info", lambda: {machine.reference.version: 1})
     metrics.provide("scheduler_pending_pods", machine.queue.lengths)
     metrics.provide("scheduler_queue_incoming_pods_total", lambda: machine.queue.incoming)
     metrics.provide("scheduler_wasted_wakeups_total", lambda: machine.queue.wasted_wakeups)
     metrics.provide("scheduler_unschedulable_pods", lambda: _rejections(machine))
     metrics.provide("scheduler_cache_size", lambda: _cache_size(machine))
     metrics.provide("scheduler_nominations", lambda: {(): len(machine.cluster.nominations)})
-    metrics.provide("scheduler_preemption_victims_leaving", lambda: {(): machine.cluster.leaving})
-    policing = machine.policing
-    metrics.provide("scheduler_preemption_policy_refusals_total", lambda: policing.refused)
-    metrics.provide("scheduler_preemption_policy_victims_total", lambda: policing.victims)
-    metrics.provide("scheduler_preemption_policies", policies.standing)
+    metrics.provide("scheduler_preemption_victims_leaving", lambda: {(): machine.cluster.evicting})
+    policing = machine.policies
+    metrics.provide("scheduler_preemption_policy_refusals_total", lambda: policing.refusal_counts)
+    metrics.provide("scheduler_preemption_policy_victims_total", lambda: policing.victim_counts)
+    metrics.provide("scheduler_preemption_policies", policies.count_by_state)
     tracking = machine.tracking
     metrics.provide(
         "scheduler_preemption_victims_wasted_total",
-        lambda: dict.fromkeys(_WASTED, 0) | tracking.wasted,
+        lambda: dict.fromkeys(_WASTED, 0) | tracking.wasted_evictions,
     )
-    metrics.provide("scheduler_preemption_fruitless_total", lambda: tracking.fruitless)
-    metrics.provide("scheduler_preemption_loops_total", lambda: {(): tracking.stopped})
+    metrics.provide("scheduler_preemption_fruitless_total", lambda: tracking.failed_preemptions)
+    metrics.provide("scheduler_preemption_loops_total", lambda: {(): tracking.stops})
     metrics.provide("scheduler_effect_queue_length", writer.waiting)
     metrics.provide("scheduler_log_lines_lost_total", lambda: {(): logs.lost})
     metrics.provide(
@@ -226,7 +227,7 @@ def _rejections(machine: Machine) -> Counter[tuple[str, str]]:
 
 
 def _cache_size(machine: Machine) -> dict[str, int]:
-    numbers = machine.numbers()
+    numbers = machine.sizes()
     return {
         "nodes": numbers.nodes,
         "pods": numbers.pods,

@@ -16,10 +16,10 @@ import yaml
 
 from scheduler.config import policies
 from scheduler.config.policies import PolicyError
-from scheduler.model.api import quantity, resources
+from scheduler.model.api import devices, quantity, resources
+from scheduler.model.api.devices import DeviceClass, DeviceObject, ResourceClaim
 from scheduler.model.api.kinds import KINDS
 from scheduler.model.api.objects import (
-    DeviceClass,
     LocalObject,
     Node,
     Pod,
@@ -38,6 +38,7 @@ from scheduler.model.api.storage import (
     amounts,
 )
 from scheduler.model.policies import PreemptionPolicy
+from scheduler.model.reference import REFERENCES, SNAPSHOT_REFERENCE
 
 __all__ = ["ManifestError", "Manifests", "RawObjects", "collect", "read"]
 
@@ -81,7 +82,10 @@ class Manifests:
     workloads: list[Workload] = field(default_factory=list)
     storage: list[Storage] = field(default_factory=list)
     device_classes: list[DeviceClass] = field(default_factory=list)
+    devices: list[DeviceObject] = field(default_factory=list)
     policies: list[PreemptionPolicy] = field(default_factory=list)
+    #: The release of kube-scheduler that the cluster runs, as in the setting; empty if unknown.
+    reference: str = ""
     #: `None` unless `read` was called with `raw`.
     raw: RawObjects | None = None
 
@@ -112,6 +116,7 @@ def collect(documents: Iterable[tuple[str, Any]], manifests: Manifests) -> Manif
     """
     for where, document in documents:
         try:
+            manifests.reference = _reference(document) or manifests.reference
             for place, item in _flattened(document, where):
                 _add(manifests, item, place)
         except RecursionError as error:
@@ -143,6 +148,12 @@ def _documents(path: str) -> Iterator[tuple[str, Any]]:
         raise ManifestError(f"{shown}: {text}") from error
     finally:
         loader.dispose()
+
+
+def _reference(document: Any) -> str:
+    """Return the release that a snapshot names; empty for all other documents."""
+    named = document.get(SNAPSHOT_REFERENCE) if isinstance(document, dict) else None
+    return named if isinstance(named, str) and named in REFERENCES else ""
 
 
 def _flattened(document: Any, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -210,6 +221,9 @@ def _keep(manifests: Manifests, item: Any) -> None:
     if isinstance(item, get_args(Storage)):
         manifests.storage.append(_as_stored(item))
         return
+    if isinstance(item, get_args(DeviceObject)):
+        manifests.devices.append(_as_claim(item) if isinstance(item, ResourceClaim) else item)
+        return
     match item:
         case Pod():
             manifests.pods.append(_identified(item))
@@ -226,7 +240,14 @@ def _keep(manifests: Manifests, item: Any) -> None:
 
 
 def _check(
-    item: Pod | Node | PodDisruptionBudget | LocalObject | Workload | Storage | DeviceClass,
+    item: Pod
+    | Node
+    | PodDisruptionBudget
+    | LocalObject
+    | Workload
+    | Storage
+    | DeviceClass
+    | DeviceObject,
 ) -> None:
     """Reject an object with values that would be ignored silently later.
 
@@ -242,6 +263,9 @@ def _check(
         resources.amounts(item.status.allocatable)
     elif isinstance(item, get_args(Storage)):
         for amount in amounts(item):
+            quantity.exact(amount)
+    elif isinstance(item, get_args(DeviceObject)):
+        for amount in devices.amounts(item):
             quantity.exact(amount)
 
 
@@ -264,6 +288,15 @@ def _as_stored(item: Storage) -> Storage:
     uid = item.metadata.uid or str(uuid.uuid5(uuid.NAMESPACE_DNS, named))
     metadata = msgspec.structs.replace(item.metadata, namespace=namespace, uid=uid)
     return msgspec.structs.replace(item, metadata=metadata)
+
+
+def _as_claim(claim: ResourceClaim) -> ResourceClaim:
+    """Return a claim with the namespace and uid that an API server would have given it."""
+    namespace = claim.metadata.namespace or "default"
+    named = f"{claim.metadata.name}.{namespace}.resourceclaim"
+    uid = claim.uid or str(uuid.uuid5(uuid.NAMESPACE_DNS, named))
+    metadata = msgspec.structs.replace(claim.metadata, namespace=namespace, uid=uid)
+    return msgspec.structs.replace(claim, metadata=metadata)
 
 
 def _in_namespace(item: NamespacedT) -> NamespacedT:

@@ -15,23 +15,29 @@ from scheduler.core.machine import Machine
 from scheduler.framework.profile import Profile
 from scheduler.model import times
 from scheduler.model.api import pod_changes
+from scheduler.model.api.device_claims import Allocation
 from scheduler.model.api.objects import Pod
-from scheduler.model.decisions import Attempt, Gated, Waiting
+from scheduler.model.decisions import Attempt, Gated, Placed, Waiting
 from scheduler.model.effects import (
     Ask,
     Bind,
+    BindClaims,
     BindVolumes,
     ClearNomination,
+    DeallocateClaim,
+    DeleteClaim,
     Effect,
     Evict,
     Nominate,
     PodRef,
+    ReleaseClaims,
     SetCondition,
 )
 from scheduler.model.events import (
     Answered,
     BudgetObserved,
     DeviceClassObserved,
+    DevicesObserved,
     EffectDone,
     EffectFailed,
     Event,
@@ -48,6 +54,7 @@ from scheduler.model.events import (
 from scheduler.model.extender_answers import ExtenderAnswer
 from scheduler.model.times import Seconds
 from scheduler.queue.backoff import PodBackoff
+from scheduler.sim.claim_controller import SimulatedClaims
 from scheduler.sim.manifests import Manifests
 from scheduler.sim.volume_controller import SimulatedStorage
 
@@ -58,7 +65,7 @@ GATED: Final = "Scheduling is blocked due to non-empty scheduling gates"
 #: Longer than any back-off, and longer than a pod may wait for an event.
 _PAST_BACKOFF: Final = 3600.0
 #: Rounds of `settle` after which a cluster that still changes is left as it is.
-_MOST_ROUNDS: Final = 10_000
+_MAX_ROUNDS: Final = 10_000
 
 #: Calls extenders about a pod of a simulated cluster, whose pods are given by uid.
 CallExtenders: TypeAlias = Callable[[Ask, Mapping[str, Pod]], tuple[ExtenderAnswer, ...]]
@@ -88,9 +95,12 @@ class Planner:
         self._profiles = profiles
         self._options = options
         self._storage = SimulatedStorage(manifests.storage)
+        self._claims = SimulatedClaims(manifests.devices)
         self._pods: dict[str, Pod] = {}
         #: The last attempt of each pod, by uid.
         self._last: dict[str, Attempt] = {}
+        #: What the claims of each placed pod have, by uid of the pod and key of the claim.
+        self.allocations: dict[str, dict[str, Allocation]] = {}
         self._now: Seconds = options.now
         #: The pods that are scheduled, in file order.
         self.pending: list[PodRef] = []
@@ -106,7 +116,7 @@ class Planner:
                 yield attempt
         for reference in self.pending:
             pod = self._pods[reference.uid]
-            if self._machine.gated_because(pod) is not None:
+            if self._machine.gate_reason(pod) is not None:
                 yield self._gated(pod)
 
     def settle(self) -> Iterator[Attempt]:
@@ -114,11 +124,13 @@ class Planner:
 
         An attempt with the same result as the last attempt of its pod is not reported again.
         """
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(_MAX_ROUNDS):
             terminating = [pod for pod in self._pods.values() if pod.terminating]
             for pod in terminating:
                 del self._pods[pod.uid]
                 self._observe(PodGone(pod.key, pod.uid))
+                for claim in self._claims.pod_gone(pod.uid):
+                    self._observe(DevicesObserved(claim))
             # After every back-off and after the longest wait, all pending pods are tried again.
             self._now += _PAST_BACKOFF
             self._machine.flush(self._now)
@@ -151,6 +163,7 @@ class Planner:
         yield from map(WorkloadObserved, manifests.workloads)
         yield from map(StorageObserved, manifests.storage)
         yield from map(DeviceClassObserved, manifests.device_classes)
+        yield from map(DevicesObserved, manifests.devices)
         waiting = []
         for pod in manifests.pods:
             if pod.terminal or (not pod.spec.node_name and pod.terminating):
@@ -186,8 +199,15 @@ class Planner:
             attempt = self._machine.step(self._now, explain=self._options.explain)
             if attempt is not None:
                 self._carry_out(attempt.effects)
+                if isinstance(attempt.decision, Placed):
+                    self._note_allocations(attempt.pod.uid)
             if attempt is None or not isinstance(attempt.decision, Waiting):
                 return attempt
+
+    def _note_allocations(self, uid: str) -> None:
+        used = self._claims.used_by(uid)
+        if used:
+            self.allocations[uid] = used
 
     def _observe(self, event: Event) -> None:
         self._carry_out(self._machine.observe(event, self._now).effects)
@@ -197,10 +217,15 @@ class Planner:
             if isinstance(effect, Ask):
                 self._observe(self._asked(effect))
                 continue
+            if isinstance(effect, BindClaims | ReleaseClaims | DeallocateClaim | DeleteClaim):
+                for event in self._claims.carry_out(effect):
+                    self._observe(event)
             changed = self._change(effect)
             self._observe(EffectDone(effect))
             if isinstance(effect, BindVolumes):
                 changed = self._bind_volumes(effect)
+            elif isinstance(effect, BindClaims):
+                changed = self._bound(effect)
             if changed is not None:
                 self._pods[changed.uid] = changed
                 self._observe(PodObserved(changed))
@@ -216,9 +241,14 @@ class Planner:
         uid = effect.pod.uid
         for item in self._storage.bind(effect, self._pods[uid]):
             self._observe(StorageObserved(item))
-        if self._pods[uid].spec.node_name:
+        return self._bound(effect)
+
+    def _bound(self, effect: BindVolumes | BindClaims) -> Pod | None:
+        """Return the pod on its node, unless it is there; nothing that it may wait for happens."""
+        pod = self._pods[effect.pod.uid]
+        if pod.spec.node_name:
             return None
-        return self._change(Bind(effect.pod, effect.node, self._pods[uid].spec.scheduler_name))
+        return self._change(Bind(effect.pod, effect.node, pod.spec.scheduler_name))
 
     def _change(self, effect: Effect) -> Pod | None:
         """Return the pod that an effect changes, as it is afterwards; `None` if it changes none."""

@@ -10,12 +10,14 @@ from scheduler.core.machine import Machine
 from scheduler.framework.profile import Profile
 from scheduler.model import capture_codec
 from scheduler.model.capture_codec import WireError
-from scheduler.observe.capture import Decided, decided
+from scheduler.model.reference import OLDEST, REFERENCES, Reference
+from scheduler.observe.capture import Decided, Followed, decided
 from scheduler.queue.backoff import PodBackoff
 
-__all__ = ["Replayed", "replay"]
+__all__ = ["Replayed", "followed", "replay"]
 
 _DECIDED = re.compile(rb'\s*\{"kind":"Decided"')
+_FOLLOWED = re.compile(rb'\s*\{"kind":"Followed"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,22 @@ class Replayed:
     then: Decided
     #: `None` if the active queue was empty.
     now: Decided | None
+
+
+def followed(line: bytes) -> Reference:
+    """Return the release of kube-scheduler that the first line of a capture names.
+
+    Captures of older versions begin with an event; the oldest release was followed then.
+
+    Raises:
+        WireError: The line names a release that is not known.
+    """
+    if not _FOLLOWED.match(line):
+        return OLDEST
+    try:
+        return REFERENCES[msgspec.json.decode(line, type=Followed).reference]
+    except (msgspec.DecodeError, KeyError) as error:
+        raise WireError(f"line 1: no known release: {error}") from error
 
 
 def replay(
@@ -44,7 +62,7 @@ def replay(
                 attempt = machine.step(then.at)
                 again = None if attempt is None else decided(attempt, then.at)
                 yield Replayed(number, then, again)
-            elif line.strip():
+            elif line.strip() and not _FOLLOWED.match(line):
                 machine.observe(*capture_codec.decode(line))
         except (WireError, msgspec.DecodeError) as error:
             raise WireError(f"line {number}: {error}") from error

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from ssl import TLSVersion
+from typing import Any
 
 import pytest
 
@@ -59,6 +60,46 @@ def test_plan_says_who_would_have_to_leave(cluster: str, capsys: pytest.CaptureF
 
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "preemption-policy.yaml"
+
+
+PREEMPTS = "preemption: found a potential placement for pod on node node-1, preempting 1 victims"
+
+
+def planned(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Return the message of the only result of `plan`."""
+    assert main(["plan", "-o", "json", *arguments]) == 0
+    (result,) = json.loads(capsys.readouterr().out)["results"]
+    return str(result["message"])
+
+
+def test_plan_decides_as_the_release_that_it_is_told(
+    cluster: str, capsys: pytest.CaptureFixture[str]
+):
+    assert PREEMPTS in planned(capsys, "-f", cluster, "--reference", "v1.37")
+    assert PREEMPTS not in planned(capsys, "-f", cluster, "--reference", "v1.36")
+
+
+@pytest.mark.parametrize(
+    ("config", "flags", "newer"),
+    [
+        pytest.param("", (), True, id="of the cluster that a snapshot was taken of"),
+        pytest.param("v1.36", (), False, id="that the configuration names"),
+        pytest.param("v1.36", ("--reference", "v1.37"), True, id="that the flag names"),
+    ],
+)
+def test_plan_decides_as_the_release(
+    config: str, flags: tuple[str, ...], newer: bool, tmp_path: Path, capsys: Any
+):
+    snapshot = tmp_path / "snapshot.yaml"
+    snapshot.write_text(CLUSTER.replace("kind: List", "kind: List\nreference: v1.37"))
+    arguments = ["-f", str(snapshot), *flags]
+    if config:
+        file = tmp_path / "config.yaml"
+        args = f"[{{name: PreemptiveScheduler, args: {{reference: {config}}}}}]"
+        file.write_text(f"{CONFIG}profiles: [{{pluginConfig: {args}}}]\n")
+        arguments += ["--config", str(file)]
+
+    assert (PREEMPTS in planned(capsys, *arguments)) is newer
 
 
 def test_plan_honours_preemption_policies(capsys: pytest.CaptureFixture[str]):
@@ -244,6 +285,7 @@ def test_run_tells_its_flags_with_the_values_in_force(tmp_path: Path):
         "leader-elect-resource-namespace": "",
         "leader-elect-retry-period": "2s",
         "logging-format": "json",
+        "reference": "",
         "secure-port": "10259",
         "tls-cert-file": "",
         "tls-cipher-suites": "[TLS_AES_128_GCM_SHA256]",

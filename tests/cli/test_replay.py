@@ -96,6 +96,19 @@ def test_a_capture_replays_to_the_same_decisions(capture: Path, capsys: pytest.C
     assert (code, capsys.readouterr().out) == (0, "2 decisions, 0 different\n")
 
 
+def test_a_capture_is_decided_again_as_the_release_that_it_names(
+    capture: Path, capsys: pytest.CaptureFixture[str]
+):
+    recorded = capture.read_bytes()
+
+    capture.write_bytes(b'{"kind":"Followed","reference":"v1.37"}\n' + recorded)
+    assert main(["replay", str(capture)]) == 0
+    capture.write_bytes(b'{"kind":"Followed","reference":"v1.99"}\n' + recorded)
+    assert main(["replay", str(capture)]) == 2
+
+    assert capsys.readouterr().err == f"{capture}: line 1: no known release: 'v1.99'\n"
+
+
 def test_a_decision_that_differs_is_shown(capture: Path, capsys: pytest.CaptureFixture[str]):
     capture.write_bytes(capture.read_bytes().replace(b'"decision":"Placed"', b'"decision":"Gone"'))
 

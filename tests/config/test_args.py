@@ -279,13 +279,6 @@ _AT = "profiles[0].pluginConfig[0].args"
             id="a list for the kind",
         ),
         pytest.param(
-            "VolumeBinding",
-            "{shape: []}",
-            f"{_AT}.shape: Forbidden: unexpected field `shape`, "
-            "it belongs to the feature StorageCapacityScoring, which is off",
-            id="a field of a feature that is off",
-        ),
-        pytest.param(
             "PreemptiveScheduler",
             "{foo: 1}",
             f'{_AT}.foo: unknown field "foo"',

@@ -178,6 +178,15 @@ def test_accepts(profile: Callable[..., ProfileSettings], plugin: str, args: str
             id="a shape out of order and out of range",
         ),
         pytest.param(
+            "VolumeBinding",
+            "{shape: []}",
+            [
+                ".shape: Forbidden: unexpected field `shape`, "
+                "it belongs to the feature StorageCapacityScoring, which is off"
+            ],
+            id="a field of a feature that is off",
+        ),
+        pytest.param(
             "PodTopologySpread",
             "{defaultingType: Other}",
             ['.defaultingType: Unsupported value: "Other": supported values: "List", "System"'],

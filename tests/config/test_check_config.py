@@ -53,6 +53,7 @@ extenders:
         "  profile b, changed:\n"
         "    score: ImageLocality 3\n"
         "    reserve: none\n"
+        "  reference: auto\n"
         "  leader election: lease (own namespace)/preemptive-scheduler\n"
         "  extender http://x\n"
         "  extender http://y, ignorable\n",

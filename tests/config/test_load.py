@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from scheduler.config import load
 from scheduler.config.field_errors import ConfigError, Problem, UnreadableConfigError
 from scheduler.config.load import DeprecatedFlags, LeaderElectionFlags
-from scheduler.config.plugin_catalogue import DEFAULT_PLUGINS, Point
+from scheduler.config.plugin_catalogue import Point, default_plugins
 from scheduler.config.settings import ClientConnection, LeaderElection, Settings
+from scheduler.model.reference import V1_37
 
 _API = "kubescheduler.config.k8s.io/v1"
 _KIND = "KubeSchedulerConfiguration"
@@ -285,7 +286,7 @@ def test_what_is_written_spells_out_every_point(parse: Callable[..., Settings]):
         assert profile["plugins"]["multiPoint"] == {"disabled": [{"name": "*"}]}
 
 
-_NAMES = st.sampled_from([name for name, _ in DEFAULT_PLUGINS if name != "PrioritySort"])
+_NAMES = st.sampled_from([name for name, _ in default_plugins(V1_37) if name != "PrioritySort"])
 _MULTI_POINT = st.fixed_dictionaries(
     {},
     optional={

@@ -7,6 +7,7 @@ import pytest
 from scheduler.config import load, plugin_catalogue
 from scheduler.config.plugin_catalogue import Point
 from scheduler.config.settings import ProfileSettings, Weighted
+from scheduler.model.reference import REFERENCES
 
 _USUAL = load.defaults().profiles[0]
 _SORT_AND_BIND = "{name: PrioritySort}, {name: DefaultBinder}"
@@ -375,4 +376,6 @@ def test_a_further_plugin_cannot_invent_a_point():
 
 
 def test_every_default_plugin_exists():
-    assert {name for name, _ in plugin_catalogue.DEFAULT_PLUGINS} <= plugin_catalogue.IN_TREE.keys()
+    for reference in REFERENCES.values():
+        names = {name for name, _ in plugin_catalogue.default_plugins(reference)}
+        assert names <= plugin_catalogue.IN_TREE.keys()

@@ -4,7 +4,7 @@ import tracemalloc
 
 import pytest
 
-from scheduler.model.api.resources import MOST_RESOURCES
+from scheduler.model.api.resources import MAX_RESOURCES
 from scheduler.model.decisions import Placed, Unschedulable
 from tests.support.builders import NodeBuilder, PodBuilder, node, pod
 from tests.support.cluster import Cluster
@@ -29,9 +29,9 @@ def offering(name: str, count: int) -> NodeBuilder:
 
 
 def test_a_pod_that_names_too_many_resources_is_refused_and_told_why():
-    cluster = Cluster(offering("n1", MOST_RESOURCES + 1))
+    cluster = Cluster(offering("n1", MAX_RESOURCES + 1))
 
-    decision = cluster.schedule(wanting("p", MOST_RESOURCES + 1))
+    decision = cluster.schedule(wanting("p", MAX_RESOURCES + 1))
 
     assert isinstance(decision, Unschedulable)
     reason = "Pod names 129 resources, more than the 128 that are supported"
@@ -39,14 +39,14 @@ def test_a_pod_that_names_too_many_resources_is_refused_and_told_why():
 
 
 def test_a_pod_that_names_as_many_as_are_supported_is_placed():
-    cluster = Cluster(offering("n1", MOST_RESOURCES))
+    cluster = Cluster(offering("n1", MAX_RESOURCES))
 
-    assert cluster.schedule(wanting("p", MOST_RESOURCES)) == Placed("n1")
+    assert cluster.schedule(wanting("p", MAX_RESOURCES)) == Placed("n1")
 
 
 def test_resources_of_several_containers_are_told_apart_by_name():
-    cluster = Cluster(offering("n1", MOST_RESOURCES))
-    container = wanting("p", MOST_RESOURCES).build().spec.containers[0]
+    cluster = Cluster(offering("n1", MAX_RESOURCES))
+    container = wanting("p", MAX_RESOURCES).build().spec.containers[0]
 
     decision = cluster.schedule(pod("p").containers(container, container))
 

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.core.attempt.scheduling_attempt import TOO_LARGE
 from scheduler.model.api.objects import Volume
-from scheduler.model.api.pod_size import MOST_PARTS
+from scheduler.model.api.pod_size import MAX_PARTS
 from scheduler.model.api.pod_spec import Container, ContainerPort
 from scheduler.model.decisions import Placed, Unschedulable
 from tests.support.builders import PodBuilder, node, pod
@@ -27,9 +27,9 @@ def with_volumes(count: int) -> PodBuilder:
 @pytest.mark.parametrize(
     "large",
     [
-        pytest.param(with_containers(MOST_PARTS + 1), id="containers"),
-        pytest.param(with_ports(MOST_PARTS), id="ports"),
-        pytest.param(with_volumes(MOST_PARTS), id="volumes"),
+        pytest.param(with_containers(MAX_PARTS + 1), id="containers"),
+        pytest.param(with_ports(MAX_PARTS), id="ports"),
+        pytest.param(with_volumes(MAX_PARTS), id="volumes"),
     ],
 )
 def test_a_pod_that_is_too_large_is_refused_and_told_why(large):
@@ -47,11 +47,11 @@ def test_a_pod_that_is_too_large_is_refused_and_told_why(large):
 def test_a_pod_of_just_that_size_is_placed():
     cluster = Cluster(node("n1").cpu("4"))
 
-    assert cluster.schedule(with_volumes(MOST_PARTS - 1)) == Placed("n1")
+    assert cluster.schedule(with_volumes(MAX_PARTS - 1)) == Placed("n1")
 
 
 def test_its_quantities_are_not_even_read():
-    odd = [Container(name=f"c{each}") for each in range(MOST_PARTS + 1)]
+    odd = [Container(name=f"c{each}") for each in range(MAX_PARTS + 1)]
     cluster = Cluster(node("n1").cpu("4"))
 
     cluster.add(

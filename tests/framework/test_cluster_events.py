@@ -99,7 +99,7 @@ def test_every_single_action_has_a_label():
 
     labels = {ClusterEvent(Resource.NODE, action).label for action in single}
 
-    assert len(labels) == len(single) == 14
+    assert len(labels) == len(single) == 15
 
 
 def test_update_means_every_action_but_add_and_delete():

@@ -10,6 +10,7 @@ from scheduler.model.api.objects import (
     ResourceClaimStatus,
     ResourceRequirements,
 )
+from scheduler.model.reference import V1_36, V1_37
 from tests.support.builders import node, pod
 
 APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -134,6 +135,40 @@ POD_CHANGES = {
         ],
     ),
 }
+
+
+RESIZED = {
+    "a larger request": (POD, POD.cpu("3"), [Action.UPDATE_POD_SCALE_UP]),
+    "a new request": (pod("p").cpu("2"), pod("p").requests(cpu="2", memory="1"), [
+        Action.UPDATE_POD_SCALE_UP,
+    ]),
+    "one up, one down": (POD, POD.requests(cpu="3", memory="1"), [
+        Action.UPDATE_POD_SCALE_DOWN, Action.UPDATE_POD_SCALE_UP,
+    ]),
+    "neither": (POD, POD.cpu("2000m"), [Action.UPDATE_OTHER]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "want"), RESIZED.values(), ids=RESIZED)
+def test_v1_37_tells_of_larger_requests(old, new, want):
+    found = event_diff.pod_changes(old.build(), new.build(), V1_37)
+
+    assert [event.action for event in found] == want
+
+
+@pytest.mark.parametrize(
+    ("builder", "reference", "label"),
+    [
+        pytest.param(POD, V1_36, "UnschedulablePodUpdatePodLabel", id="waiting, v1.36"),
+        pytest.param(POD, V1_37, "TargetPodUpdatePodLabel", id="waiting, v1.37"),
+        pytest.param(POD.on("n"), V1_36, "AssignedPodUpdatePodLabel", id="on a node, v1.36"),
+        pytest.param(POD.on("n"), V1_37, "AssignedPodUpdatePodLabel", id="on a node, v1.37"),
+    ],
+)
+def test_the_label_of_a_change_of_a_pod(builder, reference, label):
+    (event,) = event_diff.pod_changes(builder.build(), builder.label("a").build(), reference)
+
+    assert event.label == label
 
 
 @pytest.mark.parametrize(("old", "new", "want"), POD_CHANGES.values(), ids=POD_CHANGES)

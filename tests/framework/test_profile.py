@@ -20,6 +20,7 @@ from scheduler.framework.plugin import (
 from scheduler.framework.profile import Profile, build_queueing_hints
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.objects import Node, Pod
+from scheduler.model.reference import V1_37
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Codes, Scores
 from scheduler.state.views.node_view import NodeView
@@ -60,7 +61,7 @@ class Gate:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def pre_enqueue(self, pod: Pod) -> str | None:
+    def pre_enqueue(self, pod: Pod, _cluster: Cluster) -> str | None:
         return "not yet" if self.name in pod.metadata.labels else None
 
 
@@ -110,8 +111,10 @@ def test_scores_are_compiled_with_their_weights():
 def test_the_first_gatekeeper_that_objects_is_named():
     profile = Profile("x", pre_enqueue=(Gate("a"), Gate("b"), Gate("c")))
 
-    assert profile.run_pre_enqueue(pod("p").label("b").label("c").build()) == ("b", "not yet")
-    assert profile.run_pre_enqueue(pod("p").build()) is None
+    wanted = pod("p").label("b").label("c").build()
+
+    assert profile.run_pre_enqueue(wanted, Cluster()) == ("b", "not yet")
+    assert profile.run_pre_enqueue(pod("p").build(), Cluster()) is None
 
 
 def adapted(cluster: Cluster, verdicts: Verdicts) -> CompiledFilter:
@@ -137,7 +140,7 @@ def test_a_filter_of_the_simple_form_sees_the_pods_that_would_be_there():
     cluster.write_node(node("full").build())
     cluster.place(pod("q").build(), "full")
     compiled_filter = adapted(cluster, verdicts)
-    there = cluster.hypothesis(np.array([0]))
+    there = cluster.what_if_view(np.array([0]))
 
     there.change(np.array([cluster.pods.slot("uid:default/q")]), -1)
 
@@ -169,6 +172,14 @@ def test_what_a_plugin_waits_for_is_registered_under_its_name():
         ("A", wakes[0]),
         ("A", wakes[1]),
     )
+
+
+def test_v1_37_adds_nothing_to_what_a_plugin_waits_for():
+    plugin = Waiting("A", ClusterEventWithHint(Resource.NODE, Action.ADD))
+
+    found = build_queueing_hints([plugin], V1_37)
+
+    assert [(wake.resource, wake.action) for _, wake in found] == [(Resource.NODE, Action.ADD)]
 
 
 def test_who_waits_for_new_nodes_hears_of_every_taint_too():

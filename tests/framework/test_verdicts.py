@@ -76,13 +76,13 @@ def test_a_verdict_that_is_known_keeps_its_code_when_the_table_is_full():
 def test_the_verdicts_of_a_half_are_readable_until_its_codes_are_given_again():
     table = Verdicts()
     first = table.code(FULL)
-    table.turn()
+    table.switch_half()
     second = table.code(CORDONED)
 
     assert (table[first], table[second]) == (FULL, CORDONED)
     assert table.code(FULL) not in (first, second)
 
-    table.turn()
+    table.switch_half()
 
     assert table.code(CORDONED) == first
     assert (table[first], table[second]) == (CORDONED, CORDONED)
@@ -92,8 +92,8 @@ def test_the_verdicts_of_a_half_are_readable_until_its_codes_are_given_again():
 def test_codes_stay_within_16_bits_over_many_turns():
     table = Verdicts()
     for number in range(4 * module._HALF):
-        if table.crowded:
-            table.turn()
+        if table.is_full:
+            table.switch_half()
         code = table.code(Verdict("A", (str(number),), resolvable=number % 2 == 0))
 
     assert len(table) <= 2 * module._STRIDE < NO_NODE

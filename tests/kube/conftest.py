@@ -105,7 +105,7 @@ async def write(writing_client: Client, outcomes: Outcomes, waits: Waits) -> Asy
             leads,
             lambda: NOW,
             waits.sleeper,
-            WriterSettings(patience=Patience(seconds=patience, unsettled_seconds=0.05)),
+            WriterSettings(patience=Patience(seconds=patience, uncertain_seconds=0.05)),
         )
         writers.append(writer)
         told = len(outcomes)

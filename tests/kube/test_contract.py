@@ -66,7 +66,7 @@ class World:
         return PodRef(self.namespace, name, made["metadata"]["uid"])
 
     async def get(self, pod: PodRef) -> Any:
-        return await self.ask("GET", requests.look_up(pod).path)
+        return await self.ask("GET", requests.get_pod(pod).path)
 
     async def write(self, effect: Effect) -> str:
         """Have an effect executed, and return how it ended."""
@@ -240,7 +240,7 @@ async def test_what_an_informer_sees(world: World):
         "patch",
         "pods/status",
         "PATCH",
-        f"{requests.look_up(finished).path}/status",
+        f"{requests.get_pod(finished).path}/status",
         b'{"status":{"phase":"Succeeded"}}',
         "application/strategic-merge-patch+json",
     )

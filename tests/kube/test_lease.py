@@ -124,7 +124,7 @@ async def test_the_clocks_of_others_do_not_matter(api: FakeApi, candidate: Candi
 async def test_the_holder_renews(api: FakeApi, candidate: Candidate, waits: Waits):
     lease = candidate("a", **SHORT)
     await lease.acquire()
-    task = asyncio.create_task(lease.hold())
+    task = asyncio.create_task(lease.keep_renewing())
 
     await asyncio.sleep(0.5)
 
@@ -140,7 +140,7 @@ async def test_a_holder_that_cannot_renew_stops_leading_in_time(api: FakeApi, ca
     api.inject(Fault("PUT", "/leases", times=1000, status=503))
 
     async with asyncio.timeout(1):
-        await lease.hold()
+        await lease.keep_renewing()
 
     assert not lease.is_leader
     assert "cannot update leases" in lease.problem
@@ -152,7 +152,7 @@ async def test_a_holder_whose_renewal_hangs_stops_leading_in_time(
     lease = candidate("a", **SHORT)
     await lease.acquire()
     api.inject(Fault("PUT", "/leases", times=1000, hang=True))
-    task = asyncio.create_task(lease.hold())
+    task = asyncio.create_task(lease.keep_renewing())
 
     await asyncio.sleep(0.35)
 
@@ -166,7 +166,7 @@ async def test_a_renewal_that_fails_once_does_not_end_the_leadership(
     lease = candidate("a", **SHORT)
     await lease.acquire()
     api.inject(Fault("PUT", "/leases", times=2, status=503))
-    task = asyncio.create_task(lease.hold())
+    task = asyncio.create_task(lease.keep_renewing())
 
     await asyncio.sleep(0.4)
 
@@ -178,7 +178,7 @@ async def test_a_renewal_that_fails_once_does_not_end_the_leadership(
 async def test_a_paused_holder_does_not_lead_when_it_wakes_up(api: FakeApi, candidate: Candidate):
     lease = candidate("a", **SHORT)
     await lease.acquire()
-    task = asyncio.create_task(lease.hold())
+    task = asyncio.create_task(lease.keep_renewing())
     await settle()
     expires = asyncio.get_running_loop().time() + 0.35
 
@@ -207,7 +207,7 @@ async def test_a_renewal_that_is_answered_during_a_pause_of_the_process_comes_to
         settings = LeaseSettings("kube-system", "preemptive-scheduler", "a", 1.0, 0.4, 0.2)
         lease = Lease(Client(transport), settings, lambda: NOW, Sleeper(jitter=lambda: 0.0))
         await lease.acquire()
-        task = asyncio.create_task(lease.hold())
+        task = asyncio.create_task(lease.keep_renewing())
         await asyncio.sleep(0.1)
 
         transport.seconds = 0.3
@@ -243,7 +243,7 @@ async def test_a_lease_outlives_a_fail_over_that_leaves_open_connections_dead(se
         others = Request("list", "pods", "GET", "/api/v1/pods")
         await lease.acquire()
         await asyncio.gather(*(client.call(others) for _ in range(5)))
-        held = asyncio.create_task(lease.hold())
+        held = asyncio.create_task(lease.keep_renewing())
 
         await asyncio.sleep(1.2)
 
@@ -260,7 +260,7 @@ async def test_a_holder_that_sees_another_one_stops_at_once(api: FakeApi, candid
     hold(api, "other")
 
     async with asyncio.timeout(1):
-        await lease.hold()
+        await lease.keep_renewing()
 
     assert not lease.is_leader
     assert spec(api)["holderIdentity"] == "other"
@@ -270,7 +270,7 @@ async def test_a_lease_that_was_deleted_is_made_again(api: FakeApi, candidate: C
     lease = candidate("a", retry_seconds=0.01)
     await lease.acquire()
     api.store.remove("leases", KEY)
-    task = asyncio.create_task(lease.hold())
+    task = asyncio.create_task(lease.keep_renewing())
 
     await until(lambda: api.store.has("leases", KEY))
 

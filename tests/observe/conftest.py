@@ -10,11 +10,13 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+import structlog
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from prometheus_client import CollectorRegistry
+from structlog.testing import CapturingLogger
 
 from scheduler.observe.metrics.metrics import Metrics
 from scheduler.observe.pages.pages import Document, Pages
@@ -153,20 +155,29 @@ class Serve:
 
     def __init__(self, pages: Pages) -> None:
         self.pages = pages
+        self._log = CapturingLogger()
         self._webs: list[Web] = []
         self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=False))
 
     async def __call__(
         self,
-        authorize: Authorize = access.anybody,
+        authorize: Authorize = access.allow_all,
         listen: Listen = PLAIN,
         pages: Pages | None = None,
     ) -> Served:
-        web = Web(pages or self.pages, authorize)
+        web = Web(pages or self.pages, structlog.wrap_logger(self._log, []), authorize)
         self._webs.append(web)
         bound = socket.create_server(("127.0.0.1", 0))
         await web.start(listen, Clock().wall, bound)
         return Served(web, self._session, "http" if listen.plain else "https")
+
+    @property
+    def events(self) -> list[tuple[str, str, str]]:
+        """Level, event and problem of all that was logged."""
+        return [
+            (call.method_name, call.kwargs["event"], call.kwargs.get("problem", ""))
+            for call in self._log.calls
+        ]
 
     async def close(self) -> None:
         await self._session.close()

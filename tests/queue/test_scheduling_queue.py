@@ -4,8 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from scheduler.model.classified_pod import ClassifiedPod
+from scheduler.model.reference import V1_36, V1_37, Reference
 from scheduler.queue.backoff import PodBackoff
 from scheduler.queue.phases import QueuePhase
+from scheduler.queue.scheduling_queue import SchedulingQueue
 from tests.support.builders import pod
 from tests.support.queues import FIT, NO_REJECTORS, T0, Queue, helps_all
 
@@ -279,6 +282,62 @@ def test_the_next_wakeup_for_parked_pods_is_the_next_flush(queue):
     queue.rejected("p")
 
     assert queue.real.next_wakeup() == T0 + 30
+
+
+class Door:
+    """A gate that opens and counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.asked, self.open = 0, False
+
+    def __call__(self, _pod: object) -> str | None:
+        self.asked += 1
+        return None if self.open else "Door"
+
+
+def behind(door: Door, reference: Reference) -> SchedulingQueue:
+    queue = SchedulingQueue(PodBackoff(), door, reference=reference)
+    queue.flush(T0)
+    queue.add(ClassifiedPod(pod("p").build()), T0, "UnscheduledPodAdd")
+    return queue
+
+
+def test_v1_37_checks_the_gates_of_a_pod_after_five_minutes():
+    door = Door()
+    queue = behind(door, V1_37)
+    assert queue.next_wakeup() == T0 + 30
+    queue.flush(T0 + 290)
+    assert door.asked == 1
+
+    queue.flush(T0 + 330)
+    assert (door.asked, queue.active()) == (2, False)
+    queue.flush(T0 + 600)
+    assert door.asked == 2
+
+    door.open = True
+    queue.flush(T0 + 660)
+    assert queue.active()
+    assert queue.incoming["active", "UnschedulableTimeout"] == 1
+    queue.check()
+
+
+def test_v1_36_does_not_check_gates_again():
+    door = Door()
+    queue = behind(door, V1_36)
+
+    queue.flush(T0 + 10_000)
+
+    assert (door.asked, queue.next_wakeup()) == (1, None)
+
+
+def test_a_pod_that_goes_is_not_checked_again():
+    door = Door()
+    queue = behind(door, V1_37)
+
+    queue.drop(pod("p").build().uid, T0)
+    queue.flush(T0 + 1000)
+
+    assert door.asked == 1
 
 
 def test_moves_are_counted_by_event(queue):

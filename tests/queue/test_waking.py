@@ -1,4 +1,7 @@
-"""What wakes a pod: events, own changes, the periodic flush, gates, and the end of a preemption."""
+"""What wakes a pod: events, own changes, the periodic flush, gates, and the end of a preemption.
+
+The file is longer than others because all reasons to wake a pod are in one place.
+"""
 
 from collections.abc import Iterator
 

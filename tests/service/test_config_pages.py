@@ -52,6 +52,7 @@ def test_the_status_shows_the_numbers():
     assert rows["Started"] == "2026-01-01T00:00:00Z"
     assert rows["Up"] == "1 hr 02 min 05 sec"
     assert rows["Leader"] == "yes, without an election"
+    assert rows["Decides as"] == "kube-scheduler v1.36.3"
     assert rows["Nodes"] == "1"
     assert rows["Pods on nodes"] == "1 (1 assumed)"
     assert rows["Pods waiting"] == "active 0, backoff 0, unschedulable 1, gated 0"

@@ -32,7 +32,7 @@ class Waiting:
             self.moment = None
             self.reached.set()
 
-    def due(self) -> tuple[()]:
+    def flushed_effects(self) -> tuple[()]:
         return ()
 
     def ready(self) -> bool:
@@ -45,7 +45,7 @@ class Waiting:
 class Silent:
     """Telemetry that ignores everything."""
 
-    def lag(self, _: Seconds) -> None: ...
+    def loop_lag(self, _: Seconds) -> None: ...
 
     def handling(self, _: type[Event]) -> Histogram:
         return Histogram((1.0,))
@@ -54,7 +54,7 @@ class Silent:
 async def running(machine: Waiting, news: int = 0) -> None:
     """Run a loop until its machine has reached its moment, with news when it rests."""
     loop = Loop(machine, lambda _: None, CLOCK, Silent())
-    loop.go()
+    loop.start_deciding()
     task = asyncio.create_task(loop.run())
     for looks in range(1, news + 1):
         while machine.looks < looks:

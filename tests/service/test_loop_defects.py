@@ -32,8 +32,8 @@ class Deaf:
     def bound(self, *_: Any) -> None: ...
     def not_bound(self, *_: Any) -> None: ...
     def outcome(self, *_: Any) -> None: ...
-    def refused(self, *_: Any) -> None: ...
-    def lag(self, *_: Any) -> None: ...
+    def event_rejected(self, *_: Any) -> None: ...
+    def loop_lag(self, *_: Any) -> None: ...
 
     def handling(self, *_: Any) -> "Deaf":
         return self
@@ -48,7 +48,7 @@ class Running:
         self.machine = machine
         self.effects: list[Effect] = []
         self.loop = Loop(machine, self.effects.append, Clock(), Deaf())
-        self.loop.go()
+        self.loop.start_deciding()
         self.task = asyncio.create_task(self.loop.run())
 
     async def until(self, holds: Callable[[], object]) -> None:
@@ -184,7 +184,7 @@ async def test_an_alarm_that_is_late_after_a_suspension_is_made_up_for():
             return getattr(machine, name)
 
     loop = Loop(Due(), print, clock, Deaf())  # type: ignore[arg-type]
-    loop.go()
+    loop.start_deciding()
     task = asyncio.create_task(loop.run())
     await asyncio.sleep(0.02)
 

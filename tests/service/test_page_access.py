@@ -9,7 +9,7 @@ from scheduler.kube.errors import Forbidden, Unreachable
 from scheduler.kube.token_review import AuthenticatedUser
 from scheduler.observe.server.access import ALLOWED, UNAUTHENTICATED, AccessVerdict, Caller
 from scheduler.service.options import ProcessOptions
-from scheduler.service.page_access import Gate, OpenPaths, gate
+from scheduler.service.page_access import OpenPaths, PageAuthorizer, page_authorizer
 
 HEALTH = ("/healthz", "/readyz", "/livez")
 
@@ -48,8 +48,8 @@ def problems() -> list[str]:
 
 
 @pytest.fixture
-def judge(reviews: Reviews, problems: list[str]) -> Gate:
-    return Gate(OpenPaths(HEALTH), reviews, problems.append)
+def judge(reviews: Reviews, problems: list[str]) -> PageAuthorizer:
+    return PageAuthorizer(OpenPaths(HEALTH), reviews, problems.append)
 
 
 def caller(path: str = "/metrics", authorization: str | None = None, peer: str = "10.0.0.7"):
@@ -180,7 +180,7 @@ def options(**flags) -> ProcessOptions:
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1", "localhost"])
 async def test_at_home_callers_of_this_host_need_no_token(address):
     home = options(kubeconfig="~/.kube/config", bind_address=address)
-    judge = gate(home, Client(NoTransport()), pytest.fail)
+    judge = page_authorizer(home, Client(NoTransport()), pytest.fail)
 
     assert await judge(caller(peer="127.0.0.1")) == ALLOWED
     assert (await judge(caller(peer="10.0.0.7"))).verdict is AccessVerdict.FORBIDDEN
@@ -198,7 +198,7 @@ async def test_at_home_callers_of_this_host_need_no_token(address):
     ids=["in a pod, on its loopback", "in a pod", "on all addresses", "on one", "by default"],
 )
 async def test_everywhere_else_everybody_needs_one(flags):
-    judge = gate(options(**flags), Client(NoTransport()), pytest.fail)
+    judge = page_authorizer(options(**flags), Client(NoTransport()), pytest.fail)
 
     assert await judge(caller(peer="127.0.0.1")) == UNAUTHENTICATED
     assert await judge(caller(peer="127.0.0.1", authorization="Bearer x")) == UNAUTHENTICATED

@@ -164,3 +164,30 @@ async def test_a_defect_ends_the_process_and_nothing_more_is_written(api: FakeAp
     assert "ArithmeticError: a defect" in process.log
     assert "pods/binding" in [each.resource for each in api.requests]
     assert api.store.get("pods", "default/a")["spec"]["nodeName"] == "n1"
+
+
+async def test_the_release_of_the_api_server_is_followed(api: FakeApi, start: Any):
+    api.version = ("1", "37")
+
+    process = await start("-m", "scheduler.cli.main")
+    await process.logs("caches_synced")
+
+    assert '"decides_as":"kube-scheduler v1.37.2"' in process.log.replace('": "', '":"')
+
+
+async def test_a_process_that_learns_of_another_release_late_starts_again_with_it(
+    api: FakeApi, start: Any
+):
+    api.version = None
+    api.inject(Fault("GET", "/api/v1/nodes", times=99, status=500))
+    process = await start("-m", "scheduler.cli.main")
+    await process.logs("server_version_unknown")
+
+    api.version = ("1", "37")
+    api.clear_faults()
+
+    await process.logs("caches_synced")
+    before, after = process.log.split("api_server_of_other_release")
+    assert "v1.36.3" in before
+    assert "v1.37.2" in after
+    assert "became_leader" not in before

@@ -7,10 +7,12 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from scheduler.kube.watch.cache_comparer import Drift
-from scheduler.model.api.objects import DeviceClass, Service
+from scheduler.model.api.devices import DeviceClass, ResourceClaim
+from scheduler.model.api.objects import Service
 from scheduler.model.api.storage import StorageClass
 from scheduler.model.events import (
     DeviceClassObserved,
+    DevicesObserved,
     NodeObserved,
     PodObserved,
     StorageObserved,
@@ -33,7 +35,7 @@ class NoWriter:
 class NoPolicies:
     """Policies of which there are none."""
 
-    def standing(self):
+    def count_by_state(self):
         return {"current": 0, "behind": 0, "none": 1}
 
 
@@ -60,13 +62,14 @@ def logs() -> Logs:
         (StorageObserved(StorageClass()), "storageclasses"),
         (WorkloadObserved(Service()), "services"),
         (DeviceClassObserved(DeviceClass()), "deviceclasses"),
+        (DevicesObserved(ResourceClaim()), "resourceclaims"),
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
 def test_an_object_that_is_refused_is_counted_under_its_resource(
     registry, metrics, logs, event, resource
 ):
-    Telemetry(metrics, logs).refused(event, "no quantity")
+    Telemetry(metrics, logs).event_rejected(event, "no quantity")
 
     labels = {"resource": resource}
     assert registry.get_sample_value("scheduler_undecodable_objects_total", labels) == 1

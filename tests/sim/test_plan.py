@@ -3,9 +3,8 @@
 from msgspec.structs import replace
 
 from scheduler.config import load
+from scheduler.model.api.devices import DeviceClass, DeviceClassSpec
 from scheduler.model.api.objects import (
-    DeviceClass,
-    DeviceClassSpec,
     LocalObject,
     Node,
     ObjectMeta,

@@ -28,7 +28,7 @@ from scheduler.framework.profile import PREEMPTION, Profile
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.pod_spec import ClaimVolume
-from scheduler.model.classified_pod import ClassifiedPod, nameless
+from scheduler.model.classified_pod import ClassifiedPod, without_volume_names
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.state.cluster import Cluster
 from scheduler.state.storage.csi_translation import inline_plugin
@@ -36,7 +36,7 @@ from scheduler.state.storage.mounts import claims_of
 from scheduler.state.storage.volumes import Volumes
 
 __all__ = [
-    "MOST_BYTES",
+    "MAX_BYTES",
     "EquivalenceClasses",
     "PodClass",
     "claim_drivers",
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 #: Bytes that all classes together may take.
-MOST_BYTES: Final = 192 * 1024 * 1024
+MAX_BYTES: Final = 192 * 1024 * 1024
 #: What a class takes beside its arrays, measured with `tracemalloc`: the objects of its plugins,
 #: and what is compiled from a byte of its key.
 _BYTES_PER_CLASS: Final = 17 * 1024
@@ -59,8 +59,8 @@ _CLAIM: Final = ClaimVolume()
 class PodClass:
     """One class of equal pods, compiled."""
 
-    __slots__ = ("_signature", "candidate_cache", "counted_bytes", "extenders", "filtering", "key",
-                 "pod", "profile", "scoring")  # fmt: skip
+    __slots__ = ("_signature", "candidate_cache", "counted_bytes", "extenders", "filters", "key",
+                 "pod", "profile", "scores")  # fmt: skip
 
     def __init__(
         self, classified: ClassifiedPod, profile: Profile, cluster: Cluster, verdicts: Verdicts
@@ -70,9 +70,9 @@ class PodClass:
         self.pod = pod
         self.key = classified.key
         self.profile = profile
-        self.filtering = ClassFilters(cluster, profile.compile_filters(pod, cluster, verdicts))
+        self.filters = ClassFilters(cluster, profile.compile_filters(pod, cluster, verdicts))
         self.candidate_cache = CandidateCache(cluster)
-        self.scoring = ClassScores(cluster, profile.compile_scores(pod, cluster))
+        self.scores = ClassScores(cluster, profile.compile_scores(pod, cluster))
         #: The extenders that are interested in such pods, with their indices in the profile.
         self.extenders: tuple[tuple[int, Extender], ...] = tuple(
             (index, extender)
@@ -87,7 +87,7 @@ class PodClass:
     def size_bytes(self) -> int:
         """About how much memory it takes now: arrays are made when they are first needed."""
         candidates = self.candidate_cache.size_bytes
-        arrays = self.filtering.size_bytes + self.scoring.size_bytes + candidates
+        arrays = self.filters.size_bytes + self.scores.size_bytes + candidates
         return _BYTES_PER_CLASS + _BYTES_PER_BYTE * len(self.key) + arrays
 
     @property
@@ -104,7 +104,9 @@ class PodClass:
         """
         if self.extenders or cluster.nominations.get(pod.uid) is not None:
             return b""
-        if rejectors <= self.filtering.spec_only and not self._may_evict(pod, cluster):
+        if rejectors & self.filters.per_pod and pod.spec.resource_claims:
+            return b""  # each pod of the class may have claims of its own
+        if rejectors <= self.filters.spec_only and not self._may_evict(pod, cluster):
             drivers = claim_drivers(pod, cluster.volumes)
             return self.key if drivers is None else drivers + self.signature
         return self.key
@@ -123,10 +125,10 @@ class EquivalenceClasses:
         profiles: Mapping[str, Profile],
         cluster: Cluster,
         verdicts: Verdicts,
-        most_bytes: int = MOST_BYTES,
+        max_bytes: int = MAX_BYTES,
     ) -> None:
-        """Start without classes; beyond `most_bytes` the oldest go, but not the one in use."""
-        self._most_bytes = most_bytes
+        """Start without classes; beyond `max_bytes` the oldest go, but not the one in use."""
+        self._max_bytes = max_bytes
         self._profiles = profiles
         self._cluster = cluster
         self._verdicts = verdicts
@@ -141,7 +143,7 @@ class EquivalenceClasses:
 
     def get(self, classified: ClassifiedPod) -> PodClass:
         """Return the class of a pod, compiled for the first pod of the class."""
-        if self._verdicts.crowded:
+        if self._verdicts.is_full:
             self._forget_all()
         key = classified.key
         pod_class = self._classes.get(key)
@@ -157,14 +159,14 @@ class EquivalenceClasses:
         else:
             self._classes.move_to_end(key)
         self._last = pod_class
-        while len(self._classes) > 1 and self.size_bytes > self._most_bytes:
+        while len(self._classes) > 1 and self.size_bytes > self._max_bytes:
             _, oldest = self._classes.popitem(last=False)
             self.size_bytes -= oldest.counted_bytes
         return pod_class
 
     def _forget_all(self) -> None:
         """Forget all classes and all verdicts, whose codes the classes keep."""
-        self._verdicts.turn()
+        self._verdicts.switch_half()
         self._classes.clear()
         self._last = None
         self.size_bytes = 0
@@ -181,7 +183,7 @@ def spec_signature(pod: Pod) -> bytes:
         volume
         if volume.persistent_volume_claim is None
         else replace(volume, persistent_volume_claim=_CLAIM)
-        for volume in nameless(pod.spec).volumes
+        for volume in without_volume_names(pod.spec).volumes
     ]
     return _encode((pod.metadata.namespace, replace(pod.spec, volumes=volumes)))
 
@@ -203,7 +205,7 @@ def claim_drivers(pod: Pod, volumes: Volumes) -> bytes | None:
             return None
         volume = volumes.csi_volume(key)
         if volume is not None:
-            if volumes.counts.is_held(volume):
+            if volumes.counts.is_attached(volume):
                 return None
             attached.add(volume)
     return _encode(sorted(volume.driver for volume in attached))

@@ -51,7 +51,7 @@ _NOT_ASKED: Final = Verdict(
     EXTENDER, ("node(s) began to fit while an extender was asked",), resolvable=False
 )
 #: Scores beyond it are cut, so that sums stay within 64 bits.
-_MOST: Final = 2**56
+_MAX_SCALED: Final = 2**56
 
 
 class ExtenderFailedError(PluginError):
@@ -76,7 +76,7 @@ class ExtenderFilterResult:
         """Return why a node is rejected; `silent` where no extender gave a reason."""
         return self.verdicts.get(node, silent if node in self.asked else _NOT_ASKED)
 
-    def of_scored(self, nodes: Iterable[str]) -> "ExtenderFilterResult":
+    def limited_to(self, nodes: Iterable[str]) -> "ExtenderFilterResult":
         """Return the result for the scored nodes only; other accepted nodes count as not asked."""
         scored = frozenset(nodes)
         return ExtenderFilterResult(self.asked - (self.accepted - scored), scored, self.verdicts)
@@ -131,7 +131,7 @@ def score_nodes(
             sums: Counter[str] = Counter()
             for node, score in answer.scores:
                 scaled = score * extender.weight * (MAX_SCORE // MAX_PRIORITY)
-                sums[node] += max(-_MOST, min(_MOST, scaled))
+                sums[node] += max(-_MAX_SCALED, min(_MAX_SCALED, scaled))
             by_extender[extender.url_prefix] = sums
     return by_extender
 

@@ -29,7 +29,7 @@ from scheduler.core.preemption.policy.vetoes import CandidateVetoes
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model.api.objects import Pod
 from scheduler.model.base import Record
-from scheduler.model.effects import Verb
+from scheduler.model.effects import Effect, Verb
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Codes, Rows
@@ -58,9 +58,9 @@ class FilterResult(NamedTuple):
     #: (F,) the rows that are feasible.
     feasible: Rows
     #: Whether only the nominated node was filtered, because the pod fits there.
-    alone: bool = False
+    nominated_only: bool = False
     #: Whether it fits on nodes that the extenders were not asked about.
-    more: bool = False
+    has_unasked_nodes: bool = False
 
 
 class PostFilterResult(Record, frozen=True):
@@ -70,8 +70,10 @@ class PostFilterResult(Record, frozen=True):
     message: str = ""
     keeps_nomination: bool = False
     preemption_tried: bool = False
-    held: bool = False
+    blocked: bool = False
     until: Seconds | None = None
+    #: What plugins want done, so that the pod becomes schedulable later.
+    effects: tuple[Effect, ...] = ()
 
 
 #: Filters all nodes as they are now, also where the pod fits on the nominated one.
@@ -87,54 +89,76 @@ class PostFilterRunner:
         self._filter_all = filter_all
 
     def run(
-        self, case: AttemptContext, filtered: FilterResult, consent: ExtenderFilterResult | None
+        self,
+        context: AttemptContext,
+        filtered: FilterResult,
+        extender_result: ExtenderFilterResult | None,
     ) -> Conversation[PostFilterResult | None]:
         """Run the post filters; `None` when the cluster has changed too much meanwhile."""
         rejected = filtered.prepared.rejected
         by = rejected.plugin if rejected is not None and not rejected.resolvable else None
-        post_filters = case.pod_class.profile.post_filters
+        post_filters = context.pod_class.profile.post_filters
         messages: list[str] = []
+        effects: tuple[Effect, ...] = ()
         # Without any post filter a nomination is cleared; a post filter keeps it by default.
         keeps = bool(post_filters)
-        tried = held = False
+        tried = blocked = False
         until: Seconds | None = None
         for plugin in post_filters:
             if isinstance(plugin, str):
                 tried = True
-                result = yield from self._preempt(case, filtered, consent)
+                result = yield from self._preempt(context, filtered, extender_result)
                 if result is None:
                     return None
                 if isinstance(result, Candidate):
-                    return PostFilterResult(candidate=result, preemption_tried=True)
+                    return PostFilterResult(
+                        result, self._found(result), preemption_tried=True, effects=effects
+                    )
                 text = f"preemption: {result.message}"
                 if result.failed:
                     return PostFilterResult(
-                        None, text, keeps_nomination=True, preemption_tried=True
+                        None, text, keeps_nomination=True, preemption_tried=True, effects=effects
                     )
                 messages.append(text)
-                keeps, held, until = result.keeps_nomination, result.held, result.until
+                keeps, blocked, until = result.keeps_nomination, result.blocked, result.until
             else:
-                answer = plugin.post_filter(case.pod, prefilter_rejected_by=by)
-                messages.append(answer.message)
+                answer = plugin.post_filter(context.pod, prefilter_rejected_by=by)
+                effects += answer.effects
+                if answer.message:
+                    messages.append(answer.message)
                 if answer.ends:
                     keeps = True
                     break
-        return PostFilterResult(None, ", ".join(messages), keeps, tried, held, until)
+        return PostFilterResult(None, ", ".join(messages), keeps, tried, blocked, until, effects)
+
+    def _found(self, candidate: Candidate) -> str:
+        """Return the message about a preemption that will help.
+
+        Source: kube-scheduler v1.37.2 framework/preemption.Evaluator.Preempt; v1.36.3 has none.
+        """
+        if not self._cluster.reference.reports_preemption:
+            return ""
+        node, victims = self._cluster.columns.names[candidate.row], len(candidate.victims)
+        where = f"found a potential placement for pod on node {node}"
+        return f"preemption: {where}, preempting {victims} victims"
 
     def _preempt(
-        self, case: AttemptContext, filtered: FilterResult, consent: ExtenderFilterResult | None
+        self,
+        context: AttemptContext,
+        filtered: FilterResult,
+        extender_result: ExtenderFilterResult | None,
     ) -> Conversation[Candidate | NoCandidate | None]:
         """Choose a preemption that every extender allows; `None` when the choice is out of date.
 
         The victims on a node must be the same before and after the extenders were asked.
         """
-        pod_class = case.pod_class
+        pod_class = context.pod_class
         if not extenders.has_verb(pod_class.extenders, Verb.PREEMPT):
-            preemptor = self._preemptor(case, filtered)
+            preemptor = self._preemptor(context, filtered)
             return evaluator.plan(
                 preemptor, filtered.codes, self._verdicts, pod_class.candidate_cache
             )
-        before = self._candidates(case, filtered)
+        before = self._candidates(context, filtered)
         if isinstance(before, NoCandidate):
             return before
         try:
@@ -143,34 +167,34 @@ class PostFilterRunner:
             )
         except ExtenderFailedError as error:
             return self._failed(error, before)
-        now = self._filter_all(case, consent)
-        if now.more or now.feasible.shape[0]:
+        now = self._filter_all(context, extender_result)
+        if now.has_unasked_nodes or now.feasible.shape[0]:
             return None
-        after = self._candidates(case, now)
+        after = self._candidates(context, now)
         known = {} if isinstance(after, NoCandidate) else after
         remaining = [
             candidate
             for name, candidate in allowed.items()
             if extenders.is_same(before.get(name), known.get(name))
         ]
-        return None if allowed and not remaining else self._best(case, remaining)
+        return None if allowed and not remaining else self._best(context, remaining)
 
     def _best(
-        self, case: AttemptContext, remaining: Sequence[Candidate]
+        self, context: AttemptContext, remaining: Sequence[Candidate]
     ) -> Candidate | NoCandidate:
         """Return the best of the candidates that extenders allow and nothing vetoes."""
-        if case.vetoes is not None and remaining:
-            remaining = self._allowed(case.vetoes, remaining)
+        if context.vetoes is not None and remaining:
+            remaining = self._allowed(context.vetoes, remaining)
             if not remaining:
-                return evaluator.refused(case.vetoes.tally)
-        best = candidates.one_of(remaining, case.pod.uid, self._cluster)
+                return evaluator.vetoed(context.vetoes.tally)
+        best = candidates.best_of(remaining, context.pod.uid, self._cluster)
         return best or NoCandidate(NO_CANDIDATE, keeps_nomination=True)
 
     def _allowed(self, vetoes: CandidateVetoes, remaining: Sequence[Candidate]) -> list[Candidate]:
         """Return the candidates without a veto on their victims, as extenders have named them."""
         names, allowed = self._cluster.columns.names, []
         for candidate in remaining:
-            refusals = vetoes.to(names[candidate.row], candidate.victims)
+            refusals = vetoes.against(names[candidate.row], candidate.victims)
             if refusals:
                 vetoes.tally.add_nodes(refusals)
             else:
@@ -182,24 +206,24 @@ class PostFilterRunner:
     ) -> NoCandidate | None:
         """Give up after an extender's failure; `None` if it named what was deleted meanwhile."""
         victims = [pod.uid for candidate in asked.values() for pod in candidate.victims]
-        there = [*map(self._cluster.columns.node, asked), *map(self._cluster.placed, victims)]
+        there = [*map(self._cluster.columns.node, asked), *map(self._cluster.find_pod, victims)]
         if isinstance(error, UnknownVictimError) and None in there:
             return None
         return NoCandidate(str(error), keeps_nomination=True, failed=True)
 
     def _candidates(
-        self, case: AttemptContext, filtered: FilterResult
+        self, context: AttemptContext, filtered: FilterResult
     ) -> dict[str, Candidate] | NoCandidate:
-        preemptor = self._preemptor(case, filtered)
+        preemptor = self._preemptor(context, filtered)
         return evaluator.candidates(
-            preemptor, filtered.codes, self._verdicts, case.pod_class.candidate_cache
+            preemptor, filtered.codes, self._verdicts, context.pod_class.candidate_cache
         )
 
-    def _preemptor(self, case: AttemptContext, filtered: FilterResult) -> Preemptor:
-        profile = case.pod_class.profile
-        cheapest = None
+    def _preemptor(self, context: AttemptContext, filtered: FilterResult) -> Preemptor:
+        profile = context.pod_class.profile
+        relocation = None
         if profile.prefers_movable:
-            cheapest = RelocationCost(profile, self._cluster, self._verdicts)
+            relocation = RelocationCost(profile, self._cluster, self._verdicts)
         return Preemptor(
-            case.pod, self._cluster, filtered.prepared.predicates, case.vetoes, cheapest
+            context.pod, self._cluster, filtered.prepared.predicates, context.vetoes, relocation
         )

@@ -8,7 +8,7 @@ Where a profile has extenders, an attempt is a conversation: it yields questions
 answers. The cluster changes meanwhile, so after each answer all nodes are filtered again, and only
 those are used that fit now and that the extenders have accepted. When none of the nodes that were
 asked about is left, but other nodes or preemptions have become possible, the attempt starts over.
-It fails after `MOST_ROUNDS` of that, so that extenders are asked about other pods, too.
+It fails after `MAX_ROUNDS` of that, so that extenders are asked about other pods, too.
 
 Source: kube-scheduler v1.36.3 schedule_one.go schedulingAlgorithm. Differs: every node is filtered
 and every feasible one is scored.
@@ -34,12 +34,12 @@ from scheduler.core.attempt.post_filters import (
     PostFilterRunner,
 )
 from scheduler.core.feasibility import nominated_pods, tie_breaking
-from scheduler.core.feasibility.explain import trace
+from scheduler.core.feasibility.explain import node_traces
 from scheduler.core.feasibility.filters import Preparation, fitting, rejects
-from scheduler.core.feasibility.fit_error import counted, fit_error
+from scheduler.core.feasibility.fit_error import count_reasons, fit_error
 from scheduler.core.feasibility.scores import ClassScores
 from scheduler.core.preemption.evaluate.candidates import Candidate
-from scheduler.core.preemption.evaluate.victims import has_room, still_needed
+from scheduler.core.preemption.evaluate.victims import fits_without, still_needed
 from scheduler.core.preemption.policy.engine import PolicyEngine
 from scheduler.core.preemption.policy.vetoes import CandidateVetoes
 from scheduler.framework.extender_protocol import EXTENDER
@@ -47,26 +47,26 @@ from scheduler.framework.plugin import PluginError
 from scheduler.framework.profile import Profile
 from scheduler.framework.verdicts import NO_NODE, Verdict, Verdicts
 from scheduler.model.api.objects import Pod
-from scheduler.model.api.pod_size import MOST_PARTS, is_too_large
+from scheduler.model.api.pod_size import MAX_PARTS, is_too_large
 from scheduler.model.base import Record
 from scheduler.model.classified_pod import ClassifiedPod
 from scheduler.model.decisions import NodeTrace
-from scheduler.model.effects import Verb
+from scheduler.model.effects import Effect, Verb
 from scheduler.model.policy_refusals import PolicyRefusal
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Codes, Rows
 
-__all__ = ["MOST_ROUNDS", "AttemptResult", "SchedulingAlgorithm"]
+__all__ = ["MAX_ROUNDS", "AttemptResult", "SchedulingAlgorithm"]
 
 #: How often an attempt is made in all. Each costs extenders requests, and the pod that waits for
 #: them ends up in backoff, after which the cluster may change less.
-MOST_ROUNDS: Final = 5
-OVERTAKEN: Final = f"{MOST_ROUNDS} times the cluster changed too much while extenders were asked"
+MAX_ROUNDS: Final = 5
+OVERTAKEN: Final = f"{MAX_ROUNDS} times the cluster changed too much while extenders were asked"
 
 #: Why a pod is rejected before any rule looks at it.
 TOO_LARGE: Final = (
-    f"pod has more than {MOST_PARTS} containers, volumes and ports, "
+    f"pod has more than {MAX_PARTS} containers, volumes and ports, "
     "which preemptive-scheduler does not schedule"
 )
 #: The name of no plugin: no event but a change of the pod can help it.
@@ -93,10 +93,12 @@ class AttemptResult(Record, frozen=True):
     nodes: int = 0
     feasible: int = 0
     trace: tuple[NodeTrace, ...] = ()
+    #: What post filters want done, so that the pod becomes schedulable later.
+    effects: tuple[Effect, ...] = ()
     #: What policies refused, and what policies in audit mode would have refused.
     refusals: tuple[PolicyRefusal, ...] = ()
     #: Whether a veto that may end blocks preemption, and when the first one ends.
-    held: bool = False
+    blocked: bool = False
     until: Seconds | None = None
 
 
@@ -129,48 +131,49 @@ class SchedulingAlgorithm:
             explain: Whether the result has a trace of every node.
 
         Raises:
-            PluginError: The pod cannot be decided, or not in `MOST_ROUNDS`.
+            PluginError: The pod cannot be decided, or not in `MAX_ROUNDS`.
         """
         pod = classified.pod
-        for _ in range(MOST_ROUNDS):
+        self._cluster.devices.now = now - self._cluster.clock_ahead
+        for _ in range(MAX_ROUNDS):
             nodes = self._cluster.columns.node_count
             if nodes == 0:
                 return AttemptResult(message=NO_NODES)
             if is_too_large(pod):
                 text = fit_error(nodes, (), prefilter=TOO_LARGE)
                 return AttemptResult(message=text, rejectors=_BY_SIZE, nodes=nodes)
-            vetoes = self._policies.objections(pod, now, since)
+            vetoes = self._policies.vetoes(pod, now, since)
             if vetoes is not None:
                 vetoes.explain = explain
-            case = AttemptContext(pod, self._classes.get(classified), explain, vetoes)
-            result = yield from self._attempt(case)
+            context = AttemptContext(pod, self._classes.get(classified), explain, vetoes)
+            result = yield from self._attempt(context)
             if result is not None:
                 return result
         raise PluginError(OVERTAKEN)
 
-    def _attempt(self, case: AttemptContext) -> Conversation[AttemptResult | None]:
+    def _attempt(self, context: AttemptContext) -> Conversation[AttemptResult | None]:
         """Try once; `None` when the cluster has changed too much meanwhile."""
-        alone, consent = True, None
-        if case.pod_class.extenders:
-            alone, consent = yield from self._ask_filters(case)
-        filtered = self._filter(case, consent, alone=alone)
+        nominated_only, extender_result = True, None
+        if context.pod_class.extenders:
+            nominated_only, extender_result = yield from self._ask_filters(context)
+        filtered = self._filter(context, extender_result, nominated_only=nominated_only)
         scores: Mapping[str, Mapping[str, int]] = {}
-        if case.pod_class.extenders and filtered.feasible.shape[0] > 1:
+        if context.pod_class.extenders and filtered.feasible.shape[0] > 1:
             names = self._names(filtered.feasible)
-            scores = yield from extenders.score_nodes(case.pod_class.extenders, names)
+            scores = yield from extenders.score_nodes(context.pod_class.extenders, names)
             if scores:
-                consent = (
-                    consent or ExtenderFilterResult(frozenset(names), frozenset(names))
-                ).of_scored(names)
-                filtered = self._filter(case, consent, alone=alone)
+                extender_result = (
+                    extender_result or ExtenderFilterResult(frozenset(names), frozenset(names))
+                ).limited_to(names)
+                filtered = self._filter(context, extender_result, nominated_only=nominated_only)
         if filtered.feasible.shape[0]:
-            return self._placed(case, filtered, scores)
-        if filtered.more or not self._cluster.columns.node_count:
+            return self._select_node(context, filtered, scores)
+        if filtered.has_unasked_nodes or not self._cluster.columns.node_count:
             return None
-        return (yield from self._run_post_filters(case, filtered, consent))
+        return (yield from self._run_post_filters(context, filtered, extender_result))
 
     def _ask_filters(
-        self, case: AttemptContext
+        self, context: AttemptContext
     ) -> Conversation[tuple[bool, ExtenderFilterResult | None]]:
         """Ask the extenders which nodes they accept: the nominated one first, then all.
 
@@ -180,19 +183,19 @@ class SchedulingAlgorithm:
 
         Source: kube-scheduler v1.36.3 schedule_one.go findNodesThatFitPod, evaluateNominatedNode.
         """
-        configured = case.pod_class.extenders
+        configured = context.pod_class.extenders
         if not extenders.has_verb(configured, Verb.FILTER):
             return True, None
-        filtered = self._filter(case, None, alone=True)
-        if filtered.alone:
+        filtered = self._filter(context, None, nominated_only=True)
+        if filtered.nominated_only:
             try:
                 nodes = self._names(filtered.feasible)
-                consent = yield from extenders.filter_nodes(configured, nodes)
+                extender_result = yield from extenders.filter_nodes(configured, nodes)
             except ExtenderFailedError:
-                consent = None
-            if consent is not None and consent.accepted:
-                return True, consent
-            filtered = self._filter(case, None, alone=False)
+                extender_result = None
+            if extender_result is not None and extender_result.accepted:
+                return True, extender_result
+            filtered = self._filter(context, None, nominated_only=False)
         nodes = self._names(filtered.feasible)
         return False, (yield from extenders.filter_nodes(configured, nodes))
 
@@ -201,51 +204,57 @@ class SchedulingAlgorithm:
         return [names[row] for row in rows.tolist()]
 
     def _filter(
-        self, case: AttemptContext, consent: ExtenderFilterResult | None, *, alone: bool
+        self,
+        context: AttemptContext,
+        extender_result: ExtenderFilterResult | None,
+        *,
+        nominated_only: bool,
     ) -> FilterResult:
         """Filter all nodes as they are now.
 
         Args:
-            case: The attempt.
-            consent: The former answer of extenders; `None` where none was asked.
-            alone: Whether the nominated node is enough where the pod fits there.
+            context: The attempt.
+            extender_result: The former answer of extenders; `None` where none was asked.
+            nominated_only: Whether the nominated node is enough where the pod fits there.
         """
-        pod, pod_class = case.pod, case.pod_class
-        prepared = pod_class.filtering.prepare()
+        pod, pod_class = context.pod, context.pod_class
+        prepared = pod_class.filters.prepare(pod)
         if prepared.rejected is not None:
             code = self._verdicts.code(prepared.rejected)
             codes = np.where(self._cluster.columns.exists(), code, NO_NODE).astype(np.uint16)
             return FilterResult(prepared, codes, fitting(codes))
         nominated = self._codes_on_nominated(pod, pod_class, prepared)
         fits = nominated is not None and bool((nominated == 0).any())
-        if nominated is not None and fits and alone:
-            filtered = FilterResult(prepared, nominated, fitting(nominated), alone=True)
-            return self._consented(filtered, consent)
+        if nominated is not None and fits and nominated_only:
+            filtered = FilterResult(prepared, nominated, fitting(nominated), nominated_only=True)
+            return self._apply_extender_result(filtered, extender_result)
         codes = self._codes(pod, pod_class, prepared, None if fits else nominated)
-        feasible = pod_class.filtering.fitting(codes)
-        return self._consented(FilterResult(prepared, codes, feasible), consent)
+        feasible = pod_class.filters.fitting(codes)
+        return self._apply_extender_result(FilterResult(prepared, codes, feasible), extender_result)
 
     def _filter_all(
-        self, case: AttemptContext, consent: ExtenderFilterResult | None
+        self, context: AttemptContext, extender_result: ExtenderFilterResult | None
     ) -> FilterResult:
-        return self._filter(case, consent, alone=False)
+        return self._filter(context, extender_result, nominated_only=False)
 
-    def _consented(
-        self, filtered: FilterResult, consent: ExtenderFilterResult | None
+    def _apply_extender_result(
+        self, filtered: FilterResult, extender_result: ExtenderFilterResult | None
     ) -> FilterResult:
         """Return the result with the nodes rejected that the extenders did not accept."""
-        if consent is None:
+        if extender_result is None:
             return filtered
-        feasible, codes, more = filtered.feasible, filtered.codes.copy(), False
+        feasible, codes, has_unasked_nodes = filtered.feasible, filtered.codes.copy(), False
         reasons: tuple[str, ...] = ()
         if filtered.prepared.only is not None:
             reasons = self._excluded(filtered.prepared, NO_NODE).reasons
         silent = Verdict(EXTENDER, reasons, resolvable=False)
         for row, name in zip(feasible.tolist(), self._names(feasible), strict=True):
-            if name not in consent.accepted:
-                more = more or name not in consent.asked
-                codes[row] = self._verdicts.code(consent.verdict(name, silent))
-        return FilterResult(filtered.prepared, codes, fitting(codes), filtered.alone, more)
+            if name not in extender_result.accepted:
+                has_unasked_nodes = has_unasked_nodes or name not in extender_result.asked
+                codes[row] = self._verdicts.code(extender_result.verdict(name, silent))
+        return FilterResult(
+            filtered.prepared, codes, fitting(codes), filtered.nominated_only, has_unasked_nodes
+        )
 
     def _codes(
         self, pod: Pod, pod_class: PodClass, prepared: Preparation, nominated: Codes | None
@@ -256,24 +265,28 @@ class SchedulingAlgorithm:
         the plugin of that verdict is named with the plugins that excluded the other nodes.
         """
         if prepared.only is None:
-            codes = pod_class.filtering.judge_all(prepared)
-            return nominated_pods.with_claims(codes, pod, self._cluster, prepared.predicates)
+            codes = pod_class.filters.run_all(prepared)
+            return nominated_pods.with_nominated_pods(
+                codes, pod, self._cluster, prepared.predicates
+            )
         columns = self._cluster.columns
         rows = columns.rows_of(prepared.only)
         nominated_code = NO_NODE if nominated is None else int(nominated.min())
         outside = self._verdicts.code(self._excluded(prepared, nominated_code))
         codes = np.where(columns.exists(), outside, NO_NODE).astype(np.uint16)
-        codes[rows] = pod_class.filtering.judge_rows(rows, prepared)
-        codes = nominated_pods.with_claims(codes, pod, self._cluster, prepared.predicates, rows)
+        codes[rows] = pod_class.filters.run_on_rows(rows, prepared)
+        codes = nominated_pods.with_nominated_pods(
+            codes, pod, self._cluster, prepared.predicates, rows
+        )
         return codes if nominated is None else np.where(nominated != NO_NODE, nominated, codes)
 
     def _excluded(self, prepared: Preparation, nominated_code: int) -> Verdict:
         """Return the verdict on excluded nodes; it also names the plugin of the nominated node."""
-        plugins = sorted({*prepared.narrowed_by, *self._plugin(nominated_code)})
+        plugins = sorted({*prepared.narrowed_by, *self._plugin_of(nominated_code)})
         reason = f"node(s) didn't satisfy plugin(s) [{' '.join(plugins)}]"
         return Verdict("", (reason,), resolvable=False, shown_as=", ".join(plugins))
 
-    def _plugin(self, code: int) -> tuple[str, ...]:
+    def _plugin_of(self, code: int) -> tuple[str, ...]:
         """Return the plugin of a verdict; empty for `NO_NODE`."""
         return () if code == NO_NODE else (self._verdicts[code].plugin,)
 
@@ -292,41 +305,49 @@ class SchedulingAlgorithm:
             return None
         rows: Rows = np.array([row], dtype=np.int64)
         codes = np.full(columns.size, NO_NODE, dtype=np.uint16)
-        codes[rows] = pod_class.filtering.judge_rows(rows, prepared)
-        return nominated_pods.with_claims(codes, pod, self._cluster, prepared.predicates, rows)
+        codes[rows] = pod_class.filters.run_on_rows(rows, prepared)
+        return nominated_pods.with_nominated_pods(
+            codes, pod, self._cluster, prepared.predicates, rows
+        )
 
-    def _placed(
-        self, case: AttemptContext, filtered: FilterResult, scores: Mapping[str, Mapping[str, int]]
+    def _select_node(
+        self,
+        context: AttemptContext,
+        filtered: FilterResult,
+        scores: Mapping[str, Mapping[str, int]],
     ) -> AttemptResult:
         columns, feasible = self._cluster.columns, filtered.feasible
         if feasible.shape[0] == 1:
             row = int(feasible[0])
         else:
-            ties = self._best(case.pod_class.scoring, feasible, scores.values())
-            row = tie_breaking.among(ties, case.pod.uid, columns)
+            ties = self._best(context.pod_class.scores, feasible, scores.values())
+            row = tie_breaking.pick(ties, context.pod.uid, columns)
         return AttemptResult(
             node=columns.names[row],
             nodes=columns.node_count,
             feasible=feasible.shape[0],
-            trace=self._trace(case, filtered.codes, scores),
+            trace=self._trace(context, filtered.codes, scores),
         )
 
     def _best(
-        self, scoring: ClassScores, feasible: Rows, scores: Collection[Mapping[str, int]]
+        self, class_scores: ClassScores, feasible: Rows, scores: Collection[Mapping[str, int]]
     ) -> Rows:
         """Return the rows with the highest score, the scores of extenders included."""
         if not scores:
-            return scoring.best(feasible)
+            return class_scores.best(feasible)
         extra = [sum(by_node.get(name, 0) for by_node in scores) for name in self._names(feasible)]
         return tie_breaking.best(
-            feasible, scoring.ranking(feasible) + np.array(extra, dtype=np.int64)
+            feasible, class_scores.ranking(feasible) + np.array(extra, dtype=np.int64)
         )
 
     def _run_post_filters(
-        self, case: AttemptContext, filtered: FilterResult, consent: ExtenderFilterResult | None
+        self,
+        context: AttemptContext,
+        filtered: FilterResult,
+        extender_result: ExtenderFilterResult | None,
     ) -> Conversation[AttemptResult | None]:
         """Run the post filters and build the message; `None` when the attempt has to start over."""
-        post_filter = yield from self._post_filters.run(case, filtered, consent)
+        post_filter = yield from self._post_filters.run(context, filtered, extender_result)
         if post_filter is None:
             return None
         prepared, codes = filtered.prepared, filtered.codes
@@ -339,11 +360,11 @@ class SchedulingAlgorithm:
             present = np.unique(codes[codes != NO_NODE]).tolist()
             rejectors = frozenset({self._verdicts[code].plugin for code in present} - {""})
             rejectors |= prepared.blamed
-            reasons = counted(codes, self._verdicts)
+            reasons = count_reasons(codes, self._verdicts)
             text = fit_error(nodes, reasons.items(), post_filter=post_filter.message)
-        refusals = () if case.vetoes is None else self._refusals(case.vetoes, post_filter)
-        alone = bool(refusals or post_filter.held)
-        group = b"" if alone else case.pod_class.group_key(case.pod, rejectors, self._cluster)
+        refusals = () if context.vetoes is None else self._refusals(context.vetoes, post_filter)
+        alone = bool(refusals or post_filter.blocked)
+        group = b"" if alone else context.pod_class.group_key(context.pod, rejectors, self._cluster)
         return AttemptResult(
             candidate=post_filter.candidate,
             message=text,
@@ -352,9 +373,10 @@ class SchedulingAlgorithm:
             keeps_nomination=post_filter.keeps_nomination,
             preemption_tried=post_filter.preemption_tried,
             nodes=nodes,
-            trace=self._trace(case, codes, {}),
+            trace=self._trace(context, codes, {}),
+            effects=post_filter.effects,
             refusals=refusals,
-            held=post_filter.held,
+            blocked=post_filter.blocked,
             until=post_filter.until,
         )
 
@@ -379,7 +401,7 @@ class SchedulingAlgorithm:
         Where extenders have chosen the victims, all of them count as needed.
         """
         pod_class = self._classes.get(classified)
-        prepared = pod_class.filtering.prepare()
+        prepared = pod_class.filters.prepare(classified.pod)
         row = self._row(node, prepared)
         if row is None:
             return None
@@ -387,22 +409,22 @@ class SchedulingAlgorithm:
             return victims
         return still_needed(classified.pod, self._cluster, prepared.predicates, row, victims, gone)
 
-    def has_room(self, classified: ClassifiedPod, node: str, victims: frozenset[str]) -> bool:
+    def fits_without(self, classified: ClassifiedPod, node: str, victims: frozenset[str]) -> bool:
         """Return whether a pod fits without the victims, nominated pods ignored.
 
-        See `victims.has_room`.
+        See `victims.fits_without`.
         """
-        prepared = self._classes.get(classified).filtering.prepare()
+        prepared = self._classes.get(classified).filters.prepare(classified.pod)
         row = self._row(node, prepared)
         if row is None or prepared.rejected is not None:
             return row is not None
         if not victims and rejects(prepared.predicates, row):
             return False
-        return has_room(self._cluster, prepared.predicates, row, victims)
+        return fits_without(self._cluster, prepared.predicates, row, victims)
 
     def fits(self, classified: ClassifiedPod, node: str) -> bool:
         """Return whether a pod fits on a node, nominated pods included; extenders are not asked."""
-        prepared = self._classes.get(classified).filtering.prepare()
+        prepared = self._classes.get(classified).filters.prepare(classified.pod)
         row = self._row(node, prepared)
         if row is None or prepared.rejected is not None or rejects(prepared.predicates, row):
             return False
@@ -410,7 +432,7 @@ class SchedulingAlgorithm:
         pod, predicates = classified.pod, prepared.predicates
         return still_needed(pod, self._cluster, predicates, row, none) is not None
 
-    def asks_filters(self, classified: ClassifiedPod) -> bool:
+    def has_filter_extender(self, classified: ClassifiedPod) -> bool:
         """Return whether extenders decide which nodes the pod fits on."""
         return extenders.has_verb(self._classes.get(classified).extenders, Verb.FILTER)
 
@@ -425,10 +447,10 @@ class SchedulingAlgorithm:
         return None if row is None or self._cluster.columns.nodes[row] is None else row
 
     def _trace(
-        self, case: AttemptContext, codes: Codes, scores: Mapping[str, Mapping[str, int]]
+        self, context: AttemptContext, codes: Codes, scores: Mapping[str, Mapping[str, int]]
     ) -> tuple[NodeTrace, ...]:
-        if not case.explain:
+        if not context.explain:
             return ()
-        columns, scoring = self._cluster.columns, case.pod_class.scoring
-        vetoes = {} if case.vetoes is None else case.vetoes.told
-        return trace(codes, self._verdicts, scoring, scores, columns, vetoes)
+        columns, class_scores = self._cluster.columns, context.pod_class.scores
+        vetoes = {} if context.vetoes is None else context.vetoes.explanations
+        return node_traces(codes, self._verdicts, class_scores, scores, columns, vetoes)

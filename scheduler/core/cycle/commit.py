@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from scheduler.core.attempt.scheduling_attempt import AttemptResult
 from scheduler.core.binding import BindingCycle
 from scheduler.core.eviction.executor import Executor
-from scheduler.core.eviction.inherited_plans import Resumed
+from scheduler.core.eviction.inherited_plans import ResumeResult
 from scheduler.core.requeue.pod_status import SCHEDULER_ERROR, UNSCHEDULABLE, StatusReporter
 from scheduler.core.requeue.wakeups import Wakeups
 from scheduler.framework import event_diff
@@ -42,52 +42,55 @@ class DecisionCommitter:
         self._executor = executor
         self._binding = binding
 
-    def act(self, queued: QueuedPod, outcome: AttemptResult, error: str, now: Seconds) -> Decision:
+    def commit(
+        self, queued: QueuedPod, outcome: AttemptResult, error: str, now: Seconds
+    ) -> Decision:
         """Carry out the result of an attempt, or handle the error that it ended with."""
         pod = queued.pod
         # What blocked it before does not any more; the new attempt says what does.
         self._wakeups.blocked.unblock(queued.uid)
         if error:
             # An error says nothing about the plan that an earlier leader has made.
-            clear = not self._executor.inherited.has_unchecked(pod.uid) and self._give_back(
-                queued, now
-            )
+            clear = not self._executor.inherited.has_unchecked(
+                pod.uid
+            ) and self._withdraw_nomination(queued, now)
             self._queue.retry(queued, now)
             self._report_failure(queued, SCHEDULER_ERROR, error, clear_nomination=clear)
             return Failed(error)
         if outcome.node is not None:
             return self._place(queued, outcome.node, now)
+        self._binding.emit(outcome.effects)
         resumed, plan = self._executor.inherited.resume(queued, now)
-        if plan is not None and resumed is Resumed.GOES_ON:
+        if plan is not None and resumed is ResumeResult.GOES_ON:
             self._queue.begin_preemption(queued, outcome.rejectors, now)
-            self._executor.go_on(plan, now)
+            self._executor.continue_plan(plan, now)
             return Preempting(plan.node, plan.refs(), 0, outcome.message)
         if outcome.candidate is not None:
-            candidate = self._executor.instead(queued, outcome.candidate)
+            candidate = self._executor.prefer_terminating(queued, outcome.candidate)
             self._withdraw_elsewhere(pod, self._cluster.columns.names[candidate.row], now)
             self._queue.begin_preemption(queued, outcome.rejectors, now)
-            self._status.failed(pod, outcome.message)
+            self._status.report_failed(pod, outcome.message)
             node = self._executor.start(queued, candidate, outcome.message, now)
             victims = tuple(victim.ref for victim in candidate.victims)
             return Preempting(node, victims, candidate.violations, outcome.message)
-        if resumed is Resumed.CANCELLED:
+        if resumed is ResumeResult.CANCELLED:
             outcome = replace(outcome, keeps_nomination=False)
-        return self._give_up(queued, outcome, now)
+        return self._mark_unschedulable(queued, outcome, now)
 
     def _place(self, queued: QueuedPod, node: str, now: Seconds) -> Decision:
         """Assume a pod on its node, and have it bound."""
         pod = queued.pod
-        self._executor.tracking.assumed(pod.uid, node, now)
+        self._executor.tracking.preemptor_assumed(pod.uid, node, now)
         self._withdraw_elsewhere(pod, node, now)
         self._cluster.assume(pod, node)
         self._queue.mark_assumed(queued, now)
-        problem = self._binding.placed(queued, node)
+        problem = self._binding.start(queued, node)
         if not problem:
             return Placed(node)
-        self._leave_node(queued, problem, now)
+        self._take_off_node(queued, problem, now)
         return Failed(problem)
 
-    def _leave_node(self, queued: QueuedPod, problem: str, now: Seconds) -> None:
+    def _take_off_node(self, queued: QueuedPod, problem: str, now: Seconds) -> None:
         """Take a pod off the node on which it was assumed, and try it again after a backoff."""
         forgotten = self._cluster.forget(queued.uid)
         self._wakeups.wake(event_diff.POD_DELETED, forgotten, None, now)
@@ -95,23 +98,28 @@ class DecisionCommitter:
         nominated = bool(queued.pod.status.nominated_node_name)
         self._report_failure(queued, SCHEDULER_ERROR, problem, clear_nomination=nominated)
 
-    def _give_up(self, queued: QueuedPod, outcome: AttemptResult, now: Seconds) -> Decision:
+    def _mark_unschedulable(
+        self, queued: QueuedPod, outcome: AttemptResult, now: Seconds
+    ) -> Decision:
         """Park a pod that fits on no node."""
         # Without a nomination there is nothing to keep: its status may only be out of date.
         keeps = outcome.keeps_nomination and self._cluster.nominations.get(queued.uid) is not None
-        clear = not keeps and self._give_back(queued, now)
+        clear = not keeps and self._withdraw_nomination(queued, now)
         if outcome.rejectors:
-            promised = outcome.keeps_nomination and self._executor.tracking.awaits(queued.uid)
+            victims_terminating = (
+                outcome.keeps_nomination
+                and self._executor.tracking.has_terminating_victims(queued.uid)
+            )
             self._queue.reject(
                 queued,
                 outcome.rejectors,
                 now,
-                victims_terminating=promised,
+                victims_terminating=victims_terminating,
                 group_key=outcome.group_key,
             )
         else:
             self._queue.retry(queued, now)
-        if outcome.held:
+        if outcome.blocked:
             rules = frozenset(refusal.rule for refusal in outcome.refusals)
             budgets = frozenset[str]().union(*(refusal.budgets for refusal in outcome.refusals))
             self._wakeups.blocked.block(queued.uid, rules, outcome.until, budgets)
@@ -119,7 +127,7 @@ class DecisionCommitter:
         self._report_failure(queued, UNSCHEDULABLE, text, clear_nomination=clear)
         return Unschedulable(text)
 
-    def _give_back(self, queued: QueuedPod, now: Seconds) -> bool:
+    def _withdraw_nomination(self, queued: QueuedPod, now: Seconds) -> bool:
         """Withdraw the nomination of a pod; return whether its status may still have it."""
         nominated = self._cluster.nominations.get(queued.uid) is not None
         self._wakeups.withdraw(queued.uid, now)
@@ -134,7 +142,7 @@ class DecisionCommitter:
     def _report_failure(
         self, queued: QueuedPod, reason: str, text: str, *, clear_nomination: bool
     ) -> None:
-        self._status.failed(queued.pod, text)
+        self._status.report_failed(queued.pod, text)
         self._status.set_condition(queued, reason, text, clear_nomination=clear_nomination)
 
     def bound(self, effect: Bind, now: Seconds) -> None:
@@ -146,7 +154,7 @@ class DecisionCommitter:
     def not_bound(self, effect: Bind, failure: Failure, now: Seconds) -> None:
         """Take a pod off the node that it could not be bound to, and try it again later."""
         uid = effect.pod.uid
-        self._binding.in_flight.pop(uid, None)
+        self._binding.not_bound(uid)
         if not self._cluster.is_assumed(uid):
             return
         queued = self._queue.get(uid)
@@ -158,4 +166,4 @@ class DecisionCommitter:
         error = failure.message
         if effect.extender is None:
             error = f'running Bind plugin "DefaultBinder": {error}'
-        self._leave_node(queued, error, now)
+        self._take_off_node(queued, error, now)

@@ -15,12 +15,17 @@ from scheduler.core.requeue.wakeups import Wakeups
 from scheduler.framework import event_diff
 from scheduler.framework.cluster_events import ClusterEvent
 from scheduler.framework.profile import Profile
+from scheduler.model.api.devices import DeviceObject, ResourceClaim
+from scheduler.model.api.devices import key as key_of
 from scheduler.model.api.objects import Node, Pod
 from scheduler.model.api.runtime import runs_since
 from scheduler.model.classified_pod import ClassifiedPod
 from scheduler.model.events import (
+    ClaimAnswered,
     DeviceClassGone,
     DeviceClassObserved,
+    DevicesGone,
+    DevicesObserved,
     StorageGone,
     StorageObserved,
 )
@@ -49,39 +54,40 @@ class EventHandlers:
         self._wakeups = wakeups
         self._executor = executor
 
-    def pod(self, pod: Pod, now: Seconds) -> None:
+    def on_pod(self, pod: Pod, now: Seconds) -> None:
         """Apply the state of a pod.
 
         Raises:
             QuantityError: A request of the pod is no quantity; nothing is changed then.
         """
         if pod.terminal:
-            self.pod_gone(pod.uid, now)
+            self.on_pod_gone(pod.uid, now)
         elif pod.spec.node_name:
-            self._on_node(pod, now)
-        elif self._cluster.placed(pod.uid) is not None:
+            self._on_assigned_pod(pod, now)
+        elif self._cluster.find_pod(pod.uid) is not None:
             # It is on a node, or being bound to one: this state is older than ours.
             queued = self._queue.get(pod.uid)
             if queued is not None:
                 queued.classified = ClassifiedPod(pod)
         elif pod.spec.scheduler_name in self._profiles:
-            self._waiting(pod, now)
+            self._on_pending_pod(pod, now)
         else:
             self._sync_foreign_nomination(pod, now)
 
-    def pod_gone(self, uid: str, now: Seconds) -> None:
+    def on_pod_gone(self, uid: str, now: Seconds) -> None:
         """Remove a pod that is gone or has finished."""
         self._queue.drop(uid, now)
+        self._cluster.devices.users.forget(uid)
         self._wakeups.blocked.unblock(uid)
         self._executor.preemptor_gone(uid, now)
         nomination = self._cluster.nominations.get(uid)
         removed = self._cluster.remove(uid)
         if removed is not None:
-            self._wake_by_room(removed, now)
+            self._wake_by_freed_resources(removed, now)
         elif nomination is not None:
-            self._wakeups.wake_below(nomination, now)
+            self._wakeups.wake_lower_priority(nomination, now)
 
-    def node(self, node: Node, now: Seconds) -> None:
+    def on_node(self, node: Node, now: Seconds) -> None:
         """Apply the state of a node.
 
         Raises:
@@ -94,7 +100,7 @@ class EventHandlers:
         for event in events:
             self._wakeups.wake(event, before, node, now)
 
-    def node_gone(self, name: str, now: Seconds) -> None:
+    def on_node_gone(self, name: str, now: Seconds) -> None:
         """Remove a node; nominations to it are withdrawn."""
         before = self._cluster.columns.node(name)
         if before is None:
@@ -103,7 +109,7 @@ class EventHandlers:
         self._cluster.erase_node(name)
         self._executor.node_gone(name, now)
 
-    def storage(self, event: StorageObserved | StorageGone, now: Seconds) -> None:
+    def on_storage(self, event: StorageObserved | StorageGone, now: Seconds) -> None:
         """Apply the state of a storage object, or remove it.
 
         Raises:
@@ -121,7 +127,7 @@ class EventHandlers:
         if before != after:
             self._wakeups.wake(change, before, after, now)
 
-    def device_class(self, event: DeviceClassObserved | DeviceClassGone, now: Seconds) -> None:
+    def on_device_class(self, event: DeviceClassObserved | DeviceClassGone, now: Seconds) -> None:
         """Apply the state of a device class, or remove it."""
         before: Any
         after: Any = None
@@ -134,7 +140,49 @@ class EventHandlers:
             change = event_diff.device_class_changed(before, after)
             self._wakeups.wake(change, before, after, now)
 
-    def _on_node(self, pod: Pod, now: Seconds) -> None:
+    def on_devices(
+        self, event: DevicesObserved | DevicesGone | ClaimAnswered, now: Seconds
+    ) -> None:
+        """Apply the state of a claim, a slice or a taint rule, or remove it.
+
+        Raises:
+            QuantityError: An amount is no quantity; nothing is changed then.
+        """
+        devices = self._cluster.devices
+        before: DeviceObject | None
+        after: DeviceObject | None = None
+        match event:
+            case DevicesObserved(item):
+                before, matters = devices.write(item)
+                kind, after = type(item).__name__, item
+            case DevicesGone(kind, key):
+                before, matters = devices.erase(kind, key)
+            case _:
+                before, matters = devices.answer(event.claim)
+                kind, after = type(event.claim).__name__, event.claim
+        if not matters or before == after:
+            return
+        change = event_diff.devices_changed(kind, added=before is None, gone=after is None)
+        if kind != ResourceClaim.__name__ or _frees_devices(before, after):
+            self._wakeups.wake(change, before, after, now)
+        if kind == ResourceClaim.__name__:
+            self._claim_changed(change, before, after, now)
+
+    def _claim_changed(
+        self,
+        change: ClusterEvent,
+        before: DeviceObject | None,
+        after: DeviceObject | None,
+        now: Seconds,
+    ) -> None:
+        """Wake the pods that name a claim; those that waited for it may enter the queue now."""
+        known = after or before
+        uids = () if known is None else self._cluster.devices.users.of(key_of(known))
+        self._wakeups.wake_users(change, before, after, uids, now)
+        for uid in uids:
+            self._queue.ungate(uid, now, change.label)
+
+    def _on_assigned_pod(self, pod: Pod, now: Seconds) -> None:
         """Count a pod on its node."""
         cluster, wakeups, uid, node = self._cluster, self._wakeups, pod.uid, pod.spec.node_name
         confirmed = cluster.is_assumed(uid)
@@ -142,56 +190,59 @@ class EventHandlers:
         nomination = cluster.nominations.get(uid)
         before = cluster.place(pod, node)
         self._queue.drop(uid, now)
+        cluster.devices.users.forget(uid)
         wakeups.blocked.unblock(uid)
         self._executor.bound(uid, node, now)
         if before is not None and assumed_on != node:
             # Another scheduler bound it, and not to the node on which it was assumed.
-            self._wake_by_room(before, now)
+            self._wake_by_freed_resources(before, now)
         if before is not None and runs_since(before) != runs_since(pod):
             wakeups.blocked.wake(now, "PodStarted", Rule.MIN_RUNTIME)
         if before is None or confirmed:
             wakeups.wake(event_diff.POD_ADDED, None, pod, now)
         elif before is not pod:
-            for event in event_diff.pod_changes(before, pod):
+            for event in event_diff.pod_changes(before, pod, self._cluster.reference):
                 wakeups.wake(event, before, pod, now)
         if nomination is not None and nomination.node != node:
-            wakeups.wake_below(nomination, now)
+            wakeups.wake_lower_priority(nomination, now)
 
-    def _wake_by_room(self, gone: Pod, now: Seconds) -> None:
+    def _wake_by_freed_resources(self, gone: Pod, now: Seconds) -> None:
         """Wake the pods that can use the resources of a pod that has left its node."""
         executor, node = self._executor, gone.spec.node_name
-        fits = functools.partial(executor.revalidation.fit_beside, node=node)
-        self._wakeups.wake_by_room(gone, executor.tracking.served(node), fits, now)
+        fits = functools.partial(executor.revalidation.group_fits, node=node)
+        self._wakeups.wake_by_freed_resources(gone, executor.tracking.done_waiting(node), fits, now)
 
-    def _waiting(self, pod: Pod, now: Seconds) -> None:
+    def _on_pending_pod(self, pod: Pod, now: Seconds) -> None:
         """Apply the state of a pod of ours that waits for a node."""
         if pod.terminating:
             # It will never run: it must not be bound or nominated any more.
-            self.pod_gone(pod.uid, now)
+            self.on_pod_gone(pod.uid, now)
             return
         self._cluster.shapes.validate(pod)
+        self._cluster.devices.users.note(pod)
         queued = self._queue.get(pod.uid)
         if queued is None:
             self._sync_nomination(pod, None, now)
-            self._queue.add(ClassifiedPod(pod), now, "UnschedulablePodAdd")
+            self._queue.add(ClassifiedPod(pod), now, f"{self._cluster.reference.waiting_pod}Add")
             return
         old = queued.pod
         self._sync_nomination(pod, old, now)
         events = [
             event
-            for event in event_diff.pod_changes(old, pod)
+            for event in event_diff.pod_changes(old, pod, self._cluster.reference)
             if old.metadata.resource_version != pod.metadata.resource_version
         ]
         self._update(pod, old, events, now)
 
     def _update(self, pod: Pod, old: Pod, events: list[ClusterEvent], now: Seconds) -> None:
         """Update the pod in the queue, and wake it if its own change can help it."""
-        judges = [self._wakeups.judge(event, old, pod) for event in events]
+        hint_checks = [self._wakeups.hint_check(event, old, pod) for event in events]
 
         def helped_by(waiting: Pod, rejectors: frozenset[str]) -> str:
-            return next(filter(None, (judge(waiting, rejectors) for judge in judges)), "")
+            return next(filter(None, (check(waiting, rejectors) for check in hint_checks)), "")
 
-        label = events[0].label if events else "UnschedulablePodUpdate"
+        unchanged = f"{self._cluster.reference.changed_waiting_pod}Update"
+        label = events[0].label if events else unchanged
         self._queue.update(ClassifiedPod(pod), now, helped_by, label)
 
     def _sync_nomination(self, pod: Pod, old: Pod | None, now: Seconds) -> None:
@@ -201,11 +252,11 @@ class EventHandlers:
 
         Source: kube-scheduler v1.36.3 backend/queue.nominator.UpdateNominatedPod.
         """
-        if self._executor.nominating(pod.uid):
+        if self._executor.owns_nomination(pod.uid):
             return
-        node = self._nominated(pod)
+        node = self._nominated_node(pod)
         known = self._cluster.nominations.get(pod.uid)
-        if old is not None and node == self._nominated(old):
+        if old is not None and node == self._nominated_node(old):
             if known is not None and not _counts_alike(known.pod, pod):
                 self._cluster.nominate(pod, known.node)
             return
@@ -215,11 +266,19 @@ class EventHandlers:
             moved = known is not None and known.node != node
             self._cluster.nominate(pod, node)
             if moved and known is not None:
-                self._wakeups.wake_below(known, now)
+                self._wakeups.wake_lower_priority(known, now)
 
-    def _nominated(self, pod: Pod) -> str:
-        """Return the node that a pod of ours is nominated to; a gated pod reserves nothing."""
-        gated = self._profiles[pod.spec.scheduler_name].run_pre_enqueue(pod) is not None
+    def _nominated_node(self, pod: Pod) -> str:
+        """Return the node that a pod of ours is nominated to.
+
+        In v1.36 a gated pod reserves nothing.
+
+        Source: kube-scheduler v1.36.3 backend/queue.moveToActiveQ, v1.37.2 backend/queue.addPod.
+        """
+        if self._cluster.reference.gated_pods_keep_nominations:
+            return pod.status.nominated_node_name
+        profile = self._profiles[pod.spec.scheduler_name]
+        gated = profile.run_pre_enqueue(pod, self._cluster) is not None
         return "" if gated else pod.status.nominated_node_name
 
     def _sync_foreign_nomination(self, pod: Pod, now: Seconds) -> None:
@@ -233,7 +292,16 @@ class EventHandlers:
         if known is not None:
             if not node:
                 self._cluster.withdraw(pod.uid)
-            self._wakeups.wake_below(known, now)
+            self._wakeups.wake_lower_priority(known, now)
+
+
+def _frees_devices(before: DeviceObject | None, after: DeviceObject | None) -> bool:
+    """Return whether a claim has lost its allocation, which may help every waiting pod."""
+    return (
+        isinstance(before, ResourceClaim)
+        and before.status.allocation is not None
+        and (not isinstance(after, ResourceClaim) or after.status.allocation is None)
+    )
 
 
 def _counts_alike(one: Pod, other: Pod) -> bool:

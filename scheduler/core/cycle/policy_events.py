@@ -60,11 +60,11 @@ class PolicyEventHandlers:
         """
         match event:
             case BudgetObserved() | BudgetGone():
-                self._budget(event, now)
+                self._on_budget(event, now)
             case PolicyObserved() | PolicyGone():
-                self._policy(event, now)
+                self._on_policy(event, now)
             case NamespaceObserved() | NamespaceGone():
-                self._namespace(event, now)
+                self._on_namespace(event, now)
             case WorkloadObserved(workload):
                 self._cluster.workloads.write(workload)
             case WorkloadGone(kind, key):
@@ -72,11 +72,11 @@ class PolicyEventHandlers:
             case LedgerLoaded(text):
                 self._ledger.merge(text, now)
             case ClockAhead(seconds):
-                self._clock_ahead(seconds, now)
+                self._on_clock_ahead(seconds, now)
             case _:
                 assert_never(event)
 
-    def _budget(self, event: BudgetObserved | BudgetGone, now: Seconds) -> None:
+    def _on_budget(self, event: BudgetObserved | BudgetGone, now: Seconds) -> None:
         """Apply the state of a disruption budget, or delete it.
 
         As in kube-scheduler this wakes no pods, except those that this very budget blocks.
@@ -84,7 +84,7 @@ class PolicyEventHandlers:
         cluster, policies = self._cluster, self._policies
         if isinstance(event, BudgetObserved):
             cluster.write_budget(event.budget)
-            policies.accounted(event.budget)
+            policies.budget_updated(event.budget)
             metadata = event.budget.metadata
             key = f"{metadata.namespace}/{metadata.name}"
         else:
@@ -92,9 +92,9 @@ class PolicyEventHandlers:
             policies.budget_gone(event.key)
             key = event.key
         if len(self._blocked):
-            self._blocked.wake_budgets(now, {key, *policies.freed(now)})
+            self._blocked.wake_budgets(now, {key, *policies.relieved_budgets(now)})
 
-    def _namespace(self, event: NamespaceObserved | NamespaceGone, now: Seconds) -> None:
+    def _on_namespace(self, event: NamespaceObserved | NamespaceGone, now: Seconds) -> None:
         """Apply the labels of a namespace, or delete it; policies may select other namespaces."""
         cluster = self._cluster
         before = cluster.namespaces_version
@@ -105,7 +105,7 @@ class PolicyEventHandlers:
         if cluster.namespaces_version != before:
             self._blocked.wake(now, "NamespaceChange")
 
-    def _policy(self, event: PolicyObserved | PolicyGone, now: Seconds) -> None:
+    def _on_policy(self, event: PolicyObserved | PolicyGone, now: Seconds) -> None:
         """Apply a policy, or delete it; pods that policies block are tried again."""
         policies = self._cluster.policies
         if isinstance(event, PolicyObserved):
@@ -113,10 +113,10 @@ class PolicyEventHandlers:
         else:
             changed = policies.erase(event.name)
         if changed:
-            self._ledger.reach(policies.windows())
+            self._ledger.set_windows(policies.windows())
             self._blocked.wake(now, "PreemptionPolicyChange")
 
-    def _clock_ahead(self, seconds: Seconds, now: Seconds) -> None:
+    def _on_clock_ahead(self, seconds: Seconds, now: Seconds) -> None:
         """Apply how far our clock is ahead, which `victimMinRuntime` depends on."""
         if self._cluster.clock_ahead != seconds:
             self._cluster.clock_ahead = seconds

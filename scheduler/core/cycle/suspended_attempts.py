@@ -22,26 +22,35 @@ from scheduler.model.times import Seconds
 from scheduler.queue.phases import QueuePhase
 from scheduler.queue.scheduling_queue import QueuedPod, SchedulingQueue
 
-__all__ = ["AttemptRun", "Begin", "SuspendedAttempts"]
+__all__ = ["AttemptRun", "StartAttempt", "SuspendedAttempts"]
 
 #: Starts an attempt for a pod.
-Begin = Callable[[ClassifiedPod], Conversation[AttemptResult]]
+StartAttempt = Callable[[ClassifiedPod], Conversation[AttemptResult]]
 
 
 class AttemptRun:
     """An attempt that may have to wait."""
 
-    __slots__ = ("_answers", "_begin", "_failure", "_key", "_talk", "begun", "number", "queued")
+    __slots__ = (
+        "_answers",
+        "_conversation",
+        "_failure",
+        "_key",
+        "_start",
+        "number",
+        "queued",
+        "started_at",
+    )
 
-    def __init__(self, queued: QueuedPod, now: Seconds, begin: Begin) -> None:
+    def __init__(self, queued: QueuedPod, now: Seconds, begin: StartAttempt) -> None:
         self.queued: Final = queued
         #: When the pod was taken out of the queue.
-        self.begun: Final = now
+        self.started_at: Final = now
         #: Of the `Ask` that it waits for.
         self.number = 0
-        self._begin = begin
+        self._start = begin
         self._key = queued.key
-        self._talk = begin(queued.classified)
+        self._conversation = begin(queued.classified)
         self._answers: tuple[ExtenderAnswer, ...] | None = None
         self._failure = ""
 
@@ -53,7 +62,7 @@ class AttemptRun:
         """Record that the extenders could not be asked."""
         self._failure = message
 
-    def go_on(self) -> tuple[Question, ...]:
+    def advance(self) -> tuple[Question, ...]:
         """Start, or go on with the answers; return what to ask next.
 
         Raises:
@@ -62,15 +71,15 @@ class AttemptRun:
         """
         failure, self._failure = self._failure, ""
         if failure:
-            self._talk.close()
+            self._conversation.close()
             raise PluginError(failure)
         if self._key != self.queued.key:
-            self._talk.close()
+            self._conversation.close()
             self._key = self.queued.key
-            self._talk, self._answers = self._begin(self.queued.classified), None
+            self._conversation, self._answers = self._start(self.queued.classified), None
         if self._answers is None:
-            return next(self._talk)
-        return self._talk.send(self._answers)
+            return next(self._conversation)
+        return self._conversation.send(self._answers)
 
 
 class SuspendedAttempts:
@@ -92,7 +101,9 @@ class SuspendedAttempts:
         self._drop_stale()
         return bool(self._ready)
 
-    def ask(self, attempt: AttemptRun, questions: tuple[Question, ...], now: Seconds) -> Waiting:
+    def suspend(
+        self, attempt: AttemptRun, questions: tuple[Question, ...], now: Seconds
+    ) -> Waiting:
         """Suspend an attempt until its questions are answered."""
         self._number += 1
         attempt.number = self._number
@@ -105,19 +116,19 @@ class SuspendedAttempts:
 
     def answered(self, event: Answered) -> None:
         """Hand answers to their attempt; drop them if none waits for them any more."""
-        attempt = self._asked(event.pod.uid, event.number)
+        attempt = self._suspended_run(event.pod.uid, event.number)
         if attempt is not None:
             attempt.answer(event.answers)
             self._ready.append(attempt)
 
     def failed(self, effect: Ask, failure: Failure) -> None:
         """Let an attempt fail whose extenders could not be asked."""
-        attempt = self._asked(effect.pod.uid, effect.number)
+        attempt = self._suspended_run(effect.pod.uid, effect.number)
         if attempt is not None:
             attempt.fail(f"asking extenders: {failure.message}")
             self._ready.append(attempt)
 
-    def resumed(self, now: Seconds) -> AttemptRun | None:
+    def pop_resumable(self, now: Seconds) -> AttemptRun | None:
         """Return the attempt whose answers came first; `None` when none can go on."""
         if not self.ready():
             return None
@@ -125,7 +136,7 @@ class SuspendedAttempts:
         self._queue.resume(attempt.queued, now)
         return attempt
 
-    def _asked(self, uid: str, number: int) -> AttemptRun | None:
+    def _suspended_run(self, uid: str, number: int) -> AttemptRun | None:
         """Remove and return the attempt that waits for this answer."""
         attempt = self._waiting.get(uid)
         if attempt is None or attempt.number != number:

@@ -30,10 +30,10 @@ from itertools import islice
 from typing import Final
 
 from scheduler.core.binding import BindingCycle
-from scheduler.core.eviction.freed_room import FreedRooms
+from scheduler.core.eviction.freed_resources import FreedResources
 from scheduler.core.eviction.inherited_plans import InheritedPlans
 from scheduler.core.eviction.ledger_writer import LedgerWriter
-from scheduler.core.eviction.phases import HOLDING, OPEN, PreemptionMove, PreemptionPhase
+from scheduler.core.eviction.phases import IN_PROGRESS, OPEN, PreemptionMove, PreemptionPhase
 from scheduler.core.eviction.plan import PlanTable, PreemptionPlan
 from scheduler.core.eviction.revalidation import FitChecker, PlanValidator
 from scheduler.core.eviction.tracking import VictimTracker
@@ -56,9 +56,9 @@ __all__ = ["Executor"]
 #: An eviction without an answer is requested again, but not more often than this.
 REQUEST_AGAIN_AFTER: Final[Seconds] = 1.0
 #: Failures that say nothing about the plan.
-_PASSING: Final = frozenset({FailureKind.UNAVAILABLE, FailureKind.ABANDONED, FailureKind.GONE})
+_TRANSIENT: Final = frozenset({FailureKind.UNAVAILABLE, FailureKind.ABANDONED, FailureKind.GONE})
 #: How many nodes with terminating victims are checked before other pods are evicted.
-MOST_NODES_CHECKED: Final = 16
+MAX_NODES_CHECKED: Final = 16
 
 
 class Executor:
@@ -89,9 +89,9 @@ class Executor:
         self._binding = binding
         self._plans: Final = PlanTable()
         #: When the last plan was decided.
-        self._begun: Seconds = 0.0
+        self._last_decision: Seconds = 0.0
         #: Plans that ended while evictions had no answer yet, by uid of the victim.
-        self._ended: Final[dict[str, PreemptionPlan]] = {}
+        self._ended_plans: Final[dict[str, PreemptionPlan]] = {}
         self._ledger_writer = LedgerWriter(cluster, ledger, wakeups.blocked, outbox)
         self.revalidation: Final = PlanValidator(profiles, cluster, queue, policies, fit_checker)
         self.tracking: Final = VictimTracker(
@@ -99,7 +99,7 @@ class Executor:
             ledger=ledger,
             policies=policies,
             plans=self._plans,
-            rooms=FreedRooms(cluster, self._is_ours),
+            freed=FreedResources(cluster, self._is_ours),
             revalidation=self.revalidation,
             ledger_writer=self._ledger_writer,
             wakeups=wakeups,
@@ -111,17 +111,17 @@ class Executor:
 
     def __len__(self) -> int:
         """Return how many preemptions still have steps to take."""
-        return sum(number for phase, number in self.phases().items() if phase in HOLDING)
+        return sum(number for phase, number in self.phases().items() if phase in IN_PROGRESS)
 
     def phases(self) -> Counter[PreemptionPhase]:
         """Return how many preemptions are in each phase."""
         return self._plans.phases()
 
-    def nominating(self, uid: str) -> bool:
+    def owns_nomination(self, uid: str) -> bool:
         """Return whether a pod's nomination is ours and may be newer than its status."""
-        return self._plans.held(uid) is not None
+        return self._plans.in_progress(uid) is not None
 
-    def still_wanted(self, effect: Evict) -> bool:
+    def is_still_planned(self, effect: Evict) -> bool:
         """Return whether an eviction that was not sent yet is still part of a plan."""
         plan = self._plans.get(effect.preemptor.uid)
         return (
@@ -138,41 +138,43 @@ class Executor:
         node = cluster.columns.names[candidate.row]
         charge = self._policies.charge(pod, node, candidate.victims, now)
         # No two plans of this process are equal, so that each answer finds its own.
-        self._begun = max(now, self._begun + 0.001)
-        plan = PreemptionPlan.decided(pod, node, candidate.victims, charge, cluster, self._begun)
-        self.tracking.superseded(plan, now)
+        self._last_decision = max(now, self._last_decision + 0.001)
+        plan = PreemptionPlan.decided(
+            pod, node, candidate.victims, charge, cluster, self._last_decision
+        )
+        self.tracking.close_former(plan, now)
         self._ledger_writer.count(plan, now)
         cluster.nominate(pod, node)
-        self.revalidation.begin(plan, queued, self._plans.on_node(node))
+        self.revalidation.record_state(plan, queued, self._plans.on_node(node))
         self._plans.add(plan)
         self._status.remember_condition(queued, UNSCHEDULABLE, message)
         generation = pod.metadata.generation
-        plan.written = plan.record()
-        self._outbox.emit(Nominate(pod.ref, node, message, generation, plan.written))
+        plan.written_record = plan.record()
+        self._outbox.emit(Nominate(pod.ref, node, message, generation, plan.written_record))
         return node
 
-    def instead(self, queued: QueuedPod, candidate: Candidate) -> Candidate:
+    def prefer_terminating(self, queued: QueuedPod, candidate: Candidate) -> Candidate:
         """Return a node where victims terminate that no preemptor needs, else the candidate."""
-        if all(map(self._cluster.leaves, candidate.victims)):
+        if all(map(self._cluster.is_being_deleted, candidate.victims)):
             return candidate
-        nodes = islice(self.tracking.vacated(), MOST_NODES_CHECKED)
-        vacated = (self.revalidation.being_vacated(queued, node) for node in nodes)
+        nodes = islice(self.tracking.nodes_with_unneeded_victims(), MAX_NODES_CHECKED)
+        vacated = (self.revalidation.candidate_without_evictions(queued, node) for node in nodes)
         return next(filter(None, vacated), candidate)
 
     # Answers --------------------------------------------------------------------------------------
 
     def nominated(self, effect: Nominate, now: Seconds) -> None:
         """Go on when the API server has the nomination and the plan."""
-        plan = self._nominating(effect)
+        plan = self._plan_to_nominate(effect)
         if plan is not None:
             if plan.phase is PreemptionPhase.NOMINATING:
                 plan.move(PreemptionMove.NOMINATED, now)
-            self.go_on(plan, now)
+            self.continue_plan(plan, now)
 
-    def _nominating(self, effect: Nominate) -> PreemptionPlan | None:
+    def _plan_to_nominate(self, effect: Nominate) -> PreemptionPlan | None:
         """Return the plan that waits for the answer; `None` for the answer to an earlier plan."""
-        plan = self._plans.held(effect.pod.uid)
-        if plan is None or plan.nominated or plan.written != effect.plan:
+        plan = self._plans.in_progress(effect.pod.uid)
+        if plan is None or plan.nominated or plan.written_record != effect.plan:
             return None
         plan.nominated = plan.node == effect.node
         return plan if plan.nominated else None
@@ -183,33 +185,33 @@ class Executor:
             case Nominate():
                 self._not_nominated(effect, failure, now)
             case SaveLedger():
-                self._not_remembered(effect, failure, now)
+                self._ledger_not_saved(effect, failure, now)
             case Evict():
                 self._not_evicted(effect, failure, now)
 
     def _not_nominated(self, effect: Nominate, failure: Failure, now: Seconds) -> None:
         """Give up a plan whose nomination the API server did not accept."""
-        plan = self._nominating(effect)
+        plan = self._plan_to_nominate(effect)
         if plan is not None:
             problem = f"nominating node {effect.node}: {failure.message}"
             self._fail(plan, problem, failure, now)
             self._end(plan, now, nominated=False)
 
-    def go_on(self, plan: PreemptionPlan, now: Seconds) -> None:
+    def continue_plan(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Evict the victims, as soon as what counts them is written."""
         if plan.phase not in OPEN:
             self._end(plan, now)
-        elif not self._ledger_writer.waits(plan, now):
+        elif not self._ledger_writer.must_wait(plan, now):
             plan.move(PreemptionMove.RECORDED, now)
             self._evict(plan, now)
 
-    def remembered(self, effect: SaveLedger, now: Seconds) -> None:
+    def ledger_saved(self, effect: SaveLedger, now: Seconds) -> None:
         """Go on with the plans that waited for this state of the ledger to be written."""
-        for plan in self._ledger_writer.done(effect):
-            self.go_on(plan, now)
+        for plan in self._ledger_writer.saved(effect):
+            self.continue_plan(plan, now)
         self._ledger_writer.write(now)
 
-    def _not_remembered(self, effect: SaveLedger, failure: Failure, now: Seconds) -> None:
+    def _ledger_not_saved(self, effect: SaveLedger, failure: Failure, now: Seconds) -> None:
         """Give up the plans that policies count, since the ledger cannot be written.
 
         Other plans go on: this process remembers failed preemptions without the ledger.
@@ -229,20 +231,20 @@ class Executor:
     def evicted(self, effect: Evict, now: Seconds, *, changed: bool) -> None:
         """Record that a victim was evicted."""
         if changed:
-            victim = self._cluster.placed(effect.victim.uid)
-            self._status.preempted(effect, victim)
-            self._policies.evicted(effect, now)
-        plan = self._awaiting(effect)
+            victim = self._cluster.find_pod(effect.victim.uid)
+            self._status.report_preempted(effect, victim)
+            self._policies.victim_evicted(effect, now)
+        plan = self._plan_of(effect)
         if plan is not None:
             # Also a pod that was gone already: an earlier request, whose answer was lost, may have
             # evicted it.
             plan.evicted.setdefault(effect.victim.uid, now)
             self._ledger.restamp(effect.victim.uid, now)
-        self._answered(effect, None, now)
+        self._eviction_answered(effect, None, now)
 
     def _not_evicted(self, effect: Evict, failure: Failure, now: Seconds) -> None:
         """Record that a victim was not evicted, or request it once more if there was no answer."""
-        uid, plan = effect.victim.uid, self._awaiting(effect)
+        uid, plan = effect.victim.uid, self._plan_of(effect)
         if plan is not None and failure.kind is FailureKind.UNAVAILABLE:
             waited = now - plan.outstanding[uid]
             patient = now < plan.deadline and waited >= REQUEST_AGAIN_AFTER
@@ -252,22 +254,22 @@ class Executor:
                 return
             # Perhaps only the answer was lost: the victim counts as evicted.
             plan.evicted.setdefault(uid, now)
-        self._cluster.note_staying(uid)
-        self._answered(effect, failure, now)
-        self.tracking.victim_stays(uid, effect.node, now)
+        self._cluster.unmark_evicting(uid)
+        self._eviction_answered(effect, failure, now)
+        self.tracking.victim_not_evicted(uid, effect.node, now)
 
-    def _awaiting(self, effect: Evict) -> PreemptionPlan | None:
+    def _plan_of(self, effect: Evict) -> PreemptionPlan | None:
         """Return the plan that waits for the answer to an eviction, also if it has ended."""
         uid = effect.victim.uid
         plan = self._plans.get(effect.preemptor.uid)
-        return plan if plan is not None and uid in plan.outstanding else self._ended.get(uid)
+        return plan if plan is not None and uid in plan.outstanding else self._ended_plans.get(uid)
 
-    def _answered(self, effect: Evict, failure: Failure | None, now: Seconds) -> None:
-        uid, plan = effect.victim.uid, self._awaiting(effect)
+    def _eviction_answered(self, effect: Evict, failure: Failure | None, now: Seconds) -> None:
+        uid, plan = effect.victim.uid, self._plan_of(effect)
         if plan is None:
             return
         del plan.outstanding[uid]
-        if self._ended.pop(uid, None) is not None:
+        if self._ended_plans.pop(uid, None) is not None:
             self._ledger_writer.take_back(plan, self._plans.on_node(plan.node), now)
             return
         if failure is not None:
@@ -283,16 +285,16 @@ class Executor:
     def node_gone(self, node: str, now: Seconds) -> None:
         """Withdraw every nomination to a node that is gone; the pods are tried again."""
         for plan in self._plans.on_node(node):
-            if plan.phase not in HOLDING:
+            if plan.phase not in IN_PROGRESS:
                 self.tracking.node_gone(plan, now)
         for nomination in self._cluster.nominations.on_node(node):
             pod = nomination.pod
             if not self._is_ours(pod):
                 continue
             self._wakeups.withdraw(pod.uid, now)
-            held = self._plans.held(pod.uid)
-            if held is not None:
-                self._stop(held, now)
+            plan_in_progress = self._plans.in_progress(pod.uid)
+            if plan_in_progress is not None:
+                self._stop(plan_in_progress, now)
                 continue
             self._status.clear_nomination(pod.ref)
             self._wakeups.retry(pod.uid, now, "NodeDelete")
@@ -309,37 +311,37 @@ class Executor:
         plan = self._plans.get(uid)
         if plan is not None:
             self._abandon(plan)
-            self.tracking.bound(uid, node, now)
+            self.tracking.preemptor_bound(uid, node, now)
 
     # Evicting -------------------------------------------------------------------------------------
 
     def _evict(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Evict the victims that still run and are still needed."""
-        staying = plan.to_evict(self._cluster)
-        outdated = plan.policies != self.revalidation.policies_version
-        if staying and not plan.evicted and outdated:
+        to_evict = plan.to_evict(self._cluster)
+        outdated = plan.policies_version != self.revalidation.policies_version
+        if to_evict and not plan.evicted and outdated:
             # Its charge was computed under other policies.
             self._stop(plan, now)
             self._end(plan, now)
             return
-        if staying:
-            kept = self.revalidation.to_evict(plan, staying, self._plans.on_node(plan.node))
+        if to_evict:
+            kept = self.revalidation.to_evict(plan, to_evict, self._plans.on_node(plan.node))
             if kept is None:
                 self._stop(plan, now)
                 self._end(plan, now)
                 return
-            spared = {victim.uid for victim in staying} - {victim.uid for victim in kept}
-            self._policies.spared(spared)
-            staying = kept
-        if staying:
+            spared = {victim.uid for victim in to_evict} - {victim.uid for victim in kept}
+            self._policies.victims_spared(spared)
+            to_evict = kept
+        if to_evict:
             # Upstream leaves nominations alone where no pod has to be evicted.
-            self._withdraw_lower(plan, now)
-        batch = _first(staying, plan.charge.strict)
+            self._withdraw_lower_nominations(plan, now)
+        batch = _next_batch(to_evict, plan.charge.strict)
         for victim in batch:
             self._request(plan, victim, now)
         if plan.outstanding:
             return
-        if len(batch) < len(staying):
+        if len(batch) < len(to_evict):
             self._evict(plan, now)
         else:
             plan.move(PreemptionMove.EVICTED, now)
@@ -350,7 +352,7 @@ class Executor:
         effect = self._eviction(plan, victim)
         if not self._binding.release(effect, now):
             plan.outstanding[victim.uid] = now
-            self._cluster.note_leaving(victim.uid)
+            self._cluster.mark_evicting(victim.uid)
             self._outbox.emit(effect)
 
     @staticmethod
@@ -364,7 +366,7 @@ class Executor:
             strict=victim.uid in plan.charge.strict,
         )
 
-    def _withdraw_lower(self, plan: PreemptionPlan, now: Seconds) -> None:
+    def _withdraw_lower_nominations(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Withdraw nominations of less important pods of ours to the same node.
 
         Source: kube-scheduler v1.36.3 framework/preemption.getLowerPriorityNominatedPods.
@@ -373,13 +375,13 @@ class Executor:
             pod = nomination.pod
             if pod.priority < plan.preemptor.priority and self._is_ours(pod):
                 self._cluster.withdraw(pod.uid)
-                other = self._plans.held(pod.uid)
+                other = self._plans.in_progress(pod.uid)
                 if other is None:
                     self._status.clear_nomination(pod.ref)
                     self._wakeups.retry(pod.uid, now, "ForceActivate")
                 else:
                     self._stop(other, now)
-                self._wakeups.wake_below(nomination, now)
+                self._wakeups.wake_lower_priority(nomination, now)
 
     def _is_ours(self, pod: Pod) -> bool:
         """Return whether a pod names one of our profiles."""
@@ -397,32 +399,34 @@ class Executor:
     def _fail(plan: PreemptionPlan, problem: str, failure: Failure, now: Seconds) -> None:
         """Give a plan up that failed; its preemptor backs off when every answer has come."""
         plan.problem = plan.problem or problem
-        plan.refused = plan.refused or failure.kind not in _PASSING
+        plan.will_fail_again = plan.will_fail_again or failure.kind not in _TRANSIENT
         if plan.phase is not PreemptionPhase.FAILING:
             plan.move(PreemptionMove.FAIL, now)
 
     def _abandon(self, plan: PreemptionPlan) -> None:
         """Take no further step of a plan; evictions that were requested still get their answers."""
         self._ledger_writer.drop(plan)
-        self._ended.update(dict.fromkeys(plan.outstanding, plan))
+        self._ended_plans.update(dict.fromkeys(plan.outstanding, plan))
 
     def _end(self, plan: PreemptionPlan, now: Seconds, *, nominated: bool = True) -> None:
         """End the steps of a plan: its preemptor waits for the victims, retries, or backs off."""
         uid, phase = plan.uid, plan.phase
-        self.tracking.settle(plan, now)
+        self.tracking.take_back_counts(plan, now)
         queued = self._queue.get(uid)
         if phase is PreemptionPhase.AWAITING:
             self.tracking.watch(plan, now)
             if queued is not None:
-                promised = self.tracking.awaits(uid)
-                self._queue.end_preemption(queued, now, retry=False, victims_terminating=promised)
+                victims_terminating = self.tracking.has_terminating_victims(uid)
+                self._queue.end_preemption(
+                    queued, now, retry=False, victims_terminating=victims_terminating
+                )
             return
         self._wakeups.withdraw(uid, now)
         if nominated:
             self._status.clear_nomination(plan.preemptor.ref)
         plan.move(PreemptionMove.RELEASE, now)
         failed = phase is PreemptionPhase.FAILING
-        self.tracking.released(plan, now, failed=failed, settled=True)
+        self.tracking.keep_released(plan, now, failed=failed, counts_taken_back=True)
         if queued is None:
             return
         if not nominated:
@@ -430,11 +434,11 @@ class Executor:
             self._status.forget_condition(queued)
         if failed:
             self._queue.fail_preemption(queued, now)
-            self._status.failed(queued.pod, f"preemption: {plan.problem}")
+            self._status.report_failed(queued.pod, f"preemption: {plan.problem}")
         else:
             self._queue.end_preemption(queued, now, retry=True)
 
 
-def _first(staying: list[Pod], strict: frozenset[str]) -> list[Pod]:
+def _next_batch(to_evict: list[Pod], strict: frozenset[str]) -> list[Pod]:
     """Return the victims to evict now: first those that a disruption budget may protect."""
-    return [victim for victim in staying if victim.uid in strict] or staying
+    return [victim for victim in to_evict if victim.uid in strict] or to_evict

@@ -20,10 +20,10 @@ from scheduler.model.times import Seconds
 from scheduler.queue.scheduling_queue import QueuedPod
 from scheduler.state.cluster import Cluster
 
-__all__ = ["InheritedPlans", "Resumed"]
+__all__ = ["InheritedPlans", "ResumeResult"]
 
 
-class Resumed(Enum):
+class ResumeResult(Enum):
     """What was decided about the plan of an earlier leader."""
 
     #: There is none, or all its victims terminate already.
@@ -64,8 +64,8 @@ class InheritedPlans:
         if plan is None or self._plans.get(pod.uid) is not None:
             return
         for victim in plan.remaining(cluster):
-            if cluster.leaves(victim):
-                cluster.note_leaving(victim.uid)
+            if cluster.is_being_deleted(victim):
+                cluster.mark_evicting(victim.uid)
         self._ledger_writer.inherit(plan)
         self._plans.add(plan)
         self._tracking.watch(plan, now)
@@ -75,7 +75,7 @@ class InheritedPlans:
         plan = self._plans.get(uid)
         return plan is not None and plan.phase is PreemptionPhase.INHERITED
 
-    def resume(self, queued: QueuedPod, now: Seconds) -> tuple[Resumed, PreemptionPlan | None]:
+    def resume(self, queued: QueuedPod, now: Seconds) -> tuple[ResumeResult, PreemptionPlan | None]:
         """Go on with the plan that an earlier leader has written to a pod that fits on no node.
 
         Args:
@@ -89,18 +89,18 @@ class InheritedPlans:
         """
         plan = self._plans.get(queued.uid)
         if plan is None or plan.phase is not PreemptionPhase.INHERITED:
-            return Resumed.NOTHING_TO_DO, None
+            return ResumeResult.NOTHING_TO_DO, None
         to_evict = tuple(plan.to_evict(self._cluster))
         if not to_evict:
             plan.move(PreemptionMove.RECOGNISE, now)
-            return Resumed.NOTHING_TO_DO, plan
+            return ResumeResult.NOTHING_TO_DO, plan
         if not self._revalidation.may_resume(plan, queued, to_evict, now):
             plan.move(PreemptionMove.RELEASE, now)
-            self._tracking.released(plan, now)
-            return Resumed.CANCELLED, plan
+            self._tracking.keep_released(plan, now)
+            return ResumeResult.CANCELLED, plan
         plan.move(PreemptionMove.RESUME, now)
         plan.nominated = True
-        plan.policies = self._revalidation.policies_version
+        plan.policies_version = self._revalidation.policies_version
         plan.charge = self._policies.charge(queued.pod, plan.node, to_evict, now)
         self._ledger_writer.count(plan, now)
-        return Resumed.GOES_ON, plan
+        return ResumeResult.GOES_ON, plan

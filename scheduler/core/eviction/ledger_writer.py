@@ -21,7 +21,7 @@ __all__ = ["LedgerWriter"]
 #: Changes that no plan waits for are written once in this time, since each write has all of it.
 WRITE_INTERVAL: Final[Seconds] = 1.0
 #: The longest such time while writes fail.
-LONGEST_WRITE_INTERVAL: Final[Seconds] = 64.0
+MAX_WRITE_INTERVAL: Final[Seconds] = 64.0
 
 
 class LedgerWriter:
@@ -52,33 +52,35 @@ class LedgerWriter:
         for victim in plan.victims:
             uid = victim.uid
             policies = charge.victims.get(uid, frozenset())
-            if uid in plan.counted:
+            if uid in plan.in_ledger:
                 # By an earlier leader, perhaps long ago or by another clock.
                 ledger.restamp(uid, now)
-            elif policies and uid not in plan.evicted and not victim.leaving:
+            elif policies and uid not in plan.evicted and not victim.wait_only:
                 namespace = victim.ref.namespace
                 eviction = EvictionEntry(now, uid, namespace, victim.owner, plan.node, policies)
                 if ledger.count_victim(eviction):
-                    plan.counted.add(uid)
-        if charge.limits:
+                    plan.in_ledger.add(uid)
+        if charge.limited_by:
             self._count_preemption(plan, now)
-        plan.revision = ledger.revision
+        plan.ledger_revision = ledger.revision
 
     def _count_preemption(self, plan: PreemptionPlan, now: Seconds) -> None:
         ledger, preemptor = self._ledger, plan.preemptor
-        known = None if plan.decided_here else ledger.counted_preemption(plan.uid)
+        known = None if plan.decided_here else ledger.find_preemption(plan.uid)
         if known is not None:
-            plan.begun = known.at
+            plan.decided_at = known.at
             return
-        plan.begun = round(now, 3)
+        plan.decided_at = round(now, 3)
         ledger.count_preemption(
-            PreemptionEntry(plan.begun, plan.uid, owner(preemptor), plan.charge.limits)
+            PreemptionEntry(plan.decided_at, plan.uid, owner(preemptor), plan.charge.limited_by)
         )
 
     def inherit(self, plan: PreemptionPlan) -> None:
         """Take over the victims that an earlier leader has counted and may not have evicted."""
-        staying = plan.staying(self._cluster)
-        plan.counted = {victim.uid for victim in staying if self._ledger.counted(victim.uid)}
+        not_terminating = plan.not_terminating(self._cluster)
+        plan.in_ledger = {
+            victim.uid for victim in not_terminating if self._ledger.find_victim(victim.uid)
+        }
 
     def take_back(
         self, plan: PreemptionPlan, others: Sequence[PreemptionPlan], now: Seconds
@@ -102,20 +104,20 @@ class LedgerWriter:
         # An eviction without an answer is settled by its answer.
         certain = plan.evicted.keys() | plan.outstanding.keys()
         evicted = {uid for other in others if other is not plan for uid in other.evicted}
-        for uid in plan.counted - certain:
+        for uid in plan.in_ledger - certain:
             if uid in heirs:
-                heirs[uid].counted.add(uid)
-            elif uid not in evicted and uid not in self._cluster.asked_to_leave():
+                heirs[uid].in_ledger.add(uid)
+            elif uid not in evicted and uid not in self._cluster.evicting_uids():
                 ledger.take_back(uid)
-        plan.counted &= certain
+        plan.in_ledger &= certain
         if not certain:
-            ledger.take_back_preemption(plan.uid, plan.begun)
+            ledger.take_back_preemption(plan.uid, plan.decided_at)
         if ledger.revision != before:
-            self._blocked.wake_counted(now)
+            self._blocked.wake_count_limited(now)
 
-    def waits(self, plan: PreemptionPlan, now: Seconds) -> bool:
+    def must_wait(self, plan: PreemptionPlan, now: Seconds) -> bool:
         """Return whether a plan has to wait until the ledger is written."""
-        if plan.revision <= self._written:
+        if plan.ledger_revision <= self._written:
             return False
         self.waiting[plan.uid] = plan
         self.write(now)
@@ -144,21 +146,21 @@ class LedgerWriter:
         """Return when `write` next has something to do by itself; `None` when never."""
         return self._next_write if self.wanted and self._writing is None else None
 
-    def done(self, effect: SaveLedger) -> list[PreemptionPlan]:
+    def saved(self, effect: SaveLedger) -> list[PreemptionPlan]:
         """Return the plans that do not have to wait any longer."""
         self._written = max(self._written, effect.revision)
         self._interval = WRITE_INTERVAL
-        return self._waited(effect)
+        return self._stop_waiting(effect)
 
     def failed(self, effect: SaveLedger) -> list[PreemptionPlan]:
         """Return the plans that waited for this write, which is tried again later."""
         self.wanted = True
-        self._interval = min(2 * self._interval, LONGEST_WRITE_INTERVAL)
-        return self._waited(effect)
+        self._interval = min(2 * self._interval, MAX_WRITE_INTERVAL)
+        return self._stop_waiting(effect)
 
-    def _waited(self, effect: SaveLedger) -> list[PreemptionPlan]:
+    def _stop_waiting(self, effect: SaveLedger) -> list[PreemptionPlan]:
         self._writing = None
-        waited = [plan for plan in self.waiting.values() if plan.revision <= effect.revision]
+        waited = [plan for plan in self.waiting.values() if plan.ledger_revision <= effect.revision]
         for plan in waited:
             del self.waiting[plan.uid]
         return waited

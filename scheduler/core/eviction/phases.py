@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Final
 
 __all__ = [
-    "HOLDING",
+    "IN_PROGRESS",
     "OPEN",
     "WAITING",
     "IllegalMoveError",
@@ -70,7 +70,7 @@ class PreemptionMove(StrEnum):
 
 
 #: The plan is being carried out, and its preemptor is not tried meanwhile.
-HOLDING: Final = frozenset(
+IN_PROGRESS: Final = frozenset(
     {
         PreemptionPhase.NOMINATING,
         PreemptionPhase.RECORDING,
@@ -128,14 +128,14 @@ class IllegalMoveError(Exception):
     """A move that is not in the table."""
 
 
-def after(phase: PreemptionPhase, move: PreemptionMove, story: object) -> PreemptionPhase:
+def after(phase: PreemptionPhase, move: PreemptionMove, history: object) -> PreemptionPhase:
     """Return the phase after a move.
 
     Raises:
         IllegalMoveError: The table has no such move; the message has the story, which is made into
             text only then.
     """
-    following = TABLE.get((phase, move))
-    if following is None:
-        raise IllegalMoveError(f"a preemption that is {phase} cannot {move}: {story}")
-    return following
+    target = TABLE.get((phase, move))
+    if target is None:
+        raise IllegalMoveError(f"a preemption that is {phase} cannot {move}: {history}")
+    return target

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from typing import Final
 
-from scheduler.core.eviction.phases import HOLDING, PreemptionMove, PreemptionPhase, after
+from scheduler.core.eviction.phases import IN_PROGRESS, PreemptionMove, PreemptionPhase, after
 from scheduler.core.preemption.policy.charge import Charge
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.owners import owner
@@ -20,13 +20,13 @@ from scheduler.state.cluster import Cluster
 from scheduler.state.pods.pod_table import NOWHERE
 from scheduler.state.preemption.wasted_evictions import WasteEntry
 
-__all__ = ["EVICT_WITHIN", "PlanTable", "PreemptionPlan", "Victim"]
+__all__ = ["EVICT_WITHIN", "PlanTable", "PreemptionPlan", "Victim", "victims_of_others"]
 
 #: How long it may take to evict every victim. Longer than the writer's patience for one request,
 #: short compared with the time for which a node should be reserved.
 EVICT_WITHIN: Final[Seconds] = 120.0
 #: How many moves are remembered, for the message about an illegal move.
-_STORY_LENGTH: Final = 16
+_HISTORY: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,12 @@ class Victim:
     ref: PodRef
     owner: str
     #: Whether it was terminating when the preemption was decided, so that it is only waited for.
-    leaving: bool = False
+    wait_only: bool = False
 
     @classmethod
-    def of(cls, pod: Pod, *, leaving: bool) -> "Victim":
+    def of(cls, pod: Pod, *, wait_only: bool) -> "Victim":
         """Return a pod as a victim."""
-        return cls(pod.ref, owner(pod), leaving)
+        return cls(pod.ref, owner(pod), wait_only)
 
     @property
     def uid(self) -> str:
@@ -59,26 +59,26 @@ class PreemptionPlan:
     #: Most important first.
     victims: tuple[Victim, ...]
     #: When it was decided; with the preemptor's uid it names the preemption in the ledger.
-    begun: Seconds
+    decided_at: Seconds
     #: When every victim must have been evicted.
     deadline: Seconds
     phase: PreemptionPhase
     charge: Charge = field(default_factory=Charge)
     #: The pods on the node when it was decided, by uid; empty for the plan of an earlier leader.
-    present: frozenset[str] = frozenset()
+    pods_at_decision: frozenset[str] = frozenset()
     #: Those of them that were terminating for other preemptors.
-    terminating_then: frozenset[str] = frozenset()
+    terminating_at_decision: frozenset[str] = frozenset()
     #: What is written to the preemptor, and whether the API server has answered.
-    written: str = ""
+    written_record: str = ""
     nominated: bool = False
     #: Which policies were in force when it was charged.
-    policies: tuple[int, int] = (0, 0)
+    policies_version: tuple[int, int] = (0, 0)
     #: Positions of the change logs, and the preemptor's class key, at the decision; empty where
     #: unknown.
-    seen: tuple[int, ...] = ()
-    key: bytes = b""
+    log_positions: tuple[int, ...] = ()
+    class_key: bytes = b""
     #: Revision of the ledger that must be written before the first victim is evicted.
-    revision: int = 0
+    ledger_revision: int = 0
     #: When an eviction that has no answer yet was requested, by uid of the victim.
     outstanding: dict[str, Seconds] = field(default_factory=dict)
     #: When this process first knew that a victim was evicted for the plan, by uid.
@@ -86,22 +86,22 @@ class PreemptionPlan:
     #: When a victim that the plan did not evict was first seen to terminate, by uid.
     seen_terminating: dict[str, Seconds] = field(default_factory=dict)
     #: Victims whose eviction was counted as wasted, and those where that is not certain, by uid.
-    charged: set[str] = field(default_factory=set)
-    suspects: set[str] = field(default_factory=set)
-    suspected: list[WasteEntry] = field(default_factory=list)
+    wasted: set[str] = field(default_factory=set)
+    maybe_wasted: set[str] = field(default_factory=set)
+    maybe_wasted_entries: list[WasteEntry] = field(default_factory=list)
     #: Victims that the ledger counts for the plan, by uid.
-    counted: set[str] = field(default_factory=set)
+    in_ledger: set[str] = field(default_factory=set)
     #: Last known state of the victims before they terminated, by uid, as far as it is known.
-    known: dict[str, Pod] = field(default_factory=dict)
+    victim_pods: dict[str, Pod] = field(default_factory=dict)
     #: Why the plan failed, empty where it did not; and whether another try would fail too.
     problem: str = ""
-    refused: bool = False
-    story: deque[tuple[Seconds, PreemptionPhase]] = field(
-        default_factory=lambda: deque(maxlen=_STORY_LENGTH)
+    will_fail_again: bool = False
+    history: deque[tuple[Seconds, PreemptionPhase]] = field(
+        default_factory=lambda: deque(maxlen=_HISTORY)
     )
 
     def __str__(self) -> str:
-        return f"{self.preemptor.key} on {self.node} {list(self.story)}"
+        return f"{self.preemptor.key} on {self.node} {list(self.history)}"
 
     @classmethod
     def decided(
@@ -114,14 +114,14 @@ class PreemptionPlan:
         now: Seconds,
     ) -> "PreemptionPlan":
         """Return a new plan."""
-        chosen = tuple(Victim.of(pod, leaving=cluster.leaves(pod)) for pod in victims)
+        chosen = tuple(Victim.of(pod, wait_only=cluster.is_being_deleted(pod)) for pod in victims)
         # Rounded, since it is written to the ledger and to the preemptor.
         begun = round(now, 3)
         plan = cls(
             preemptor, node, chosen, begun, begun + EVICT_WITHIN, PreemptionPhase.NOMINATING,
-            charge, _present(cluster, node),
+            charge, _uids_on_node(cluster, node),
         )  # fmt: skip
-        plan.known = {pod.uid: pod for pod in victims}
+        plan.victim_pods = {pod.uid: pod for pod in victims}
         return plan
 
     @classmethod
@@ -144,19 +144,23 @@ class PreemptionPlan:
         chosen: list[tuple[Pod, Victim]] = []
         gone = set(meant)
         for pod in sorted(pods, key=lambda pod: -pod.priority):
-            mark, leaves = fingerprint(preemptor.uid, pod.uid), cluster.leaves(pod)
+            mark, deleted = fingerprint(preemptor.uid, pod.uid), cluster.is_being_deleted(pod)
             gone.discard(mark)
             evictable = mark in meant and pod.priority < preemptor.priority
-            if evictable or (leaves and (mark in meant or mark in awaited)):
-                chosen.append((pod, Victim.of(pod, leaving=not evictable)))
+            if evictable or (deleted and (mark in meant or mark in awaited)):
+                chosen.append((pod, Victim.of(pod, wait_only=not evictable)))
         # Another leader's clock may be ahead: nothing was decided later than now.
         begun = min(record.begun, round(now, 3))
         plan = cls(
             preemptor, record.node, tuple(victim for _, victim in chosen), begun,
             now + EVICT_WITHIN, PreemptionPhase.INHERITED,
         )  # fmt: skip
-        plan.known = {pod.uid: pod for pod, _ in chosen}
-        evicted = (pod.uid for pod, victim in chosen if cluster.leaves(pod) and not victim.leaving)
+        plan.victim_pods = {pod.uid: pod for pod, _ in chosen}
+        evicted = (
+            pod.uid
+            for pod, victim in chosen
+            if cluster.is_being_deleted(pod) and not victim.wait_only
+        )
         # Of victims that are gone only the fingerprints are known; they count as evicted as well.
         plan.evicted = dict.fromkeys((*evicted, *sorted(gone)), now)
         return plan
@@ -168,7 +172,7 @@ class PreemptionPlan:
             IllegalMoveError: The table of phases does not have the move.
         """
         self.phase = after(self.phase, move, self)
-        self.story.append((now, self.phase))
+        self.history.append((now, self.phase))
 
     def record(self) -> str:
         """Return what is written to the preemptor."""
@@ -177,20 +181,20 @@ class PreemptionPlan:
             PlanRecord(
                 VERSION,
                 self.node,
-                self.begun,
-                tuple(fingerprint(own, pod.uid) for pod in self.victims if not pod.leaving),
-                tuple(fingerprint(own, pod.uid) for pod in self.victims if pod.leaving),
+                self.decided_at,
+                tuple(fingerprint(own, pod.uid) for pod in self.victims if not pod.wait_only),
+                tuple(fingerprint(own, pod.uid) for pod in self.victims if pod.wait_only),
             )
         )
 
-    def rely_on(self, others: Iterable[Pod], spared: Set[str]) -> None:
+    def wait_instead(self, others: Iterable[Pod], spared: Set[str]) -> None:
         """Spare some victims, given by uid, and wait for pods that terminate for other plans.
 
         The spared victims are removed, so that no other plan relies on them: two plans that spare
         their victims because of each other's would wait without end.
         """
         kept = tuple(victim for victim in self.victims if victim.uid not in spared)
-        self.victims = kept + tuple(Victim.of(pod, leaving=True) for pod in others)
+        self.victims = kept + tuple(Victim.of(pod, wait_only=True) for pod in others)
 
     @property
     def uid(self) -> str:
@@ -200,7 +204,7 @@ class PreemptionPlan:
     @property
     def decided_here(self) -> bool:
         """Whether this process has decided it, so that the pods of the node then are known."""
-        return bool(self.present)
+        return bool(self.pods_at_decision)
 
     @property
     def uids(self) -> frozenset[str]:
@@ -209,9 +213,11 @@ class PreemptionPlan:
 
     def terminating(self, cluster: Cluster) -> frozenset[str]:
         """Return the uids of the victims that terminate, or soon will because of this plan."""
-        staying = {pod.uid for pod in self.staying(cluster)}
+        not_terminating = {pod.uid for pod in self.not_terminating(cluster)}
         return frozenset(
-            victim.uid for victim in self.victims if not victim.leaving or victim.uid not in staying
+            victim.uid
+            for victim in self.victims
+            if not victim.wait_only or victim.uid not in not_terminating
         )
 
     def remaining(self, cluster: Cluster) -> list[Pod]:
@@ -225,9 +231,9 @@ class PreemptionPlan:
                 found.append(pods.pod(slot))
         return found
 
-    def staying(self, cluster: Cluster) -> list[Pod]:
+    def not_terminating(self, cluster: Cluster) -> list[Pod]:
         """Return the victims that do not terminate yet, most important first."""
-        return [pod for pod in self.remaining(cluster) if not cluster.leaves(pod)]
+        return [pod for pod in self.remaining(cluster) if not cluster.is_being_deleted(pod)]
 
     def to_evict(self, cluster: Cluster) -> list[Pod]:
         """Return the victims that this plan has yet to evict, most important first.
@@ -235,14 +241,16 @@ class PreemptionPlan:
         A pod that was terminating for another reason is only waited for, even if it runs on after
         all: the preemptor may not have been allowed to evict it.
         """
-        awaited = {victim.uid for victim in self.victims if victim.leaving}
-        return [pod for pod in self.staying(cluster) if pod.uid not in awaited]
+        awaited = {victim.uid for victim in self.victims if victim.wait_only}
+        return [pod for pod in self.not_terminating(cluster) if pod.uid not in awaited]
 
     def owners(self, uids: Iterable[str]) -> list[str]:
         """Return the owners of some victims, each once, sorted."""
         wanted = frozenset(uids)
         owners = {victim.owner for victim in self.victims if victim.uid in wanted}
-        return sorted(owners | {owner(pod) for uid, pod in self.known.items() if uid in wanted})
+        return sorted(
+            owners | {owner(pod) for uid, pod in self.victim_pods.items() if uid in wanted}
+        )
 
     def refs(self) -> tuple[PodRef, ...]:
         """Return references to all victims."""
@@ -263,10 +271,10 @@ class PlanTable:
         """Return the plan of a preemptor."""
         return self._plans.get(uid)
 
-    def held(self, uid: str) -> PreemptionPlan | None:
+    def in_progress(self, uid: str) -> PreemptionPlan | None:
         """Return the plan of a preemptor while it is being carried out."""
         plan = self._plans.get(uid)
-        return plan if plan is not None and plan.phase in HOLDING else None
+        return plan if plan is not None and plan.phase in IN_PROGRESS else None
 
     def on_node(self, node: str) -> list[PreemptionPlan]:
         """Return the plans for a node."""
@@ -292,7 +300,15 @@ class PlanTable:
             del self._on_node[plan.node]
 
 
-def _present(cluster: Cluster, node: str) -> frozenset[str]:
+def victims_of_others(
+    plan: PreemptionPlan, plans: Iterable[PreemptionPlan], cluster: Cluster
+) -> frozenset[str]:
+    """Return the uids of pods that other plans than this one evict, or have evicted."""
+    others = (other for other in plans if other is not plan)
+    return frozenset().union(*(other.terminating(cluster) for other in others))
+
+
+def _uids_on_node(cluster: Cluster, node: str) -> frozenset[str]:
     row = cluster.columns.row(node)
     pods = () if row is None else cluster.pods.pods_on(row)
     return frozenset(pod.uid for pod in pods)

@@ -8,7 +8,7 @@ the decision is carried out as it was decided.
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from scheduler.core.eviction.plan import PreemptionPlan
+from scheduler.core.eviction.plan import PreemptionPlan, victims_of_others
 from scheduler.core.preemption.evaluate.candidates import Candidate
 from scheduler.core.preemption.policy.engine import PolicyEngine
 from scheduler.framework.profile import PREEMPTION, Profile
@@ -34,13 +34,13 @@ class FitChecker(Protocol):
     ) -> frozenset[str] | None:
         """Return which victims must go if `gone` do anyway; `None` if all are not enough."""
 
-    def has_room(self, classified: ClassifiedPod, node: str, victims: frozenset[str]) -> bool:
+    def fits_without(self, classified: ClassifiedPod, node: str, victims: frozenset[str]) -> bool:
         """Return whether a pod fits without the victims, nominated pods ignored."""
 
     def fits(self, classified: ClassifiedPod, node: str) -> bool:
         """Return whether a pod fits on a node as it is, nominated pods included."""
 
-    def asks_filters(self, classified: ClassifiedPod) -> bool:
+    def has_filter_extender(self, classified: ClassifiedPod) -> bool:
         """Return whether extenders decide which nodes the pod fits on."""
 
 
@@ -63,20 +63,20 @@ class PlanValidator:
 
     @property
     def policies_version(self) -> tuple[int, int]:
-        """Grows with each change of a policy, and of labels that policies select by."""
+        """A version that grows when a policy changes, or a label that policies select by."""
         return self._cluster.policies.version, self._cluster.namespaces_version
 
-    def begin(
+    def record_state(
         self, plan: PreemptionPlan, queued: QueuedPod, others: Iterable[PreemptionPlan]
     ) -> None:
         """Record the state of node and preemptor when a plan is decided."""
-        plan.seen = tuple(log.position for log in self._logs())
-        plan.key = queued.key
-        plan.policies = self.policies_version
-        plan.terminating_then = self._leaving_for_others(plan, others)
+        plan.log_positions = tuple(log.position for log in self._change_logs())
+        plan.class_key = queued.key
+        plan.policies_version = self.policies_version
+        plan.terminating_at_decision = self._terminating_for_others(plan, others)
 
     def to_evict(
-        self, plan: PreemptionPlan, staying: list[Pod], others: Iterable[PreemptionPlan]
+        self, plan: PreemptionPlan, victims: list[Pod], others: Iterable[PreemptionPlan]
     ) -> list[Pod] | None:
         """Return which victims have to be evicted now; `None` where the plan is not enough.
 
@@ -86,26 +86,28 @@ class PlanValidator:
 
         Args:
             plan: The plan.
-            staying: Its victims that do not terminate yet.
+            victims: Its victims that do not terminate yet.
             others: Plans for the same node.
         """
         queued = self._queue.get(plan.uid)
         if queued is None:
             return None
-        leaving = self._leaving_for_others(plan, others)
-        if leaving == plan.terminating_then and not self._has_changed(plan, queued):
-            return staying
-        needed = self.needed(plan, queued, leaving)
+        terminating = self._terminating_for_others(plan, others)
+        if terminating == plan.terminating_at_decision and not self._has_changed(plan, queued):
+            return victims
+        needed = self.needed_victims(plan, queued, terminating)
         if needed is None:
             return None
-        kept = [victim for victim in staying if victim.uid in needed or _is_marked(victim)]
+        kept = [
+            victim for victim in victims if victim.uid in needed or _has_disruption_target(victim)
+        ]
         cluster = self._cluster
         # With no pod to wait for, the preemptor fits already.
-        if not kept and not leaving and len(plan.remaining(cluster)) <= len(staying):
+        if not kept and not terminating and len(plan.remaining(cluster)) <= len(victims):
             return None
-        spared = {victim.uid for victim in staying} - {victim.uid for victim in kept}
+        spared = {victim.uid for victim in victims} - {victim.uid for victim in kept}
         if spared:
-            plan.rely_on(filter(None, map(cluster.placed, sorted(leaving))), spared)
+            plan.wait_instead(filter(None, map(cluster.find_pod, sorted(terminating))), spared)
         return kept
 
     def may_resume(
@@ -121,8 +123,8 @@ class PlanValidator:
             and self._may_preempt(pod)
             and self._cluster.nominations.node(pod.uid) == plan.node
             and all(victim.priority < pod.priority for victim in to_evict)
-            and not self._refused(plan, pod, to_evict, now)
-            and self.needed(plan, queued) is not None
+            and not self._policy_refusal(plan, pod, to_evict, now)
+            and self.needed_victims(plan, queued) is not None
         )
 
     def _may_preempt(self, pod: Pod) -> bool:
@@ -133,7 +135,7 @@ class PlanValidator:
         profile = self._profiles[pod.spec.scheduler_name]
         return PREEMPTION in profile.post_filters and pod.spec.preemption_policy != "Never"
 
-    def _refused(
+    def _policy_refusal(
         self, plan: PreemptionPlan, pod: Pod, to_evict: tuple[Pod, ...], now: Seconds
     ) -> str:
         """Return why policies refuse to evict the pods now; empty when they allow it.
@@ -141,10 +143,10 @@ class PlanValidator:
         Policies that count the victims for the plan already have allowed it. Victims that the
         ledger does not count for the plan are evaluated as in a new decision.
         """
-        counted = all(victim.uid in plan.counted for victim in to_evict)
-        return self._policies.refuses(pod, plan.node, to_evict, now, counted=counted)
+        counted = all(victim.uid in plan.in_ledger for victim in to_evict)
+        return self._policies.resume_refusal(pod, plan.node, to_evict, now, counted=counted)
 
-    def being_vacated(self, queued: QueuedPod, node: str) -> Candidate | None:
+    def candidate_without_evictions(self, queued: QueuedPod, node: str) -> Candidate | None:
         """Return a node as a candidate when a pod fits there once its terminating pods are gone.
 
         Differs from kube-scheduler, which evicts other pods while victims that no preemptor needs
@@ -152,46 +154,47 @@ class PlanValidator:
 
         Returns:
             The node, and its pods that terminate because of preemption; no other pod has to go.
+            `None` where the pod would have to wait for a victim that hangs.
         """
         row = self._cluster.columns.row(node)
-        leaving = () if row is None else self._leaving_from(row)
-        uids = frozenset(pod.uid for pod in leaving)
-        if row is None or not uids or self._fit_checker.asks_filters(queued.classified):
+        terminating = () if row is None else self._preempted_pods_on(row)
+        uids = frozenset(pod.uid for pod in terminating)
+        if row is None or not uids or self._fit_checker.has_filter_extender(queued.classified):
             return None
         needed = self._fit_checker.still_needed(queued.classified, node, uids)
-        return Candidate(row, leaving, 0) if needed is not None and not needed else None
+        return Candidate(row, terminating, 0) if needed is not None and not needed else None
 
-    def needed(
-        self, plan: PreemptionPlan, queued: QueuedPod, leaving: frozenset[str] = frozenset()
+    def needed_victims(
+        self, plan: PreemptionPlan, queued: QueuedPod, gone: frozenset[str] = frozenset()
     ) -> frozenset[str] | None:
-        """Return which victims must go when `leaving` pods go; `None` when that is not enough.
+        """Return which victims must go when `gone` pods terminate; `None` when that is not enough.
 
         A plan is not given up for nominated pods, since each of them preempts for itself. But where
         it is not enough beside them, no victim is spared.
         """
         node, uids = plan.node, plan.uids
-        needed = self._fit_checker.still_needed(queued.classified, node, uids, leaving)
-        if needed is None and self._fit_checker.has_room(queued.classified, node, uids | leaving):
+        needed = self._fit_checker.still_needed(queued.classified, node, uids, gone)
+        if needed is None and self._fit_checker.fits_without(queued.classified, node, uids | gone):
             return uids
         return needed
 
-    def has_room(self, plan: PreemptionPlan) -> bool:
+    def preemptor_fits(self, plan: PreemptionPlan) -> bool:
         """Return whether the preemptor of a plan fits on its node now, nominated pods ignored."""
         queued = self._queue.get(plan.uid)
         if queued is None:
             return False
-        return self._fit_checker.has_room(queued.classified, plan.node, frozenset())
+        return self._fit_checker.fits_without(queued.classified, plan.node, frozenset())
 
     def fits(self, queued: QueuedPod, node: str) -> bool:
         """Return whether a pod fits on a node as it is, nominated pods included."""
         return self._fit_checker.fits(queued.classified, node)
 
-    def fit_beside(self, pods: Mapping[str, QueuedPod], node: str) -> bool:
+    def group_fits(self, pods: Mapping[str, QueuedPod], node: str) -> bool:
         """Return whether pods of one group, which only lack resources, fit on a node.
 
         Nominated pods count. Pods that are nominated to the node themselves are left to
-        `VictimTracker.served`. Most groups are answered by arithmetic: whenever a victim is gone,
-        this is called for every group that waits.
+        `VictimTracker.done_waiting`. Most groups are answered by arithmetic: whenever a victim is
+        gone, this is called for every group that waits.
 
         Args:
             pods: By uid.
@@ -213,41 +216,42 @@ class PlanValidator:
                 return False
         return self.fits(other, node)
 
-    def _leaving_for_others(
+    def _terminating_for_others(
         self, plan: PreemptionPlan, others: Iterable[PreemptionPlan]
     ) -> frozenset[str]:
         """Return other pods of the node that terminate for preemptors, or soon will.
 
         The latter are victims of plans whose preemptor is at least as important. Each plan was made
         with the nominations of its time, and a new leader may choose other victims than the one
-        before: with these pods gone, fewer of the plan's victims may have to go.
+        before: with these pods gone, fewer of the plan's victims may have to go. Pods that hang are
+        left out, since no plan may rely on them.
         """
         cluster = self._cluster
         row = cluster.columns.row(plan.node)
         if row is None:
             return frozenset()
         priority = plan.preemptor.priority
-        planned = frozenset().union(
-            *(
-                other.terminating(cluster)
-                for other in others
-                if other is not plan and other.preemptor.priority >= priority
-            )
-        )
+        at_least_as_important = (other for other in others if other.preemptor.priority >= priority)
+        planned = victims_of_others(plan, at_least_as_important, cluster)
         return frozenset(
             pod.uid
             for pod in cluster.pods.pods_on(row)
-            if (pod.uid in planned or cluster.leaves_by_preemption(pod))
+            if (pod.uid in planned or cluster.is_being_preempted(pod))
             and pod.uid not in plan.uids
+            and pod.uid not in cluster.overdue
         )
 
-    def _leaving_from(self, row: int) -> tuple[Pod, ...]:
-        """Return the pods of a row that terminate because of preemption, most important first."""
-        cluster = self._cluster
-        leaving = filter(cluster.leaves_by_preemption, cluster.pods.pods_on(row))
-        return tuple(sorted(leaving, key=lambda pod: -pod.priority))
+    def _preempted_pods_on(self, row: int) -> tuple[Pod, ...]:
+        """Return the pods of a row that terminate because of preemption, most important first.
 
-    def _logs(self) -> tuple[ChangeLog, ...]:
+        Pods that hang are left out.
+        """
+        cluster = self._cluster
+        preempted = filter(cluster.is_being_preempted, cluster.pods.pods_on(row))
+        ending = (pod for pod in preempted if pod.uid not in cluster.overdue)
+        return tuple(sorted(ending, key=lambda pod: -pod.priority))
+
+    def _change_logs(self) -> tuple[ChangeLog, ...]:
         cluster = self._cluster
         columns = cluster.columns
         return columns.node_changes, columns.pod_changes, cluster.nominations.changes
@@ -255,13 +259,13 @@ class PlanValidator:
     def _has_changed(self, plan: PreemptionPlan, queued: QueuedPod) -> bool:
         """Return whether a plan's node or preemptor may have changed since it was decided."""
         row = self._cluster.columns.row(plan.node)
-        if row is None or not plan.seen or plan.key != queued.key:
+        if row is None or not plan.log_positions or plan.class_key != queued.key:
             return True
-        logs = zip(self._logs(), plan.seen, strict=True)
+        logs = zip(self._change_logs(), plan.log_positions, strict=True)
         return any(log.has_changed(row, position) for log, position in logs)
 
 
-def _is_marked(pod: Pod) -> bool:
+def _has_disruption_target(pod: Pod) -> bool:
     """Return whether a scheduler has set the DisruptionTarget condition of a pod."""
     target = pod.condition("DisruptionTarget")
     return target is not None and target.reason == "PreemptionByScheduler"

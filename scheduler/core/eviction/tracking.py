@@ -1,14 +1,15 @@
-"""Watches preemptions after the evictions: do the victims go, and is the preemptor bound.
+"""Tracks each preemption after its evictions until its victims are gone and it is bound.
 
 The plan of a preemptor stays in the table until the preemptor is bound, is gone, or preempts
-elsewhere. When a victim still terminates `MARGIN` after the end of its grace period, the plan gives
-its nomination back. That time is measured here, from the moment at which the victim was first seen
-to terminate: with time stamps of other clocks, a clock that is ahead would evict pod after pod.
+elsewhere. When a victim still terminates `TERMINATION_MARGIN` after the end of its grace period,
+the plan withdraws its nomination. That time is measured here, from the moment at which the victim
+was first seen to terminate. With the time stamps of other machines, a clock that is ahead could
+cause one eviction after the other.
 
 Every eviction that did not lead to the preemptor's binding is counted against the preemptor at
-once; where the ledger says so, preemption of that kind pauses. Resources that another preemptor of
-ours has used are not counted against owners, nodes and the cluster, since that preemptor would have
-had to evict other pods: see `freed_room`.
+once. If the ledger has too many of these, similar preemptions pause. Resources that another
+preemptor of ours has used are not counted against owners, nodes and the cluster, since that
+preemptor would have had to evict other pods: see `freed_resources`.
 
 The module is longer than others because every way in which a preemption can end is in one class,
 which counts each wasted victim once.
@@ -18,13 +19,13 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from scheduler.core.eviction.freed_room import FreedRooms, WasteReason
+from scheduler.core.eviction.freed_resources import FreedResources, WasteReason
 from scheduler.core.eviction.ledger_writer import LedgerWriter
 from scheduler.core.eviction.phases import WAITING, PreemptionMove, PreemptionPhase
-from scheduler.core.eviction.plan import PlanTable, PreemptionPlan
+from scheduler.core.eviction.plan import PlanTable, PreemptionPlan, victims_of_others
 from scheduler.core.eviction.revalidation import PlanValidator
 from scheduler.core.preemption.policy.engine import PolicyEngine
-from scheduler.core.preemption.policy.loop_breaker import wasteful
+from scheduler.core.preemption.policy.loop_breaker import waste_veto
 from scheduler.core.requeue.pod_status import StatusReporter
 from scheduler.core.requeue.wakeups import Wakeups
 from scheduler.model.api.objects import Pod
@@ -35,11 +36,11 @@ from scheduler.state.cluster import Cluster
 from scheduler.state.preemption.ledger import Ledger
 from scheduler.state.preemption.wasted_evictions import WastePause
 
-__all__ = ["MARGIN", "VictimTracker"]
+__all__ = ["TERMINATION_MARGIN", "VictimTracker"]
 
 #: How long a victim may take beyond its grace period before its node is given up.
 #: Kubelets take a few seconds; on a node that is not ready it takes minutes, or never ends.
-MARGIN: Final[Seconds] = 30.0
+TERMINATION_MARGIN: Final[Seconds] = 30.0
 #: The shortest time between two checks whether a victim hangs.
 _CHECK_AGAIN_AFTER: Final[Seconds] = 1.0
 
@@ -57,7 +58,7 @@ class VictimTracker:
         ledger: Ledger,
         policies: PolicyEngine,
         plans: PlanTable,
-        rooms: FreedRooms,
+        freed: FreedResources,
         revalidation: PlanValidator,
         ledger_writer: LedgerWriter,
         wakeups: Wakeups,
@@ -67,7 +68,7 @@ class VictimTracker:
         self._ledger = ledger
         self._policies = policies
         self._plans = plans
-        self._rooms = rooms
+        self._freed = freed
         self._revalidation = revalidation
         self._ledger_writer = ledger_writer
         self._wakeups = wakeups
@@ -75,13 +76,13 @@ class VictimTracker:
         #: When to check next whether a victim of a plan hangs.
         self._due: Final[Deadlines[PreemptionPlan]] = Deadlines(self._is_watched)
         #: Victims whose preemptor did not use the freed resources, by reason.
-        self.wasted: Final[Counter[str]] = Counter()
+        self.wasted_evictions: Final[Counter[str]] = Counter()
         #: Failed preemptions that the ledger remembers, by reason.
-        self.fruitless: Final[Counter[str]] = Counter()
+        self.failed_preemptions: Final[Counter[str]] = Counter()
         #: How often preemption was stopped, for a pair of owners or for a pod.
-        self.stopped = 0
+        self.stops = 0
 
-    def awaits(self, uid: str) -> bool:
+    def has_terminating_victims(self, uid: str) -> bool:
         """Return whether victims of a preemptor terminate, and are not gone yet."""
         plan = self._plans.get(uid)
         return (
@@ -90,20 +91,20 @@ class VictimTracker:
             and bool(plan.remaining(self._cluster))
         )  # fmt: skip
 
-    def served(self, node: str) -> list[str]:
+    def done_waiting(self, node: str) -> list[str]:
         """Return the preemptors, by uid, that need not wait for victims on a node any more."""
         cluster = self._cluster
         return [
             plan.uid
             for plan in self._plans.on_node(node)
-            if not plan.remaining(cluster) or self._revalidation.has_room(plan)
+            if not plan.remaining(cluster) or self._revalidation.preemptor_fits(plan)
         ]
 
-    def vacated(self) -> Iterator[str]:
+    def nodes_with_unneeded_victims(self) -> Iterator[str]:
         """Yield nodes with victims that are still there although their preemptor does not come."""
         cluster = self._cluster
-        for node in self._rooms.nodes():
-            plans = (*self._rooms.on_node(node), *self._plans.on_node(node))
+        for node in self._freed.nodes():
+            plans = (*self._freed.on_node(node), *self._plans.on_node(node))
             if any(plan.remaining(cluster) for plan in plans):
                 yield node
 
@@ -114,69 +115,71 @@ class VictimTracker:
         victims = plan.remaining(self._cluster)
         if victims:
             ends = [end for pod in victims if (end := self._hangs_at(plan, pod, now)) is not None]
-            moment = min((*ends, now + MARGIN))
+            moment = min((*ends, now + TERMINATION_MARGIN))
             self._due.put(plan, max(moment, now + _CHECK_AGAIN_AFTER))
 
-    def superseded(self, plan: PreemptionPlan, now: Seconds) -> None:
+    def close_former(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Close the former plan of a preemptor that has a new one."""
         before, cluster = self._plans.get(plan.uid), self._cluster
         if before is None:
             return
         if before.node != plan.node:
-            self.lose(before, now)
+            self.close_as_lost(before, now)
         elif (
             before.phase is PreemptionPhase.RELEASED
             or plan.uids <= before.uids
-            or self._has_room(before)
+            or self._preemptor_fits(before)
         ):
             # The former evictions still serve this preemptor.
             self._close(before, PreemptionMove.END, now)
             plan.evicted |= before.evicted
             plan.seen_terminating |= before.seen_terminating
-            plan.charged |= before.charged
-            plan.suspects |= before.suspects
-            plan.suspected += before.suspected
-            plan.known = before.known | plan.known
-            leaving = {pod.uid for pod in before.remaining(cluster) if cluster.leaves(pod)}
+            plan.wasted |= before.wasted
+            plan.maybe_wasted |= before.maybe_wasted
+            plan.maybe_wasted_entries += before.maybe_wasted_entries
+            plan.victim_pods = before.victim_pods | plan.victim_pods
+            terminating = {
+                pod.uid for pod in before.remaining(cluster) if cluster.is_being_deleted(pod)
+            }
             plan.victims += tuple(
                 victim for victim in before.victims
-                if victim.uid not in plan.uids and victim.uid in leaving
+                if victim.uid not in plan.uids and victim.uid in terminating
             )  # fmt: skip
         else:
-            self._suspect(before, now)
+            self._record_possible_waste(before, now)
             self._vacate(before, WasteReason.ROOM_LOST, now)
 
-    def assumed(self, uid: str, node: str, now: Seconds) -> None:
+    def preemptor_assumed(self, uid: str, node: str, now: Seconds) -> None:
         """Let other pods use the freed resources when the preemptor is placed elsewhere."""
         plan = self._plans.get(uid)
         if plan is not None and plan.node != node:
             self._vacate(plan, WasteReason.PLACED_ELSEWHERE, now)
 
-    def bound(self, uid: str, node: str, now: Seconds) -> None:
+    def preemptor_bound(self, uid: str, node: str, now: Seconds) -> None:
         """Close the plan of a preemptor that is bound."""
-        self.assumed(uid, node, now)
+        self.preemptor_assumed(uid, node, now)
         plan = self._plans.get(uid)
         if plan is not None:
             self._close(plan, PreemptionMove.END, now)
-            self._succeeded(plan, now)
+            self._record_success(plan, now)
 
-    def _succeeded(self, plan: PreemptionPlan, now: Seconds) -> None:
+    def _record_success(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Record that a preemptor is bound to the node that its plan was for."""
         ledger, preemptor = self._ledger, owner(plan.preemptor)
         before = ledger.revision
-        ledger.note_success(preemptor, plan.owners(plan.evicted))
-        for entry in plan.suspected:
+        ledger.record_success(preemptor, plan.owners(plan.evicted))
+        for entry in plan.maybe_wasted_entries:
             ledger.settle_waste(entry, 0, now)
         if plan.evicted:
-            ledger.credit(preemptor, plan.node)
+            ledger.record_binding(preemptor, plan.node)
         if ledger.revision != before:
-            self._wakeups.blocked.wake_counted(now)
+            self._wakeups.blocked.wake_count_limited(now)
 
     def preemptor_gone(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Let other pods use the freed resources of a preemptor that is gone."""
         self._vacate(plan, WasteReason.PREEMPTOR_GONE, now)
 
-    def victim_stays(self, uid: str, node: str, now: Seconds) -> None:
+    def victim_not_evicted(self, uid: str, node: str, now: Seconds) -> None:
         """Retry preemptors that wait for a victim which was not evicted after all."""
         for plan in self._plans.on_node(node):
             if plan.phase is PreemptionPhase.AWAITING and uid in plan.uids:
@@ -187,49 +190,53 @@ class VictimTracker:
         if plan.phase is not PreemptionPhase.AWAITING:
             return False
         cluster = self._cluster
-        others = (other for other in self._plans.on_node(plan.node) if other is not plan)
-        planned = frozenset().union(*(other.terminating(cluster) for other in others))
-        return any(pod.uid not in planned for pod in plan.staying(cluster))
+        planned = victims_of_others(plan, self._plans.on_node(plan.node), cluster)
+        return any(pod.uid not in planned for pod in plan.not_terminating(cluster))
 
     def _release(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Give up a plan that waits for a pod which runs on, and retry its preemptor."""
         plan.move(PreemptionMove.RELEASE, now)
-        self._give_back(plan, now)
-        self.released(plan, now)
+        self._withdraw_nomination(plan, now)
+        self.keep_released(plan, now)
 
     def node_gone(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Close a plan for a node that is gone."""
         self._close(plan, PreemptionMove.END, now)
-        self._account(plan, WasteReason.NODE_GONE, plan.evicted, now)
+        self._count_wasted(plan, WasteReason.NODE_GONE, plan.evicted, now)
 
-    def settle_lost(self, uid: str, now: Seconds) -> None:
-        """Close the plan of a preemptor whose victims are gone and that does not fit all the same.
+    def close_if_lost(self, uid: str, now: Seconds) -> None:
+        """Close the plan of a preemptor whose victims are gone but that still does not fit.
 
         To be called before the preemptor's next attempt, which then knows the wasted evictions.
         """
         plan = self._plans.get(uid)
         if plan is None or plan.phase not in WAITING:
             return
-        if not plan.remaining(self._cluster) and not self._has_room(plan):
-            self.lose(plan, now)
+        if not plan.remaining(self._cluster) and not self._preemptor_fits(plan):
+            self.close_as_lost(plan, now)
 
-    def lose(self, plan: PreemptionPlan, now: Seconds) -> None:
+    def close_as_lost(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Close a plan whose preemptor did not get the freed resources.
 
         Where pods have come that could not have evicted the victims, the wasted evictions are
         certain at once.
         """
-        self._suspect(plan, now)
-        if plan.phase is PreemptionPhase.RELEASED or not self._rooms.is_taken(plan):
+        self._record_possible_waste(plan, now)
+        if plan.phase is PreemptionPhase.RELEASED or not self._freed.is_taken(plan):
             self._vacate(plan, WasteReason.ROOM_LOST, now)
         else:
-            wasted = self._rooms.wasted(plan)
+            wasted = self._freed.wasted_victims(plan)
             self._close(plan, PreemptionMove.END, now)
-            self._account(plan, WasteReason.ROOM_LOST, wasted, now)
+            self._count_wasted(plan, WasteReason.ROOM_LOST, wasted, now)
         self._ledger_writer.write_soon(now)
 
-    def released(
-        self, plan: PreemptionPlan, now: Seconds, *, failed: bool = False, settled: bool = False
+    def keep_released(
+        self,
+        plan: PreemptionPlan,
+        now: Seconds,
+        *,
+        failed: bool = False,
+        counts_taken_back: bool = False,
     ) -> None:
         """Keep a plan that was given up, as long as its evictions may still help its preemptor.
 
@@ -237,33 +244,33 @@ class VictimTracker:
             plan: The plan.
             now: The time.
             failed: Whether a step was refused; else the preemptor is tried again at once.
-            settled: Whether the caller has called `settle` for it.
+            counts_taken_back: Whether the caller has called `take_back_counts` for it.
         """
-        if failed and (plan.evicted or plan.refused):
+        if failed and (plan.evicted or plan.will_fail_again):
             # Also where no victim was evicted: then other nodes come first.
-            self._charge(plan, plan.evicted, now)
+            self._record_waste(plan, plan.evicted, now)
             self._ledger_writer.write_soon(now)
         elif plan.evicted:
-            self._suspect(plan, now)
+            self._record_possible_waste(plan, now)
             self._ledger_writer.write_soon(now)
         if not plan.evicted:
             self._plans.close(plan, PreemptionMove.END, now)
-            if not settled:
-                self.settle(plan, now)
+            if not counts_taken_back:
+                self.take_back_counts(plan, now)
         elif self._cluster.columns.node(plan.node) is None:
             self.node_gone(plan, now)
 
     def flush(self, now: Seconds) -> None:
         """Give up nodes on which a victim hangs, and count the evictions that were wasted."""
         # This runs for every event, and mostly finds nothing to do: so it makes no call then.
-        if self._policies.may_free:
-            self._wakeups.wake_freed(now)
+        if self._policies.may_relieve_budgets:
+            self._wakeups.wake_relieved(now)
         writer = self._ledger_writer
         if writer.wanted or writer.waiting:
             writer.write(now)
-        if self._rooms.pending:
-            for plan, why, uids in self._rooms.due(now):
-                self._account(plan, why, uids, now)
+        if self._freed.pending:
+            for plan, why, uids in self._freed.due(now):
+                self._count_wasted(plan, why, uids, now)
         due = self._due.entries
         if due and due[0][0] <= now:
             self._give_up_hanging(now)
@@ -283,15 +290,15 @@ class VictimTracker:
                     self.watch(plan, now)
                 continue
             for pod in hanging:
-                cluster.note_overdue(pod.uid)
-            self._give_back(plan, now)
+                cluster.mark_overdue(pod.uid)
+            self._withdraw_nomination(plan, now)
             self._close(plan, PreemptionMove.END, now)
-            self._account(plan, WasteReason.VICTIM_HANGS, plan.evicted, now)
+            self._count_wasted(plan, WasteReason.VICTIM_HANGS, plan.evicted, now)
 
     def next_wakeup(self) -> Seconds | None:
         """Return when `flush` next has something to do; `None` when never."""
         moments = (
-            self._rooms.next_wakeup(),
+            self._freed.next_wakeup(),
             self._due.first(),
             self._ledger_writer.next_wakeup(),
         )
@@ -310,15 +317,15 @@ class VictimTracker:
         if since is None:
             # It terminates for another reason, perhaps since long after the decision.
             since = plan.seen_terminating.setdefault(victim.uid, now)
-        return since + (victim.metadata.deletion_grace_period_seconds or 0) + MARGIN
+        return since + (victim.metadata.deletion_grace_period_seconds or 0) + TERMINATION_MARGIN
 
     def _is_watched(self, plan: PreemptionPlan, _moment: Seconds) -> bool:
         return self._plans.get(plan.uid) is plan and plan.phase in WAITING
 
-    def _has_room(self, plan: PreemptionPlan) -> bool:
-        return self._revalidation.has_room(plan)
+    def _preemptor_fits(self, plan: PreemptionPlan) -> bool:
+        return self._revalidation.preemptor_fits(plan)
 
-    def _give_back(self, plan: PreemptionPlan, now: Seconds) -> None:
+    def _withdraw_nomination(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Withdraw the nomination of a plan, and retry its preemptor."""
         self._wakeups.withdraw(plan.uid, now)
         self._status.clear_nomination(plan.preemptor.ref)
@@ -327,15 +334,15 @@ class VictimTracker:
     def _close(self, plan: PreemptionPlan, move: PreemptionMove, now: Seconds) -> None:
         """Take a plan out of the table, and settle it."""
         self._plans.close(plan, move, now)
-        self.settle(plan, now)
+        self.take_back_counts(plan, now)
 
-    def settle(self, plan: PreemptionPlan, now: Seconds) -> None:
+    def take_back_counts(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Take back what was counted for victims that a plan will not evict any more.
 
         These are their entries in the ledger, and their evictions in flight.
         """
         self._ledger_writer.take_back(plan, self._plans.on_node(plan.node), now)
-        self._wakeups.promises_ended(plan.uid, now)
+        self._wakeups.plan_ended(plan.uid, now)
 
     def _vacate(self, plan: PreemptionPlan, why: WasteReason, now: Seconds) -> None:
         """Close a plan, and keep its freed resources for preemptors that come soon."""
@@ -343,68 +350,70 @@ class VictimTracker:
         left = bool(plan.evicted or plan.outstanding)
         self._close(plan, PreemptionMove.VACATE if left else PreemptionMove.END, now)
         if left:
-            self._rooms.add(plan, WasteReason.PLAN_FAILED if failed else why, now)
+            self._freed.add(plan, WasteReason.PLAN_FAILED if failed else why, now)
 
-    def _account(
+    def _count_wasted(
         self, plan: PreemptionPlan, why: WasteReason, uids: Collection[str], now: Seconds
     ) -> None:
         """Count wasted evictions, and remember those whose reason may repeat."""
         if not uids:
             return
-        self.wasted[why] += len(uids)
+        self.wasted_evictions[why] += len(uids)
         if why in _LOOPS:
-            self._remember_loop(plan, why, uids, now)
-        certain = len(frozenset(uids) - plan.charged)
-        if not plan.suspected:
-            self._charge(plan, uids, now)
+            self._record_failure(plan, why, uids, now)
+        certain = len(frozenset(uids) - plan.wasted)
+        if not plan.maybe_wasted_entries:
+            self._record_waste(plan, uids, now)
         elif certain:
             # The other evictions still count against the preemptor alone.
-            entry = plan.suspected.pop()
-            self._paused(plan, self._ledger.settle_waste(entry, certain, now))
+            entry = plan.maybe_wasted_entries.pop()
+            self._report_pause(plan, self._ledger.settle_waste(entry, certain, now))
         self._ledger_writer.write_soon(now)
 
-    def _remember_loop(
+    def _record_failure(
         self, plan: PreemptionPlan, why: WasteReason, uids: Collection[str], now: Seconds
     ) -> None:
         """Remember the owners of a failed preemption, since it may repeat without end."""
-        self.fruitless[why] += 1
+        self.failed_preemptions[why] += 1
         ledger, preemptor = self._ledger, owner(plan.preemptor)
         owners = plan.owners(uids)
-        before = {victim: self._stopped(plan, victim, now) for victim in owners}
+        before = {victim: self._is_stopped(plan, victim, now) for victim in owners}
         lost = why is WasteReason.ROOM_LOST
-        ledger.note_fruitless(preemptor, plan.node, owners, now, lost=lost)
+        ledger.record_failure(preemptor, plan.node, owners, now, lost=lost)
         for victim in owners:
-            if not before[victim] and self._stopped(plan, victim, now):
-                self.stopped += 1
-                self._status.loop(plan.preemptor, victim)
+            if not before[victim] and self._is_stopped(plan, victim, now):
+                self.stops += 1
+                self._status.report_loop(plan.preemptor, victim)
 
-    def _charge(self, plan: PreemptionPlan, uids: Collection[str], now: Seconds) -> None:
+    def _record_waste(self, plan: PreemptionPlan, uids: Collection[str], now: Seconds) -> None:
         """Count wasted evictions, each victim once, and back the node off."""
-        fresh = frozenset(uids) - plan.charged
-        plan.charged |= fresh
+        fresh = frozenset(uids) - plan.wasted
+        plan.wasted |= fresh
         ledger, preemptor = self._ledger, plan.preemptor
-        pause = ledger.waste(preemptor.uid, owner(preemptor), plan.node, len(fresh), now)
-        self._paused(plan, pause)
+        pause = ledger.record_waste(preemptor.uid, owner(preemptor), plan.node, len(fresh), now)
+        self._report_pause(plan, pause)
 
-    def _suspect(self, plan: PreemptionPlan, now: Seconds) -> None:
+    def _record_possible_waste(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Count victims against the preemptor alone, until it is certain whether they were wasted.
 
         Another preemptor of ours may use the resources; this one needs another preemption anyway.
         """
-        fresh = plan.evicted.keys() - plan.charged - plan.suspects
+        fresh = plan.evicted.keys() - plan.wasted - plan.maybe_wasted
         if fresh:
             ledger, preemptor = self._ledger, plan.preemptor
-            plan.suspects |= fresh
-            plan.suspected.append(
-                ledger.suspect(preemptor.uid, owner(preemptor), plan.node, len(fresh), now)
+            plan.maybe_wasted |= fresh
+            plan.maybe_wasted_entries.append(
+                ledger.record_possible_waste(
+                    preemptor.uid, owner(preemptor), plan.node, len(fresh), now
+                )
             )
 
-    def _paused(self, plan: PreemptionPlan, pause: WastePause | None) -> None:
+    def _report_pause(self, plan: PreemptionPlan, pause: WastePause | None) -> None:
         """Report that preemption for a pod is paused from now on."""
         if pause is not None:
-            self.stopped += 1
-            self._status.paused(plan.preemptor, wasteful(pause).text, pause.until)
+            self.stops += 1
+            self._status.report_pause(plan.preemptor, waste_veto(pause).text, pause.until)
 
-    def _stopped(self, plan: PreemptionPlan, victim: str, now: Seconds) -> bool:
-        pause = self._ledger.fruitless.pause(owner(plan.preemptor), plan.node, victim, now)
+    def _is_stopped(self, plan: PreemptionPlan, victim: str, now: Seconds) -> bool:
+        pause = self._ledger.backoff.pause(owner(plan.preemptor), plan.node, victim, now)
         return pause is not None and pause.stopped

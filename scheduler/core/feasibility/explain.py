@@ -13,10 +13,10 @@ from scheduler.model.decisions import NodeTrace
 from scheduler.state.columns.arrays import Codes, Rows
 from scheduler.state.columns.node_columns import NodeColumns
 
-__all__ = ["trace"]
+__all__ = ["node_traces"]
 
 
-def trace(
+def node_traces(
     codes: Codes,
     verdicts: Verdicts,
     scoring: ClassScores,

@@ -14,10 +14,11 @@ import numpy as np
 
 from scheduler.framework.plugin import SKIP, CompiledFilter, Reads, Rejected
 from scheduler.framework.verdicts import NO_NODE, Verdict
+from scheduler.model.api.objects import Pod
 from scheduler.model.base import Record
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Codes, Int, Rows
-from scheduler.state.columns.row_cursor import RowCursor, few
+from scheduler.state.columns.row_cursor import RowCursor, max_incremental
 from scheduler.state.views.node_view import NodeView
 
 __all__ = ["ClassFilters", "Preparation", "fitting", "rejects"]
@@ -51,6 +52,9 @@ class ClassFilters:
         self.spec_only: Final = frozenset(
             name for name, predicate in self._predicates if predicate.spec_only
         )
+        self._per_pod = tuple(each for _, each in self._predicates if each.per_pod)
+        #: Plugins whose verdict depends on more of a pod than makes its class.
+        self.per_pod: Final = frozenset(name for name, each in self._predicates if each.per_pod)
         row_wise = [
             predicate for _, predicate in self._predicates if predicate.reads is not Reads.CLUSTER
         ]
@@ -65,11 +69,13 @@ class ClassFilters:
         """The memory that the cached verdicts take."""
         return self._rows.size_bytes
 
-    def prepare(self) -> Preparation:
-        """Run PreFilter: evaluate the pod as a whole.
+    def prepare(self, pod: Pod) -> Preparation:
+        """Run PreFilter: evaluate a pod of the class as a whole.
 
         Source: kube-scheduler v1.36.3 framework/runtime.RunPreFilterPlugins.
         """
+        for each in self._per_pod:
+            each.begin(pod)
         rejected: Verdict | None = None
         blamed: set[str] = set()
         applying: list[tuple[str, CompiledFilter]] = []
@@ -97,7 +103,7 @@ class ClassFilters:
         blamed.update(narrowed_by)
         return Preparation(rejected, frozenset(blamed), tuple(applying), only, tuple(narrowed_by))
 
-    def judge_all(self, prepared: Preparation) -> Codes:
+    def run_all(self, prepared: Preparation) -> Codes:
         """Return, (N,), the verdict on every row, `NO_NODE` for rows without a node.
 
         It must not be written to: where nothing has to be computed for this attempt, it is the
@@ -115,14 +121,14 @@ class ClassFilters:
     def fitting(self, codes: Codes) -> Rows:
         """Return the rows whose verdict is 0.
 
-        They are cached for the array that `judge_all` returns when it computes nothing: that array
+        They are cached for the array that `run_all` returns when it computes nothing: that array
         is recognised by identity.
         """
         if codes is self._rows.combined:
             return self._rows.fitting()
         return fitting(codes)
 
-    def judge_rows(self, rows: Rows, prepared: Preparation) -> Codes:
+    def run_on_rows(self, rows: Rows, prepared: Preparation) -> Codes:
         """Return, (n,), the verdict on some rows that have a node; nothing is cached."""
         return run_filters(NodeView(self._cluster.columns, rows), prepared.predicates)
 
@@ -198,8 +204,11 @@ class _RowVerdicts:
     def refreshed(self) -> Codes:
         """Return, (N,), the first rejection of each row; not to be written to."""
         columns = self._cluster.columns
-        most = few(columns.size)
-        node_rows, pod_rows = self._nodes_seen.news(most), self._pods_seen.news(most)
+        most = max_incremental(columns.size)
+        node_rows, pod_rows = (
+            self._nodes_seen.take_changed(most),
+            self._pods_seen.take_changed(most),
+        )
         if node_rows is None or pod_rows is None or self.combined.shape[0] != columns.size:
             self._recompute()
         else:

@@ -11,10 +11,10 @@ import numpy as np
 from scheduler.framework.verdicts import NO_NODE, Verdicts
 from scheduler.state.columns.arrays import Codes
 
-__all__ = ["counted", "fit_error"]
+__all__ = ["count_reasons", "fit_error"]
 
 
-def counted(codes: Codes, verdicts: Verdicts) -> Counter[str]:
+def count_reasons(codes: Codes, verdicts: Verdicts) -> Counter[str]:
     """Return how many nodes were rejected for each reason."""
     counts: Counter[str] = Counter()
     present = codes[(codes != 0) & (codes != NO_NODE)]

@@ -16,10 +16,10 @@ from scheduler.model.api.objects import Pod
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Codes, Int, Rows
 
-__all__ = ["layers_on", "with_claims"]
+__all__ = ["layers_on", "with_nominated_pods"]
 
 
-def with_claims(
+def with_nominated_pods(
     codes: Codes,
     pod: Pod,
     cluster: Cluster,
@@ -46,7 +46,7 @@ def with_claims(
         layers = layers_on(rows, pod, cluster)
     if not layers:
         return codes
-    copy = cluster.hypothesis(rows)
+    copy = cluster.what_if_view(rows)
     for layer in layers:
         copy.change(layer, +1)
     with_them = run_filters(copy, predicates)

@@ -16,7 +16,7 @@ from scheduler.core.feasibility.tie_breaking import best
 from scheduler.framework.plugin import SKIP, CompiledScore, Reads
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Rows, Scores, grown
-from scheduler.state.columns.row_cursor import RowCursor, few
+from scheduler.state.columns.row_cursor import RowCursor, max_incremental
 from scheduler.state.views.node_view import NodeView
 
 __all__ = ["ClassScores"]
@@ -129,8 +129,8 @@ class ClassScores:
     def _refresh(self) -> None:
         """Bring the raw scores up to date."""
         tokens = [cached.compiled.cache_key() for cached in (*self._plain, *self._normalised)]
-        most = few(self._cluster.columns.size)
-        of_nodes, of_pods = self._nodes_seen.news(most), self._pods_seen.news(most)
+        most = max_incremental(self._cluster.columns.size)
+        of_nodes, of_pods = self._nodes_seen.take_changed(most), self._pods_seen.take_changed(most)
         if of_nodes is None or of_pods is None or tokens != self._tokens:
             self._recompute()
         else:

@@ -14,7 +14,7 @@ import numpy as np
 from scheduler.state.columns.arrays import Rows, Scores
 from scheduler.state.columns.node_columns import NodeColumns
 
-__all__ = ["among", "best"]
+__all__ = ["best", "pick"]
 
 _ODD = np.uint32(0x9E3779B9)
 
@@ -30,7 +30,7 @@ def best(rows: Rows, scores: Scores) -> Rows:
     return highest
 
 
-def among(ties: Rows, uid: str, columns: NodeColumns) -> int:
+def pick(ties: Rows, uid: str, columns: NodeColumns) -> int:
     """Return one of some equally good rows.
 
     Args:

@@ -38,6 +38,6 @@ class DryRun:
     until: Float | None = None
 
     @property
-    def violating(self) -> Bool:
+    def violates_budgets(self) -> Bool:
         """(V, C) True for the victims whose eviction violates a disruption budget."""
         return self.protected & self.chosen

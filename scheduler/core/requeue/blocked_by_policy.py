@@ -20,7 +20,7 @@ __all__ = ["BlockedByPolicy"]
 #: What moves pods, as the queue's metric names it.
 _TIME: Final = "PreemptionPolicyTimeout"
 _BUDGET: Final = "PodDisruptionBudgetChange"
-_GIVEN_BACK: Final = "PreemptionGivenBack"
+_TAKEN_BACK: Final = "PreemptionGivenBack"
 
 
 #: Rules that count preemptions and victims.
@@ -90,7 +90,7 @@ class BlockedByPolicy:
             if rule is None or rule in block.rules:
                 self._wake(uid, now, event)
 
-    def wake_counted(self, now: Seconds) -> None:
+    def wake_count_limited(self, now: Seconds) -> None:
         """Wake the pods that counted preemptions or wasted evictions block.
 
         To be called when a preemption is taken back, so that it does not count any more, and when
@@ -98,7 +98,7 @@ class BlockedByPolicy:
         """
         for uid, block in list(self._pods.items()):
             if not block.rules or not block.rules.isdisjoint(_COUNTING):
-                self._wake(uid, now, _GIVEN_BACK)
+                self._wake(uid, now, _TAKEN_BACK)
 
     def wake_budgets(self, now: Seconds, budgets: Iterable[str]) -> None:
         """Wake the pods that disruption budgets block, given by namespace and name."""

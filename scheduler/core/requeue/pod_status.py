@@ -5,7 +5,7 @@ from typing import Final
 from scheduler.core.requeue.outbox import Outbox
 from scheduler.model import times
 from scheduler.model.api.objects import Pod
-from scheduler.model.api.owners import owner, told_to
+from scheduler.model.api.owners import owner, shown_to
 from scheduler.model.effects import ClearNomination, Evict, PodRef, RecordEvent, SetCondition
 from scheduler.model.events import Failure
 from scheduler.model.times import Seconds
@@ -27,21 +27,21 @@ class StatusReporter:
 
     # Events ---------------------------------------------------------------------------------------
 
-    def failed(self, pod: Pod, message: str) -> None:
+    def report_failed(self, pod: Pod, message: str) -> None:
         """Report that an attempt failed."""
         self._report(pod, "Warning", "FailedScheduling", "Scheduling", message)
 
-    def scheduled(self, pod: Pod, node: str) -> None:
+    def report_scheduled(self, pod: Pod, node: str) -> None:
         """Report that a pod was bound."""
         note = f"Successfully assigned {pod.key} to {node}"
         self._report(pod, "Normal", "Scheduled", "Binding", note)
 
-    def preempted(self, eviction: Evict, victim: Pod | None) -> None:
+    def report_preempted(self, eviction: Evict, victim: Pod | None) -> None:
         """Report that a victim was evicted; `victim` is `None` where it is gone already."""
         version = victim.metadata.resource_version if victim is not None else ""
         self._report_victim(eviction, version)
 
-    def released(self, eviction: Evict, resource_version: str) -> None:
+    def report_released(self, eviction: Evict, resource_version: str) -> None:
         """Report that a victim was taken off its node before it was bound.
 
         Args:
@@ -50,16 +50,16 @@ class StatusReporter:
         """
         self._report_victim(eviction, resource_version, " (in kube-scheduler memory).")
 
-    def loop(self, pod: Pod, victims: str) -> None:
-        """Report that pods of an owner are not evicted for a pod any more: others took the room."""
-        theirs = told_to(owner(pod), victims)
+    def report_loop(self, pod: Pod, victims: str) -> None:
+        """Report that preemption of an owner's pods is paused: other pods used the resources."""
+        theirs = shown_to(owner(pod), victims)
         note = (
             f"Preempting pods of {theirs} failed repeatedly because other pods took the freed "
             "resources; preemption is paused."
         )
         self._report(pod, "Warning", "PreemptionLoop", "Preempting", note)
 
-    def paused(self, pod: Pod, why: str, until: Seconds) -> None:
+    def report_pause(self, pod: Pod, why: str, until: Seconds) -> None:
         """Report that no pod is evicted for a pod until a time: too many evictions were wasted."""
         reason, _, text = why.partition(": ")
         note = f"{text}. Preemption is paused until {times.stamp(until)}."

@@ -8,14 +8,14 @@ from typing import Final
 
 from scheduler.framework.cluster_events import ClusterEvent, Hint
 from scheduler.framework.profile import Profile
-from scheduler.model.api.objects import Node, Pod
+from scheduler.model.api.objects import Pod
 from scheduler.model.api.quantity import QuantityError
-from scheduler.queue.waiting_groups import Hears, Judge
+from scheduler.queue.waiting_groups import ConcernCheck, HintCheck
 
 __all__ = ["QueueingHints"]
 
 #: In place of a plugin: every event can help a pod that no plugin rejected.
-_ANYONE: Final = "*"
+_ANY_PLUGIN: Final = "*"
 
 
 class QueueingHints:
@@ -23,28 +23,28 @@ class QueueingHints:
 
     def __init__(self, profiles: Mapping[str, Profile]) -> None:
         self._profiles: Final = profiles
-        self._listeners: dict[tuple[str, ClusterEvent], tuple[tuple[str, Hint], ...]] = {}
-        self._audiences: dict[ClusterEvent, frozenset[str]] = {}
+        self._hints: dict[tuple[str, ClusterEvent], tuple[tuple[str, Hint], ...]] = {}
+        self._plugins: dict[ClusterEvent, frozenset[str]] = {}
 
-    def anyone_listens(self, event: ClusterEvent) -> bool:
+    def is_registered(self, event: ClusterEvent) -> bool:
         """Return whether some plugin of some profile listens to an event at all."""
-        return bool(self._audience(event))
+        return bool(self.registered_plugins(event))
 
-    def hears(self, event: ClusterEvent) -> Hears:
+    def concern_check(self, event: ClusterEvent) -> ConcernCheck:
         """Return a function that says whether any of some plugins listens to an event."""
-        audience = self._audience(event)
+        audience = self.registered_plugins(event)
         return lambda rejectors: not rejectors or not rejectors.isdisjoint(audience)
 
-    def _audience(self, event: ClusterEvent) -> frozenset[str]:
+    def registered_plugins(self, event: ClusterEvent) -> frozenset[str]:
         """Return the plugins of all profiles that listen to an event."""
-        audience = self._audiences.get(event)
+        audience = self._plugins.get(event)
         if audience is None:
-            listening = (self._listening(name, event) for name in self._profiles)
+            listening = (self._hints_for(name, event) for name in self._profiles)
             audience = frozenset(plugin for hints in listening for plugin, _ in hints)
-            self._audiences[event] = audience
+            self._plugins[event] = audience
         return audience
 
-    def judge(self, event: ClusterEvent, old: Node | Pod | None, new: Node | Pod | None) -> Judge:
+    def hint_check(self, event: ClusterEvent, old: object, new: object) -> HintCheck:
         """Return a function that names the plugin whose hint says that the event helps a pod.
 
         The function returns an empty text where no plugin says so.
@@ -54,11 +54,11 @@ class QueueingHints:
 
         def helped_by(pod: Pod, rejectors: frozenset[str]) -> str:
             if not rejectors:
-                return _ANYONE
+                return _ANY_PLUGIN
             key = (pod.spec.scheduler_name, rejectors)
             hints = relevant.get(key)
             if hints is None:
-                listening = self._listening(key[0], event)
+                listening = self._hints_for(key[0], event)
                 hints = relevant[key] = [item for item in listening if item[0] in rejectors]
             for plugin, hint in hints:
                 if _can_help(hint, pod, old, new):
@@ -67,15 +67,15 @@ class QueueingHints:
 
         return helped_by
 
-    def _listening(
+    def _hints_for(
         self, scheduler_name: str, event: ClusterEvent
     ) -> tuple[tuple[str, Callable[..., bool]], ...]:
         key = (scheduler_name, event)
-        listeners = self._listeners.get(key)
+        listeners = self._hints.get(key)
         if listeners is None:
             profile = self._profiles.get(scheduler_name)
             wakes = profile.queueing_hints if profile is not None else ()
-            listeners = self._listeners[key] = tuple(
+            listeners = self._hints[key] = tuple(
                 (plugin, wake.hint)
                 for plugin, wake in wakes
                 if event.matched_by(wake.resource, wake.action)
@@ -83,7 +83,7 @@ class QueueingHints:
         return listeners
 
 
-def _can_help(hint: Hint, pod: Pod, old: Node | Pod | None, new: Node | Pod | None) -> bool:
+def _can_help(hint: Hint, pod: Pod, old: object, new: object) -> bool:
     """Call a hint; one that fails on a quantity counts as *it can help*."""
     try:
         return hint(pod, old, new)

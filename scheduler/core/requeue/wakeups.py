@@ -14,11 +14,12 @@ from scheduler.core.requeue.blocked_by_policy import BlockedByPolicy
 from scheduler.core.requeue.queueing_hints import QueueingHints
 from scheduler.framework import event_diff
 from scheduler.framework.cluster_events import ClusterEvent, Resource
-from scheduler.framework.profile import Profile
-from scheduler.model.api.objects import Node, Pod
+from scheduler.framework.profile import CLAIMS, Profile
+from scheduler.model.api.devices import DeviceObject
+from scheduler.model.api.objects import Pod
 from scheduler.model.times import Seconds
 from scheduler.queue.scheduling_queue import QueuedPod, SchedulingQueue
-from scheduler.queue.waiting_groups import Judge, WaitingGroup, WakeUp
+from scheduler.queue.waiting_groups import HintCheck, WaitingGroup, WakeUp
 from scheduler.state.cluster import Cluster
 from scheduler.state.pods.nominations import Nomination
 
@@ -43,15 +44,15 @@ class Wakeups:
         #: Pods that preemption policies or wasted evictions keep from preempting.
         self.blocked: Final = BlockedByPolicy(queue)
 
-    def judge(self, event: ClusterEvent, old: Node | Pod | None, new: Node | Pod | None) -> Judge:
+    def hint_check(self, event: ClusterEvent, old: object, new: object) -> HintCheck:
         """Return a function that names the plugin whose hint says that an event helps a pod."""
-        return self._hints.judge(event, old, new)
+        return self._hints.hint_check(event, old, new)
 
     def wake(
         self,
         event: ClusterEvent,
-        old: Node | Pod | None,
-        new: Node | Pod | None,
+        old: object,
+        new: object,
         now: Seconds,
     ) -> None:
         """Wake the waiting pods that an event can help."""
@@ -59,17 +60,42 @@ class Wakeups:
             by_name = event.resource is Resource.PERSISTENT_VOLUME_CLAIM
             wake_up = WakeUp(
                 event.label,
-                self.judge(event, old, new),
-                concerns=self._hints.hears(event),
+                self.hint_check(event, old, new),
+                concerns=self._hints.concern_check(event),
                 pod_specific=by_name,
-                retry_each=self._apart,
+                retry_each=self._needs_own_attempts,
             )
             self._queue.wake(wake_up, now)
 
-    def wake_by_room(
+    def wake_users(
+        self,
+        event: ClusterEvent,
+        old: DeviceObject | None,
+        new: DeviceObject | None,
+        uids: Iterable[str],
+        now: Seconds,
+    ) -> None:
+        """Wake the waiting pods that a changed claim can help, of those that name it.
+
+        Pods that other plugins or extenders rejected are asked whether they name it or not.
+        """
+        if not self._may_help(event):
+            return
+        judge = self._hints.hint_check(event, old, new)
+        others = self._hints.registered_plugins(event) - {CLAIMS}
+        if others:
+            concerns = others.isdisjoint
+            wake_up = WakeUp(event.label, judge, lambda rejectors: not concerns(rejectors))
+            self._queue.wake(wake_up, now)
+        for queued in filter(None, map(self._queue.get, uids)):
+            plugin = judge(queued.pod, queued.rejectors) if queued.rejectors else ""
+            if plugin:
+                self._queue.wake_pod(queued, now, event.label, plugin)
+
+    def wake_by_freed_resources(
         self,
         gone: Pod,
-        served: Iterable[str],
+        done_waiting: Iterable[str],
         fits: Callable[[Mapping[str, QueuedPod]], bool],
         now: Seconds,
     ) -> None:
@@ -82,21 +108,23 @@ class Wakeups:
 
         Args:
             gone: The pod that is gone.
-            served: Preemptors, by uid, that no longer wait for victims on its node.
+            done_waiting: Preemptors, by uid, that no longer wait for victims on its node.
             fits: Returns whether pods of one group fit on its node now and did not before.
             now: The time.
         """
         event = event_diff.POD_DELETED
         if not self._may_help(event):
             return
-        helped_by = self.judge(event, gone, None)
+        helped_by = self.hint_check(event, gone, None)
 
         def spares(group: WaitingGroup, pods: Mapping[str, QueuedPod]) -> bool:
             return group.victims_terminating and self._lacks_only_resources(pods) and not fits(pods)
 
-        wake_up = WakeUp(event.label, helped_by, rules_out=spares, retry_each=self._apart)
+        wake_up = WakeUp(
+            event.label, helped_by, rules_out=spares, retry_each=self._needs_own_attempts
+        )
         self._queue.wake(wake_up, now)
-        for queued in filter(None, map(self._queue.get, served)):
+        for queued in filter(None, map(self._queue.get, done_waiting)):
             # The plan is more precise than the hints: the resources that it waited for are free.
             plugin = helped_by(queued.pod, queued.rejectors)
             self._queue.wake_pod(queued, now, event.label, plugin)
@@ -107,36 +135,38 @@ class Wakeups:
         profile = self._profiles[first.pod.spec.scheduler_name]
         return first.rejectors <= profile.capacity_filters.keys()
 
-    def wake_below(self, nomination: Nomination, now: Seconds) -> None:
+    def wake_lower_priority(self, nomination: Nomination, now: Seconds) -> None:
         """Wake waiting pods that may use resources which a nominated pod no longer reserves."""
         pod = nomination.pod
         # Its status may never have named the node: our nomination is newer than the watch.
         status = replace(pod.status, nominated_node_name=nomination.node)
-        helped_by = self.judge(event_diff.POD_DELETED, replace(pod, status=status), None)
+        helped_by = self.hint_check(event_diff.POD_DELETED, replace(pod, status=status), None)
 
         def lower_helped_by(other: Pod, rejectors: frozenset[str]) -> str:
             return helped_by(other, rejectors) if other.priority <= pod.priority else ""
 
-        wake_up = WakeUp(event_diff.POD_DELETED.label, lower_helped_by, retry_each=self._apart)
+        wake_up = WakeUp(
+            event_diff.POD_DELETED.label, lower_helped_by, retry_each=self._needs_own_attempts
+        )
         self._queue.wake(wake_up, now)
 
-    def wake_freed(self, now: Seconds) -> None:
+    def wake_relieved(self, now: Seconds) -> None:
         """Wake the pods that are blocked by disruption budgets which allow more than before."""
-        freed = self._policies.freed(now)
+        freed = self._policies.relieved_budgets(now)
         if freed:
             self.blocked.wake_budgets(now, freed)
 
-    def promises_ended(self, uid: str, now: Seconds) -> None:
+    def plan_ended(self, uid: str, now: Seconds) -> None:
         """End the evictions in flight of a plan, by uid of its preemptor, and wake blocked pods."""
-        self._policies.ended(uid)
-        self.wake_freed(now)
+        self._policies.plan_ended(uid)
+        self.wake_relieved(now)
 
     def withdraw(self, uid: str, now: Seconds) -> None:
         """Withdraw the nomination of a pod and let others use the resources."""
         nomination = self._cluster.nominations.get(uid)
         if nomination is not None:
             self._cluster.withdraw(uid)
-            self.wake_below(nomination, now)
+            self.wake_lower_priority(nomination, now)
 
     def retry(self, uid: str, now: Seconds, event: str) -> None:
         """Wake one pod, if it is in the queue."""
@@ -146,15 +176,15 @@ class Wakeups:
 
     def _may_help(self, event: ClusterEvent) -> bool:
         """Return whether pods wait and some plugin listens to an event."""
-        return self._queue.has_waiting_pods() and self._hints.anyone_listens(event)
+        return self._queue.has_waiting_pods() and self._hints.is_registered(event)
 
-    def _apart(self, pods: Mapping[str, QueuedPod]) -> bool:
+    def _needs_own_attempts(self, pods: Mapping[str, QueuedPod]) -> bool:
         """Return whether a pod of a group needs an attempt of its own.
 
         It does where it is nominated, or where its last result is not in its status yet.
         """
-        nominations, untold = self._cluster.nominations, self._queue.unreported
-        if untold and not untold.isdisjoint(pods):
+        nominations, unreported = self._cluster.nominations, self._queue.unreported
+        if unreported and not unreported.isdisjoint(pods):
             return True
         if len(nominations) < len(pods):
             return any(each.pod.uid in pods for each in nominations)

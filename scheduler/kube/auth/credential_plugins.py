@@ -76,14 +76,14 @@ class LoginCommand:
         Raises:
             ConnectionSettingsError: The refresh failed.
         """
-        if self.at_hand() is None:
+        if self.cached_headers() is None:
             try:
                 await asyncio.shield(asyncio.wrap_future(self._refreshing()))
             except ConnectionSettingsError as error:
                 raise ConnectionSettingsError(str(error)) from error
         return self._headers
 
-    def at_hand(self) -> Mapping[str, str] | None:
+    def cached_headers(self) -> Mapping[str, str] | None:
         """Return the headers, unless they were refused or have expired."""
         now = asyncio.get_running_loop().time()
         if not self._timed:
@@ -95,7 +95,7 @@ class LoginCommand:
             self._refreshing()
         return self._headers
 
-    def refused(self, headers: Mapping[str, str] | None = None) -> bool:
+    def on_unauthorized(self, headers: Mapping[str, str] | None = None) -> bool:
         """Log in again before the next request, unless that has happened meanwhile."""
         if headers is None or headers == self._headers:
             self._refused = True

@@ -35,10 +35,10 @@ class Credentials(Protocol):
             ConnectionSettingsError: They cannot be obtained.
         """
 
-    def at_hand(self) -> Mapping[str, str] | None:
+    def cached_headers(self) -> Mapping[str, str] | None:
         """Return the headers if they are available without waiting; the same object while valid."""
 
-    def refused(self, headers: Mapping[str, str] | None = None) -> bool:
+    def on_unauthorized(self, headers: Mapping[str, str] | None = None) -> bool:
         """Record that the server refused some headers; return whether new ones may differ.
 
         Args:
@@ -56,11 +56,11 @@ class FixedHeaders:
         """Return the headers."""
         return self._headers
 
-    def at_hand(self) -> Mapping[str, str]:
+    def cached_headers(self) -> Mapping[str, str]:
         """Return the headers."""
         return self._headers
 
-    def refused(self, headers: Mapping[str, str] | None = None) -> bool:  # noqa: ARG002 - protocol
+    def on_unauthorized(self, headers: Mapping[str, str] | None = None) -> bool:  # noqa: ARG002 - protocol
         """Return false: there is nothing to renew."""
         return False
 
@@ -91,9 +91,9 @@ class TokenFile:
 
     async def headers(self) -> Mapping[str, str]:
         """Return the headers, from a token read within the last minute."""
-        return self.at_hand()
+        return self.cached_headers()
 
-    def at_hand(self) -> Mapping[str, str]:
+    def cached_headers(self) -> Mapping[str, str]:
         """Return the headers, from a token read within the last minute."""
         now = asyncio.get_running_loop().time()
         if self._read_at is None or now - self._read_at >= REREAD_SECONDS:
@@ -101,7 +101,7 @@ class TokenFile:
             self._reread()
         return self._headers
 
-    def refused(self, headers: Mapping[str, str] | None = None) -> bool:
+    def on_unauthorized(self, headers: Mapping[str, str] | None = None) -> bool:
         """Read the file again; return whether the token differs from the one that was sent."""
         before = self._headers if headers is None else headers
         self._reread()

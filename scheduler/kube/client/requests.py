@@ -19,6 +19,7 @@ from scheduler.model.api.objects import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDUL
 from scheduler.model.api.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.model.effects import (
     Bind,
+    BindClaims,
     BindVolumes,
     ClearNomination,
     Evict,
@@ -38,14 +39,14 @@ __all__ = [
     "create_event",
     "cut_note",
     "delete",
-    "disrupt",
     "evict",
-    "look_up",
+    "get_pod",
     "micro_stamp",
     "nominate",
     "nominate_for_binding",
     "repeat_event",
     "set_condition",
+    "set_disruption_target",
     "volume_writes",
 ]
 
@@ -53,10 +54,10 @@ __all__ = [
 _NO_PLAN: Final[Mapping[str, str]] = {"$patch": "delete", "type": plan_record.CONDITION}
 
 #: The longest note of an Event, and how much of a longer one is kept.
-LONGEST_NOTE_BYTES: Final = 1024
+MAX_NOTE_BYTES: Final = 1024
 CUT_NOTE_BYTES: Final = 1020
 #: Names of objects end here; an Event's ends in a dot and up to 16 hexadecimal digits.
-LONGEST_EVENT_NAME_STEM: Final = 253 - 17
+MAX_EVENT_NAME_STEM: Final = 253 - 17
 
 
 class Versioned(NamedTuple):
@@ -94,7 +95,7 @@ def bind(effect: Bind) -> Request:
     return Request("create", "pods/binding", "POST", f"{_path(effect.pod)}/binding", _json(body))
 
 
-def look_up(pod: PodRef) -> Request:
+def get_pod(pod: PodRef) -> Request:
     """Read a pod."""
     return Request("get", "pods", "GET", _path(pod))
 
@@ -103,7 +104,7 @@ def set_condition(
     effect: SetCondition, transition: str | None, *, clear_nomination: bool
 ) -> Request:
     """Write why a pod is not scheduled."""
-    condition = _unscheduled(effect.reason, effect.message, effect.generation, transition)
+    condition = _unscheduled_condition(effect.reason, effect.message, effect.generation, transition)
     status: dict[str, Any] = {"conditions": [condition]}
     if clear_nomination:
         status["conditions"].append(_NO_PLAN)
@@ -113,8 +114,10 @@ def set_condition(
 
 def nominate(effect: Nominate, transition: str | None) -> Request:
     """Nominate a node for a pod, with the reason and the plan of the preemption."""
-    condition = _unscheduled("Unschedulable", effect.message, effect.generation, transition)
-    conditions = [condition, _planned(effect) if effect.plan else _NO_PLAN]
+    condition = _unscheduled_condition(
+        "Unschedulable", effect.message, effect.generation, transition
+    )
+    conditions = [condition, _plan_condition(effect) if effect.plan else _NO_PLAN]
     status = {"conditions": conditions, "nominatedNodeName": effect.node}
     return _patch_status(effect.pod, status)
 
@@ -124,8 +127,8 @@ def clear_nomination(effect: ClearNomination) -> Request:
     return _patch_status(effect.pod, {"conditions": [_NO_PLAN], "nominatedNodeName": None})
 
 
-def nominate_for_binding(effect: BindVolumes) -> Request:
-    """Nominate the node to which a pod will be bound when its volumes are bound."""
+def nominate_for_binding(effect: BindVolumes | BindClaims) -> Request:
+    """Nominate the node to which a pod will be bound when its volumes or claims are ready."""
     return _patch_status(effect.pod, {"nominatedNodeName": effect.node})
 
 
@@ -184,7 +187,7 @@ def _versioned(
     )
 
 
-def disrupt(effect: Evict, transition: str) -> Request:
+def set_disruption_target(effect: Evict, transition: str) -> Request:
     """Set the condition that says why a victim is evicted."""
     condition = {
         "type": DISRUPTION_TARGET,
@@ -257,7 +260,7 @@ def cut_note(note: str) -> str:
     Source: kube-scheduler v1.36.3 schedule_one.go truncateMessage.
     """
     data = note.encode(errors="replace")
-    if len(data) <= LONGEST_NOTE_BYTES:
+    if len(data) <= MAX_NOTE_BYTES:
         return note
     return data[:CUT_NOTE_BYTES].decode(errors="ignore") + " ..."
 
@@ -268,10 +271,10 @@ def event_name(pod: str, nanoseconds: int) -> str:
     Source: client-go v0.36.3 tools/record/util, GenerateEventName.
     Differs: too long names are cut, not replaced by a uuid.
     """
-    return f"{pod[:LONGEST_EVENT_NAME_STEM].rstrip('-.')}.{nanoseconds:x}"
+    return f"{pod[:MAX_EVENT_NAME_STEM].rstrip('-.')}.{nanoseconds:x}"
 
 
-def _unscheduled(
+def _unscheduled_condition(
     reason: str, message: str, generation: int, transition: str | None
 ) -> dict[str, Any]:
     condition = {
@@ -287,7 +290,7 @@ def _unscheduled(
     return condition
 
 
-def _planned(effect: Nominate) -> dict[str, Any]:
+def _plan_condition(effect: Nominate) -> dict[str, Any]:
     return {
         "type": plan_record.CONDITION,
         "status": "True",

@@ -133,7 +133,7 @@ class HttpTransport:
         Raises:
             ConnectionSettingsError: The credentials cannot be obtained.
         """
-        may_help = self._credentials.refused(auth_headers)
+        may_help = self._credentials.on_unauthorized(auth_headers)
         fresh = await self._credentials.headers()
         may_help |= self._http.renew()
         return fresh if may_help else None
@@ -147,7 +147,7 @@ class HttpTransport:
         then: Callable[[Reply | Unreachable], None],
     ) -> bool:
         """Send a POST if credentials and a connection are available."""
-        auth_headers = self._credentials.at_hand()
+        auth_headers = self._credentials.cached_headers()
         if auth_headers is None:
             return False
         return self._http.post(

@@ -84,7 +84,7 @@ class HttpResponse:
         """Return the part of the body that is buffered."""
         return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
 
-    async def part(self) -> bytes:
+    async def read_chunk(self) -> bytes:
         """Wait for data since the last call and return it; empty at the end."""
         while not self._parts and not self.complete:
             await self._wait()
@@ -174,7 +174,7 @@ class HttpConnection(asyncio.Protocol):
         #: After this time it is not used for another request.
         self.old_at = 0.0
 
-    def ask(self, request: bytes, now: float) -> HttpResponse:
+    def send(self, request: bytes, now: float) -> HttpResponse:
         """Send a request; return its answer, which has not arrived yet."""
         self.asked_at = now
         self._answer = answer = HttpResponse()
@@ -184,11 +184,11 @@ class HttpConnection(asyncio.Protocol):
             answer.end("the connection is closed")
         return answer
 
-    async def part(self) -> bytes:
+    async def read_chunk(self) -> bytes:
         """Return the next part of the answer, and resume reading."""
         if self._answer is None:
             return b""
-        data = await self._answer.part()
+        data = await self._answer.read_chunk()
         if self._paused and self._transport is not None:
             self._paused = False
             self._transport.resume_reading()
@@ -199,7 +199,7 @@ class HttpConnection(asyncio.Protocol):
         """Whether another request can be sent, as far as is known."""
         return self._transport is not None and not self._transport.is_closing()
 
-    def rest(self, now: float) -> bool:
+    def make_idle(self, now: float) -> bool:
         """Prepare for another request; return whether there can be one."""
         kept = self._answer is not None and self._answer.complete and self._answer.kept
         self._answer = None

@@ -30,7 +30,7 @@ __all__ = ["Http1", "Incoming", "Reply"]
 #: Longer than the pauses between two slices of work, shorter than the server's idle timeout.
 KEEP_ALIVE_SECONDS: Final = 60.0
 #: A connection is used for half of this at least, and for all of it at most.
-LONGEST_AGE_SECONDS: Final = 600.0
+MAX_AGE_SECONDS: Final = 600.0
 #: Spreads the ages of connections that were made together: the fractional parts of its multiples
 #: are as far from each other as possible. It is the golden ratio.
 _SPREAD: Final = 0.618034
@@ -74,7 +74,7 @@ class Incoming:
         """
         try:
             async with asyncio.timeout(self._silence_seconds):
-                return await self._connection.part()
+                return await self._connection.read_chunk()
         except TimeoutError as error:
             raise Unreachable("the connection was silent for too long") from error
 
@@ -196,11 +196,11 @@ class Http1:
         """
         loop = asyncio.get_running_loop()
         now = loop.time()
-        connection = self._kept(now)
+        connection = self._idle_connection(now)
         if connection is None:
             return False
         self._busy.add(connection)
-        answer = connection.ask(self._request("POST", path, headers, body), now)
+        answer = connection.send(self._request("POST", path, headers, body), now)
         answer.then = functools.partial(self._ended, connection, then)
         self._due[connection] = now + seconds
         if self._overdue is None:
@@ -229,14 +229,14 @@ class Http1:
         loop = asyncio.get_running_loop()
         now = loop.time()
         for connection in [late for late, due in self._due.items() if due <= now]:
-            self._distrust(connection.asked_at)
+            self._close_silent(connection.asked_at)
             connection.give_up("no answer in time")
         self._overdue = loop.call_later(OVERDUE_SECONDS, self._cut_overdue) if self._due else None
 
     def _release(self, connection: HttpConnection) -> None:
         """Keep a connection for another request, if it can be used again."""
         self._busy.discard(connection)
-        if connection.rest(asyncio.get_running_loop().time()):
+        if connection.make_idle(asyncio.get_running_loop().time()):
             self._idle.append(connection)
         else:
             connection.abort()
@@ -270,10 +270,10 @@ class Http1:
         request = self._request(method, path, headers, body)
         loop = asyncio.get_running_loop()
         while True:
-            kept = self._kept(loop.time())
+            kept = self._idle_connection(loop.time())
             connection = kept or await self._connect()
             self._busy.add(connection)
-            answer = connection.ask(request, loop.time())
+            answer = connection.send(request, loop.time())
             try:
                 await answer.head()
             except Unreachable:
@@ -284,7 +284,7 @@ class Http1:
             except BaseException:
                 self.drop(connection)
                 if kept is not None and not answer.received:
-                    self._distrust(connection.asked_at)
+                    self._close_silent(connection.asked_at)
                 raise
             else:
                 if self._server_time is not None:
@@ -300,7 +300,7 @@ class Http1:
             self._further = (headers, _lines(headers))
         return b"".join((line, self._always, self._further[1], size, b"\r\n", body or b""))
 
-    def _kept(self, now: float) -> HttpConnection | None:
+    def _idle_connection(self, now: float) -> HttpConnection | None:
         """Return a connection that is open, was used lately and is not too old, if there is one."""
         if now >= self._look_at:
             self.renew()
@@ -312,7 +312,7 @@ class Http1:
             connection.abort()
         return None
 
-    def _distrust(self, moment: float) -> None:
+    def _close_silent(self, moment: float) -> None:
         """Close the idle connections that have received nothing since a moment."""
         kept = [connection for connection in self._idle if connection.used_at > moment]
         for connection in self._idle:
@@ -334,7 +334,7 @@ class Http1:
         self._generation = self._tls.generation
         for connection in self._busy:
             connection.old_at = 0.0
-        self._distrust(self._look_at)
+        self._close_silent(self._look_at)
         return True
 
     async def _connect(self) -> HttpConnection:
@@ -351,7 +351,7 @@ class Http1:
             connection = await self._dialer.connect()
         self._connections += 1
         part = (1 + self._connections * _SPREAD % 1) / 2
-        connection.old_at = asyncio.get_running_loop().time() + LONGEST_AGE_SECONDS * part
+        connection.old_at = asyncio.get_running_loop().time() + MAX_AGE_SECONDS * part
         return connection
 
     def drop(self, connection: HttpConnection) -> None:

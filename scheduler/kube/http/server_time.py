@@ -44,13 +44,21 @@ class ServerTime:
         Args:
             now: The clock that is compared with the server's.
         """
-        #: Called with the seconds by which the host's clock is ahead, whenever they have changed.
-        self.report: Callable[[Seconds], None] = _ignore
+        self._report: Callable[[Seconds], None] = _ignore
         self._now = now
         self._reported: Seconds = 0.0
         #: When dates arrived, and by how much `now` was larger.
         self._differences: deque[tuple[Seconds, Seconds]] = deque()
         self._next = -float("inf")
+
+    def report_to(self, report: Callable[[Seconds], None]) -> None:
+        """Report the seconds by which the host's clock is ahead, now and whenever they change.
+
+        Answers may have arrived before: a difference that is known already is reported at once.
+        """
+        self._report = report
+        if self._reported:
+            report(self._reported)
 
     def observe(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         """Evaluate the head of an answer that has just arrived."""
@@ -73,7 +81,7 @@ class ServerTime:
         ahead_by = min(max(smallest[-1], 0.0), LARGEST)
         if abs(ahead_by - self._reported) > SMALLEST_CHANGE:
             self._reported = ahead_by
-            self.report(ahead_by)
+            self._report(ahead_by)
 
 
 def _ignore(_: Seconds) -> None:

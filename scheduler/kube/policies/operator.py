@@ -27,7 +27,7 @@ from scheduler.kube.policies.registry import (
     Due,
     Json,
     ParsedPolicy,
-    judge,
+    parse_policy,
     version,
 )
 from scheduler.kube.policies.status_writer import ANSWER_SECONDS, PolicyWriter, error_text
@@ -197,7 +197,7 @@ class PolicyOperator:
             gone = (str(metadata["name"]), str(metadata["uid"]), version(metadata))
             self._call_home(self._listener.gone, *gone)
         else:
-            self._call_home(self._listener.observed, judge(event["object"]))
+            self._call_home(self._listener.observed, parse_policy(event["object"]))
 
     async def _write(self, session: aiohttp.ClientSession) -> None:
         writer = PolicyWriter(self._where, session, self._may_write, self._wall, self)
@@ -240,7 +240,7 @@ class _Authenticated:
             request.server_hostname = self._server_name
         request.headers.update(await self._credentials.headers())
         response = await handler(request)
-        if response.status == 401 and self._credentials.refused():
+        if response.status == 401 and self._credentials.on_unauthorized():
             response.close()
             request.headers.update(await self._credentials.headers())
             response = await handler(request)

@@ -26,7 +26,7 @@ from scheduler.kube.policies.registry import (
     Listed,
     ParsedPolicy,
     PolicyRegistry,
-    judge,
+    parse_policy,
     version,
 )
 from scheduler.kube.watch.decoding import UNREADABLE, check_list, without_depths
@@ -117,9 +117,9 @@ class PolicyInformer:
             objects=len(self._registry),
         )
 
-    def standing(self) -> dict[str, int]:
-        """Return the number of policies by what is in force: see `PolicyRegistry.standing`."""
-        return self._registry.standing()
+    def count_by_state(self) -> dict[str, int]:
+        """Return the number of policies by state: see `PolicyRegistry.count_by_state`."""
+        return self._registry.count_by_state()
 
     async def run(self) -> NoReturn:
         """List, watch and write statuses until cancelled; an exception of the sink ends it."""
@@ -134,13 +134,13 @@ class PolicyInformer:
         while True:
             if await self._list_once():
                 self._backoff.reset()
-                await self._rest()
+                await self._sleep()
             else:
                 await self._backoff.wait()
             if self._defect is not None:
                 raise self._defect
 
-    async def _rest(self) -> None:
+    async def _sleep(self) -> None:
         """Wait for the time of the next list, or a reason to list sooner."""
         period = self._settings.period_seconds * (1 - self._sleeper.jitter() / 2)
         with contextlib.suppress(TimeoutError):
@@ -212,7 +212,7 @@ class PolicyInformer:
             raise Unreachable(f"cannot {request}: {error}") from error
         at = version(page.metadata)
         check_list(page.kind, f"{KIND}List", str(at or ""))
-        return Listed(at, tuple(judge(item) for item in page.items or ()))
+        return Listed(at, tuple(parse_policy(item) for item in page.items or ()))
 
     def _open(self) -> None:
         # It imports aiohttp, for which the first requests must not wait.

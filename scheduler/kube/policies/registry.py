@@ -22,7 +22,7 @@ from scheduler.model.times import Seconds
 __all__ = [
     "ACCEPTED",
     "GROUP",
-    "MOST_POLICIES",
+    "MAX_POLICIES",
     "PATH",
     "RESOURCE",
     "VERSION",
@@ -31,7 +31,7 @@ __all__ = [
     "Listed",
     "ParsedPolicy",
     "PolicyRegistry",
-    "judge",
+    "parse_policy",
     "version",
 ]
 
@@ -44,11 +44,11 @@ PATH: Final = f"/apis/{GROUP}/{VERSION}/{RESOURCE}"
 
 ACCEPTED: Final = "Accepted"
 #: Of a condition's message, which lists all problems of a policy, rarely more than a few.
-LONGEST_MESSAGE: Final = 4096
+MAX_MESSAGE: Final = 4096
 #: Each preemption is checked against all policies, so their number bounds its cost.
-MOST_POLICIES: Final = 64
+MAX_POLICIES: Final = 64
 #: Digits of a 64 bit number; etcd does not count further.
-LONGEST_VERSION: Final = 20
+MAX_VERSION: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Due(NamedTuple):
     is_news: bool
 
 
-def judge(body: Mapping[str, Any]) -> ParsedPolicy:
+def parse_policy(body: Mapping[str, Any]) -> ParsedPolicy:
     """Parse an object, and the policy that was accepted before, from its status; raises nothing."""
     metadata = _mapping(body.get("metadata"))
     spec, status = _mapping(body.get("spec")), _mapping(body.get("status"))
@@ -116,7 +116,7 @@ def judge(body: Mapping[str, Any]) -> ParsedPolicy:
 def version(metadata: Mapping[str, Any]) -> int:
     """Return the resource version as a number; 0 where it is not one."""
     text = _text(metadata.get("resourceVersion"))
-    counts = len(text) <= LONGEST_VERSION and text.isascii() and text.isdigit()
+    counts = len(text) <= MAX_VERSION and text.isascii() and text.isdigit()
     return int(text) if counts else 0
 
 
@@ -242,11 +242,11 @@ class PolicyRegistry:
 
     def _changes(self) -> list[Event]:
         """Return the events that bring the machine to the policies in force."""
-        if len(self._entries) > MOST_POLICIES:
+        if len(self._entries) > MAX_POLICIES:
             by_age = sorted(
                 self._entries, key=lambda name: (self._entries[name].seen.created, name)
             )
-            self._beyond = frozenset(by_age[MOST_POLICIES:])
+            self._beyond = frozenset(by_age[MAX_POLICIES:])
         elif self._beyond:
             self._beyond = frozenset()
         wanted = {
@@ -272,7 +272,7 @@ class PolicyRegistry:
         problems = ((name, self._problem(entry)) for name, entry in self._entries.items())
         return {name: problem for name, problem in problems if problem}
 
-    def standing(self) -> dict[str, int]:
+    def count_by_state(self) -> dict[str, int]:
         """Return the number of policies, by the generation that is in force.
 
         `current`: its newest generation; `behind`: an older one, because the newest is refused;
@@ -288,7 +288,7 @@ class PolicyRegistry:
         if entry.seen.problem or entry.seen.name not in self._beyond:
             return entry.seen.problem
         return (
-            f"there are {len(self._entries)} policies, and at most the {MOST_POLICIES} oldest of "
+            f"there are {len(self._entries)} policies, and at most the {MAX_POLICIES} oldest of "
             "them can be in force"
         )
 
@@ -345,7 +345,7 @@ class PolicyRegistry:
     def _condition(self, entry: _Entry) -> Json:
         seen = entry.seen
         if problem := self._problem(entry):
-            message = f"{self._kept(entry)}: {problem}"[:LONGEST_MESSAGE]
+            message = f"{self._kept(entry)}: {problem}"[:MAX_MESSAGE]
             value = {"status": "False", "reason": "Refused", "message": message}
         else:
             value = {"status": "True", "reason": "Accepted", "message": "the rules are in force"}

@@ -35,7 +35,7 @@ ObjectT = TypeVar("ObjectT", bound=ApiObject)
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 #: No object of an API server is nearly as large: etcd refuses more than 1.5 MiB.
-LONGEST_LINE_BYTES: Final = 2**24
+MAX_LINE_BYTES: Final = 2**24
 
 
 #: The deepest nesting that is kept of a policy; the schema has ten levels.
@@ -262,7 +262,7 @@ class Lines:
         if rest:
             self._begun.append(rest)
             self._begun_bytes += len(rest)
-            if self._begun_bytes > LONGEST_LINE_BYTES:
+            if self._begun_bytes > MAX_LINE_BYTES:
                 raise Unreachable("the watch sent a line without an end")
         return [line for line in complete if line and line != b"\r"]
 

@@ -10,8 +10,9 @@ server. Guarantees:
   whose new state cannot be decoded stays known in its last readable state, because resources that
   may still be in use must not be given to other pods.
 * Every watch sends something or ends in time: the server is asked to end it before silence counts
-  as a dead connection. Bookmarks are no substitute: where no object of a kind changes, there is
-  none before etcd reports its progress to the API server, every ten minutes by default.
+  as a dead connection. Bookmarks do not replace this: for a kind whose objects do not change, the
+  server sends the first one only after etcd has reported its progress, by default every ten
+  minutes.
 * After repeated failures of the watch, all objects are listed.
 * Versions that go backwards are detected: etcd was restored from a backup, and the API server would
   send nothing until it has counted up to where the watch began. Then all objects are listed.

@@ -112,7 +112,7 @@ class RawPods:
         known = self._known.get(pod.uid)
         if known is not None and known[0] == version:
             return known[1]
-        body = await self._client.call(requests.look_up(pod))
+        body = await self._client.call(requests.get_pod(pod))
         try:
             raw = _DECODER.decode(body)
         except UNREADABLE as error:

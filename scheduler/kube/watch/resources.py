@@ -8,9 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar
 
+from scheduler.model.api.devices import (
+    DeviceClass,
+    DeviceObject,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceSlice,
+)
 from scheduler.model.api.kinds import KINDS
 from scheduler.model.api.objects import (
-    DeviceClass,
     LocalObject,
     Node,
     ObjectMeta,
@@ -37,6 +43,8 @@ from scheduler.model.events import (
     BudgetObserved,
     DeviceClassGone,
     DeviceClassObserved,
+    DevicesGone,
+    DevicesObserved,
     Event,
     NamespaceGone,
     NamespaceObserved,
@@ -152,6 +160,25 @@ NAMESPACES: Final = ApiResource(
 )
 
 
+def _devices(kind: type[DeviceObject], name: str) -> ApiResource[Any]:
+    """Return a kind of objects of dynamic resource allocation; servers before v1.34 have none."""
+
+    def gone(key: str, _: str) -> Event:
+        return DevicesGone(kind.__name__, key)
+
+    path = _path(kind, name)
+    return ApiResource(name, path, kind, DevicesObserved, gone, optional=True)
+
+
+#: Objects of dynamic resource allocation.
+DEVICES: Final = (
+    _devices(ResourceSlice, "resourceslices"),
+    # Served from Kubernetes 1.37 on, and without effect before.
+    _devices(DeviceTaintRule, "devicetaintrules"),
+    _devices(ResourceClaim, "resourceclaims"),
+)
+
+
 def _workloads(kind: type[Workload], name: str, *, optional: bool = False) -> ApiResource[Any]:
     """Return a kind of workload; default topology spreading reads their selectors."""
 
@@ -197,6 +224,7 @@ RESOURCES: Final[tuple[ApiResource[Any], ...]] = (
     STATEFUL_SETS,
     *STORAGE,
     DEVICE_CLASSES,
+    *DEVICES,
     PODS,
     BUDGETS,
 )

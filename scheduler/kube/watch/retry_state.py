@@ -81,11 +81,11 @@ class RetryState:
             self._observer.interrupted(self._resource, self.problem)
         delay = self._backoff.delay(error.retry_after if isinstance(error, ApiError) else None)
         if isinstance(error, Unreachable) and delay > SHORTEST_ENDED_SECONDS:
-            await self._rest(delay)
+            await self._sleep(delay)
         else:
             await self._sleeper.sleep(delay)
 
-    async def _rest(self, seconds: float) -> None:
+    async def _sleep(self, seconds: float) -> None:
         """Wait; `resume` may end the pause."""
         self._pause = asyncio.ensure_future(self._sleeper.sleep(seconds))
         try:

@@ -8,7 +8,6 @@ when a look-up finds the pod unbound more than a minute after the last unanswere
 patience for the effect ends, the binding is also sent again, which mostly settles it sooner.
 """
 
-import asyncio
 from typing import Final
 
 import msgspec
@@ -46,14 +45,14 @@ class Bindings:
         Raises:
             KubeError: The pod is not bound to it, and no request that was sent will bind it.
         """
-        if effect.extender is not None and await self._bound_by_extender(effect, attempt):
+        if effect.extender is not None and await self._bind_by_extender(effect, attempt):
             return
         try:
             await self._bind(effect, attempt)
         except (Abandoned, NotFound, Replaced):
             raise  # we stop or do not lead, or the pod is gone: the rest does not matter
         except KubeError:
-            if attempt.unsettled_until is None or not await self._bound_late(effect, attempt):
+            if attempt.uncertain_until is None or not await self._becomes_bound(effect, attempt):
                 raise
 
     async def _bind(self, effect: Bind, attempt: RetryAttempt) -> None:
@@ -68,28 +67,18 @@ class Bindings:
             except (NotFound, *TRANSIENT) as error:
                 # A pod that is gone leaves the queue permanently, so the pod itself is looked up.
                 if may_have_executed(error):
-                    self._retry.unsettle(attempt)
+                    self._retry.mark_uncertain(attempt)
                     if await self._is_bound(effect, attempt):
                         return
                 await self._retry.pause(request, not_found_is_transient(error), attempt)
                 continue
             return
 
-    async def _bound_late(self, effect: Bind, attempt: RetryAttempt) -> bool:
-        """Look the pod up until no request of ours can bind it any more; return whether one has.
+    async def _becomes_bound(self, effect: Bind, attempt: RetryAttempt) -> bool:
+        """Look the pod up until no request of ours can bind it any more; return whether one has."""
+        return await self._retry.settles(attempt, lambda: self._is_bound(effect, attempt))
 
-        Nothing is written meanwhile, so this ends at once when the process stops.
-        """
-        backoff = self._retry.backoff()
-        loop = asyncio.get_running_loop()
-        with self._retry.stoppable():
-            while attempt.unsettled_until is not None and loop.time() < attempt.unsettled_until:
-                await backoff.wait()
-                if await self._is_bound(effect, attempt):
-                    return True
-            return await self._is_bound(effect, attempt)
-
-    async def _bound_by_extender(self, effect: Bind, attempt: RetryAttempt) -> bool:
+    async def _bind_by_extender(self, effect: Bind, attempt: RetryAttempt) -> bool:
         """Have an extender bind a pod; return false where we must, because it may be ignored.
 
         Differs from kube-scheduler v1.36.3: when the extender fails, the pod is looked up. Perhaps
@@ -118,7 +107,7 @@ class Bindings:
             Conflict: It is bound to another node.
         """
         finishing = RetryAttempt(attempt.job, self._retry.backoff(), None, finishing=True)
-        placement = await self._placement(requests.look_up(effect.pod), finishing)
+        placement = await self._placement(requests.get_pod(effect.pod), finishing)
         if placement.metadata.uid != effect.pod.uid:
             raise Replaced(f"pod {effect.pod} is another one than was placed")
         node = placement.spec.node_name

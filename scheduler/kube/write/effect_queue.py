@@ -4,7 +4,7 @@ The writer puts effects in and takes jobs out; nothing here waits or does I/O.
 
 | lane | effects |
 |---|---|
-| bind | Bind, BindVolumes |
+| bind | Bind, BindVolumes, BindClaims, ReleaseClaims, DeallocateClaim, DeleteClaim |
 | preempt | Evict, Nominate, ClearNomination, SaveLedger |
 | condition | SetCondition |
 | announce | RecordEvent |
@@ -19,21 +19,26 @@ something that has happened, and carries the time of that.
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
 from scheduler.kube.write.event_recorder import Series
+from scheduler.model.api.devices import ResourceClaim
 from scheduler.model.effects import (
     Ask,
     Bind,
+    BindClaims,
     BindVolumes,
     ClearNomination,
+    DeallocateClaim,
+    DeleteClaim,
     Effect,
     Evict,
     Nominate,
     PodRef,
     RecordEvent,
+    ReleaseClaims,
     SaveLedger,
     SetCondition,
 )
@@ -60,6 +65,11 @@ LANES: Final[dict[type[Effect], Lane]] = {
     Bind: Lane.BIND,
     # A pod waits for its volumes before it is bound: they are as urgent as bindings.
     BindVolumes: Lane.BIND,
+    BindClaims: Lane.BIND,
+    # Other pods wait for what these free.
+    ReleaseClaims: Lane.BIND,
+    DeallocateClaim: Lane.BIND,
+    DeleteClaim: Lane.BIND,
     Evict: Lane.PREEMPT,
     Nominate: Lane.PREEMPT,
     ClearNomination: Lane.PREEMPT,
@@ -74,7 +84,7 @@ LEDGER: Final = PodRef("", "", "ledger")
 
 #: Effects that a binding makes unnecessary: the API server clears the nomination and sets the
 #: condition.
-MOOT_BY_BINDING: Final = (SetCondition, Nominate, ClearNomination)
+OBSOLETE_AFTER_BINDING: Final = (SetCondition, Nominate, ClearNomination)
 
 
 @dataclass(slots=True, eq=False)
@@ -95,11 +105,13 @@ class Job:
     #: Whether it was taken out and is being sent.
     sent: bool = False
     #: Whether it became unnecessary: it is not sent, or not sent again.
-    moot: bool = False
+    obsolete: bool = False
     #: Whether the cluster was in the wanted state already.
     unchanged: bool = False
     #: The answers of extenders; for an `Ask` that is done.
     answers: tuple[ExtenderAnswer, ...] = ()
+    #: The states of resource claims that the API server answered with, and whether each is new.
+    claims: list[tuple[ResourceClaim, bool]] = field(default_factory=list)
     #: Whether a `RecordEvent` was counted, and its series where a request is due.
     counted: bool = False
     series: Series | None = None
@@ -139,20 +151,20 @@ class EffectQueue:
         """Add an effect; return those that it makes unnecessary."""
         lane = _lane(effect)
         if isinstance(effect, RecordEvent):
-            self._offer(self._new(effect, lane))
+            self._enqueue(self._new(effect, lane))
             return []
         jobs = self._pods.setdefault(_pod(effect).uid, deque())
         if isinstance(effect, SetCondition) and (replaced := self._replace(jobs, effect)):
             return [replaced]
-        moot = self._drop_moot(jobs) if isinstance(effect, Bind) else []
+        moot = self._drop_obsolete(jobs) if isinstance(effect, Bind) else []
         jobs.append(self._new(effect, lane))
-        self._offer(jobs[0])
+        self._enqueue(jobs[0])
         return moot
 
     def take(self) -> Job | None:
         """Return the job to send next, if there is one and a place for it."""
         for lane in _BY_IMPORTANCE:
-            if self._lanes[lane] and self._has_place(lane) and (job := self._first(lane)):
+            if self._lanes[lane] and self._has_capacity(lane) and (job := self._pop(lane)):
                 job.sent = True
                 self._waiting[lane] -= 1
                 self._claimed += self._beyond_share(lane)
@@ -170,7 +182,7 @@ class EffectQueue:
         jobs = self._pods[uid]
         jobs.popleft()
         if jobs:
-            self._offer(jobs[0])
+            self._enqueue(jobs[0])
         else:
             del self._pods[uid]
 
@@ -194,7 +206,7 @@ class EffectQueue:
         cleared = isinstance(effect, SetCondition) and effect.clear_nomination
         return Job(effect, lane, self._clock(), clear_nomination=cleared)
 
-    def _offer(self, job: Job) -> None:
+    def _enqueue(self, job: Job) -> None:
         """Put the first job of a pod into its lane, once."""
         if not job.queued:
             job.queued = True
@@ -209,27 +221,27 @@ class EffectQueue:
         last.clear_nomination |= effect.clear_nomination
         return replaced
 
-    def _drop_moot(self, jobs: deque[Job]) -> list[Effect]:
+    def _drop_obsolete(self, jobs: deque[Job]) -> list[Effect]:
         """Mark jobs that a binding makes unnecessary, and remove those that were not sent."""
         dropped: list[Effect] = []
-        for job in [job for job in jobs if isinstance(job.effect, MOOT_BY_BINDING)]:
-            job.moot = True
+        for job in [job for job in jobs if isinstance(job.effect, OBSOLETE_AFTER_BINDING)]:
+            job.obsolete = True
             if not job.sent:
                 self._waiting[job.lane] -= 1
                 jobs.remove(job)
                 dropped.append(job.effect)
         return dropped
 
-    def _first(self, lane: Lane) -> Job | None:
+    def _pop(self, lane: Lane) -> Job | None:
         """Take the first job out of a lane that is still needed."""
         queue = self._lanes[lane]
         while queue:
             job = queue.popleft()
-            if not job.moot:
+            if not job.obsolete:
                 return job
         return None
 
-    def _has_place(self, lane: Lane) -> bool:
+    def _has_capacity(self, lane: Lane) -> bool:
         if lane is Lane.EXTEND:
             return self._sent[lane] < self._places
         return not self._beyond_share(lane) or self._claimed < self._places

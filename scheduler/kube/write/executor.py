@@ -4,6 +4,10 @@
 |---|---|---|---|
 | Bind | POST pods/binding | bound to this node: done | other node: conflict; no pod: gone |
 | BindVolumes | PATCH pods/status, volumes, claims | written so: done | other state: conflict |
+| BindClaims | PATCH pods/status, GET and PUT claims | reserved: done | other state: conflict |
+| ReleaseClaims | PATCH resourceclaims/status | no claim: done | |
+| DeallocateClaim | GET, PUT resourceclaims/status | | other state: conflict |
+| DeleteClaim | GET, PUT, DELETE resourceclaims | no claim: done | |
 | Nominate, SetCondition, ClearNomination | PATCH pods/status | | no pod: gone |
 | Evict | PATCH pods/status, then DELETE | no pod: done | |
 | Evict, strict | POST pods/eviction | no pod: done | disruption budget: refused |
@@ -40,11 +44,12 @@ from scheduler.kube.errors import (
 from scheduler.kube.extenders import ExtenderError
 from scheduler.kube.watch.decoding import UNREADABLE
 from scheduler.kube.write.bindings import Bindings
+from scheduler.kube.write.claims import Claims
 from scheduler.kube.write.effect_queue import Job
 from scheduler.kube.write.event_recorder import EventRecorder, Series
 from scheduler.kube.write.retry import (
     TRANSIENT,
-    Begun,
+    FirstAnswer,
     Replaced,
     RetryAttempt,
     RetryPolicy,
@@ -56,18 +61,22 @@ from scheduler.model import times
 from scheduler.model.effects import (
     Ask,
     Bind,
+    BindClaims,
     BindVolumes,
     ClearNomination,
+    DeallocateClaim,
+    DeleteClaim,
     Evict,
     Nominate,
     RecordEvent,
+    ReleaseClaims,
     SaveLedger,
     SetCondition,
 )
 from scheduler.model.events import Failure
 from scheduler.model.times import Seconds
 
-__all__ = ["Begun", "EffectExecutor", "Patience"]
+__all__ = ["EffectExecutor", "FirstAnswer", "Patience"]
 
 #: Pods whose condition was written lately; a pod beyond them gets a new transition time.
 REMEMBERED_PODS: Final = 16_384
@@ -93,13 +102,14 @@ class EffectExecutor:
         self._with_condition: OrderedDict[str, None] = OrderedDict()
         self._retry = RetryPolicy(client, gate, sleeper, settings)
         self._bindings = Bindings(client, self._retry, settings.extenders)
+        self._claims = Claims(client, self._retry, clock)
         self._defect = settings.defect
 
     def stop(self) -> None:
         """Begin no more writes, except for those that finish what was begun."""
         self._retry.stop()
 
-    def begin(self, job: Job, then: Callable[[Begun | None], None]) -> bool:
+    def start(self, job: Job, then: Callable[[FirstAnswer | None], None]) -> bool:
         """Send the one request of a binding or an Event at once, if that can be done.
 
         Most writes need no more than that, and a task for each would cost more than the request.
@@ -114,10 +124,10 @@ class EffectExecutor:
         """
         effect = job.effect
         if isinstance(effect, Bind):
-            if effect.extender is not None or not self._retry.may_begin(effect):
+            if effect.extender is not None or not self._retry.may_start(effect):
                 return False
             return self._post(requests.bind(effect), None, then)
-        if not isinstance(effect, RecordEvent) or not self._retry.may_begin(effect):
+        if not isinstance(effect, RecordEvent) or not self._retry.may_start(effect):
             return False
         series = self._series(effect, job)
         if series is None or series.written:
@@ -126,14 +136,14 @@ class EffectExecutor:
         return self._post(request, series, then)
 
     def _post(
-        self, request: Request, series: Series | None, then: Callable[[Begun | None], None]
+        self, request: Request, series: Series | None, then: Callable[[FirstAnswer | None], None]
     ) -> bool:
         def answered(answer: Reply | Unreachable) -> None:
             try:
                 try:
                     body_of(request, answer)
                 except KubeError:
-                    then(Begun(request, answer))
+                    then(FirstAnswer(request, answer))
                     return
                 if series is not None:
                     self._recorder.written(series, self._clock())
@@ -143,12 +153,12 @@ class EffectExecutor:
 
         return self._client.post(request, answered)
 
-    async def execute(self, job: Job, begun: Begun | None = None) -> Failure | None:
+    async def execute(self, job: Job, first_answer: FirstAnswer | None = None) -> Failure | None:
         """Carry out an effect, or continue it; return the failure if there is one."""
         try:
-            if begun is None:
+            if first_answer is None:
                 await self._retry.wait_turn(job.effect)
-            await self._carry_out(self._retry.start(job, begun))
+            await self._carry_out(self._retry.start(job, first_answer))
         except KubeError as error:
             return Failure(failure_kind(error), str(error))
         return None
@@ -163,6 +173,8 @@ class EffectExecutor:
                 await self._preempt(effect, attempt)
             case SetCondition() as effect:
                 await self._write_condition(effect, attempt)
+            case BindClaims() | ReleaseClaims() | DeallocateClaim() | DeleteClaim() as effect:
+                await self._claims.carry_out(effect, attempt)
             case RecordEvent() as effect:
                 await self._record_event(effect, attempt)
             case Ask() as effect:
@@ -243,7 +255,7 @@ class EffectExecutor:
         if effect.strict or self._evict_only:
             await self._evict_strictly(effect, attempt)
             return
-        disrupt = requests.disrupt(effect, times.stamp(self._clock()))
+        disrupt = requests.set_disruption_target(effect, times.stamp(self._clock()))
         try:
             await self._write(disrupt, attempt)
             # No pod may stay marked as a victim without being deleted.
@@ -300,7 +312,7 @@ class EffectExecutor:
 
     async def _write(self, request: Request, attempt: RetryAttempt) -> None:
         """Send a request until it succeeds, fails permanently, or becomes unnecessary."""
-        while not attempt.job.moot:
+        while not attempt.job.obsolete:
             self._retry.check(attempt)
             try:
                 await self._retry.call(request, attempt)

@@ -23,7 +23,7 @@ KEY: Final = "ledger.json"
 
 #: Between two attempts to read the ledger when an instance becomes the leader.
 FIRST_PAUSE_SECONDS: Final = 0.1
-LONGEST_PAUSE_SECONDS: Final = 5.0
+MAX_PAUSE_SECONDS: Final = 5.0
 
 #: The policies are not known here, so no entry counts as too old.
 _ANY_TIME: Final = 0.0
@@ -50,23 +50,23 @@ class LedgerStore:
         recalled: Called with a text that another instance has written.
     """
 
-    def __init__(self, namespace: str, name: str, recalled: Callable[[str], None]) -> None:
+    def __init__(self, namespace: str, name: str, on_loaded: Callable[[str], None]) -> None:
         self._namespace = namespace
         self._name = name
-        self._recalled = recalled
+        self._on_loaded = on_loaded
         #: `metadata.resourceVersion`; empty while there is none.
         self._version = ""
         self._text = ""
         #: The text that another instance has written since we wrote or read.
         self._foreign = ""
 
-    async def recall(self, client: Client, sleeper: Sleeper) -> str:
+    async def load_with_retries(self, client: Client, sleeper: Sleeper) -> str:
         """Return what earlier leaders have written; empty when there is nothing or no right to it.
 
         Waits as long as the API server does not answer. Without the right to read the ledger it
         cannot be written either: budgets then refuse, and everything that needs no ledger goes on.
         """
-        backoff = ExponentialBackoff(sleeper, FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
+        backoff = ExponentialBackoff(sleeper, FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS)
         while True:
             try:
                 return await self.load(client)
@@ -114,11 +114,11 @@ class LedgerStore:
                 return  # an earlier attempt wrote it, and the answer was lost
             self._foreign = self._text
             if self._foreign:
-                self._recalled(self._foreign)
+                self._on_loaded(self._foreign)
             raise
         self._foreign = ""
         try:
-            self._see(_CONFIG_MAP.decode(answer))
+            self._observe(_CONFIG_MAP.decode(answer))
         except UNREADABLE:
             # It is written; the next write will be refused, and then the version is read.
             self._version = "unknown"
@@ -138,13 +138,13 @@ class LedgerStore:
     async def _read(self, client: Client) -> None:
         request = Request("get", "configmaps", "GET", self._path(self._name))
         try:
-            self._see(_CONFIG_MAP.decode(await client.call(request)))
+            self._observe(_CONFIG_MAP.decode(await client.call(request)))
         except NotFound:
             self._version = self._text = ""
         except UNREADABLE as error:
             raise Unreachable(f"cannot {request}: {error}") from error
 
-    def _see(self, config_map: _ConfigMap) -> None:
+    def _observe(self, config_map: _ConfigMap) -> None:
         self._version = config_map.metadata.resource_version
         self._text = config_map.data.get(KEY, "")
 

@@ -6,7 +6,7 @@ that finishes what was begun.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -33,7 +33,7 @@ from scheduler.model.events import FailureKind
 __all__ = [
     "TRANSIENT",
     "Abandoned",
-    "Begun",
+    "FirstAnswer",
     "Protected",
     "Replaced",
     "RetryAttempt",
@@ -53,7 +53,7 @@ TRANSIENT: Final = (
     ConnectionSettingsError,
 )
 
-#: Phrases of API servers for: there is a pod of that name, but with another uid.
+#: Phrases by which API servers say that the pod of this name has another uid.
 OTHER_IDENTITY: Final = ("UID in precondition", "UID in the precondition", "metadata.uid")
 
 #: Phrases of API servers for: disruption budgets do not let the pod be evicted.
@@ -79,7 +79,7 @@ class Replaced(KubeError):
     """The pod is another one of the same name."""
 
 
-class Begun(NamedTuple):
+class FirstAnswer(NamedTuple):
     """A write that was sent without a task, and whose first answer is not a success."""
 
     request: Request
@@ -97,10 +97,10 @@ class RetryAttempt:
     #: Whether something was begun that must be finished, even while this process stops.
     finishing: bool = False
     #: The first answer, where there is one already; it takes the place of the first request.
-    begun: Begun | None = None
+    first_answer: FirstAnswer | None = None
     #: On the loop's clock: until then the API server may carry out a request that it was sent and
     #: did not answer; `None` where there is no such request.
-    unsettled_until: float | None = None
+    uncertain_until: float | None = None
 
 
 class RetryPolicy:
@@ -126,7 +126,7 @@ class RetryPolicy:
         for task in self._pausing:
             task.cancel()
 
-    def may_begin(self, effect: Effect) -> bool:
+    def may_start(self, effect: Effect) -> bool:
         """Return whether the first request for an effect may be sent now."""
         return not self._stopping and not self._must_wait(effect) and self._gate()
 
@@ -144,14 +144,16 @@ class RetryPolicy:
         if isinstance(effect, Evict) and not attempt.finishing and not self._still_wanted(effect):
             raise Abandoned("not sent: the preemptor does not need it any more")
 
-    def start(self, job: Job, begun: Begun | None) -> RetryAttempt:
+    def start(self, job: Job, first_answer: FirstAnswer | None) -> RetryAttempt:
         """Return the state of a job whose attempts begin now."""
         now = asyncio.get_running_loop().time()
-        return RetryAttempt(job, self.backoff(), now + self._patience.seconds, begun=begun)
+        return RetryAttempt(
+            job, self.backoff(), now + self._patience.seconds, first_answer=first_answer
+        )
 
     async def call(self, request: Request, attempt: RetryAttempt) -> bytes:
         """Send a request, or take the answer that has come already."""
-        begun, attempt.begun = attempt.begun, None
+        begun, attempt.first_answer = attempt.first_answer, None
         if begun is not None:
             return body_of(begun.request, begun.answer)
         return await self._client.call(request)
@@ -170,10 +172,10 @@ class RetryPolicy:
             return False
         return asyncio.get_running_loop().time() < self._quiet.get(type(effect), 0.0)
 
-    def unsettle(self, attempt: RetryAttempt) -> None:
+    def mark_uncertain(self, attempt: RetryAttempt) -> None:
         """Record that a request was sent and that it is unknown whether it is carried out."""
         now = asyncio.get_running_loop().time()
-        attempt.unsettled_until = now + self._patience.unsettled_seconds
+        attempt.uncertain_until = now + self._patience.uncertain_seconds
 
     async def pause(self, request: Request, error: KubeError, attempt: RetryAttempt) -> None:
         """Wait before the next attempt.
@@ -204,6 +206,19 @@ class RetryPolicy:
         finally:
             if task is not None:
                 self._pausing.discard(task)
+
+    async def settles(self, attempt: RetryAttempt, is_done: Callable[[], Awaitable[bool]]) -> bool:
+        """Look up until no request that was sent can be carried out; return whether one was.
+
+        Nothing is written meanwhile, so this ends at once when the process stops.
+        """
+        backoff, loop = self.backoff(), asyncio.get_running_loop()
+        with self.stoppable():
+            while attempt.uncertain_until is not None and loop.time() < attempt.uncertain_until:
+                await backoff.wait()
+                if await is_done():
+                    return True
+            return await is_done()
 
     def backoff(self) -> ExponentialBackoff:
         """Return a new backoff, which begins with the shortest pause."""

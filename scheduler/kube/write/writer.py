@@ -15,11 +15,13 @@ from collections.abc import Callable
 from scheduler.kube.client.backoff import Sleeper
 from scheduler.kube.client.client import Client
 from scheduler.kube.write.effect_queue import EffectQueue, Job, Lane
-from scheduler.kube.write.executor import Begun, EffectExecutor
+from scheduler.kube.write.executor import EffectExecutor, FirstAnswer
 from scheduler.kube.write.writer_settings import WriterSettings
 from scheduler.model.effects import Ask, Effect, RecordEvent
 from scheduler.model.events import (
     Answered,
+    ClaimAnswered,
+    DevicesObserved,
     EffectDone,
     EffectFailed,
     Event,
@@ -118,25 +120,25 @@ class Writer:
     def _start(self) -> None:
         """Send as many effects as there are places for."""
         while job := self._queue.take():
-            if self._executor.begin(job, functools.partial(self._answered, job)):
+            if self._executor.start(job, functools.partial(self._answered, job)):
                 self._begun.add(job)
             else:
                 self._execute(job)
 
-    def _execute(self, job: Job, begun: Begun | None = None) -> None:
-        task = asyncio.create_task(self._executor.execute(job, begun))
+    def _execute(self, job: Job, first_answer: FirstAnswer | None = None) -> None:
+        task = asyncio.create_task(self._executor.execute(job, first_answer))
         self._tasks.add(task)
         task.add_done_callback(functools.partial(self._ended, job))
 
-    def _answered(self, job: Job, begun: Begun | None) -> None:
+    def _answered(self, job: Job, first_answer: FirstAnswer | None) -> None:
         """Finish a job that has no task, or continue it in one."""
         if job not in self._begun:
             return  # we stop, and its outcome has gone to the sink
         self._begun.remove(job)
-        if begun is None:
+        if first_answer is None:
             self._finish(job, None)
         else:
-            self._execute(job, begun)
+            self._execute(job, first_answer)
         if not self._begun:
             self._all_answered.set()
 
@@ -163,6 +165,8 @@ class Writer:
     def _finish(self, job: Job, failure: Failure | None) -> None:
         self._queue.done(job)
         self._start()
+        for claim, created in job.claims:
+            self._sink(DevicesObserved(claim) if created else ClaimAnswered(claim))
         if failure is None and isinstance(job.effect, Ask):
             self._sink(Answered(job.effect.pod, job.effect.number, job.answers))
         else:

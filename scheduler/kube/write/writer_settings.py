@@ -21,7 +21,7 @@ class Patience:
     longest_pause_seconds: float = 5.0
     #: How long the API server may still carry out a request whose connection was cut. It gives up
     #: a request after a minute (`--request-timeout`); five seconds more are for etcd.
-    unsettled_seconds: float = 65.0
+    uncertain_seconds: float = 65.0
 
 
 def _wanted(_: Evict) -> bool:

@@ -317,6 +317,12 @@ CATALOGUE: Final[tuple[Row, ...]] = (
         "Always 1; the labels hold the versions of the scheduler and of Python.",
         ("version", "python_version"),
     ),
+    Row(
+        "scheduler_reference_info", _GAUGE, _ALPHA, _OURS,
+        "Always 1; the label holds the release of kube-scheduler whose decisions are reproduced.",
+        ("reference",),
+        note="`reference`: as `v1.36.3`.",
+    ),
 )  # fmt: skip
 
 ABSENT: Final[tuple[Absent, ...]] = (

@@ -120,7 +120,7 @@ class Debug:
         if queued is None:
             raise LookupError(f"pod {key} is not in the queue of this scheduler")
         state = self._waiting(queued)
-        gate = self._machine.gated_because(queued.pod)
+        gate = self._machine.gate_reason(queued.pod)
         if gate is not None:
             return {**state, "message": gate}
         if queued.phase not in _EVALUATED:

@@ -5,6 +5,7 @@ has not confirmed is written as if it were confirmed: an assumed pod is on its n
 terminating, a nominated pod has its nomination, a reserved volume is reserved.
 
 Of pods on no node it has only those of our profiles, and other pods that are nominated to a node.
+It names the release of kube-scheduler that was followed, so `plan` follows the same.
 It does not hold what depends on time: back-offs, and the order of pods of equal priority that were
 tried before.
 """
@@ -19,6 +20,7 @@ from scheduler.model import times
 from scheduler.model.api import pod_changes
 from scheduler.model.api.kinds import KINDS
 from scheduler.model.api.objects import LocalObject, ObjectMeta, Pod
+from scheduler.model.reference import SNAPSHOT_REFERENCE
 from scheduler.model.times import Seconds
 from scheduler.observe.pages import json_stream
 from scheduler.queue.phases import QueuePhase
@@ -41,7 +43,8 @@ def snapshot(machine: Machine, now: Seconds) -> AsyncGenerator[bytes]:
     """
     # Pods of the queue come first: they are newer than the copies that nominations hold.
     items = [*_objects(machine), *_waiting(machine), *machine.cluster.pods]
-    head = b'{"apiVersion":"v1","kind":"List","items":[\n'
+    named = msgspec.json.encode({SNAPSHOT_REFERENCE: machine.reference.name})[1:-1]
+    head = b'{"apiVersion":"v1","kind":"List",' + named + b',"items":[\n'
     return json_stream.listed(head, items, _Encoding(machine, now), b"\n]}\n")
 
 
@@ -51,7 +54,7 @@ class _Encoding:
     def __init__(self, machine: Machine, now: Seconds) -> None:
         cluster = machine.cluster
         self._evicted_at = times.stamp(now)
-        self._victims = cluster.asked_to_leave()
+        self._victims = cluster.evicting_uids()
         #: The node of each nominated pod, by uid.
         self._nominated = {claim.pod.uid: claim.node for claim in cluster.nominations}
         #: Uids of nominated pods that have been encoded.
@@ -90,6 +93,9 @@ def _objects(machine: Machine) -> Iterator[Any]:
     yield from cluster.workloads
     yield from cluster.volumes
     yield from cluster.device_classes
+    yield from cluster.devices.slices
+    yield from cluster.devices.slices.taint_rules
+    yield from cluster.devices.claims
 
 
 def _waiting(machine: Machine) -> Iterator[Pod]:

@@ -12,7 +12,7 @@ import ssl
 from asyncio import sslproto
 from typing import Final, Protocol
 
-from scheduler.observe.server.connections import OpenConnection, Table, peer
+from scheduler.observe.server.connections import ConnectionTable, OpenConnection, peer
 from scheduler.observe.server.listen import Limits
 from scheduler.observe.server.rates import FairTurns, Rate
 
@@ -50,7 +50,7 @@ class Acceptor:
         listener: socket.socket,
         server: Server,
         context: ssl.SSLContext | None,
-        table: Table,
+        table: ConnectionTable,
         limits: Limits,
     ) -> None:
         self._listener = listener
@@ -183,7 +183,7 @@ class Acceptor:
             self._drawing.cancel()
             self._drawing = None
         now = self._loop.time()
-        while (ticket := self._turns.draw(now)) is not None:
+        while (ticket := self._turns.take_next(now)) is not None:
             _done(ticket)
         pause = self._turns.pause(now)
         if pause is not None:

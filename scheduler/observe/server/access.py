@@ -3,7 +3,7 @@
 `web_app` authorizes requests for all paths but health. The authorizer that asks the API server
 (TokenReview and SubjectAccessReview) is not here, because only `scheduler.kube` talks to the API
 server; the authorizers here need no API server. One must be chosen explicitly; the default is
-`nobody`.
+`deny_all`.
 """
 
 import ipaddress
@@ -15,13 +15,13 @@ from typing import Final, Protocol
 __all__ = [
     "ALLOWED",
     "UNAUTHENTICATED",
+    "AccessDecision",
     "AccessVerdict",
     "Authorize",
     "Caller",
-    "Judgement",
-    "anybody",
+    "allow_all",
+    "deny_all",
     "loopback",
-    "nobody",
     "unavailable",
 ]
 
@@ -41,15 +41,15 @@ class AccessVerdict(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class AccessDecision:
     """A verdict, with the message for the caller if the request is refused."""
 
     verdict: AccessVerdict
     message: str = ""
 
 
-ALLOWED: Final = Judgement(AccessVerdict.ALLOWED)
-UNAUTHENTICATED: Final = Judgement(AccessVerdict.UNAUTHENTICATED, "Unauthorized")
+ALLOWED: Final = AccessDecision(AccessVerdict.ALLOWED)
+UNAUTHENTICATED: Final = AccessDecision(AccessVerdict.UNAUTHENTICATED, "Unauthorized")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,21 +68,21 @@ class Caller:
 class Authorize(Protocol):
     """Authorizes requests for all paths but health."""
 
-    async def __call__(self, caller: Caller, /) -> Judgement:
+    async def __call__(self, caller: Caller, /) -> AccessDecision:
         """Return whether this caller may read this path."""
 
 
-async def nobody(caller: Caller) -> Judgement:
+async def deny_all(caller: Caller) -> AccessDecision:
     """Allow no request."""
     return _forbidden(caller)
 
 
-async def anybody(_caller: Caller) -> Judgement:
+async def allow_all(_caller: Caller) -> AccessDecision:
     """Allow every request."""
     return ALLOWED
 
 
-async def loopback(caller: Caller) -> Judgement:
+async def loopback(caller: Caller) -> AccessDecision:
     """Allow requests from this host; in a pod this includes all users who may port-forward."""
     try:
         peer = ipaddress.ip_address(caller.peer)
@@ -93,12 +93,12 @@ async def loopback(caller: Caller) -> Judgement:
     return ALLOWED if peer.is_loopback else _forbidden(caller)
 
 
-def unavailable() -> Judgement:
+def unavailable() -> AccessDecision:
     """Refuse because access cannot be checked; the cause is logged and not shown to the caller."""
-    return Judgement(AccessVerdict.UNAVAILABLE, "access to this page cannot be checked now")
+    return AccessDecision(AccessVerdict.UNAVAILABLE, "access to this page cannot be checked now")
 
 
-def _forbidden(caller: Caller) -> Judgement:
-    return Judgement(
+def _forbidden(caller: Caller) -> AccessDecision:
+    return AccessDecision(
         AccessVerdict.FORBIDDEN, f'forbidden: access to {caller.verb} "{caller.path}" is disabled'
     )

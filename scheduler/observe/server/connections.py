@@ -15,12 +15,12 @@ from typing import Final
 
 from scheduler.model.times import Seconds
 
-__all__ = ["OpenConnection", "Table", "bounded", "peer"]
+__all__ = ["ConnectionTable", "OpenConnection", "bounded", "peer"]
 
 #: The divisor for the part of the file descriptors that connections may use, so that enough are
 #: left for requests to the API server.
 _SHARE_OF_DESCRIPTORS: Final = 4
-_FEWEST: Final = 16
+_MIN_CONNECTIONS: Final = 16
 #: Addresses of one IPv6 network of this length are one peer: a host can use all of them.
 _IPV6_PREFIX: Final = 64
 
@@ -36,7 +36,7 @@ class OpenConnection:
     busy: bool = field(default=False)
 
 
-class Table:
+class ConnectionTable:
     """All open connections.
 
     Args:
@@ -100,7 +100,7 @@ def bounded(wanted: int, descriptors: int) -> int:
     """
     if descriptors < 0:
         return wanted
-    return max(_FEWEST, min(wanted, descriptors // _SHARE_OF_DESCRIPTORS))
+    return max(_MIN_CONNECTIONS, min(wanted, descriptors // _SHARE_OF_DESCRIPTORS))
 
 
 def peer(address: str) -> str:

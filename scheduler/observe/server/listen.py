@@ -4,14 +4,14 @@ from dataclasses import dataclass, field
 from ssl import TLSVersion
 from typing import Final
 
-from scheduler.observe.server.rates import Allowance
+from scheduler.observe.server.rates import RateLimit
 
 __all__ = ["Limits", "Listen"]
 
-_ACCEPTS: Final = Allowance(per_second=1000, burst=1000)
-_HANDSHAKES: Final = Allowance(per_second=50, burst=300)
-_PEER_HANDSHAKES: Final = Allowance(per_second=30, burst=150)
-_PEER_REQUESTS: Final = Allowance(per_second=100, burst=200)
+_ACCEPTS: Final = RateLimit(per_second=1000, burst=1000)
+_HANDSHAKES: Final = RateLimit(per_second=50, burst=300)
+_PEER_HANDSHAKES: Final = RateLimit(per_second=30, burst=150)
+_PEER_REQUESTS: Final = RateLimit(per_second=100, burst=200)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +22,13 @@ class Limits:
     #: quarters of them.
     connections: int = 512
     #: How fast connections are accepted; each costs some 50 µs, and the others wait in the kernel.
-    accepts: Allowance = _ACCEPTS
+    accepts: RateLimit = _ACCEPTS
     #: TLS handshakes, in total and of one peer; each costs some 1 ms of CPU, half of it outside of
     #: Python.
-    handshakes: Allowance = _HANDSHAKES
-    peer_handshakes: Allowance = _PEER_HANDSHAKES
+    handshakes: RateLimit = _HANDSHAKES
+    peer_handshakes: RateLimit = _PEER_HANDSHAKES
     #: Requests of one peer; each costs some 0.2 ms of CPU. Requests beyond the rate wait.
-    peer_requests: Allowance = _PEER_REQUESTS
+    peer_requests: RateLimit = _PEER_REQUESTS
     #: Timeout of a handshake, including the wait for its turn.
     handshake_seconds: float = 5.0
     #: Pages that are served at a time, health pages not counted; more are refused with 503.

@@ -48,7 +48,7 @@ class PageRunner:
 
         return await self.run(called)
 
-    async def each(self, parts: AsyncGenerator[T]) -> AsyncGenerator[T]:
+    async def iterate(self, parts: AsyncGenerator[T]) -> AsyncGenerator[T]:
         """Yield what a generator of the scheduler's loop yields, and close it at the end."""
         # A cancelled step may still be running when the generator is closed.
         lock = asyncio.Lock()
@@ -70,7 +70,7 @@ class PageRunner:
             with contextlib.suppress(ConnectionError):
                 await self.run(close)
 
-    def soon(self, work: Callable[..., object], *arguments: object) -> None:
+    def call_soon(self, work: Callable[..., object], *arguments: object) -> None:
         """Schedule a call in the scheduler's loop, unless that has ended."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(work, *arguments)
@@ -86,7 +86,7 @@ class Relay(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Pass a record on."""
-        self._home.soon(self._logger.handle, record)
+        self._home.call_soon(self._logger.handle, record)
 
 
 async def _awaited(work: Callable[[], Awaitable[T]]) -> T:

@@ -9,7 +9,7 @@ from typing import Final
 
 from scheduler.model.times import Seconds
 
-__all__ = ["STUCK_SECONDS", "Pulse"]
+__all__ = ["STUCK_SECONDS", "Heartbeat"]
 
 #: How long the loop may be blocked before the process counts as dead. A restart costs a whole
 #: start, even with 150,000 pods, and a leader that is blocked has lost its lease long before; so
@@ -19,7 +19,7 @@ STUCK_SECONDS: Final = 300.0
 _BEAT_SECONDS: Final = 0.25
 
 
-class Pulse:
+class Heartbeat:
     """How long ago the loop last ran.
 
     Args:

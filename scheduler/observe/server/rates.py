@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 
 from scheduler.model.times import Seconds
 
-__all__ = ["Allowance", "ByPeer", "FairTurns", "Rate"]
+__all__ = ["FairTurns", "Rate", "RateLimit", "RatesByPeer"]
 
 T = TypeVar("T")
 
@@ -18,8 +18,8 @@ _PEERS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Allowance:
-    """A rate per second, and how many times at once after a pause."""
+class RateLimit:
+    """A rate per second, and the size of a burst."""
 
     per_second: float
     burst: float
@@ -35,7 +35,7 @@ class Rate:
 
     __slots__ = ("_allowance", "_at", "_tokens", "served_at")
 
-    def __init__(self, allowance: Allowance, now: Seconds) -> None:
+    def __init__(self, allowance: RateLimit, now: Seconds) -> None:
         self._allowance = allowance
         self._tokens = allowance.burst
         self._at = now
@@ -69,10 +69,10 @@ class Rate:
         self.served_at = now
 
 
-class ByPeer:
+class RatesByPeer:
     """One bucket for each peer; the least recently used ones are dropped."""
 
-    def __init__(self, allowance: Allowance, peers: int = _PEERS) -> None:
+    def __init__(self, allowance: RateLimit, peers: int = _PEERS) -> None:
         self._allowance = allowance
         self._most = peers
         self._rates: OrderedDict[str, Rate] = OrderedDict()
@@ -104,9 +104,9 @@ class FairTurns(Generic[T]):
         now: Seconds of any monotonic clock.
     """
 
-    def __init__(self, whole: Allowance, each: Allowance, now: Seconds) -> None:
+    def __init__(self, whole: RateLimit, each: RateLimit, now: Seconds) -> None:
         self._whole = Rate(whole, now)
-        self._peers = ByPeer(each)
+        self._peers = RatesByPeer(each)
         self._waiting: dict[str, deque[T]] = {}
 
     def add(self, peer: str, ticket: T, now: Seconds) -> None:
@@ -123,7 +123,7 @@ class FairTurns(Generic[T]):
         if not tickets:
             del self._waiting[peer]
 
-    def draw(self, now: Seconds) -> T | None:
+    def take_next(self, now: Seconds) -> T | None:
         """Return the next ticket; `None` if it is too early for any."""
         if not self._waiting or self._whole.wait(now) > 0.0:
             return None

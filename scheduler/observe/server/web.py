@@ -27,19 +27,22 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
+from structlog.typing import FilteringBoundLogger
+
 from scheduler.model.times import Seconds
 from scheduler.observe.pages.pages import Pages
 from scheduler.observe.server.acceptor import Acceptor
-from scheduler.observe.server.access import Authorize, nobody
-from scheduler.observe.server.connections import Table, bounded
+from scheduler.observe.server.access import Authorize, deny_all
+from scheduler.observe.server.connections import ConnectionTable, bounded
 from scheduler.observe.server.listen import Listen
 from scheduler.observe.server.page_runner import PageRunner
 from scheduler.observe.server.tls import Certificate, CertificateFiles, SelfSigned
-from scheduler.observe.server.web_app import Site
+from scheduler.observe.server.web_app import WebApp
 
 __all__ = ["Web"]
 
-_LOG: Final = logging.getLogger(__name__)
+#: The logger of aiohttp, for errors in requests.
+_REQUESTS: Final = logging.getLogger(__name__)
 
 #: The maximum number of connections that wait in the kernel to be accepted.
 _BACKLOG: Final = 1024
@@ -50,8 +53,11 @@ _END_SECONDS: Final = 5.0
 class Web:
     """The web server of one process. Made and called in the scheduler's loop."""
 
-    def __init__(self, pages: Pages, authorize: Authorize = nobody) -> None:
+    def __init__(
+        self, pages: Pages, log: FilteringBoundLogger, authorize: Authorize = deny_all
+    ) -> None:
         self._pages = pages
+        self._log = log
         self._authorize = authorize
         self._socket: socket.socket | None = None
         self._thread: _Thread | None = None
@@ -84,8 +90,7 @@ class Web:
         certificate = None if listen.plain else _certificate(listen, wall())
         self._socket = bound or _listening(listen.address, listen.port)
         self._socket.setblocking(False)
-        home = PageRunner()
-        self._thread = _Thread(self._socket, self._pages, self._authorize, listen, home)
+        self._thread = _Thread(self._socket, self._pages, self._authorize, listen, self._log)
         await self._thread.start(certificate, wall)
 
     async def ended(self) -> None:
@@ -115,15 +120,16 @@ class _Thread:
         pages: Pages,
         authorize: Authorize,
         listen: Listen,
-        home: PageRunner,
+        log: FilteringBoundLogger,
     ) -> None:
         self._listener = listener
         self._pages = pages
         self._authorize = authorize
         self._listen = listen
-        self._home = home
+        self._log = log
+        self._home = PageRunner()
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self.table = Table(bounded(listen.limits.connections, descriptors))
+        self.table = ConnectionTable(bounded(listen.limits.connections, descriptors))
         #: Stops the server when it is called in the thread's loop; set once that runs.
         self._stop: Callable[[], object] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -168,7 +174,7 @@ class _Thread:
         self._loop.set_exception_handler(self._defect)
         stopping = asyncio.Event()
         self._stop = stopping.set
-        site = Site(self._pages, self._authorize, self._listen, self._home, _LOG)
+        site = WebApp(self._pages, self._authorize, self._listen, self._home, _REQUESTS)
         await site.setup()
         context = None if certificate is None else certificate.context
         acceptor = Acceptor(self._listener, site, context, self.table, self._listen.limits)
@@ -191,14 +197,19 @@ class _Thread:
             await asyncio.sleep(self._listen.refresh_seconds)
             try:
                 if certificate.refresh(wall()):
-                    self._home.soon(_LOG.info, "serving certificate reloaded")
+                    self._home.call_soon(self._log.info, "certificate_reloaded")
             except OSError as error:
-                self._home.soon(_LOG.warning, "serving certificate not reloaded: %s", error)
+                log = functools.partial(
+                    self._log.warning, file=self._listen.cert_file, problem=str(error)
+                )
+                self._home.call_soon(log, "certificate_not_reloaded")
 
     def _defect(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Log an error that no task has caught; the server continues."""
-        log = functools.partial(_LOG.error, exc_info=context.get("exception"))
-        self._home.soon(log, "serving: %s", context.get("message"))
+        log = functools.partial(
+            self._log.error, problem=context.get("message"), exc_info=context.get("exception")
+        )
+        self._home.call_soon(log, "serving_failed")
 
 
 def _certificate(listen: Listen, now: Seconds) -> Certificate:

@@ -18,13 +18,19 @@ from scheduler.observe.pages.health import HealthChecks, HealthReport
 from scheduler.observe.pages.pages import Document, Page, Pages
 from scheduler.observe.pages.statuses import status
 from scheduler.observe.pages.zpages import rendered
-from scheduler.observe.server.access import AccessVerdict, Authorize, Caller, Judgement, unavailable
+from scheduler.observe.server.access import (
+    AccessDecision,
+    AccessVerdict,
+    Authorize,
+    Caller,
+    unavailable,
+)
 from scheduler.observe.server.connections import OpenConnection, peer
 from scheduler.observe.server.listen import Listen
 from scheduler.observe.server.page_runner import PageRunner, Relay
-from scheduler.observe.server.rates import ByPeer
+from scheduler.observe.server.rates import RatesByPeer
 
-__all__ = ["Site"]
+__all__ = ["WebApp"]
 
 #: The `reason` of a Status, by verdict.
 _REASONS: Final[Mapping[AccessVerdict, str]] = {
@@ -33,12 +39,12 @@ _REASONS: Final[Mapping[AccessVerdict, str]] = {
     AccessVerdict.THROTTLED: "TooManyRequests",
     AccessVerdict.UNAVAILABLE: "ServiceUnavailable",
 }
-_CROWDED: Final = Judgement(AccessVerdict.UNAVAILABLE, "too many pages are being served")
+_CROWDED: Final = AccessDecision(AccessVerdict.UNAVAILABLE, "too many pages are being served")
 
 _Respond: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class Site:
+class WebApp:
     """The web application with all pages. Made in the loop of the serving thread.
 
     Args:
@@ -62,7 +68,7 @@ class Site:
         self._listen = listen
         self._home = home
         self._loop = asyncio.get_running_loop()
-        self._requests = ByPeer(listen.limits.peer_requests)
+        self._requests = RatesByPeer(listen.limits.peer_requests)
         #: The connection of each protocol, and the other way round.
         self._connections: dict[asyncio.BaseProtocol, OpenConnection] = {}
         self._protocols: dict[OpenConnection, asyncio.BaseProtocol] = {}
@@ -161,7 +167,7 @@ class Site:
 
         return guarded
 
-    async def _review(self, request: web.Request) -> Judgement:
+    async def _review(self, request: web.Request) -> AccessDecision:
         caller = Caller("get", request.path, request.headers, request.remote or "")
         try:
             async with asyncio.timeout(self._listen.review_seconds):
@@ -237,7 +243,7 @@ class Site:
     ) -> web.StreamResponse:
         """Write parts of JSON as they come."""
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
-        async with contextlib.aclosing(self._home.each(parts)) as relayed:
+        async with contextlib.aclosing(self._home.iterate(parts)) as relayed:
             await response.prepare(request)
             async for part in relayed:
                 await response.write(part)
@@ -268,10 +274,10 @@ def _health_response(report: HealthReport) -> web.Response:
     return web.Response(status=200 if report.healthy else 500, text=report.text)
 
 
-def _refused(judgement: Judgement) -> web.Response:
+def _refused(decision: AccessDecision) -> web.Response:
     """Return a refusal in the format of the API server."""
-    verdict = judgement.verdict
-    body = status(verdict.value, _REASONS[verdict], judgement.message)
+    verdict = decision.verdict
+    body = status(verdict.value, _REASONS[verdict], decision.message)
     headers = {"Retry-After": "1"} if verdict is AccessVerdict.THROTTLED else None
     return web.Response(
         status=verdict.value, body=body, content_type="application/json", headers=headers

@@ -27,7 +27,7 @@ def test_pods_that_differ_in_spec_labels_or_namespace_are_of_different_classes()
     assert len({ClassifiedPod(each.build()).key for each in different}) == len(different)
 
 
-def made(most_bytes: int = module.MOST_BYTES) -> EquivalenceClasses:
+def made(most_bytes: int = module.MAX_BYTES) -> EquivalenceClasses:
     return EquivalenceClasses(profiles(), Cluster(), Verdicts(), most_bytes)
 
 
@@ -46,7 +46,7 @@ def test_a_class_is_compiled_once():
 
 @pytest.mark.parametrize(
     ("budget", "labels"),
-    [(5 * module._BYTES_PER_CLASS, ""), (module.MOST_BYTES, "x" * 2_000_000)],
+    [(5 * module._BYTES_PER_CLASS, ""), (module.MAX_BYTES, "x" * 2_000_000)],
     ids=["for their number", "for the size of their specs"],
 )
 def test_the_class_that_was_not_used_for_longest_goes_when_they_take_too_much_memory(

@@ -1,4 +1,7 @@
-"""What is observed: pods, nodes and claims; repeats, late states, re-created pods."""
+"""What is observed: pods, nodes and claims; repeats, late states, re-created pods.
+
+The file is longer than others because one module handles pods, nodes and nominations.
+"""
 
 import pytest
 
@@ -389,7 +392,7 @@ def test_the_machine_knows_its_sizes():
     cluster.hold(Evict)
     cluster.schedule(pod("high").cpu("4").priority(9))
 
-    numbers = cluster.machine.numbers()
+    numbers = cluster.machine.sizes()
 
     assert (numbers.nodes, numbers.pods, numbers.assumed) == (1, 1, 0)
     assert (numbers.nominations, numbers.preempting) == (1, 1)
@@ -398,10 +401,10 @@ def test_the_machine_knows_its_sizes():
 
 
 def test_the_reason_of_a_gate_is_told(machine):
-    assert machine.gated_because(pod("p").gated("a", "b").build()) == (
+    assert machine.gate_reason(pod("p").gated("a", "b").build()) == (
         "waiting for scheduling gates: [a b]"
     )
-    assert machine.gated_because(pod("p").build()) is None
+    assert machine.gate_reason(pod("p").build()) is None
 
 
 def test_a_gated_pod_is_decided_for_when_its_last_gate_is_removed():

@@ -1,6 +1,6 @@
 """The world goes on while extenders are asked, and an attempt never acts on what is no more."""
 
-from scheduler.core.attempt.scheduling_attempt import MOST_ROUNDS
+from scheduler.core.attempt.scheduling_attempt import MAX_ROUNDS
 from scheduler.model.decisions import Decision, Failed, Placed, Preempting, Unschedulable, Waiting
 from scheduler.model.effects import Ask, Verb
 from scheduler.model.extender_answers import ExtenderVictims, Filtered, Scored, VictimUids
@@ -197,7 +197,7 @@ def test_when_all_accepted_nodes_are_lost_new_ones_are_asked_about():
 def test_an_attempt_whose_accepted_nodes_are_lost_time_and_again_fails():
     cluster = asking(node("n0").cpu("1"), pod("p").cpu("1"))
 
-    for number in range(MOST_ROUNDS):
+    for number in range(MAX_ROUNDS):
         assert asked(cluster).questions[0].nodes == (f"n{number}",)
         cluster.delete_node(f"n{number}")
         cluster.add(node(f"n{number + 1}").cpu("1"))
@@ -205,12 +205,12 @@ def test_an_attempt_whose_accepted_nodes_are_lost_time_and_again_fails():
         decision = final(cluster, "p")
 
     assert decision == Failed("5 times the cluster changed too much while extenders were asked")
-    assert len(cluster.asked(Ask)) == MOST_ROUNDS
+    assert len(cluster.asked(Ask)) == MAX_ROUNDS
     assert cluster.phase("p") is QueuePhase.BACKOFF
     cluster.hold()
     cluster.extender = lambda question: Filtered(question.nodes)
     cluster.wait(15)
-    assert final(cluster, "p") == Placed(f"n{MOST_ROUNDS}")
+    assert final(cluster, "p") == Placed(f"n{MAX_ROUNDS}")
 
 
 def test_when_all_accepted_nodes_are_lost_and_there_are_no_others_the_pod_waits():

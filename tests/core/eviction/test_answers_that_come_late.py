@@ -1,6 +1,6 @@
 """Answers that come when the preemption has ended, that are lost, or that say no after all."""
 
-from scheduler.core.eviction.freed_room import VACANT_FOR
+from scheduler.core.eviction.freed_resources import USE_WITHIN
 from scheduler.model.decisions import Preempting
 from scheduler.model.effects import Evict, Nominate, SaveLedger
 from scheduler.model.events import EffectDone, FailureKind
@@ -9,7 +9,7 @@ from scheduler.model.policies import (
     BudgetScope,
     PreemptionPolicy,
 )
-from scheduler.state.preemption.wasted_evictions import MOST_PREEMPTIONS
+from scheduler.state.preemption.wasted_evictions import MAX_PREEMPTIONS
 from tests.support.builders import PodBuilder, node, pod
 from tests.support.cluster import Cluster
 from tests.support.refusing import STRICT, Refusing
@@ -34,10 +34,10 @@ def test_an_eviction_whose_answer_comes_after_its_preemptor_is_gone_counts():
 
     cluster.done()
     cluster.finish_terminating()
-    cluster.wait(2 * VACANT_FOR)
+    cluster.wait(2 * USE_WITHIN)
 
     assert counted(cluster) == 1
-    assert cluster.machine.tracking.wasted == {"preemptor_gone": 1}
+    assert cluster.machine.tracking.wasted_evictions == {"preemptor_gone": 1}
 
 
 def test_an_eviction_whose_answer_is_lost_counts():
@@ -51,7 +51,7 @@ def test_an_eviction_whose_answer_is_lost_counts():
             cluster.fail(each, FailureKind.UNAVAILABLE)
 
     assert counted(cluster) == 1
-    (waste,) = cluster.machine.ledger.wasted.written()[0]
+    (waste,) = cluster.machine.ledger.wasted_evictions.written()[0]
     assert waste.victims == 1
 
 
@@ -80,7 +80,7 @@ def test_a_ledger_that_could_not_be_written_is_written_later():
     cluster.delete("high")
     cluster.finish_terminating()
     cluster.hold(SaveLedger)
-    cluster.wait(VACANT_FOR)
+    cluster.wait(USE_WITHIN)
 
     cluster.fail(kind=FailureKind.UNAVAILABLE)
     cluster.hold()
@@ -137,4 +137,4 @@ def test_victims_of_plans_that_are_stopped_again_and_again_are_counted_each_time
             cluster.add(low(f"g{number}", "2"))
         cluster.wait(1)
 
-    assert evicted == MOST_PREEMPTIONS
+    assert evicted == MAX_PREEMPTIONS

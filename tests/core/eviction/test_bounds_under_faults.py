@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.core.eviction.freed_room import VACANT_FOR
+from scheduler.core.eviction.freed_resources import USE_WITHIN
 from scheduler.model.decisions import Preempting
 from scheduler.model.effects import Evict, Nominate
 from scheduler.model.events import (
@@ -24,8 +24,8 @@ from tests.support.builders import node, pod
 from tests.support.cluster import Cluster
 from tests.support.refusing import Refusing
 
-#: What one pod may waste within an hour: the largest preemption and `MOST[Scope.POD]` more.
-MOST_WASTED = 12
+#: What one pod may waste in an hour: the largest preemption and `MAX_VICTIMS[WasteScope.POD]` more.
+MAX_WASTED = 12
 LOST = Failure(FailureKind.UNAVAILABLE, "no answer")
 
 
@@ -66,7 +66,7 @@ def test_evictions_from_a_node_that_comes_and_goes_count():
 
     evicted = evictions_while_the_node_comes_and_goes(cluster, 600)
 
-    assert 0 < evicted <= MOST_WASTED
+    assert 0 < evicted <= MAX_WASTED
 
 
 def test_evictions_whose_answers_are_lost_count():
@@ -87,7 +87,7 @@ def test_evictions_whose_answers_are_lost_count():
             cluster.observe(EffectFailed(late.pop(0)[1], LOST))
         cluster.wait(1)
 
-    assert 0 < evicted <= MOST_WASTED
+    assert 0 < evicted <= MAX_WASTED
 
 
 def test_an_eviction_that_a_second_request_finds_done_counts():
@@ -119,7 +119,7 @@ def test_leaders_whose_clocks_differ_by_an_hour_share_one_bound():
     evicted, ahead = 0, 0
     for term in range(12):
         # Another preemption in vain, so that each leader writes once.
-        cluster.machine.ledger.waste(f"other-{term}", "Job/other/j", "away", 1, cluster.now)
+        cluster.machine.ledger.record_waste(f"other-{term}", "Job/other/j", "away", 1, cluster.now)
         cluster.ledger = cluster.machine.ledger.text(cluster.now)
         for _ in range(120):
             cluster.drain()
@@ -151,12 +151,12 @@ def test_evictions_that_were_never_sent_are_not_in_vain(count):
     assert counted(cluster) == count
     for each in list(cluster.held):
         cluster.fail(each, FailureKind.ABANDONED)
-    cluster.wait(VACANT_FOR + 1)
+    cluster.wait(USE_WITHIN + 1)
     cluster.hold()
 
     assert counted(cluster) == 0
-    assert cluster.machine.tracking.wasted == {}
-    assert len(cluster.machine.ledger.wasted) == 0
+    assert cluster.machine.tracking.wasted_evictions == {}
+    assert len(cluster.machine.ledger.wasted_evictions) == 0
     assert isinstance(cluster.schedule(of_job("next")), Preempting)
 
 

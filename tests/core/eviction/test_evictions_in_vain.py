@@ -9,7 +9,7 @@ from scheduler.model.decisions import Preempting
 from scheduler.model.effects import Evict, Nominate, RecordEvent
 from scheduler.model.events import FailureKind
 from scheduler.model.extender_answers import Filtered
-from scheduler.state.preemption.wasted_evictions import MOST, MOST_PREEMPTIONS, WasteScope
+from scheduler.state.preemption.wasted_evictions import MAX_PREEMPTIONS, MAX_VICTIMS, WasteScope
 from tests.support.builders import PodBuilder, budget, node, pod
 from tests.support.refusing import Refusing
 
@@ -51,7 +51,7 @@ def test_a_victim_that_cannot_be_evicted_costs_the_others_three_times_at_most():
 
     an_hour(cluster, replace_replica)
 
-    assert 1 <= gone(cluster) <= MOST_PREEMPTIONS
+    assert 1 <= gone(cluster) <= MAX_PREEMPTIONS
 
 
 def test_an_explanation_says_in_words_why_a_node_is_backed_off():
@@ -93,7 +93,7 @@ def test_a_scheduler_that_takes_each_room_costs_few_victims_whoever_owns_them():
 
     an_hour(cluster, steal)
 
-    assert 1 <= len(cluster.evicted()) <= MOST_PREEMPTIONS
+    assert 1 <= len(cluster.evicted()) <= MAX_PREEMPTIONS
     (told,) = [each for each in events(cluster) if each.reason == "PreemptionStopped"]
     assert told.note.startswith("3 pods evicted without success for this pod within the last hour.")
 
@@ -111,13 +111,13 @@ def test_an_extender_that_takes_no_node_costs_few_victims(owners):
 
     an_hour(cluster, cluster.finish_terminating)
 
-    assert 1 <= len(cluster.evicted()) <= MOST_PREEMPTIONS + 1
+    assert 1 <= len(cluster.evicted()) <= MAX_PREEMPTIONS + 1
 
 
 def test_the_pods_of_an_owner_share_a_bound():
     cluster = Refusing(node("n1").cpu("4"), low("bare", "n1"))
-    for number in range(MOST[WasteScope.OWNER] // 8):
-        cluster.machine.ledger.waste(f"uid-{number}", "Job/default/j", "n9", 8, cluster.now)
+    for number in range(MAX_VICTIMS[WasteScope.OWNER] // 8):
+        cluster.machine.ledger.record_waste(f"uid-{number}", "Job/default/j", "n9", 8, cluster.now)
 
     decision = cluster.schedule(HIGH)
 

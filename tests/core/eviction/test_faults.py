@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core.eviction.freed_room import VACANT_FOR
-from scheduler.core.eviction.tracking import MARGIN
+from scheduler.core.eviction.freed_resources import USE_WITHIN
+from scheduler.core.eviction.tracking import TERMINATION_MARGIN
 from scheduler.model.decisions import Failed, Placed, Preempting
 from scheduler.model.effects import Evict, Nominate, RecordEvent
 from scheduler.model.events import FailureKind
@@ -57,7 +57,7 @@ def test_a_victim_hangs_when_it_was_seen_to_leave_for_longer_than_its_grace():
     cluster.add(HIGH)
     cluster.drain()
 
-    cluster.wait(GRACE + MARGIN - 1)
+    cluster.wait(GRACE + TERMINATION_MARGIN - 1)
     cluster.drain()
     assert len(cluster.evicted()) == 1
     cluster.wait(2)
@@ -74,7 +74,7 @@ def test_after_a_change_of_leader_the_time_of_a_victim_begins_again():
     cluster.restart()
     cluster.drain()
 
-    cluster.wait(GRACE + MARGIN - 1)
+    cluster.wait(GRACE + TERMINATION_MARGIN - 1)
     cluster.drain()
     assert len(cluster.evicted()) == 1
     cluster.wait(2)
@@ -88,7 +88,7 @@ def test_the_time_of_a_victim_that_others_evict_begins_when_it_is_seen_to_leave(
     cluster.hold(Nominate)
     cluster.add(HIGH)
     cluster.drain()
-    cluster.wait(GRACE + MARGIN - 10)
+    cluster.wait(GRACE + TERMINATION_MARGIN - 10)
     cluster.change(
         "low-n0",
         lambda low: low.preempted().terminating().meta(deletion_grace_period_seconds=GRACE),
@@ -96,12 +96,45 @@ def test_the_time_of_a_victim_that_others_evict_begins_when_it_is_seen_to_leave(
     cluster.done()
     assert not cluster.asked(Evict)
 
-    cluster.wait(GRACE + MARGIN - 1)
+    cluster.wait(GRACE + TERMINATION_MARGIN - 1)
     cluster.drain()
     assert cluster.claims() == {"high": "n0"}
     cluster.wait(2)
 
     assert cluster.claims() == {}
+
+
+def test_freed_resources_are_not_waited_for_again_once_a_victim_hangs():
+    cluster = full(2)
+    cluster.schedule(pod("gone").cpu("4").priority(100))
+    (first,) = cluster.claims().values()
+    cluster.delete("gone")
+    cluster.add(HIGH)
+    cluster.drain()
+    assert cluster.claims() == {"high": first}
+
+    cluster.wait(GRACE + TERMINATION_MARGIN + 1)
+    cluster.drain()
+
+    assert len(cluster.evicted()) == 2
+    assert cluster.claims() == {"high": "n1" if first == "n0" else "n0"}
+
+
+def test_no_victim_is_spared_because_of_one_that_hangs():
+    cluster = Refusing(
+        node("n1").cpu("5"), low("hangs", cpu="2", priority=50).port(80), low("low", cpu="2")
+    )
+    cluster.schedule(pod("gone").cpu("1").priority(100).port(80))
+    cluster.wait(GRACE + TERMINATION_MARGIN + 1)
+    cluster.delete("gone")
+    cluster.hold(Nominate)
+    cluster.schedule(pod("high").cpu("2").priority(10))
+    assert cluster.evicted() == ["hangs"]
+
+    cluster.add(low("new", cpu="1m"))
+    cluster.done()
+
+    assert cluster.evicted() == ["hangs", "low"]
 
 
 # Refusals
@@ -155,15 +188,15 @@ def test_evictions_that_wait_to_be_sent_are_not_wanted_when_the_preemptor_is_gon
     first, second = cluster.held
     assert isinstance(first, Evict)
     assert isinstance(second, Evict)
-    assert cluster.machine.still_wanted(second)
+    assert cluster.machine.is_still_planned(second)
     cluster.done(first)
-    assert not cluster.machine.still_wanted(first)
+    assert not cluster.machine.is_still_planned(first)
 
     cluster.delete("high")
 
-    assert not cluster.machine.still_wanted(second)
+    assert not cluster.machine.is_still_planned(second)
     cluster.fail(second, FailureKind.ABANDONED)
-    assert cluster.machine.cluster.leaving == 1
+    assert cluster.machine.cluster.evicting == 1
 
 
 def test_the_room_of_a_preemptor_that_was_deleted_is_used():
@@ -180,8 +213,8 @@ def test_the_room_of_a_preemptor_that_was_deleted_is_used():
     cluster.finish_terminating()
     cluster.wait(15)
     cluster.drain()
-    cluster.wait(VACANT_FOR)
-    assert cluster.machine.tracking.wasted == {}
+    cluster.wait(USE_WITHIN)
+    assert cluster.machine.tracking.wasted_evictions == {}
 
 
 @pytest.mark.parametrize(
@@ -271,7 +304,7 @@ def test_a_plugin_that_cannot_reserve_takes_the_pod_off_its_node():
     decision = cluster.schedule(pod("p").cpu("1"))
 
     assert decision == Failed('running Reserve plugin "OutOfOrder": out of order')
-    assert cluster.machine.numbers().assumed == 0
+    assert cluster.machine.sizes().assumed == 0
     assert cluster.phase("p") is QueuePhase.BACKOFF
     (event,) = cluster.asked(RecordEvent)
     assert isinstance(event, RecordEvent)

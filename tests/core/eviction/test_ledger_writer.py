@@ -8,7 +8,7 @@ from scheduler.model.policies import Budget, BudgetScope, PreemptionLimit, Preem
 from scheduler.queue.phases import QueuePhase
 from scheduler.state.preemption.ledger import Ledger
 from scheduler.state.preemption.preemption_backoff import STOP_AFTER
-from scheduler.state.preemption.wasted_evictions import MOST_PREEMPTIONS
+from scheduler.state.preemption.wasted_evictions import MAX_PREEMPTIONS
 from tests.support.builders import PodBuilder, node, pod
 from tests.support.cluster import Cluster
 
@@ -111,7 +111,7 @@ def test_nobody_is_asked_when_what_counts_cannot_be_written_down(kind):
 
 def test_a_preemption_that_nothing_counts_goes_on_without_memory():
     cluster = Cluster(node("n1").cpu("4"), victim("a", 2), victim("b", 1))
-    cluster.machine.ledger.note_fruitless("x", "n9", ["y"], cluster.now, lost=True)
+    cluster.machine.ledger.record_failure("x", "n9", ["y"], cluster.now, lost=True)
     cluster.hold(SaveLedger)
     cluster.schedule(HIGH)
 
@@ -262,9 +262,9 @@ def test_evictions_of_a_loop_are_few_and_become_rare():
     moments = looping(cluster, 24 * 60, 60.0)
 
     begun = moments[0]
-    assert sum(each < begun + 3600 for each in moments) == 2 * MOST_PREEMPTIONS
+    assert sum(each < begun + 3600 for each in moments) == 2 * MAX_PREEMPTIONS
     assert len(moments) == 2 * (STOP_AFTER + 4)
-    assert cluster.machine.tracking.stopped >= 1
+    assert cluster.machine.tracking.stops >= 1
 
 
 def message(cluster: Cluster) -> str:
@@ -277,14 +277,14 @@ def test_a_loop_is_told():
     cluster = Cluster(node("n1").cpu("4"), victim("a"), victim("b"))
     cluster.schedule(HIGH)
     looping(cluster, 4)
-    assert cluster.machine.tracking.stopped == 0
+    assert cluster.machine.tracking.stops == 0
     assert (
         "PreemptionLoop: node(s) where preempting pods of StatefulSet default/web failed 2 "
         "times, paused until "
     ) in message(cluster)
     for _ in range(STOP_AFTER):
         ledger = cluster.machine.ledger
-        ledger.note_fruitless("Pod/default/high", "n9", [WEB], cluster.now, lost=True)
+        ledger.record_failure("Pod/default/high", "n9", [WEB], cluster.now, lost=True)
 
     looping(cluster, 4)
 
@@ -303,7 +303,7 @@ def test_that_too_much_was_in_vain_is_told():
     assert (
         "PreemptionStopped: 6 pods evicted without success for this pod within the last hour"
     ) in message(cluster)
-    assert cluster.machine.tracking.stopped == 1
+    assert cluster.machine.tracking.stops == 1
 
 
 def test_what_came_to_nothing_is_written_down_at_once():
@@ -314,22 +314,22 @@ def test_what_came_to_nothing_is_written_down_at_once():
     looping_once(cluster)
 
     assert kinds(cluster) == ["SaveLedger", "SetCondition", "Nominate", "Evict", "Evict"]
-    (memory,) = written(cluster).fruitless
+    (memory,) = written(cluster).backoff
     assert (memory.key, memory.times) == (("Pod/default/high", "n1", WEB), 1)
 
 
 def test_a_success_forgets_what_was_in_vain():
     cluster = Cluster(node("n1").cpu("4"), victim("a"), victim("b"))
-    cluster.machine.ledger.note_fruitless("Pod/default/high", "n9", [WEB], cluster.now, lost=True)
+    cluster.machine.ledger.record_failure("Pod/default/high", "n9", [WEB], cluster.now, lost=True)
     cluster.schedule(HIGH)
-    assert len(cluster.machine.ledger.fruitless) == 1
+    assert len(cluster.machine.ledger.backoff) == 1
 
     cluster.finish_terminating()
     cluster.wait(3)
     cluster.drain()
 
     assert cluster.pod("high").spec.node_name == "n1"
-    assert len(cluster.machine.ledger.fruitless) == 0
+    assert len(cluster.machine.ledger.backoff) == 0
 
 
 def test_no_eviction_overtakes_what_is_written_down():

@@ -1,6 +1,6 @@
 """Plans for one node that wait for pods which another plan evicts."""
 
-from scheduler.core.eviction.tracking import MARGIN
+from scheduler.core.eviction.tracking import TERMINATION_MARGIN
 from scheduler.model.effects import Evict, Nominate
 from scheduler.model.events import FailureKind
 from tests.support.builders import PodBuilder, node, pod
@@ -57,7 +57,7 @@ def test_a_plan_is_given_up_when_the_plan_that_it_waits_for_has_failed():
     cluster.fail(of(cluster, Nominate, "higher"), FailureKind.FORBIDDEN)
     cluster.delete("higher")
 
-    cluster.wait(MARGIN + 1)
+    cluster.wait(TERMINATION_MARGIN + 1)
     cluster.drain()
     cluster.done(of(cluster, Nominate, "lower"))
 

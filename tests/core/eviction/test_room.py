@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.feasibility.nominated_pods import with_claims
+from scheduler.core.feasibility.nominated_pods import with_nominated_pods
 from scheduler.framework.verdicts import Verdicts
-from scheduler.model.api.objects import DeviceClass, DeviceClassSpec, ObjectMeta
+from scheduler.model.api.devices import DeviceClass, DeviceClassSpec
+from scheduler.model.api.objects import ObjectMeta
 from scheduler.plugins.node_resources.fit import NodeResourcesFit
 from scheduler.state.cluster import Cluster
 from tests.support.builders import PodBuilder, node, pod
@@ -29,7 +30,7 @@ def cluster_of(
 
 
 def room(cluster: Cluster, wanted: PodBuilder, priority: int = 10) -> bool:
-    return cluster.room_beside(cluster.shapes.of(wanted.build()), 0, priority)
+    return cluster.may_have_resources(cluster.shapes.of(wanted.build()), 0, priority)
 
 
 FULL = cluster_of(pod("a").cpu("3"))
@@ -103,6 +104,6 @@ def test_room_is_where_the_filter_finds_it(there, claims, wanted, allowed):
     assert compiled_filter is not None
     alone = compiled_filter.codes(cluster.nodes())
 
-    codes = with_claims(alone, built, cluster, [("NodeResourcesFit", compiled_filter)])
+    codes = with_nominated_pods(alone, built, cluster, [("NodeResourcesFit", compiled_filter)])
 
-    assert cluster.room_beside(cluster.shapes.of(built), 0, 10) == bool(np.all(codes == 0))
+    assert cluster.may_have_resources(cluster.shapes.of(built), 0, 10) == bool(np.all(codes == 0))

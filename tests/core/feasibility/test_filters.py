@@ -49,7 +49,7 @@ class Kept:
 
     def answers(self, compiled: tuple[ClassFilters, ClassScores]) -> tuple[list[int], dict]:
         filtering, scoring = compiled
-        codes = filtering.judge_all(filtering.prepare())
+        codes = filtering.run_all(filtering.prepare(self.wanted))
         feasible = np.flatnonzero(codes == 0)
         weighted = scoring.weighted(feasible) if feasible.shape[0] else {}
         scores = {name: values.tolist() for name, values in weighted.items()}
@@ -200,7 +200,7 @@ def test_a_cluster_wide_filter_gets_the_survivors_of_the_others():
     state, last = three_nodes(), Last(9)
     filtering = ClassFilters(state, [("Third", Third()), ("Last", last)])
 
-    codes = filtering.judge_all(filtering.prepare())
+    codes = filtering.run_all(filtering.prepare(PLAIN))
 
     assert last.asked == [[1, 2]]
     assert codes.tolist() == [7, 9, 0, 7]
@@ -212,7 +212,7 @@ def test_a_cluster_wide_filter_is_not_run_without_survivors():
         state.erase_node(f"n{number}")
     filtering = ClassFilters(state, [("Third", Third()), ("Last", last)])
 
-    assert filtering.judge_all(filtering.prepare()).tolist() == [7, NO_NODE, NO_NODE, 7]
+    assert filtering.run_all(filtering.prepare(PLAIN)).tolist() == [7, NO_NODE, NO_NODE, 7]
     assert last.asked == []
 
 
@@ -220,7 +220,7 @@ def test_a_cluster_wide_filter_that_comes_first_names_the_reason():
     state, last = three_nodes(), Last(9)
     filtering = ClassFilters(state, [("Last", last), ("Third", Third())])
 
-    assert filtering.judge_all(filtering.prepare()).tolist() == [9, 9, 9, 7]
+    assert filtering.run_all(filtering.prepare(PLAIN)).tolist() == [9, 9, 9, 7]
 
 
 class Raw(CompiledScore):

@@ -36,8 +36,8 @@ def test_a_node_counts_once_for_each_of_its_reasons():
     cpu = verdicts.code(Verdict("Fit", ("Insufficient cpu",), resolvable=True))
     codes = np.array([both, cpu, 0, NO_NODE, both], dtype=np.uint16)
 
-    assert fit_error.counted(codes, verdicts) == {"Too many pods": 2, "Insufficient cpu": 3}
+    assert fit_error.count_reasons(codes, verdicts) == {"Too many pods": 2, "Insufficient cpu": 3}
 
 
 def test_a_cluster_that_fits_has_no_reasons():
-    assert fit_error.counted(np.zeros(3, dtype=np.uint16), Verdicts()) == {}
+    assert fit_error.count_reasons(np.zeros(3, dtype=np.uint16), Verdicts()) == {}

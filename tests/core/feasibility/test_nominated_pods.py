@@ -3,6 +3,7 @@
 import pytest
 
 from scheduler.model.decisions import Placed, Unschedulable
+from scheduler.model.reference import V1_37
 from tests.support.builders import OURS, node, pod, requirement, term
 from tests.support.cluster import Cluster
 from tests.support.custom_plugins import OneGuest, Prepares, with_filters
@@ -150,6 +151,22 @@ def test_the_nomination_of_a_gated_pod_does_not_count():
     cluster = Cluster(FULL, pod("gated").cpu("4").priority(9).gated("a").nominated("n1"))
 
     assert fits(cluster, pod("p").cpu("4"))
+
+
+def test_in_v1_37_the_nomination_of_a_gated_pod_counts():
+    gated = pod("gated").cpu("4").priority(9).gated("a").nominated("n1")
+    cluster = Cluster(FULL, gated, reference=V1_37)
+
+    assert not fits(cluster, pod("p").cpu("4"))
+    assert cluster.claims() == {"gated": "n1"}
+
+
+def test_in_v1_37_a_gated_pod_loses_its_nomination_with_its_status():
+    cluster = Cluster(FULL, pod("p").gated("a").nominated("n1"), reference=V1_37)
+
+    cluster.change("p", lambda own: own.nominated(""))
+
+    assert cluster.claims() == {}
 
 
 def test_the_nomination_of_a_pod_counts_once_its_last_gate_is_removed():

@@ -22,7 +22,7 @@ NAMES = [f"n{number}" for number in range(20)]
 
 def chosen(names: list[str], uid: str) -> str:
     columns = columns_of(*names)
-    return columns.names[tie_breaking.among(np.arange(len(names)), uid, columns)]
+    return columns.names[tie_breaking.pick(np.arange(len(names)), uid, columns)]
 
 
 def test_the_best_node_is_taken():
@@ -34,7 +34,7 @@ def test_a_tie_is_among_the_best_only():
     scores = np.array([9 if number in (3, 8) else 1 for number in range(20)])
 
     ties = tie_breaking.best(rows, scores)
-    taken = {tie_breaking.among(ties, f"uid-{n}", columns) for n in range(50)}
+    taken = {tie_breaking.pick(ties, f"uid-{n}", columns) for n in range(50)}
 
     assert taken == {3, 8}
 

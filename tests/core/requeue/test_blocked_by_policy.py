@@ -113,13 +113,13 @@ def test_a_promise_ends_with_its_plan_and_frees_its_budget():
     assert "disruption budgets" in refused(
         cluster.schedule(wants("b", priority=20).selects(zone="b"))
     )
-    policing = cluster.machine.policing
-    assert policing.freed(cluster.now) == frozenset()
+    policies = cluster.machine.policies
+    assert policies.relieved_budgets(cluster.now) == frozenset()
 
-    policing.ended("uid:default/a")
+    policies.plan_ended("uid:default/a")
 
-    assert len(policing.disruptions) == 0
-    freed = policing.freed(cluster.now)
+    assert len(policies.in_flight) == 0
+    freed = policies.relieved_budgets(cluster.now)
     assert freed == {"default/b"}
     cluster.machine._wakeups.blocked.wake_budgets(cluster.now, freed)
     cluster.wait(2)
@@ -130,10 +130,10 @@ def test_a_promise_of_a_victim_that_was_asked_to_leave_does_not_end_with_the_pla
     cluster = Cluster(STRICT, *nodes("n1"), ready("web"), protects(1))
     assert victims(cluster.schedule(wants())) == ["web"]
 
-    cluster.machine.policing.ended("uid:default/high")
-    cluster.machine.policing.spared(["uid:default/web"])
+    cluster.machine.policies.plan_ended("uid:default/high")
+    cluster.machine.policies.victims_spared(["uid:default/web"])
 
-    assert len(cluster.machine.policing.disruptions) == 1
+    assert len(cluster.machine.policies.in_flight) == 1
 
 
 def test_what_is_remembered_is_not_asked_before_promises_have_settled():
@@ -164,7 +164,7 @@ def test_what_was_given_back_wakes_whom_it_held(rule):
     refused(cluster.schedule(wants("b", priority=20).owner("Job", "j")))
     cluster.fail()
 
-    cluster.machine._wakeups.blocked.wake_counted(cluster.now)
+    cluster.machine._wakeups.blocked.wake_count_limited(cluster.now)
     cluster.wait(2)
 
     assert preempting(cluster) == ["b"]
@@ -189,27 +189,27 @@ def evict_only(cluster: Cluster) -> PolicyEngine:
 
 def test_where_only_evictions_are_allowed_every_preemptor_is_strict():
     cluster = Cluster(*nodes("n1"), ready("web"), evict_only=True)
-    policing = cluster.machine.policing
+    policies = cluster.machine.policies
     cluster.add(protects())
-    high, web = wants().build(), cluster.machine.cluster.placed("uid:default/web")
+    high, web = wants().build(), cluster.machine.cluster.find_pod("uid:default/web")
 
-    (said,) = policing.objections(high, cluster.now, cluster.now).to("n1", [web])
+    (said,) = policies.vetoes(high, cluster.now, cluster.now).against("n1", [web])
 
     assert said.text == "evictOnly refuses: disruption budgets do not allow it"
     assert said.budgets == {"default/b"}
-    charge = policing.charge(high, "n1", [web], cluster.now)
+    charge = policies.charge(high, "n1", [web], cluster.now)
     assert (charge.strict, charge.counts, charge.generations) == ({web.uid}, False, {})
-    policing.count([said])
-    assert policing.refused == {(EVICT_ONLY, "podDisruptionBudgets", "Enforce"): 1}
-    assert policing.figures(cluster.now) == {}
+    policies.count_refusals([said])
+    assert policies.refusal_counts == {(EVICT_ONLY, "podDisruptionBudgets", "Enforce"): 1}
+    assert policies.figures(cluster.now) == {}
 
 
 def test_where_only_evictions_are_allowed_policies_bind_as_well():
     cluster = Cluster(policy(max_victims_per_preemption=0), *nodes("n1"), ready("web"))
-    policing = evict_only(cluster)
-    web = cluster.machine.cluster.placed("uid:default/web")
+    policies = evict_only(cluster)
+    web = cluster.machine.cluster.find_pod("uid:default/web")
 
-    said = policing.objections(wants().build(), cluster.now, cluster.now).to("n1", [web])
+    said = policies.vetoes(wants().build(), cluster.now, cluster.now).against("n1", [web])
 
     assert [each.text for each in said] == [
         'PreemptionPolicy "p" refuses: at most 0 victims per preemption'
@@ -222,7 +222,7 @@ def test_where_only_evictions_are_allowed_policies_bind_as_well():
 def test_a_pod_with_too_much_in_vain_is_stopped_and_tried_when_an_hour_is_over():
     cluster = Cluster(*nodes("n1"), guest("low", "n1", "4"))
     for number in range(3):
-        cluster.machine.ledger.waste(
+        cluster.machine.ledger.record_waste(
             "uid:default/high", "Pod/default/high", f"n{number + 5}", 1, cluster.now
         )
 
@@ -240,7 +240,9 @@ def test_a_pod_with_too_much_in_vain_is_stopped_and_tried_when_an_hour_is_over()
 
 def test_a_node_on_which_preemption_failed_is_left_out_for_a_while():
     cluster = Cluster(*nodes("n1", "n2"), guest("a", "n1", "4"), guest("b", "n2", "4", 5))
-    cluster.machine.ledger.waste("uid:default/high", "Pod/default/high", "n1", 0, cluster.now)
+    cluster.machine.ledger.record_waste(
+        "uid:default/high", "Pod/default/high", "n1", 0, cluster.now
+    )
 
     assert victims(cluster.schedule(wants())) == ["b"]
 
@@ -249,11 +251,11 @@ def test_a_victim_that_an_earlier_process_counted_can_be_taken_back():
     cluster = Cluster(policy(budgets=(Budget(1, HOUR),)), *nodes("n1"), guest("low", "n1", "4"))
     cluster.schedule(wants())
     ledger = cluster.machine.ledger
-    assert ledger.counted("uid:default/high") is None
-    counted = ledger.counted("uid:default/low")
+    assert ledger.find_victim("uid:default/high") is None
+    counted = ledger.find_victim("uid:default/low")
     assert counted is not None
     assert (counted.node, counted.policies) == ("n1", {"p"})
 
     ledger.take_back("uid:default/low")
 
-    assert ledger.counted("uid:default/low") is None
+    assert ledger.find_victim("uid:default/low") is None

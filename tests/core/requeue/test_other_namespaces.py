@@ -79,7 +79,7 @@ def fruitless(cluster: Cluster, owner: str, times: int) -> None:
     """Let preemptions be in vain again and again."""
     ledger = cluster.machine.ledger
     for _ in range(times):
-        ledger.note_fruitless("Pod/default/high", "n1", [owner], cluster.now, lost=True)
+        ledger.record_failure("Pod/default/high", "n1", [owner], cluster.now, lost=True)
 
 
 @pytest.mark.parametrize(

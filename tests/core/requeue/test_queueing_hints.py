@@ -20,7 +20,7 @@ def on_nodes(answer: bool = True) -> ClusterEventWithHint:
 
 
 def helps(found: QueueingHints, *rejectors: str) -> str:
-    return found.judge(ADDED, None, None)(P, frozenset(rejectors))
+    return found.hint_check(ADDED, None, None)(P, frozenset(rejectors))
 
 
 def test_the_plugins_that_rejected_a_pod_are_asked():
@@ -57,7 +57,7 @@ def test_the_hint_gets_the_waiting_pod_and_the_old_and_new_object():
     seen = []
     wake = ClusterEventWithHint(Resource.NODE, Action.ADD, lambda *args: bool(seen.append(args)))
 
-    waker(("A", wake)).judge(ADDED, None, P)(P, frozenset({"A"}))
+    waker(("A", wake)).hint_check(ADDED, None, P)(P, frozenset({"A"}))
 
     assert seen == [(P, None, P)]
 
@@ -65,8 +65,8 @@ def test_the_hint_gets_the_waiting_pod_and_the_old_and_new_object():
 def test_only_events_that_somebody_listens_to_are_worth_a_look():
     found = waker(("A", on_nodes()))
 
-    assert found.anyone_listens(ADDED)
-    assert not found.anyone_listens(event_diff.NODE_DELETED)
+    assert found.is_registered(ADDED)
+    assert not found.is_registered(event_diff.NODE_DELETED)
 
 
 def test_the_plugins_of_another_profile_are_not_asked():
@@ -74,7 +74,7 @@ def test_the_plugins_of_another_profile_are_not_asked():
         {OURS: Profile(OURS), "other": Profile("other", queueing_hints=(("A", on_nodes()),))}
     )
 
-    assert found.anyone_listens(ADDED)
+    assert found.is_registered(ADDED)
     assert not helps(found, "A")
 
 
@@ -82,4 +82,4 @@ def test_a_pod_without_a_profile_is_helped_by_nothing():
     found = waker(("A", on_nodes()))
 
     foreign = pod("q").scheduler("somebody").build()
-    assert not found.judge(ADDED, None, None)(foreign, frozenset({"A"}))
+    assert not found.hint_check(ADDED, None, None)(foreign, frozenset({"A"}))

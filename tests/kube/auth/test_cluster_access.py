@@ -96,7 +96,7 @@ async def test_a_token(tmp_path: Path):
     )
 
     assert await authorization(found) == "Bearer secret"
-    assert not found.credentials.refused()
+    assert not found.credentials.on_unauthorized()
     assert found.tls is not None
     assert found.tls.verify_mode == ssl.CERT_NONE
 
@@ -320,7 +320,7 @@ async def test_a_login_command_is_run(tmp_path: Path):
 
     assert await authorization(found) == "Bearer t1"
     assert await authorization(found) == "Bearer t1"
-    assert found.credentials.refused()
+    assert found.credentials.on_unauthorized()
     assert await authorization(found) == "Bearer t2"
     assert await authorization(found) == "Bearer t2"
 

@@ -65,9 +65,9 @@ async def test_all_requests_that_wait_share_one_refresh():
     refused = await login.headers()
 
     for _ in range(20):
-        assert login.refused(refused)
+        assert login.on_unauthorized(refused)
 
-    assert login.at_hand() is None
+    assert login.cached_headers() is None
     assert await tokens(login, 20) == ["t2"] * 20
     assert issuer.runs == 2
 
@@ -76,10 +76,10 @@ async def test_a_token_that_was_replaced_meanwhile_may_be_refused_as_often_as_it
     issuer = Issuer()
     login = LoginCommand(issuer, "here")
     old = await login.headers()
-    login.refused(old)
+    login.on_unauthorized(old)
     await login.headers()
 
-    assert login.refused(old)
+    assert login.on_unauthorized(old)
 
     assert token(await login.headers()) == "t2"
     assert issuer.runs == 2
@@ -88,7 +88,7 @@ async def test_a_token_that_was_replaced_meanwhile_may_be_refused_as_often_as_it
 async def test_a_request_that_stops_waiting_does_not_end_a_refresh():
     issuer = Issuer()
     login = LoginCommand(issuer, "here")
-    login.refused()
+    login.on_unauthorized()
     issuer.open.clear()
 
     for _ in range(8):
@@ -108,7 +108,7 @@ async def test_a_login_is_refreshed_before_it_expires_and_no_request_waits():
 
     login._early_at = 0.0
     issuer.open.clear()
-    assert token(login.at_hand()) == "t1"
+    assert token(login.cached_headers()) == "t1"
     assert token(await login.headers()) == "t1"
     issuer.open.set()
     async with asyncio.timeout(2):
@@ -122,7 +122,7 @@ async def test_an_expired_login_is_not_used():
     issuer = Issuer(seconds=0.0)
     login = LoginCommand(issuer, "here")
 
-    assert login.at_hand() is None
+    assert login.cached_headers() is None
     issuer.seconds = None
     assert token(await login.headers()) == "t2"
 
@@ -133,7 +133,7 @@ async def test_an_expired_login_is_not_used():
 async def test_any_error_of_a_refresh_is_raised_and_retried(problem: Exception):
     issuer = Issuer()
     login = LoginCommand(issuer, "here")
-    login.refused()
+    login.on_unauthorized()
     issuer.problem = problem
 
     for _ in range(2):
@@ -147,7 +147,7 @@ async def test_any_error_of_a_refresh_is_raised_and_retried(problem: Exception):
 async def test_two_event_loops_may_share_a_login():
     issuer = Issuer()
     login = LoginCommand(issuer, "here")
-    login.refused()
+    login.on_unauthorized()
     issuer.open.clear()
     here = asyncio.create_task(tokens(login, 3))
     there = asyncio.create_task(asyncio.to_thread(asyncio.run, tokens(login, 3)))
@@ -233,8 +233,8 @@ async def test_the_time_of_expiry_is_kept(tmp_path: Path):
     fresh = load(tmp_path, entry, wall=lambda: 300.0)
     expired = load(tmp_path, entry, wall=lambda: 600.0)
 
-    assert fresh.credentials.at_hand() is not None
-    assert expired.credentials.at_hand() is None
+    assert fresh.credentials.cached_headers() is not None
+    assert expired.credentials.cached_headers() is None
 
 
 async def test_a_certificate_that_a_command_issues_is_shown_and_renewed(tmp_path: Path):
@@ -267,7 +267,7 @@ async def test_a_certificate_that_a_command_issues_is_shown_and_renewed(tmp_path
         "clientKeyData": other.client_key.read_text(),
     }
     said.write_text(json.dumps({"apiVersion": V1, "kind": "ExecCredential", "status": status}))
-    found.credentials.refused()
+    found.credentials.on_unauthorized()
     assert await found.credentials.headers() == {}
 
     assert found.tls is not before

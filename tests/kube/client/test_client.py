@@ -201,7 +201,7 @@ async def test_the_last_token_stays_in_use_while_the_file_is_unreadable(tmp_path
     credentials = TokenFile(path)
 
     path.write_text("two\nlines")
-    assert not credentials.refused()
+    assert not credentials.on_unauthorized()
     path.unlink()
     assert await credentials.headers() == {"Authorization": "Bearer old"}
 

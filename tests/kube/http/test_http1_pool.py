@@ -100,7 +100,7 @@ async def test_an_answer_that_began_shows_that_the_connection_lives(server: Serv
 async def test_an_old_connection_is_not_used_for_another_request(
     server: Server, http: Http1, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(http1, "LONGEST_AGE_SECONDS", 0.0)
+    monkeypatch.setattr(http1, "MAX_AGE_SECONDS", 0.0)
     server.script = [[OK, OK], [OK]]
 
     await get(http)

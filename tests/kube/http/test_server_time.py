@@ -23,7 +23,7 @@ class Life:
         self.ahead = ahead
         self.told: list[float] = []
         self.time = ServerTime(self.now)
-        self.time.report = self.told.append
+        self.time.report_to(self.told.append)
 
     def now(self) -> float:
         return self.server + self.ahead
@@ -161,7 +161,7 @@ async def test_the_date_of_each_kind_of_answer_is_read(server: Server):
             super().observe(status, headers)
 
     counted = Counted(life.now)
-    counted.report = life.told.append
+    counted.report_to(life.told.append)
     http = Http1(server.url, None, None, {}, counted)
     answered: asyncio.Future[object] = asyncio.get_running_loop().create_future()
 
@@ -174,3 +174,14 @@ async def test_the_date_of_each_kind_of_answer_is_read(server: Server):
 
     assert heard == [200, 200, 200]
     assert life.told == [HOUR]
+
+
+def test_a_difference_that_is_known_already_is_reported_at_once():
+    life = Life(ahead=HOUR)
+    for _ in range(5):
+        life.answer()
+    later: list[float] = []
+
+    life.time.report_to(later.append)
+
+    assert later == life.told[-1:] != []

@@ -1,11 +1,21 @@
-"""Which policy is in force, and what its status should say."""
+"""Which policy is in force, and what its status should say.
+
+The file is longer than others because every generation and state of a policy is judged by one
+table of cases.
+"""
 
 from typing import Any
 
 import pytest
 
 from scheduler.config import policies
-from scheduler.kube.policies.registry import MOST_POLICIES, Listed, PolicyRegistry, judge, version
+from scheduler.kube.policies.registry import (
+    MAX_POLICIES,
+    Listed,
+    PolicyRegistry,
+    parse_policy,
+    version,
+)
 from scheduler.model.events import PolicyGone, PolicyObserved
 from scheduler.model.policies import LastVictim, PolicyFigures, PreemptionPolicy
 from tests.kube.fixtures import NOW
@@ -65,75 +75,75 @@ ONE, TWO = {"maxVictimsPerPreemption": 1}, {"maxVictimsPerPreemption": 2}
 
 
 def test_a_policy_is_reported_when_it_appears_changes_and_disappears(book: PolicyRegistry):
-    assert book.take(judge(policy(ONE, 1, 1))) == [PolicyObserved(most(1, 1))]
-    assert book.take(judge(policy(TWO, 2, 2))) == [PolicyObserved(most(2, 2))]
+    assert book.take(parse_policy(policy(ONE, 1, 1))) == [PolicyObserved(most(1, 1))]
+    assert book.take(parse_policy(policy(TWO, 2, 2))) == [PolicyObserved(most(2, 2))]
     assert book.take_gone("p", "u", 3) == [PolicyGone("p")]
     assert len(book) == 0
 
 
 def test_the_same_state_is_reported_once(book: PolicyRegistry):
-    book.take(judge(policy(ONE, 1, 1)))
+    book.take(parse_policy(policy(ONE, 1, 1)))
 
-    assert book.take(judge(policy(ONE, 1, 1))) == []
-    assert book.take(judge(policy(ONE, 1, 2, victims=3))) == []
+    assert book.take(parse_policy(policy(ONE, 1, 1))) == []
+    assert book.take(parse_policy(policy(ONE, 1, 2, victims=3))) == []
 
 
 def test_an_older_state_is_not_news(book: PolicyRegistry):
-    book.take(judge(policy(TWO, 2, 5)))
+    book.take(parse_policy(policy(TWO, 2, 5)))
 
-    assert book.take(judge(policy(ONE, 1, 4))) == []
+    assert book.take(parse_policy(policy(ONE, 1, 4))) == []
 
 
 def test_a_refused_generation_leaves_the_accepted_one_in_force(book: PolicyRegistry):
-    book.take(judge(policy(ONE, 1, 1)))
+    book.take(parse_policy(policy(ONE, 1, 1)))
 
-    assert book.take(judge(policy(BAD, 2, 2))) == []
+    assert book.take(parse_policy(policy(BAD, 2, 2))) == []
     assert book.refused() == {"p": PROBLEM}
-    assert book.take(judge(policy(TWO, 3, 3))) == [PolicyObserved(most(2, 3))]
+    assert book.take(parse_policy(policy(TWO, 3, 3))) == [PolicyObserved(most(2, 3))]
     assert book.refused() == {}
 
 
 def test_policies_are_counted_by_whether_they_are_in_force(book: PolicyRegistry):
-    assert book.standing() == {"current": 0, "behind": 0, "none": 0}
-    book.take(judge(policy(BAD, 1, 1)))
-    assert book.standing() == {"current": 0, "behind": 0, "none": 1}
-    book.take(judge(policy(ONE, 2, 2)))
-    assert book.standing() == {"current": 1, "behind": 0, "none": 0}
+    assert book.count_by_state() == {"current": 0, "behind": 0, "none": 0}
+    book.take(parse_policy(policy(BAD, 1, 1)))
+    assert book.count_by_state() == {"current": 0, "behind": 0, "none": 1}
+    book.take(parse_policy(policy(ONE, 2, 2)))
+    assert book.count_by_state() == {"current": 1, "behind": 0, "none": 0}
 
-    book.take(judge(policy(BAD, 3, 3)))
+    book.take(parse_policy(policy(BAD, 3, 3)))
 
-    assert book.standing() == {"current": 0, "behind": 1, "none": 0}
+    assert book.count_by_state() == {"current": 0, "behind": 1, "none": 0}
 
 
 def test_after_a_restart_the_status_shows_what_was_accepted(book: PolicyRegistry):
     seen = policy(BAD, 2, 9, accepted={"generation": 1, "spec": ONE})
 
-    assert book.take(judge(seen)) == [PolicyObserved(most(1, 1))]
+    assert book.take(parse_policy(seen)) == [PolicyObserved(most(1, 1))]
     assert due(book)["accepted"] == {"generation": 1, "spec": ONE}
 
 
 def test_what_the_status_calls_accepted_is_judged_again(book: PolicyRegistry):
-    assert book.take(judge(policy(BAD, 2, 9, accepted={"generation": 1, "spec": BAD}))) == []
+    assert book.take(parse_policy(policy(BAD, 2, 9, accepted={"generation": 1, "spec": BAD}))) == []
     assert book.take_gone("p", "u", 10) == []
 
 
 def test_a_policy_that_was_never_accepted_is_not_in_force(book: PolicyRegistry):
-    assert book.take(judge(policy(BAD))) == []
+    assert book.take(parse_policy(policy(BAD))) == []
     assert len(book) == 1
     assert book.take_gone("p", "u", 2) == []
 
 
 def test_a_policy_of_the_same_name_inherits_nothing(book: PolicyRegistry):
-    book.take(judge(policy(ONE, 3, 1, uid="first")))
+    book.take(parse_policy(policy(ONE, 3, 1, uid="first")))
 
-    assert book.take(judge(policy(BAD, 1, 2, uid="second"))) == [PolicyGone("p")]
-    assert book.take(judge(policy(TWO, 2, 3, uid="second"))) == [
+    assert book.take(parse_policy(policy(BAD, 1, 2, uid="second"))) == [PolicyGone("p")]
+    assert book.take(parse_policy(policy(TWO, 2, 3, uid="second"))) == [
         PolicyObserved(most(2, 2, "second"))
     ]
 
 
 def test_the_end_of_another_policy_of_that_name_is_not_meant(book: PolicyRegistry):
-    book.take(judge(policy(ONE, 1, 2, uid="second")))
+    book.take(parse_policy(policy(ONE, 1, 2, uid="second")))
 
     assert book.take_gone("p", "first", 1) == []
     assert len(book) == 1
@@ -143,40 +153,40 @@ def test_the_end_of_another_policy_of_that_name_is_not_meant(book: PolicyRegistr
 
 
 def test_a_list_shows_which_policies_exist_and_which_are_gone(book: PolicyRegistry):
-    assert book.take_list(Listed(5, (judge(policy(ONE, 1, 2)),)), book.newest) == [
+    assert book.take_list(Listed(5, (parse_policy(policy(ONE, 1, 2)),)), book.newest) == [
         PolicyObserved(most(1))
     ]
     assert book.take_list(Listed(6, ()), book.newest) == [PolicyGone("p")]
 
 
 def test_a_list_that_is_older_than_the_watch_is_ignored(book: PolicyRegistry):
-    book.take(judge(policy(ONE, 1, 7)))
+    book.take(parse_policy(policy(ONE, 1, 7)))
 
     assert book.take_list(Listed(6, ()), 0) == []
-    assert book.take_list(Listed(7, (judge(policy(ONE, 1, 7)),)), book.newest) == []
+    assert book.take_list(Listed(7, (parse_policy(policy(ONE, 1, 7)),)), book.newest) == []
     book.take_gone("p", "u", 9)
-    assert book.take_list(Listed(8, (judge(policy(ONE, 1, 7)),)), 7) == []
+    assert book.take_list(Listed(8, (parse_policy(policy(ONE, 1, 7)),)), 7) == []
 
 
 def test_what_was_watched_before_a_list_does_not_bring_back_what_is_gone(book: PolicyRegistry):
     book.take_list(Listed(8, ()), book.newest)
 
-    assert book.take(judge(policy(ONE, 1, 7))) == []
-    assert book.take(judge(policy(ONE, 1, 9))) == [PolicyObserved(most(1))]
+    assert book.take(parse_policy(policy(ONE, 1, 7))) == []
+    assert book.take(parse_policy(policy(ONE, 1, 9))) == [PolicyObserved(most(1))]
 
 
 def test_without_their_definition_there_are_no_policies(book: PolicyRegistry):
-    book.take(judge(policy(ONE, 1, 500)))
+    book.take(parse_policy(policy(ONE, 1, 500)))
 
     assert book.clear() == [PolicyGone("p")]
-    assert book.take(judge(policy(ONE, 1, 3))) == [PolicyObserved(most(1))]
+    assert book.take(parse_policy(policy(ONE, 1, 3))) == [PolicyObserved(most(1))]
 
 
 # Status
 
 
 def test_the_status_shows_that_the_rules_are_in_force(book: PolicyRegistry):
-    book.take(judge(policy(ONE, 4, 1)))
+    book.take(parse_policy(policy(ONE, 4, 1)))
 
     assert due(book) == {
         "observedGeneration": 4,
@@ -189,8 +199,8 @@ def test_the_status_shows_that_the_rules_are_in_force(book: PolicyRegistry):
 def test_the_status_shows_why_a_generation_is_refused_and_which_one_is_in_force(
     book: PolicyRegistry,
 ):
-    book.take(judge(policy(ONE, 1, 1)))
-    book.take(judge(policy(BAD, 2, 2)))
+    book.take(parse_policy(policy(ONE, 1, 1)))
+    book.take(parse_policy(policy(BAD, 2, 2)))
 
     message = f"generation 1 is in force: {PROBLEM}"
     assert due(book) == {
@@ -202,7 +212,7 @@ def test_the_status_shows_why_a_generation_is_refused_and_which_one_is_in_force(
 
 
 def test_the_status_shows_that_nothing_is_in_force(book: PolicyRegistry):
-    book.take(judge(policy(BAD)))
+    book.take(parse_policy(policy(BAD)))
 
     message = f"nothing is in force: {PROBLEM}"
     assert due(book) == {
@@ -212,7 +222,7 @@ def test_the_status_shows_that_nothing_is_in_force(book: PolicyRegistry):
 
 
 def test_what_was_done_is_in_the_status(book: PolicyRegistry):
-    book.take(judge(policy(ONE)))
+    book.take(parse_policy(policy(ONE)))
     last = LastVictim("team", "web-0", "n1", "team/high", NOW)
 
     status = due(book, p=PolicyFigures(3, {"budgets": 2}, last))
@@ -229,80 +239,80 @@ def test_what_was_done_is_in_the_status(book: PolicyRegistry):
 
 
 def test_a_status_that_is_as_it_should_be_is_not_written(book: PolicyRegistry):
-    book.take(judge(policy(ONE)))
+    book.take(parse_policy(policy(ONE)))
     status = due(book)
     book.wrote("p", "u", status, 2)
 
     assert due(book) is None
-    book.take(judge(policy(ONE, 1, 2, **status)))
+    book.take(parse_policy(policy(ONE, 1, 2, **status)))
     assert due(book) is None
     restarted = PolicyRegistry(lambda: NOW + 60)
-    restarted.take(judge(policy(ONE, 1, 2, **status)))
+    restarted.take(parse_policy(policy(ONE, 1, 2, **status)))
     assert due(restarted) is None
 
 
 def test_the_transition_time_does_not_change_with_the_message(book: PolicyRegistry):
     earlier = accepted("False", lastTransitionTime="2025-01-01T00:00:00Z")
-    book.take(judge(policy({"mode": "X"}, 2, 1, conditions=[earlier])))
+    book.take(parse_policy(policy({"mode": "X"}, 2, 1, conditions=[earlier])))
     assert due(book)["conditions"][0]["lastTransitionTime"] == "2025-01-01T00:00:00Z"
 
-    book.take(judge(policy(ONE, 3, 2, conditions=[earlier])))
+    book.take(parse_policy(policy(ONE, 3, 2, conditions=[earlier])))
     assert due(book)["conditions"][0]["lastTransitionTime"] == STAMP
 
 
 def test_conditions_of_others_are_kept(book: PolicyRegistry):
     other = {"type": "Reviewed", "status": "True"}
-    book.take(judge(policy(ONE, 1, 1, conditions=[other])))
+    book.take(parse_policy(policy(ONE, 1, 1, conditions=[other])))
 
     assert due(book)["conditions"] == [accepted(), other]
 
 
 def test_the_last_victim_outlives_a_restart(book: PolicyRegistry):
     last = {"namespace": "team", "name": "web-0"}
-    book.take(judge(policy(ONE, 1, 1, lastVictim=last)))
+    book.take(parse_policy(policy(ONE, 1, 1, lastVictim=last)))
 
     assert due(book)["lastVictim"] == last
 
 
 def test_the_figures_of_another_installation_are_no_reason_to_write(book: PolicyRegistry):
-    book.take(judge(policy(ONE)))
+    book.take(parse_policy(policy(ONE)))
     status = due(book)
     book.wrote("p", "u", status, 2)
 
-    book.take(judge(policy(ONE, 1, 3, **{**status, "victims": 7})))
+    book.take(parse_policy(policy(ONE, 1, 3, **{**status, "victims": 7})))
 
     assert due(book) is None
     assert due(book, p=PolicyFigures(1))["victims"] == 1
 
 
 def test_a_status_that_was_removed_is_written_again(book: PolicyRegistry):
-    book.take(judge(policy(ONE)))
+    book.take(parse_policy(policy(ONE)))
     status = due(book)
     book.wrote("p", "u", status, 2)
 
-    book.take(judge(policy(ONE, 1, 3)))
+    book.take(parse_policy(policy(ONE, 1, 3)))
 
     assert due(book) == status
 
 
 def test_a_state_from_before_the_write_is_no_reason_to_write_again(book: PolicyRegistry):
-    book.take(judge(policy(ONE)))
+    book.take(parse_policy(policy(ONE)))
     status = due(book)
     book.wrote("p", "u", status, 5)
 
-    book.take(judge(policy(ONE, 1, 4)))
+    book.take(parse_policy(policy(ONE, 1, 4)))
 
     assert due(book) is None
 
 
 def test_a_message_without_end_is_cut(book: PolicyRegistry):
-    book.take(judge(policy({f"field-{i}": 1 for i in range(1000)})))
+    book.take(parse_policy(policy({f"field-{i}": 1 for i in range(1000)})))
 
     assert len(due(book)["conditions"][0]["message"]) == 4096
 
 
 def test_an_object_without_anything_is_refused_and_no_defect():
-    judged = judge({})
+    judged = parse_policy({})
 
     assert (judged.name, judged.policy, judged.problem) == ("", None, "spec: Required value")
 
@@ -313,7 +323,7 @@ def test_an_object_without_anything_is_refused_and_no_defect():
 def test_a_status_that_calls_nothing_accepted_changes_nothing(book: PolicyRegistry):
     seen = policy(ONE, 2, 9, accepted={"generation": 1})
 
-    assert book.take(judge(seen)) == [PolicyObserved(most(1, 2))]
+    assert book.take(parse_policy(seen)) == [PolicyObserved(most(1, 2))]
     assert due(book)["accepted"] == {"generation": 2, "spec": ONE}
 
 
@@ -328,7 +338,7 @@ def test_what_reading_a_policy_raises_refuses_it(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(policies, "read", raises)
 
-    judged = judge(policy(ONE))
+    judged = parse_policy(policy(ONE))
 
     assert judged.policy is None
     assert judged.problem == "the policy cannot be read: ZeroDivisionError: by nothing"
@@ -344,12 +354,12 @@ def numbered(name: str, created: int, version: int = 1) -> dict[str, Any]:
 
 
 def test_the_oldest_policies_are_in_force_and_others_are_refused_by_name(book: PolicyRegistry):
-    all_of_them = [judge(numbered(f"p{i}", 59 - i % 60)) for i in range(MOST_POLICIES + 2)]
+    all_of_them = [parse_policy(numbered(f"p{i}", 59 - i % 60)) for i in range(MAX_POLICIES + 2)]
     events = book.take_list(Listed(5, tuple(all_of_them)), 0)
 
-    assert len(events) == MOST_POLICIES
+    assert len(events) == MAX_POLICIES
     assert set(book.refused()) == {"p0", "p60"}
-    assert book.standing() == {"current": MOST_POLICIES, "behind": 0, "none": 2}
+    assert book.count_by_state() == {"current": MAX_POLICIES, "behind": 0, "none": 2}
     status = book.due({})["p0"][1]
     assert "accepted" not in status
     assert status["conditions"][0]["status"] == "False"
@@ -360,7 +370,7 @@ def test_the_oldest_policies_are_in_force_and_others_are_refused_by_name(book: P
 
 
 def test_a_policy_that_was_too_many_comes_into_force_when_another_goes(book: PolicyRegistry):
-    many = tuple(judge(numbered(f"p{i:02}", 0)) for i in range(MOST_POLICIES + 1))
+    many = tuple(parse_policy(numbered(f"p{i:02}", 0)) for i in range(MAX_POLICIES + 1))
     book.take_list(Listed(5, many), 0)
 
     events = book.take_gone("p07", "u", 6)
@@ -372,14 +382,14 @@ def test_a_policy_that_was_too_many_comes_into_force_when_another_goes(book: Pol
 
 
 def test_what_is_in_force_is_counted_by_how_new_it_is(book: PolicyRegistry):
-    book.take(judge(policy(ONE, 1, 1)))
-    assert book.standing() == {"current": 1, "behind": 0, "none": 0}
+    book.take(parse_policy(policy(ONE, 1, 1)))
+    assert book.count_by_state() == {"current": 1, "behind": 0, "none": 0}
 
-    book.take(judge(policy(BAD, 2, 2)))
-    assert book.standing() == {"current": 0, "behind": 1, "none": 0}
+    book.take(parse_policy(policy(BAD, 2, 2)))
+    assert book.count_by_state() == {"current": 0, "behind": 1, "none": 0}
 
-    book.take(judge(policy(BAD, 1, 3, uid="another")))
-    assert book.standing() == {"current": 0, "behind": 0, "none": 1}
+    book.take(parse_policy(policy(BAD, 1, 3, uid="another")))
+    assert book.count_by_state() == {"current": 0, "behind": 0, "none": 1}
 
 
 # A history that was replaced
@@ -388,21 +398,21 @@ def test_what_is_in_force_is_counted_by_how_new_it_is(book: PolicyRegistry):
 def test_a_list_that_is_older_than_what_was_known_before_it_was_asked_for_counts(
     book: PolicyRegistry,
 ):
-    book.take(judge(policy(ONE, 1, 1_000_000)))
+    book.take(parse_policy(policy(ONE, 1, 1_000_000)))
     book.wrote("p", "u", {"victims": 0}, 1_000_001)
 
-    restored = judge(policy(TWO, 1, 500_000, uid="another"))
+    restored = parse_policy(policy(TWO, 1, 500_000, uid="another"))
     events = book.take_list(Listed(500_010, (restored,)), book.newest)
 
     assert events == [PolicyGone("p"), PolicyObserved(most(2, uid="another"))]
-    assert book.take(judge(policy(ONE, 2, 500_020, uid="another"))) == [
+    assert book.take(parse_policy(policy(ONE, 2, 500_020, uid="another"))) == [
         PolicyObserved(most(1, 2, "another"))
     ]
 
 
 def test_a_list_that_was_overtaken_by_a_change_does_not_count(book: PolicyRegistry):
     asked_at = book.newest
-    book.take(judge(policy(ONE, 1, 9)))
+    book.take(parse_policy(policy(ONE, 1, 9)))
 
     assert book.take_list(Listed(8, ()), asked_at) == []
     assert len(book) == 1

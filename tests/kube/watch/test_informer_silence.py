@@ -27,7 +27,7 @@ class Nothing:
     def waiting(self) -> dict[str, int]:
         return {}
 
-    def standing(self) -> dict[str, int]:
+    def count_by_state(self) -> dict[str, int]:
         return {}
 
 

@@ -186,7 +186,7 @@ def test_a_binding_waits_for_the_condition_on_its_way_and_ends_its_retries():
     job = take(outbox)
 
     assert outbox.add(bind("a")) == []
-    assert job.moot
+    assert job.obsolete
     assert outbox.take() is None
     outbox.done(job)
     assert taken(outbox) == [bind("a")]

@@ -105,7 +105,7 @@ async def test_a_new_leader_waits_until_the_ledger_can_be_read(
     await instance.remember("a")
     api.inject(Fault("GET", "configmaps", times=2, status=500))
 
-    assert await instance.store.recall(instance.client, waits.sleeper) == text("a")
+    assert await instance.store.load_with_retries(instance.client, waits.sleeper) == text("a")
 
     assert waits.slept == [0.1, 0.2]
     assert [kind for kind, _ in heard.ledger] == ["unreadable", "unreadable"]
@@ -117,7 +117,7 @@ async def test_without_the_right_to_read_it_a_new_leader_begins_without_a_ledger
     await instance.remember("a")
     api.inject(Fault("GET", "configmaps", status=403))
 
-    assert await instance.store.recall(instance.client, waits.sleeper) == ""
+    assert await instance.store.load_with_retries(instance.client, waits.sleeper) == ""
 
     assert waits.slept == []
     assert [kind for kind, _ in heard.ledger] == ["forbidden"]

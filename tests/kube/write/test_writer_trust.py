@@ -19,7 +19,7 @@ from tests.support.fake_store import Target
 @pytest.fixture
 def made(writing_client: Client, waits: Waits) -> Callable[..., Writer]:
     def make(sink: Callable[[Event], None], patience: float = 0.05, **settings: Any) -> Writer:
-        patient = Patience(seconds=patience, unsettled_seconds=settings.pop("unsettled", 0.05))
+        patient = Patience(seconds=patience, uncertain_seconds=settings.pop("unsettled", 0.05))
         return Writer(
             writing_client, sink, lambda: True, lambda: NOW, waits.sleeper,
             WriterSettings(patience=patient, **settings),

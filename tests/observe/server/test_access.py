@@ -26,8 +26,8 @@ async def test_loopback_is_this_host_only(peer, want):
 
 
 async def test_nobody_and_anybody_mean_what_they_say():
-    assert (await access.nobody(caller("127.0.0.1"))).verdict is AccessVerdict.FORBIDDEN
-    assert (await access.anybody(caller("10.0.0.7"))).verdict is AccessVerdict.ALLOWED
+    assert (await access.deny_all(caller("127.0.0.1"))).verdict is AccessVerdict.FORBIDDEN
+    assert (await access.allow_all(caller("10.0.0.7"))).verdict is AccessVerdict.ALLOWED
 
 
 def test_a_caller_that_is_logged_does_not_show_its_token():

@@ -3,11 +3,11 @@
 import pytest
 
 from scheduler.observe.server import connections
-from scheduler.observe.server.connections import OpenConnection, Table
+from scheduler.observe.server.connections import ConnectionTable, OpenConnection
 
 
 def test_connections_are_let_in_until_there_are_too_many():
-    table = Table(8)
+    table = ConnectionTable(8)
     held = [OpenConnection(f"peer-{i % 2}", float(i)) for i in range(8)]
 
     assert [table.admit(each) for each in held] == [None] * 8
@@ -15,7 +15,7 @@ def test_connections_are_let_in_until_there_are_too_many():
 
 
 def test_one_peer_gives_up_the_connection_that_was_idle_longest():
-    table = Table(8)
+    table = ConnectionTable(8)
     held = [OpenConnection("a", float(i)) for i in range(6)]
     for each in held:
         table.admit(each)
@@ -26,7 +26,7 @@ def test_one_peer_gives_up_the_connection_that_was_idle_longest():
 
 
 def test_a_newcomer_takes_the_place_of_the_peer_that_has_most():
-    table = Table(8)
+    table = ConnectionTable(8)
     many = [OpenConnection("many", 5.0 + i) for i in range(6)]
     few = [OpenConnection("few", float(i)) for i in range(2)]
     for each in (*many, *few):
@@ -37,7 +37,7 @@ def test_a_newcomer_takes_the_place_of_the_peer_that_has_most():
 
 
 def test_among_peers_with_one_connection_the_oldest_goes():
-    table = Table(4)
+    table = ConnectionTable(4)
     held = [OpenConnection(f"peer-{i}", float(i)) for i in range(4)]
     for each in held:
         table.admit(each)
@@ -46,7 +46,7 @@ def test_among_peers_with_one_connection_the_oldest_goes():
 
 
 def test_a_busy_connection_stays():
-    table = Table(4)
+    table = ConnectionTable(4)
     busy = [OpenConnection(f"peer-{i}", 0.0, busy=True) for i in range(4)]
     for each in busy:
         table.admit(each)
@@ -58,7 +58,7 @@ def test_a_busy_connection_stays():
 
 
 def test_a_peer_whose_connections_are_all_busy_gets_no_other():
-    table = Table(8)
+    table = ConnectionTable(8)
     for _ in range(6):
         table.admit(OpenConnection("a", 0.0, busy=True))
     newcomer = OpenConnection("a", 1.0)
@@ -67,7 +67,7 @@ def test_a_peer_whose_connections_are_all_busy_gets_no_other():
 
 
 def test_a_connection_that_ended_makes_room():
-    table = Table(4)
+    table = ConnectionTable(4)
     held = [OpenConnection(f"peer-{i}", 0.0) for i in range(4)]
     for each in held:
         table.admit(each)

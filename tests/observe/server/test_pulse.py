@@ -2,7 +2,7 @@
 
 import asyncio
 
-from scheduler.observe.server.pulse import STUCK_SECONDS, Pulse
+from scheduler.observe.server.pulse import STUCK_SECONDS, Heartbeat
 
 
 class Time:
@@ -14,7 +14,7 @@ class Time:
 
 def test_a_loop_that_stands_still_for_minutes_is_stuck():
     time = Time()
-    pulse = Pulse(time)
+    pulse = Heartbeat(time)
 
     time.now += STUCK_SECONDS
     before = pulse.stuck()
@@ -29,7 +29,7 @@ def test_a_loop_that_stands_still_for_minutes_is_stuck():
 
 async def test_the_loop_that_keeps_it_says_so_while_it_runs():
     time = Time()
-    pulse = Pulse(time)
+    pulse = Heartbeat(time)
     keeping = asyncio.create_task(pulse.keep())
 
     time.now += 50.0

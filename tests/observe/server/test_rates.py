@@ -2,11 +2,11 @@
 
 import pytest
 
-from scheduler.observe.server.rates import Allowance, ByPeer, FairTurns, Rate
+from scheduler.observe.server.rates import FairTurns, Rate, RateLimit, RatesByPeer
 
 
 def test_a_rate_allows_a_burst_and_then_so_many_a_second():
-    rate = Rate(Allowance(per_second=10, burst=3), 0.0)
+    rate = Rate(RateLimit(per_second=10, burst=3), 0.0)
 
     assert [rate.take(0.0) for _ in range(4)] == [True, True, True, False]
     assert rate.wait(0.0) == pytest.approx(0.1)
@@ -16,13 +16,13 @@ def test_a_rate_allows_a_burst_and_then_so_many_a_second():
 
 
 def test_a_place_in_the_future_can_be_reserved():
-    rate = Rate(Allowance(per_second=10, burst=1), 0.0)
+    rate = Rate(RateLimit(per_second=10, burst=1), 0.0)
 
     assert [rate.reserve(0.0) for _ in range(3)] == pytest.approx([0.0, 0.1, 0.2])
 
 
 def test_a_clock_that_stands_still_gives_nothing():
-    rate = Rate(Allowance(per_second=10, burst=1), 5.0)
+    rate = Rate(RateLimit(per_second=10, burst=1), 5.0)
     rate.take(5.0)
 
     assert not rate.take(4.0)
@@ -30,7 +30,7 @@ def test_a_clock_that_stands_still_gives_nothing():
 
 
 def test_peers_have_rates_of_their_own_and_the_oldest_is_forgotten():
-    rates = ByPeer(Allowance(per_second=1, burst=1), peers=2)
+    rates = RatesByPeer(RateLimit(per_second=1, burst=1), peers=2)
     assert rates.of("a", 0.0).take(0.0)
     assert not rates.of("a", 0.0).take(0.0)
     assert rates.of("b", 0.0).take(0.0)
@@ -42,11 +42,11 @@ def test_peers_have_rates_of_their_own_and_the_oldest_is_forgotten():
 
 
 def turns(whole: float = 10, burst: float = 1, each: float = 100) -> FairTurns[str]:
-    return FairTurns(Allowance(whole, burst), Allowance(each, each), 0.0)
+    return FairTurns(RateLimit(whole, burst), RateLimit(each, each), 0.0)
 
 
 def drawn(line: FairTurns[str], now: float) -> list[str]:
-    return list(iter(lambda: line.draw(now) or "", ""))
+    return list(iter(lambda: line.take_next(now) or "", ""))
 
 
 def test_tickets_of_one_peer_are_drawn_in_the_order_in_which_they_came():

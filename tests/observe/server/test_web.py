@@ -9,9 +9,9 @@ from scheduler.observe.server import access
 from scheduler.observe.server.access import (
     ALLOWED,
     UNAUTHENTICATED,
+    AccessDecision,
     AccessVerdict,
     Caller,
-    Judgement,
     unavailable,
 )
 from scheduler.observe.server.listen import Listen
@@ -21,7 +21,7 @@ PLAIN = Listen(plain=True)
 
 @pytest.mark.parametrize("listen", [PLAIN, Listen()], ids=["plain", "self-signed TLS"])
 async def test_health_is_told_to_everybody(serve, listen):
-    served = await serve(access.nobody, listen)
+    served = await serve(access.deny_all, listen)
 
     assert await served.get("/healthz") == (200, "ok")
     assert await served.get("/livez?verbose") == (200, "[+]ping ok\nlivez check passed\n")
@@ -29,7 +29,7 @@ async def test_health_is_told_to_everybody(serve, listen):
 
 
 async def test_who_is_not_ready_says_why(serve):
-    served = await serve(access.nobody)
+    served = await serve(access.deny_all)
 
     assert await served.get("/readyz") == (
         500,
@@ -123,7 +123,7 @@ async def test_what_runs_and_its_flags_are_told_as_objects(serve, path, kind, mo
 
 async def test_a_process_whose_loop_stands_still_is_not_alive_and_says_so(serve):
     pages = dataclasses.replace(serve.pages, livez={"loop": lambda: "it has not run for 312 s"})
-    served = await serve(access.nobody, pages=pages)
+    served = await serve(access.deny_all, pages=pages)
 
     assert await served.get("/livez") == (
         500,
@@ -132,8 +132,8 @@ async def test_a_process_whose_loop_stands_still_is_not_alive_and_says_so(serve)
 
 
 async def test_who_asks_too_often_is_told_when_to_come_again(serve):
-    async def authorize(caller: Caller) -> Judgement:
-        return Judgement(AccessVerdict.THROTTLED, "too many")
+    async def authorize(caller: Caller) -> AccessDecision:
+        return AccessDecision(AccessVerdict.THROTTLED, "too many")
 
     served = await serve(authorize)
     status, text = await served.get("/metrics")
@@ -168,7 +168,7 @@ guarded = pytest.mark.parametrize(
 
 @guarded
 async def test_nobody_is_allowed_by_default(serve, path):
-    served = await serve(access.nobody)
+    served = await serve(access.deny_all)
 
     status, _ = await served.get(path)
 
@@ -181,7 +181,7 @@ async def test_nobody_is_allowed_by_default(serve, path):
     [
         (UNAUTHENTICATED, (401, "Unauthorized", "Unauthorized")),
         (
-            Judgement(AccessVerdict.FORBIDDEN, "forbidden: <b>"),
+            AccessDecision(AccessVerdict.FORBIDDEN, "forbidden: <b>"),
             (403, "Forbidden", "forbidden: <b>"),
         ),
         (unavailable(), (503, "ServiceUnavailable", unavailable().message)),
@@ -191,7 +191,7 @@ async def test_nobody_is_allowed_by_default(serve, path):
 async def test_who_is_refused_is_told_so_as_by_an_api_server_and_learns_nothing_else(
     serve, path, judgement, want
 ):
-    async def authorize(caller: Caller) -> Judgement:
+    async def authorize(caller: Caller) -> AccessDecision:
         return judgement
 
     served = await serve(authorize)
@@ -212,7 +212,7 @@ async def test_who_is_refused_is_told_so_as_by_an_api_server_and_learns_nothing_
 
 
 async def test_nobody_is_let_in_while_the_reviewer_does_not_answer(serve):
-    async def authorize(caller: Caller) -> Judgement:
+    async def authorize(caller: Caller) -> AccessDecision:
         await asyncio.Event().wait()
         return ALLOWED
 
@@ -227,7 +227,7 @@ async def test_nobody_is_let_in_while_the_reviewer_does_not_answer(serve):
 async def test_the_reviewer_gets_what_a_review_needs(serve):
     seen: list[Caller] = []
 
-    async def authorize(caller: Caller) -> Judgement:
+    async def authorize(caller: Caller) -> AccessDecision:
         seen.append(caller)
         return ALLOWED
 
@@ -240,7 +240,7 @@ async def test_the_reviewer_gets_what_a_review_needs(serve):
 
 
 async def test_health_asks_no_reviewer(serve):
-    async def authorize(caller: Caller) -> Judgement:
+    async def authorize(caller: Caller) -> AccessDecision:
         raise AssertionError
 
     served = await serve(authorize)

@@ -8,9 +8,11 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
+import structlog
+from structlog.testing import CapturingLogger
 
 from scheduler.observe.server.listen import Limits, Listen
-from scheduler.observe.server.rates import Allowance
+from scheduler.observe.server.rates import RateLimit
 from scheduler.observe.server.web import Web
 from scheduler.service.clock import Clock
 from tests.support.live import free_port
@@ -47,6 +49,7 @@ async def test_bad_requests_are_no_errors_of_ours(serve, caplog):
     await served.raw(b"GET / HTTP/1.1\r\nBad\x00Header: x\r\n\r\n")
 
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+    assert serve.events == []
 
 
 @pytest.mark.parametrize("begun", [b"", b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Sl"])
@@ -142,7 +145,7 @@ async def test_more_pages_than_may_be_read_at_a_time_are_refused_and_health_is_n
 
 
 async def test_requests_of_one_peer_that_are_too_many_wait(serve):
-    limits = Limits(peer_requests=Allowance(per_second=0.001, burst=3))
+    limits = Limits(peer_requests=RateLimit(per_second=0.001, burst=3))
     served = await serve(listen=Listen(plain=True, limits=limits))
 
     answers = [await served.get("/livez") for _ in range(3)]
@@ -154,7 +157,7 @@ async def test_requests_of_one_peer_that_are_too_many_wait(serve):
 
 
 async def test_handshakes_of_one_peer_that_are_too_many_wait(serve):
-    limits = Limits(peer_handshakes=Allowance(per_second=0.001, burst=3), handshake_seconds=1.0)
+    limits = Limits(peer_handshakes=RateLimit(per_second=0.001, burst=3), handshake_seconds=1.0)
     served = await serve(listen=Listen(limits=limits))
 
     certificates = {await served.certificate() for _ in range(3)}
@@ -229,16 +232,16 @@ async def test_a_renewed_certificate_is_served_without_a_restart(serve, tmp_path
     first = await served.certificate()
     write_pair(tmp_path, "second")
     async with asyncio.timeout(5):
-        while (second := await served.certificate()) == first:
-            pass
+        while not serve.events:
+            await served.certificate()
+    second = await served.certificate()
 
     assert b"first" in first
     assert b"second" in second
+    assert serve.events == [("info", "certificate_reloaded", "")]
 
 
-async def test_a_broken_certificate_is_told_and_the_old_one_serves(
-    serve, tmp_path, write_pair, caplog
-):
+async def test_a_broken_certificate_is_told_and_the_old_one_serves(serve, tmp_path, write_pair):
     cert_file, key_file = write_pair(tmp_path, "first")
     served = await serve(
         listen=Listen(cert_file=cert_file, key_file=key_file, refresh_seconds=0.02)
@@ -246,10 +249,13 @@ async def test_a_broken_certificate_is_told_and_the_old_one_serves(
 
     Path(cert_file).write_text("half")
     async with asyncio.timeout(5):
-        while "serving certificate not reloaded" not in caplog.text:
+        while not serve.events:
             current = await served.certificate()
 
     assert b"first" in current
+    level, event, problem = serve.events[0]
+    assert (level, event) == ("warning", "certificate_not_reloaded")
+    assert "PEM" in problem
 
 
 async def test_answers_are_not_cached_and_do_not_tell_versions(serve):
@@ -276,7 +282,7 @@ async def test_a_page_that_breaks_is_an_error_and_the_next_is_served(serve, capl
 
 
 async def test_port_zero_serves_nothing(pages):
-    web = Web(pages)
+    web = Web(pages, structlog.wrap_logger(CapturingLogger()))
 
     await web.start(Listen(port=0), Clock().wall)
 
@@ -286,7 +292,7 @@ async def test_port_zero_serves_nothing(pages):
 
 async def test_a_port_that_is_taken_is_told(pages):
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        web = Web(pages)
+        web = Web(pages, structlog.wrap_logger(CapturingLogger()))
 
         with pytest.raises(OSError, match="in use"):
             await web.start(Listen("127.0.0.1", taken.getsockname()[1], plain=True), Clock().wall)
@@ -296,7 +302,7 @@ async def test_a_port_that_is_taken_is_told(pages):
 @pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0"])
 async def test_it_listens_where_it_is_told_to(pages, address):
     port = free_port()
-    web = Web(pages)
+    web = Web(pages, structlog.wrap_logger(CapturingLogger()))
 
     await web.start(Listen(address, port, plain=True), Clock().wall)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -352,6 +358,7 @@ async def test_who_does_not_take_an_answer_is_hung_up_on(serve, page, caplog):
 
     assert await served.get("/healthz") == (200, "ok")
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+    assert serve.events == []
 
 
 async def test_who_leaves_while_an_answer_comes_is_no_error_of_ours(serve, caplog):
@@ -375,6 +382,7 @@ async def test_who_leaves_while_an_answer_comes_is_no_error_of_ours(serve, caplo
 
     assert await served.get("/healthz") == (200, "ok")
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+    assert serve.events == []
 
 
 async def test_a_stream_that_breaks_does_not_look_whole(serve):

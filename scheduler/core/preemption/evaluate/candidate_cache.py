@@ -133,7 +133,7 @@ class CandidateCache:
             self._codes = grown(self._codes, size)
             self._criteria = self._criteria.apply(lambda key: grown(key, size))
         for cursor in self._seen:
-            changed = cursor.news(size)
+            changed = cursor.take_changed(size)
             if changed is None:
                 self._forget_all()
             else:
@@ -178,7 +178,7 @@ def _criteria(run: DryRun, cluster: Cluster) -> Criteria:
     starts = cluster.pods.starts(slots)
     earliest = np.where(chosen & (priorities == highest), starts, np.inf).min(axis=0)
     return Criteria(
-        violations=np.count_nonzero(run.violating, axis=0),
+        violations=np.count_nonzero(run.violates_budgets, axis=0),
         highest_priority=highest,
         sum_of_priorities=np.where(chosen, priorities + SHIFT, 0).sum(axis=0),
         victims=np.count_nonzero(chosen, axis=0),

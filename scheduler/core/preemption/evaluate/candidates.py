@@ -24,7 +24,7 @@ from scheduler.model.api.objects import Pod
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Codes, Int, Rows
 
-__all__ = ["Candidate", "Prefer", "best_row", "candidates_on", "one_of"]
+__all__ = ["Candidate", "Prefer", "best_of", "best_row", "candidates_on"]
 
 
 class Candidate(NamedTuple):
@@ -65,7 +65,7 @@ def best_row(
     for criterion in criteria:
         values = criterion[best]
         best = best[values == values.min()]
-    return _among(rows[best], uid, cluster, prefer)
+    return _pick(rows[best], uid, cluster, prefer)
 
 
 def candidates_on(
@@ -79,7 +79,7 @@ def candidates_on(
     found = []
     for run in dry_run(pod, cluster, predicates, rows, no_victims=0, rules=rules):
         for column, row in enumerate(run.rows.tolist()):
-            violations = int(np.count_nonzero(run.violating[:, column]))
+            violations = int(np.count_nonzero(run.violates_budgets[:, column]))
             found.append(Candidate(row, _victims(run, column, cluster), violations))
     return found
 
@@ -90,8 +90,10 @@ def _victims(run: DryRun, column: int, cluster: Cluster) -> tuple[Pod, ...]:
     Source: kube-scheduler v1.36.3 defaultpreemption.SelectVictimsOnNode. Where budgets protect some
     of the potential victims and not others, it sorts the victims once more, starting with the
     protected ones. There a pod that has not started counts as starting when it is compared, so each
-    sort reverses equal ones.
+    sort reverses equal ones. In v1.37.2 its start is fixed, so the order is that of the first sort.
     """
+    if not cluster.reference.latest_unstarted_is_most_important:
+        return _pods(run.slots[run.chosen[:, column], column], cluster)
     chosen, protected = run.chosen[:, column], run.protected[:, column]
     present = run.slots[:, column] >= 0
     if not (present & protected).any() or not (present & ~protected).any():
@@ -122,7 +124,7 @@ def _more_important(pod: Pod, other: Pod) -> bool:
     return other_start is None or (start is not None and start < other_start)
 
 
-def one_of(candidates: Iterable[Candidate], uid: str, cluster: Cluster) -> Candidate | None:
+def best_of(candidates: Iterable[Candidate], uid: str, cluster: Cluster) -> Candidate | None:
     """Return the best of some candidates whose victims need not come from a dry run.
 
     Args:
@@ -135,10 +137,10 @@ def one_of(candidates: Iterable[Candidate], uid: str, cluster: Cluster) -> Candi
         return None
     least = min(key for key, _ in keyed)
     ties = {candidate.row: candidate for key, candidate in keyed if key == least}
-    return ties[_among(np.array(sorted(ties), dtype=np.int64), uid, cluster)]
+    return ties[_pick(np.array(sorted(ties), dtype=np.int64), uid, cluster)]
 
 
-def _among(tied: Rows, uid: str, cluster: Cluster, prefer: Prefer | None = None) -> int:
+def _pick(tied: Rows, uid: str, cluster: Cluster, prefer: Prefer | None = None) -> int:
     """Return one of some equally good rows: the nominated node, if it is among them."""
     nominated = cluster.nominations.node(uid)
     row = None if nominated is None else cluster.columns.row(nominated)
@@ -146,7 +148,7 @@ def _among(tied: Rows, uid: str, cluster: Cluster, prefer: Prefer | None = None)
         return row
     if prefer is not None and tied.shape[0] > 1:
         tied = prefer(tied)
-    return tie_breaking.among(tied, uid, cluster.columns)
+    return tie_breaking.pick(tied, uid, cluster.columns)
 
 
 def _key(candidate: Candidate) -> tuple[float, ...]:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from scheduler.core.feasibility.fit_error import counted, fit_error
+from scheduler.core.feasibility.fit_error import count_reasons, fit_error
 from scheduler.core.preemption.dry_run import VETOED
 from scheduler.core.preemption.evaluate.candidate_cache import CandidateCache, Criteria
 from scheduler.core.preemption.evaluate.candidates import Candidate, best_row, candidates_on
@@ -28,7 +28,7 @@ from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Codes, Rows
 
-__all__ = ["NoCandidate", "Preemptor", "candidates", "plan", "refused"]
+__all__ = ["NoCandidate", "Preemptor", "candidates", "plan", "vetoed"]
 
 NO_VICTIMS: Final = Verdict(
     "DefaultPreemption", ("No preemption victims found for incoming pod",), resolvable=False
@@ -52,7 +52,7 @@ class NoCandidate:
     #: Whether it is an error, after which no other post filter runs.
     failed: bool = False
     #: Whether a veto that may end later is among the reasons.
-    held: bool = False
+    blocked: bool = False
     #: When the first of the vetoes ends; `None` where time ends none.
     until: Seconds | None = None
 
@@ -243,9 +243,9 @@ class _Search:
         vetoes = self._vetoes
         for by_row in (self._by_row, *(sheet.by_row() for sheet in self._sheets)):
             for row, reasons in by_row.items():
-                vetoes.told[row] = tuple(map(str, reasons))
+                vetoes.explanations[row] = tuple(map(str, reasons))
         for row in self._spared.tolist():
-            vetoes.told[row] = tuple(map(str, vetoes.victim_refusals(row)))
+            vetoes.explanations[row] = tuple(map(str, vetoes.victim_refusals(row)))
 
     def _check_remaining(self) -> list[Candidate]:
         """Check all remaining candidates one by one; return those without a veto."""
@@ -257,7 +257,7 @@ class _Search:
         allowed = []
         vetoed: dict[int, tuple[Veto, ...]] = {}
         for candidate in self._preemptor.candidates_on(rows):
-            reasons = self._vetoes.to(names[candidate.row], candidate.victims)
+            reasons = self._vetoes.against(names[candidate.row], candidate.victims)
             if reasons:
                 vetoed[candidate.row] = self._shared.setdefault(reasons, reasons)
             else:
@@ -299,16 +299,16 @@ def _evaluate(
     if vetoes is not None:
         vetoes.tally.add_nodes(vetoes.against_preemptor())
         if vetoes.tally:
-            return refused(vetoes.tally)
+            return vetoed(vetoes.tally)
     rows = np.flatnonzero(resolvable)
     no_victims = verdicts.code(NO_VICTIMS)
     return _Evaluated(rows, *cache.evaluate(pod, predicates, rows, no_victims, preemptor.rules))
 
 
-def refused(tally: VetoTally) -> NoCandidate:
+def vetoed(tally: VetoTally) -> NoCandidate:
     """Return why the pod must not preempt at all now."""
     text = ", ".join(reason for reason, _ in tally.reasons())
-    return NoCandidate(f"{text}.", keeps_nomination=False, held=True, until=tally.until)
+    return NoCandidate(f"{text}.", keeps_nomination=False, blocked=True, until=tally.until)
 
 
 def _no_candidate(
@@ -331,7 +331,7 @@ def _no_candidate(
         errors = [f'expected at least one victim pod on node "{name}"' for name in names]
         text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
         return NoCandidate(text, keeps_nomination=True, failed=True)
-    reasons = counted(codes, verdicts)
+    reasons = count_reasons(codes, verdicts)
     nodes = cluster.columns.node_count
     not_helpful = nodes - int(np.count_nonzero(codes))
     if not_helpful:
@@ -339,7 +339,7 @@ def _no_candidate(
     vetoes = [] if tally is None else tally.reasons()
     text = fit_error(nodes, [*reasons.items(), *vetoes])
     until = None if tally is None else tally.until
-    return NoCandidate(text, keeps_nomination=False, held=bool(vetoes), until=until)
+    return NoCandidate(text, keeps_nomination=False, blocked=bool(vetoes), until=until)
 
 
 def _not_eligible(pod: Pod, cluster: Cluster, resolvable: Bool) -> str | None:
@@ -355,6 +355,6 @@ def _not_eligible(pod: Pod, cluster: Cluster, resolvable: Bool) -> str | None:
     if row is None or not resolvable[row]:
         return None
     for other in cluster.pods.pods_on(row):
-        if other.priority < pod.priority and cluster.leaves_by_preemption(other):
+        if other.priority < pod.priority and cluster.is_being_preempted(other):
             return TERMINATING
     return None

@@ -24,19 +24,19 @@ from scheduler.model.api.objects import Pod
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Codes, Rows
 
-__all__ = ["MOST_TIED", "RelocationCost", "sampled"]
+__all__ = ["MAX_TIED", "RelocationCost", "sampled"]
 
 #: At most this many tied candidates are compared. Of more, the hash that breaks ties picks as many.
-MOST_TIED: Final = 16
+MAX_TIED: Final = 16
 
 
 def sampled(tied: Rows, uid: str, cluster: Cluster) -> Rows:
-    """Return at most `MOST_TIED` of some equally good rows, in row order; the same each time."""
-    if tied.shape[0] <= MOST_TIED:
+    """Return at most `MAX_TIED` of some equally good rows, in row order; the same each time."""
+    if tied.shape[0] <= MAX_TIED:
         return tied
     remaining, picked = tied, []
-    for _ in range(MOST_TIED):
-        row = tie_breaking.among(remaining, uid, cluster.columns)
+    for _ in range(MAX_TIED):
+        row = tie_breaking.pick(remaining, uid, cluster.columns)
         picked.append(row)
         remaining = remaining[remaining != row]
     return np.array(sorted(picked), dtype=np.int64)
@@ -75,13 +75,13 @@ class RelocationCost:
         filters = ClassFilters(
             cluster, self._profile.compile_filters(unbound, cluster, self._verdicts)
         )
-        prepared = filters.prepare()
+        prepared = filters.prepare(unbound)
         exists = cluster.columns.exists()
         if prepared.rejected is not None:
             return np.ones(exists.shape[0], dtype=np.uint16)
-        codes = filters.judge_all(prepared)
+        codes = filters.run_all(prepared)
         if prepared.only is not None:
             inside = np.zeros(codes.shape[0], dtype=np.bool_)
             inside[cluster.columns.rows_of(prepared.only)] = True
             codes = np.where(inside, codes, 1).astype(np.uint16)
-        return nominated_pods.with_claims(codes, unbound, cluster, prepared.predicates)
+        return nominated_pods.with_nominated_pods(codes, unbound, cluster, prepared.predicates)

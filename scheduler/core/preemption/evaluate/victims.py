@@ -25,7 +25,7 @@ from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Codes, Int, Rows
 from scheduler.state.pods.disruption_budgets import UNPROTECTED
 
-__all__ = ["dry_run", "has_room", "still_needed", "violating"]
+__all__ = ["dry_run", "fits_without", "still_needed", "violates_budgets"]
 
 
 def dry_run(
@@ -100,7 +100,7 @@ def still_needed(
     needed = set()
     for slot in sorted(slots, key=lambda slot: -cluster.pods.pod(slot).priority):
         victim = cluster.pods.pod(slot)
-        if victim.uid in gone or cluster.leaves(victim):
+        if victim.uid in gone or cluster.is_being_deleted(victim):
             continue
         given = np.array([slot], dtype=np.int64)
         what_if.change(given, +1)
@@ -110,7 +110,7 @@ def still_needed(
     return frozenset(needed)
 
 
-def has_room(
+def fits_without(
     cluster: Cluster,
     predicates: Sequence[tuple[str, CompiledFilter]],
     row: int,
@@ -124,7 +124,7 @@ def has_room(
         row: The row of the node.
         victims: The uids of the pods that do not count.
     """
-    copy = cluster.hypothesis(np.array([row], dtype=np.int64))
+    copy = cluster.what_if_view(np.array([row], dtype=np.int64))
     for slot in cluster.pods.on_row(row):
         if cluster.pods.pod(slot).uid in victims:
             copy.change(np.array([slot], dtype=np.int64), -1)
@@ -162,7 +162,7 @@ def _select_victims(
         codes = np.where((codes == 0) & ~what_if.fits(), VETOED, codes).astype(np.uint16)
     candidates = codes == 0
     # A terminating pod is reprieved like any other: it is a victim if it is in the way.
-    protected = violating(slots, cluster)
+    protected = violates_budgets(slots, cluster)
     chosen = np.zeros(slots.shape, dtype=np.bool_)
     for ranks, given in _reprieve_order(np.where(candidates, slots, -1), protected):
         what_if.change(given, +1)
@@ -208,10 +208,10 @@ class _WhatIf:
             predicate for _, predicate in predicates if predicate.reads is not Reads.NODE
         ]
         self._nominated = nominated_pods.layers_on(rows, pod, cluster)
-        self._copies = [cluster.hypothesis(rows)]
+        self._copies = [cluster.what_if_view(rows)]
         if self._nominated and not all(predicate.monotone for predicate in self._changing):
             # A filter that more pods can satisfy must also pass if the nominated pods never come.
-            self._copies.append(cluster.hypothesis(rows))
+            self._copies.append(cluster.what_if_view(rows))
 
     def change(self, slots: Int, sign: int) -> None:
         """Add back (+1) or remove (-1) one pod per row; -1 for rows that do not change."""
@@ -244,14 +244,18 @@ class _WhatIf:
 # Disruption budgets -------------------------------------------------------------------------------
 
 
-def violating(slots: Int, cluster: Cluster) -> Bool:
+def violates_budgets(slots: Int, cluster: Cluster) -> Bool:
     """Return which pods cannot be evicted without violating a disruption budget.
 
     Each row is on its own: its pods are charged in order to every budget that protects them, and a
     pod violates a budget that allows no more. A pod that the budget has counted as disrupted
     already is not charged.
 
-    Source: kube-scheduler v1.36.3 defaultpreemption.filterPodsWithPDBViolation.
+    Where a release does not charge budgets after the first one that a pod violates, the budgets are
+    visited by what they allow, the least first; upstream's order is that of a map.
+
+    Source: kube-scheduler v1.36.3 defaultpreemption.filterPodsWithPDBViolation; v1.37.2
+    framework/preemption.FilterVictimsWithPDBViolation.
 
     Args:
         slots: (V, C) potential victims, most important first; -1 pads.
@@ -267,8 +271,11 @@ def violating(slots: Int, cluster: Cluster) -> Bool:
         return violates
     flat, by_column = np.zeros(codes.shape[0], dtype=np.bool_), slots.T.ravel()
     positions_of = _positions(codes)
-    for budgets in _merged_budgets(positions_of, by_column[codes != UNPROTECTED], cluster):
+    merged = _merged_budgets(positions_of, by_column[codes != UNPROTECTED], cluster)
+    for budgets in sorted(merged, key=lambda each: each.allowed):
         positions = np.sort(np.concatenate([positions_of[code] for code in budgets.codes]))
+        if not cluster.reference.charges_every_budget:
+            positions = positions[~flat[positions]]
         if budgets.charged:
             positions = positions[~np.isin(by_column[positions], list(budgets.charged))]
         flat[positions[_rank(positions // slots.shape[0]) >= budgets.allowed]] = True

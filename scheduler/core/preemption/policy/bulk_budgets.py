@@ -14,7 +14,12 @@ import numpy as np
 
 from scheduler.core.preemption.policy.in_flight import InFlightEvictions, Quota
 from scheduler.core.preemption.policy.rules import RuleInputs
-from scheduler.core.preemption.policy.victim_matrix import Standing, VictimMatrix, distinct, paired
+from scheduler.core.preemption.policy.victim_matrix import (
+    PdbStanding,
+    VictimMatrix,
+    distinct,
+    paired,
+)
 from scheduler.model.policies import BudgetScope
 from scheduler.model.policy_refusals import earliest
 from scheduler.model.times import Seconds
@@ -82,7 +87,7 @@ def pdb_shortfalls(inputs: RuleInputs, matrix: VictimMatrix) -> PdbShortfalls:
     """
     broad = _broad(inputs.in_flight, matrix)
     victims = _suspicious(inputs, matrix, broad)
-    counts = (matrix.facts.standing[victims] != Standing.FREE) & ~matrix.evicted()[victims]
+    counts = (matrix.facts.standing[victims] != PdbStanding.FREE) & ~matrix.evicted()[victims]
     victims = victims[counts]
     sets, set_of = _sets(inputs, matrix, victims, broad)
     sizes = np.array([len(keys) for keys in sets], dtype=np.int64)
@@ -124,7 +129,7 @@ def _single_budgets(
     counts = np.bincount(pairs.of_victims, minlength=pairs.codes.shape[0])
     own = _are_in_flight(in_flight, matrix, victims, keys, list(codes))
     charged = np.bincount(pairs.of_victims[own], minlength=pairs.codes.shape[0])
-    taken = _array(quota.taken for quota in quotas)[pairs.codes] - charged
+    taken = _array(quota.in_flight for quota in quotas)[pairs.codes] - charged
     outdated = _array(quota.outdated for quota in quotas)[pairs.codes] > 0
     short = outdated | (counts + taken > _array(quota.allowed for quota in quotas)[pairs.codes])
     timed = (taken > 0) & ~outdated
@@ -193,7 +198,7 @@ def _sets(
     """Return sets of budgets, and which of them protects each of some victims."""
     facts, in_flight = matrix.facts, inputs.in_flight
     codes = inputs.cluster.pods.protection(matrix.slots[victims])
-    unready = (facts.standing[victims] == Standing.UNREADY).astype(np.int64)
+    unready = (facts.standing[victims] == PdbStanding.UNREADY).astype(np.int64)
     namespaces, bare = facts.namespaces[victims], facts.bare[victims]
     wide = broad[namespaces]
     # Where no budget selects pods without labels, the code of a set is enough.
@@ -238,4 +243,4 @@ def _certainly_allowed(inputs: RuleInputs, code: int) -> int:
     if len(keys) != 1:
         return 0
     quota = inputs.in_flight.quota(keys[0])
-    return 0 if quota.outdated else max(0, quota.allowed - quota.taken)
+    return 0 if quota.outdated else max(0, quota.allowed - quota.in_flight)

@@ -18,7 +18,7 @@ from scheduler.model.policies import Budget, BudgetScope
 from scheduler.model.times import Seconds
 from scheduler.state.columns.arrays import Bool, Float, Int
 from scheduler.state.preemption.ledger_entries import ANY
-from scheduler.state.preemption.moments import MOST_TOLD
+from scheduler.state.preemption.moments import MAX_RETURNED
 
 __all__ = ["BudgetSpending", "Excess"]
 
@@ -82,7 +82,7 @@ class BudgetSpending:
     def __init__(self, rules: PolicyRules, matrix: VictimMatrix) -> None:
         self._now = rules.now
         self._matrix = matrix
-        self._counted = rules.inputs.ledger.counted_victims()
+        self._counted = rules.inputs.ledger.victim_arrays()
         self._ordered: dict[BudgetScope, tuple[Int, Int]] = {}
         self._spent: dict[tuple[bytes, BudgetScope, Seconds], _Spent] = {}
         self._counts: dict[tuple[BudgetScope, str | None], Int] = {}
@@ -156,7 +156,7 @@ class BudgetSpending:
         return _Spent(groups, totals, at, np.cumsum(many))
 
     def _last(self, groups: Int, entries: Int) -> tuple[Int, Float, Int]:
-        """Return groups, moments and victims of entries; only the last `MOST_TOLD` of each group.
+        """Return groups, moments and victims of entries: the last `MAX_RETURNED` of each group.
 
         Args:
             groups: The group of each entry, in order.
@@ -164,9 +164,9 @@ class BudgetSpending:
         """
         at, many = self._counted.at[entries], self._counted.many[entries]
         totals = np.bincount(groups, weights=many).astype(np.int64)
-        if int(totals.max(initial=0)) > MOST_TOLD:
+        if int(totals.max(initial=0)) > MAX_RETURNED:
             later = np.cumsum(totals)[groups] - np.cumsum(many)
-            many = np.clip(MOST_TOLD - later, 0, many)
+            many = np.clip(MAX_RETURNED - later, 0, many)
         return groups, at, many
 
     def _in_order(self, scope: BudgetScope) -> tuple[Int, Int]:

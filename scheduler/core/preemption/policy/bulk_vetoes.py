@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from scheduler.core.preemption.policy.applied_policy import AppliedPolicy
 from scheduler.core.preemption.policy.bulk_budgets import PdbShortfalls, pdb_shortfalls
 from scheduler.core.preemption.policy.bulk_spending import BudgetSpending
-from scheduler.core.preemption.policy.loop_breaker import HANGS, PreemptionHistory, wasteful
+from scheduler.core.preemption.policy.loop_breaker import HANGS, PreemptionHistory, waste_veto
 from scheduler.core.preemption.policy.rules import PolicyRules
 from scheduler.core.preemption.policy.veto_sheet import RuleVetoes, Veto, VetoSheet
 from scheduler.core.preemption.policy.victim_matrix import VictimMatrix, distinct
@@ -51,7 +51,7 @@ def policy_vetoes(rules: PolicyRules, matrix: VictimMatrix) -> Iterator[RuleVeto
         most = policy.max_victims_per_preemption
         if most is None and not policy.budgets and not applied.strict:
             continue
-        counted = applied.victims.staying(matrix.slots)
+        counted = applied.victims.not_terminating(matrix.slots)
         # Policies that count the same victims share the counts.
         whose = None if counted.all() else "" if applied.victims.every else policy.name
         if most is not None:
@@ -111,16 +111,16 @@ def history_vetoes(history: PreemptionHistory, matrix: VictimMatrix) -> Iterator
     """Yield the vetoes of the preemption history."""
     hanging = np.zeros(len(matrix), dtype=np.bool_)
     if history.overdue:
-        hanging[matrix.columns[matrix.among(history.overdue)]] = True
+        hanging[matrix.columns[matrix.is_any_of(history.overdue)]] = True
         yield RuleVetoes([HANGS], hanging.astype(np.int64))
     if history.pairs:
-        loops = _of_loops(history, matrix)
+        loops = _loop_vetoes(history, matrix)
         yield RuleVetoes(loops.vetoes, np.where(hanging, 0, loops.which))
     if history.waste:
-        yield _of_waste(history, history.waste, matrix)
+        yield _waste_vetoes(history, history.waste, matrix)
 
 
-def _of_loops(history: PreemptionHistory, matrix: VictimMatrix) -> RuleVetoes:
+def _loop_vetoes(history: PreemptionHistory, matrix: VictimMatrix) -> RuleVetoes:
     """Return the vetoes of preemption loops: of several pauses the longest."""
     pairs, names = matrix.pairs(BudgetScope.OWNER), matrix.names(BudgetScope.OWNER)
     #: All pauses with their owners; `of_pairs` counts them from 1.
@@ -173,7 +173,7 @@ def _longest(
     return RuleVetoes([history.veto(*pauses[order[rank]]) for rank in used.tolist()], which)
 
 
-def _of_waste(history: PreemptionHistory, waste: WasteView, matrix: VictimMatrix) -> RuleVetoes:
+def _waste_vetoes(history: PreemptionHistory, waste: WasteView, matrix: VictimMatrix) -> RuleVetoes:
     """Return the vetoes of wasted evictions."""
     vetoes: list[Veto] = []
     sizes, positions = distinct(matrix.sizes)
@@ -181,13 +181,13 @@ def _of_waste(history: PreemptionHistory, waste: WasteView, matrix: VictimMatrix
     for index, size in enumerate(sizes.tolist()):
         pause = waste.anywhere(size)
         if pause is not None:
-            vetoes.append(wasteful(pause))
+            vetoes.append(waste_veto(pause))
             of_sizes[index] = len(vetoes)
     which = of_sizes[positions]
     for column in map(matrix.candidate, waste.nodes):
         if column is None:
             continue
-        veto = history.of_waste(matrix.nodes[column], int(matrix.sizes[column]))
+        veto = history.waste_veto(matrix.nodes[column], int(matrix.sizes[column]))
         which[column] = 0 if veto is None else len(vetoes) + 1
         vetoes += [] if veto is None else [veto]
     return RuleVetoes(vetoes, which)

@@ -13,7 +13,7 @@ class Charge:
     #: Names of the policies with a budget that counts a victim, by the victim's uid.
     victims: Mapping[str, frozenset[str]] = field(default_factory=dict)
     #: Names of the policies that limit preemptions for the preemptor's owner.
-    limits: frozenset[str] = frozenset()
+    limited_by: frozenset[str] = frozenset()
     #: `metadata.generation` of the policies that bind the preemption, by name.
     generations: Mapping[str, int] = field(default_factory=dict)
     #: Uids of victims that must not leave against a disruption budget: the API server decides.
@@ -22,4 +22,4 @@ class Charge:
     @property
     def counts(self) -> bool:
         """Whether anything is used up."""
-        return bool(self.limits) or any(self.victims.values())
+        return bool(self.limited_by) or any(self.victims.values())

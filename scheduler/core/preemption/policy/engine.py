@@ -28,15 +28,15 @@ from scheduler.state.preemption.ledger import Ledger
 __all__ = ["PolicyEngine"]
 
 #: At most this many policies appear in metrics by name; all others share one label value.
-MOST_NAMES: Final = 100
+MAX_NAMES: Final = 100
 OTHER: Final = "<other>"
 #: With more victims than this that are to be evicted, those that are gone are dropped.
-MOST_AWAITED: Final = 4096
+MAX_PLANNED_VICTIMS: Final = 4096
 
 #: Rules that do not apply to a preemption that is resumed: in any case, and where the ledger counts
 #: it already.
-_WAITED: Final = frozenset({Rule.DELAY})
-_COUNTED: Final = frozenset({Rule.BUDGETS, Rule.MAX_PREEMPTIONS, Rule.DELAY})
+_NOT_ON_RESUME: Final = frozenset({Rule.DELAY})
+_NOT_IF_COUNTED: Final = frozenset({Rule.BUDGETS, Rule.MAX_PREEMPTIONS, Rule.DELAY})
 
 
 class PolicyEngine:
@@ -50,7 +50,7 @@ class PolicyEngine:
         *,
         evict_only: bool = False,
     ) -> None:
-        """Make it.
+        """Create the engine.
 
         Args:
             cluster: The cluster as it is.
@@ -60,34 +60,34 @@ class PolicyEngine:
                 server refuses each one that a disruption budget protects. Then every preemptor is
                 bound as by a policy with `podDisruptionBudgets: Strict`.
         """
-        self.disruptions: Final = InFlightEvictions(cluster)
+        self.in_flight: Final = InFlightEvictions(cluster)
         #: Attempts in which a rule refused something, by policy, rule and mode; only counted up.
-        self.refused: Final[Counter[tuple[str, str, str]]] = Counter()
+        self.refusal_counts: Final[Counter[tuple[str, str, str]]] = Counter()
         #: Victims that were evicted under a policy, by policy and mode; only counted up.
-        self.victims: Final[Counter[tuple[str, str]]] = Counter()
+        self.victim_counts: Final[Counter[tuple[str, str]]] = Counter()
         self._names: set[str] = set()
         #: Refusals by rule, and the last victim, by policy; reported in its status.
         self._refusals: dict[str, Counter[str]] = {}
         self._last: dict[str, LastVictim] = {}
         #: Policies that bind the eviction of pods which are to be evicted, by uid.
-        self._awaited: dict[str, list[PreemptionPolicy]] = {}
+        self._planned_victims: dict[str, list[PreemptionPolicy]] = {}
         self._cluster = cluster
         self._ledger = ledger
         self._owner_codes = OwnerCodes(cluster)
         #: Binds every preemptor, if `evict_only`.
-        self._everywhere = (
+        self._evict_only = (
             AppliedPolicy(
                 PreemptionPolicy(EVICT_ONLY), SelectedPods(EVERY_POD, cluster), strict=True
             )
             if evict_only
             else None
         )
-        self._inputs = RuleInputs(cluster, ledger, self.disruptions, is_ours)
+        self._inputs = RuleInputs(cluster, ledger, self.in_flight, is_ours)
         #: The victims that each policy selects, compiled for these versions.
         self._compiled: dict[str, SelectedPods] = {}
         self._compiled_for = (0, 0)
 
-    def objections(self, pod: Pod, now: Seconds, since: Seconds) -> CandidateVetoes | None:
+    def vetoes(self, pod: Pod, now: Seconds, since: Seconds) -> CandidateVetoes | None:
         """Return what can veto preemptions for a pod; `None` where nothing can.
 
         Args:
@@ -95,29 +95,29 @@ class PolicyEngine:
             now: The time.
             since: When it was first found unschedulable.
         """
-        self.disruptions.settle(now)
+        self.in_flight.settle(now)
         rules = self.rules(pod, now, since)
         return CandidateVetoes.of(pod, rules, self._owner_codes, self._ledger, now)
 
     def rules(self, pod: Pod, now: Seconds, since: Seconds) -> PolicyRules | None:
         """Return the policies that bind preemptions for a pod now; `None` when none does."""
-        binding = self._binding(pod)
+        binding = self._applied_policies(pod)
         return PolicyRules(pod, binding, self._inputs, now, since) if binding else None
 
     def charge(self, preemptor: Pod, node: str, victims: Sequence[Pod], now: Seconds) -> Charge:
         """Return what a preemption counts for that begins now; it is in flight from now on."""
         del node
-        if not len(self._cluster.policies) and self._everywhere is None:
+        if not len(self._cluster.policies) and self._evict_only is None:
             return Charge()
-        self.disruptions.promise(preemptor, victims, now)
-        self._drop_unawaited()
-        binding = self._binding(preemptor)
+        self.in_flight.add(preemptor, victims, now)
+        self._drop_gone_victims()
+        binding = self._applied_policies(preemptor)
         counted: dict[str, frozenset[str]] = {}
         strict: set[str] = set()
         for victim in victims:
             selecting = [applied for applied in binding if applied.victims.selects(victim)]
-            self._awaited[victim.uid] = [
-                applied.policy for applied in selecting if applied is not self._everywhere
+            self._planned_victims[victim.uid] = [
+                applied.policy for applied in selecting if applied is not self._evict_only
             ]
             names = frozenset(
                 applied.policy.name for applied in selecting if applied.policy.budgets
@@ -126,7 +126,7 @@ class PolicyEngine:
                 counted[victim.uid] = names
             if any(applied.strict and applied.enforced for applied in selecting):
                 strict.add(victim.uid)
-        policies = [applied.policy for applied in binding if applied is not self._everywhere]
+        policies = [applied.policy for applied in binding if applied is not self._evict_only]
         limiting = [each for each in policies if each.max_preemptions_per_owner is not None]
         return Charge(
             counted,
@@ -135,7 +135,7 @@ class PolicyEngine:
             frozenset(strict),
         )
 
-    def refuses(
+    def resume_refusal(
         self, preemptor: Pod, node: str, victims: Sequence[Pod], now: Seconds, *, counted: bool
     ) -> str:
         """Return why a preemption that was planned before must not go on; empty when it may.
@@ -146,22 +146,22 @@ class PolicyEngine:
         rules = self.rules(preemptor, now, now)
         if rules is None:
             return ""
-        ignored = _COUNTED if counted else _WAITED
+        ignored = _NOT_IF_COUNTED if counted else _NOT_ON_RESUME
         refusals = rules.candidate_refusals(node, victims)
         return "; ".join(str(refusal) for refusal in refusals if refusal.rule not in ignored)
 
-    def count(self, refusals: Sequence[PolicyRefusal]) -> None:
+    def count_refusals(self, refusals: Sequence[PolicyRefusal]) -> None:
         """Count the refusals of an attempt."""
         for refusal in refusals:
             policy, rule = refusal.policy, refusal.rule.value
-            self.refused[self._label(policy), rule, refusal.mode.value] += 1
+            self.refusal_counts[self._label(policy), rule, refusal.mode.value] += 1
             self._refusals.setdefault(policy, Counter())[rule] += 1
 
-    def evicted(self, effect: Evict, now: Seconds) -> None:
+    def victim_evicted(self, effect: Evict, now: Seconds) -> None:
         """Count an evicted victim."""
         victim = effect.victim
-        for policy in self._awaited.pop(victim.uid, ()):
-            self.victims[self._label(policy.name), policy.mode.value] += 1
+        for policy in self._planned_victims.pop(victim.uid, ()):
+            self.victim_counts[self._label(policy.name), policy.mode.value] += 1
             self._last[policy.name] = LastVictim(
                 victim.namespace, victim.name, effect.node, effect.preemptor.key, now
             )
@@ -184,54 +184,57 @@ class PolicyEngine:
         )
 
     def _label(self, name: str) -> str:
-        """Return the name of a policy in metrics: its own, or `OTHER` beyond `MOST_NAMES`."""
-        if len(self._names) < MOST_NAMES:
+        """Return the name of a policy in metrics: its own, or `OTHER` beyond `MAX_NAMES`."""
+        if len(self._names) < MAX_NAMES:
             self._names.add(name)
         return name if name in self._names else OTHER
 
-    def _drop_unawaited(self) -> None:
+    def _drop_gone_victims(self) -> None:
         """Drop victims that are gone without having been evicted, when there are many."""
-        if len(self._awaited) > MOST_AWAITED:
-            for uid in [uid for uid in self._awaited if self._cluster.placed(uid) is None]:
-                del self._awaited[uid]
+        if len(self._planned_victims) > MAX_PLANNED_VICTIMS:
+            for uid in [
+                uid for uid in self._planned_victims if self._cluster.find_pod(uid) is None
+            ]:
+                del self._planned_victims[uid]
 
-    def accounted(self, budget: PodDisruptionBudget) -> None:
+    def budget_updated(self, budget: PodDisruptionBudget) -> None:
         """Process a new state of a disruption budget; the cluster has it already."""
-        self.disruptions.accounted(budget)
+        self.in_flight.budget_updated(budget)
 
     def budget_gone(self, key: str) -> None:
         """Process that a disruption budget was deleted, by namespace and name."""
-        self.disruptions.budget_gone(key)
+        self.in_flight.budget_gone(key)
 
-    def ended(self, preemptor: str) -> None:
+    def plan_ended(self, preemptor: str) -> None:
         """Process that a plan has ended, by uid of its preemptor.
 
-        Victims that stay are no longer in flight; `freed` returns the budgets that allow more then.
+        Victims that were not evicted are no longer in flight. `relieved_budgets` then returns the
+        budgets that allow more.
         """
-        self.disruptions.end(preemptor)
+        self.in_flight.plan_ended(preemptor)
 
-    def spared(self, victims: Iterable[str]) -> None:
+    def victims_spared(self, victims: Iterable[str]) -> None:
         """Process that victims are not evicted after all, by uid."""
-        self.disruptions.spare(victims)
+        self.in_flight.spare(victims)
 
     @property
-    def may_free(self) -> bool:
-        """Whether `freed` could return anything."""
-        disruptions = self.disruptions
+    def may_relieve_budgets(self) -> bool:
+        """Whether `relieved_budgets` could return anything."""
+        disruptions = self.in_flight
         return bool(disruptions.evictions or disruptions.relieved)
 
-    def freed(self, now: Seconds) -> frozenset[str]:
+    def relieved_budgets(self, now: Seconds) -> frozenset[str]:
         """Return the disruption budgets that allow more than at the last call, by key.
 
         The pods that they block are to be tried again: `BlockedByPolicy.wake_budgets`.
         """
-        self.disruptions.settle(now)
-        return self.disruptions.freed()
+        self.in_flight.settle(now)
+        return self.in_flight.take_relieved()
 
-    def _binding(self, pod: Pod) -> tuple[AppliedPolicy, ...]:
+    def _applied_policies(self, pod: Pod) -> tuple[AppliedPolicy, ...]:
         """Return the policies that bind a preemptor, in name order."""
         cluster = self._cluster
-        everywhere = () if self._everywhere is None else (self._everywhere,)
+        everywhere = () if self._evict_only is None else (self._evict_only,)
         if not len(cluster.policies):
             return everywhere
         versions = (cluster.policies.version, cluster.namespaces_version)

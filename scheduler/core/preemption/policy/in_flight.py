@@ -13,8 +13,8 @@ namespace.
 
 Source: kubernetes v1.36.3 pkg/registry/core/pod/storage/eviction.go EvictionREST.Create.
 
-The module is longer than others because what a budget still allows and what is in flight for it are
-one account.
+The module is longer than others because what a budget still allows and its evictions in flight have
+to be computed together.
 """
 
 from collections import deque
@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from scheduler.core.preemption.policy.victim_matrix import Standing
+from scheduler.core.preemption.policy.victim_matrix import PdbStanding
 from scheduler.model.api.objects import LabelSelector, ObjectMeta, Pod, PodDisruptionBudget
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
@@ -54,7 +54,7 @@ class _InFlightEviction:
     #: Budgets that it uses up and that have not counted it.
     charged: frozenset[str] = frozenset()
     #: Budgets that have counted it.
-    accounted: set[str] = field(default_factory=set)
+    counted_by: set[str] = field(default_factory=set)
 
 
 class Quota(NamedTuple):
@@ -63,7 +63,7 @@ class Quota(NamedTuple):
     #: By its status, which does not count the evictions in flight.
     allowed: int
     #: How many evictions in flight use it up.
-    taken: int
+    in_flight: int
     #: Whether its status is that of an older spec.
     outdated: bool
     #: When the first eviction in flight is no longer counted twice; `None` where time ends nothing.
@@ -109,7 +109,7 @@ class InFlightEvictions:
         self._selectors: dict[str, LabelSelector | None] = {}
         #: Budgets that select pods without labels, by namespace.
         self._broad: dict[str, set[str]] = {}
-        #: Budgets with fewer evictions in flight since the last call of `freed`.
+        #: Budgets with fewer evictions in flight since the last call of `take_relieved`.
         self.relieved: Final[set[str]] = set()
         #: Grows with every change of what is in flight.
         self.version = 0
@@ -119,7 +119,7 @@ class InFlightEvictions:
 
     # What is in flight ----------------------------------------------------------------------------
 
-    def promise(self, preemptor: Pod, victims: Iterable[Pod], now: Seconds) -> None:
+    def add(self, preemptor: Pod, victims: Iterable[Pod], now: Seconds) -> None:
         """Record that a plan is about to evict pods."""
         self.settle(now)
         for victim in victims:
@@ -135,7 +135,7 @@ class InFlightEvictions:
                 self._charge(victim.uid)
                 self.version += 1
 
-    def accounted(self, budget: PodDisruptionBudget) -> None:
+    def budget_updated(self, budget: PodDisruptionBudget) -> None:
         """Process a new state of a budget: it has counted the pods that it lists as disrupted."""
         metadata, disrupted = budget.metadata, budget.status.disrupted_pods
         key = f"{metadata.namespace}/{metadata.name}"
@@ -146,7 +146,7 @@ class InFlightEvictions:
                 self._charge(uid)
         for uid, eviction in [*self._charged.get(key, {}).items()] if disrupted else ():
             if eviction.victim.metadata.name in disrupted:
-                eviction.accounted.add(key)
+                eviction.counted_by.add(key)
                 self._charge(uid)
 
     def budget_gone(self, key: str) -> None:
@@ -171,23 +171,23 @@ class InFlightEvictions:
         """
         if not self.evictions:
             return
-        for uid in self._concerned():
+        for uid in self._affected():
             self._check(uid, now)
         terminated = self._terminated
         while terminated and now - terminated[0][0] >= SETTLED_AFTER:
             self._check(terminated.popleft()[1], now)
 
-    def _concerned(self) -> Iterable[str]:
+    def _affected(self) -> Iterable[str]:
         """Return the uids of victims that a change since the last call may concern."""
         uids = set(self._watched)
         for cursor in self._changes:
-            rows = cursor.news(_MANY_CHANGES)
+            rows = cursor.take_changed(_MANY_CHANGES)
             if rows is None:
                 uids.update(self.evictions)
             for row in () if rows is None else rows.tolist():
                 uids.update(self._by_row.get(row, ()))
         if not self._nominations_seen.up_to_date:
-            self._nominations_seen.news(0)
+            self._nominations_seen.take_changed(0)
             nominations = self._cluster.nominations
             for preemptor, victims in self._by_preemptor.items():
                 if nominations.get(preemptor) is None:
@@ -212,7 +212,7 @@ class InFlightEvictions:
         else:
             self._watched.add(uid)
 
-    def end(self, preemptor: str) -> None:
+    def plan_ended(self, preemptor: str) -> None:
         """Process that the plan of a preemptor has ended, by uid: victims not evicted yet stay.
 
         Those that were evicted are in flight until that has settled.
@@ -223,15 +223,15 @@ class InFlightEvictions:
     def spare(self, victims: Iterable[str]) -> None:
         """Process that victims are not evicted after all, by uid."""
         for uid in victims:
-            victim = self._cluster.placed(uid)
-            if victim is not None and not self._cluster.leaves(victim):
+            victim = self._cluster.find_pod(uid)
+            if victim is not None and not self._cluster.is_being_deleted(victim):
                 self._drop(uid)
 
-    def freed(self) -> frozenset[str]:
+    def take_relieved(self) -> frozenset[str]:
         """Return the budgets that allow more than at the last call, by key.
 
-        Evictions free them when they are no longer in flight. Pods that a freed budget blocks are
-        to be tried again.
+        A budget allows more when an eviction that was charged to it is no longer in flight. The
+        caller retries the pods that these budgets block.
         """
         if not self.relieved:
             return _NONE
@@ -243,7 +243,7 @@ class InFlightEvictions:
         """Update which budgets an eviction uses up."""
         eviction = self.evictions[uid]
         keys = self._cluster.budgets.protecting(eviction.victim)
-        charged = frozenset(keys) - eviction.accounted
+        charged = frozenset(keys) - eviction.counted_by
         if charged == eviction.charged:
             return
         for key in eviction.charged - charged:
@@ -282,14 +282,17 @@ class InFlightEvictions:
 
     def _is_over(self, eviction: _InFlightEviction, now: Seconds) -> bool:
         cluster, uid = self._cluster, eviction.victim.uid
-        victim = cluster.placed(uid)
+        victim = cluster.find_pod(uid)
         if victim is None or victim.terminating:
             if eviction.terminated is None:
                 eviction.terminated = now
                 self.version += 1
             return now - eviction.terminated >= SETTLED_AFTER
         # A victim that was not evicted stays if the plan was given up: the nomination is gone then.
-        return not cluster.leaves(victim) and cluster.nominations.get(eviction.preemptor) is None
+        return (
+            not cluster.is_being_deleted(victim)
+            and cluster.nominations.get(eviction.preemptor) is None
+        )
 
     # What budgets allow ---------------------------------------------------------------------------
 
@@ -350,7 +353,7 @@ class InFlightEvictions:
         if quota.outdated:
             detail = f"{names}: budget {key} has changed and its status is not up to date yet"
             return PdbShortfall(detail, uids, budgets=budgets)
-        taken = quota.taken - self.in_flight(key, uids)
+        taken = quota.in_flight - self.in_flight(key, uids)
         if len(pods) + taken <= quota.allowed:
             return None
         text = f"{names}: budget {key} allows {quota.allowed}"
@@ -360,10 +363,10 @@ class InFlightEvictions:
 
     def protecting(self, pod: Pod) -> tuple[str, ...]:
         """Return the budgets that evicting a pod would use up, in name order."""
-        standing = Standing.of(pod)
-        if standing is Standing.FREE or self._cluster.leaves(pod):
+        standing = PdbStanding.of(pod)
+        if standing is PdbStanding.FREE or self._cluster.is_being_deleted(pod):
             return ()
-        return self.used_up(self._keys(pod), ready=standing is Standing.READY)
+        return self.used_up(self._keys(pod), ready=standing is PdbStanding.READY)
 
     def used_up(self, keys: tuple[str, ...], *, ready: bool) -> tuple[str, ...]:
         """Return those of the budgets that select a running pod which its eviction would use up."""

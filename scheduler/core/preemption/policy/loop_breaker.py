@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from scheduler.model import times
 from scheduler.model.api.objects import Pod
-from scheduler.model.api.owners import owner, told_to
+from scheduler.model.api.owners import owner, shown_to
 from scheduler.model.policy_refusals import ending
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
@@ -20,7 +20,7 @@ from scheduler.state.preemption.ledger import Ledger
 from scheduler.state.preemption.preemption_backoff import PairPause
 from scheduler.state.preemption.wasted_evictions import WastePause, WasteScope, WasteView
 
-__all__ = ["HANGS", "LOOP", "STOPPED", "LoopVeto", "PreemptionHistory", "wasteful"]
+__all__ = ["HANGS", "LOOP", "STOPPED", "LoopVeto", "PreemptionHistory", "waste_veto"]
 
 #: The reason of the Event when a preemption loop is stopped; messages about it begin with it, too.
 LOOP: Final = "PreemptionLoop"
@@ -58,7 +58,7 @@ class LoopVeto(NamedTuple):
 HANGS: Final = LoopVeto("node(s) where a victim hangs in termination", None)
 
 
-def wasteful(pause: WastePause) -> LoopVeto:
+def waste_veto(pause: WastePause) -> LoopVeto:
     """Return the veto of a pause after wasted evictions."""
     if pause.backed_off:
         text = "node(s) where preemption has failed for pods of its owner"
@@ -75,7 +75,7 @@ class PreemptionHistory:
     """The preemption history as far as it concerns one preemptor, in one attempt."""
 
     def __init__(self, pod: Pod, cluster: Cluster, ledger: Ledger, now: Seconds) -> None:
-        """Look it up.
+        """Read the history of one preemptor.
 
         Args:
             pod: The preemptor.
@@ -83,17 +83,21 @@ class PreemptionHistory:
             ledger: Has the failed preemptions and wasted evictions.
             now: The time.
         """
-        self.owner: Final = owner(pod) if len(ledger.fruitless) or len(ledger.wasted) else ""
+        self.owner: Final = (
+            owner(pod) if len(ledger.backoff) or len(ledger.wasted_evictions) else ""
+        )
         #: Uids of the victims that hang.
         self.overdue: Final = cluster.overdue
         #: The wasted evictions, where there are any.
         self.waste: Final[WasteView | None] = (
-            ledger.wasted.view(pod.uid, self.owner, now) if len(ledger.wasted) else None
+            ledger.wasted_evictions.view(pod.uid, self.owner, now)
+            if len(ledger.wasted_evictions)
+            else None
         )
         self.ledger: Final = ledger
         self._now = now
-        self._fruitless = ledger.fruitless
-        self._pairs = ledger.fruitless.pairs(self.owner)
+        self._backoff = ledger.backoff
+        self._pairs = ledger.backoff.pairs(self.owner)
         #: The pause on every node by owner of the victims, and the pauses by owner and node.
         self._stops: dict[str, PairPause | None] = {}
         self._pauses: dict[str, dict[str, PairPause]] = {}
@@ -109,11 +113,11 @@ class PreemptionHistory:
     def against_preemptor(self) -> tuple[LoopVeto, ...]:
         """Return why the pod must not evict any pod now; empty if it may."""
         pause = None if self.waste is None else self.waste.anywhere(1)
-        return () if pause is None else (wasteful(pause),)
+        return () if pause is None else (waste_veto(pause),)
 
     def against(self, node: str, victims: Sequence[Pod]) -> tuple[LoopVeto, ...]:
         """Return why some pods must not be evicted from a node; empty if they may."""
-        loop, waste = self.of_loops(node, map(owner, victims)), self.of_waste(node, len(victims))
+        loop, waste = self.loop_veto(node, map(owner, victims)), self.waste_veto(node, len(victims))
         if self.overdue and any(pod.uid in self.overdue for pod in victims):
             loop = HANGS
         return tuple(veto for veto in (loop, waste) if veto is not None)
@@ -126,7 +130,7 @@ class PreemptionHistory:
     def stop(self, victim: str) -> PairPause | None:
         """Return the pause during which pods of an owner must not be evicted from any node."""
         if victim not in self._stops:
-            self._stops[victim] = self._fruitless.stop(self.owner, victim, self._now)
+            self._stops[victim] = self._backoff.stop(self.owner, victim, self._now)
         return self._stops[victim]
 
     def pause(self, node: str, victim: str) -> PairPause | None:
@@ -135,17 +139,17 @@ class PreemptionHistory:
         if stop is not None:
             return stop
         if victim not in self._pauses:
-            self._pauses[victim] = self._fruitless.pauses(self.owner, victim, self._now)
+            self._pauses[victim] = self._backoff.pauses(self.owner, victim, self._now)
         return self._pauses[victim].get(node)
 
     def veto(self, victim: str, pause: PairPause) -> LoopVeto:
         """Return the veto of a pause for victims of an owner; one object for equal ones."""
         veto = self._vetoes.get((victim, pause))
         if veto is None:
-            veto = self._vetoes[victim, pause] = _looping(self.owner, victim, pause)
+            veto = self._vetoes[victim, pause] = _loop_veto(self.owner, victim, pause)
         return veto
 
-    def of_loops(self, node: str, owners: Iterable[str]) -> LoopVeto | None:
+    def loop_veto(self, node: str, owners: Iterable[str]) -> LoopVeto | None:
         """Return the veto of the longest pause for victims of some owners on a node."""
         longest: tuple[str, PairPause] | None = None
         for name in sorted(self._pairs.intersection(owners)) if self._pairs else ():
@@ -154,21 +158,21 @@ class PreemptionHistory:
                 longest = (name, pause)
         return None if longest is None else self.veto(*longest)
 
-    def of_waste(self, node: str, victims: int) -> LoopVeto | None:
+    def waste_veto(self, node: str, victims: int) -> LoopVeto | None:
         """Return the veto of the longest pause for so many victims on a node."""
         if self.waste is None:
             return None
         pauses = (self.waste.anywhere(victims), self.waste.on(node, victims))
         longest = max((pause for pause in pauses if pause is not None), default=None)
-        return None if longest is None else wasteful(longest)
+        return None if longest is None else waste_veto(longest)
 
 
-def _looping(preemptor: str, victim: str, pause: PairPause) -> LoopVeto:
+def _loop_veto(preemptor: str, victim: str, pause: PairPause) -> LoopVeto:
     """Return the veto of a pause between two owners.
 
     The name of the victims' owner is only a detail where the preemptor must not know it.
     """
-    named, theirs = victim.replace("/", " ", 1), told_to(preemptor, victim)
+    named, theirs = victim.replace("/", " ", 1), shown_to(preemptor, victim)
     until = times.stamp(pause.until)
     where = "" if pause.stopped else "node(s) where "
     text = f"{LOOP}: {where}preempting pods of {theirs} failed {pause.times} times"

@@ -66,19 +66,19 @@ class SelectedPods:
 
         def weigh(labels: LabelSet) -> int:
             return int(
-                not labels.leaving
+                not labels.terminating
                 and _labels_meet(selection, labels.namespace, labels.labels, namespaces)
             )
 
         version = cluster.namespaces_version if selection.namespaces is not None else 0
         key = ("selection", _encode((selection.namespaces, selection.pods)), version)
-        self._weights = counters.of_labels(cluster.pods.census, key, weigh)
+        self._weights = counters.of_labels(cluster.pods.pod_index, key, weigh)
 
     def selects(self, pod: Pod) -> bool:
         """Return whether a pod is selected, terminating or not."""
         return selects(self.selection, pod, self._cluster.namespaces)
 
-    def staying(self, slots: Int) -> Bool:
+    def not_terminating(self, slots: Int) -> Bool:
         """Return, (V, C), which pods are selected and neither terminating nor evicted; -1 pads."""
         cluster, selection = self._cluster, self.selection
         mask: Bool = self._weights.of(slots) > 0
@@ -88,7 +88,7 @@ class SelectedPods:
                 mask &= priorities >= selection.min_priority
             if selection.max_priority is not None:
                 mask &= priorities <= selection.max_priority
-        slots_of = map(cluster.pods.slot, cluster.asked_to_leave())
+        slots_of = map(cluster.pods.slot, cluster.evicting_uids())
         evicted = [slot for slot in slots_of if slot is not None]
         if evicted:
             mask &= ~np.isin(slots, evicted)

@@ -76,7 +76,7 @@ class PolicyRules:
         now: Seconds,
         since: Seconds,
     ) -> None:
-        """Make it.
+        """Create the rules.
 
         Args:
             pod: The preemptor.
@@ -159,19 +159,19 @@ class PolicyRules:
         for applied in self.enforced:
             if not applied.spares:
                 continue
-            staying = applied.victims.staying(slots)
+            not_terminating = applied.victims.not_terminating(slots)
             never = np.full(slots.shape[1], np.inf)
             if least := applied.policy.victim_min_runtime:
                 since = self._cluster.pods.running_since(slots)
                 # The start of a pod that has not started is an event of its own.
                 mature = since + (least + self._cluster.clock_ahead)
-                young = staying & (mature > self.now)
+                young = not_terminating & (mature > self.now)
                 ends = np.where(young, mature, np.inf).min(axis=0, initial=np.inf)
                 yield applied.young(), young, ends
             if applied.policy.foreign_victims is not ForeignVictims.ALWAYS:
-                pods = map(self._cluster.pods.pod, slots[staying].tolist())
-                staying[staying] = [self._is_foreign(applied, pod) for pod in pods]
-                yield applied.foreign(), staying, never
+                pods = map(self._cluster.pods.pod, slots[not_terminating].tolist())
+                not_terminating[not_terminating] = [self._is_foreign(applied, pod) for pod in pods]
+                yield applied.foreign(), not_terminating, never
 
     # Per preemptor --------------------------------------------------------------------------------
 
@@ -200,8 +200,8 @@ class PolicyRules:
         policy = applied.policy
         if not applied.spares:
             return
-        leaves = self._cluster.leaves
-        counted = self._selected(applied, [pod for pod in victims if not leaves(pod)])
+        is_being_deleted = self._cluster.is_being_deleted
+        counted = self._selected(applied, [pod for pod in victims if not is_being_deleted(pod)])
         least = policy.victim_min_runtime
         ends = [(pod, self._mature(pod, least)) for pod in counted] if least else []
         young = [(pod, end) for pod, end in ends if end > self.now]
@@ -226,7 +226,7 @@ class PolicyRules:
         mode = applied.policy.foreign_victims
         if mode is ForeignVictims.ALWAYS or self.inputs.is_ours(pod):
             return False
-        fruitless = self.inputs.ledger.fruitless
+        fruitless = self.inputs.ledger.backoff
         return mode is ForeignVictims.NEVER or fruitless.loops(self._owner, owner(pod))
 
     # Per candidate --------------------------------------------------------------------------------
@@ -234,11 +234,11 @@ class PolicyRules:
     def _check_candidate(
         self, policies: Iterable[AppliedPolicy], node: str, victims: Sequence[Pod]
     ) -> Iterator[PolicyRefusal]:
-        leaves = self._cluster.leaves
-        staying = [pod for pod in victims if not leaves(pod)]
+        is_being_deleted = self._cluster.is_being_deleted
+        not_terminating = [pod for pod in victims if not is_being_deleted(pod)]
         shared: dict[BudgetScope, Counter[str]] = {}
         for applied in policies:
-            counted = self._selected(applied, staying)
+            counted = self._selected(applied, not_terminating)
             if not counted:
                 continue
             yield from self._check_victims(applied, counted)
@@ -246,7 +246,7 @@ class PolicyRules:
             if most is not None and len(counted) > most:
                 yield replace(applied.too_many(most), detail=f"{len(counted)} victims")
             # Policies that count all victims share the counts.
-            counts = shared if len(counted) == len(staying) else {}
+            counts = shared if len(counted) == len(not_terminating) else {}
             for budget in applied.policy.budgets:
                 if budget.scope not in counts:
                     keys = (_key(budget.scope, pod, node) for pod in counted)
@@ -301,11 +301,11 @@ class PolicyRules:
                     budgets=shortfall.budgets,
                 )
 
-    def _selected(self, applied: AppliedPolicy, staying: list[Pod]) -> list[Pod]:
+    def _selected(self, applied: AppliedPolicy, pods: list[Pod]) -> list[Pod]:
         """Return the victims that the rules of a policy count, given those that stay otherwise."""
         if applied.victims.every:
-            return staying
-        return [pod for pod in staying if applied.victims.selects(pod)]
+            return pods
+        return [pod for pod in pods if applied.victims.selects(pod)]
 
 
 def _names(pods: Iterable[Pod]) -> str:

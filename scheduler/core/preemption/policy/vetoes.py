@@ -27,7 +27,7 @@ from scheduler.state.preemption.ledger import Ledger
 __all__ = ["CandidateVetoes", "Veto", "VetoCache", "VetoTally"]
 
 #: At most this many sheets are cached for one class of pods.
-_MOST_SHEETS: Final = 8
+_MAX_SHEETS: Final = 8
 
 
 class KnownVetoes(NamedTuple):
@@ -81,7 +81,7 @@ class VetoCache:
         if self.paused:
             return
         self._sheets = [known for known in self._sheets if len(known)]
-        if len(self._sheets) >= _MOST_SHEETS:
+        if len(self._sheets) >= _MAX_SHEETS:
             # What is forgotten is computed again.
             self.clear()
         self._sheets.append(sheet)
@@ -183,7 +183,7 @@ class CandidateVetoes:
         self.explain = False
         self.tally: Final = VetoTally()
         #: The vetoes against each row with all details, for the trace.
-        self.told: Final[dict[int, tuple[str, ...]]] = {}
+        self.explanations: Final[dict[int, tuple[str, ...]]] = {}
         self._pod = pod
         self._cluster = owner_codes.cluster
         self._owner_codes = owner_codes
@@ -209,7 +209,7 @@ class CandidateVetoes:
             now: The time.
         """
         cluster = owner_codes.cluster
-        remembered = len(ledger.fruitless) or len(ledger.wasted) or cluster.overdue
+        remembered = len(ledger.backoff) or len(ledger.wasted_evictions) or cluster.overdue
         if rules is None and not remembered:
             return None
         return cls(pod, rules, owner_codes, PreemptionHistory(pod, cluster, ledger, now), now)
@@ -237,7 +237,7 @@ class CandidateVetoes:
             return refusals
         return (*refusals, *self.rules.audit_refusals(node, victims))
 
-    def to(self, node: str, victims: Sequence[Pod]) -> tuple[Veto, ...]:
+    def against(self, node: str, victims: Sequence[Pod]) -> tuple[Veto, ...]:
         """Return the vetoes against evicting some pods from a node."""
         refusals = () if self.rules is None else self.rules.candidate_refusals(node, victims)
         return (*refusals, *self._history.against(node, victims))
@@ -245,7 +245,7 @@ class CandidateVetoes:
     def sheet(self, run: DryRun) -> VetoSheet:
         """Return the vetoes against all candidates of a dry run at once.
 
-        They are those of `to`, without the details of which pods they are about.
+        They are those of `against`, without the details of which pods they are about.
         """
         names = self._cluster.columns.names
         nodes = [names[row] for row in run.rows.tolist()]

@@ -25,7 +25,7 @@ __all__ = [
     "NOWHERE",
     "OwnerCodes",
     "Pairs",
-    "Standing",
+    "PdbStanding",
     "VictimFacts",
     "VictimMatrix",
     "distinct",
@@ -40,7 +40,7 @@ _SPARE: Final = 4096
 _SPARSE: Final = 16
 
 
-class Standing(IntEnum):
+class PdbStanding(IntEnum):
     """How a pod counts for disruption budgets."""
 
     #: It has finished, has not begun, or is being deleted: evicting it uses no budget up.
@@ -49,7 +49,7 @@ class Standing(IntEnum):
     UNREADY = 2
 
     @classmethod
-    def of(cls, pod: Pod) -> "Standing":
+    def of(cls, pod: Pod) -> "PdbStanding":
         """Return how a pod counts, as long as it has not been evicted.
 
         Source: kubernetes v1.36.3 pkg/registry/core/pod/storage/eviction.go canIgnorePDB.
@@ -66,7 +66,7 @@ class VictimFacts(NamedTuple):
     #: Codes of the owners and namespaces.
     owners: Int
     namespaces: Int
-    #: A `Standing`.
+    #: A `PdbStanding`.
     standing: Int
     #: 1 for pods without any label.
     bare: Int
@@ -96,7 +96,7 @@ class OwnerCodes:
             self._table[:, slot] = (
                 self._owners.code(owner(pod)),
                 self._namespaces.code(pod.metadata.namespace),
-                Standing.of(pod),
+                PdbStanding.of(pod),
                 not pod.metadata.labels,
             )
             self._known[slot] = True
@@ -109,7 +109,7 @@ class OwnerCodes:
             self._known = grown(self._known, size)
             more = self._known.shape[0] - self._table.shape[1]
             self._table = np.pad(self._table, ((0, 0), (0, more)))
-        rows = self._seen.news(len(pods))
+        rows = self._seen.take_changed(len(pods))
         crowded = max(len(self._owners), len(self._namespaces)) > 2 * len(pods) + _SPARE
         if crowded:
             self._owners, self._namespaces = Interner(), Interner()
@@ -193,7 +193,7 @@ class VictimMatrix:
             self._facts = self._owner_codes.of(self.slots)
         return self._facts
 
-    def among(self, uids: Iterable[str]) -> Bool:
+    def is_any_of(self, uids: Iterable[str]) -> Bool:
         """Return, (M,), which victims have one of some uids."""
         slots = [slot for uid in uids if (slot := self._cluster.pods.slot(uid)) is not None]
         if not slots:
@@ -202,7 +202,7 @@ class VictimMatrix:
 
     def evicted(self) -> Bool:
         """Return, (M,), which victims have been evicted already."""
-        return self.among(self._cluster.asked_to_leave())
+        return self.is_any_of(self._cluster.evicting_uids())
 
     def candidate(self, node: str) -> int | None:
         """Return the candidate on a node, if there is one."""

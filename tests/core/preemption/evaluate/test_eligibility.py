@@ -153,7 +153,7 @@ def test_a_victim_counts_as_terminating_from_the_moment_of_its_eviction():
     cluster.lag()
     cluster.step()
     assert cluster.evicted() == ["low"]
-    assert not cluster.machine.cluster.placed("uid:default/low").terminating
+    assert not cluster.machine.cluster.find_pod("uid:default/low").terminating
 
     cluster.wait(400)
     cluster.wait(400)

@@ -19,7 +19,7 @@ from scheduler.model.policies import (
 )
 from scheduler.model.policy_refusals import PolicyRefusal, earliest
 from scheduler.state.preemption.ledger import ANY, EvictionEntry
-from scheduler.state.preemption.moments import MOST_TOLD
+from scheduler.state.preemption.moments import MAX_RETURNED
 from tests.support.builders import PodBuilder, budget, node, pod
 from tests.support.cluster import Cluster
 from tests.support.policies import labelled, refused, victims
@@ -104,11 +104,11 @@ def past(cluster: Cluster, drawn: tuple, number: int) -> None:
         ledger.count_victim(EvictionEntry(now - ago, f"e{number}", "a", whose, place, names, many))
     elif what == "lost":
         for _ in range(many):
-            ledger.note_fruitless("Pod/default/high", place, [whose], now - ago, lost=many > 3)
+            ledger.record_failure("Pod/default/high", place, [whose], now - ago, lost=many > 3)
     elif what == "wasted":
-        ledger.waste("uid:default/high", "Pod/default/high", place, many, now - ago)
+        ledger.record_waste("uid:default/high", "Pod/default/high", place, many, now - ago)
     else:
-        cluster.machine.cluster.note_overdue(f"uid:{many}")
+        cluster.machine.cluster.mark_overdue(f"uid:{many}")
 
 
 def summary(vetoes: tuple[Veto, ...]) -> dict[str, tuple[float | None, frozenset[str]]]:
@@ -135,20 +135,20 @@ def test_all_at_once_have_the_same_vetoes_as_one_by_one(policies, guests, pdbs, 
     for number, each in enumerate(policies):
         cluster.add(replace(each, name=f"p{number}"))
     machine = cluster.machine
-    known = [machine.cluster.placed(f"uid:{number}") for number in range(len(guests))]
+    known = [machine.cluster.find_pod(f"uid:{number}") for number in range(len(guests))]
     for number, drawn in enumerate(guests):
         if drawn[5] == "asked":
-            machine.cluster.note_leaving(f"uid:{number}")
+            machine.cluster.mark_evicting(f"uid:{number}")
     for number, drawn in enumerate(before):
         past(cluster, drawn, number)
     high = pod("high").priority(9).build()
-    machine.policing.disruptions.promise(
+    machine.policies.in_flight.add(
         high,
         [each for each, drawn in zip(known, guests, strict=True) if drawn[6]],
         cluster.now - 10,
     )
     machine.cluster.nominate(high, "n0")
-    vetoes = machine.policing.objections(high, cluster.now, cluster.now)
+    vetoes = machine.policies.vetoes(high, cluster.now, cluster.now)
     if vetoes is None:
         return
     rows = np.arange(4)
@@ -164,7 +164,7 @@ def test_all_at_once_have_the_same_vetoes_as_one_by_one(policies, guests, pdbs, 
         victims = [machine.cluster.pods.pod(slot) for slot in slots[:, row][chosen[:, row]]]
         if victims:
             name = machine.cluster.columns.names[row]
-            assert summary(found.get(row, ())) == summary(vetoes.to(name, victims))
+            assert summary(found.get(row, ())) == summary(vetoes.against(name, victims))
 
 
 def test_a_pod_with_wasted_evictions_is_stopped_where_more_would_be_too_many():
@@ -172,7 +172,7 @@ def test_a_pod_with_wasted_evictions_is_stopped_where_more_would_be_too_many():
     guests = [pod(f"g{number}").on(f"n{number // 2}").cpu("1").priority(0) for number in range(12)]
     cluster = Cluster(*nodes, *guests)
     for many in (9, 7):
-        cluster.machine.ledger.waste(
+        cluster.machine.ledger.record_waste(
             "uid:default/high", "Pod/default/high", "gone", many, cluster.now - many
         )
 
@@ -196,9 +196,7 @@ def test_victims_in_flight_are_not_counted_twice():
     machine = cluster.machine
     other = pod("other").build()
     machine.cluster.nominate(other, "n3")
-    machine.policing.disruptions.promise(
-        other, [machine.cluster.placed("uid:default/g3")], cluster.now
-    )
+    machine.policies.in_flight.add(other, [machine.cluster.find_pod("uid:default/g3")], cluster.now)
 
     assert victims(cluster.schedule(pod("high").cpu("1").priority(9))) == ["g3"]
 
@@ -209,18 +207,22 @@ def test_of_more_victims_than_any_budget_allows_the_last_count(owner):
         pod(f"g{number}").on(f"n{number}").cpu("1").priority(0).owner("Job", "o")
         for number in range(4)
     ]
-    most = Budget(MOST_TOLD, 1000.0, BudgetScope.OWNER)
+    most = Budget(MAX_RETURNED, 1000.0, BudgetScope.OWNER)
     policy = PreemptionPolicy("p", budgets=(most, Budget(3, 1000.0, BudgetScope.NODE)))
     nodes = [node(f"n{number}").cpu("9") for number in range(4)]
     cluster = Cluster(*nodes, *guests, policy)
     machine = cluster.machine
-    for ago, whose, many in ((300, owner, MOST_TOLD), (200, "Job/default/o", 5), (100, owner, 7)):
+    for ago, whose, many in (
+        (300, owner, MAX_RETURNED),
+        (200, "Job/default/o", 5),
+        (100, owner, 7),
+    ):
         names = frozenset({"p"})
         machine.ledger.count_victim(
             EvictionEntry(cluster.now - ago, f"e{ago}", "default", whose, "n1", names, many)
         )
     high = pod("high").priority(9).build()
-    vetoes = machine.policing.objections(high, cluster.now, cluster.now)
+    vetoes = machine.policies.vetoes(high, cluster.now, cluster.now)
     rows = np.arange(4)
     ((_, slots),) = machine.cluster.pods.ranked(rows)
     chosen = slots >= 0
@@ -230,6 +232,6 @@ def test_of_more_victims_than_any_budget_allows_the_last_count(owner):
 
     for row in range(4):
         victims = [machine.cluster.pods.pod(slot) for slot in slots[:, row][chosen[:, row]]]
-        one = vetoes.to(machine.cluster.columns.names[row], victims)
+        one = vetoes.against(machine.cluster.columns.names[row], victims)
         assert one
         assert summary(found[row]) == summary(one)

@@ -63,7 +63,7 @@ def test_spared_pods_are_the_same_one_by_one_and_all_at_once(drawn, chosen):
         cluster.change(name, lambda pod: pod.spec(priority_class_name="low"))
         cluster.change(name, lambda pod: pod.scheduler("other"))
     machine, preemptor = cluster.machine, incoming.build()
-    rules = machine.policing.rules(preemptor, cluster.now, cluster.now)
+    rules = machine.policies.rules(preemptor, cluster.now, cluster.now)
     rows = np.arange(machine.cluster.columns.size)
 
     for _, slots in machine.cluster.pods.ranked(rows):
@@ -263,25 +263,25 @@ def test_figures_count_victims_and_refusals_of_each_policy():
     cluster.schedule(wants("first"))
     cluster.schedule(wants("second"))
 
-    figures = cluster.machine.policing.figures(cluster.now)
+    figures = cluster.machine.policies.figures(cluster.now)
 
     assert (figures["a"].victims, figures["a"].refusals) == (1, {"budgets": 1})
     assert (figures["b"].victims, figures["b"].refusals) == (0, {"maxVictimsPerPreemption": 1})
     last = figures["a"].last_victim
     assert (last.name, last.node, last.preemptor) == ("x", "n1", "default/first")
     cluster.delete_policy("a")
-    assert set(cluster.machine.policing.figures(cluster.now)) == {"b"}
+    assert set(cluster.machine.policies.figures(cluster.now)) == {"b"}
 
 
 def test_metrics_name_only_so_many_policies(monkeypatch):
-    monkeypatch.setattr("scheduler.core.preemption.policy.engine.MOST_NAMES", 1)
+    monkeypatch.setattr("scheduler.core.preemption.policy.engine.MAX_NAMES", 1)
     cluster = Cluster(
         policy("a", max_victims_per_preemption=0), policy("b", max_victims_per_preemption=0),
         *nodes("n1"), guest("x", "n1", "4"),
     )  # fmt: skip
     cluster.schedule(wants())
 
-    counted = cluster.machine.policing.refused
+    counted = cluster.machine.policies.refusal_counts
 
     assert {key[0] for key in counted} == {"a", "<other>"}
 
@@ -291,14 +291,17 @@ def test_a_resumed_plan_is_refused_by_rules_that_still_hold():
     cluster = Cluster(
         policy("a", foreign_victims=ForeignVictims.NEVER, budgets=at_most(0)), *nodes("n1"), theirs
     )
-    policing, preemptor = cluster.machine.policing, wants().build()
+    policies, preemptor = cluster.machine.policies, wants().build()
 
-    said = policing.refuses(preemptor, "n1", [cluster.pod("theirs")], cluster.now, counted=True)
+    said = policies.resume_refusal(
+        preemptor, "n1", [cluster.pod("theirs")], cluster.now, counted=True
+    )
     cluster.add(policy("a", budgets=at_most(0)))
 
     assert said.startswith('PreemptionPolicy "a" refuses: victims are of other schedulers')
     assert (
-        policing.refuses(preemptor, "n1", [cluster.pod("theirs")], cluster.now, counted=True) == ""
+        policies.resume_refusal(preemptor, "n1", [cluster.pod("theirs")], cluster.now, counted=True)
+        == ""
     )
 
 
@@ -331,7 +334,7 @@ def test_a_budget_is_checked_once_for_all_victims_that_share_it():
         policy("p", budgets=at_most(0, BudgetScope.OWNER)),
     )
     now, machine = cluster.now, cluster.machine
-    rules = machine.policing.rules(wants("high").build(), now, now)
+    rules = machine.policies.rules(wants("high").build(), now, now)
     assert rules is not None
 
     refusals = [rules.candidate_refusals(f"n{n}", [cluster.pod(f"a{n}")]) for n in range(3)]

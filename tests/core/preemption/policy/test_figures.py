@@ -24,18 +24,18 @@ def test_victims_count_within_the_longest_window_of_the_budgets():
     cluster = contested(TWO_AN_HOUR)
     began = cluster.now
 
-    (found,) = cluster.machine.policing.figures(began).values()
+    (found,) = cluster.machine.policies.figures(began).values()
 
     last = LastVictim("default", "low", "n1", "default/high", began)
     assert found == PolicyFigures(1, {}, last)
-    assert cluster.machine.policing.figures(began + 3599)["p"].victims == 1
-    assert cluster.machine.policing.figures(began + 3601)["p"].victims == 0
+    assert cluster.machine.policies.figures(began + 3599)["p"].victims == 1
+    assert cluster.machine.policies.figures(began + 3601)["p"].victims == 0
 
 
 def test_refusals_are_counted_by_rule():
     cluster = contested(PreemptionPolicy("p", max_victims_per_preemption=0))
 
-    figures = cluster.machine.policing.figures(cluster.now)
+    figures = cluster.machine.policies.figures(cluster.now)
     assert figures["p"].refusals == {"maxVictimsPerPreemption": 1}
 
 
@@ -43,4 +43,4 @@ def test_only_policies_in_force_have_figures():
     cluster = contested(TWO_AN_HOUR)
     cluster.delete_policy("p")
 
-    assert cluster.machine.policing.figures(cluster.now) == {}
+    assert cluster.machine.policies.figures(cluster.now) == {}

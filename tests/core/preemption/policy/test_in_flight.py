@@ -42,7 +42,7 @@ class Both:
         self.disruptions = InFlightEvictions(self.cluster)
         protects = budget("b").selects(app="web").build()
         self.cluster.write_budget(protects)
-        self.disruptions.accounted(protects)
+        self.disruptions.budget_updated(protects)
         self.now = 1000.0
         #: By uid of the victim: the preemptor, and when the victim was first seen terminating.
         self.evictions = {}
@@ -50,11 +50,11 @@ class Both:
     def happen(self, what, number, whose, seconds):
         cluster, target = self.cluster, victim(number)
         preemptor = pod(f"p{whose}").build()
-        there = cluster.placed(target.uid)
+        there = cluster.find_pod(target.uid)
         changes = {
             "nominate": lambda: cluster.nominate(preemptor, f"n{number % 3}"),
             "withdraw": lambda: cluster.withdraw(preemptor.uid),
-            "stays": lambda: cluster.note_staying(target.uid),
+            "stays": lambda: cluster.unmark_evicting(target.uid),
             "gone": lambda: cluster.remove(target.uid),
             "end": lambda: self.end(preemptor.uid),
             "other": lambda: cluster.place(pod("other").on("n2").build(), "n2"),
@@ -64,7 +64,7 @@ class Both:
             changes["back"] = lambda: cluster.place(target, f"n{number % 2}")
         else:
             left = victim(number, leaves=True)
-            changes["ask"] = lambda: cluster.note_leaving(target.uid)
+            changes["ask"] = lambda: cluster.mark_evicting(target.uid)
             changes["leaves"] = lambda: cluster.place(left, f"n{number % 2}")
             changes["promise"] = lambda: self.promise(preemptor, there)
         changes.get(what, lambda: None)()
@@ -78,24 +78,28 @@ class Both:
         self.check_all()
         if not there.terminating:
             self.evictions[there.uid] = [preemptor.uid, None]
-        self.disruptions.promise(preemptor, [there], self.now)
+        self.disruptions.add(preemptor, [there], self.now)
 
     def end(self, preemptor):
         for uid, (whose, _) in [*self.evictions.items()]:
-            there = self.cluster.placed(uid)
-            if whose == preemptor and there is not None and not self.cluster.leaves(there):
+            there = self.cluster.find_pod(uid)
+            if (
+                whose == preemptor
+                and there is not None
+                and not self.cluster.is_being_deleted(there)
+            ):
                 del self.evictions[uid]
-        self.disruptions.end(preemptor)
+        self.disruptions.plan_ended(preemptor)
 
     def check_all(self):
         for uid, promise in [*self.evictions.items()]:
-            there = self.cluster.placed(uid)
+            there = self.cluster.find_pod(uid)
             if there is None or there.terminating:
                 promise[1] = self.now if promise[1] is None else promise[1]
                 over = self.now - promise[1] >= SETTLED_AFTER
             else:
                 claims = self.cluster.nominations.get(promise[0]) is not None
-                over = not self.cluster.leaves(there) and not claims
+                over = not self.cluster.is_being_deleted(there) and not claims
             if over:
                 del self.evictions[uid]
 
@@ -119,5 +123,5 @@ def test_a_check_of_what_changed_finds_the_same_as_a_check_of_all(happenings):
         both.happen(*happening)
 
         quota = both.disruptions.quota(KEY)
-        assert (quota.taken, quota.until) == both.everything()
+        assert (quota.in_flight, quota.until) == both.everything()
         assert len(both.disruptions) == len(both.evictions)

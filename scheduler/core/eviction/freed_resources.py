@@ -22,12 +22,12 @@ from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.pod_shapes import Shape, WantedPorts
 
-__all__ = ["VACANT_FOR", "FreedRooms", "WasteReason"]
+__all__ = ["USE_WITHIN", "FreedResources", "WasteReason"]
 
 #: How long another preemptor of ours may take to use the freed resources.
-VACANT_FOR: Final[Seconds] = 60.0
+USE_WITHIN: Final[Seconds] = 60.0
 #: How many plans are checked in one call; the others follow in the next.
-MOST_AT_ONCE: Final = 64
+MAX_AT_ONCE: Final = 64
 
 
 class WasteReason(StrEnum):
@@ -47,7 +47,7 @@ class WasteReason(StrEnum):
     VICTIM_HANGS = "victim_hangs"
 
 
-class FreedRooms:
+class FreedResources:
     """Plans whose preemptor does not come, until it is certain which pods use the resources."""
 
     def __init__(self, cluster: Cluster, is_ours: Callable[[Pod], bool]) -> None:
@@ -71,24 +71,24 @@ class FreedRooms:
 
     def add(self, plan: PreemptionPlan, why: WasteReason, now: Seconds) -> None:
         """Keep a plan whose preemptor does not come."""
-        self.pending.append((now + VACANT_FOR, plan, why))
+        self.pending.append((now + USE_WITHIN, plan, why))
         self._on_node.setdefault(plan.node, {})[id(plan)] = plan
 
     def due(self, now: Seconds) -> Iterator[tuple[PreemptionPlan, WasteReason, frozenset[str]]]:
-        """Yield each plan that is certain now, why its preemptor does not come, and wasted victims.
+        """Yield each plan whose outcome is known, the reason, and its wasted victims.
 
         A plan waits as long as a pod is nominated to its node, or an eviction has no answer.
         """
-        for _ in range(MOST_AT_ONCE):
+        for _ in range(MAX_AT_ONCE):
             if not self.pending or self.pending[0][0] > now:
                 return
             _, plan, why = self.pending.popleft()
             self._forget(plan)
-            if plan.outstanding or any(self._nominated(plan)):
+            if plan.outstanding or any(self._nominated_pods(plan)):
                 self.add(plan, why, now)
             else:
                 plan.move(PreemptionMove.END, now)
-                yield plan, why, self.wasted(plan)
+                yield plan, why, self.wasted_victims(plan)
 
     def _forget(self, plan: PreemptionPlan) -> None:
         here = self._on_node[plan.node]
@@ -102,9 +102,9 @@ class FreedRooms:
 
     def is_taken(self, plan: PreemptionPlan) -> bool:
         """Return whether pods have come to the node that could not have evicted the victims."""
-        return any(not self._could_evict(pod, plan) for pod in self._came(plan))
+        return any(not self._could_evict(pod, plan) for pod in self._arrivals(plan))
 
-    def wasted(self, plan: PreemptionPlan) -> frozenset[str]:
+    def wasted_victims(self, plan: PreemptionPlan) -> frozenset[str]:
         """Return the victims, by uid, whose resources no pod uses that could have evicted them.
 
         These are all victims where no pod that could have evicted them has come to the node. When a
@@ -112,19 +112,21 @@ class FreedRooms:
         its resources.
         """
         cluster = self._cluster
-        row, came = cluster.columns.row(plan.node), self._came(plan)
-        nominated = [pod for pod in self._nominated(plan) if pod.uid != plan.uid]
-        if row is None or not (nominated or any(self._could_evict(pod, plan) for pod in came)):
+        row, arrivals = cluster.columns.row(plan.node), self._arrivals(plan)
+        nominated = [pod for pod in self._nominated_pods(plan) if pod.uid != plan.uid]
+        if row is None or not (nominated or any(self._could_evict(pod, plan) for pod in arrivals)):
             return frozenset(plan.evicted)
-        away = (pod.uid for pod in came if not self._could_evict(pod, plan))
-        room = _FreeRoom(cluster, row, away, (*nominated, *self._later(plan)))
+        ignored = (pod.uid for pod in arrivals if not self._could_evict(pod, plan))
+        capacity = _RemainingCapacity(
+            cluster, row, ignored, (*nominated, *self._victims_of_others(plan))
+        )
         wasted = set()
-        for victim in sorted(plan.known.values(), key=lambda pod: -pod.priority):
-            if victim.uid in plan.evicted and room.take(victim):
+        for victim in sorted(plan.victim_pods.values(), key=lambda pod: -pod.priority):
+            if victim.uid in plan.evicted and capacity.try_add(victim):
                 wasted.add(victim.uid)
         return frozenset(wasted)
 
-    def _came(self, plan: PreemptionPlan) -> list[Pod]:
+    def _arrivals(self, plan: PreemptionPlan) -> list[Pod]:
         """Return the pods that have come to a plan's node since it was decided.
 
         For the plan of an earlier leader that is not known: these are all pods there that could
@@ -134,10 +136,10 @@ class FreedRooms:
         row = cluster.columns.row(plan.node)
         pods = () if row is None else cluster.pods.pods_on(row)
         if plan.decided_here:
-            return [pod for pod in pods if pod.uid not in plan.present]
+            return [pod for pod in pods if pod.uid not in plan.pods_at_decision]
         return [pod for pod in pods if pod.uid not in plan.uids and self._could_evict(pod, plan)]
 
-    def _nominated(self, plan: PreemptionPlan) -> Iterator[Pod]:
+    def _nominated_pods(self, plan: PreemptionPlan) -> Iterator[Pod]:
         """Yield the pods nominated to a plan's node that could have evicted its victims."""
         for nomination in self._cluster.nominations.on_node(plan.node):
             if self._could_evict(nomination.pod, plan):
@@ -145,56 +147,58 @@ class FreedRooms:
 
     def _could_evict(self, pod: Pod, plan: PreemptionPlan) -> bool:
         """Return whether a pod is ours and more important than the least important victim."""
-        known = (plan.known[uid].priority for uid in plan.evicted if uid in plan.known)
+        known = (plan.victim_pods[uid].priority for uid in plan.evicted if uid in plan.victim_pods)
         lowest = min(known, default=None)
         return self._is_ours(pod) and (lowest is None or pod.priority > lowest)
 
-    def _later(self, plan: PreemptionPlan) -> Iterator[Pod]:
+    def _victims_of_others(self, plan: PreemptionPlan) -> Iterator[Pod]:
         """Yield the victims of the other plans kept for the node: free resources count for them."""
         for other in self.on_node(plan.node):
             if other is not plan:
-                yield from (other.known[uid] for uid in other.evicted if uid in other.known)
+                yield from (
+                    other.victim_pods[uid] for uid in other.evicted if uid in other.victim_pods
+                )
 
 
-class _FreeRoom:
+class _RemainingCapacity:
     """The free resources of a node when its terminating pods are gone."""
 
     def __init__(
-        self, cluster: Cluster, row: int, away: Iterable[str], coming: Iterable[Pod]
+        self, cluster: Cluster, row: int, ignored: Iterable[str], coming: Iterable[Pod]
     ) -> None:
         """Add up what the pods of a node take.
 
         Args:
             cluster: The current state.
             row: Row of the node.
-            away: Uids of pods on the node that do not count.
+            ignored: Uids of pods on the node that do not count.
             coming: Pods that count although they are not on the node.
         """
         self._cluster = cluster
         self._columns = cluster.columns
         self._row = row
-        self._there: list[Shape] = []
-        pods, absent = cluster.pods, frozenset(away)
+        self._shapes: list[Shape] = []
+        pods, ignored_uids = cluster.pods, frozenset(ignored)
         for slot in pods.on_row(row):
             pod = pods.pod(slot)
-            if pod.uid not in absent and not cluster.leaves(pod):
-                self._there.append(pods.shape(slot))
-        self._there += (self._shape(pod) for pod in coming)
+            if pod.uid not in ignored_uids and not cluster.is_being_deleted(pod):
+                self._shapes.append(pods.shape(slot))
+        self._shapes += (self._shape(pod) for pod in coming)
 
-    def take(self, pod: Pod) -> bool:
+    def try_add(self, pod: Pod) -> bool:
         """Add a pod if it fits; return whether it does."""
         wanted = self._shape(pod)
-        if wanted.beyond or len(self._there) >= int(self._columns.allowed_pods()[self._row]):
+        if wanted.beyond or len(self._shapes) >= int(self._columns.allowed_pods()[self._row]):
             return False
-        taken = [dict(shape.requests) for shape in self._there]
+        taken = [dict(shape.requests) for shape in self._shapes]
         for resource, amount in wanted.requests:
             used = sum(requests.get(resource, 0) for requests in taken)
             if used + amount > self._columns.allocatable(resource)[self._row]:
                 return False
-        ports = {port for shape in self._there for port in shape.ports}
+        ports = {port for shape in self._shapes for port in shape.ports}
         if WantedPorts(wanted.ports).conflict(ports):
             return False
-        self._there.append(wanted)
+        self._shapes.append(wanted)
         return True
 
     def _shape(self, pod: Pod) -> Shape:

@@ -2,26 +2,18 @@
 
 import pytest
 
-from scheduler.core.eviction.freed_room import VACANT_FOR
+from scheduler.core.eviction.freed_resources import USE_WITHIN
 from scheduler.model.decisions import Placed, Preempting
 from scheduler.model.effects import Evict
 from tests.support.builders import NodeBuilder, PodBuilder, node, pod
 from tests.support.cluster import Cluster
+from tests.support.evictions import asked, wasted
 
 HIGH = pod("high").cpu("4").priority(100)
 
 
 def low(name: str, cpu: str = "2", on: str = "n1", priority: int = 1) -> PodBuilder:
     return pod(name).on(on).cpu(cpu).priority(priority)
-
-
-def asked(cluster: Cluster) -> list[str]:
-    """Return whom the scheduler asked to leave, in order."""
-    return [each.victim.name for each in cluster.asked(Evict) if isinstance(each, Evict)]
-
-
-def wasted(cluster: Cluster) -> dict[str, int]:
-    return dict(cluster.machine.tracking.wasted)
 
 
 def left(other: NodeBuilder | None = None) -> Cluster:
@@ -60,7 +52,7 @@ def test_room_that_a_preemptor_has_left_is_used_by_whom_could_have_made_it(comer
 
     assert cluster.schedule(comer) == Placed("n1")
 
-    cluster.wait(VACANT_FOR)
+    cluster.wait(USE_WITHIN)
     assert wasted(cluster) == want
 
 
@@ -70,7 +62,7 @@ def test_room_that_another_scheduler_takes_is_wasted_also_beside_a_pod_of_ours()
     cluster.add(low("foreign", priority=100).scheduler("other").not_started())
     cluster.schedule(pod("x").cpu("2").priority(100))
 
-    cluster.wait(VACANT_FOR)
+    cluster.wait(USE_WITHIN)
 
     assert cluster.pod("x").spec.node_name == "n1"
     assert wasted(cluster) == {"placed_elsewhere": 1}
@@ -87,7 +79,7 @@ def test_a_host_port_that_somebody_uses_is_not_free():
 
     assert cluster.schedule(pod("other").cpu("1").port(80).priority(50)) == Placed("n1")
 
-    cluster.wait(VACANT_FOR)
+    cluster.wait(USE_WITHIN)
     assert wasted(cluster) == {}
 
 
@@ -102,7 +94,7 @@ def test_of_two_rooms_on_a_node_the_one_that_is_used_is_not_wasted():
 
     assert cluster.schedule(pod("x").cpu("2").priority(100)) == Placed("n1")
 
-    cluster.wait(VACANT_FOR)
+    cluster.wait(USE_WITHIN)
     assert wasted(cluster) == {"placed_elsewhere": 1}
 
 
@@ -116,11 +108,11 @@ def test_room_is_not_given_up_while_somebody_claims_it():
     cluster.hold(Evict)
     assert isinstance(cluster.schedule(pod("x").cpu("6").priority(100)), Preempting)
 
-    cluster.wait(VACANT_FOR)
+    cluster.wait(USE_WITHIN)
     assert wasted(cluster) == {}
 
     cluster.delete("x")
-    cluster.wait(VACANT_FOR)
+    cluster.wait(USE_WITHIN)
     assert wasted(cluster) == {"placed_elsewhere": 2}
 
 
@@ -129,7 +121,7 @@ def test_what_is_left_on_a_node_that_is_gone_is_wasted():
     cluster.schedule(pod("x").cpu("4").priority(100))
 
     cluster.delete_node("n1")
-    cluster.wait(VACANT_FOR)
+    cluster.wait(USE_WITHIN)
 
     assert wasted(cluster) == {"placed_elsewhere": 2}
 
@@ -143,7 +135,7 @@ def test_a_new_leader_knows_who_has_come_since():
     cluster.add(node("n2").cpu("4"))
 
     cluster.drain()
-    cluster.wait(VACANT_FOR)
+    cluster.wait(USE_WITHIN)
 
     assert cluster.pod("high").spec.node_name == "n2"
     assert wasted(cluster) == {}
@@ -164,7 +156,7 @@ def test_what_was_vacated_before_a_plan_failed_serves_a_more_important_preemptor
         cluster.drain()
         cluster.finish_terminating()
 
-    cluster.wait(VACANT_FOR)
+    cluster.wait(USE_WITHIN)
 
     assert cluster.pod("top").spec.node_name == "n1"
     assert cluster.pod("high").spec.node_name == "n2"
@@ -187,7 +179,7 @@ def test_nobody_is_asked_to_leave_while_room_is_vacated_for_nobody():
     cluster.finish_terminating()
     cluster.wait(15)
     assert [each.decision for each in cluster.drain()] == [Placed("n1")]
-    cluster.wait(VACANT_FOR)
+    cluster.wait(USE_WITHIN)
     assert wasted(cluster) == {}
 
 

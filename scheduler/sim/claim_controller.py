@@ -1,0 +1,149 @@
+"""Simulates the API server and the resource claim controller for `plan`: the claims of devices.
+
+The writes of the scheduler succeed at once, and devices become ready at once. A claim that no pod
+uses any more loses its devices when its last pod disappears. Claims of templates are not created:
+the files have them, or the pods that need them are gated.
+
+Source: kube-controller-manager v1.36.3 resourceclaim.Controller.
+"""
+
+import uuid
+from collections.abc import Iterable, Iterator
+
+from msgspec.structs import replace
+
+from scheduler.model.api.device_claims import Allocation
+from scheduler.model.api.devices import (
+    DELETE_PROTECTION,
+    EXTENDED_RESOURCE_CLAIM,
+    ClaimMeta,
+    ClaimStatus,
+    Consumer,
+    DeviceObject,
+    ResourceClaim,
+    ResourceClaimSpec,
+)
+from scheduler.model.base import OwnerReference
+from scheduler.model.effects import (
+    BindClaims,
+    ClaimRef,
+    ClaimWrite,
+    DeallocateClaim,
+    DeleteClaim,
+    PodRef,
+    ReleaseClaims,
+)
+from scheduler.model.events import DevicesGone, DevicesObserved
+
+__all__ = ["SimulatedClaims", "extended_claim_name"]
+
+
+def extended_claim_name(pod: PodRef) -> str:
+    """Return the name of the claim that is made for the extended resources of a pod."""
+    return f"{pod.name}-extended-resources"
+
+
+class SimulatedClaims:
+    """The claims of a simulated cluster."""
+
+    def __init__(self, items: Iterable[DeviceObject]) -> None:
+        self._claims = {item.key: item for item in items if isinstance(item, ResourceClaim)}
+        self._changes = 0
+
+    def used_by(self, uid: str) -> dict[str, Allocation]:
+        """Return the allocations of the claims that are reserved for a pod, by key of the claim."""
+        return {
+            claim.key: claim.status.allocation
+            for claim in self._claims.values()
+            if claim.status.allocation is not None and claim.reserved_by(uid)
+        }
+
+    def get(self, key: str) -> ResourceClaim:
+        """Return a claim that exists."""
+        return self._claims[key]
+
+    def store(self, claim: ResourceClaim) -> ResourceClaim:
+        """Create or replace a claim; return it as the API server has it then."""
+        return self._changed(claim)
+
+    def carry_out(
+        self, effect: BindClaims | ReleaseClaims | DeallocateClaim | DeleteClaim
+    ) -> Iterator[DevicesObserved | DevicesGone]:
+        """Carry out an effect; yield the events of what it changes."""
+        match effect:
+            case BindClaims():
+                yield from map(DevicesObserved, self._bind(effect))
+            case ReleaseClaims(pod, claims):
+                yield from map(DevicesObserved, self._release(pod, claims))
+            case DeallocateClaim(claim=claim) if claim.key in self._claims:
+                known = self._claims[claim.key]
+                yield DevicesObserved(self._changed(replace(known, status=ClaimStatus())))
+            case DeleteClaim(claim=claim):
+                yield from self.delete(claim)
+            case _:
+                pass
+
+    def delete(self, claim: ClaimRef) -> Iterator[DevicesGone]:
+        """Delete a claim; yield the event of that, unless it is gone."""
+        if self._claims.pop(claim.key, None) is not None:
+            yield DevicesGone(ResourceClaim.__name__, claim.key)
+
+    def _bind(self, effect: BindClaims) -> Iterator[ResourceClaim]:
+        """Allocate and reserve the claims of a pod; yield their new states."""
+        consumer = Consumer(resource="pods", name=effect.pod.name, uid=effect.pod.uid)
+        for write in effect.claims:
+            claim = self._claims.get(write.claim.key) or self._created(effect.pod, write)
+            status = claim.status
+            yield self._changed(
+                replace(
+                    claim,
+                    metadata=replace(claim.metadata, finalizers=[DELETE_PROTECTION]),
+                    status=replace(
+                        status,
+                        allocation=write.allocation or status.allocation,
+                        reserved_for=[*status.reserved_for, consumer],
+                    ),
+                )
+            )
+
+    def _release(self, pod: PodRef, claims: Iterable[ClaimRef]) -> Iterator[ResourceClaim]:
+        """Take back the reservations of a pod; yield the new states of the claims."""
+        for reference in claims:
+            claim = self._claims.get(reference.key)
+            if claim is not None and claim.reserved_by(pod.uid):
+                yield self._without(claim, pod.uid)
+
+    def pod_gone(self, uid: str) -> Iterator[ResourceClaim]:
+        """Take back what a pod has used that is gone; yield the new states of the claims."""
+        for claim in [each for each in self._claims.values() if each.reserved_by(uid)]:
+            released = self._without(claim, uid)
+            if not released.status.reserved_for:
+                released = self._changed(replace(released, status=ClaimStatus()))
+            yield released
+
+    def _without(self, claim: ResourceClaim, uid: str) -> ResourceClaim:
+        remaining = [each for each in claim.status.reserved_for if each.uid != uid]
+        return self._changed(replace(claim, status=replace(claim.status, reserved_for=remaining)))
+
+    def _created(self, pod: PodRef, write: ClaimWrite) -> ResourceClaim:
+        name = extended_claim_name(pod)
+        metadata = ClaimMeta(
+            name=name,
+            namespace=pod.namespace,
+            uid=str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}.{pod.namespace}.resourceclaim")),
+            annotations={EXTENDED_RESOURCE_CLAIM: "true"},
+            owner_references=[OwnerReference("v1", "Pod", pod.name, pod.uid, controller=True)],
+        )
+        spec = (
+            ResourceClaimSpec()
+            if write.created_for is None
+            else ResourceClaimSpec(write.created_for)
+        )
+        return ResourceClaim(metadata, spec)
+
+    def _changed(self, claim: ResourceClaim) -> ResourceClaim:
+        """Store a claim with a resource version that no object has had before."""
+        self._changes += 1
+        metadata = replace(claim.metadata, resource_version=f"simulated-{self._changes}")
+        changed = self._claims[claim.key] = replace(claim, metadata=metadata)
+        return changed

@@ -1,0 +1,309 @@
+"""The writer allocates, reserves, releases and deallocates resource claims."""
+
+import asyncio
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from scheduler.kube.client.backoff import Sleeper
+from scheduler.kube.client.client import Client
+from scheduler.kube.client.transport import Reply
+from scheduler.kube.errors import Unreachable
+from scheduler.kube.write.executor import Patience
+from scheduler.kube.write.writer import Writer, WriterSettings
+from scheduler.model.api.device_claims import Allocation, DeviceRequests, DeviceResult, Results
+from scheduler.model.effects import (
+    BindClaims,
+    ClaimRef,
+    ClaimWrite,
+    DeallocateClaim,
+    DeleteClaim,
+    Effect,
+    PodRef,
+    ReleaseClaims,
+    RequestMapping,
+)
+from scheduler.model.events import (
+    ClaimAnswered,
+    DevicesObserved,
+    EffectDone,
+    EffectFailed,
+    Event,
+    FailureKind,
+)
+
+POD = PodRef("default", "p", "uid-p")
+STATUS_OF_POD = "/api/v1/namespaces/default/pods/p/status"
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+CLAIM, STATUS = f"{CLAIMS}/c", f"{CLAIMS}/c/status"
+FINALIZER = "resource.kubernetes.io/delete-protection"
+ALLOCATION = Allocation(Results([DeviceResult("r", "d", "n1", "gpu-0")]))
+REF = ClaimRef("default", "c", "uid-c", "5")
+BIND = BindClaims(POD, "n1", (ClaimWrite(REF, ALLOCATION),))
+RESERVE = BindClaims(POD, "n1", (ClaimWrite(REF),))
+LOST = object()
+ELSEWHERE = {"devices": {"results": [{"request": "r", "driver": "d", "pool": "x", "device": "y"}]}}
+
+
+def claim(version: str = "5", status: Any = None, **metadata: Any) -> dict[str, Any]:
+    named = {"name": "c", "namespace": "default", "uid": "uid-c", "resourceVersion": version}
+    spec = {"devices": {"requests": []}, "unknownToUs": 1}
+    return {"metadata": {**named, **metadata}, "spec": spec, "status": status or {}}
+
+
+@dataclass
+class Server:
+    """Keeps claims by path; a write must name the version that it was based on."""
+
+    claims: dict[str, dict[str, Any]]
+    #: What happens to the next writes of a path: a status, a lost answer, or a change before it.
+    faults: dict[str, list[Any]] = field(default_factory=dict)
+    requests: list[tuple[str, str]] = field(default_factory=list)
+    bodies: list[tuple[str, Any]] = field(default_factory=list)
+
+    async def send(self, method: str, path: str, body: bytes | None, content_type: str) -> Reply:
+        await asyncio.sleep(0)
+        self.requests.append((method, path))
+        fault = self.faults[path].pop(0) if method != "GET" and self.faults.get(path) else None
+        if isinstance(fault, int):
+            return refusal(fault)
+        if path == STATUS_OF_POD:
+            self.bodies.append((path, json.loads(body or b"{}")))
+            return Reply(200, {}, b"{}")
+        plain = path.removesuffix("/status")
+        if isinstance(fault, dict):
+            self.claims[plain] = fault
+        reply = self._write(method, plain, path, json.loads(body or b"{}"))
+        if fault is LOST:
+            raise Unreachable("connection reset")
+        return reply
+
+    def _write(self, method: str, plain: str, path: str, body: dict[str, Any]) -> Reply:
+        if method == "POST":
+            made = {**body, "metadata": {**body["metadata"], "uid": "uid-new"}}
+            made["metadata"]["resourceVersion"] = "1"
+            self.bodies.append((path, body))
+            self.claims[f"{plain}/{made['metadata']['name']}"] = made
+            return Reply(201, {}, json.dumps(made).encode())
+        found = self.claims.get(plain)
+        if found is None:
+            return refusal(404)
+        if method == "DELETE":
+            del self.claims[plain]
+        elif method in ("PUT", "PATCH"):
+            self.bodies.append((path, body))
+            if method == "PUT":
+                if body["metadata"]["resourceVersion"] != found["metadata"]["resourceVersion"]:
+                    return refusal(409)
+                part = "status" if path.endswith("/status") else "metadata"
+                found = {**found, part: body[part]}
+            version = str(int(found["metadata"]["resourceVersion"]) + 1)
+            found = {**found, "metadata": {**found["metadata"], "resourceVersion": version}}
+            self.claims[plain] = found
+        return Reply(200, {}, json.dumps(found).encode())
+
+    def post(self, *_: object) -> bool:
+        return False
+
+    def stream(self, path: str, silence_seconds: float) -> Any:
+        raise NotImplementedError
+
+    def written(self) -> list[tuple[str, str]]:
+        """Return the requests that change claims."""
+        return [each for each in self.requests if each[0] != "GET" and CLAIMS in each[1]]
+
+
+def refusal(status: int) -> Reply:
+    return Reply(status, {}, json.dumps({"kind": "Status", "message": f"no: {status}"}).encode())
+
+
+async def write(
+    claims: Iterable[dict[str, Any]], effect: Effect = BIND, **faults: list[Any]
+) -> tuple[Server, list[Event]]:
+    """Return the server and the events after an effect."""
+    paths = {"status": STATUS, "claim": CLAIM, "create": CLAIMS, "pod": STATUS_OF_POD}
+    by_path = {f"{CLAIMS}/{each['metadata']['name']}": each for each in claims}
+    server = Server(by_path, {paths[name]: each for name, each in faults.items()})
+    events: list[Event] = []
+
+    async def at_once(_: float) -> None:
+        await asyncio.sleep(0)
+
+    patience = Patience(seconds=0.2, uncertain_seconds=0.05)
+    writer = Writer(
+        Client(server), events.append, lambda: True, lambda: 1_767_225_600.0,
+        Sleeper(lambda: 0.0, at_once), WriterSettings(patience=patience),
+    )  # fmt: skip
+    writer.submit(effect)
+    async with asyncio.timeout(5):
+        while not any(isinstance(event, EffectDone | EffectFailed) for event in events):
+            await asyncio.sleep(0.001)
+    await writer.drain(1.0)
+    return server, events
+
+
+def failure(events: list[Event]) -> tuple[FailureKind, str]:
+    assert isinstance(events[-1], EffectFailed)
+    return events[-1].failure.kind, events[-1].failure.message
+
+
+async def test_a_claim_is_protected_then_allocated_and_reserved():
+    server, events = await write([claim()])
+
+    status = server.claims[CLAIM]["status"]
+    assert server.written() == [("PUT", CLAIM), ("PUT", STATUS)]
+    assert server.bodies[0] == (
+        STATUS_OF_POD, {"metadata": {"uid": "uid-p"}, "status": {"nominatedNodeName": "n1"}}
+    )  # fmt: skip
+    assert server.claims[CLAIM]["metadata"]["finalizers"] == [FINALIZER]
+    assert server.claims[CLAIM]["spec"]["unknownToUs"] == 1
+    assert status["allocation"]["devices"]["results"][0]["device"] == "gpu-0"
+    assert status["allocation"]["allocationTimestamp"] == "2026-01-01T00:00:00Z"
+    assert status["reservedFor"] == [{"resource": "pods", "name": "p", "uid": "uid-p"}]
+    answers = [event.claim for event in events if isinstance(event, ClaimAnswered)]
+    assert [each.metadata.resource_version for each in answers] == ["5", "6", "7"]
+    assert answers[-1].status.allocation is not None
+    assert events[-1] == EffectDone(BIND)
+
+
+async def test_a_claim_that_is_allocated_is_only_reserved():
+    allocated = claim(status={"allocation": ELSEWHERE, "reservedFor": [{"uid": "other"}]})
+
+    server, events = await write([allocated], RESERVE)
+
+    consumers = [each["uid"] for each in server.claims[CLAIM]["status"]["reservedFor"]]
+    assert server.written() == [("PUT", STATUS)]
+    assert consumers == ["other", "uid-p"]
+    assert events[-1] == EffectDone(RESERVE)
+
+
+@pytest.mark.parametrize(
+    ("known", "effect", "problem"),
+    [
+        (claim(status={"allocation": ELSEWHERE}), BIND, "got allocated elsewhere"),
+        (claim(), RESERVE, "got deallocated elsewhere"),
+        (claim(deletionTimestamp="2026-01-01T00:00:00Z"), BIND, "got deleted"),
+    ],
+    ids=["allocated", "deallocated", "deleted"],
+)
+async def test_a_claim_that_others_changed_is_a_conflict(known, effect, problem):
+    server, events = await write([known], effect)
+
+    assert server.written() == []
+    assert failure(events) == (FailureKind.CONFLICT, f"claim default/c {problem} in the meantime")
+
+
+async def test_another_claim_of_that_name_is_not_written():
+    server, events = await write([claim(uid="another")])
+
+    assert server.written() == []
+    assert failure(events)[0] is FailureKind.GONE
+
+
+async def test_a_conflict_is_tried_again_on_the_newest_state():
+    server, events = await write([claim()], status=[claim("9", finalizers=[FINALIZER])])
+
+    assert server.written() == [("PUT", CLAIM), ("PUT", STATUS), ("PUT", STATUS)]
+    assert events[-1] == EffectDone(BIND)
+
+
+async def test_conflicts_end_after_five():
+    server, events = await write([claim(finalizers=[FINALIZER])], status=[409] * 9)
+
+    assert len(server.written()) == 5
+    assert failure(events)[0] is FailureKind.CONFLICT
+
+
+async def test_a_claim_that_was_allocated_elsewhere_before_the_write_is_left_alone():
+    taken = claim("9", {"allocation": ELSEWHERE})
+
+    server, events = await write([claim(finalizers=[FINALIZER])], status=[taken])
+
+    assert failure(events)[1] == "claim default/c got allocated elsewhere in the meantime"
+    assert server.claims[CLAIM]["status"] == {"allocation": ELSEWHERE}
+
+
+async def test_a_lost_answer_is_looked_up_and_nothing_is_written_twice():
+    server, events = await write([claim(finalizers=[FINALIZER])], status=[LOST])
+
+    assert server.written() == [("PUT", STATUS)]
+    assert events[-1] == EffectDone(BIND)
+    assert isinstance(events[-2], ClaimAnswered)
+    assert events[-2].claim.status.allocation is not None
+
+
+async def test_what_the_api_server_refuses_says_what_was_to_be_written():
+    _, events = await write([claim(finalizers=[FINALIZER])], status=[422])
+
+    kind, message = failure(events)
+    assert kind is FailureKind.REFUSED
+    assert message.startswith("add allocation and reservation to claim default/c: ")
+
+
+async def test_a_claim_for_extended_resources_is_made_and_named_in_the_pod():
+    mapping = RequestMapping("main", "example.com/gpu", "container-0-request-0")
+    part = ClaimWrite(ClaimRef("default", "", "x"), ALLOCATION, DeviceRequests(), (mapping,))
+
+    server, events = await write([], BindClaims(POD, "n1", (part,)))
+
+    name = "p-extended-resources-uid-p"
+    created = server.bodies[1][1]
+    assert created["metadata"]["annotations"] == {
+        "resource.kubernetes.io/extended-resource-claim": "true"
+    }
+    assert created["metadata"]["ownerReferences"][0]["uid"] == "uid-p"
+    assert server.claims[f"{CLAIMS}/{name}"]["status"]["reservedFor"][0]["uid"] == "uid-p"
+    assert server.bodies[-1][1]["status"]["extendedResourceClaimStatus"] == {
+        "resourceClaimName": name,
+        "requestMappings": [
+            {
+                "containerName": "main",
+                "resourceName": "example.com/gpu",
+                "requestName": "container-0-request-0",
+            }
+        ],
+    }
+    assert any(isinstance(event, DevicesObserved) for event in events)
+
+
+async def test_a_reservation_is_taken_back_by_the_uid_of_the_pod():
+    effect = ReleaseClaims(POD, (REF,))
+
+    server, events = await write([claim()], effect)
+
+    assert server.bodies == [
+        (
+            STATUS,
+            {
+                "metadata": {"uid": "uid-c"},
+                "status": {"reservedFor": [{"$patch": "delete", "uid": "uid-p"}]},
+            },
+        )
+    ]
+    assert events[-1] == EffectDone(effect)
+
+
+async def test_a_claim_is_deallocated_in_the_state_that_was_decided_on():
+    effect = DeallocateClaim(POD, REF)
+
+    server, events = await write([claim(status={"allocation": ELSEWHERE})], effect)
+    changed, refused = await write([claim("6", {"allocation": ELSEWHERE})], effect)
+
+    assert server.claims[CLAIM]["status"] == {}
+    assert events[-1] == EffectDone(effect)
+    assert changed.written() == []
+    assert failure(refused)[0] is FailureKind.CONFLICT
+
+
+async def test_a_claim_is_deleted_without_its_finalizer():
+    effect = DeleteClaim(POD, REF)
+
+    server, events = await write([claim(finalizers=[FINALIZER, "other"])], effect)
+    _, gone = await write([], effect)
+
+    assert server.written() == [("PUT", CLAIM), ("DELETE", CLAIM)]
+    assert server.bodies[0][1]["metadata"]["finalizers"] == ["other"]
+    assert [events[-1], gone[-1]] == [EffectDone(effect)] * 2
