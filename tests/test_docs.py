@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from deploy.tools.pages import configuration as configuration_page
-from deploy.tools.pages import drawings, site
+from deploy.tools.pages import diagrams, site
 from scheduler.cli import main
 from scheduler.config.args import TYPES
 from scheduler.config.settings import (
@@ -30,6 +30,9 @@ from scheduler.queue import phases as pod_phases
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 COMMANDS = (DOCS / "cli.md").read_text()
+ALERTS = yaml.safe_load(
+    (ROOT / "charts" / "preemptive-scheduler" / "alerts" / "alerts.yaml").read_text()
+)
 PAGES = [
     *sorted(ROOT.glob("*.md")),
     *sorted(DOCS.rglob("*.md")),
@@ -118,9 +121,9 @@ def test_every_field_of_the_configuration_is_explained():
     assert [name for name, row in told.items() if row is None or len(row[1]) < 10] == []
 
 
-@pytest.mark.parametrize("name", drawings.DRAWINGS)
-def test_the_drawings_are_what_their_source_says(name: str):
-    want = drawings.DRAWINGS[name].svg()
+@pytest.mark.parametrize("name", diagrams.DIAGRAMS)
+def test_the_diagrams_are_what_their_source_says(name: str):
+    want = diagrams.DIAGRAMS[name].svg()
 
     assert (DOCS / "img" / name).read_text() == want, "run: make golden"
 
@@ -132,7 +135,7 @@ def test_the_drawings_are_what_their_source_says(name: str):
         pytest.param("preemption-phases.svg", preemption_phases.TABLE, id="preemption"),
     ],
 )
-def test_a_drawing_of_phases_has_the_words_of_the_table(name: str, table: Mapping[Any, Any]):
+def test_a_diagram_of_phases_has_the_words_of_the_table(name: str, table: Mapping[Any, Any]):
     """Every phase is a box, every move a label, and there is no other label."""
     words: dict[str, set[str]] = {"name": set(), "label": set()}
     for element in ElementTree.fromstring((DOCS / "img" / name).read_text()).iter():
@@ -152,10 +155,24 @@ def test_a_drawing_of_phases_has_the_words_of_the_table(name: str, table: Mappin
         pytest.param("preemption-phases.svg", preemption_phases.TABLE, id="preemption"),
     ],
 )
-def test_a_drawing_of_phases_shows_every_move_of_the_table(name: str, table: Mapping[Any, Any]):
-    shown = drawings.shown(drawings.DRAWINGS[name].arrows, table)
+def test_a_diagram_of_phases_shows_every_move_of_the_table(name: str, table: Mapping[Any, Any]):
+    shown = diagrams.shown(diagrams.DIAGRAMS[name].arrows, table)
 
-    assert shown == drawings.moves(table)
+    assert shown == diagrams.moves(table)
+
+
+def test_the_runbook_quotes_the_summary_of_every_alert():
+    text = (DOCS / "operations.md").read_text()
+
+    sections = re.findall(r"^### (\w+)\n\n> (.+)$", text, re.MULTILINE)
+    assert sections == [(rule["alert"], rule["annotations"]["summary"]) for rule in ALERTS]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_alerts_that_pages_name_exist(page: Path):
+    named = set(re.findall(r"\bPreemptiveScheduler[A-Z]\w+", page.read_text()))
+
+    assert named - {rule["alert"] for rule in ALERTS} == set()
 
 
 def test_every_metric_is_documented():
@@ -169,6 +186,19 @@ def test_links_lead_somewhere(page: Path):
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
 
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_new_names_of_modules_exist():
+    """Names in the second column of the page of new names; they may be of the tools."""
+    text = (DOCS / "renamed.md").read_text()
+    modules = re.findall(r"^\| `[^|]*\| `([a-z_/]+)` \|", text, re.MULTILINE)
+    homes = (ROOT / "scheduler", ROOT / "deploy" / "tools", ROOT)
+
+    assert len(modules) > 100
+    assert [
+        module for module in modules
+        if not any((home / module).is_dir() or (home / f"{module}.py").is_file() for home in homes)
+    ] == []  # fmt: skip
 
 
 def test_the_readme_lists_every_page():

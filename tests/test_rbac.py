@@ -2,7 +2,7 @@
 
 What the code uses is not listed here. The informers, the comparer, the writer, the reviewer and
 the lease run against a transport that notes every request, and each request is read as the API
-server's authorizer reads it.
+server's authorizer reads it. The file is longer than others because it exercises every client.
 """
 
 import asyncio
@@ -32,17 +32,24 @@ from scheduler.kube.watch.informer import Informer
 from scheduler.kube.watch.resources import RESOURCES
 from scheduler.kube.write.ledger_configmap import LedgerStore
 from scheduler.kube.write.writer import Writer
+from scheduler.model.api.device_claims import Allocation, DeviceRequests
 from scheduler.model.effects import (
     Ask,
     Bind,
+    BindClaims,
     BindVolumes,
+    ClaimRef,
+    ClaimWrite,
     ClearNomination,
+    DeallocateClaim,
+    DeleteClaim,
     Effect,
     Evict,
     Nominate,
     PodRef,
     Question,
     RecordEvent,
+    ReleaseClaims,
     ReserveVolume,
     SaveLedger,
     SelectNode,
@@ -66,6 +73,17 @@ EFFECTS: Final[tuple[Effect, ...]] = (
         (ReserveVolume("v", "1", "default", "c", "uid-c", "1", by_controller=True),),
         (SelectNode("default", "m", "1"),),
     ),
+    BindClaims(
+        POD,
+        "n",
+        (
+            ClaimWrite(ClaimRef("default", "d", "uid-d", "1"), Allocation()),
+            ClaimWrite(ClaimRef("default", "", "uid-e"), Allocation(), DeviceRequests()),
+        ),
+    ),
+    ReleaseClaims(POD, (ClaimRef("default", "d", "uid-d", "1"),)),
+    DeallocateClaim(POD, ClaimRef("default", "d", "uid-d", "1")),
+    DeleteClaim(POD, ClaimRef("default", "made", "uid-made", "1")),
     SetCondition(POD, "Unschedulable", "no room", 1),
     Nominate(POD, "n", "no room", 1),
     ClearNomination(POD),
@@ -112,7 +130,7 @@ class Recorder:
         self.requests.append((method, path))
         if self.answers:
             return self.answers.pop(0)
-        return Reply(200, {}, body or _empty_list(path, self.kind))
+        return Reply(200, {}, body or _claim(path) or _empty_list(path, self.kind))
 
     def post(self, *_: object) -> bool:
         return False
@@ -125,6 +143,18 @@ class Recorder:
     @property
     def rights(self) -> set[Right]:
         return {_right(method, path) for method, path in self.requests}
+
+
+def _claim(path: str) -> bytes:
+    """Return the claim that a request reads; empty for other requests."""
+    found = re.search(r"/resourceclaims/([a-z-]+)$", urlsplit(path).path)
+    if found is None:
+        return b""
+    name = found[1]
+    protected = ["resource.kubernetes.io/delete-protection"] if name == "made" else []
+    metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
+    metadata |= {"resourceVersion": "1", "finalizers": protected}
+    return json.dumps({"metadata": metadata, "spec": {}}).encode()
 
 
 def _empty_list(path: str, kind: str) -> bytes:
@@ -244,6 +274,9 @@ async def written() -> set[Right]:
     recorders = [await _twice(effect, []) for effect in EFFECTS]
     recorders.append(await _twice(EFFECTS[0], [lost, bound]))
     rights = set().union(*(recorder.rights for recorder in recorders))
+    # A write of an allocation or a reservation needs this right, too, which no request names.
+    of_claims = {right for right in rights if right.resource == "resourceclaims/status"}
+    rights |= {right._replace(resource="resourceclaims/binding") for right in of_claims}
     return {right._replace(name="") for right in rights}  # they are about any pod
 
 
@@ -269,7 +302,7 @@ async def elected() -> set[Right]:
     settings = LeaseSettings(NAME, NAME, "me", retry_seconds=0.01)
     lease = Lease(Client(recorder), settings, lambda: 0.0, pauses())
     await lease.acquire()
-    holding = asyncio.create_task(lease.hold())
+    holding = asyncio.create_task(lease.keep_renewing())
     await until(lambda: any(method == "PUT" for method, _ in recorder.requests))
     holding.cancel()
     await asyncio.gather(holding, return_exceptions=True)

@@ -1,4 +1,7 @@
-"""What the chart makes of values."""
+"""What the chart makes of values.
+
+The file is longer than others because each value of the chart has a test of what it renders.
+"""
 
 import re
 
@@ -236,6 +239,14 @@ def test_where_victims_are_only_evicted_there_is_no_right_to_delete_pods(helm: H
     assert verbs["pods/eviction"] == ["create"]
     assert "--evict-only" in container(objects)["args"]
     assert "--evict-only" not in container(helm.template())["args"]
+
+
+def test_the_release_to_decide_as_is_a_value(helm: Helm):
+    fixed = container(helm.template({"reference": "v1.37"}))["args"]
+    default = container(helm.template())["args"]
+
+    assert "--reference=v1.37" in fixed
+    assert not [each for each in default if each.startswith("--reference")]
 
 
 def test_a_serving_certificate_is_mounted_and_used(helm: Helm):

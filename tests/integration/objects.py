@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from deploy.tools.controlplane.api import ApiClient
+from tests.support.control_plane import followed
 
 Json: TypeAlias = dict[str, Any]
 
@@ -18,6 +19,18 @@ PRIORITIES: Mapping[str, int] = {"low": 100, "middle": 500, "high": 1000, "urgen
 
 #: Tells KWOK to let a deleted pod hang in termination until the annotation goes.
 HANGS = {"pod-delete.stage.kwok.x-k8s.io/delay": "never"}
+
+
+#: What a pod without claims is told about claims.
+NO_CLAIMS = "no new claims to deallocate, " if followed().reports_nothing_to_deallocate else ""
+
+
+def preempts(rejection: str, node: str, victims: int = 1) -> str:
+    """Return what a pod is told that fits nowhere, and preempts on a node."""
+    if not followed().reports_preemption:
+        return rejection
+    found = f"found a potential placement for pod on node {node}, preempting {victims} victims"
+    return f"{rejection} preemption: {found}"
 
 
 def prepare(api: ApiClient) -> None:

@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from deploy.tools.controlplane import binaries
 from deploy.tools.controlplane.cluster import ControlPlane
+from tests.support.control_plane import followed
 from tests.support.live import LOOPBACK, PATIENCE_SECONDS, free_port
 
 #: What is set for both: no wait for a lease, no limit of requests, no sampling of nodes, and a
@@ -50,7 +51,7 @@ class Peer(Protocol):
 
 
 class KubeScheduler:
-    """One process of kube-scheduler, in the version that is the reference.
+    """One process of kube-scheduler, in the version that we decide as on this API server.
 
     Args:
         plane: the control plane whose processes it joins.
@@ -67,7 +68,7 @@ class KubeScheduler:
         file = folder / f"{self._name}.yaml"
         file.write_text(yaml.safe_dump({**config, "clientConnection": connection}))
         argv: list[str | Path] = [
-            binaries.find("kube-scheduler"),
+            binaries.find("kube-scheduler", followed().version),
             f"--config={file}",
             f"--bind-address={LOOPBACK}",
             f"--secure-port={self._port}",

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from scheduler.state.preemption.preemption_backoff import STOP_AFTER
-from scheduler.state.preemption.wasted_evictions import MOST_PREEMPTIONS
+from scheduler.state.preemption.wasted_evictions import MAX_PREEMPTIONS
 from tests.integration.objects import pod
 from tests.integration.peers import COMMON, KubeScheduler
 
@@ -82,7 +82,7 @@ def test_preemption_stops_when_kube_scheduler_takes_the_room_each_time(scene, sc
     (event,) = scene.events(first, "PreemptionStopped")
     assert "evicted without success for this pod within the last hour" in event["note"]
     assert event["type"] == "Warning"
-    assert len(scene.history().evicted()) <= 2 * MOST_PREEMPTIONS
+    assert len(scene.history().evicted()) <= 2 * MAX_PREEMPTIONS
     scene.remove(first)
     second = wait_for_preemptor(scene, first)
 

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.integration.objects import (
+    NO_CLAIMS,
     condition,
     is_bound,
     pod,
@@ -20,7 +21,7 @@ def fit_error(nodes, *reasons, preemption):
     """Return what kube-scheduler says of a pod that fits on none of so many nodes."""
     said = ", ".join(reasons)
     cure = f"preemption: 0/{nodes} nodes are available: {nodes} {preemption}."
-    return f"0/{nodes} nodes are available: {said}. no new claims to deallocate, {cure}"
+    return f"0/{nodes} nodes are available: {said}. {NO_CLAIMS}{cure}"
 
 
 def test_pods_run_on_nodes_with_room(scene, scheduler):
@@ -98,7 +99,7 @@ def test_extended_resources_are_counted(scene, scheduler):
 
     scene.wait_rejected(
         "one",
-        "0/2 nodes are available: 2 Insufficient example.com/gpu. no new claims to deallocate, "
+        f"0/2 nodes are available: 2 Insufficient example.com/gpu. {NO_CLAIMS}"
         "preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, "
         "1 Preemption is not helpful for scheduling.",
     )
@@ -213,17 +214,6 @@ def test_gated_pods_wait_until_the_last_gate_is_removed(scene, scheduler):
     scene.api.patch(scene.path("gated"), {"spec": {"schedulingGates": []}})
 
     assert scene.wait_bound("gated") == node
-
-
-def test_pods_with_fields_that_no_rule_knows_are_rejected_with_a_reason(scene, scheduler):
-    scene.node()
-
-    scene.create(
-        pod("claims", resourceClaims=[{"name": "gpu", "resourceClaimName": "one"}]), pod("plain")
-    )
-
-    scene.wait_bound("plain")
-    scene.wait_rejected("claims", "resource claims are not supported by preemptive-scheduler")
 
 
 def test_a_pod_that_is_created_again_under_the_same_name_is_another_pod(scene, scheduler):

@@ -6,6 +6,7 @@ import pytest
 
 from tests.integration.objects import (
     HANGS,
+    NO_CLAIMS,
     budget,
     condition,
     is_bound,
@@ -14,6 +15,7 @@ from tests.integration.objects import (
     is_nominated,
     is_running,
     pod,
+    preempts,
 )
 
 pytestmark = pytest.mark.cluster
@@ -110,7 +112,7 @@ def test_a_pod_with_policy_never_preempts_nobody(scene, schedulers):
 
     scene.wait_rejected(
         "urgent",
-        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
+        f"0/1 nodes are available: 1 Insufficient cpu. {NO_CLAIMS}"
         "preemption: not eligible due to preemptionPolicy=Never.",
     )
     assert scene.history().doomed() == []
@@ -125,7 +127,7 @@ def test_pods_of_equal_or_higher_priority_are_never_victims(scene, schedulers):
 
     scene.wait_rejected(
         "mid",
-        "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, "
+        f"0/2 nodes are available: 2 Insufficient cpu. {NO_CLAIMS}"
         "preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod.",
     )
     assert scene.history().doomed() == []
@@ -269,7 +271,7 @@ def test_a_victim_that_may_not_be_deleted_frees_the_claim_and_the_preemptor_trie
     scene.create(pod("high", "2", "high"))
 
     said = [event["note"] for event in scene.events("high", "FailedScheduling", count=2)]
-    assert "0/1 nodes are available: 1 Insufficient cpu." in said
+    assert preempts("0/1 nodes are available: 1 Insufficient cpu.", node) in said
     (why,) = (note for note in said if note.startswith("preemption: "))
     assert why.startswith(f"preemption: evicting pod {scene.namespace}/a: cannot delete pods: ")
     assert scene.wait_running("high") == {"high": node}

@@ -7,6 +7,7 @@ import pytest
 
 from scheduler.cli.main import main
 from tests.integration.objects import pod
+from tests.support.control_plane import followed
 
 pytestmark = pytest.mark.cluster
 
@@ -147,6 +148,13 @@ def test_the_checks_of_kube_scheduler_answer(schedulers):
 def test_on_ones_own_machine_no_token_is_needed(scheduler):
     for path in PAGES:
         assert scheduler.get(path)[0] == 200, path
+
+
+def test_the_release_of_the_api_server_decides(scheduler):
+    version = followed().version
+
+    assert f"Decides as: kube-scheduler {version}" in scheduler.get("/statusz")[1]
+    assert f'scheduler_reference_info{{reference="{version}"}} 1' in scheduler.get("/metrics")[1]
 
 
 def test_a_waiting_pod_is_explained_and_plan_decides_the_same(

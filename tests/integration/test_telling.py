@@ -6,7 +6,7 @@ import socket
 import pytest
 import yaml
 
-from tests.integration.objects import BASE, condition, is_leaving, is_nominated, pod
+from tests.integration.objects import BASE, condition, is_leaving, is_nominated, pod, preempts
 
 pytestmark = pytest.mark.cluster
 
@@ -48,7 +48,7 @@ def test_events_say_what_kube_scheduler_would_say(scene, schedulers):
         "Warning",
         "FailedScheduling",
         "Scheduling",
-        "0/1 nodes are available: 1 Insufficient cpu.",
+        preempts("0/1 nodes are available: 1 Insufficient cpu.", node),
     )
     (preempted,) = scene.events(victim, "Preempted")
     assert told(preempted) == event(
@@ -64,7 +64,9 @@ def test_conditions_say_why_a_pod_waits_and_since_when(scene, scheduler):
     scene.create(pod("a", cpu="3"))
     scene.wait_rejected("a")
     first = condition(scene.pod("a"), "PodScheduled")
-    scene.node(cpu="1")
+    # A node that is too small wakes no pod; the end of a pod does.
+    scene.run(pod("tiny", cpu="1m", on=scene.node(cpu="1")))
+    scene.remove("tiny")
 
     scene.wait_rejected("a", "0/2 nodes are available: 2 Insufficient cpu.")
     second = condition(scene.pod("a"), "PodScheduled")

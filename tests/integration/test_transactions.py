@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.core.eviction.tracking import MARGIN
+from scheduler.core.eviction.tracking import TERMINATION_MARGIN
 from scheduler.model.plan_record import CONDITION, decode, fingerprint
 from tests.integration.objects import (
     HANGS,
@@ -167,7 +167,9 @@ def test_a_victim_that_hangs_beyond_its_grace_releases_the_node(scene, scheduler
     scene.wait("a", is_leaving)
     scene.wait("high", is_nominated(first))
 
-    released = scene.api.wait_for(scene.path("high"), is_nominated(second), timeout=MARGIN + 15)
+    released = scene.api.wait_for(
+        scene.path("high"), is_nominated(second), timeout=TERMINATION_MARGIN + 15
+    )
 
     plan = plan_of(released)
     assert plan is not None

@@ -2,11 +2,12 @@
 
     python -m tests.oracle --seeds 0:2000                       all families, in turns
     python -m tests.oracle --seeds 0:500 --families preemption  one of them
+    python -m tests.oracle --seeds 0:500 --reference v1.37      one release only
     python -m tests.oracle --show preemption:17                 one cluster as YAML
     python -m tests.oracle --case cluster.yaml                  a cluster in a file
 
-Each disagreement is made small and written to a folder as YAML. The last line is
-`N passed, N failed`; the exit code is 1 when some failed.
+Each disagreement is made small and written to a folder as YAML. Each release ends
+with a line `N passed, N failed`; the exit code is 1 when some failed.
 """
 
 import argparse
@@ -18,10 +19,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from deploy.tools.controlplane import binaries
 from tests.oracle import batches, cases, generate
 from tests.oracle.check import Disagreement, check
-from tests.oracle.upstream import NAME, Upstream
+from tests.oracle.upstream import REFERENCES, Upstream, program
 
 #: Lines of a disagreement that are shown; the file has all of them.
 _SHOWN = 4
@@ -36,10 +36,13 @@ def main() -> int:
         family, _, seed = options.show.partition(":")
         _OUT.print(cases.text(generate.cluster(family, int(seed)), [options.show]))
         return 0
-    program = binaries.find(NAME)
-    if options.case:
-        return _case(program, options.case)
-    return _run(program, options)
+    failed = 0
+    for reference in [options.reference] if options.reference else REFERENCES:
+        # Built here, as several processes use it.
+        program(reference)
+        _OUT.print(f"kube-scheduler {reference}:")
+        failed |= _case(reference, options.case) if options.case else _run(reference, options)
+    return failed
 
 
 def _options() -> argparse.Namespace:
@@ -55,6 +58,9 @@ def _options() -> argparse.Namespace:
         "--families", default=",".join(generate.FAMILIES), metavar="A,B",
         help=f"what they are about (default: {', '.join(generate.FAMILIES)})",
     )  # fmt: skip
+    parser.add_argument(
+        "--reference", choices=REFERENCES, help="the release to compare with (default: all)"
+    )
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     parser.add_argument(
         "--out", type=Path, default=Path("build/fidelity"), metavar="DIR",
@@ -65,14 +71,14 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _case(program: Path, path: Path) -> int:
-    with Upstream(program) as upstream:
+def _case(reference: str, path: Path) -> int:
+    with Upstream(reference) as upstream:
         found = check(cases.read(path), upstream)
     _OUT.print("\n".join(found.lines) if found else "the same")
     return 1 if found else 0
 
 
-def _run(program: Path, options: argparse.Namespace) -> int:
+def _run(reference: str, options: argparse.Namespace) -> int:
     families = options.families.split(",")
     first, _, last = options.seeds.partition(":")
     names = [(families[seed % len(families)], seed) for seed in range(int(first), int(last))]
@@ -80,10 +86,10 @@ def _run(program: Path, options: argparse.Namespace) -> int:
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[failed]} failed"))
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress:
         task = progress.add_task("", total=len(names), failed=0)
-        for batch in batches.run(program, names, options.jobs):
+        for batch in batches.run(reference, names, options.jobs):
             for found in batch.found:
                 failed[found.cluster.name.partition(":")[0]] += 1
-                progress.console.print(_kept(found, options.out))
+                progress.console.print(_kept(found, options.out / reference))
             progress.update(task, advance=batch.done, failed=failed.total())
     for family, count in sorted(failed.items()):
         _OUT.print(f"{family}: {count}")

@@ -4,7 +4,6 @@ import multiprocessing
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from pathlib import Path
 
 from tests.oracle import generate
 from tests.oracle.check import Disagreement, check, small
@@ -15,7 +14,7 @@ __all__ = ["Batch", "run"]
 #: Clusters that a process decides before it reports.
 _SIZE = 20
 #: Disagreements of a batch that are made small; it takes some hundred decisions each.
-_MOST_SMALL = 3
+_MAX_SMALL = 3
 
 
 @dataclass(frozen=True)
@@ -26,11 +25,11 @@ class Batch:
     found: list[Disagreement]
 
 
-def run(program: Path, names: Sequence[tuple[str, int]], jobs: int) -> Iterator[Batch]:
-    """Compare clusters, named by family and seed; yield what came out as it comes."""
+def run(reference: str, names: Sequence[tuple[str, int]], jobs: int) -> Iterator[Batch]:
+    """Compare clusters with a release, named by family and seed; yield what comes out."""
     context = multiprocessing.get_context("spawn")
     parts = [names[start : start + _SIZE] for start in range(0, len(names), _SIZE)]
-    with ProcessPoolExecutor(jobs, context, _Worker.start, (program,)) as pool:
+    with ProcessPoolExecutor(jobs, context, _Worker.start, (reference,)) as pool:
         for ended in as_completed([pool.submit(_Worker.decide, part) for part in parts]):
             yield ended.result()
 
@@ -41,15 +40,15 @@ class _Worker:
     upstream: Upstream
 
     @classmethod
-    def start(cls, program: Path) -> None:
-        cls.upstream = Upstream(program).__enter__()
+    def start(cls, reference: str) -> None:
+        cls.upstream = Upstream(reference).__enter__()
 
     @classmethod
     def decide(cls, names: Sequence[tuple[str, int]]) -> Batch:
         found: list[Disagreement] = []
         for family, seed in names:
             disagreement = check(generate.cluster(family, seed), cls.upstream)
-            if disagreement is not None and len(found) < _MOST_SMALL:
+            if disagreement is not None and len(found) < _MAX_SMALL:
                 disagreement = small(disagreement, cls.upstream)
             if disagreement is not None:
                 found.append(disagreement)

@@ -46,5 +46,5 @@ def small(found: Disagreement, upstream: Upstream) -> Disagreement:
 
 
 def _both(cluster: Cluster, upstream: Upstream) -> tuple[Answer, Answer]:
-    ours = product.decide(cluster)
+    ours = product.decide(cluster, upstream.reference)
     return ours, upstream.decide(cluster, ours)

@@ -34,14 +34,19 @@ def incomparable(theirs: Attempt) -> bool:
 
 
 def is_paused(ours: Attempt, theirs: Attempt) -> bool:
-    """Return whether a preemptor waits here, and preempts again upstream.
+    """Return whether a preemptor waits here or preempts elsewhere, and preempts again upstream.
 
     A preemption that did not help backs its node off for some seconds; upstream preempts there
     again at once. All that follows from it need not be the same: in these seconds other pods may
     be placed.
     """
-    waits = ours.decision == "Unschedulable" and _PAUSED in ours.message
-    return waits and theirs.pod == ours.pod and theirs.decision == "Preempting"
+    if theirs.pod != ours.pod or theirs.decision != "Preempting":
+        return False
+    if ours.decision == "Unschedulable":
+        return _PAUSED in ours.message
+    there = ours.nodes.get(theirs.node or "")
+    paused = there is not None and any(_PAUSED in text for text in there.objections)
+    return paused and ours.decision == "Preempting" and ours.node != theirs.node
 
 
 def rejection(found: str | None) -> str | None:

@@ -8,6 +8,7 @@ from scheduler.config import load
 from scheduler.config.settings import Settings
 from scheduler.model import decisions
 from scheduler.model.decisions import Failed, Gated, Placed, Preempting, Unschedulable
+from scheduler.model.reference import REFERENCES, Reference
 from scheduler.plugins import registry
 from scheduler.queue.backoff import PodBackoff
 from scheduler.sim.planner import Planner, PlanOptions
@@ -18,19 +19,19 @@ from tests.support.typed import typed
 
 __all__ = ["decide"]
 
-_DEFAULTS: Final = load.defaults()
+_DEFAULTS: Final = {name: load.defaults(server=reference) for name, reference in REFERENCES.items()}
 
 
-def decide(cluster: Cluster) -> Answer:
-    """Decide a cluster; an exception is an answer, too."""
+def decide(cluster: Cluster, reference: str) -> Answer:
+    """Decide a cluster as a release does; an exception is an answer, too."""
     try:
-        return _decide(cluster)
+        return _decide(cluster, REFERENCES[reference])
     except Exception:  # noqa: BLE001 - whatever goes wrong is what is looked for
         return Answer((), error=traceback.format_exc())
 
 
-def _decide(cluster: Cluster) -> Answer:
-    settings = _settings(cluster.config)
+def _decide(cluster: Cluster, reference: Reference) -> Answer:
+    settings = _settings(cluster.config, reference)
     backoff = PodBackoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds)
     objects = typed(cluster.objects)
     planner = Planner(objects, registry.profiles(settings), backoff, PlanOptions(explain=True))
@@ -41,10 +42,10 @@ def _decide(cluster: Cluster) -> Answer:
     return Answer(tuple(_attempt(each) for each in attempts), final)
 
 
-def _settings(config: Object | None) -> Settings:
+def _settings(config: Object | None, reference: Reference) -> Settings:
     if config is None:
-        return _DEFAULTS
-    return load.parse(json.dumps(config), source="config")
+        return _DEFAULTS[reference.name]
+    return load.parse(json.dumps(config), source="config", server=reference)
 
 
 def _attempt(decided: decisions.Attempt) -> Attempt:
@@ -63,7 +64,9 @@ def _attempt(decided: decisions.Attempt) -> Attempt:
             decision = "Gated"
         case Failed(message):
             decision = "Error"
-    nodes = {each.name: Found(each.rejection, each.scores) for each in decided.trace}
+    nodes = {
+        each.name: Found(each.rejection, each.scores, each.objections) for each in decided.trace
+    }
     return Attempt(
         pod=decided.pod.key,
         decision=decision,

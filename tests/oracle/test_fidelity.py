@@ -15,7 +15,7 @@ import pytest
 from tests.oracle import cases, generate, product
 from tests.oracle.check import check, small
 from tests.oracle.compare import compare
-from tests.oracle.upstream import Upstream
+from tests.oracle.upstream import REFERENCES, Upstream
 from tests.oracle.verdicts import Answer, Attempt
 
 pytestmark = [pytest.mark.cluster, pytest.mark.fidelity, pytest.mark.timeout(600)]
@@ -29,9 +29,9 @@ def first_seed() -> int:
     return int(given) if given else int(time.strftime("%Y%m%d", time.gmtime())) * 1000
 
 
-@pytest.fixture(scope="module")
-def upstream() -> Iterator[Upstream]:
-    with Upstream() as running:
+@pytest.fixture(scope="module", params=REFERENCES)
+def upstream(request: pytest.FixtureRequest) -> Iterator[Upstream]:
+    with Upstream(request.param) as running:
         yield running
 
 
@@ -80,7 +80,7 @@ def alterations(attempt: Attempt) -> Iterator[Attempt]:
 
 def test_everything_is_compared(upstream: Upstream) -> None:
     clusters = (generate.cluster("budgets", seed) for seed in range(100))
-    answers = ((cluster, product.decide(cluster)) for cluster in clusters)
+    answers = ((cluster, product.decide(cluster, upstream.reference)) for cluster in clusters)
     cluster, ours = next(
         each
         for each in answers

@@ -8,23 +8,34 @@ import re
 import subprocess
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from deploy.tools.controlplane import binaries
+from scheduler.model import reference as model
 from tests.oracle.generate import Cluster
 from tests.oracle.verdicts import Answer, Attempt, Found
 
-__all__ = ["NAME", "Upstream"]
+__all__ = ["NAME", "REFERENCES", "Upstream", "program"]
 
 #: What deploy.tools.controlplane calls the program.
 NAME = "scheduler-oracle"
 
+#: The releases that there is a program for.
+REFERENCES = tuple(model.REFERENCES)
+
+
+def program(reference: str) -> Path:
+    """Return the program of a release, by the name of the setting; build it where it is missing."""
+    return binaries.find(NAME, model.REFERENCES[reference].version)
+
 
 class Upstream:
-    """A running program; it is built if it is not there yet."""
+    """A running program of one release; it is built if it is not there yet."""
 
-    def __init__(self, program: Path | None = None) -> None:
-        self._program = program or binaries.find(NAME)
+    def __init__(self, reference: str) -> None:
+        #: The name of the release, for the other side.
+        self.reference: Final = reference
+        self._program = program(reference)
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:

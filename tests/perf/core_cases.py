@@ -3,6 +3,8 @@
 A figure of a case is CPU time per decision as a multiple of the CPU time of one turn of a fixed
 loop, timed right before and after it in the same process: absolute times say more about the
 machine and what else it does. The smallest of several rounds counts.
+
+The file is longer than others because every case of the core is in one list.
 """
 
 import itertools

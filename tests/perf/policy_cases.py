@@ -22,7 +22,7 @@ from scheduler.model.policies import (
     PodSelection,
     PreemptionPolicy,
 )
-from scheduler.state.preemption.ledger import MOST_COUNTS, EvictionEntry
+from scheduler.state.preemption.ledger import MAX_COUNTS, EvictionEntry
 from tests.perf.core_cases import Case, machine
 
 __all__ = ["CASES"]
@@ -105,10 +105,10 @@ def in_flight(made: Machine) -> None:
     """Let a policy be strict, and 400 evictions be in flight."""
     strict = DisruptionBudgets.STRICT
     made.observe(PolicyObserved(PreemptionPolicy("p", disruption_budgets=strict)), NOW)
-    leaving = [made.cluster.placed(f"low-{index}") for index in range(400)]
+    leaving = [made.cluster.find_pod(f"low-{index}") for index in range(400)]
     preemptor = wanting(-1)
     made.cluster.nominate(preemptor, "node-0")
-    made.policing.disruptions.promise(preemptor, filter(None, leaving), NOW)
+    made.policies.in_flight.add(preemptor, filter(None, leaving), NOW)
 
 
 def another_status(made: Machine, number: int) -> None:
@@ -154,7 +154,7 @@ def unlike_policies(made: Machine) -> None:
             f"p{number}", budgets=every, max_victims_per_preemption=2, victims=victims
         )
         made.observe(PolicyObserved(policy), NOW)
-    for number in range(MOST_COUNTS // POLICIES - 20):
+    for number in range(MAX_COUNTS // POLICIES - 20):
         names = frozenset(f"p{each}" for each in range(POLICIES) if (number + each) % 63)
         whose, where = f"StatefulSet/default/set-{number}", f"node-{number * 9}"
         made.ledger.count_victim(
@@ -166,12 +166,12 @@ def loops(made: Machine) -> None:
     """Let preemption between one owner and all others be stopped."""
     victims = [f"StatefulSet/default/set-{number}" for number in range(OWNERS)]
     for _ in range(5):
-        made.ledger.note_fruitless("Job/default/big", "gone", victims, NOW - 1, lost=True)
+        made.ledger.record_failure("Job/default/big", "gone", victims, NOW - 1, lost=True)
 
 
 def another_loop(made: Machine, number: int) -> None:
     """Remember one more, of others."""
-    made.ledger.note_fruitless("Job/default/x", "gone", [f"Job/default/{number}"], NOW, lost=True)
+    made.ledger.record_failure("Job/default/x", "gone", [f"Job/default/{number}"], NOW, lost=True)
 
 
 def _case(

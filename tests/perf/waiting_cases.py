@@ -54,12 +54,12 @@ def _ends() -> Callable[[int], None]:
 
     def observe(count: int) -> None:
         for effect in itertools.islice(leaving, count):
-            victim = made.cluster.placed(effect.victim.uid)
+            victim = made.cluster.find_pod(effect.victim.uid)
             assert victim is not None
             metadata = replace(victim.metadata, deletion_timestamp=STARTED)
             made.observe(PodObserved(replace(victim, metadata=metadata)), NOW)
             made.observe(PodGone(victim.key, victim.uid), NOW)
-            assert made.cluster.placed(victim.uid) is None
+            assert made.cluster.find_pod(victim.uid) is None
 
     return observe
 
@@ -75,7 +75,7 @@ def _beside_evictions() -> Callable[[int], None]:
             pod = guest(number % (NODES * PODS))
             metadata = replace(pod.metadata, labels={"app": str(number)})
             made.observe(PodObserved(replace(pod, metadata=metadata)), NOW)
-        assert len(made.policing.disruptions) > 0
+        assert len(made.policies.in_flight) > 0
 
     return observe
 

@@ -3,7 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from scheduler.state.preemption.wasted_evictions import MOST, MOST_PREEMPTIONS, WINDOW, WasteScope
+from scheduler.state.preemption.wasted_evictions import (
+    MAX_PREEMPTIONS,
+    MAX_VICTIMS,
+    WINDOW,
+    WasteScope,
+)
 
 __all__ = ["Gone", "in_vain", "too_many"]
 
@@ -41,10 +46,10 @@ def too_many(wasted: list[Gone], forgotten: int = 0) -> int:
     worst = 0
     for start, _ in wasted:
         preemptions = Counter(each for each in wasted if start <= each[0] < start + WINDOW)
-        most = MOST[WasteScope.POD] + (1 + forgotten) * max(preemptions.values())
+        most = MAX_VICTIMS[WasteScope.POD] + (1 + forgotten) * max(preemptions.values())
         worst = max(
             worst,
-            len(preemptions) - MOST_PREEMPTIONS - forgotten,
+            len(preemptions) - MAX_PREEMPTIONS - forgotten,
             preemptions.total() - most,
         )
     return worst

@@ -177,7 +177,7 @@ class Changing(World):
             assert self.patience > 0, "the world does not come to rest"
         self.machine.flush(self.now)
         known = {queued.uid: queued.pod for queued in self.machine.queue}
-        leaving = self.machine.cluster.asked_to_leave()
+        leaving = self.machine.cluster.evicting_uids()
         attempt = self.machine.step(self.now)
         if attempt is None:
             return None
@@ -188,7 +188,7 @@ class Changing(World):
         if isinstance(decision, Preempting):
             self.largest = max(self.largest, len(decision.victims))
             for ref in decision.victims:
-                victim = self.machine.cluster.placed(ref.uid)
+                victim = self.machine.cluster.find_pod(ref.uid)
                 awaited = ref.uid in leaving or self._is_awaited(ref.uid, wanted.uid)
                 if victim is not None and not victim.terminating and not awaited:
                     self._may_go(victim, wanted)
@@ -198,7 +198,7 @@ class Changing(World):
     def _is_awaited(self, uid: str, preemptor: str) -> bool:
         """Tell whether a plan only waits for a victim, which another plan evicts."""
         plan = self.machine._executor._plans.get(preemptor)
-        return plan is not None and any(each.leaving for each in plan.victims if each.uid == uid)
+        return plan is not None and any(each.wait_only for each in plan.victims if each.uid == uid)
 
     def _may_go(self, victim: Pod, wanted: Pod) -> None:
         """Assert that a pod may be a victim: it is less important, and no policy protects it."""
@@ -212,7 +212,7 @@ class Changing(World):
 
     def take_due(self) -> None:
         """Take what the machine asks for because time has passed."""
-        self._take(self.machine.due())
+        self._take(self.machine.flushed_effects())
 
     def check(self) -> None:
         """Assert what holds after each happening."""

@@ -48,10 +48,10 @@ class Compared(SchedulingAlgorithm):
         assert mine == self.fresh().still_needed(classified, node, victims, gone)
         return mine
 
-    def has_room(self, classified: ClassifiedPod, node: str, victims: frozenset[str]) -> bool:
+    def fits_without(self, classified: ClassifiedPod, node: str, victims: frozenset[str]) -> bool:
         same_key(classified)
-        mine = super().has_room(classified, node, victims)
-        assert mine == self.fresh().has_room(classified, node, victims)
+        mine = super().fits_without(classified, node, victims)
+        assert mine == self.fresh().fits_without(classified, node, victims)
         return mine
 
     def fits(self, classified: ClassifiedPod, node: str) -> bool:
@@ -86,7 +86,7 @@ def told(outcome: AttemptResult) -> tuple[object, ...]:
         outcome.message,
         outcome.rejectors,
         outcome.keeps_nomination,
-        outcome.held,
+        outcome.blocked,
         outcome.until,
     )
 
@@ -99,7 +99,7 @@ def found_afresh(
     since: Seconds,
 ) -> AttemptResult:
     """Return what a fresh attempt for a pod of a machine finds."""
-    attempts = SchedulingAlgorithm(profiles, machine.cluster, Verdicts(), machine.policing)
+    attempts = SchedulingAlgorithm(profiles, machine.cluster, Verdicts(), machine.policies)
     return _last(attempts.decide(classified, now=now, since=since, explain=False))
 
 

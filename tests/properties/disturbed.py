@@ -23,7 +23,7 @@ HOUR: Final = 3600.0
 #: How long a victim takes that ends late.
 LATE: Final = 400.0
 #: Leaders that change at each move do so for this often; then one may stay.
-MOST_LEADERS: Final = 40
+MAX_LEADERS: Final = 40
 #: Rounds of 11 seconds in which the last leader goes on, where it may find no rest.
 ROUNDS: Final = 40
 
@@ -87,7 +87,7 @@ class Disturbed(Transactions):
     # What goes wrong ------------------------------------------------------------------------------
 
     def carry_out(self, number: int) -> None:
-        if self.faults.leaders and self._leaders <= MOST_LEADERS:
+        if self.faults.leaders and self._leaders <= MAX_LEADERS:
             self._then_kill(number)
         else:
             super().carry_out(number)

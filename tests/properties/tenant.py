@@ -33,7 +33,7 @@ HUGE: Final = ("9223372036854775807", "1e18", "8Ei", "0", "-1", "1m", "0.0000000
 #: An owner's name may be this long, in characters.
 LONG: Final = 256 * 1024
 #: What the tenant writes beside pods is bounded by a quota.
-MOST_PODS: Final = 40
+MAX_PODS: Final = 40
 
 
 class Besieged(Changing):
@@ -64,11 +64,11 @@ class Besieged(Changing):
 
     def put(self, new: Pod) -> None:
         super().put(new)
-        assert len(self.tenants()) <= MOST_PODS
+        assert len(self.tenants()) <= MAX_PODS
 
     def has_quota(self) -> bool:
         """Tell whether the tenant may create a pod more."""
-        return len(self.tenants()) < MOST_PODS
+        return len(self.tenants()) < MAX_PODS
 
     def happen(self, effect: Effect):  # type: ignore[no-untyped-def]
         if isinstance(effect, Evict):
@@ -162,12 +162,12 @@ class Besieged(Changing):
         named = {"resources": sum(map(bool, cluster.axis.values))}
         return {
             **named,
-            "label sets": cluster.pods.census.label_sets.live,
+            "label sets": cluster.pods.pod_index.label_sets.live,
             "queue": len(machine.queue),
             "pods": len(cluster.pods),
             "claims": len(cluster.nominations),
             "rows": len([each for each in cluster.columns.names if each]),
-            "leaving": cluster.leaving,
+            "leaving": cluster.evicting,
             "overdue": len(cluster.overdue),
             "unreported": len(machine.queue.unreported),
             # A pod that waits may keep its plan; a process that begins knows of none.

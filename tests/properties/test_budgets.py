@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.preemption.evaluate.victims import violating
+from scheduler.core.preemption.evaluate.victims import violates_budgets
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Int
 from tests.support.builders import BudgetBuilder, budget, node, pod, requirement
@@ -125,7 +125,7 @@ def test_budgets_are_charged_as_one_pod_after_the_other_would(history):
     deepest = max(map(len, on_rows))
     slots = np.array([each + [-1] * (deepest - len(each)) for each in on_rows]).T.reshape(-1, 3)
 
-    assert violating(slots.astype(np.int64), cluster).tolist() == _slow(cluster, slots)
+    assert violates_budgets(slots.astype(np.int64), cluster).tolist() == _slow(cluster, slots)
 
 
 @given(st.lists(happenings, max_size=30), _budgets())
@@ -133,11 +133,11 @@ def test_rows_are_judged_again_where_a_budget_changes_what_is_charged(history, c
     cluster = _play(history)
     rows = np.arange(3)
     slots = np.array([[(*cluster.pods.on_row(row), -1)[0] for row in rows]])
-    before, position = violating(slots, cluster), cluster.pods.changes.position
+    before, position = violates_budgets(slots, cluster), cluster.pods.changes.position
 
     cluster.write_budget(changed.build())
 
-    differs = (violating(slots, cluster) != before)[0]
+    differs = (violates_budgets(slots, cluster) != before)[0]
     noted = cluster.pods.changes.since(position, 100)
     assert noted is not None
     assert set(np.flatnonzero(differs).tolist()) <= set(noted.tolist())

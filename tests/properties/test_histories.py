@@ -35,8 +35,8 @@ def ends_well(world: World) -> None:
     assert world.forgotten(could_be_helped) == []
     world.believes_the_truth()
     assert world.machine.cluster.assumed == 0
-    assert world.machine.numbers().preempting == 0
-    assert world.machine.cluster.leaving == 0
+    assert world.machine.sizes().preempting == 0
+    assert world.machine.cluster.evicting == 0
 
 
 @settings(max_examples=4000 if DEEP else 60)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.kube.policies.registry import Listed, ParsedPolicy, PolicyRegistry, judge
+from scheduler.kube.policies.registry import Listed, ParsedPolicy, PolicyRegistry, parse_policy
 from scheduler.model.events import Event, PolicyGone, PolicyObserved
 from tests.oracle.generating.dice import Dice
 
@@ -98,7 +98,7 @@ def test_no_policy_stops_the_book(part: int):
     dice = Dice(0x90, part)
     book, told = PolicyRegistry(lambda: 1_767_225_600.0), Told()
     for number in range(OBJECTS // PARTS):
-        judged = judge(body(dice, number))
+        judged = parse_policy(body(dice, number))
         told.counts["refused" if judged.problem else "accepted"] += 1
         if dice.chance(0.2):
             told.hear(book.take_list(Listed(book.newest + 1, (judged,)), book.newest))
@@ -127,7 +127,7 @@ def test_every_part_may_be_odd(part: str, odd: Any):
     else:
         whole[part] = odd
 
-    judged = judge(whole)
+    judged = parse_policy(whole)
 
     assert (judged.policy is None) == bool(judged.problem)
     assert (judged.policy is None) == (part == "spec" and odd != {})

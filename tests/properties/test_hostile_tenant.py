@@ -20,21 +20,24 @@ HISTORIES = int(os.environ.get("HISTORIES", "60"))
 SLICES = 4
 #: Effects within an hour in which nothing happens, for each node and pod: a pod that waits is tried
 #: again every five minutes, and every time an Event tells of it.
-MOST_EFFECTS = 40
+MAX_EFFECTS = 40
 
 
 @pytest.mark.parametrize("part", range(SLICES))
 def test_a_hostile_tenant_harms_no_other(part):
     met: Counter[str] = Counter()
+    failed: dict[int, str] = {}
     evicted = compared = 0
     for seed in range(part, HISTORIES, SLICES):
         try:
             world = tenant.lived(seed)
             compared += harmless(world)
         except AssertionError as error:
-            raise AssertionError(f"seed {seed}: {error}") from error
+            failed[seed] = str(error)
+            continue
         met += world.met
         evicted += len(world.gone)
+    assert not failed
     assert met.keys() == {"Placed", "Preempting", "Unschedulable"}
     assert evicted > HISTORIES // SLICES
     assert compared > HISTORIES // SLICES * 0.9
@@ -49,7 +52,7 @@ def harmless(world: tenant.Besieged) -> bool:
     """
     world.ends_well()
     asked = world.effects_within_an_hour()
-    assert asked <= MOST_EFFECTS * (len(world.pods) + len(world.nodes) + 1)
+    assert asked <= MAX_EFFECTS * (len(world.pods) + len(world.nodes) + 1)
     assert world.too_many_in_vain() == {}
     world.leave()
     world.ends_well()
@@ -64,6 +67,7 @@ def harmless(world: tenant.Besieged) -> bool:
 
 @pytest.mark.parametrize("part", range(SLICES))
 def test_forged_state_evicts_no_pod_that_could_not_be_evicted_anyway(part):
+    failed: dict[int, str] = {}
     evicted = 0
     for seed in range(part, HISTORIES, SLICES):
         try:
@@ -74,8 +78,10 @@ def test_forged_state_evicts_no_pod_that_could_not_be_evicted_anyway(part):
             forged.forge(world, seed + 1)
             world.ends_well()
         except AssertionError as error:
-            raise AssertionError(f"seed {seed}: {error}") from error
+            failed[seed] = str(error)
+            continue
         evicted += sum(isinstance(each, Evict) for each in world.effects[before:])
+    assert not failed
     assert evicted > 0
 
 

@@ -83,7 +83,7 @@ class Feed:
         """Have the machine take note of something, and carry out what it asks for."""
         capture_codec.decode(capture_codec.encode(event, self.now))
         reaction = self.machine.observe(event, self.now)
-        self.counts["refused" if reaction.refused else "observed"] += 1
+        self.counts["refused" if reaction.problem else "observed"] += 1
         for effect in reaction.effects:
             self.observe(EffectDone(effect))
 

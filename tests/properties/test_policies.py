@@ -124,7 +124,7 @@ class Story:
         view = View.of(cluster.machine, [each.build() for each in self.budgets.values()])
         pods = dict(cluster.pods)
         told = len(cluster.effects)
-        plain = not len(cluster.machine.ledger.fruitless) and not cluster.machine.cluster.overdue
+        plain = not len(cluster.machine.ledger.backoff) and not cluster.machine.cluster.overdue
         attempt = cluster.step()
         if attempt is None:
             return False

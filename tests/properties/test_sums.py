@@ -32,7 +32,7 @@ def machine(nodes: Iterable[NodeBuilder], pods: Iterable[PodBuilder]) -> Machine
     for each in nodes:
         made.observe(NodeObserved(each.build()), 0.0)
     for pod_builder in pods:
-        assert not made.observe(PodObserved(pod_builder.build()), 0.0).refused
+        assert not made.observe(PodObserved(pod_builder.build()), 0.0).problem
     return made
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from scheduler.core.eviction.freed_room import VACANT_FOR
+from scheduler.core.eviction.freed_resources import USE_WITHIN
 from scheduler.core.machine import Machine
 from scheduler.model import times
 from scheduler.model.api.objects import Pod
@@ -187,7 +187,7 @@ class Transactions:
     def kill(self, _: int) -> None:
         """The process is killed, and another one begins; what was not sent is lost."""
         self.kills += 1
-        self.wasted += self.machine.tracking.wasted
+        self.wasted += self.machine.tracking.wasted_evictions
         self._begin()
 
     # The end ------------------------------------------------------------------------------------
@@ -223,12 +223,12 @@ class Transactions:
         assert [each.key for each in ours if not each.spec.node_name] == []
         for where, used in self._used().items():
             assert used == CPU, (where, used)
-        self.now += VACANT_FOR
+        self.now += USE_WITHIN
         self._flush()
-        assert self.wasted + self.machine.tracking.wasted == {}
+        assert self.wasted + self.machine.tracking.wasted_evictions == {}
         self.machine.check()
-        assert self.machine.numbers().preempting == 0
-        assert self.machine.cluster.leaving == 0
+        assert self.machine.sizes().preempting == 0
+        assert self.machine.cluster.evicting == 0
 
     def _used(self) -> dict[str, int]:
         """Return how many cpus of each node are used."""
@@ -315,7 +315,7 @@ class Transactions:
 
     def _flush(self) -> None:
         self.machine.flush(self._clock())
-        self._take(self.machine.due())
+        self._take(self.machine.flushed_effects())
 
     def _take(self, effects: Sequence[Effect]) -> None:
         self.waiting += effects

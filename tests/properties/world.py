@@ -214,7 +214,7 @@ class World:
         """Return what the ledger has against a preemption, as it is when it is asked."""
         machine = self.machine
         past = loop_breaker.PreemptionHistory(wanted, machine.cluster, machine.ledger, self.now)
-        said = (past.of_loops(where, map(owner, victims)), past.of_waste(where, len(victims)))
+        said = (past.loop_veto(where, map(owner, victims)), past.waste_veto(where, len(victims)))
         return tuple(
             f"{each.text} (until {times.stamp(math.ceil(each.until))})" if each.timed else each.text
             for each in said
@@ -253,7 +253,10 @@ class World:
         assert decision.violations == chosen.violations
         assert all(victim.priority < wanted.priority for victim in chosen.victims)
         # What is vacated is known for certain where the attempt has changed nothing about it.
-        assert not rooms.keys() & set(self.machine.tracking.vacated()), (decision, rooms)
+        assert not rooms.keys() & set(self.machine.tracking.nodes_with_unneeded_victims()), (
+            decision,
+            rooms,
+        )
 
     def _is_best(self, wanted: Pod, node_name: str, fits: list[str]) -> None:
         """Assert that a node has the highest total that a full pass over all nodes finds."""
@@ -262,7 +265,7 @@ class World:
         state.forget(wanted.uid)
         fresh = PodClass(ClassifiedPod(wanted), PROFILES[OURS], state, Verdicts())
         rows = np.array(sorted(state.columns.row(name) for name in fits), dtype=np.int64)
-        totals = sum(fresh.scoring.weighted(rows).values()) if rows.shape[0] > 1 else rows * 0
+        totals = sum(fresh.scores.weighted(rows).values()) if rows.shape[0] > 1 else rows * 0
         best = {state.columns.names[row] for row in rows[totals == totals.max()].tolist()}
         state.assume(wanted, node_name)
         assert node_name in best

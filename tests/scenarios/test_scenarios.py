@@ -9,6 +9,7 @@ import yaml
 
 from scheduler.config import load
 from scheduler.model.decisions import Attempt, Gated, Placed, Preempting, Unschedulable
+from scheduler.model.reference import V1_36, V1_37, Reference
 from scheduler.plugins import registry
 from scheduler.queue.backoff import PodBackoff
 from scheduler.sim import manifests
@@ -21,12 +22,16 @@ FOLDER: Final = Path(__file__).parent
 KEYS: Final = {
     "id", "title", "source", "nodes", "existing", "incoming", "budgets", "namespaces", "claims",
     "volumes", "objects", "config", "settle", "expect", "ends", "evicted", "per_node", "apart",
-    "not_decided",
+    "not_decided", "expect_v1_37",
 }  # fmt: skip
 RESULT_KEYS: Final = {
     "at", "evicts", "evicts_one_of", "evicts_count", "evicts_from", "violations", "stays", "says",
     "seen",
 }  # fmt: skip
+
+
+#: What a scenario expects of v1.37, where it differs.
+OTHERWISE: Final = "expect_v1_37"
 
 
 def loaded() -> dict[str, Scenario]:
@@ -45,14 +50,14 @@ SCENARIOS: Final = loaded()
 class Played:
     """A scenario that was planned."""
 
-    def __init__(self, scenario: Scenario, folder: Path) -> None:
+    def __init__(self, scenario: Scenario, folder: Path, reference: Reference) -> None:
         explain = any("seen" in _spelled(each) for each in scenario["expect"].values())
         file = folder / "cluster.json"
         objects = {"kind": "List", "items": objects_of(scenario)}
         file.write_text(json.dumps(objects), encoding="utf-8")
         planner = Planner(
             manifests.read([str(file)]),
-            registry.profiles(_settings(scenario, folder)),
+            registry.profiles(_settings(scenario, reference)),
             PodBackoff(),
             PlanOptions(explain=explain),
         )
@@ -71,19 +76,18 @@ class Played:
         return list(dict.fromkeys(keys))
 
 
-def _settings(scenario: Scenario, folder: Path) -> Any:
+def _settings(scenario: Scenario, reference: Reference) -> Any:
     config = scenario.get("config")
     if config is None:
-        return load.defaults()
-    file = folder / "config.json"
+        return load.defaults(server=reference)
     head = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "leaderElection": {"leaderElect": False},
     }
     profile = {"schedulerName": OURS, **config}
-    file.write_text(json.dumps({**head, "profiles": [profile]}), encoding="utf-8")
-    return load.read(str(file))
+    text = json.dumps({**head, "profiles": [profile]})
+    return load.parse(text, source=scenario["id"], server=reference)
 
 
 def _spelled(result: Any) -> dict[str, Any]:
@@ -96,17 +100,24 @@ def test_a_scenario_is_decided_as_it_says(name, tmp_path):
     holds(SCENARIOS[name], tmp_path)
 
 
+@pytest.mark.parametrize("name", sorted(name for name in SCENARIOS if OTHERWISE in SCENARIOS[name]))
+def test_a_scenario_that_a_newer_release_decides_otherwise(name, tmp_path):
+    scenario = SCENARIOS[name]
+
+    holds({**scenario, "expect": scenario[OTHERWISE]}, tmp_path, V1_37)
+
+
 def test_scenarios_say_nothing_that_is_not_looked_at():
     for name, scenario in SCENARIOS.items():
         assert not set(scenario) - KEYS, name
         assert {"id", "title", "source", "expect"} <= set(scenario), name
-        for result in scenario["expect"].values():
+        for result in (*scenario["expect"].values(), *scenario.get(OTHERWISE, {}).values()):
             assert not set(_spelled(result)) - RESULT_KEYS, name
 
 
-def holds(scenario: Scenario, folder: Path) -> None:
+def holds(scenario: Scenario, folder: Path, reference: Reference = V1_36) -> None:
     """Assert that a scenario is decided as it says."""
-    played = Played(scenario, folder)
+    played = Played(scenario, folder, reference)
     expected = {qualified(pod): result for pod, result in scenario["expect"].items()}
     for pod, result in expected.items():
         _decided(_spelled(result), played.first(pod))

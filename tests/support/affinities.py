@@ -182,7 +182,7 @@ def what_ifs(twin: Twin) -> Iterator[tuple[WhatIfView, list[list[tuple[Pod, int]
     On every row all pods leave one by one, one nominated pod comes, and the first pod comes back.
     """
     rows, cluster = twin.rows(), twin.cluster
-    there = cluster.hypothesis(rows)
+    there = cluster.what_if_view(rows)
     done: list[list[tuple[Pod, int]]] = [[] for _ in rows]
     leaving = [list(cluster.pods.on_row(int(row))) for row in rows]
     layers = [([slots[k] if k < len(slots) else -1 for slots in leaving], -1) for k in range(3)]

@@ -7,6 +7,8 @@ Effects are carried out at once and come back as outcomes, and every change is o
 unless a test says otherwise: `hold` keeps effects of a kind until they are `done` or `fail`,
 `lag` keeps the news back until `catch_up`. Extenders answer at once by `extender`, or are held like
 any effect until `answer`. After every call the machine checks its invariants.
+
+The file is longer than others because it stands in for the whole API server.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,9 +23,9 @@ from scheduler.core.machine import Machine
 from scheduler.core.requeue.outbox import Bound
 from scheduler.framework.profile import Profile
 from scheduler.model import times
+from scheduler.model.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from scheduler.model.api.objects import (
     Condition,
-    DeviceClass,
     LocalObject,
     Node,
     Pod,
@@ -33,13 +35,18 @@ from scheduler.model.decisions import Attempt, Decision, Waiting
 from scheduler.model.effects import (
     Ask,
     Bind,
+    BindClaims,
+    ClaimRef,
     ClearNomination,
+    DeallocateClaim,
+    DeleteClaim,
     Effect,
     Evict,
     Nominate,
     PodRef,
     Question,
     RecordEvent,
+    ReleaseClaims,
     SaveLedger,
     SetCondition,
 )
@@ -48,6 +55,8 @@ from scheduler.model.events import (
     BudgetGone,
     BudgetObserved,
     DeviceClassObserved,
+    DevicesGone,
+    DevicesObserved,
     EffectDone,
     EffectFailed,
     Event,
@@ -64,9 +73,11 @@ from scheduler.model.events import (
 )
 from scheduler.model.extender_answers import ExtenderAnswer, NoAnswer
 from scheduler.model.policies import PreemptionPolicy
+from scheduler.model.reference import V1_36, Reference
 from scheduler.plugins import registry
 from scheduler.queue.backoff import PodBackoff
 from scheduler.queue.phases import QueuePhase
+from scheduler.sim.claim_controller import SimulatedClaims
 from tests.support.builders import EPOCH, NodeBuilder, PodBuilder
 
 __all__ = ["Cluster", "failure", "profiles"]
@@ -75,9 +86,9 @@ Something = Any  # a builder, or an API object
 _HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
 
-def profiles(config: str = "") -> dict[str, Profile]:
+def profiles(config: str = "", reference: Reference = V1_36) -> dict[str, Profile]:
     """Return the profiles of a configuration, given without its first two lines."""
-    settings = load.parse(_HEAD + dedent(config), source="test") if config else load.defaults()
+    settings = load.parse(_HEAD + dedent(config), source="test", server=reference)
     return registry.profiles(settings)
 
 
@@ -101,8 +112,9 @@ class Cluster:
         using: Mapping[str, Profile] | None = None,
         backoff: PodBackoff | None = None,
         evict_only: bool = False,
+        reference: Reference = V1_36,
     ) -> None:
-        self._settings = (using or profiles(config), backoff or PodBackoff(), evict_only)
+        self._settings = (using or profiles(config, reference), backoff or PodBackoff(), evict_only)
         self.machine = self._made()
         self.now: float = EPOCH + 1000.0
         #: The pods that there are, by uid, as the API server has them.
@@ -120,6 +132,8 @@ class Cluster:
         self.extender: Callable[[Question], ExtenderAnswer] = lambda _: NoAnswer("nobody is there")
         #: Why the last observed object was ignored.
         self.refused = ""
+        #: What the API server has of resource claims.
+        self._devices = SimulatedClaims(())
         self._holding: tuple[type[Effect], ...] = ()
         self._news: list[Event] | None = None
         self._version = 0
@@ -164,6 +178,15 @@ class Cluster:
         self._tell(DeviceClassObserved(thing))
 
     @_take.register
+    def _(self, thing: ResourceClaim) -> None:
+        self._tell(DevicesObserved(self._devices.store(thing)))
+
+    @_take.register(ResourceSlice)
+    @_take.register(DeviceTaintRule)
+    def _(self, thing: ResourceSlice | DeviceTaintRule) -> None:
+        self._tell(DevicesObserved(thing))
+
+    @_take.register
     def _(self, thing: LocalObject) -> None:
         self._tell(NamespaceObserved(thing))
 
@@ -181,6 +204,15 @@ class Cluster:
         """Let a pod be gone."""
         gone = self.pods.pop(self.pod(name).uid)
         self._tell(PodGone(gone.key, gone.uid))
+
+    def delete_claim(self, name: str) -> None:
+        """Let a resource claim be gone."""
+        self._devices.delete(ClaimRef("default", name, ""))
+        self._tell(DevicesGone("ResourceClaim", f"default/{name}"))
+
+    def claim(self, name: str) -> ResourceClaim:
+        """Return a resource claim as the API server has it."""
+        return self._devices.get(f"default/{name}")
 
     def delete_node(self, name: str) -> None:
         """Let a node be gone; its pods stay."""
@@ -218,7 +250,7 @@ class Cluster:
         """Let time pass, and the machine move what has waited long enough."""
         self.now += seconds
         self.machine.flush(self.now)
-        self._carry_out(self.machine.due())
+        self._carry_out(self.machine.flushed_effects())
         self.machine.check()
 
     # Decisions ----------------------------------------------------------------------------------
@@ -298,7 +330,7 @@ class Cluster:
         """Hand an event to the machine and carry out what it asks for."""
         reaction = self.machine.observe(event, self.now)
         self.bound += reaction.bound
-        self.refused = reaction.refused
+        self.refused = reaction.problem
         self.machine.check()
         self._carry_out(reaction.effects)
 
@@ -331,6 +363,9 @@ class Cluster:
                 self._alter(ref, lambda pod: pod.condition("PodScheduled", "False", why, text))
                 if effect.clear_nomination:
                     self._alter(ref, lambda pod: pod.nominated("").planned(""))
+            case BindClaims() | ReleaseClaims() | DeallocateClaim() | DeleteClaim():
+                for event in self._devices.carry_out(effect):
+                    self._tell(event)
             case RecordEvent():
                 pass
 

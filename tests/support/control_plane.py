@@ -22,9 +22,13 @@ import pytest
 from deploy.tools.controlplane import binaries
 from deploy.tools.controlplane.cluster import ControlPlane
 from deploy.tools.controlplane.components import Settings
+from scheduler.model.reference import Reference, of_server
 
 #: The Kubernetes version to test against; `None` is the default pin.
 VERSION = os.environ.get("KUBERNETES") or None
+
+#: What that version is, where it is the default one.
+TESTED = VERSION or binaries.pinned_version("kube-apiserver")
 
 _numbers = itertools.count(1)
 
@@ -52,16 +56,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     Those whose subject the API server under test does not have are skipped.
     """
-    tested = VERSION or binaries.pinned_version("kube-apiserver")
     grouped = config.pluginmanager.hasplugin("xdist")
     for item in items:
         if grouped and item.get_closest_marker("cluster") is not None:
             item.add_marker(pytest.mark.xdist_group("control_plane"))
         if (marker := item.get_closest_marker("needs_server")) is not None:
             oldest, why = marker.args
-            if minor(tested) < minor(oldest):
-                reason = f"{item.name} needs {oldest}, this is {tested}: {why}"
+            if minor(TESTED) < minor(oldest):
+                reason = f"{item.name} needs {oldest}, this is {TESTED}: {why}"
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def followed() -> Reference:
+    """Return the release of kube-scheduler that decides on the API server under test."""
+    major, number = minor(TESTED)
+    found = of_server(str(major), str(number))
+    assert found is not None, TESTED
+    return found[0]
 
 
 def minor(version: str) -> tuple[int, int]:

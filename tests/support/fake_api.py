@@ -110,6 +110,8 @@ class FakeApi:
         self.requests: list[Recorded] = []
         #: Pairs of verb and resource that are refused with 403.
         self.forbidden: set[tuple[str, str]] = set()
+        #: Major and minor version; `None` answers as a server that has no such page.
+        self.version: tuple[str, str] | None = ("1", "36")
         #: Kinds that this server does not know.
         self.absent: set[str] = set()
         #: What stands between the clients and this server, and answers in its place: the
@@ -133,6 +135,10 @@ class FakeApi:
     def inject(self, fault: Fault) -> None:
         """Let something go wrong with later requests."""
         self._faults.append(fault)
+
+    def clear_faults(self) -> None:
+        """Let nothing go wrong any more."""
+        self._faults.clear()
 
     def bookmark(self) -> None:
         """Send a bookmark to every watch, of the odd shape that real ones have."""
@@ -183,6 +189,9 @@ class FakeApi:
         for pattern, (status, body) in self.proxied.items():
             if re.search(pattern, request.path_qs):
                 return web.Response(status=status, body=body)
+        if request.path == "/version" and self.version is not None:
+            major, minor = self.version
+            return web.json_response({"major": major, "minor": minor, "gitVersion": "v0"})
         page = discovery(request.path, self.absent)
         return await self._serve_objects(request) if page is None else web.json_response(page)
 

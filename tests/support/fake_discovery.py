@@ -19,7 +19,12 @@ RESOURCES: Final = {
     ],
     "policy/v1": [("poddisruptionbudgets", "PodDisruptionBudget", True)],
     "apps/v1": [("replicasets", "ReplicaSet", True), ("statefulsets", "StatefulSet", True)],
-    "resource.k8s.io/v1": [("deviceclasses", "DeviceClass", False)],
+    "resource.k8s.io/v1": [
+        ("deviceclasses", "DeviceClass", False),
+        ("resourceslices", "ResourceSlice", False),
+        ("devicetaintrules", "DeviceTaintRule", False),
+        ("resourceclaims", "ResourceClaim", True),
+    ],
 }
 GROUPS: Final = tuple(version for version in RESOURCES if version != CORE)
 

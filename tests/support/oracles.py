@@ -5,6 +5,8 @@ nothing kept. Covers resources, host ports, taints, cordons, node selectors, nom
 budgets and preemption, for pods whose containers name whole requests; and what this scheduler does
 otherwise: no node is chosen on which a victim hangs, and room that is being vacated for a preemptor
 that does not come is taken before other pods are evicted.
+
+The file is longer than others because an oracle must be read as a whole.
 """
 
 from collections import Counter
@@ -59,14 +61,14 @@ class View:
             claims=[Claim(claim.pod, claim.node) for claim in cluster.nominations],
             budgets=list(budgets),
             overdue=set(cluster.overdue),
-            vacated=set(machine.tracking.vacated()),
+            vacated=set(machine.tracking.nodes_with_unneeded_victims()),
         )
         for row, node in enumerate(columns.nodes):
             if node is not None:
                 on_row = [cluster.pods.pod(slot) for slot in cluster.pods.on_row(row)]
                 view.nodes[node.metadata.name] = node
                 view.pods[node.metadata.name] = on_row
-                view.leaving |= {pod.uid for pod in on_row if cluster.leaves_by_preemption(pod)}
+                view.leaving |= {pod.uid for pod in on_row if cluster.is_being_preempted(pod)}
         return view
 
 
@@ -392,13 +394,17 @@ def room_being_vacated(view: View, pod: Pod) -> dict[str, set[str]]:
     """Return the nodes on which a pod has to evict no other pod, but to wait for leaving ones.
 
     Pods leave there by preemption, for a preemptor that does not come; without them the pod fits.
+    No pod waits for one that hangs.
 
     Returns:
         The uids of the pods that leave, by node.
     """
     found = {}
     for node in sorted(view.vacated & view.nodes.keys()):
-        leaving = [each for each in view.pods[node] if _leaves_by_preemption(view, each)]
+        leaving = [
+            each for each in view.pods[node]
+            if _leaves_by_preemption(view, each) and each.uid not in view.overdue
+        ]  # fmt: skip
         guests = Guests(view.pods[node])
         for each in leaving:
             guests.remove(each)

@@ -59,6 +59,8 @@ def rejections(plugin: Any, wanted: PodBuilder, state: Cluster) -> dict[str, str
 def rejected_as_a_whole(plugin: Any, wanted: PodBuilder, state: Cluster) -> Verdict | None:
     """Return the verdict on the pod from `prepare`, before any node is evaluated."""
     compiled_filter = plugin.compile_filter(wanted.build(), state, Verdicts())
+    if compiled_filter is not None:
+        compiled_filter.begin(wanted.build())
     result = compiled_filter.prepare() if compiled_filter is not None else None
     return result.verdict if isinstance(result, Rejected) else None
 

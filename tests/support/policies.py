@@ -1,15 +1,33 @@
 """Policies for tests, and what was said about a preemption."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from scheduler.model.api.objects import LabelSelector
 from scheduler.model.api.selectors import Selector
 from scheduler.model.decisions import Decision, Preempting, Unschedulable
 from scheduler.model.policies import Budget, BudgetScope, PodSelection, PreemptionPolicy
-from tests.support.builders import PodBuilder, node, pod
+from tests.support.builders import PodBuilder, at, node, pod
 from tests.support.cluster import Cluster
 
-__all__ = ["HOUR", "at_most", "guest", "labelled", "policy", "refused", "shown", "victims", "wants"]
+__all__ = [
+    "HOUR",
+    "at_most",
+    "crowd",
+    "guest",
+    "labelled",
+    "none",
+    "policy",
+    "refused",
+    "row",
+    "shown",
+    "told",
+    "until",
+    "victims",
+    "wants",
+]
+
+Test = TypeVar("Test", bound=Callable[[], None])
 
 HOUR = 3600.0
 #: What stands before what preemption says.
@@ -70,3 +88,33 @@ def shown(cluster: Cluster, name: str = "high") -> dict[str, tuple[str, ...]]:
     queued = cluster.machine.queue.get(cluster.ref(name).uid)
     outcome, _ = cluster.machine.explain(queued, cluster.now)
     return {each.name: each.objections for each in outcome.trace if each.objections}
+
+
+# The table in docs/preemption-policy.md
+
+
+def row(name: str) -> Callable[[Test], Test]:
+    """Mark a test as that of a row of the table; `test_policy_rows.py` compares the names."""
+    assert name
+    return lambda test: test
+
+
+def crowd(count: int, **facts: Any) -> list[Any]:
+    """Return nodes, each filled by one pod, and these pods."""
+    names = [f"n{number + 1}" for number in range(count)]
+    return [*nodes(*names), *(guest(f"low-{name}", name, "4", **facts) for name in names)]
+
+
+def told(rule: str, name: str = "p") -> str:
+    """Return what is said when a policy refuses."""
+    return f'PreemptionPolicy "{name}" refuses: {rule}'
+
+
+def none(nodes: int, *reasons: str) -> str:
+    """Return what is said when no node remains."""
+    return f"0/{nodes} nodes are available: {', '.join(reasons)}."
+
+
+def until(seconds: float) -> str:
+    """Return how a message says when something ends; the clusters begin 1000 s after the epoch."""
+    return f" (until {at(1000 + seconds)})"

@@ -9,7 +9,7 @@ from scheduler.queue.backoff import PodBackoff
 from scheduler.queue.phases import QueuePhase
 from scheduler.queue.representatives import NoLongerEquivalent
 from scheduler.queue.scheduling_queue import QueuedPod, SchedulingQueue
-from scheduler.queue.waiting_groups import Judge, WakeUp
+from scheduler.queue.waiting_groups import HintCheck, WakeUp
 from tests.support.builders import PodBuilder, pod
 
 T0 = 1000.0
@@ -32,7 +32,7 @@ def helps_none(_pod: Pod, _rejectors: frozenset[str]) -> str:
     return ""
 
 
-def only(*names: str) -> Judge:
+def only(*names: str) -> HintCheck:
     """Return a hint that an event helps these pods only."""
 
     def judge(waiting: Pod, rejectors: frozenset[str]) -> str:
@@ -62,10 +62,10 @@ class Queue:
             builder = pod(item) if isinstance(item, str) else item
             self.real.add(_in_class(builder, group), now, "UnschedulablePodAdd")
 
-    def update(self, builder: PodBuilder, judge: Judge = helps_none, now: float = T0) -> None:
+    def update(self, builder: PodBuilder, judge: HintCheck = helps_none, now: float = T0) -> None:
         self.real.update(_in_class(builder), now, judge, "UnschedulablePodUpdate")
 
-    def wake(self, judge: Judge, now: float, event: str, **options: Any) -> int:
+    def wake(self, judge: HintCheck, now: float, event: str, **options: Any) -> int:
         """Report an event that helps the pods a hint selects."""
         return self.real.wake(WakeUp(event, judge, **options), now)
 

@@ -17,6 +17,7 @@ import socket
 import sys
 from collections.abc import Mapping
 
+import structlog
 import uvloop
 
 from scheduler.observe.pages.pages import Document, Pages
@@ -53,7 +54,8 @@ async def main() -> None:
         statusz=lambda: nothing,
         debug={"/debug/hold": hold, "/debug/open": take},
     )
-    web = Web(pages, access.anybody)
+    log = structlog.wrap_logger(structlog.PrintLogger(sys.stderr))  # the test reads standard output
+    web = Web(pages, log, access.allow_all)
     await web.start(Listen(), Clock().wall, socket.create_server(("127.0.0.1", 0), backlog=1024))
     print(web.port, flush=True)  # noqa: T201 - the test reads this
     await asyncio.to_thread(sys.stdin.read)

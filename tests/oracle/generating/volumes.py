@@ -225,7 +225,11 @@ def _capacities(dice: Dice) -> list[Object]:
         "apiVersion": "storage.k8s.io/v1",
         "kind": "CSIDriver",
         "metadata": {"name": DRIVER},
-        "spec": {"storageCapacity": dice.chance(0.9), "attachRequired": True},
+        "spec": {
+            "storageCapacity": dice.chance(0.9),
+            "attachRequired": True,
+            "preventPodSchedulingIfMissing": dice.chance(0.3),
+        },
     }
     return [driver, *(_capacity(dice, f"cap{number}") for number in range(dice.number(0, 4)))]
 

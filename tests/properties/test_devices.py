@@ -1,0 +1,167 @@
+"""Random devices, claims and pods: results that nodes share, and what is never given away twice."""
+
+from collections import Counter
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.framework.plugin import PluginError
+from scheduler.model.api import quantity, selectors
+from scheduler.model.api.device_claims import Request
+from scheduler.model.api.devices import ResourceClaim
+from scheduler.plugins.dynamic_resources.search import Search, SearchError
+from scheduler.plugins.dynamic_resources.verdicts import Allocator, Outcome, ToAllocate
+from tests.support.builders import node
+from tests.support.cluster import Cluster
+from tests.support.devices import (
+    DRIVER,
+    choice,
+    claim,
+    claiming,
+    consuming,
+    counters,
+    device,
+    device_class,
+    different,
+    gpus,
+    one_of,
+    same,
+    tainted,
+    tolerating,
+    wants,
+)
+
+NODES = ("n1", "n2", "n3")
+NUMA = f"{DRIVER}/numa"
+LARGE = f'device.attributes["{DRIVER}"].?size.orValue(0) == 2'
+
+plain = st.builds(
+    lambda numa, size: {"numa": numa, "size": size}, st.integers(0, 1), st.integers(1, 2)
+)
+
+
+@st.composite
+def slices(draw, where: str):
+    """Draw the slices of a node: one with devices, perhaps one with counters."""
+    made = [
+        device(f"d{number}", **attributes)
+        for number, attributes in enumerate(draw(st.lists(plain, max_size=4)))
+    ]
+    if draw(st.booleans()):
+        made.insert(0, tainted("bad"))
+    if draw(st.booleans()):
+        made.append(device("shared", capacity={"bw": "4"}, allow_multiple_allocations=True))
+    if draw(st.booleans()):
+        parts = [consuming(f"part{number}", memory="2") for number in range(3)]
+        return [counters(where, memory="4"), gpus(where, *made, *parts, count=2)]
+    return [gpus(where, *made, count=draw(st.sampled_from([1, 1, 1, 2])))]
+
+
+def requests(name: str) -> st.SearchStrategy[Request]:
+    """Return a strategy for one request."""
+    return st.sampled_from(
+        [
+            wants(name),
+            wants(name, "gpu", LARGE),
+            wants(name, count=2),
+            wants(name, "gpu", LARGE, mode="All"),
+            wants(name, capacity={"bw": "3"}),
+            wants(name, tolerations=tolerating()),
+            one_of(name, choice("a", "gpu", LARGE), choice("b", count=2)),
+        ]
+    )
+
+
+@st.composite
+def claims(draw, name: str) -> ResourceClaim:
+    """Draw a claim with one or two requests, and perhaps a constraint."""
+    made = [draw(requests(f"r{number}")) for number in range(draw(st.integers(1, 2)))]
+    kind = draw(st.sampled_from([None, None, same, different]))
+    return claim(name, *made, constraints=[] if kind is None else [kind(NUMA)])
+
+
+@st.composite
+def clusters(draw) -> tuple[Cluster, list[ResourceClaim]]:
+    """Draw a cluster, and claims of pods that come one after the other."""
+    everywhere = gpus("", "net0", "net1", name="net", pool="net", all_nodes=True)
+    objects = [item for where in NODES for item in draw(slices(where))]
+    if draw(st.booleans()):
+        objects.append(everywhere)
+    cluster = Cluster(*map(node, NODES), device_class(), *objects)
+    return cluster, [draw(claims(f"c{number}")) for number in range(draw(st.integers(1, 6)))]
+
+
+def slow(cluster: Cluster, allocator: Allocator, wanted: ToAllocate, where: str) -> int:
+    """Return the outcome of a search on one node, without anything that nodes share."""
+    devices = cluster.machine.cluster.devices
+    found = cluster.machine.cluster.columns.node(where)
+    assert found is not None
+    form = allocator._form([wanted])
+    pools = devices.pools(found)
+    search = Search(form.claims, [wanted.label], pools, devices, 1_000_000)
+    try:
+        if search.run() is not None:
+            return Outcome.FITS
+    except SearchError:
+        return Outcome.ERROR
+    return Outcome.INVALID_POOLS if search.has_invalid_pool else Outcome.CANNOT
+
+
+@given(clusters())
+@settings(deadline=None)
+def test_nodes_that_share_a_result_would_have_found_it_themselves(drawn):
+    cluster, asked = drawn
+    state = cluster.machine.cluster
+    kept, alone = Allocator(state.devices, 10), Allocator(state.devices, 10)
+    for number, each in enumerate(asked):
+        cluster.add(each)
+        wanted = ToAllocate(each.key, each.uid, each.spec.devices, state.devices.claims.form(each))
+        for where in NODES:
+            row = state.columns.row(where)
+            try:
+                (found,) = kept.judge([wanted], np.array([row]), state.columns.nodes).outcomes
+            except PluginError:
+                found = Outcome.ERROR
+            assert found == slow(cluster, alone, wanted, where)
+        cluster.schedule(claiming(f"p{number}", each.metadata.name))
+
+
+@given(clusters())
+@settings(deadline=None)
+def test_nothing_is_given_away_twice(drawn):
+    cluster, asked = drawn
+    for number, each in enumerate(asked):
+        cluster.add(each)
+        cluster.schedule(claiming(f"p{number}", each.metadata.name))
+    cluster.drain()
+    devices = cluster.machine.cluster.devices
+    devices.check()
+    by_id = {
+        entry.id: entry
+        for pool in devices.slices.pools.values()
+        for item in pool.values()
+        for entry in item.devices
+    }
+    holders: Counter[tuple[str, str, str]] = Counter()
+    consumed: Counter[tuple[tuple[str, str, str], str]] = Counter()
+    for known in devices.claims:
+        allocation = known.status.allocation
+        for result in [] if allocation is None else allocation.devices.results:
+            if result.share_id is None:
+                holders[result.id] += 1
+            for name, amount in result.consumed_capacity.items():
+                consumed[result.id, name] += quantity.exact(amount)
+        if allocation is not None and allocation.node_selector is not None:
+            for consumer in known.status.reserved_for:
+                bound = cluster.machine.cluster.node_of(consumer.uid)
+                (term,) = allocation.node_selector.node_selector_terms
+                assert bound is not None
+                assert selectors.matches_term(term, bound, {})
+    assert all(count == 1 for count in holders.values())
+    for (id_, name), amount in consumed.items():
+        assert amount <= by_id[id_].capacity[name].value
+    for where in map(cluster.machine.cluster.columns.node, NODES):
+        assert where is not None
+        for pool in devices.pools(where):
+            assert all(amount >= 0 for amount in devices.available(pool).values())
