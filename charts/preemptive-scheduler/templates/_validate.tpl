@@ -46,6 +46,7 @@ config: config
 v: logging.verbosity
 logging-format: logging.format
 evict-only: evictOnly
+reference: reference
 authorization-always-allow-paths: metrics.anonymous
 tls-cert-file: tls
 tls-private-key-file: tls
