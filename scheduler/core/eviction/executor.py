@@ -318,7 +318,7 @@ class Executor:
     def _evict(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Evict the victims that still run and are still needed."""
         to_evict = plan.to_evict(self._cluster)
-        outdated = plan.policies_version != self.revalidation.policies_version
+        outdated = plan.charged_under != self.revalidation.policy_inputs(plan)
         if to_evict and not plan.evicted and outdated:
             # Its charge was computed under other policies.
             self._stop(plan, now)

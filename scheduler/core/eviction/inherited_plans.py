@@ -100,7 +100,7 @@ class InheritedPlans:
             return ResumeResult.CANCELLED, plan
         plan.move(PreemptionMove.RESUME, now)
         plan.nominated = True
-        plan.policies_version = self._revalidation.policies_version
+        plan.charged_under = self._revalidation.policy_inputs(plan)
         plan.charge = self._policies.charge(queued.pod, plan.node, to_evict, now)
         self._ledger_writer.count(plan, now)
         return ResumeResult.GOES_ON, plan

@@ -5,7 +5,7 @@ never compared with them: a victim hangs only after this process saw it terminat
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,7 +20,14 @@ from scheduler.state.cluster import Cluster
 from scheduler.state.pods.pod_table import NOWHERE
 from scheduler.state.preemption.wasted_evictions import WasteEntry
 
-__all__ = ["EVICT_WITHIN", "PlanTable", "PreemptionPlan", "Victim", "victims_of_others"]
+__all__ = [
+    "EVICT_WITHIN",
+    "PlanTable",
+    "PolicyInputs",
+    "PreemptionPlan",
+    "Victim",
+    "victims_of_others",
+]
 
 #: How long it may take to evict every victim. Longer than the writer's patience for one request,
 #: short compared with the time for which a node should be reserved.
@@ -49,6 +56,16 @@ class Victim:
         return self.ref.uid
 
 
+@dataclass(frozen=True, slots=True)
+class PolicyInputs:
+    """What decides which policies apply to a preemption, besides the pods themselves."""
+
+    #: Grows when any policy changes.
+    policies_version: int
+    #: Labels of the namespaces of the preemptor and of the victims, by name.
+    namespaces: Mapping[str, Mapping[str, str] | None]
+
+
 @dataclass(slots=True, eq=False)
 class PreemptionPlan:
     """One preemption. Only the package `eviction` changes it, and its phase only by `move`."""
@@ -71,8 +88,8 @@ class PreemptionPlan:
     #: What is written to the preemptor, and whether the API server has answered.
     written_record: str = ""
     nominated: bool = False
-    #: Which policies were in force when it was charged.
-    policies_version: tuple[int, int] = (0, 0)
+    #: What its charge was computed from; `None` before it was charged.
+    charged_under: PolicyInputs | None = None
     #: Positions of the change logs, and the preemptor's class key, at the decision; empty where
     #: unknown.
     log_positions: tuple[int, ...] = ()

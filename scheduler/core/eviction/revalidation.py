@@ -8,7 +8,7 @@ the decision is carried out as it was decided.
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from scheduler.core.eviction.plan import PreemptionPlan, victims_of_others
+from scheduler.core.eviction.plan import PolicyInputs, PreemptionPlan, victims_of_others
 from scheduler.core.preemption.evaluate.candidates import Candidate
 from scheduler.core.preemption.policy.engine import PolicyEngine
 from scheduler.framework.profile import PREEMPTION, Profile
@@ -61,10 +61,15 @@ class PlanValidator:
         self._policies = policies
         self._fit_checker = fit_checker
 
-    @property
-    def policies_version(self) -> tuple[int, int]:
-        """A version that grows when a policy changes, or a label that policies select by."""
-        return self._cluster.policies.version, self._cluster.namespaces_version
+    def policy_inputs(self, plan: PreemptionPlan) -> PolicyInputs:
+        """Return what decides now which policies apply to a plan.
+
+        Other namespaces are left out: a tenant who creates one after the other must not make every
+        plan of the cluster start again.
+        """
+        names = {plan.preemptor.metadata.namespace, *(v.ref.namespace for v in plan.victims)}
+        labels = self._cluster.namespaces
+        return PolicyInputs(self._cluster.policies.version, {name: labels.get(name) for name in names})
 
     def record_state(
         self, plan: PreemptionPlan, queued: QueuedPod, others: Iterable[PreemptionPlan]
@@ -72,7 +77,7 @@ class PlanValidator:
         """Record the state of node and preemptor when a plan is decided."""
         plan.log_positions = tuple(log.position for log in self._change_logs())
         plan.class_key = queued.key
-        plan.policies_version = self.policies_version
+        plan.charged_under = self.policy_inputs(plan)
         plan.terminating_at_decision = self._terminating_for_others(plan, others)
 
     def to_evict(

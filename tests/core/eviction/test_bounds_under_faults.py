@@ -17,11 +17,13 @@ from scheduler.model.plan_record import PlanRecord, encode, fingerprint
 from scheduler.model.policies import (
     Budget,
     BudgetScope,
+    PodSelection,
     PreemptionPolicy,
 )
 from tests.core.eviction.test_faults import HIGH, full, low
-from tests.support.builders import node, pod
+from tests.support.builders import namespace, node, pod
 from tests.support.cluster import Cluster
+from tests.support.policies import labelled
 from tests.support.refusing import Refusing
 
 #: What one pod may waste in an hour: the largest preemption and `MAX_VICTIMS[WasteScope.POD]` more.
@@ -204,6 +206,35 @@ def test_a_policy_that_came_since_the_decision_is_heard_before_the_first_evictio
     cluster.add(PreemptionPolicy("none", generation=1, budgets=(Budget(0, 3600.0),)))
     cluster.hold()
     cluster.done(cluster.held[0])
+
+    assert cluster.evicted() == []
+
+
+def preempt_while_namespaces_change(cluster, *changes):
+    """Change namespaces between the decision and the nomination; return the nominations sent."""
+    cluster.hold(Nominate)
+    cluster.schedule(HIGH)
+    cluster.add(*changes)
+    cluster.hold()
+    cluster.done(cluster.held[0])
+    return [each for each in cluster.asked(Nominate) if isinstance(each, Nominate)]
+
+
+def test_namespaces_that_come_and_go_do_not_delay_the_preemptions_of_others():
+    cluster = Cluster(node("n1").cpu("4"), low("v"), namespace("default"))
+
+    nominations = preempt_while_namespaces_change(cluster, namespace("other", team="x"))
+
+    assert cluster.evicted() == ["v"]
+    assert len(nominations) == 1
+
+
+def test_a_namespace_that_a_policy_protects_since_the_decision_keeps_its_pods():
+    protected = PodSelection(namespaces=labelled(protected="yes"))
+    none = PreemptionPolicy("none", generation=1, victims=protected, max_victims_per_preemption=0)
+    cluster = Cluster(node("n1").cpu("4"), low("v"), namespace("default"), none)
+
+    preempt_while_namespaces_change(cluster, namespace("default", protected="yes"))
 
     assert cluster.evicted() == []
 
