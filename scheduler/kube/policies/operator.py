@@ -10,6 +10,7 @@ which replicas would compete. Only the leader writes the status.
 """
 
 import asyncio
+import concurrent.futures
 import contextlib
 import logging
 import threading
@@ -210,12 +211,21 @@ class PolicyOperator:
             self._call_home(self._listener.settled, self)
 
     async def _may_write(self) -> bool:
-        """Return whether this process leads, from the scheduler's loop, which owns the lease."""
+        """Return whether this process leads, from the scheduler's loop, which owns the lease.
 
-        async def ask() -> bool:
-            return self._listener.may_write()
+        Once that loop is closed, it does not lead any more.
+        """
+        answer: concurrent.futures.Future[bool] = concurrent.futures.Future()
 
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(ask(), self._home))
+        def ask() -> None:
+            if answer.set_running_or_notify_cancel():
+                answer.set_result(self._listener.may_write())
+
+        try:
+            self._home.call_soon_threadsafe(ask)
+        except RuntimeError:
+            return False
+        return await asyncio.wrap_future(answer)
 
     def wrote(self, name: str, uid: str, status: Json, at: int) -> None:
         """Report that a status was written."""
