@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from deploy.tools.bench import event_handling, templates
+from deploy.tools.bench import devices, event_handling, templates
 from deploy.tools.bench.calls import post
 from deploy.tools.bench.templates import (
     HOSTNAME,
@@ -160,7 +160,7 @@ def _default_spreading(nodes: int, existing: int, pods: int) -> Workload:
         nodes=(Nodes(nodes, _MOONS),),
         existing=(_existing(existing, templates.pod()),),
         measured=(_measured(pods, templates.labelled_pod, "service-ns"),),
-        objects=(post("/api/v1/namespaces/service-ns/services", service),),
+        objects=([post("/api/v1/namespaces/service-ns/services", service)],),
     )
 
 
@@ -309,6 +309,21 @@ CASES: Final[Mapping[str, Case]] = {
     "EventHandling": Case(
         event_handling.pod_delete, (50, 480, 500), (4, 36, 40), source="EventHandlingPodDelete"
     ),
+    "ResourceClaimTemplate": Case(
+        devices.resource_claim_template,
+        (5000, 2500, 2500),
+        (100, 200, 300),
+        source="SchedulingWithResourceClaimTemplate",
+    ),
+    "ResourceClaimTemplate500Nodes": Case(
+        devices.resource_claim_template,
+        (500, 2500, 2500),
+        (50, 200, 200),
+        source="SchedulingWithResourceClaimTemplate",
+    ),
+    "ExtendedResource": Case(
+        devices.extended_resource, (500, 2500, 2500), (50, 200, 200), source="ExtendedResource"
+    ),
     "Pinned": Case(_pinned, (15000, 0, 30000), (300, 0, 900), source="SchedulingDaemonset"),
     "ColdStart": Case(
         _simple(templates.pod()), (15000, 150000, 5000), (300, 3000, 300), source="none"
@@ -341,6 +356,7 @@ TARGETED: Final = (
     "Unschedulable",
     "MixedChurn",
     "EventHandling",
+    "ResourceClaimTemplate",
     "Idle",
     "Quiet",
     "PreemptionLarge",

@@ -4,9 +4,12 @@
 
 It binds the pending pods of the namespaces to the nodes, round-robin. With `--victims` it makes the
 calls of a preemption for each pod, each on another node: nomination and condition, then condition
-and deletion of each victim, then the binding. The calls of one pod are made in order, those of
-different pods concurrently. Events are written when all pods are bound, so no scheduler can be
-faster, neither until the last binding nor until the last event.
+and deletion of each victim, then the binding. With `--claims` it writes the nominated node, and
+finalizer and allocation of the claims of each pod, before its binding.
+
+The calls of one pod are made in order, those of different pods concurrently. Events are written
+when all pods are bound, so no scheduler can be faster, neither until the last binding nor until the
+last event.
 """
 
 import argparse
@@ -14,13 +17,14 @@ import asyncio
 import signal
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count, cycle
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import uvloop
 
+from deploy.tools.bench import devices
 from deploy.tools.bench.calls import Call, connected, delete, merge, post, send_all
 from deploy.tools.bench.workloads import SCHEDULER, pods_path
 from deploy.tools.controlplane.api import ApiClient
@@ -40,6 +44,9 @@ class Placement:
     pod: Json
     node: str
     victims: Sequence[Json]
+    #: The claims that get a device of the node, and the index of the first device.
+    claims: Sequence[Json] = ()
+    device: int = 0
 
 
 def binding(plan: Placement) -> list[Call]:
@@ -47,6 +54,14 @@ def binding(plan: Placement) -> list[Call]:
     metadata = {"name": plan.pod["metadata"]["name"]}
     body = {"metadata": metadata, "target": {"kind": "Node", "name": plan.node}}
     return [post(f"{_path(plan.pod)}/binding", body)]
+
+
+def allocation(plan: Placement) -> list[Call]:
+    """Return the calls that give devices to the claims of a pod, and of the binding."""
+    calls: list[Call] = []
+    for index, claim in enumerate(plan.claims):
+        calls += devices.claim_writes(plan.pod, claim, plan.node, plan.device - index)
+    return calls + binding(plan)
 
 
 def preemption(plan: Placement) -> list[Call]:
@@ -88,10 +103,35 @@ def placements(
     ]
 
 
+def with_claims(
+    planned: Sequence[Placement], claims: Sequence[Json], nodes: int
+) -> list[Placement]:
+    """Return the placements with the claims of the pods; the last devices of nodes come first."""
+    by_owner: dict[str, list[Json]] = defaultdict(list)
+    for claim in claims:
+        for owner in claim["metadata"].get("ownerReferences") or ():
+            by_owner[owner["uid"]].append(claim)
+    return [
+        replace(
+            each,
+            claims=by_owner[each.pod["metadata"]["uid"]],
+            device=devices.DEVICES - 1 - index // nodes,
+        )
+        for index, each in enumerate(planned)
+    ]
+
+
+def calls(plan: Placement) -> list[Call]:
+    """Return all calls of a placement but those for Events."""
+    if plan.victims:
+        return preemption(plan)
+    return allocation(plan)
+
+
 async def schedule(kubeconfig: Path, planned: Sequence[Placement]) -> None:
     """Execute all calls."""
     async with connected(kubeconfig) as http:
-        await send_all(http, (binding(p) if not p.victims else preemption(p) for p in planned))
+        await send_all(http, map(calls, planned))
         await send_all(http, map(events, planned))
 
 
@@ -101,6 +141,7 @@ def main() -> None:
     parser.add_argument("kubeconfig", type=Path)
     parser.add_argument("namespaces", nargs="+")
     parser.add_argument("--victims", type=int, default=0)
+    parser.add_argument("--claims", action="store_true")
     options = parser.parse_args()
     with ApiClient.from_kubeconfig(options.kubeconfig) as api:
         nodes = [node["metadata"]["name"] for node in api.items("/api/v1/nodes")]
@@ -111,7 +152,11 @@ def main() -> None:
         if options.victims:
             for pod in api.items("/api/v1/pods", fieldSelector="spec.nodeName!="):
                 running[pod["spec"].get("nodeName", "")].append(pod)
-    planned = placements(waiting, nodes, running, options.victims)
+        planned = placements(waiting, nodes, running, options.victims)
+        if options.claims:
+            for namespace in options.namespaces:
+                claims = api.items(devices.claims_path(namespace))
+                planned = with_claims(planned, claims, len(nodes))
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(schedule(options.kubeconfig, planned))
     signal.pause()

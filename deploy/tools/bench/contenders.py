@@ -22,8 +22,8 @@ ROOT: Final = Path(__file__).parents[3]
 
 #: Workloads for which kube-scheduler runs with its default limits as well.
 STOCK: Final = ("Basic",)
-#: Workloads that the ceiling cannot run: pods must wait, or there are none.
-WITHOUT_CEILING: Final = ("EventHandling", "Idle", "Quiet")
+#: Workloads that the ceiling cannot run: pods must wait, claims are created, or there are no pods.
+WITHOUT_CEILING: Final = ("EventHandling", "ExtendedResource", "Idle", "Quiet")
 
 #: QPS and burst, as in kube-scheduler's benchmark.
 LIFTED: Final = 5000
@@ -108,7 +108,9 @@ class Contender:
         if self.name == "preemptive-scheduler":
             files: Iterable[Path] = sorted((code / "scheduler").rglob("*.py"))
         elif self.name == "ceiling":
-            ours = [Path(__file__).with_name(f"{each}.py") for each in ("ceiling", "calls")]
+            ours = [
+                Path(__file__).with_name(f"{each}.py") for each in ("ceiling", "calls", "devices")
+            ]
             files = [*ours, *sorted((code / "scheduler" / "kube" / "http").glob("*.py"))]
         else:
             files = []
@@ -126,6 +128,7 @@ class Contender:
                 "-m",
                 "deploy.tools.bench.ceiling",
                 victims,
+                *(["--claims"] if workload.claims else []),
                 kubeconfig,
                 *spaces,
             ]

@@ -274,6 +274,7 @@ def _verified(api: ApiClient, plan: Plan, observer: Observer) -> list[str]:
         pods=_pages(api, "/api/v1/pods"),
         namespaces=_pages(api, "/api/v1/namespaces"),
         csi_nodes=_pages(api, "/apis/storage.k8s.io/v1/csinodes") if plan.workload.csi else (),
+        claims=_pages(api, "/apis/resource.k8s.io/v1/resourceclaims"),
     )
     measured = plan.workload.measured_keys()
     ruled = plan.contender.keeps_rules

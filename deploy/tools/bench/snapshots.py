@@ -4,6 +4,7 @@ So each run begins with a new etcd and a new API server with the same objects.
 """
 
 import asyncio
+import json
 import shutil
 import time
 from collections.abc import Iterator, Sequence
@@ -12,13 +13,14 @@ from typing import Final
 
 import uvloop
 
-from deploy.tools.bench import measure
-from deploy.tools.bench.calls import Call, connected, post, send_all
+from deploy.tools.bench import devices, measure
+from deploy.tools.bench.calls import Call, connected, get, post, send, send_all
 from deploy.tools.bench.templates import csi_node
-from deploy.tools.bench.workloads import Workload
+from deploy.tools.bench.workloads import Workload, pods_path
 from deploy.tools.controlplane.api import ApiError
 from deploy.tools.controlplane.cluster import ControlPlane
 from deploy.tools.controlplane.components import Settings
+from scheduler.kube.http.http1 import Http1
 
 __all__ = ["create", "restored"]
 
@@ -89,12 +91,21 @@ async def _create(kubeconfig: Path, workload: Workload) -> None:
     names = [node["metadata"]["name"] for node in nodes]
     async with connected(kubeconfig) as http:
         await send_all(http, ([each] for each in _namespaces(workload)))
-        await send_all(http, ([each] for each in workload.objects))
+        await send_all(http, workload.objects)
         await send_all(http, ([post("/api/v1/nodes", node)] for node in nodes))
         if workload.csi:
             path = "/apis/storage.k8s.io/v1/csinodes"
             await send_all(http, ([post(path, csi_node(name, workload.csi))] for name in names))
         await send_all(http, pod_jobs(workload, names))
+        if workload.claims:
+            await _create_claims(http, workload)
+
+
+async def _create_claims(http: Http1, workload: Workload) -> None:
+    """Create the claims of the measured pods, whose uids the API server has chosen."""
+    for namespace in {batch.namespace for batch in workload.measured}:
+        listing = json.loads(await send(http, get(pods_path(namespace))))
+        await send_all(http, devices.generated_claims(listing["items"]))
 
 
 def _namespaces(workload: Workload) -> Iterator[Call]:

@@ -50,6 +50,7 @@ RATES: Final[Mapping[str, Rate]] = {
     "Unschedulable": Rate(2),
     "MixedChurn": Rate(2),
     "EventHandling": Rate(2),
+    "ResourceClaimTemplate": Rate(5, 0.75),
 }
 
 #: Figures of the runs that count, by workload and contender.

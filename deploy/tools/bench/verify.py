@@ -33,6 +33,8 @@ class Cluster:
     pods: Sequence[Json]
     namespaces: Sequence[Json] = ()
     csi_nodes: Sequence[Json] = ()
+    #: Resource claims.
+    claims: Sequence[Json] = ()
 
     def placed(self) -> Iterator[tuple[Json, Json]]:
         """Yield each bound pod with its node."""
@@ -249,6 +251,41 @@ def _too_many_volumes(cluster: Cluster) -> Iterator[str]:
             yield f"{name} has {len(claims)} volumes of at most {limits[name]}"
 
 
+def _devices_used_twice(cluster: Cluster) -> Iterator[str]:
+    taken: Counter[tuple[str, str, str]] = Counter()
+    for claim in cluster.claims:
+        for result in _results(claim):
+            taken[result["driver"], result["pool"], result["device"]] += 1
+    for device, claims in taken.items():
+        if claims > 1:
+            yield f"device {'/'.join(device)} is allocated to {claims} claims"
+
+
+def _wrong_devices(cluster: Cluster) -> Iterator[str]:
+    """Yield the pods without the devices of their claims; a pool has the name of its node."""
+    claims = {_key(claim): claim for claim in cluster.claims}
+    for pod, node in cluster.placed():
+        for status in pod.get("status", {}).get("resourceClaimStatuses") or ():
+            name = status["resourceClaimName"]
+            claim = claims.get((pod["metadata"]["namespace"], name))
+            pools = set() if claim is None else {each["pool"] for each in _results(claim)}
+            if claim is None or not _is_reserved(claim, pod):
+                yield f"{_title(pod)} has a node, and its claim {name} is not reserved for it"
+            elif pools != {node["metadata"]["name"]}:
+                yield f"{_title(pod)} is on another node than the devices of its claim {name}"
+
+
+def _results(claim: Json) -> Sequence[Json]:
+    allocation = claim.get("status", {}).get("allocation") or {}
+    results: Sequence[Json] = allocation.get("devices", {}).get("results") or ()
+    return results
+
+
+def _is_reserved(claim: Json, pod: Json) -> bool:
+    consumers = claim.get("status", {}).get("reservedFor") or ()
+    return any(each["uid"] == pod["metadata"]["uid"] for each in consumers)
+
+
 _RULES: Final[tuple[Callable[[Cluster], Iterator[str]], ...]] = (
     _over_allocated,
     _same_ports,
@@ -256,4 +293,6 @@ _RULES: Final[tuple[Callable[[Cluster], Iterator[str]], ...]] = (
     _broken_pod_affinity,
     _uneven,
     _too_many_volumes,
+    _devices_used_twice,
+    _wrong_devices,
 )

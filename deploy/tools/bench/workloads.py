@@ -117,7 +117,10 @@ class Workload:
     existing: tuple[Batch, ...] = ()
     #: Labels of namespaces.
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    objects: tuple[Call, ...] = ()
+    #: Other objects, as jobs: the calls of one job in order.
+    objects: tuple[Sequence[Call], ...] = ()
+    #: Whether each measured pod has a resource claim that is generated for it.
+    claims: bool = False
     #: Limit of CSI volumes on each node; 0 for no limit.
     csi: int = 0
     churns: tuple[Churn, ...] = ()
