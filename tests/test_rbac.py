@@ -24,7 +24,7 @@ from scheduler.kube.auth.credentials import FixedHeaders
 from scheduler.kube.client.backoff import Sleeper
 from scheduler.kube.client.client import Client
 from scheduler.kube.client.transport import HttpTransport, Reply, Stream
-from scheduler.kube.lease import Lease, LeaseSettings
+from scheduler.kube.leader_election import LeaderElector, LeaderElectionConfig
 from scheduler.kube.policies.policy_informer import PolicyInformer, PolicySettings
 from scheduler.kube.token_review import Reviewer
 from scheduler.kube.watch.cache_comparer import CacheComparer
@@ -299,8 +299,8 @@ async def elected() -> set[Right]:
     """Return what the lease needs: making, renewing, and giving it back."""
     missing = Reply(404, {}, b'{"kind":"Status","reason":"NotFound"}')
     recorder = Recorder(answers=[missing])
-    settings = LeaseSettings(NAME, NAME, "me", retry_seconds=0.01)
-    lease = Lease(Client(recorder), settings, lambda: 0.0, pauses())
+    settings = LeaderElectionConfig(NAME, NAME, "me", retry_seconds=0.01)
+    lease = LeaderElector(Client(recorder), settings, lambda: 0.0, pauses())
     await lease.acquire()
     holding = asyncio.create_task(lease.keep_renewing())
     await until(lambda: any(method == "PUT" for method, _ in recorder.requests))

@@ -23,7 +23,7 @@ from scheduler.core.cycle.commit import DecisionCommitter
 from scheduler.core.cycle.event_handlers import EventHandlers
 from scheduler.core.cycle.policy_events import PolicyEvent, PolicyEventHandlers
 from scheduler.core.cycle.suspended_attempts import AttemptRun, StartAttempt, SuspendedAttempts
-from scheduler.core.eviction.executor import Executor
+from scheduler.core.eviction.plan_runner import PlanRunner
 from scheduler.core.eviction.phases import PreemptionPhase
 from scheduler.core.eviction.tracking import VictimTracker
 from scheduler.core.preemption.policy.engine import PolicyEngine
@@ -138,7 +138,7 @@ class Machine:
         self._binding = BindingCycle(profiles, cluster, queue, wakeups, outbox, status)
         #: Pods that were placed and whose binding has no answer yet, by uid.
         self.binding: Final = self._binding.in_flight
-        self._executor = Executor(
+        self._plan_runner = PlanRunner(
             profiles=profiles,
             cluster=cluster,
             queue=queue,
@@ -150,10 +150,10 @@ class Machine:
             fit_checker=self._attempts,
             binding=self._binding,
         )
-        self._handlers = EventHandlers(profiles, cluster, queue, wakeups, self._executor)
+        self._handlers = EventHandlers(profiles, cluster, queue, wakeups, self._plan_runner)
         self._policy_handlers = PolicyEventHandlers(cluster, self.ledger, self.policies, wakeups)
         self._committer = DecisionCommitter(
-            cluster, queue, wakeups, status, self._executor, self._binding
+            cluster, queue, wakeups, status, self._plan_runner, self._binding
         )
         self._suspended = SuspendedAttempts(queue, outbox)
         #: Whether this instance has decided anything: only the leader does.
@@ -164,7 +164,7 @@ class Machine:
         refused = ""
         # Overdue work comes first, so that a replay, which calls no `flush`, decides the same.
         self._binding.flush(now)
-        self._executor.tracking.flush(now)
+        self._plan_runner.tracking.flush(now)
         try:
             self._dispatch(event, now)
         except (QuantityError, LedgerError) as error:
@@ -180,14 +180,14 @@ class Machine:
         """
         if not self._is_leader:
             self._is_leader = True
-            self._executor.inherited.take_over(self.queue, now)
+            self._plan_runner.inherited.take_over(self.queue, now)
         self.flush(now)
         run = self._suspended.pop_resumable(now) or self._start_next(now, explain=explain)
         if run is None:
             return None
         queued, pod = run.queued, run.queued.pod
         # Evictions that were wasted until now already count for this attempt.
-        self._executor.tracking.close_if_lost(queued.uid, now)
+        self._plan_runner.tracking.close_if_lost(queued.uid, now)
         questions, outcome, error = self._run(run)
         decision: Decision
         if questions:
@@ -225,7 +225,7 @@ class Machine:
             self.queue.next_wakeup(),
             self._binding.next_wakeup(),
             self._wakeups.blocked.next_wakeup(),
-            self._executor.tracking.next_wakeup(),
+            self._plan_runner.tracking.next_wakeup(),
         )
         return min((moment for moment in moments if moment is not None), default=None)
 
@@ -234,7 +234,7 @@ class Machine:
         self.queue.flush(now)
         self._binding.flush(now)
         self._wakeups.blocked.flush(now)
-        self._executor.tracking.flush(now)
+        self._plan_runner.tracking.flush(now)
 
     def flushed_effects(self) -> tuple[Effect, ...]:
         """Return the effects of `flush`; to be called after it."""
@@ -248,7 +248,7 @@ class Machine:
             pods=len(self.cluster.pods) - len(self.cluster.nominations),
             assumed=self.cluster.assumed,
             nominations=len(self.cluster.nominations),
-            preempting=len(self._executor),
+            preempting=len(self._plan_runner),
         )
 
     def explain(self, queued: QueuedPod, now: Seconds) -> tuple[AttemptResult, str]:
@@ -274,16 +274,16 @@ class Machine:
     @property
     def tracking(self) -> VictimTracker:
         """The preemptions whose victims were evicted, and what came of them."""
-        return self._executor.tracking
+        return self._plan_runner.tracking
 
     @property
     def preemptions(self) -> Counter[PreemptionPhase]:
         """How many preemptions are in each phase."""
-        return self._executor.phases()
+        return self._plan_runner.phases()
 
     def is_still_planned(self, effect: Evict) -> bool:
         """Return whether an eviction that was not sent yet is still part of a plan."""
-        return self._executor.is_still_planned(effect)
+        return self._plan_runner.is_still_planned(effect)
 
     def check(self) -> None:
         """Assert the invariants of everything that the machine keeps."""
@@ -356,11 +356,11 @@ class Machine:
             case BindVolumes() | BindClaims():
                 self._binding.done(effect, now)
             case Nominate():
-                self._executor.nominated(effect, now)
+                self._plan_runner.nominated(effect, now)
             case SaveLedger():
-                self._executor.ledger_saved(effect, now)
+                self._plan_runner.ledger_saved(effect, now)
             case Evict():
-                self._executor.evicted(effect, now, changed=changed)
+                self._plan_runner.evicted(effect, now, changed=changed)
             case DeleteClaim():
                 self._wakeups.retry(effect.pod.uid, now, "ResourceClaimDelete")
             case (
@@ -382,7 +382,7 @@ class Machine:
             case BindVolumes() | BindClaims():
                 self._binding.failed(effect, failure, now)
             case Nominate() | SaveLedger() | Evict():
-                self._executor.failed(effect, failure, now)
+                self._plan_runner.failed(effect, failure, now)
             case SetCondition():
                 self._status.condition_not_set(effect)
             case Ask():

@@ -33,7 +33,7 @@ from scheduler.model.effects import Effect
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Codes, Scores
-from scheduler.state.columns.pod_shapes import Shape
+from scheduler.state.columns.pod_footprints import PodFootprint
 from scheduler.state.views.node_view import NodeView
 
 __all__ = [
@@ -226,11 +226,11 @@ class CapacityFilter(Named, Protocol):
     A preemptor that was rejected by such filters alone is not retried before enough is free.
     """
 
-    def may_fit(self, shape: Shape, row: int, priority: int, cluster: Cluster) -> bool:
+    def may_fit(self, footprint: PodFootprint, row: int, priority: int, cluster: Cluster) -> bool:
         """Return, without compiling the rule, whether a pod may fit on a row; False is certain.
 
         Args:
-            shape: What the pod takes from a node.
+            footprint: What the pod takes from a node.
             row: Of the node. The pod is not nominated to it.
             priority: Of the pod. Nominations of pods of this priority or higher count.
             cluster: As it is now.

@@ -25,8 +25,8 @@ from scheduler.model.times import Seconds
 
 __all__ = [
     "Answered",
-    "BudgetGone",
-    "BudgetObserved",
+    "PdbGone",
+    "PdbObserved",
     "ClaimAnswered",
     "ClockAhead",
     "DeviceClassGone",
@@ -81,13 +81,13 @@ class NodeGone(Record, frozen=True):
     name: str
 
 
-class BudgetObserved(Record, frozen=True):
+class PdbObserved(Record, frozen=True):
     """A pod disruption budget exists in this state."""
 
-    budget: PodDisruptionBudget
+    pdb: PodDisruptionBudget
 
 
-class BudgetGone(Record, frozen=True):
+class PdbGone(Record, frozen=True):
     """A pod disruption budget is gone."""
 
     key: str
@@ -252,8 +252,8 @@ Event: TypeAlias = (
     | PodGone
     | NodeObserved
     | NodeGone
-    | BudgetObserved
-    | BudgetGone
+    | PdbObserved
+    | PdbGone
     | NamespaceObserved
     | NamespaceGone
     | WorkloadObserved

@@ -42,7 +42,7 @@ class PolicyRefusal(Record, frozen=True):
     #: The earliest time at which it ends; `None` if it does not depend on time.
     until: Seconds | None = None
     #: Namespaces and names of the disruption budgets that would be violated.
-    budgets: frozenset[str] = frozenset()
+    pdbs: frozenset[str] = frozenset()
 
     @property
     def text(self) -> str:

@@ -44,7 +44,7 @@ class Reference:
     reports_nothing_to_deallocate: bool
     #: A pod that several disruption budgets protect is charged to all of them; otherwise only up to
     #: the first one that is exhausted.
-    charges_every_budget: bool
+    charges_every_pdb: bool
     #: Of victims that have not started, the one that was added to the node last is the most
     #: important one; otherwise the one that was added first.
     latest_unstarted_is_most_important: bool
@@ -100,7 +100,7 @@ V1_36: Final = Reference(
     version="v1.36.3",
     reports_preemption=False,
     reports_nothing_to_deallocate=True,
-    charges_every_budget=True,
+    charges_every_pdb=True,
     latest_unstarted_is_most_important=True,
     namespace_selectors_match_no_labels=True,
     scales_by_image_volumes=False,
@@ -130,7 +130,7 @@ V1_37: Final = Reference(
     version="v1.37.2",
     reports_preemption=True,
     reports_nothing_to_deallocate=False,
-    charges_every_budget=False,
+    charges_every_pdb=False,
     latest_unstarted_is_most_important=False,
     namespace_selectors_match_no_labels=False,
     scales_by_image_volumes=True,

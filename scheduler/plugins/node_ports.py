@@ -14,7 +14,7 @@ from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.objects import Pod
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Codes
-from scheduler.state.columns.pod_shapes import HostPort, WantedPorts, host_ports
+from scheduler.state.columns.pod_footprints import HostPort, WantedPorts, host_ports
 from scheduler.state.views.node_view import NodeView
 
 __all__ = ["NodePorts"]

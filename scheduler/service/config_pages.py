@@ -8,10 +8,10 @@ from scheduler import __version__
 from scheduler.config import load
 from scheduler.config.settings import Settings
 from scheduler.core.machine import Machine
-from scheduler.kube.lease import Lease
+from scheduler.kube.leader_election import LeaderElector
 from scheduler.model import times
 from scheduler.model.times import Seconds
-from scheduler.observe.pages.pages import Document
+from scheduler.observe.pages.routes import Document
 
 __all__ = ["configz", "flagz", "statusz"]
 
@@ -50,7 +50,11 @@ def flagz(flags: Mapping[str, str]) -> Document:
 
 
 def statusz(
-    machine: Machine, lease: Lease | None, started: Seconds, now: Seconds, paths: Iterable[str]
+    machine: Machine,
+    lease: LeaderElector | None,
+    started: Seconds,
+    now: Seconds,
+    paths: Iterable[str],
 ) -> Document:
     """Return versions, uptime and the scheduler's numbers.
 
@@ -87,7 +91,7 @@ def statusz(
     return Document("Statusz", NAME, text, fields)
 
 
-def _numbers(machine: Machine, lease: Lease | None) -> dict[str, object]:
+def _numbers(machine: Machine, lease: LeaderElector | None) -> dict[str, object]:
     numbers = machine.sizes()
     return {
         "Leader": _leader(lease),
@@ -99,7 +103,7 @@ def _numbers(machine: Machine, lease: Lease | None) -> dict[str, object]:
     }
 
 
-def _leader(lease: Lease | None) -> str:
+def _leader(lease: LeaderElector | None) -> str:
     if lease is None:
         return "yes, without an election"
     return "yes" if lease.is_leader else f"no, {lease.holder or 'no replica'} leads"

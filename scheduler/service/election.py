@@ -4,7 +4,7 @@ from scheduler.kube.auth import cluster_access
 from scheduler.kube.client.backoff import Sleeper
 from scheduler.kube.client.client import Client
 from scheduler.kube.client.rate_limiter import RateLimiter
-from scheduler.kube.lease import Lease, LeaseSettings, unique_identity
+from scheduler.kube.leader_election import LeaderElector, LeaderElectionConfig, unique_identity
 from scheduler.service.clock import Clock
 from scheduler.service.options import ProcessOptions
 
@@ -17,12 +17,14 @@ def limiter(options: ProcessOptions) -> RateLimiter | None:
     return None if wanted.qps is None else RateLimiter(wanted.qps, wanted.burst or 100)
 
 
-def lease(options: ProcessOptions, client: Client, clock: Clock, sleeper: Sleeper) -> Lease | None:
+def lease(
+    options: ProcessOptions, client: Client, clock: Clock, sleeper: Sleeper
+) -> LeaderElector | None:
     """Return the lease; `None` without leader election."""
     election = options.settings.leader_election
     if not election.leader_elect:
         return None
-    settings = LeaseSettings(
+    settings = LeaderElectionConfig(
         namespace=election.resource_namespace or _own_namespace(),
         name=election.resource_name,
         identity=unique_identity(),
@@ -30,7 +32,7 @@ def lease(options: ProcessOptions, client: Client, clock: Clock, sleeper: Sleepe
         renew_deadline_seconds=election.renew_deadline_seconds,
         retry_seconds=election.retry_period_seconds,
     )
-    return Lease(client, settings, clock.wall, sleeper, clock.elapsed)
+    return LeaderElector(client, settings, clock.wall, sleeper, clock.elapsed)
 
 
 def ledger_place(options: ProcessOptions) -> tuple[str, str]:

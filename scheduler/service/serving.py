@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 from structlog.typing import FilteringBoundLogger
 
 from scheduler.core.machine import Machine
-from scheduler.kube.lease import Lease
+from scheduler.kube.leader_election import LeaderElector
 from scheduler.kube.policies.policy_informer import PolicyInformer
 from scheduler.kube.watch.informer import Informer, WatchHealth
 from scheduler.observe.metrics.metrics import Metrics
 from scheduler.observe.pages.debug import Debug
 from scheduler.observe.pages.health import Check
-from scheduler.observe.pages.pages import Pages
+from scheduler.observe.pages.routes import Pages
 from scheduler.observe.server.access import Authorize
 from scheduler.observe.server.pulse import Heartbeat
 from scheduler.service import config_pages
@@ -45,7 +45,7 @@ class Parts:
     machine: Machine
     metrics: Metrics
     #: The leader election lease; `None` where every instance leads.
-    lease: Lease | None
+    lease: LeaderElector | None
     informers: Sequence[Informer[Any]]
     policies: PolicyInformer
     #: Set when the process is asked to stop.

@@ -8,7 +8,7 @@ from typing import Any, Final
 from scheduler.core.machine import Machine
 from scheduler.core.requeue.outbox import Bound
 from scheduler.kube.client.hooks import ClientHooks
-from scheduler.kube.lease import Lease
+from scheduler.kube.leader_election import LeaderElector
 from scheduler.kube.policies.policy_informer import PolicyInformer
 from scheduler.kube.watch.cache_comparer import Drift
 from scheduler.kube.watch.informer import Informer
@@ -210,7 +210,7 @@ def provide(
     )
 
 
-def provide_leadership(metrics: Metrics, lease: Lease | None, name: str) -> None:
+def provide_leadership(metrics: Metrics, lease: LeaderElector | None, name: str) -> None:
     """Connect the leader gauge with the lease; without one, every instance leads."""
     metrics.provide(
         "leader_election_master_status",

@@ -78,7 +78,7 @@ class Manifests:
     pods: list[Pod] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
     namespaces: list[LocalObject] = field(default_factory=list)
-    budgets: list[PodDisruptionBudget] = field(default_factory=list)
+    pdbs: list[PodDisruptionBudget] = field(default_factory=list)
     workloads: list[Workload] = field(default_factory=list)
     storage: list[Storage] = field(default_factory=list)
     device_classes: list[DeviceClass] = field(default_factory=list)
@@ -230,7 +230,7 @@ def _keep(manifests: Manifests, item: Any) -> None:
         case Node():
             manifests.nodes.append(item)
         case PodDisruptionBudget():
-            manifests.budgets.append(_in_namespace(item))
+            manifests.pdbs.append(_in_namespace(item))
         case LocalObject():
             manifests.namespaces.append(item)
         case DeviceClass():

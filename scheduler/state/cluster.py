@@ -1,4 +1,4 @@
-"""The cluster as the scheduler knows it: nodes, pods on nodes, nominated pods, budgets, volumes.
+"""The cluster as the scheduler knows it: nodes, pods on nodes, nominated pods, PDBs, volumes.
 
 A pod is added to a node when it is observed there or assumed, and removed when it is observed gone
 or forgotten. An assumed pod stays until its real state is known: a timer never frees anything that
@@ -18,11 +18,11 @@ from scheduler.model.api.objects import LocalObject, Node, Pod, PodDisruptionBud
 from scheduler.model.reference import OLDEST, Reference
 from scheduler.state.columns.arrays import Rows
 from scheduler.state.columns.node_columns import NodeColumns
-from scheduler.state.columns.pod_shapes import Shape, Shapes
+from scheduler.state.columns.pod_footprints import PodFootprint, PodFootprints
 from scheduler.state.columns.resource_axis import ResourceAxis
 from scheduler.state.devices.classes import DeviceClasses
 from scheduler.state.devices.devices import Devices
-from scheduler.state.pods.disruption_budgets import BudgetIndex
+from scheduler.state.pods.pdb_index import PdbIndex
 from scheduler.state.pods.nominations import Nomination, Nominations
 from scheduler.state.pods.pod_index import LabelSet
 from scheduler.state.pods.pod_table import NOWHERE, PodTable
@@ -41,11 +41,11 @@ class Cluster:
         #: The release of kube-scheduler whose decisions are reproduced.
         self.reference: Final = reference
         self.axis: Final = ResourceAxis()
-        self.shapes: Final = Shapes(self.axis, reference)
+        self.footprints: Final = PodFootprints(self.axis, reference)
         self.columns: Final = NodeColumns(self.axis)
-        self.pods: Final = PodTable(self.shapes, reference)
+        self.pods: Final = PodTable(self.footprints, reference)
         self.nominations: Final = Nominations(self.columns)
-        self.budgets: Final = BudgetIndex()
+        self.pdbs: Final = PdbIndex()
         self.policies: Final = PoliciesInForce()
         self.namespaces: Final[dict[str, dict[str, str]]] = {}
         #: Grows whenever a namespace is added, removed or gets other labels.
@@ -82,11 +82,11 @@ class Cluster:
 
     def what_if_view(self, rows: Rows) -> WhatIfView:
         """Return a what-if view of copies of some rows."""
-        return WhatIfView(self.columns, self.pods, self.shapes, rows)
+        return WhatIfView(self.columns, self.pods, self.footprints, rows)
 
     def may_have_resources(
         self,
-        shape: Shape,
+        footprint: PodFootprint,
         row: int,
         priority: int,
         ignored: Callable[[str], bool] = lambda _: False,
@@ -98,7 +98,7 @@ class Cluster:
         nominated pods. True means that the other filters must be checked.
 
         Args:
-            shape: Of the pod. Resources that no node offers are not checked.
+            footprint: Of the pod. Resources that no node offers are not checked.
             row: Of the node.
             priority: Of the pod; nominated pods of lower priority do not count. The pod itself
                 must not be nominated to the node.
@@ -108,11 +108,11 @@ class Cluster:
         if columns.nodes[row] is None:
             return False
         nominations = self.nominations.on_node(columns.names[row])
-        nominated = [self.pods.shape(n.slot) for n in nominations if n.pod.priority >= priority]
+        nominated = [self.pods.footprint(n.slot) for n in nominations if n.pod.priority >= priority]
         if int(columns.pods()[row]) + len(nominated) >= int(columns.allowed_pods()[row]):
             return False
         reserved = [dict(other.requests) for other in nominated]
-        for resource, amount in shape.requests:
+        for resource, amount in footprint.requests:
             allocatable, name = columns.allocatable(resource)[row], self.axis.values[resource]
             requested = columns.requested(resource)[row] + sum(
                 requests.get(resource, 0) for requests in reserved
@@ -144,10 +144,10 @@ class Cluster:
         Raises:
             QuantityError: A request of the pod is no quantity; nothing is changed then.
         """
-        shape, uid = self.shapes.acquire(pod), pod.uid
+        footprint, uid = self.footprints.acquire(pod), pod.uid
         before = self.find_pod(uid)
-        if before is not None and self._update_in_place(pod, node, shape):
-            self.shapes.release(shape)
+        if before is not None and self._update_in_place(pod, node, footprint):
+            self.footprints.release(footprint)
             self._assumed.discard(uid)
             return before
         evicting, overdue = uid in self._evicting, uid in self._overdue
@@ -157,21 +157,25 @@ class Cluster:
         if overdue:
             self._overdue.add(uid)
         row = self.columns.ensure(node)
-        slot = self.pods.add(pod, row, shape)
+        slot = self.pods.add(pod, row, footprint)
         self.volumes.add_pod(slot, pod, node)
-        self.pods.protect(slot, self.budgets.code(pod))
-        self.columns.add_usage(row, self.shapes[shape])
+        self.pods.protect(slot, self.pdbs.code(pod))
+        self.columns.add_usage(row, self.footprints[footprint])
         return before
 
-    def _update_in_place(self, pod: Pod, node: str, shape: int) -> bool:
-        """Update a pod in place if its node, shape and volumes are unchanged."""
+    def _update_in_place(self, pod: Pod, node: str, footprint: int) -> bool:
+        """Update a pod in place if its node, footprint and volumes are unchanged."""
         slot = self.pods.slot(pod.uid)
-        if slot is None or self.node_of(pod.uid) != node or self.pods.shape_code(slot) != shape:
+        if (
+            slot is None
+            or self.node_of(pod.uid) != node
+            or self.pods.footprint_code(slot) != footprint
+        ):
             return False
         if self.pods.pod(slot).spec.volumes != pod.spec.volumes:
             return False
         self.pods.update(slot, pod)
-        self.pods.protect(slot, self.budgets.code(pod))
+        self.pods.protect(slot, self.pdbs.code(pod))
         return True
 
     def assume(self, pod: Pod, node: str) -> None:
@@ -202,12 +206,12 @@ class Cluster:
         if slot is None:
             return None
         row, pod = self.pods.row(slot), self.pods.pod(slot)
-        shape = self.pods.shape(slot)
+        footprint = self.pods.footprint(slot)
         self.volumes.remove_pod(slot)
         self.pods.remove(uid)
         if row == NOWHERE:
             return None
-        self.columns.remove_usage(row, shape)
+        self.columns.remove_usage(row, footprint)
         return pod
 
     def nominate(self, pod: Pod, node: str) -> None:
@@ -216,9 +220,9 @@ class Cluster:
         Raises:
             QuantityError: A request of the pod is no quantity; nothing is changed then.
         """
-        shape = self.shapes.acquire(pod)
+        footprint = self.footprints.acquire(pod)
         self.remove(pod.uid)
-        slot = self.pods.add(pod, NOWHERE, shape)
+        slot = self.pods.add(pod, NOWHERE, footprint)
         self.volumes.add_pod(slot, pod, "")
         self.nominations.add(Nomination(pod, node, slot))
 
@@ -277,28 +281,28 @@ class Cluster:
         return before
 
     def _settle_axis(self) -> None:
-        """Update columns and shapes for resources that nodes began or stopped to offer."""
+        """Update columns and footprints for resources that nodes began or stopped to offer."""
         retired, fresh = self.axis.settle()
         for resource in retired:
-            self.shapes.withdraw(resource)
+            self.footprints.withdraw(resource)
             self.columns.clear(resource)
         for resource in fresh:
-            self.shapes.offer(resource)
-            requesting = self.pods.requesting(self.shapes.amounts(resource))
+            self.footprints.offer(resource)
+            requesting = self.pods.requesting(self.footprints.amounts(resource))
             self.columns.count_requested(resource, requesting)
 
-    def write_budget(self, budget: PodDisruptionBudget) -> None:
-        """Store the state of a budget."""
-        key = f"{budget.metadata.namespace}/{budget.metadata.name}"
-        before = self.budgets.find(key)
-        if self.budgets.write(budget):
+    def write_pdb(self, pdb: PodDisruptionBudget) -> None:
+        """Store the state of a PDB."""
+        key = f"{pdb.metadata.namespace}/{pdb.metadata.name}"
+        before = self.pdbs.find(key)
+        if self.pdbs.write(pdb):
             self._protect(key)
-        if before is not None and _charging(before) != _charging(budget):
-            self.pods.record_protected(self.budgets.codes_with(key))
+        if before is not None and _charging(before) != _charging(pdb):
+            self.pods.record_protected(self.pdbs.codes_with(key))
 
-    def erase_budget(self, key: str) -> None:
-        """Remove a budget."""
-        if self.budgets.erase(key):
+    def erase_pdb(self, key: str) -> None:
+        """Remove a PDB."""
+        if self.pdbs.erase(key):
             self._protect(key)
 
     def write_namespace(self, namespace: LocalObject) -> None:
@@ -334,20 +338,20 @@ class Cluster:
                 self.columns.node_changes.record(row)
 
     def _protect(self, key: str) -> None:
-        """Update which pods a budget protects that was added, removed or got a new selector."""
-        namespace, budgets = key.partition("/")[0], self.budgets
+        """Update which pods a PDB protects that was added, removed or got a new selector."""
+        namespace, pdbs = key.partition("/")[0], self.pdbs
 
         def protected(pod: LabelSet) -> bool:
-            return pod.namespace == namespace and budgets.protects(key, pod.labels)
+            return pod.namespace == namespace and pdbs.protects(key, pod.labels)
 
         selected = self.pods.pod_index.having(protected)
-        slots = np.flatnonzero(selected | self.pods.protected_by(budgets.codes_with(key)))
+        slots = np.flatnonzero(selected | self.pods.protected_by(pdbs.codes_with(key)))
         codes, inverse = np.unique(self.pods.protection(slots), return_inverse=True)
-        more = np.array([budgets.with_key(code, key) for code in codes.tolist()], dtype=np.int64)
-        less = np.array([budgets.without_key(code, key) for code in codes.tolist()], dtype=np.int64)
+        more = np.array([pdbs.with_key(code, key) for code in codes.tolist()], dtype=np.int64)
+        less = np.array([pdbs.without_key(code, key) for code in codes.tolist()], dtype=np.int64)
         self.pods.protect_all(slots, np.where(selected[slots], more[inverse], less[inverse]))
-        if budgets.needs_compaction:
-            self.pods.rename_protection(budgets.compact)
+        if pdbs.needs_compaction:
+            self.pods.rename_protection(pdbs.compact)
 
     def check(self) -> None:
         """Assert the invariants: the usage of each row is the sum over its pods."""
@@ -355,13 +359,13 @@ class Cluster:
         columns = self.columns
         for row in range(columns.size):
             slots = self.pods.on_row(row)
-            shapes = [self.pods.shape(slot) for slot in slots]
+            footprints = [self.pods.footprint(slot) for slot in slots]
             assert int(columns.pods()[row]) == len(slots)
             for resource in range(len(self.axis)):
-                total = sum(dict(shape.requests).get(resource, 0) for shape in shapes)
+                total = sum(dict(footprint.requests).get(resource, 0) for footprint in footprints)
                 assert columns.requested(resource)[row] == total
             for index in (0, 1):
-                total = sum(shape.non_zero[index] for shape in shapes)
+                total = sum(footprint.non_zero[index] for footprint in footprints)
                 assert columns.non_zero(index)[row] == total
         self.volumes.check([slot for slot, _ in self.pods.occupied()])
         for nomination in self.nominations:
@@ -369,6 +373,6 @@ class Cluster:
         assert all(self.find_pod(uid) is not None for uid in self._assumed)
 
 
-def _charging(budget: PodDisruptionBudget) -> tuple[int, Mapping[str, str]]:
+def _charging(pdb: PodDisruptionBudget) -> tuple[int, Mapping[str, str]]:
     """Return the fields by which evictions are charged."""
-    return budget.status.disruptions_allowed, budget.status.disrupted_pods
+    return pdb.status.disruptions_allowed, pdb.status.disrupted_pods

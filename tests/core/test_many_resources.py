@@ -94,7 +94,7 @@ def test_the_memory_of_such_pods_comes_back_when_they_are_gone(where):
         tracemalloc.stop()
 
     assert grown < KEPT_BYTES
-    assert (len(state.axis), len(state.shapes)) == (3, 0)
+    assert (len(state.axis), len(state.footprints)) == (3, 0)
 
 
 def test_a_pod_that_is_refused_leaves_nothing_in_the_columns():
@@ -103,7 +103,7 @@ def test_a_pod_that_is_refused_leaves_nothing_in_the_columns():
     cluster.schedule(wanting("p", MANY))
 
     state = cluster.machine.cluster
-    assert (len(state.axis), len(state.shapes)) == (3, 0)
+    assert (len(state.axis), len(state.footprints)) == (3, 0)
 
 
 def test_names_that_no_node_offers_any_more_are_forgotten():

@@ -22,7 +22,7 @@ from scheduler.kube.client.backoff import Sleeper
 from scheduler.kube.client.client import JSON, Client, Request
 from scheduler.kube.client.transport import HttpTransport
 from scheduler.kube.errors import Conflict, NotFound
-from scheduler.kube.lease import Lease, LeaseSettings
+from scheduler.kube.leader_election import LeaderElector, LeaderElectionConfig
 from scheduler.kube.watch.informer import Informer
 from scheduler.kube.watch.resources import PODS
 from scheduler.kube.write.writer import Writer
@@ -255,9 +255,9 @@ async def test_what_an_informer_sees(world: World):
 
 
 async def test_a_lease_is_taken_held_and_given_back(world: World):
-    def candidate(identity: str) -> Lease:
-        settings = LeaseSettings(world.namespace, "scheduler", identity, retry_seconds=0.1)
-        return Lease(world.client, settings, now, PAUSES)
+    def candidate(identity: str) -> LeaderElector:
+        settings = LeaderElectionConfig(world.namespace, "scheduler", identity, retry_seconds=0.1)
+        return LeaderElector(world.client, settings, now, PAUSES)
 
     first, second = candidate("first"), candidate("second")
     await first.acquire()

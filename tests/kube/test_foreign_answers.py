@@ -19,7 +19,7 @@ from scheduler.kube.errors import (
 )
 from scheduler.kube.watch.discovery import is_served
 from scheduler.kube.watch.informer import Informer
-from scheduler.kube.watch.resources import BUDGETS, DEVICE_CLASSES, PODS
+from scheduler.kube.watch.resources import PDBS, DEVICE_CLASSES, PODS
 from tests.kube.fixtures import Heard, Outcomes, Start, View, Waits, Write, bind, settle, until
 from tests.support.fake_api import FakeApi, Fault, pod
 
@@ -156,7 +156,7 @@ async def test_no_object_is_gone_because_of_it(
     api: FakeApi, view: View, start: Start, waits: Waits, status: int, body: bytes
 ):
     api.store.put("poddisruptionbudgets", BUDGET)
-    informer = await start(BUDGETS)
+    informer = await start(PDBS)
     await until(lambda: api.watches == 1)
 
     api.proxied["poddisruptionbudgets"] = (status, body)
@@ -173,7 +173,7 @@ async def test_no_object_is_gone_because_of_it(
 async def test_a_first_list_is_not_believed_either(api: FakeApi, start: Start, waits: Waits):
     api.proxied["poddisruptionbudgets"] = (404, HTML)
 
-    informer = await start(BUDGETS, synced=False)
+    informer = await start(PDBS, synced=False)
     await until(lambda: len(waits.slept) > 5)
 
     assert not informer.synced.is_set()
@@ -201,7 +201,7 @@ async def test_known_objects_are_gone_when_their_resource_is_missing_twice(
     api: FakeApi, view: View, start: Start, waits: Waits
 ):
     api.store.put("poddisruptionbudgets", BUDGET)
-    informer = await start(BUDGETS)
+    informer = await start(PDBS)
     await until(lambda: api.watches == 1)
 
     api.absent.add("poddisruptionbudgets")
@@ -226,7 +226,7 @@ async def test_known_objects_stay_when_their_resource_is_missing_once(
 
     sleeper = waits.sleeper
     object.__setattr__(sleeper, "sleep", sleep)
-    running = asyncio.create_task(Informer(BUDGETS, client, view.take, sleeper).run())
+    running = asyncio.create_task(Informer(PDBS, client, view.take, sleeper).run())
     await until(lambda: api.watches == 1)
     api.absent.add("poddisruptionbudgets")
     api.expire_watches()
@@ -262,10 +262,10 @@ async def test_discovery_shows_which_resources_are_served(
         api.proxied[pattern] = (404 if page is None else 200, body)
 
     if isinstance(want, bool):
-        assert await is_served(client, BUDGETS.path) is want
+        assert await is_served(client, PDBS.path) is want
     else:
         with pytest.raises(want):
-            await is_served(client, BUDGETS.path)
+            await is_served(client, PDBS.path)
 
 
 async def test_what_is_needed_stays_a_problem(api: FakeApi, start: Start, waits: Waits):

@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import CapturingLogger
 
 from scheduler.observe.metrics.metrics import Metrics
-from scheduler.observe.pages.pages import Document, Pages
+from scheduler.observe.pages.routes import Document, Pages
 from scheduler.observe.server import access
 from scheduler.observe.server.access import Authorize
 from scheduler.observe.server.listen import Listen

@@ -227,7 +227,7 @@ ACTIONS: Final = [
     happenings.delete_node,
     happenings.finish_pod,
     happenings.start_pod,
-    happenings.write_budget,
+    happenings.write_pdb,
     reown,
     change_claim,
     write_policy,

@@ -25,7 +25,7 @@ from scheduler.model.effects import (
     SetCondition,
 )
 from scheduler.model.events import (
-    BudgetObserved,
+    PdbObserved,
     Event,
     FailureKind,
     LedgerLoaded,
@@ -92,7 +92,7 @@ class Changing(World):
     def everything(self) -> list[Event]:
         """Return all that a new process is told."""
         told: list[Event] = [NodeObserved(each) for each in self.nodes.values()]
-        told += [BudgetObserved(each) for each in self.budgets.values()]
+        told += [PdbObserved(each) for each in self.budgets.values()]
         told += [PolicyObserved(each) for each in self.policies.values()]
         told += [StorageObserved(each) for each in self.storage.values()]
         told += [PodObserved(each) for each in self.pods.values()]

@@ -8,8 +8,8 @@ import numpy as np
 from scheduler.model.api.objects import Pod
 from scheduler.model.effects import Bind
 from scheduler.model.events import (
-    BudgetGone,
-    BudgetObserved,
+    PdbGone,
+    PdbObserved,
     FailureKind,
     NodeGone,
     NodeObserved,
@@ -155,16 +155,16 @@ def repeat(world: World, a: int, _b: int, _c: int) -> None:
         world.streams[0].append(PodObserved(found))
 
 
-def write_budget(world: World, a: int, b: int, c: int) -> None:
+def write_pdb(world: World, a: int, b: int, c: int) -> None:
     """A budget appears, changes or goes."""
     name = f"b{a % 2}"
     if c % 5 == 0 and name in world.budgets:
         del world.budgets[name]
-        world.streams[2].append(BudgetGone(f"default/{name}"))
+        world.streams[2].append(PdbGone(f"default/{name}"))
         return
     built = budget(name).selects(app=["web", "db"][b % 2]).allows(c % 4 - 1).build()
     world.budgets[name] = built
-    world.streams[2].append(BudgetObserved(built))
+    world.streams[2].append(PdbObserved(built))
 
 
 def wait(world: World, a: int, _b: int, _c: int) -> None:
@@ -227,7 +227,7 @@ ACTIONS: Final = [
     shrink_pod,
     start_pod,
     repeat,
-    write_budget,
+    write_pdb,
 ]
 
 

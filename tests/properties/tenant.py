@@ -14,7 +14,7 @@ from scheduler.model import times
 from scheduler.model.api.objects import OwnerReference, Pod
 from scheduler.model.api.storage import PersistentVolumeClaim
 from scheduler.model.effects import Effect, Evict
-from scheduler.model.events import BudgetGone, BudgetObserved
+from scheduler.model.events import PdbGone, PdbObserved
 from scheduler.queue.backoff import PodBackoff
 from scheduler.queue.phases import QueuePhase
 from tests.properties import changes, happenings
@@ -151,7 +151,7 @@ class Besieged(Changing):
             self.remove(each.uid)
         for name in [each for each in self.budgets if each.startswith("e")]:
             del self.budgets[name]
-            self.streams[2].append(BudgetGone(f"{EVIL}/{name}"))
+            self.streams[2].append(PdbGone(f"{EVIL}/{name}"))
         for kind, key in [each for each in self.storage if each[1].startswith(f"{EVIL}/")]:
             self.unstore(kind, key)
 
@@ -274,16 +274,16 @@ def let_go(world: Besieged, a: int, _b: int, _c: int) -> None:
         world.hanging.discard(sorted(world.hanging)[a % len(world.hanging)])
 
 
-def write_budget(world: Besieged, a: int, b: int, c: int) -> None:
+def write_pdb(world: Besieged, a: int, b: int, c: int) -> None:
     """A budget of the tenant's own, which allows what it likes."""
     name = f"e{a % 5}"
     if c % 4 == 0 and name in world.budgets:
         del world.budgets[name]
-        world.streams[2].append(BudgetGone(f"{EVIL}/{name}"))
+        world.streams[2].append(PdbGone(f"{EVIL}/{name}"))
         return
     built = budget(name).namespace(EVIL).selects(app=["web", "db", "sp"][b % 3]).allows(c % 3 - 1)
     world.budgets[name] = built.build()
-    world.streams[2].append(BudgetObserved(built.build()))
+    world.streams[2].append(PdbObserved(built.build()))
 
 
 def write_claim(world: Besieged, a: int, b: int, _c: int) -> None:
@@ -312,7 +312,7 @@ HOSTILE: Final = [
     create_many,
     look,
     let_go,
-    write_budget,
+    write_pdb,
     write_claim,
 ]
 ACTIONS: Final = [

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.preemption.evaluate.victims import violates_budgets
+from scheduler.core.preemption.evaluate.victims import pdb_violations
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Int
 from tests.support.builders import BudgetBuilder, budget, node, pod, requirement
@@ -70,12 +70,12 @@ def _play(history: list[tuple[str, object]]) -> Cluster:
     cluster = Cluster()
     for number in range(3):
         cluster.write_node(node(f"n{number}").build())
-    cluster.budgets._crowded = 4
+    cluster.pdbs._crowded = 4
     for kind, what in history:
         if kind == "budget":
-            cluster.write_budget(what.build())
+            cluster.write_pdb(what.build())
         elif kind == "no budget":
-            cluster.erase_budget(what)
+            cluster.erase_pdb(what)
         elif kind == "pod":
             built = what.build()
             cluster.place(built, built.spec.node_name)
@@ -95,11 +95,11 @@ def _slow(cluster: Cluster, slots: Int) -> list[list[bool]]:
             if slot < 0:
                 continue
             guest = cluster.pods.pod(slot)
-            for each in cluster.budgets:
+            for each in cluster.pdbs:
                 key = f"{each.metadata.namespace}/{each.metadata.name}"
                 if each.metadata.namespace != guest.metadata.namespace:
                     continue
-                if not cluster.budgets.protects(key, guest.metadata.labels):
+                if not cluster.pdbs.protects(key, guest.metadata.labels):
                     continue
                 if guest.metadata.name in each.status.disrupted_pods:
                     continue
@@ -113,9 +113,9 @@ def test_each_pod_is_protected_by_the_budgets_that_select_it(history):
     cluster = _play(history)
 
     for slot, guest in cluster.pods.occupied():
-        keys = cluster.budgets.sets.values[int(cluster.pods.protection(np.array([slot]))[0])]
-        assert cluster.budgets.sets.values[cluster.budgets.code(guest)] == keys
-        assert all(cluster.budgets.protects(key, guest.metadata.labels) for key in keys)
+        keys = cluster.pdbs.sets.values[int(cluster.pods.protection(np.array([slot]))[0])]
+        assert cluster.pdbs.sets.values[cluster.pdbs.code(guest)] == keys
+        assert all(cluster.pdbs.protects(key, guest.metadata.labels) for key in keys)
 
 
 @given(st.lists(happenings, min_size=10, max_size=40))
@@ -125,7 +125,7 @@ def test_budgets_are_charged_as_one_pod_after_the_other_would(history):
     deepest = max(map(len, on_rows))
     slots = np.array([each + [-1] * (deepest - len(each)) for each in on_rows]).T.reshape(-1, 3)
 
-    assert violates_budgets(slots.astype(np.int64), cluster).tolist() == _slow(cluster, slots)
+    assert pdb_violations(slots.astype(np.int64), cluster).tolist() == _slow(cluster, slots)
 
 
 @given(st.lists(happenings, max_size=30), _budgets())
@@ -133,11 +133,11 @@ def test_rows_are_judged_again_where_a_budget_changes_what_is_charged(history, c
     cluster = _play(history)
     rows = np.arange(3)
     slots = np.array([[(*cluster.pods.on_row(row), -1)[0] for row in rows]])
-    before, position = violates_budgets(slots, cluster), cluster.pods.changes.position
+    before, position = pdb_violations(slots, cluster), cluster.pods.changes.position
 
-    cluster.write_budget(changed.build())
+    cluster.write_pdb(changed.build())
 
-    differs = (violates_budgets(slots, cluster) != before)[0]
+    differs = (pdb_violations(slots, cluster) != before)[0]
     noted = cluster.pods.changes.since(position, 100)
     assert noted is not None
     assert set(np.flatnonzero(differs).tolist()) <= set(noted.tolist())

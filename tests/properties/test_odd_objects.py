@@ -13,7 +13,7 @@ import pytest
 
 from scheduler.core.machine import Machine
 from scheduler.kube.errors import Unreachable
-from scheduler.kube.watch.decoding import Odd, PageDecoder, WatchDecoder
+from scheduler.kube.watch.decoding import UndecodableObject, PageDecoder, WatchDecoder
 from scheduler.kube.watch.resources import RESOURCES
 from scheduler.model import capture_codec
 from scheduler.model.decisions import Failed
@@ -60,7 +60,7 @@ class Feed:
             assert what == "DELETED"
             self.counts["begun again"] += 1
             return
-        if isinstance(notice, Odd):
+        if isinstance(notice, UndecodableObject):
             self.counts["unreadable"] += 1
             self.same_in_a_page(kind, text)
         elif what == "DELETED":

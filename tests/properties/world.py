@@ -41,8 +41,8 @@ from scheduler.model.effects import (
     SetCondition,
 )
 from scheduler.model.events import (
-    BudgetGone,
-    BudgetObserved,
+    PdbGone,
+    PdbObserved,
     EffectDone,
     EffectFailed,
     Event,
@@ -111,9 +111,9 @@ class World:
 
     def hear(self, event: Event) -> None:
         match event:
-            case BudgetObserved(told):
+            case PdbObserved(told):
                 self.known_budgets[told.metadata.name] = told
-            case BudgetGone(key):
+            case PdbGone(key):
                 self.known_budgets.pop(key.partition("/")[2], None)
         self._take(self.machine.observe(event, self.now).effects)
 

@@ -31,7 +31,7 @@ def names(found: Manifests) -> dict[str, list[str]]:
         "pods": [each.metadata.name for each in found.pods],
         "nodes": [each.metadata.name for each in found.nodes],
         "namespaces": [each.metadata.name for each in found.namespaces],
-        "budgets": [each.metadata.name for each in found.budgets],
+        "budgets": [each.metadata.name for each in found.pdbs],
     }
 
 

@@ -26,7 +26,7 @@ def planner(*objects, options: PlanOptions | None = None, config: str = "") -> P
     lists = {
         Pod: found.pods,
         Node: found.nodes,
-        PodDisruptionBudget: found.budgets,
+        PodDisruptionBudget: found.pdbs,
         LocalObject: found.namespaces,
         DeviceClass: found.device_classes,
     }

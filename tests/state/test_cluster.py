@@ -287,19 +287,19 @@ def test_the_status_of_a_pod_shows_whether_it_terminates(cluster, builder, delet
 def protected(cluster: Cluster, uid: str) -> tuple[str, ...]:
     slot = cluster.pods.slot(uid)
     assert slot is not None
-    return cluster.budgets.sets.values[int(cluster.pods.protection(slot))]
+    return cluster.pdbs.sets.values[int(cluster.pods.protection(slot))]
 
 
 def test_a_new_budget_protects_existing_pods(cluster):
     cluster.place(pod("web").label("app", "web").build(), "n1")
 
-    cluster.write_budget(budget("b").selects(app="web").build())
+    cluster.write_pdb(budget("b").selects(app="web").build())
 
     assert protected(cluster, "uid:default/web") == ("default/b",)
 
 
 def test_a_new_pod_is_protected_by_existing_budgets(cluster):
-    cluster.write_budget(budget("b").selects(app="web").build())
+    cluster.write_pdb(budget("b").selects(app="web").build())
 
     cluster.place(pod("web").label("app", "web").build(), "n1")
 
@@ -307,7 +307,7 @@ def test_a_new_pod_is_protected_by_existing_budgets(cluster):
 
 
 def test_a_pod_that_gets_other_labels_is_protected_by_other_budgets(cluster):
-    cluster.write_budget(budget("b").selects(app="web").build())
+    cluster.write_pdb(budget("b").selects(app="web").build())
     cluster.place(pod("web").label("app", "web").build(), "n1")
 
     cluster.place(pod("web").label("app", "db").build(), "n1")
@@ -316,11 +316,11 @@ def test_a_pod_that_gets_other_labels_is_protected_by_other_budgets(cluster):
 
 
 def test_a_deleted_budget_protects_no_pod(cluster):
-    cluster.write_budget(budget("b").selects(app="web").build())
+    cluster.write_pdb(budget("b").selects(app="web").build())
     cluster.place(pod("web").label("app", "web").build(), "n1")
 
-    cluster.erase_budget("default/b")
-    cluster.erase_budget("default/never-there")
+    cluster.erase_pdb("default/b")
+    cluster.erase_pdb("default/never-there")
 
     assert protected(cluster, "uid:default/web") == ()
 

@@ -52,8 +52,8 @@ from scheduler.model.effects import (
 )
 from scheduler.model.events import (
     Answered,
-    BudgetGone,
-    BudgetObserved,
+    PdbGone,
+    PdbObserved,
     DeviceClassObserved,
     DevicesGone,
     DevicesObserved,
@@ -171,7 +171,7 @@ class Cluster:
 
     @_take.register
     def _(self, thing: PodDisruptionBudget) -> None:
-        self._tell(BudgetObserved(thing))
+        self._tell(PdbObserved(thing))
 
     @_take.register
     def _(self, thing: DeviceClass) -> None:
@@ -221,7 +221,7 @@ class Cluster:
 
     def delete_budget(self, key: str) -> None:
         """Let a budget be gone."""
-        self._tell(BudgetGone(key))
+        self._tell(PdbGone(key))
 
     def delete_policy(self, name: str) -> None:
         """Let a preemption policy be gone."""

@@ -113,7 +113,7 @@ def overspent(
             for each in history.preempted
             for pod in counted(policy, each.victims)
             if now - each.moment < budget.window
-            and policy.name in {known.name for known in each.policies if known.budgets}
+            and policy.name in {known.name for known in each.policies if known.pdbs}
         ]
         keys = [scope_key(budget.scope, pod, node) for pod in counted(policy, victims)]
         for key in keys:

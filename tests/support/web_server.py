@@ -20,7 +20,7 @@ from collections.abc import Mapping
 import structlog
 import uvloop
 
-from scheduler.observe.pages.pages import Document, Pages
+from scheduler.observe.pages.routes import Document, Pages
 from scheduler.observe.server import access
 from scheduler.observe.server.listen import Listen
 from scheduler.observe.server.web import Web

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from scheduler.core.attempt.scheduling_attempt import AttemptResult
 from scheduler.core.binding import BindingCycle
-from scheduler.core.eviction.executor import Executor
+from scheduler.core.eviction.plan_runner import PlanRunner
 from scheduler.core.eviction.inherited_plans import ResumeResult
 from scheduler.core.requeue.pod_status import SCHEDULER_ERROR, UNSCHEDULABLE, StatusReporter
 from scheduler.core.requeue.wakeups import Wakeups
@@ -32,14 +32,14 @@ class DecisionCommitter:
         queue: SchedulingQueue,
         wakeups: Wakeups,
         status: StatusReporter,
-        executor: Executor,
+        executor: PlanRunner,
         binding: BindingCycle,
     ) -> None:
         self._cluster = cluster
         self._queue = queue
         self._wakeups = wakeups
         self._status = status
-        self._executor = executor
+        self._plan_runner = executor
         self._binding = binding
 
     def commit(
@@ -51,7 +51,7 @@ class DecisionCommitter:
         self._wakeups.blocked.unblock(queued.uid)
         if error:
             # An error says nothing about the plan that an earlier leader has made.
-            clear = not self._executor.inherited.has_unchecked(
+            clear = not self._plan_runner.inherited.has_unchecked(
                 pod.uid
             ) and self._withdraw_nomination(queued, now)
             self._queue.retry(queued, now)
@@ -60,17 +60,17 @@ class DecisionCommitter:
         if outcome.node is not None:
             return self._place(queued, outcome.node, now)
         self._binding.emit(outcome.effects)
-        resumed, plan = self._executor.inherited.resume(queued, now)
+        resumed, plan = self._plan_runner.inherited.resume(queued, now)
         if plan is not None and resumed is ResumeResult.GOES_ON:
             self._queue.begin_preemption(queued, outcome.rejectors, now)
-            self._executor.continue_plan(plan, now)
+            self._plan_runner.continue_plan(plan, now)
             return Preempting(plan.node, plan.refs(), 0, outcome.message)
         if outcome.candidate is not None:
-            candidate = self._executor.prefer_terminating(queued, outcome.candidate)
+            candidate = self._plan_runner.prefer_terminating(queued, outcome.candidate)
             self._withdraw_elsewhere(pod, self._cluster.columns.names[candidate.row], now)
             self._queue.begin_preemption(queued, outcome.rejectors, now)
             self._status.report_failed(pod, outcome.message)
-            node = self._executor.start(queued, candidate, outcome.message, now)
+            node = self._plan_runner.start(queued, candidate, outcome.message, now)
             victims = tuple(victim.ref for victim in candidate.victims)
             return Preempting(node, victims, candidate.violations, outcome.message)
         if resumed is ResumeResult.CANCELLED:
@@ -80,7 +80,7 @@ class DecisionCommitter:
     def _place(self, queued: QueuedPod, node: str, now: Seconds) -> Decision:
         """Assume a pod on its node, and have it bound."""
         pod = queued.pod
-        self._executor.tracking.preemptor_assumed(pod.uid, node, now)
+        self._plan_runner.tracking.preemptor_assumed(pod.uid, node, now)
         self._withdraw_elsewhere(pod, node, now)
         self._cluster.assume(pod, node)
         self._queue.mark_assumed(queued, now)
@@ -108,7 +108,7 @@ class DecisionCommitter:
         if outcome.rejectors:
             victims_terminating = (
                 outcome.keeps_nomination
-                and self._executor.tracking.has_terminating_victims(queued.uid)
+                and self._plan_runner.tracking.has_terminating_victims(queued.uid)
             )
             self._queue.reject(
                 queued,
@@ -121,8 +121,8 @@ class DecisionCommitter:
             self._queue.retry(queued, now)
         if outcome.blocked:
             rules = frozenset(refusal.rule for refusal in outcome.refusals)
-            budgets = frozenset[str]().union(*(refusal.budgets for refusal in outcome.refusals))
-            self._wakeups.blocked.block(queued.uid, rules, outcome.until, budgets)
+            pdbs = frozenset[str]().union(*(refusal.pdbs for refusal in outcome.refusals))
+            self._wakeups.blocked.block(queued.uid, rules, outcome.until, pdbs)
         text = outcome.message
         self._report_failure(queued, UNSCHEDULABLE, text, clear_nomination=clear)
         return Unschedulable(text)
@@ -148,7 +148,7 @@ class DecisionCommitter:
     def bound(self, effect: Bind, now: Seconds) -> None:
         """Remove a pod that the API server has bound from the queue; the watch will confirm it."""
         self._queue.drop(effect.pod.uid, now)
-        self._executor.bound(effect.pod.uid, effect.node, now)
+        self._plan_runner.bound(effect.pod.uid, effect.node, now)
         self._binding.bound(effect, now)
 
     def not_bound(self, effect: Bind, failure: Failure, now: Seconds) -> None:

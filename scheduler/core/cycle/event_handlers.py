@@ -10,7 +10,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from scheduler.core.eviction.executor import Executor
+from scheduler.core.eviction.plan_runner import PlanRunner
 from scheduler.core.requeue.wakeups import Wakeups
 from scheduler.framework import event_diff
 from scheduler.framework.cluster_events import ClusterEvent
@@ -46,13 +46,13 @@ class EventHandlers:
         cluster: Cluster,
         queue: SchedulingQueue,
         wakeups: Wakeups,
-        executor: Executor,
+        executor: PlanRunner,
     ) -> None:
         self._profiles = profiles
         self._cluster = cluster
         self._queue = queue
         self._wakeups = wakeups
-        self._executor = executor
+        self._plan_runner = executor
 
     def on_pod(self, pod: Pod, now: Seconds) -> None:
         """Apply the state of a pod.
@@ -79,7 +79,7 @@ class EventHandlers:
         self._queue.drop(uid, now)
         self._cluster.devices.users.forget(uid)
         self._wakeups.blocked.unblock(uid)
-        self._executor.preemptor_gone(uid, now)
+        self._plan_runner.preemptor_gone(uid, now)
         nomination = self._cluster.nominations.get(uid)
         removed = self._cluster.remove(uid)
         if removed is not None:
@@ -107,7 +107,7 @@ class EventHandlers:
             return
         self._wakeups.wake(event_diff.NODE_DELETED, before, None, now)
         self._cluster.erase_node(name)
-        self._executor.node_gone(name, now)
+        self._plan_runner.node_gone(name, now)
 
     def on_storage(self, event: StorageObserved | StorageGone, now: Seconds) -> None:
         """Apply the state of a storage object, or remove it.
@@ -192,7 +192,7 @@ class EventHandlers:
         self._queue.drop(uid, now)
         cluster.devices.users.forget(uid)
         wakeups.blocked.unblock(uid)
-        self._executor.bound(uid, node, now)
+        self._plan_runner.bound(uid, node, now)
         if before is not None and assumed_on != node:
             # Another scheduler bound it, and not to the node on which it was assumed.
             self._wake_by_freed_resources(before, now)
@@ -208,7 +208,7 @@ class EventHandlers:
 
     def _wake_by_freed_resources(self, gone: Pod, now: Seconds) -> None:
         """Wake the pods that can use the resources of a pod that has left its node."""
-        executor, node = self._executor, gone.spec.node_name
+        executor, node = self._plan_runner, gone.spec.node_name
         fits = functools.partial(executor.revalidation.group_fits, node=node)
         self._wakeups.wake_by_freed_resources(gone, executor.tracking.done_waiting(node), fits, now)
 
@@ -218,7 +218,7 @@ class EventHandlers:
             # It will never run: it must not be bound or nominated any more.
             self.on_pod_gone(pod.uid, now)
             return
-        self._cluster.shapes.validate(pod)
+        self._cluster.footprints.validate(pod)
         self._cluster.devices.users.note(pod)
         queued = self._queue.get(pod.uid)
         if queued is None:
@@ -252,7 +252,7 @@ class EventHandlers:
 
         Source: kube-scheduler v1.36.3 backend/queue.nominator.UpdateNominatedPod.
         """
-        if self._executor.owns_nomination(pod.uid):
+        if self._plan_runner.owns_nomination(pod.uid):
             return
         node = self._nominated_node(pod)
         known = self._cluster.nominations.get(pod.uid)

@@ -8,8 +8,8 @@ from typing import TypeAlias, assert_never
 from scheduler.core.preemption.policy.engine import PolicyEngine
 from scheduler.core.requeue.wakeups import Wakeups
 from scheduler.model.events import (
-    BudgetGone,
-    BudgetObserved,
+    PdbGone,
+    PdbObserved,
     ClockAhead,
     LedgerLoaded,
     NamespaceGone,
@@ -27,8 +27,8 @@ from scheduler.state.preemption.ledger import Ledger
 __all__ = ["PolicyEvent", "PolicyEventHandlers"]
 
 PolicyEvent: TypeAlias = (
-    BudgetObserved
-    | BudgetGone
+    PdbObserved
+    | PdbGone
     | PolicyObserved
     | PolicyGone
     | NamespaceObserved
@@ -59,8 +59,8 @@ class PolicyEventHandlers:
             LedgerError: The text of a ledger cannot be read; nothing is changed then.
         """
         match event:
-            case BudgetObserved() | BudgetGone():
-                self._on_budget(event, now)
+            case PdbObserved() | PdbGone():
+                self._on_pdb(event, now)
             case PolicyObserved() | PolicyGone():
                 self._on_policy(event, now)
             case NamespaceObserved() | NamespaceGone():
@@ -76,23 +76,23 @@ class PolicyEventHandlers:
             case _:
                 assert_never(event)
 
-    def _on_budget(self, event: BudgetObserved | BudgetGone, now: Seconds) -> None:
+    def _on_pdb(self, event: PdbObserved | PdbGone, now: Seconds) -> None:
         """Apply the state of a disruption budget, or delete it.
 
-        As in kube-scheduler this wakes no pods, except those that this very budget blocks.
+        As in kube-scheduler this wakes no pods, except those that this very PDB blocks.
         """
         cluster, policies = self._cluster, self._policies
-        if isinstance(event, BudgetObserved):
-            cluster.write_budget(event.budget)
-            policies.budget_updated(event.budget)
-            metadata = event.budget.metadata
+        if isinstance(event, PdbObserved):
+            cluster.write_pdb(event.pdb)
+            policies.pdb_updated(event.pdb)
+            metadata = event.pdb.metadata
             key = f"{metadata.namespace}/{metadata.name}"
         else:
-            cluster.erase_budget(event.key)
-            policies.budget_gone(event.key)
+            cluster.erase_pdb(event.key)
+            policies.pdb_gone(event.key)
             key = event.key
         if len(self._blocked):
-            self._blocked.wake_budgets(now, {key, *policies.relieved_budgets(now)})
+            self._blocked.wake_for_pdbs(now, {key, *policies.relieved_pdbs(now)})
 
     def _on_namespace(self, event: NamespaceObserved | NamespaceGone, now: Seconds) -> None:
         """Apply the labels of a namespace, or delete it; policies may select other namespaces."""

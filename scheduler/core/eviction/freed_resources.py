@@ -20,7 +20,7 @@ from scheduler.core.eviction.plan import PreemptionPlan
 from scheduler.model.api.objects import Pod
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
-from scheduler.state.columns.pod_shapes import Shape, WantedPorts
+from scheduler.state.columns.pod_footprints import PodFootprint, WantedPorts
 
 __all__ = ["USE_WITHIN", "FreedResources", "WasteReason"]
 
@@ -177,29 +177,29 @@ class _RemainingCapacity:
         self._cluster = cluster
         self._columns = cluster.columns
         self._row = row
-        self._shapes: list[Shape] = []
+        self._footprints: list[PodFootprint] = []
         pods, ignored_uids = cluster.pods, frozenset(ignored)
         for slot in pods.on_row(row):
             pod = pods.pod(slot)
             if pod.uid not in ignored_uids and not cluster.is_being_deleted(pod):
-                self._shapes.append(pods.shape(slot))
-        self._shapes += (self._shape(pod) for pod in coming)
+                self._footprints.append(pods.footprint(slot))
+        self._footprints += (self._footprint(pod) for pod in coming)
 
     def try_add(self, pod: Pod) -> bool:
         """Add a pod if it fits; return whether it does."""
-        wanted = self._shape(pod)
-        if wanted.beyond or len(self._shapes) >= int(self._columns.allowed_pods()[self._row]):
+        wanted = self._footprint(pod)
+        if wanted.beyond or len(self._footprints) >= int(self._columns.allowed_pods()[self._row]):
             return False
-        taken = [dict(shape.requests) for shape in self._shapes]
+        taken = [dict(footprint.requests) for footprint in self._footprints]
         for resource, amount in wanted.requests:
             used = sum(requests.get(resource, 0) for requests in taken)
             if used + amount > self._columns.allocatable(resource)[self._row]:
                 return False
-        ports = {port for shape in self._shapes for port in shape.ports}
+        ports = {port for footprint in self._footprints for port in footprint.ports}
         if WantedPorts(wanted.ports).conflict(ports):
             return False
-        self._shapes.append(wanted)
+        self._footprints.append(wanted)
         return True
 
-    def _shape(self, pod: Pod) -> Shape:
-        return self._cluster.shapes.of(pod)
+    def _footprint(self, pod: Pod) -> PodFootprint:
+        return self._cluster.footprints.of(pod)

@@ -69,7 +69,9 @@ class PlanValidator:
         """
         names = {plan.preemptor.metadata.namespace, *(v.ref.namespace for v in plan.victims)}
         labels = self._cluster.namespaces
-        return PolicyInputs(self._cluster.policies.version, {name: labels.get(name) for name in names})
+        return PolicyInputs(
+            self._cluster.policies.version, {name: labels.get(name) for name in names}
+        )
 
     def record_state(
         self, plan: PreemptionPlan, queued: QueuedPod, others: Iterable[PreemptionPlan]
@@ -212,12 +214,12 @@ class PlanValidator:
             return False
         nomination, pod = nominations.get(other.uid), other.pod
         if nomination is None:
-            shape = cluster.shapes.of(pod)
+            footprint = cluster.footprints.of(pod)
         else:
-            shape = cluster.pods.shape(nomination.slot)
+            footprint = cluster.pods.footprint(nomination.slot)
         filters = self._profiles[pod.spec.scheduler_name].capacity_filters
         for name in other.rejectors:
-            if not filters[name].may_fit(shape, row, pod.priority, cluster):
+            if not filters[name].may_fit(footprint, row, pod.priority, cluster):
                 return False
         return self.fits(other, node)
 

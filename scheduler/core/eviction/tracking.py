@@ -263,7 +263,7 @@ class VictimTracker:
     def flush(self, now: Seconds) -> None:
         """Give up nodes on which a victim hangs, and count the evictions that were wasted."""
         # This runs for every event, and mostly finds nothing to do: so it makes no call then.
-        if self._policies.may_relieve_budgets:
+        if self._policies.may_relieve_pdbs:
             self._wakeups.wake_relieved(now)
         writer = self._ledger_writer
         if writer.wanted or writer.waiting:

@@ -35,7 +35,7 @@ class _Block(NamedTuple):
     #: When the first of them ends; `None` where time ends none.
     until: Seconds | None
     #: The disruption budgets that block it, by namespace and name.
-    budgets: frozenset[str]
+    pdbs: frozenset[str]
 
 
 class BlockedByPolicy:
@@ -46,7 +46,7 @@ class BlockedByPolicy:
         #: By uid.
         self._pods: dict[str, _Block] = {}
         #: Uids of the pods that each disruption budget blocks, by its key.
-        self._by_budget: dict[str, set[str]] = {}
+        self._by_pdb: dict[str, set[str]] = {}
         self._ends: Final[Deadlines[str]] = Deadlines(self._is_blocked_until)
 
     def __len__(self) -> int:
@@ -57,7 +57,7 @@ class BlockedByPolicy:
         uid: str,
         rules: frozenset[Rule],
         until: Seconds | None,
-        budgets: frozenset[str] = frozenset(),
+        pdbs: frozenset[str] = frozenset(),
     ) -> None:
         """Record that a pod is blocked.
 
@@ -65,12 +65,12 @@ class BlockedByPolicy:
             uid: The pod's.
             rules: The rules of policies that block it; none for wasted evictions.
             until: When that ends at the earliest; `None` where time does not end it.
-            budgets: The disruption budgets that block it, by namespace and name.
+            PDBs: The disruption budgets that block it, by namespace and name.
         """
         self.unblock(uid)
-        self._pods[uid] = _Block(rules, until, budgets)
-        for key in budgets:
-            self._by_budget.setdefault(key, set()).add(uid)
+        self._pods[uid] = _Block(rules, until, pdbs)
+        for key in pdbs:
+            self._by_pdb.setdefault(key, set()).add(uid)
         if until is not None:
             self._ends.put(uid, until)
 
@@ -79,10 +79,10 @@ class BlockedByPolicy:
         block = self._pods.pop(uid, None)
         if block is None:
             return
-        for key in block.budgets:
-            self._by_budget[key].discard(uid)
-            if not self._by_budget[key]:
-                del self._by_budget[key]
+        for key in block.pdbs:
+            self._by_pdb[key].discard(uid)
+            if not self._by_pdb[key]:
+                del self._by_pdb[key]
 
     def wake(self, now: Seconds, event: str, rule: Rule | None = None) -> None:
         """Wake the pods that a rule blocks, or all."""
@@ -100,10 +100,10 @@ class BlockedByPolicy:
             if not block.rules or not block.rules.isdisjoint(_COUNTING):
                 self._wake(uid, now, _TAKEN_BACK)
 
-    def wake_budgets(self, now: Seconds, budgets: Iterable[str]) -> None:
+    def wake_for_pdbs(self, now: Seconds, pdbs: Iterable[str]) -> None:
         """Wake the pods that disruption budgets block, given by namespace and name."""
-        for key in budgets:
-            for uid in sorted(self._by_budget.get(key, ())):
+        for key in pdbs:
+            for uid in sorted(self._by_pdb.get(key, ())):
                 self._wake(uid, now, _BUDGET)
 
     def flush(self, now: Seconds) -> None:
@@ -126,12 +126,12 @@ class BlockedByPolicy:
             self._queue.wake_pod(queued, now, event)
 
     def check(self) -> None:
-        """Assert the invariants: each end in time and each budget is known, and each pod waits."""
+        """Assert the invariants: each end in time and each PDB is known, and each pod waits."""
         timed = [block.until for block in self._pods.values() if block.until is not None]
         assert self._ends.first() == min(timed, default=None)
         for uid, block in self._pods.items():
-            assert all(uid in self._by_budget[key] for key in block.budgets)
+            assert all(uid in self._by_pdb[key] for key in block.pdbs)
             assert self._queue.get(uid) is not None, uid
-        assert sum(map(len, self._by_budget.values())) == sum(
-            len(block.budgets) for block in self._pods.values()
+        assert sum(map(len, self._by_pdb.values())) == sum(
+            len(block.pdbs) for block in self._pods.values()
         )

@@ -152,9 +152,9 @@ class Wakeups:
 
     def wake_relieved(self, now: Seconds) -> None:
         """Wake the pods that are blocked by disruption budgets which allow more than before."""
-        freed = self._policies.relieved_budgets(now)
+        freed = self._policies.relieved_pdbs(now)
         if freed:
-            self.blocked.wake_budgets(now, freed)
+            self.blocked.wake_for_pdbs(now, freed)
 
     def plan_ended(self, uid: str, now: Seconds) -> None:
         """End the evictions in flight of a plan, by uid of its preemptor, and wake blocked pods."""

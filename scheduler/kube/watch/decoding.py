@@ -20,7 +20,7 @@ __all__ = [
     "Known",
     "Lines",
     "ListPage",
-    "Odd",
+    "UndecodableObject",
     "PageDecoder",
     "WatchDecoder",
     "WatchEvent",
@@ -89,7 +89,7 @@ class _RawWatchEvent(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Odd:
+class UndecodableObject:
     """What could be decoded of an object, or of a line, that did not fit its type."""
 
     type: str
@@ -108,7 +108,7 @@ class WatchDecoder(Generic[ObjectT]):
     def __init__(self, kind: type[ObjectT]) -> None:
         self._typed: msgspec.json.Decoder[WatchEvent[ObjectT]] = _decoder(WatchEvent, kind)
 
-    def decode(self, line: bytes) -> WatchEvent[ObjectT] | Odd:
+    def decode(self, line: bytes) -> WatchEvent[ObjectT] | UndecodableObject:
         """Return the event in a line.
 
         Raises:
@@ -119,7 +119,7 @@ class WatchDecoder(Generic[ObjectT]):
         except UNREADABLE as error:
             return self.decode_odd(line, str(error))
 
-    def decode_odd(self, line: bytes, problem: str = "") -> Odd:
+    def decode_odd(self, line: bytes, problem: str = "") -> UndecodableObject:
         """Return the identity of the object in a line, as far as it can be decoded.
 
         Raises:
@@ -158,7 +158,7 @@ class ListPage(Generic[ObjectT]):
     """A part of a list."""
 
     objects: list[ObjectT]
-    odd: list[Odd]
+    odd: list[UndecodableObject]
     version: str
     #: Where the next page begins; empty on the last.
     token: str
@@ -200,7 +200,7 @@ class PageDecoder(Generic[ObjectT]):
             raise Unreachable(f"the answer is not a list: {error}") from error
         check_list(page.kind, self._name, page.metadata.resource_version)
         objects: list[ObjectT] = []
-        odd: list[Odd] = []
+        odd: list[UndecodableObject] = []
         for item in page.items or ():
             try:
                 objects.append(self._object.decode(item))
@@ -276,10 +276,10 @@ def _decoder(generic: Any, kind: type) -> Any:
     return msgspec.json.Decoder(generic[kind])
 
 
-def _odd_object(item: bytes | msgspec.Raw, problem: str, kind: str = "ADDED") -> Odd:
+def _odd_object(item: bytes | msgspec.Raw, problem: str, kind: str = "ADDED") -> UndecodableObject:
     try:
         read = _ANYTHING.decode(item)
     except UNREADABLE:
         # Not even its metadata can be decoded: it stays without a name.
         read = _Anything()
-    return Odd(kind, read.metadata, read.code, read.reason, read.message, problem)
+    return UndecodableObject(kind, read.metadata, read.code, read.reason, read.message, problem)

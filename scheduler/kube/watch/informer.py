@@ -45,7 +45,7 @@ from scheduler.kube.watch.decoding import (
     Known,
     Lines,
     ListPage,
-    Odd,
+    UndecodableObject,
     PageDecoder,
     WatchDecoder,
     WatchEvent,
@@ -322,7 +322,7 @@ class Informer(Generic[ObjectT]):
                 notice = self._watch_decoder.decode(line)
                 if isinstance(notice, WatchEvent) and notice.type == "ERROR":
                     notice = self._watch_decoder.decode_odd(line)
-                if isinstance(notice, Odd):
+                if isinstance(notice, UndecodableObject):
                     self._read_odd(notice, events)
                 else:
                     self._read_notice(notice, events)
@@ -339,7 +339,7 @@ class Informer(Generic[ObjectT]):
         elif notice.type != "BOOKMARK":
             self._known.observe(notice.object, events)
 
-    def _read_odd(self, odd: Odd, events: list[Event]) -> None:
+    def _read_odd(self, odd: UndecodableObject, events: list[Event]) -> None:
         if odd.type == "ERROR":
             raise classified(odd.code, odd.reason, f"the watch ended: {odd.message}")
         self._move_to(odd.identity.resource_version)

@@ -3,7 +3,7 @@
 from typing import Generic, TypeVar
 
 from scheduler.kube.client.hooks import ClientHooks
-from scheduler.kube.watch.decoding import Known, Odd
+from scheduler.kube.watch.decoding import Known, UndecodableObject
 from scheduler.kube.watch.resources import ApiObject, ApiResource
 from scheduler.model.events import Event
 
@@ -54,7 +54,7 @@ class KnownObjects(Generic[ObjectT]):
         events.append(self._resource.observed(observed))
         return key
 
-    def skip(self, odd: Odd, events: list[Event]) -> str:
+    def skip(self, odd: UndecodableObject, events: list[Event]) -> str:
         """Leave out an object that cannot be decoded; return its key."""
         key = odd.identity.key
         known = self._states.get(key)

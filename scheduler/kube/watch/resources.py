@@ -39,8 +39,8 @@ from scheduler.model.api.storage import (
     VolumeAttachment,
 )
 from scheduler.model.events import (
-    BudgetGone,
-    BudgetObserved,
+    PdbGone,
+    PdbObserved,
     DeviceClassGone,
     DeviceClassObserved,
     DevicesGone,
@@ -58,7 +58,7 @@ from scheduler.model.events import (
     WorkloadObserved,
 )
 
-__all__ = ["BUDGETS", "NAMESPACES", "NODES", "PODS", "RESOURCES", "ApiObject", "ApiResource"]
+__all__ = ["PDBS", "NAMESPACES", "NODES", "PODS", "RESOURCES", "ApiObject", "ApiResource"]
 
 
 class ApiObject(Protocol):
@@ -103,8 +103,8 @@ def _path(kind: type[Any], name: str) -> str:
     return f"/{'apis' if '/' in version else 'api'}/{version}/{name}"
 
 
-def _budget_gone(key: str, _: str) -> Event:
-    return BudgetGone(key)
+def _pdb_gone(key: str, _: str) -> Event:
+    return PdbGone(key)
 
 
 def _namespace_gone(name: str, _: str) -> Event:
@@ -143,12 +143,12 @@ DEVICE_CLASSES: Final = ApiResource(
     gone=_device_class_gone,
     optional=True,
 )
-BUDGETS: Final = ApiResource(
+PDBS: Final = ApiResource(
     name="poddisruptionbudgets",
     path=_path(PodDisruptionBudget, "poddisruptionbudgets"),
     type=PodDisruptionBudget,
-    observed=BudgetObserved,
-    gone=_budget_gone,
+    observed=PdbObserved,
+    gone=_pdb_gone,
     optional=True,
 )
 NAMESPACES: Final = ApiResource(
@@ -226,5 +226,5 @@ RESOURCES: Final[tuple[ApiResource[Any], ...]] = (
     DEVICE_CLASSES,
     *DEVICES,
     PODS,
-    BUDGETS,
+    PDBS,
 )

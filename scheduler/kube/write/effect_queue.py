@@ -54,7 +54,7 @@ class Lane(IntEnum):
     BIND = 0
     PREEMPT = 1
     CONDITION = 2
-    ANNOUNCE = 3
+    EVENT = 3
     EXTEND = 4
 
 
@@ -75,7 +75,7 @@ LANES: Final[dict[type[Effect], Lane]] = {
     ClearNomination: Lane.PREEMPT,
     SaveLedger: Lane.PREEMPT,
     SetCondition: Lane.CONDITION,
-    RecordEvent: Lane.ANNOUNCE,
+    RecordEvent: Lane.EVENT,
     Ask: Lane.EXTEND,
 }
 
@@ -188,7 +188,7 @@ class EffectQueue:
 
     def clear(self) -> list[Effect]:
         """Remove and return everything that was not sent."""
-        unsent = [job.effect for job in self._lanes[Lane.ANNOUNCE]]
+        unsent = [job.effect for job in self._lanes[Lane.EVENT]]
         for uid, jobs in list(self._pods.items()):
             unsent += [job.effect for job in jobs if not job.sent]
             sent = deque(job for job in jobs if job.sent)
@@ -261,7 +261,7 @@ def shares(places: int) -> dict[Lane, int]:
         Lane.BIND: max(1, min(places // 2, rest)),
         Lane.PREEMPT: preempt,
         Lane.CONDITION: condition,
-        Lane.ANNOUNCE: announce,
+        Lane.EVENT: announce,
     }
 
 

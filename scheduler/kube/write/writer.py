@@ -115,7 +115,7 @@ class Writer:
                 await asyncio.wait(self._tasks)
 
     def _is_full(self) -> bool:
-        return self._queue.waiting(Lane.ANNOUNCE) >= self._settings.events_waiting
+        return self._queue.waiting(Lane.EVENT) >= self._settings.events_waiting
 
     def _start(self) -> None:
         """Send as many effects as there are places for."""

@@ -62,8 +62,8 @@ __all__ = [
     "TERMINAL_PHASES",
     "AWSElasticBlockStore",
     "Affinity",
-    "BudgetSpec",
-    "BudgetStatus",
+    "PdbSpec",
+    "PdbStatus",
     "ClaimVolume",
     "Condition",
     "Container",
@@ -291,14 +291,14 @@ class Node(Value, frozen=True):
     status: NodeStatus = NodeStatus()
 
 
-class BudgetSpec(Value, frozen=True):
+class PdbSpec(Value, frozen=True):
     """Which pods a budget protects."""
 
     selector: LabelSelector | None = None
     unhealthy_pod_eviction_policy: str | None = None
 
 
-class BudgetStatus(Value, frozen=True):
+class PdbStatus(Value, frozen=True):
     """The disruptions that a budget still allows; kept by the disruption controller."""
 
     disruptions_allowed: Int32 = 0
@@ -312,8 +312,8 @@ class PodDisruptionBudget(Value, frozen=True):
     """A limit on voluntary disruptions."""
 
     metadata: ObjectMeta = ObjectMeta()
-    spec: BudgetSpec = BudgetSpec()
-    status: BudgetStatus = BudgetStatus()
+    spec: PdbSpec = PdbSpec()
+    status: PdbStatus = PdbStatus()
 
 
 class LabelsSpec(Value, frozen=True):

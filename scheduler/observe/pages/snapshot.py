@@ -89,7 +89,7 @@ def _objects(machine: Machine) -> Iterator[Any]:
     for name, labels in cluster.namespaces.items():
         yield LocalObject(ObjectMeta(name=name, labels=labels))
     yield from (node for node in cluster.columns.nodes if node is not None)
-    yield from cluster.budgets
+    yield from cluster.pdbs
     yield from cluster.workloads
     yield from cluster.volumes
     yield from cluster.device_classes

@@ -24,7 +24,7 @@ from scheduler.observe.pages.negotiation import (
     Choice,
     negotiate,
 )
-from scheduler.observe.pages.pages import Document
+from scheduler.observe.pages.routes import Document
 from scheduler.observe.pages.statuses import status
 
 __all__ = ["Rendered", "rendered"]

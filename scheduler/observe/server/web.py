@@ -30,7 +30,7 @@ from typing import Any, Final
 from structlog.typing import FilteringBoundLogger
 
 from scheduler.model.times import Seconds
-from scheduler.observe.pages.pages import Pages
+from scheduler.observe.pages.routes import Pages
 from scheduler.observe.server.acceptor import Acceptor
 from scheduler.observe.server.access import Authorize, deny_all
 from scheduler.observe.server.connections import ConnectionTable, bounded

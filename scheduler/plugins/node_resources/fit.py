@@ -26,7 +26,7 @@ from scheduler.plugins.dynamic_resources.totals import DeviceTotals
 from scheduler.plugins.node_resources.scoring_strategies import LEAST_ALLOCATED, Strategy
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Codes, Int, Scores
-from scheduler.state.columns.pod_shapes import Shape
+from scheduler.state.columns.pod_footprints import PodFootprint
 from scheduler.state.columns.resource_axis import Coded
 from scheduler.state.views.node_view import NodeView
 
@@ -85,8 +85,8 @@ class NodeResourcesFit:
             return _TooManyResources(_too_many_verdict(pod))
         return _FitFilter(self._checked(pod), cluster, self.name, verdicts)
 
-    def may_fit(self, shape: Shape, row: int, priority: int, cluster: Cluster) -> bool:
-        return cluster.may_have_resources(shape, row, priority, self._ignores)
+    def may_fit(self, footprint: PodFootprint, row: int, priority: int, cluster: Cluster) -> bool:
+        return cluster.may_have_resources(footprint, row, priority, self._ignores)
 
     def compile_score(self, pod: Pod, cluster: Cluster) -> CompiledScore | None:
         if resources.too_many(pod):

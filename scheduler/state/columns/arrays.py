@@ -1,6 +1,6 @@
 """Growing integer columns.
 
-Axes: N rows (or slots, or shapes): whatever the column is indexed by.
+Axes: N rows (or slots, or footprints): whatever the column is indexed by.
 """
 
 from typing import Any, Final, TypeAlias

@@ -6,7 +6,7 @@ first one that is removed frees it.
 
 from collections.abc import Iterable
 
-from scheduler.state.columns.pod_shapes import HostPort, WantedPorts
+from scheduler.state.columns.pod_footprints import HostPort, WantedPorts
 
 __all__ = ["PortUse"]
 

@@ -23,7 +23,7 @@ from scheduler.state.columns.change_log import ChangeLog
 from scheduler.state.columns.host_ports import PortUse
 from scheduler.state.columns.images import Images
 from scheduler.state.columns.labels import LabelColumns
-from scheduler.state.columns.pod_shapes import Shape
+from scheduler.state.columns.pod_footprints import PodFootprint
 from scheduler.state.columns.refcounted_interner import RefcountedInterner
 from scheduler.state.columns.resource_axis import ResourceAxis
 
@@ -171,24 +171,24 @@ class NodeColumns:
         self._release(row)
         return row
 
-    def add_usage(self, row: int, shape: Shape) -> None:
+    def add_usage(self, row: int, footprint: PodFootprint) -> None:
         """Add the usage of a pod to a row."""
-        self._count(row, shape, 1)
-        if shape.ports:
-            self.ports.add(row, shape.ports)
+        self._count(row, footprint, 1)
+        if footprint.ports:
+            self.ports.add(row, footprint.ports)
 
-    def remove_usage(self, row: int, shape: Shape) -> None:
+    def remove_usage(self, row: int, footprint: PodFootprint) -> None:
         """Subtract the usage of a pod from a row."""
-        self._count(row, shape, -1)
-        if shape.ports:
-            self.ports.remove(row, shape.ports)
+        self._count(row, footprint, -1)
+        if footprint.ports:
+            self.ports.remove(row, footprint.ports)
         self._release(row)
 
-    def _count(self, row: int, shape: Shape, sign: int) -> None:
+    def _count(self, row: int, footprint: PodFootprint, sign: int) -> None:
         self._pods[row] += sign
-        for resource, amount in shape.requests:
+        for resource, amount in footprint.requests:
             self._column(self._requested, resource).add(row, sign * amount)
-        for column, amount in zip(self._non_zero, shape.non_zero, strict=True):
+        for column, amount in zip(self._non_zero, footprint.non_zero, strict=True):
             column.add(row, sign * amount)
         self.pod_changes.record(row)
 

@@ -1,1 +1,1 @@
-"""Pods on nodes and nominated pods, with the budgets, terms and workloads that select pods."""
+"""Pods on nodes and nominated pods, with the PDBs, terms and workloads that select pods."""

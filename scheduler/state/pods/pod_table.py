@@ -20,7 +20,7 @@ from scheduler.model.api.runtime import runs_since
 from scheduler.model.reference import OLDEST, Reference
 from scheduler.state.columns.arrays import Bool, Float, Int, Rows, grown
 from scheduler.state.columns.change_log import ChangeLog
-from scheduler.state.columns.pod_shapes import Shape, Shapes
+from scheduler.state.columns.pod_footprints import PodFootprint, PodFootprints
 from scheduler.state.pods.pod_index import PodIndex
 
 __all__ = ["NOWHERE", "PodTable"]
@@ -31,9 +31,9 @@ NOWHERE: Final = -1
 #: The start time of a pod that has not started: it counts as the latest.
 _NOT_STARTED: Final = np.inf
 
-#: The values at slot -1, which means *no pod*: a priority that no pod has, and no shape.
+#: The values at slot -1, which means *no pod*: a priority that no pod has, and no footprint.
 _NO_PRIORITY: Final = 2**62
-_NO_SHAPE: Final = -1
+_NO_FOOTPRINT: Final = -1
 
 #: Rows with more pods than this are ranked outside of the matrix: one crowded node must not widen
 #: the matrix for all nodes.
@@ -43,13 +43,13 @@ _WIDEST: Final = 256
 class PodTable:
     """Pods by slot; the only place that knows which pods are on a row."""
 
-    def __init__(self, shapes: Shapes, reference: Reference = OLDEST) -> None:
+    def __init__(self, footprints: PodFootprints, reference: Reference = OLDEST) -> None:
         self._reference = reference
         #: The label sets and affinity terms of the pods.
         self.pod_index: Final = PodIndex()
         #: Rows with changes that may affect the importance or protection of their pods.
         self.changes: Final = ChangeLog()
-        self._shapes = shapes
+        self._footprints = footprints
         self._slots: dict[str, int] = {}
         self._free: list[int] = []
         self._pods: list[Pod | None] = []
@@ -59,7 +59,7 @@ class PodTable:
         self._priority: Int = np.full(16, _NO_PRIORITY, dtype=np.int64)
         self._start: Float = np.full(16, _NOT_STARTED, dtype=np.float64)
         self._since: Float = np.full(16, _NOT_STARTED, dtype=np.float64)
-        self._shape: Int = np.full(16, _NO_SHAPE, dtype=np.int64)
+        self._footprint: Int = np.full(16, _NO_FOOTPRINT, dtype=np.int64)
         self._protection: Int = np.zeros(16, dtype=np.int64)
         self._ranked: NDArray[np.int64] = np.full((4, 16), -1, dtype=np.int64)
         self._wide: dict[int, Int] = {}
@@ -91,14 +91,14 @@ class PodTable:
         """Return the row of a slot, `NOWHERE` for a pod on no node."""
         return int(self._rows[slot])
 
-    def shape(self, slot: int) -> Shape:
-        """Return the shape of the pod in a slot."""
-        return self._shapes[int(self._shape[slot])]
+    def footprint(self, slot: int) -> PodFootprint:
+        """Return the footprint of the pod in a slot."""
+        return self._footprints[int(self._footprint[slot])]
 
-    def add(self, pod: Pod, row: int, shape: int) -> int:
+    def add(self, pod: Pod, row: int, footprint: int) -> int:
         """Give a pod a slot, on a row or `NOWHERE`; return the slot.
 
-        The table takes over the reference to the shape.
+        The table takes over the reference to the footprint.
         """
         slot = self._free.pop() if self._free else len(self._pods)
         if slot == len(self._pods):
@@ -106,7 +106,7 @@ class PodTable:
             self._grow(slot + 1)
         self._slots[pod.uid] = slot
         self._rows[slot] = row
-        self._shape[slot] = shape
+        self._footprint[slot] = footprint
         if row != NOWHERE:
             self._on_row.setdefault(row, []).append(slot)
         self.pod_index.add(slot, pod, row)
@@ -115,7 +115,7 @@ class PodTable:
         return slot
 
     def update(self, slot: int, pod: Pod) -> None:
-        """Replace the state of the pod in a slot; its shape and row stay."""
+        """Replace the state of the pod in a slot; its footprint and row stay."""
         before = self.pod(slot)
         self.pod_index.replace(slot, before, pod)
         if before.priority != pod.priority:
@@ -148,8 +148,8 @@ class PodTable:
                 del self._on_row[row]
             self._stale.add(row)
         self.pod_index.remove(slot)
-        self._shapes.release(int(self._shape[slot]))
-        self._shape[slot] = _NO_SHAPE
+        self._footprints.release(int(self._footprint[slot]))
+        self._footprint[slot] = _NO_FOOTPRINT
         self._protection[slot] = 0
         self._forget_priority(self.pod(slot))
         self._pods[slot] = None
@@ -188,51 +188,51 @@ class PodTable:
         """Return since when pods have been running; infinity for those that have not started."""
         return self._since[slots]
 
-    def shape_code(self, slot: int) -> int:
-        """Return the shape code of the pod in a slot."""
-        return int(self._shape[slot])
+    def footprint_code(self, slot: int) -> int:
+        """Return the footprint code of the pod in a slot."""
+        return int(self._footprint[slot])
 
-    def shape_codes(self, slots: Int) -> Int:
-        """Return the shape codes of the pods in some slots."""
-        return self._shape[slots]
+    def footprint_codes(self, slots: Int) -> Int:
+        """Return the footprint codes of the pods in some slots."""
+        return self._footprint[slots]
 
     def requesting(self, amounts: Int) -> Iterator[tuple[int, int]]:
         """Yield row and amount for each pod on a row with a non-zero request.
 
         Args:
-            amounts: (S + 1,) by shape, 0 at -1; see `Shapes.amounts`.
+            amounts: (S + 1,) by footprint, 0 at -1; see `PodFootprints.amounts`.
         """
-        requested = amounts[self._shape]
+        requested = amounts[self._footprint]
         slots = np.flatnonzero((requested != 0) & (self._rows != NOWHERE))
         yield from zip(self._rows[slots].tolist(), requested[slots].tolist(), strict=True)
 
     def protection(self, slots: Int) -> Int:
-        """Return the codes of the sets of budgets that protect the pods in some slots."""
+        """Return the codes of the sets of PDBs that protect the pods in some slots."""
         return self._protection[slots]
 
     def protect(self, slot: int, code: int) -> None:
-        """Set the code of the set of budgets that protect a pod."""
+        """Set the code of the set of PDBs that protect a pod."""
         if self._protection[slot] != code:
             self._protection[slot] = code
             if self._rows[slot] != NOWHERE:
                 self.changes.record(int(self._rows[slot]))
 
     def protected_by(self, codes: Collection[int]) -> Bool:
-        """Return, (S,), which slots have one of some codes of sets of budgets."""
+        """Return, (S,), which slots have one of some codes of sets of PDBs."""
         return np.isin(self._protection[: len(self._pods)], list(codes))
 
     def protect_all(self, slots: Int, codes: Int) -> None:
-        """Set the codes of the sets of budgets that protect the pods in some slots."""
+        """Set the codes of the sets of PDBs that protect the pods in some slots."""
         changed = self._protection[slots] != codes
         self._protection[slots] = codes
         self._record_changes(slots[changed])
 
     def record_protected(self, codes: Collection[int]) -> None:
-        """Record that budgets in some sets allow other disruptions than before."""
+        """Record that PDBs in some sets allow other disruptions than before."""
         self._record_changes(np.flatnonzero(self.protected_by(codes)))
 
     def rename_protection(self, rename: Callable[[list[int]], Int]) -> None:
-        """Replace the codes of the sets of budgets; `rename` gets the codes in use."""
+        """Replace the codes of the sets of PDBs; `rename` gets the codes in use."""
         now = self._protection[: len(self._pods)]
         now[:] = rename(np.unique(now).tolist())[now]
 
@@ -320,7 +320,7 @@ class PodTable:
         self._priority = grown(self._priority, spare, _NO_PRIORITY)
         self._start = grown(self._start, spare, _NOT_STARTED)
         self._since = grown(self._since, spare, _NOT_STARTED)
-        self._shape = grown(self._shape, spare, _NO_SHAPE)
+        self._footprint = grown(self._footprint, spare, _NO_FOOTPRINT)
         self._protection = grown(self._protection, spare)
 
     def check(self) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from scheduler.state.columns.arrays import MAX_NUMBER, Bool, Int, Rows
 from scheduler.state.columns.labels import LabelColumn
 from scheduler.state.columns.node_columns import NodeColumns
-from scheduler.state.columns.pod_shapes import HostPort, Shapes, WantedPorts
+from scheduler.state.columns.pod_footprints import HostPort, PodFootprints, WantedPorts
 from scheduler.state.pods.pod_table import PodTable
 
 __all__ = ["NodeView", "PerPod", "WhatIfView"]
@@ -131,22 +131,24 @@ class WhatIfView(NodeView):
         "_port_sets",
         "_requested",
         "_shape_log",
-        "_shapes",
+        "_footprints",
         "_shifts",
         "_table",
         "log",
     )
 
-    def __init__(self, columns: NodeColumns, pods: PodTable, shapes: Shapes, rows: Rows) -> None:
+    def __init__(
+        self, columns: NodeColumns, pods: PodTable, footprints: PodFootprints, rows: Rows
+    ) -> None:
         super().__init__(columns, rows)
         self._table = pods
-        self._shapes = shapes
+        self._footprints = footprints
         #: The changes in order: (n,) slots, -1 for rows without a change, and +1 or -1.
         self.log: list[tuple[Int, int]] = []
         self._shape_log: list[Int] = []
         self._allocatable: dict[int, Int] = {}
         self._requested: dict[int, tuple[Int, int]] = {}
-        #: By resource, the requests of all shapes and the largest one. No shape is added during the
+        #: By resource, the requests of all footprints and the largest one. No footprint is added during the
         #: life of a view, so they are computed once.
         self._amounts: dict[int, tuple[Int, int]] = {}
         self._shifts: dict[PerPod, tuple[Int, int]] = {}
@@ -162,7 +164,7 @@ class WhatIfView(NodeView):
             sign: +1 or -1.
         """
         self.log.append((slots, sign))
-        self._shape_log.append(self._table.shape_codes(slots))
+        self._shape_log.append(self._table.footprint_codes(slots))
 
     def allocatable(self, resource: int) -> Int:
         """Return, (n,), the allocatable amounts of a resource."""
@@ -178,11 +180,11 @@ class WhatIfView(NodeView):
             amounts, largest = self._amounts.get(resource) or self._find_amounts(resource)
             if requested.dtype != np.object_ and self._may_overflow(largest):
                 requested = requested.astype(object)
-            for (_, sign), shapes in zip(self.log[seen:], self._shape_log[seen:], strict=True):
+            for (_, sign), footprints in zip(self.log[seen:], self._shape_log[seen:], strict=True):
                 if sign > 0:
-                    requested += amounts[shapes]
+                    requested += amounts[footprints]
                 else:
-                    requested -= amounts[shapes]
+                    requested -= amounts[footprints]
         self._requested[resource] = (requested, len(self.log))
         return requested
 
@@ -192,8 +194,8 @@ class WhatIfView(NodeView):
         return columns.requested(resource).exact(self.rows, columns.size)
 
     def _find_amounts(self, resource: int) -> tuple[Int, int]:
-        """Return, (S + 1,), the request of each shape for a resource, and the largest one."""
-        amounts = self._shapes.amounts(resource)
+        """Return, (S + 1,), the request of each footprint for a resource, and the largest one."""
+        amounts = self._footprints.amounts(resource)
         result = self._amounts[resource] = amounts, int(amounts.max())
         return result
 
@@ -244,7 +246,7 @@ class WhatIfView(NodeView):
         return conflicts
 
     def _fold_ports(self) -> None:
-        have_ports = self._shapes.have_ports()
+        have_ports = self._footprints.have_ports()
         for index in range(self._folded, len(self.log)):
             slots, sign = self.log[index]
             for position in np.flatnonzero(have_ports[self._shape_log[index]]).tolist():
@@ -252,6 +254,6 @@ class WhatIfView(NodeView):
                 if used is None:
                     row = int(self.rows[position])
                     used = self._port_sets[position] = self._columns.ports.on(row)
-                ports = self._table.shape(int(slots[position])).ports
+                ports = self._table.footprint(int(slots[position])).ports
                 (used.update if sign > 0 else used.difference_update)(ports)
         self._folded = len(self.log)

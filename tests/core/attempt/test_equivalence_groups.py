@@ -159,7 +159,7 @@ def test_where_labels_decide_everybody_is_tried():
 
 
 def test_where_somebody_could_be_evicted_everybody_is_tried():
-    """Whom labels keep off may go where others of its shape may not."""
+    """Whom labels keep off may go where others of its footprint may not."""
     waiting = [each.priority(5) for each in indexed(3)]
     there = [pod(f"q{index}").cpu("2").priority(5).on("n1") for index in range(2)]
     cluster = Cluster(node("n1").cpu("4"), *there, *waiting, pod("low").priority(1).on("n1"))

@@ -356,7 +356,7 @@ def test_a_nomination_that_somebody_clears_is_no_claim_any_more():
 
 def test_budgets_and_namespaces_are_kept():
     cluster = one_node(budget("b").selects(app="web"), namespace("team", tier="gold"))
-    assert cluster.machine.cluster.budgets.allowed("default/b") == 0
+    assert cluster.machine.cluster.pdbs.allowed("default/b") == 0
     assert cluster.machine.cluster.namespaces == {"team": {"tier": "gold"}}
 
     cluster.delete_budget("default/b")

@@ -30,7 +30,7 @@ def cluster_of(
 
 
 def room(cluster: Cluster, wanted: PodBuilder, priority: int = 10) -> bool:
-    return cluster.may_have_resources(cluster.shapes.of(wanted.build()), 0, priority)
+    return cluster.may_have_resources(cluster.footprints.of(wanted.build()), 0, priority)
 
 
 FULL = cluster_of(pod("a").cpu("3"))
@@ -70,10 +70,10 @@ def test_a_node_that_is_gone_has_no_room():
 def test_what_is_ignored_is_never_too_little():
     fit = NodeResourcesFit(ignored=frozenset({GPU}))
     cluster = cluster_of()
-    shape = cluster.shapes.of(pod("p").requests({GPU: "3"}).build())
+    footprint = cluster.footprints.of(pod("p").requests({GPU: "3"}).build())
 
-    assert fit.may_fit(shape, 0, 10, cluster)
-    assert not NodeResourcesFit().may_fit(shape, 0, 10, cluster)
+    assert fit.may_fit(footprint, 0, 10, cluster)
+    assert not NodeResourcesFit().may_fit(footprint, 0, 10, cluster)
 
 
 def test_devices_may_stand_for_what_a_node_has_none_of():
@@ -106,4 +106,6 @@ def test_room_is_where_the_filter_finds_it(there, claims, wanted, allowed):
 
     codes = with_nominated_pods(alone, built, cluster, [("NodeResourcesFit", compiled_filter)])
 
-    assert cluster.may_have_resources(cluster.shapes.of(built), 0, 10) == bool(np.all(codes == 0))
+    assert cluster.may_have_resources(cluster.footprints.of(built), 0, 10) == bool(
+        np.all(codes == 0)
+    )

@@ -114,14 +114,14 @@ def test_a_promise_ends_with_its_plan_and_frees_its_budget():
         cluster.schedule(wants("b", priority=20).selects(zone="b"))
     )
     policies = cluster.machine.policies
-    assert policies.relieved_budgets(cluster.now) == frozenset()
+    assert policies.relieved_pdbs(cluster.now) == frozenset()
 
     policies.plan_ended("uid:default/a")
 
     assert len(policies.in_flight) == 0
-    freed = policies.relieved_budgets(cluster.now)
+    freed = policies.relieved_pdbs(cluster.now)
     assert freed == {"default/b"}
-    cluster.machine._wakeups.blocked.wake_budgets(cluster.now, freed)
+    cluster.machine._wakeups.blocked.wake_for_pdbs(cluster.now, freed)
     cluster.wait(2)
     assert preempting(cluster) == ["b"]
 
@@ -196,7 +196,7 @@ def test_where_only_evictions_are_allowed_every_preemptor_is_strict():
     (said,) = policies.vetoes(high, cluster.now, cluster.now).against("n1", [web])
 
     assert said.text == "evictOnly refuses: disruption budgets do not allow it"
-    assert said.budgets == {"default/b"}
+    assert said.pdbs == {"default/b"}
     charge = policies.charge(high, "n1", [web], cluster.now)
     assert (charge.strict, charge.counts, charge.generations) == ({web.uid}, False, {})
     policies.count_refusals([said])

@@ -19,7 +19,7 @@ from scheduler.kube.watch.cache_comparer import (
 )
 from scheduler.kube.watch.decoding import Known
 from scheduler.kube.watch.informer import Informer
-from scheduler.kube.watch.resources import BUDGETS, NODES, PODS
+from scheduler.kube.watch.resources import PDBS, NODES, PODS
 from tests.kube.fixtures import Heard, Start, View, Waits, until
 from tests.support.fake_api import FakeApi, Fault, node, pod
 
@@ -195,7 +195,7 @@ async def test_a_resource_that_the_server_does_not_have_has_no_objects(
 ):
     api.absent.add("poddisruptionbudgets")
 
-    assert await comparer().compare(Knows(BUDGETS)) == Drift()
+    assert await comparer().compare(Knows(PDBS)) == Drift()
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ async def test_every_resource_has_its_turn_also_after_a_failure(
 ):
     waits.jitter = 0.5
     api.store.put("nodes", node("n1"))
-    nodes, pods, unsynced = Knows(NODES), there(api, "a"), Knows(BUDGETS)
+    nodes, pods, unsynced = Knows(NODES), there(api, "a"), Knows(PDBS)
     nodes.synced.set()
     pods.synced.set()
     api.inject(Fault("GET", "/nodes", status=500, body=b"{}"))
@@ -275,7 +275,7 @@ async def test_what_was_missed_is_listed_again(api: FakeApi, comparer: Compare, 
     knows, same = there(api, "changed"), there(api)
     api.store.put("nodes", node("n1"))
     api.store.put("pods", pod("changed", node="n1"))
-    same.resource = BUDGETS
+    same.resource = PDBS
     for each in (knows, same):
         each.synced.set()
 

@@ -8,7 +8,7 @@ from scheduler.kube.errors import Unreachable
 from scheduler.kube.watch.decoding import (
     DEEPEST,
     Identity,
-    Odd,
+    UndecodableObject,
     PageDecoder,
     WatchDecoder,
     WatchEvent,
@@ -46,7 +46,7 @@ def test_an_object_that_cannot_be_read_is_known_by_name(spec: object, problem: s
 
     odd = WATCH.decode(line("MODIFIED", {"metadata": metadata, "spec": spec}))
 
-    assert isinstance(odd, Odd)
+    assert isinstance(odd, UndecodableObject)
     assert (odd.type, odd.identity) == ("MODIFIED", Identity("p", "n", "u", "7"))
     assert odd.problem.startswith(problem)
 
@@ -59,7 +59,7 @@ def test_an_object_that_cannot_be_read_is_known_by_name(spec: object, problem: s
 def test_an_object_without_a_readable_name_is_left_out(thing: object):
     odd = WATCH.decode(line("ADDED", thing))
 
-    assert isinstance(odd, Odd)
+    assert isinstance(odd, UndecodableObject)
     assert odd.identity == Identity()
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.kube.client.client import Client
 from scheduler.kube.watch.informer import Informer
-from scheduler.kube.watch.resources import BUDGETS, NAMESPACES, NODES, PODS
+from scheduler.kube.watch.resources import PDBS, NAMESPACES, NODES, PODS
 from scheduler.model.events import Event, NamespaceObserved
 from tests.kube.fixtures import Heard, Start, View, Waits, until
 from tests.support.fake_api import FakeApi, Fault, node, pod
@@ -143,7 +143,7 @@ async def test_an_unknown_resource_counts_as_empty_where_it_is_optional(
 ):
     api.absent.add("poddisruptionbudgets")
 
-    informer = await start(BUDGETS)
+    informer = await start(PDBS)
 
     assert informer.health().synced
     api.absent.clear()

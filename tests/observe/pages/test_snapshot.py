@@ -131,7 +131,7 @@ async def test_every_kind_of_object_comes_back_as_it_was(tmp_path):
     assert [each.metadata.name for each in found.nodes] == ["n1"]
     assert found.nodes[0].metadata.labels == {"zone": "a"}
     assert found.pods == list(cluster.pods.values())
-    assert [each.status.disruptions_allowed for each in found.budgets] == [1]
+    assert [each.status.disruptions_allowed for each in found.pdbs] == [1]
     by_kind = {type(each): each for each in found.storage}
     assert by_kind == {type(each): each for each in cluster.machine.cluster.volumes}
     assert len(by_kind) == len(things)

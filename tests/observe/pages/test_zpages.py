@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from scheduler.observe.pages import cbor
-from scheduler.observe.pages.pages import Document
+from scheduler.observe.pages.routes import Document
 from scheduler.observe.pages.zpages import rendered
 
 FIELDS = {"startTime": "2026-01-01T00:00:00Z", "uptimeSeconds": 70_000, "paths": ["/a", "/b"]}

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from scheduler.model.api.objects import ContainerPort
 from scheduler.state.columns.host_ports import PortUse
-from scheduler.state.columns.pod_shapes import HostPort, WantedPorts, host_ports
+from scheduler.state.columns.pod_footprints import HostPort, WantedPorts, host_ports
 from tests.support.builders import container, pod
 
 TCP_80 = HostPort("0.0.0.0", "TCP", 80)

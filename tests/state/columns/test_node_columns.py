@@ -4,12 +4,12 @@ import pytest
 
 from scheduler.model.api.quantity import QuantityError
 from scheduler.state.columns.node_columns import NodeColumns
-from scheduler.state.columns.pod_shapes import HostPort, Shape
+from scheduler.state.columns.pod_footprints import HostPort, PodFootprint
 from scheduler.state.columns.resource_axis import ResourceAxis
 from tests.support.builders import node
 
 CPU, MEMORY = 0, 1
-PLAIN = Shape(requests=((CPU, 500),), non_zero=(500, 1), ports=())
+PLAIN = PodFootprint(requests=((CPU, 500),), non_zero=(500, 1), ports=())
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_a_pod_may_be_added_before_its_node(columns):
 
 
 def test_pods_are_counted_in_and_out(columns):
-    listening = Shape(((CPU, 100),), (100, 7), (HostPort("0.0.0.0", "TCP", 80),))
+    listening = PodFootprint(((CPU, 100),), (100, 7), (HostPort("0.0.0.0", "TCP", 80),))
     row = columns.write(node("n1").build())
 
     columns.add_usage(row, PLAIN)

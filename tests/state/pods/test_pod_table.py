@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scheduler.model.reference import V1_37
-from scheduler.state.columns.pod_shapes import Shapes
+from scheduler.state.columns.pod_footprints import PodFootprints
 from scheduler.state.columns.resource_axis import ResourceAxis
 from scheduler.state.pods.pod_table import NOWHERE, PodTable
 from tests.support.builders import PodBuilder, pod
@@ -14,7 +14,7 @@ from tests.support.builders import PodBuilder, pod
 
 @pytest.fixture
 def table() -> Iterator[PodTable]:
-    made = PodTable(Shapes(ResourceAxis()))
+    made = PodTable(PodFootprints(ResourceAxis()))
     yield made
     made.check()
 
@@ -47,7 +47,7 @@ def test_a_pod_is_found_by_its_uid(table):
     slot = table.add(built, 3, 2)
 
     assert built.uid in table
-    assert (table.slot(built.uid), table.row(slot), table.shape_code(slot)) == (slot, 3, 2)
+    assert (table.slot(built.uid), table.row(slot), table.footprint_code(slot)) == (slot, 3, 2)
     assert table.pod(slot) is built
     assert table.priorities(np.array([slot])).tolist() == [7]
 
@@ -183,7 +183,7 @@ def test_of_pods_that_started_at_once_the_first_added_is_more_important(table):
 
 
 def test_of_pods_that_have_not_started_v1_37_takes_the_first_added_as_more_important():
-    table = PodTable(Shapes(ResourceAxis()), V1_37)
+    table = PodTable(PodFootprints(ResourceAxis()), V1_37)
     put(table, 0, pod("a"), pod("b"), pod("old").started(1), pod("c"))
 
     assert ranked(table, 0) == {0: ["old", "a", "b", "c"]}
@@ -265,7 +265,7 @@ def test_a_row_that_was_crowded_may_empty_again(table):
 
 
 def test_the_invariants_are_really_checked():
-    table = PodTable(Shapes(ResourceAxis()))
+    table = PodTable(PodFootprints(ResourceAxis()))
     put(table, 0, pod("a"))
     table._on_row[0].append(0)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scheduler.state.cluster import Cluster
-from scheduler.state.columns.pod_shapes import HostPort, WantedPorts
+from scheduler.state.columns.pod_footprints import HostPort, WantedPorts
 from scheduler.state.views.node_view import NodeView, WhatIfView
 from tests.support.builders import PodBuilder, node, pod
 

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.core.preemption.dry_run import DryRun
+from scheduler.core.preemption.dry_run_result import DryRunResult
 from scheduler.core.preemption.evaluate.victims import dry_run
 from scheduler.core.preemption.policy.rules import PolicyRules
 from scheduler.core.preemption.policy.vetoes import VetoCache
@@ -156,7 +156,7 @@ class CandidateCache:
         self._known[:] = False
         self.vetoes.clear()
 
-    def _store(self, run: DryRun) -> None:
+    def _store(self, run: DryRunResult) -> None:
         """Store the result of a dry run."""
         rows = run.rows
         self._codes[rows] = run.codes
@@ -169,7 +169,7 @@ class CandidateCache:
                 cached[rows] = fresh
 
 
-def _criteria(run: DryRun, cluster: Cluster) -> Criteria:
+def _criteria(run: DryRunResult, cluster: Cluster) -> Criteria:
     """Return the criteria of each row of a dry run."""
     slots, chosen = run.slots, run.chosen
     priorities = cluster.pods.priorities(slots)
@@ -178,7 +178,7 @@ def _criteria(run: DryRun, cluster: Cluster) -> Criteria:
     starts = cluster.pods.starts(slots)
     earliest = np.where(chosen & (priorities == highest), starts, np.inf).min(axis=0)
     return Criteria(
-        violations=np.count_nonzero(run.violates_budgets, axis=0),
+        violations=np.count_nonzero(run.pdb_violations, axis=0),
         highest_priority=highest,
         sum_of_priorities=np.where(chosen, priorities + SHIFT, 0).sum(axis=0),
         victims=np.count_nonzero(chosen, axis=0),

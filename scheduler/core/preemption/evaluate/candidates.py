@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduler.core.feasibility import tie_breaking
-from scheduler.core.preemption.dry_run import DryRun
+from scheduler.core.preemption.dry_run_result import DryRunResult
 from scheduler.core.preemption.evaluate.candidate_cache import SHIFT, Criteria
 from scheduler.core.preemption.evaluate.victims import dry_run
 from scheduler.core.preemption.policy.rules import PolicyRules
@@ -79,15 +79,15 @@ def candidates_on(
     found = []
     for run in dry_run(pod, cluster, predicates, rows, no_victims=0, rules=rules):
         for column, row in enumerate(run.rows.tolist()):
-            violations = int(np.count_nonzero(run.violates_budgets[:, column]))
+            violations = int(np.count_nonzero(run.pdb_violations[:, column]))
             found.append(Candidate(row, _victims(run, column, cluster), violations))
     return found
 
 
-def _victims(run: DryRun, column: int, cluster: Cluster) -> tuple[Pod, ...]:
+def _victims(run: DryRunResult, column: int, cluster: Cluster) -> tuple[Pod, ...]:
     """Return the victims on a row, most important first.
 
-    Source: kube-scheduler v1.36.3 defaultpreemption.SelectVictimsOnNode. Where budgets protect some
+    Source: kube-scheduler v1.36.3 defaultpreemption.SelectVictimsOnNode. Where PDBs protect some
     of the potential victims and not others, it sorts the victims once more, starting with the
     protected ones. There a pod that has not started counts as starting when it is compared, so each
     sort reverses equal ones. In v1.37.2 its start is fixed, so the order is that of the first sort.

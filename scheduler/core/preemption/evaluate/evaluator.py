@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from scheduler.core.feasibility.fit_error import count_reasons, fit_error
-from scheduler.core.preemption.dry_run import VETOED
+from scheduler.core.preemption.dry_run_result import VETOED
 from scheduler.core.preemption.evaluate.candidate_cache import CandidateCache, Criteria
 from scheduler.core.preemption.evaluate.candidates import Candidate, best_row, candidates_on
 from scheduler.core.preemption.evaluate.relocation import RelocationCost, sampled

@@ -17,15 +17,15 @@ import numpy as np
 
 from scheduler.core.feasibility import nominated_pods
 from scheduler.core.feasibility.filters import run_filters
-from scheduler.core.preemption.dry_run import VETOED, DryRun
+from scheduler.core.preemption.dry_run_result import VETOED, DryRunResult
 from scheduler.core.preemption.policy.rules import PolicyRules
 from scheduler.framework.plugin import CompiledFilter, Reads
 from scheduler.model.api.objects import Pod
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Codes, Int, Rows
-from scheduler.state.pods.disruption_budgets import UNPROTECTED
+from scheduler.state.pods.pdb_index import UNPROTECTED
 
-__all__ = ["dry_run", "fits_without", "still_needed", "violates_budgets"]
+__all__ = ["dry_run", "fits_without", "still_needed", "pdb_violations"]
 
 
 def dry_run(
@@ -35,7 +35,7 @@ def dry_run(
     rows: Rows,
     no_victims: int,
     rules: PolicyRules | None = None,
-) -> list[DryRun]:
+) -> list[DryRunResult]:
     """Select victims on every row.
 
     Args:
@@ -140,15 +140,15 @@ def _lower(ranked: Int, pod: Pod, cluster: Cluster) -> Int:
     return slots
 
 
-def _without_victims(rows: Rows, no_victims: int) -> DryRun:
+def _without_victims(rows: Rows, no_victims: int) -> DryRunResult:
     nothing = np.zeros((0, rows.shape[0]), dtype=np.bool_)
     codes = np.full(rows.shape[0], no_victims, dtype=np.uint16)
-    return DryRun(rows, codes, nothing.astype(np.int64), nothing, nothing)
+    return DryRunResult(rows, codes, nothing.astype(np.int64), nothing, nothing)
 
 
 def _select_victims(
     what_if: "_WhatIf", cluster: Cluster, rows: Rows, slots: Int, rules: PolicyRules | None
-) -> DryRun:
+) -> DryRunResult:
     for rank in slots:
         what_if.change(rank, -1)
     codes = what_if.codes()
@@ -162,7 +162,7 @@ def _select_victims(
         codes = np.where((codes == 0) & ~what_if.fits(), VETOED, codes).astype(np.uint16)
     candidates = codes == 0
     # A terminating pod is reprieved like any other: it is a victim if it is in the way.
-    protected = violates_budgets(slots, cluster)
+    protected = pdb_violations(slots, cluster)
     chosen = np.zeros(slots.shape, dtype=np.bool_)
     for ranks, given in _reprieve_order(np.where(candidates, slots, -1), protected):
         what_if.change(given, +1)
@@ -170,7 +170,7 @@ def _select_victims(
         if victims.any():
             what_if.change(np.where(victims, given, -1), -1)
             chosen[ranks, np.arange(rows.shape[0])] |= victims
-    return DryRun(rows, codes, slots, chosen, protected, until)
+    return DryRunResult(rows, codes, slots, chosen, protected, until)
 
 
 def _reprieve_order(slots: Int, protected: Bool) -> Iterator[tuple[Int | int, Int]]:
@@ -244,14 +244,14 @@ class _WhatIf:
 # Disruption budgets -------------------------------------------------------------------------------
 
 
-def violates_budgets(slots: Int, cluster: Cluster) -> Bool:
+def pdb_violations(slots: Int, cluster: Cluster) -> Bool:
     """Return which pods cannot be evicted without violating a disruption budget.
 
-    Each row is on its own: its pods are charged in order to every budget that protects them, and a
-    pod violates a budget that allows no more. A pod that the budget has counted as disrupted
+    Each row is on its own: its pods are charged in order to every PDB that protects them, and a
+    pod violates a PDB that allows no more. A pod that the PDB has counted as disrupted
     already is not charged.
 
-    Where a release does not charge budgets after the first one that a pod violates, the budgets are
+    Where a release does not charge PDBs after the first one that a pod violates, the PDBs are
     visited by what they allow, the least first; upstream's order is that of a map.
 
     Source: kube-scheduler v1.36.3 defaultpreemption.filterPodsWithPDBViolation; v1.37.2
@@ -259,10 +259,10 @@ def violates_budgets(slots: Int, cluster: Cluster) -> Bool:
 
     Args:
         slots: (V, C) potential victims, most important first; -1 pads.
-        cluster: The cluster with the budgets.
+        cluster: The cluster with the PDBs.
 
     Returns:
-        (V, C) True where evicting the pod violates a budget.
+        (V, C) True where evicting the pod violates a PDB.
     """
     violates = np.zeros(slots.shape, dtype=np.bool_)
     # Column by column, so that the pods of one row are charged one after the other.
@@ -271,20 +271,20 @@ def violates_budgets(slots: Int, cluster: Cluster) -> Bool:
         return violates
     flat, by_column = np.zeros(codes.shape[0], dtype=np.bool_), slots.T.ravel()
     positions_of = _positions(codes)
-    merged = _merged_budgets(positions_of, by_column[codes != UNPROTECTED], cluster)
-    for budgets in sorted(merged, key=lambda each: each.allowed):
-        positions = np.sort(np.concatenate([positions_of[code] for code in budgets.codes]))
-        if not cluster.reference.charges_every_budget:
+    merged = _merged_pdbs(positions_of, by_column[codes != UNPROTECTED], cluster)
+    for pdbs in sorted(merged, key=lambda each: each.allowed):
+        positions = np.sort(np.concatenate([positions_of[code] for code in pdbs.codes]))
+        if not cluster.reference.charges_every_pdb:
             positions = positions[~flat[positions]]
-        if budgets.charged:
-            positions = positions[~np.isin(by_column[positions], list(budgets.charged))]
-        flat[positions[_rank(positions // slots.shape[0]) >= budgets.allowed]] = True
+        if pdbs.charged:
+            positions = positions[~np.isin(by_column[positions], list(pdbs.charged))]
+        flat[positions[_rank(positions // slots.shape[0]) >= pdbs.allowed]] = True
     violates[:] = flat.reshape(slots.shape[1], slots.shape[0]).T
     return violates
 
 
-class _MergedBudget(NamedTuple):
-    """Budgets that protect the same pods, with the least that any of them allows."""
+class _MergedPdb(NamedTuple):
+    """PDBs that protect the same pods, with the least that any of them allows."""
 
     #: The codes of the sets that they are in.
     codes: tuple[int, ...]
@@ -294,43 +294,43 @@ class _MergedBudget(NamedTuple):
 
 
 def _positions(codes: Int) -> dict[int, Int]:
-    """Return, by code of a set of budgets, the positions of the code, in order."""
+    """Return, by code of a set of PDBs, the positions of the code, in order."""
     protected = np.flatnonzero(codes != UNPROTECTED)
     order = protected[np.argsort(codes[protected], kind="stable")]
     distinct, first = np.unique(codes[order], return_index=True)
     return dict(zip(distinct.tolist(), np.split(order, first[1:]), strict=True))
 
 
-def _merged_budgets(codes: Iterable[int], slots: Int, cluster: Cluster) -> Iterable[_MergedBudget]:
-    """Return the budgets in some sets, merged where they charge the same pods.
+def _merged_pdbs(codes: Iterable[int], slots: Int, cluster: Cluster) -> Iterable[_MergedPdb]:
+    """Return the PDBs in some sets, merged where they charge the same pods.
 
     Args:
         codes: The codes of the sets.
         slots: All pods that have one of them.
-        cluster: The cluster with the budgets.
+        cluster: The cluster with the PDBs.
     """
-    budgets = cluster.budgets
+    pdbs = cluster.pdbs
     codes_of: dict[str, list[int]] = {}
     for code in codes:
-        for key in budgets.sets.values[code]:
+        for key in pdbs.sets.values[code]:
             codes_of.setdefault(key, []).append(code)
-    disrupted = {key: names for key in codes_of if (names := budgets.disrupted(key))}
+    disrupted = {key: names for key in codes_of if (names := pdbs.disrupted(key))}
     charged_by = _charged(disrupted, slots, cluster) if disrupted else {}
-    merged: dict[tuple[object, ...], _MergedBudget] = {}
+    merged: dict[tuple[object, ...], _MergedPdb] = {}
     for key, sets in codes_of.items():
         charged = charged_by.get(key, frozenset())
         same = (*sets, charged)
-        allowed = budgets.allowed(key)
+        allowed = pdbs.allowed(key)
         known = merged.get(same)
         if known is None or allowed < known.allowed:
-            merged[same] = _MergedBudget(tuple(sets), charged, allowed)
+            merged[same] = _MergedPdb(tuple(sets), charged, allowed)
     return merged.values()
 
 
 def _charged(
     disrupted: Mapping[str, Collection[str]], slots: Int, cluster: Cluster
 ) -> dict[str, frozenset[int]]:
-    """Return, by budget, the slots of the pods that are charged to it already, by their names."""
+    """Return, by PDB, the slots of the pods that are charged to it already, by their names."""
     wanted = frozenset[str]().union(*disrupted.values())
     slots_of: dict[str, list[int]] = {}
     for slot in np.unique(slots).tolist():

@@ -93,7 +93,7 @@ class AppliedPolicy:
             reason += ", and preempting such pods failed before"
         return self._refusal(Rule.FOREIGN, reason)
 
-    def budget_shortfall(self) -> PolicyRefusal:
+    def pdb_shortfall(self) -> PolicyRefusal:
         """Return the refusal of a candidate whose eviction would violate disruption budgets."""
         return self._refusal(Rule.DISRUPTION_BUDGETS, "disruption budgets do not allow it")
 

@@ -1,246 +1,190 @@
-"""Shortfalls of disruption budgets (PDBs), for all candidates at once.
+"""How much of the budgets of policies is spent, for all candidates at once.
 
-The result is that of `InFlightEvictions.shortfalls` for the victims of each candidate, without the
-names of the pods.
+The result is that of `PolicyRules.spent` for one budget and one name. Most names have no counted
+victim of their own. They are one group, so that the cost depends on the number of entries in the
+ledger and not on the number of names.
 
-Axes: M victims of all candidates, C candidates, B pairs of a victim and a budget that protects it,
-E shortfalls.
+Axes: C candidates, P pairs of a candidate and what its victims share, G groups of names, E entries
+of the ledger.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from scheduler.core.preemption.policy.in_flight import InFlightEvictions, Quota
-from scheduler.core.preemption.policy.rules import RuleInputs
-from scheduler.core.preemption.policy.victim_matrix import (
-    PdbStanding,
-    VictimMatrix,
-    distinct,
-    paired,
-)
-from scheduler.model.policies import BudgetScope
-from scheduler.model.policy_refusals import earliest
+from scheduler.core.preemption.policy.rules import PolicyRules
+from scheduler.core.preemption.policy.victim_matrix import NOWHERE, Pairs, VictimMatrix, distinct
+from scheduler.model.policies import Budget, BudgetScope
 from scheduler.model.times import Seconds
-from scheduler.state.columns.arrays import Bool, Int
-from scheduler.state.pods.disruption_budgets import UNPROTECTED
+from scheduler.state.columns.arrays import Bool, Float, Int
+from scheduler.state.preemption.ledger_entries import ANY
+from scheduler.state.preemption.moments import MAX_RETURNED
 
-__all__ = ["PdbShortfalls", "Reason", "pdb_shortfalls"]
+__all__ = ["BudgetSpending", "Excess"]
 
-#: The budgets that are in the way, and when that ends; `None` where time does not end it.
-Reason: TypeAlias = tuple[frozenset[str], Seconds | None]
+NEVER: Final = np.inf
 
 
-class PdbShortfalls(NamedTuple):
-    """The shortfalls of all candidates."""
+class Excess(NamedTuple):
+    """The candidates whose victims exceed a budget."""
 
-    #: (E,) the candidate, and its reason as an index into `reasons`.
-    columns: Int
+    #: (C,) 1 for these candidates, else 0.
     which: Int
-    reasons: Sequence[Reason]
-    #: (B,) protected victims, as positions in the matrix, and the shortfall that each is part of.
-    victims: Int
-    part_of: Int
+    #: (C,) when that ends, infinity where time does not end it; `None` where time ends none.
+    ends: Float | None
 
-    def of(self, counted: Bool) -> tuple[list[Reason], Int]:
-        """Return the shortfalls that some victims are part of.
+
+class _Spent(NamedTuple):
+    """When victims were counted, by what shares the budget: its name has a code and a group."""
+
+    #: The group of each code; group 0 is that of all codes without a victim of their own.
+    groups: Int
+    #: (G,) how many victims each group has.
+    totals: Int
+    #: (E,) moments group by group, oldest first, and how many victims there are up to each.
+    at: Float
+    up_to: Int
+
+    def excess(self, budget: Budget, pairs: Pairs, counts: Int, size: int) -> Excess:
+        """Return the candidates whose victims exceed the budget.
 
         Args:
-            counted: (M,) True for these victims.
-
-        Returns:
-            The reasons, each once, and (C,) the reason of each candidate that has a victim in a
-            shortfall, counted from 1; 0 for the others. C ends with the last such candidate.
+            budget: The budget.
+            pairs: Candidates, with what their victims share.
+            counts: (P,) how many victims there are of each pair.
+            size: C.
         """
-        concerned = np.zeros(self.columns.shape[0], dtype=np.bool_)
-        concerned[self.part_of[counted[self.victims]]] = True
-        width = len(self.reasons)
-        pairs, _ = distinct(self.columns[concerned] * width + self.which[concerned])
-        columns, indices = pairs // max(width, 1), (pairs % max(width, 1)).tolist()
-        starts = np.flatnonzero(np.diff(columns, prepend=-1))
-        which = np.zeros(int(columns.max(initial=-1)) + 1, dtype=np.int64)
-        numbers: dict[Reason, int] = {}
-        known: dict[tuple[int, ...], int] = {}
-        ends = [*starts[1:].tolist(), len(indices)]
-        of_columns = []
-        for start, end in zip(starts.tolist(), ends, strict=False):
-            group = tuple(indices[start:end])
-            number = known.get(group)
-            if number is None:
-                reason = self._joined(group)
-                number = known[group] = numbers.setdefault(reason, len(numbers) + 1)
-            of_columns.append(number)
-        which[columns[starts]] = of_columns
-        return list(numbers), which
-
-    def _joined(self, group: Iterable[int]) -> Reason:
-        reasons = [self.reasons[index] for index in group]
-        keys = frozenset[str]().union(*(keys for keys, _ in reasons))
-        return keys, earliest(end for _, end in reasons)
+        most = budget.max_victims
+        free = (most - self.totals)[self.groups]
+        over = np.flatnonzero(counts > free[pairs.codes])
+        # Where no victim counts, what was spent before does not matter.
+        over = over[counts[over] > 0]
+        which = np.zeros(size, dtype=np.int64)
+        which[pairs.columns[over]] = 1
+        # Time helps only where something was counted, and not where more victims are needed than
+        # the whole budget.
+        over = over[(free[pairs.codes[over]] < most) & (counts[over] <= most)]
+        if not over.shape[0]:
+            return Excess(which, None)
+        ends = np.full(size, NEVER)
+        # Of the moments of the group, the last one that has to leave the window, oldest first.
+        codes = pairs.codes[over]
+        before = (np.cumsum(self.totals) - self.totals)[self.groups[codes]]
+        positions, position_of = distinct(before + counts[over] - free[codes] - 1)
+        until = self.at[np.searchsorted(self.up_to, positions, side="right")] + budget.window
+        np.minimum.at(ends, pairs.columns[over], until[position_of])
+        return Excess(which, ends)
 
 
-def pdb_shortfalls(inputs: RuleInputs, matrix: VictimMatrix) -> PdbShortfalls:
-    """Return the shortfalls of all candidates; call `InFlightEvictions.settle` before.
+class BudgetSpending:
+    """Budgets against the victims of one matrix; what policies count alike is computed once."""
 
-    Only those candidates are examined whose budgets may not suffice if all their victims count.
-    """
-    broad = _broad(inputs.in_flight, matrix)
-    victims = _suspicious(inputs, matrix, broad)
-    counts = (matrix.facts.standing[victims] != PdbStanding.FREE) & ~matrix.evicted()[victims]
-    victims = victims[counts]
-    sets, set_of = _sets(inputs, matrix, victims, broad)
-    sizes = np.array([len(keys) for keys in sets], dtype=np.int64)
-    single = _single_budgets(inputs.in_flight, matrix, victims, sets, set_of, sizes)
-    # The API server evicts no pod that several budgets protect.
-    several = np.flatnonzero(sizes[set_of] > 1) if sets else victims[:0]
-    width = len(single.reasons)
-    return PdbShortfalls(
-        np.concatenate([single.columns, matrix.columns[victims[several]]]),
-        np.concatenate([single.which, width + set_of[several]]),
-        [*single.reasons, *((frozenset(keys), None) for keys in sets)],
-        np.concatenate([single.victims, victims[several]]),
-        np.concatenate([single.part_of, single.columns.shape[0] + np.arange(several.shape[0])]),
-    )
+    def __init__(self, rules: PolicyRules, matrix: VictimMatrix) -> None:
+        self._now = rules.now
+        self._matrix = matrix
+        self._counted = rules.inputs.ledger.victim_arrays()
+        self._ordered: dict[BudgetScope, tuple[Int, Int]] = {}
+        self._spent: dict[tuple[bytes, BudgetScope, Seconds], _Spent] = {}
+        self._counts: dict[tuple[BudgetScope, str | None], Int] = {}
+        self._excess: dict[tuple[bytes, Budget, str | None], Excess] = {}
 
+    def excess(self, policy: str, budget: Budget, counted: Bool, whose: str | None) -> Excess:
+        """Return the candidates whose victims exceed a budget.
 
-def _single_budgets(
-    in_flight: InFlightEvictions,
-    matrix: VictimMatrix,
-    victims: Int,
-    sets: Sequence[Sequence[str]],
-    set_of: Int,
-    sizes: Int,
-) -> PdbShortfalls:
-    """Return the shortfalls of single budgets.
+        Args:
+            policy: The name of the policy.
+            budget: One of its budgets.
+            counted: (M,) the victims that it counts.
+            whose: `None` where it counts all; else equal for policies that count the same.
+        """
+        sets = self._counted.members.get(policy)
+        members = b"" if sets is None else sets.tobytes()
+        key = (members, budget, whose)
+        excess = self._excess.get(key)
+        if excess is None:
+            pairs, size = self._matrix.pairs(budget.scope), len(self._matrix)
+            counts = self._count(budget.scope, counted, whose)
+            spent = self._spent_for(members, sets, budget)
+            excess = self._excess[key] = spent.excess(budget, pairs, counts, size)
+        return excess
 
-    Args:
-        in_flight: The evictions in flight.
-        matrix: The victims of all candidates.
-        victims: The positions of those that use budgets up.
-        sets: Sets of budgets.
-        set_of: The set that protects each victim.
-        sizes: How many budgets each set has.
-    """
-    codes = {key: code for code, key in enumerate(dict.fromkeys(k for s in sets for k in s))}
-    victims, keys = _spread(victims, set_of, sizes, [codes[key] for s in sets for key in s])
-    quotas = [in_flight.quota(key) for key in codes]
-    pairs = paired(matrix.columns[victims], keys)
-    counts = np.bincount(pairs.of_victims, minlength=pairs.codes.shape[0])
-    own = _are_in_flight(in_flight, matrix, victims, keys, list(codes))
-    charged = np.bincount(pairs.of_victims[own], minlength=pairs.codes.shape[0])
-    taken = _array(quota.in_flight for quota in quotas)[pairs.codes] - charged
-    outdated = _array(quota.outdated for quota in quotas)[pairs.codes] > 0
-    short = outdated | (counts + taken > _array(quota.allowed for quota in quotas)[pairs.codes])
-    timed = (taken > 0) & ~outdated
-    number = np.cumsum(short) - 1
-    part: Bool = short[pairs.of_victims]
-    return PdbShortfalls(
-        pairs.columns[short],
-        (2 * pairs.codes + timed)[short],
-        [*_reasons(codes, quotas)],
-        victims[part],
-        number[pairs.of_victims[part]],
-    )
+    def _count(self, scope: BudgetScope, counted: Bool, whose: str | None) -> Int:
+        """Return, (P,), how many victims of each pair count."""
+        counts = self._counts.get((scope, whose))
+        if counts is None:
+            pairs = self._matrix.pairs(scope)
+            if whose is None:
+                counts = pairs.count(counted)
+            else:
+                # Usually few victims do not count, and it is faster to count those.
+                counts = self._count(scope, np.ones_like(counted), None) - pairs.count(~counted)
+            self._counts[scope, whose] = counts
+        return counts
 
+    def _spent_for(self, members: bytes, sets: Bool | None, budget: Budget) -> _Spent:
+        key = (members, budget.scope, budget.window)
+        spent = self._spent.get(key)
+        if spent is None:
+            counted = self._counted
+            wanted: Bool = counted.at > self._now - budget.window
+            wanted &= False if sets is None else sets[counted.sets]
+            spent = self._spent[key] = self._sum_up(budget.scope, wanted)
+        return spent
 
-def _reasons(keys: Iterable[str], quotas: Iterable[Quota]) -> Iterator[Reason]:
-    """Yield the two reasons of each budget: without and with evictions in flight."""
-    for key, quota in zip(keys, quotas, strict=True):
-        yield frozenset({key}), None
-        yield frozenset({key}), quota.until
+    def _sum_up(self, scope: BudgetScope, wanted: Bool) -> _Spent:
+        """Return what some entries of the ledger, given as (E,), have spent."""
+        order, codes = self._in_order(scope)
+        kept = wanted[order]
+        entries, codes = order[kept], codes[kept]
+        end, begin = np.searchsorted(codes, (NOWHERE, 0)).tolist()
+        everywhere, own, codes = entries[:end], entries[begin:], codes[begin:]
+        first = np.diff(codes, prepend=NOWHERE) != 0
+        known = codes[first]
+        groups = np.zeros(len(self._matrix.names(scope)), dtype=np.int64)
+        groups[known] = np.arange(1, known.shape[0] + 1)
+        count = known.shape[0] + 1
+        of, at, many = self._last(np.cumsum(first), own)
+        if everywhere.shape[0]:
+            # They count for each group, beside its own entries.
+            _, more_at, more = self._last(np.zeros_like(everywhere), everywhere)
+            of = np.concatenate([of, np.repeat(np.arange(count), more.shape[0])])
+            at = np.concatenate([at, np.tile(more_at, count)])
+            many = np.concatenate([many, np.tile(more, count)])
+            order = np.lexsort((at, of))
+            of, at, many = of[order], at[order], many[order]
+        totals = np.bincount(of, weights=many, minlength=count).astype(np.int64)
+        return _Spent(groups, totals, at, np.cumsum(many))
 
+    def _last(self, groups: Int, entries: Int) -> tuple[Int, Float, Int]:
+        """Return groups, moments and victims of entries: the last `MAX_RETURNED` of each group.
 
-def _array(numbers: Iterable[int]) -> Int:
-    return np.fromiter(numbers, dtype=np.int64)
+        Args:
+            groups: The group of each entry, in order.
+            entries: The entries, oldest first in each group.
+        """
+        at, many = self._counted.at[entries], self._counted.many[entries]
+        totals = np.bincount(groups, weights=many).astype(np.int64)
+        if int(totals.max(initial=0)) > MAX_RETURNED:
+            later = np.cumsum(totals)[groups] - np.cumsum(many)
+            many = np.clip(MAX_RETURNED - later, 0, many)
+        return groups, at, many
 
+    def _in_order(self, scope: BudgetScope) -> tuple[Int, Int]:
+        """Return, (E,), all entries sorted by code and time, oldest first, and their codes.
 
-def _spread(victims: Int, set_of: Int, sizes: Int, codes: Sequence[int]) -> tuple[Int, Int]:
-    """Return, (B,) each, victims and the budgets that protect them, one at a time.
-
-    Args:
-        victims: The victims.
-        set_of: The set of budgets that protects each.
-        sizes: How many budgets each set has.
-        codes: The budgets of all sets, one set after the other.
-    """
-    many = sizes[set_of] if sizes.shape[0] else set_of
-    first = np.cumsum(sizes) - sizes
-    within = np.arange(int(many.sum())) - np.repeat(np.cumsum(many) - many, many)
-    at = np.repeat(first[set_of], many) + within if sizes.shape[0] else within
-    return np.repeat(victims, many), np.array(codes, dtype=np.int64)[at]
-
-
-def _are_in_flight(
-    in_flight: InFlightEvictions,
-    matrix: VictimMatrix,
-    victims: Int,
-    codes: Int,
-    keys: Sequence[str],
-) -> Bool:
-    """Return, (B,), which victims use up the budget as evictions in flight already."""
-    slots = matrix.slots[victims]
-    size = int(slots.max(initial=0)) + 1
-    taken = [
-        code * size + slot
-        for code, key in enumerate(keys)
-        for slot in in_flight.slots_in_flight(key)
-        if slot < size
-    ]
-    if not taken:
-        return np.zeros(victims.shape[0], dtype=np.bool_)
-    return np.isin(codes * size + slots, taken)
+        The code is that of the name under which the victims of the matrix share the budget.
+        """
+        ordered = self._ordered.get(scope)
+        if ordered is None:
+            names = self._counted.names[scope]
+            codes = self._matrix.codes(scope, names)
+            if scope is not BudgetScope.CLUSTER:
+                everywhere = [index for index, name in enumerate(names) if name == ANY]
+                codes[everywhere] = _EVERYWHERE
+            order = np.lexsort((self._counted.at, codes))
+            ordered = self._ordered[scope] = (order, codes[order])
+        return ordered
 
 
-def _sets(
-    inputs: RuleInputs, matrix: VictimMatrix, victims: Int, broad: Bool
-) -> tuple[list[tuple[str, ...]], Int]:
-    """Return sets of budgets, and which of them protects each of some victims."""
-    facts, in_flight = matrix.facts, inputs.in_flight
-    codes = inputs.cluster.pods.protection(matrix.slots[victims])
-    unready = (facts.standing[victims] == PdbStanding.UNREADY).astype(np.int64)
-    namespaces, bare = facts.namespaces[victims], facts.bare[victims]
-    wide = broad[namespaces]
-    # Where no budget selects pods without labels, the code of a set is enough.
-    spaces, bare = np.where(wide, namespaces + 1, 0), np.where(wide, bare, 0)
-    size = broad.shape[0] + 1
-    numbers, set_of = distinct(((codes * size + spaces) * 2 + bare) * 2 + unready)
-    names = matrix.names(BudgetScope.NAMESPACE)
-    sets = []
-    for number in numbers.tolist():
-        rest, one_unready = divmod(number, 2)
-        rest, one_bare = divmod(rest, 2)
-        code, space = divmod(rest, size)
-        namespace = names[space - 1] if space else ""
-        keys = in_flight.keys_by(code, namespace, bare=bool(one_bare))
-        sets.append(in_flight.used_up(keys, ready=not one_unready))
-    return sets, set_of
-
-
-def _broad(in_flight: InFlightEvictions, matrix: VictimMatrix) -> Bool:
-    """Return, by code of a namespace, whether a budget there selects pods without labels."""
-    names = matrix.names(BudgetScope.NAMESPACE)
-    return np.array([in_flight.is_broad(name) for name in names], dtype=np.bool_)
-
-
-def _suspicious(inputs: RuleInputs, matrix: VictimMatrix, broad: Bool) -> Int:
-    """Return the positions of victims whose budgets may not allow all that a candidate takes."""
-    codes = inputs.cluster.pods.protection(matrix.slots)
-    pairs = paired(matrix.columns, codes)
-    allowed = np.zeros(int(codes.max(initial=0)) + 1, dtype=np.int64)
-    for code in pairs.distinct:
-        allowed[code] = _certainly_allowed(inputs, code)
-    sizes = np.bincount(pairs.of_victims, minlength=pairs.codes.shape[0])
-    suspicious: Bool = (sizes > allowed[pairs.codes])[pairs.of_victims]
-    return np.flatnonzero(suspicious | broad[matrix.facts.namespaces])
-
-
-def _certainly_allowed(inputs: RuleInputs, code: int) -> int:
-    """Return how many pods that a set of budgets protects can be evicted for certain."""
-    if code == UNPROTECTED:
-        return 2**31
-    keys = inputs.cluster.budgets.sets.values[code]
-    if len(keys) != 1:
-        return 0
-    quota = inputs.in_flight.quota(keys[0])
-    return 0 if quota.outdated else max(0, quota.allowed - quota.in_flight)
+#: The code of entries that count for every name.
+_EVERYWHERE: Final = NOWHERE - 1

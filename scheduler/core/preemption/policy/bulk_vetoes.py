@@ -13,8 +13,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from scheduler.core.preemption.policy.applied_policy import AppliedPolicy
-from scheduler.core.preemption.policy.bulk_budgets import PdbShortfalls, pdb_shortfalls
-from scheduler.core.preemption.policy.bulk_spending import BudgetSpending
+from scheduler.core.preemption.policy.bulk_pdb_shortfalls import PdbShortfalls, pdb_shortfalls
+from scheduler.core.preemption.policy.bulk_budgets import BudgetSpending
 from scheduler.core.preemption.policy.loop_breaker import HANGS, PreemptionHistory, waste_veto
 from scheduler.core.preemption.policy.rules import PolicyRules
 from scheduler.core.preemption.policy.veto_sheet import RuleVetoes, Veto, VetoSheet
@@ -98,9 +98,9 @@ def _strict(
     reasons, reason_of = shortfalls.of(counted)
     which = np.zeros(size, dtype=np.int64)
     which[: reason_of.shape[0]] = reason_of
-    refusal = applied.budget_shortfall()
+    refusal = applied.pdb_shortfall()
     return RuleVetoes(
-        [replace(refusal, budgets=keys, until=until) for keys, until in reasons], which
+        [replace(refusal, pdbs=keys, until=until) for keys, until in reasons], which
     )
 
 

@@ -197,18 +197,18 @@ class PolicyEngine:
             ]:
                 del self._planned_victims[uid]
 
-    def budget_updated(self, budget: PodDisruptionBudget) -> None:
+    def pdb_updated(self, pdb: PodDisruptionBudget) -> None:
         """Process a new state of a disruption budget; the cluster has it already."""
-        self.in_flight.budget_updated(budget)
+        self.in_flight.pdb_updated(pdb)
 
-    def budget_gone(self, key: str) -> None:
+    def pdb_gone(self, key: str) -> None:
         """Process that a disruption budget was deleted, by namespace and name."""
-        self.in_flight.budget_gone(key)
+        self.in_flight.pdb_gone(key)
 
     def plan_ended(self, preemptor: str) -> None:
         """Process that a plan has ended, by uid of its preemptor.
 
-        Victims that were not evicted are no longer in flight. `relieved_budgets` then returns the
+        Victims that were not evicted are no longer in flight. `relieved_pdbs` then returns the
         budgets that allow more.
         """
         self.in_flight.plan_ended(preemptor)
@@ -218,15 +218,15 @@ class PolicyEngine:
         self.in_flight.spare(victims)
 
     @property
-    def may_relieve_budgets(self) -> bool:
-        """Whether `relieved_budgets` could return anything."""
+    def may_relieve_pdbs(self) -> bool:
+        """Whether `relieved_pdbs` could return anything."""
         disruptions = self.in_flight
         return bool(disruptions.evictions or disruptions.relieved)
 
-    def relieved_budgets(self, now: Seconds) -> frozenset[str]:
+    def relieved_pdbs(self, now: Seconds) -> frozenset[str]:
         """Return the disruption budgets that allow more than at the last call, by key.
 
-        The pods that they block are to be tried again: `BlockedByPolicy.wake_budgets`.
+        The pods that they block are to be tried again: `BlockedByPolicy.wake_for_pdbs`.
         """
         self.in_flight.settle(now)
         return self.in_flight.take_relieved()

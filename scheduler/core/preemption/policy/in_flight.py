@@ -2,18 +2,18 @@
 
 The disruption controller counts a terminating pod when it has seen it terminate, which is later
 than our decision. Until then the eviction is *in flight*: a plan is about to evict the pod, or has
-evicted it. A budget allows less by all evictions in flight, over all plans. An eviction is counted
-when the budget lists the pod among the disrupted ones (the API server does so on `pods/eviction`),
+evicted it. A PDB allows less by all evictions in flight, over all plans. An eviction is counted
+when the PDB lists the pod among the disrupted ones (the API server does so on `pods/eviction`),
 or some time after the pod was seen to terminate. If the plan ends and its victim stays, the
 eviction is dropped.
 
-A budget protects the pods here that it protects in the API server on `pods/eviction`, not those
+A PDB protects the pods here that it protects in the API server on `pods/eviction`, not those
 that it protects in kube-scheduler's best effort: an empty selector selects all pods of the
 namespace.
 
 Source: kubernetes v1.36.3 pkg/registry/core/pod/storage/eviction.go EvictionREST.Create.
 
-The module is longer than others because what a budget still allows and its evictions in flight have
+The module is longer than others because what a PDB still allows and its evictions in flight have
 to be computed together.
 """
 
@@ -51,9 +51,9 @@ class _InFlightEviction:
     row: int
     #: When the victim was first seen terminating or gone; `None` while it stays.
     terminated: Seconds | None = None
-    #: Budgets that it uses up and that have not counted it.
+    #: PDBs that it uses up and that have not counted it.
     charged: frozenset[str] = frozenset()
-    #: Budgets that have counted it.
+    #: PDBs that have counted it.
     counted_by: set[str] = field(default_factory=set)
 
 
@@ -74,14 +74,14 @@ class Quota(NamedTuple):
 class PdbShortfall:
     """Why some pods cannot be evicted within the disruption budgets."""
 
-    #: The pods and the budgets that protect them, in words.
+    #: The pods and the PDBs that protect them, in words.
     detail: str
-    #: Uids of the pods that the budget protects.
+    #: Uids of the pods that the PDB protects.
     pods: frozenset[str]
     #: When an eviction in flight is no longer counted twice; `None` where time ends nothing.
     until: Seconds | None = None
-    #: The budgets that are in the way, by namespace and name.
-    budgets: frozenset[str] = frozenset()
+    #: The PDBs that are in the way, by namespace and name.
+    pdbs: frozenset[str] = frozenset()
 
 
 class InFlightEvictions:
@@ -91,7 +91,7 @@ class InFlightEvictions:
         self._cluster = cluster
         #: By uid of the victim.
         self.evictions: Final[dict[str, _InFlightEviction]] = {}
-        #: Those that a budget has not counted, by key of the budget and uid of the victim.
+        #: Those that a PDB has not counted, by key of the PDB and uid of the victim.
         self._charged: dict[str, dict[str, _InFlightEviction]] = {}
         #: Uids of victims, by their namespace, by preemptor, and by their row.
         self._by_namespace: dict[str, set[str]] = {}
@@ -105,11 +105,11 @@ class InFlightEvictions:
             RowCursor(log) for log in (cluster.columns.pod_changes, cluster.pods.changes)
         )
         self._nominations_seen = RowCursor(cluster.nominations.changes)
-        #: The selectors of the budgets, by key.
+        #: The selectors of the PDBs, by key.
         self._selectors: dict[str, LabelSelector | None] = {}
-        #: Budgets that select pods without labels, by namespace.
+        #: PDBs that select pods without labels, by namespace.
         self._broad: dict[str, set[str]] = {}
-        #: Budgets with fewer evictions in flight since the last call of `take_relieved`.
+        #: PDBs with fewer evictions in flight since the last call of `take_relieved`.
         self.relieved: Final[set[str]] = set()
         #: Grows with every change of what is in flight.
         self.version = 0
@@ -135,13 +135,13 @@ class InFlightEvictions:
                 self._charge(victim.uid)
                 self.version += 1
 
-    def budget_updated(self, budget: PodDisruptionBudget) -> None:
-        """Process a new state of a budget: it has counted the pods that it lists as disrupted."""
-        metadata, disrupted = budget.metadata, budget.status.disrupted_pods
+    def pdb_updated(self, pdb: PodDisruptionBudget) -> None:
+        """Process a new state of a PDB: it has counted the pods that it lists as disrupted."""
+        metadata, disrupted = pdb.metadata, pdb.status.disrupted_pods
         key = f"{metadata.namespace}/{metadata.name}"
-        if self._selectors.get(key) != budget.spec.selector or key not in self._selectors:
-            self._selectors[key] = budget.spec.selector
-            self._update_broad(budget, key)
+        if self._selectors.get(key) != pdb.spec.selector or key not in self._selectors:
+            self._selectors[key] = pdb.spec.selector
+            self._update_broad(pdb, key)
             for uid in self._by_namespace.get(metadata.namespace, ()):
                 self._charge(uid)
         for uid, eviction in [*self._charged.get(key, {}).items()] if disrupted else ():
@@ -149,17 +149,17 @@ class InFlightEvictions:
                 eviction.counted_by.add(key)
                 self._charge(uid)
 
-    def budget_gone(self, key: str) -> None:
-        """Process that a budget was deleted, by namespace and name."""
+    def pdb_gone(self, key: str) -> None:
+        """Process that a PDB was deleted, by namespace and name."""
         self._selectors.pop(key, None)
         self._broad.get(key.partition("/")[0], set()).discard(key)
         for uid in [*self._charged.get(key, ())]:
             self._charge(uid)
 
-    def _update_broad(self, budget: PodDisruptionBudget, key: str) -> None:
-        bare = Pod(metadata=ObjectMeta(namespace=budget.metadata.namespace))
-        broad = self._broad.setdefault(budget.metadata.namespace, set())
-        if key in self._cluster.budgets.protecting(bare):
+    def _update_broad(self, pdb: PodDisruptionBudget, key: str) -> None:
+        bare = Pod(metadata=ObjectMeta(namespace=pdb.metadata.namespace))
+        broad = self._broad.setdefault(pdb.metadata.namespace, set())
+        if key in self._cluster.pdbs.protecting(bare):
             broad.add(key)
         else:
             broad.discard(key)
@@ -228,10 +228,10 @@ class InFlightEvictions:
                 self._drop(uid)
 
     def take_relieved(self) -> frozenset[str]:
-        """Return the budgets that allow more than at the last call, by key.
+        """Return the PDBs that allow more than at the last call, by key.
 
-        A budget allows more when an eviction that was charged to it is no longer in flight. The
-        caller retries the pods that these budgets block.
+        A PDB allows more when an eviction that was charged to it is no longer in flight. The
+        caller retries the pods that these PDBs block.
         """
         if not self.relieved:
             return _NONE
@@ -240,9 +240,9 @@ class InFlightEvictions:
         return freed
 
     def _charge(self, uid: str) -> None:
-        """Update which budgets an eviction uses up."""
+        """Update which PDBs an eviction uses up."""
         eviction = self.evictions[uid]
-        keys = self._cluster.budgets.protecting(eviction.victim)
+        keys = self._cluster.pdbs.protecting(eviction.victim)
         charged = frozenset(keys) - eviction.counted_by
         if charged == eviction.charged:
             return
@@ -294,11 +294,11 @@ class InFlightEvictions:
             and cluster.nominations.get(eviction.preemptor) is None
         )
 
-    # What budgets allow ---------------------------------------------------------------------------
+    # What PDBs allow ---------------------------------------------------------------------------
 
     def quota(self, key: str) -> Quota:
-        """Return what a budget allows now; call `settle` before."""
-        budget = self._cluster.budgets.get(key)
+        """Return what a PDB allows now; call `settle` before."""
+        pdb = self._cluster.pdbs.get(key)
         taken = self._charged.get(key, {})
         ends = [
             eviction.terminated + SETTLED_AFTER
@@ -306,29 +306,29 @@ class InFlightEvictions:
             if eviction.terminated is not None
         ]
         return Quota(
-            max(0, budget.status.disruptions_allowed),
+            max(0, pdb.status.disruptions_allowed),
             len(taken),
-            budget.status.observed_generation < budget.metadata.generation,
+            pdb.status.observed_generation < pdb.metadata.generation,
             min(ends, default=None),
         )
 
     def in_flight(self, key: str, uids: Iterable[str]) -> int:
-        """Return how many of some pods use up a budget as evictions in flight, by their uids."""
+        """Return how many of some pods use up a PDB as evictions in flight, by their uids."""
         charged = self._charged.get(key, {})
         return sum(uid in charged for uid in uids)
 
     def slots_in_flight(self, key: str) -> list[int]:
-        """Return the slots of the pods that use up a budget as evictions in flight."""
+        """Return the slots of the pods that use up a PDB as evictions in flight."""
         slots = map(self._cluster.pods.slot, self._charged.get(key, ()))
         return [slot for slot in slots if slot is not None]
 
     def shortfalls(self, victims: Sequence[Pod]) -> Iterator[PdbShortfall]:
-        """Yield why budgets do not allow to evict some pods together, beside those in flight.
+        """Yield why PDBs do not allow to evict some pods together, beside those in flight.
 
         Call `settle` before.
 
         Args:
-            victims: The pods to evict; those that terminate already use no budget up.
+            victims: The pods to evict; those that terminate already use no PDB up.
         """
         charged: dict[str, list[Pod]] = {}
         for pod in victims:
@@ -338,7 +338,7 @@ class InFlightEvictions:
                     f"{pod.key} is under {len(keys)} budgets ({', '.join(keys)}), "
                     "and the API server evicts no such pod",
                     frozenset({pod.uid}),
-                    budgets=frozenset(keys),
+                    pdbs=frozenset(keys),
                 )
             for key in keys:
                 charged.setdefault(key, []).append(pod)
@@ -349,64 +349,64 @@ class InFlightEvictions:
 
     def _shortfall(self, key: str, pods: Sequence[Pod]) -> PdbShortfall | None:
         quota, uids = self.quota(key), frozenset(pod.uid for pod in pods)
-        names, budgets = ", ".join(pod.key for pod in pods), frozenset({key})
+        names, pdbs = ", ".join(pod.key for pod in pods), frozenset({key})
         if quota.outdated:
             detail = f"{names}: budget {key} has changed and its status is not up to date yet"
-            return PdbShortfall(detail, uids, budgets=budgets)
+            return PdbShortfall(detail, uids, pdbs=pdbs)
         taken = quota.in_flight - self.in_flight(key, uids)
         if len(pods) + taken <= quota.allowed:
             return None
         text = f"{names}: budget {key} allows {quota.allowed}"
         if taken:
             text += f", of which {taken} are in flight"
-        return PdbShortfall(text, uids, quota.until if taken else None, budgets)
+        return PdbShortfall(text, uids, quota.until if taken else None, pdbs)
 
     def protecting(self, pod: Pod) -> tuple[str, ...]:
-        """Return the budgets that evicting a pod would use up, in name order."""
+        """Return the PDBs that evicting a pod would use up, in name order."""
         standing = PdbStanding.of(pod)
         if standing is PdbStanding.FREE or self._cluster.is_being_deleted(pod):
             return ()
         return self.used_up(self._keys(pod), ready=standing is PdbStanding.READY)
 
     def used_up(self, keys: tuple[str, ...], *, ready: bool) -> tuple[str, ...]:
-        """Return those of the budgets that select a running pod which its eviction would use up."""
+        """Return those of the PDBs that select a running pod which its eviction would use up."""
         if len(keys) == 1 and not ready and self._spares_unready(keys[0]):
             return ()
         return keys
 
     def keys_by(self, code: int, namespace: str, *, bare: bool) -> tuple[str, ...]:
-        """Return the budgets that select pods, in name order.
+        """Return the PDBs that select pods, in name order.
 
         Args:
-            code: The set of budgets that protects them for kube-scheduler, as the cluster has it.
-            namespace: Their namespace; empty where no budget in it selects pods without labels.
+            code: The set of PDBs that protects them for kube-scheduler, as the cluster has it.
+            namespace: Their namespace; empty where no PDB in it selects pods without labels.
             bare: Whether they have no label.
         """
-        protecting, broad = self._cluster.budgets.sets.values[code], self._broad.get(namespace)
+        protecting, broad = self._cluster.pdbs.sets.values[code], self._broad.get(namespace)
         if not broad:
             return protecting
-        further = broad if bare else filter(self._cluster.budgets.selects_all, broad)
+        further = broad if bare else filter(self._cluster.pdbs.selects_all, broad)
         return tuple(sorted({*protecting, *further}))
 
     def is_broad(self, namespace: str) -> bool:
-        """Return whether a budget of a namespace selects pods without labels.
+        """Return whether a PDB of a namespace selects pods without labels.
 
         Else the sets of the cluster are those of the API server, too.
         """
         return bool(self._broad.get(namespace))
 
     def _keys(self, pod: Pod) -> tuple[str, ...]:
-        """Return the budgets that select a pod on a node, in name order."""
+        """Return the PDBs that select a pod on a node, in name order."""
         cluster = self._cluster
         slot = cluster.pods.slot(pod.uid)
         if slot is None or self.is_broad(pod.metadata.namespace):
-            return cluster.budgets.protecting(pod)
-        return cluster.budgets.sets.values[int(cluster.pods.protection(np.array(slot)))]
+            return cluster.pdbs.protecting(pod)
+        return cluster.pdbs.sets.values[int(cluster.pods.protection(np.array(slot)))]
 
     def _spares_unready(self, key: str) -> bool:
-        """Return whether evicting a pod that is not ready does not use a budget up."""
-        budget = self._cluster.budgets.get(key)
-        if budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow":
+        """Return whether evicting a pod that is not ready does not use a PDB up."""
+        pdb = self._cluster.pdbs.get(key)
+        if pdb.spec.unhealthy_pod_eviction_policy == "AlwaysAllow":
             return True
-        status = budget.status
+        status = pdb.status
         return 0 < status.desired_healthy <= status.current_healthy

@@ -58,7 +58,7 @@ class RuleInputs:
         return (
             cluster.policies.version,
             cluster.namespaces_version,
-            cluster.budgets.version,
+            cluster.pdbs.version,
             cluster.clock_ahead,
             self.ledger.version,
             self.in_flight.version,
@@ -295,10 +295,10 @@ class PolicyRules:
         for shortfall in self.inputs.in_flight.shortfalls(victims):
             if uids & shortfall.pods:
                 yield replace(
-                    applied.budget_shortfall(),
+                    applied.pdb_shortfall(),
                     detail=shortfall.detail,
                     until=shortfall.until,
-                    budgets=shortfall.budgets,
+                    pdbs=shortfall.pdbs,
                 )
 
     def _selected(self, applied: AppliedPolicy, pods: list[Pod]) -> list[Pod]:

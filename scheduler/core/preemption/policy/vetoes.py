@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from scheduler.core.preemption.dry_run import DryRun
+from scheduler.core.preemption.dry_run_result import DryRunResult
 from scheduler.core.preemption.policy import bulk_vetoes
 from scheduler.core.preemption.policy.loop_breaker import LoopVeto, PreemptionHistory
 from scheduler.core.preemption.policy.rules import PolicyRules
@@ -157,8 +157,8 @@ class VetoTally:
         """Keep one refusal for each rule, with all disruption budgets that are in the way."""
         rule = (refusal.policy, refusal.rule)
         known = self.refusals.setdefault(rule, refusal)
-        if not refusal.budgets <= known.budgets:
-            self.refusals[rule] = replace(known, budgets=known.budgets | refusal.budgets)
+        if not refusal.pdbs <= known.pdbs:
+            self.refusals[rule] = replace(known, pdbs=known.pdbs | refusal.pdbs)
 
     def reasons(self) -> list[tuple[str, int]]:
         """Return the reasons, with when they end, and the number of nodes; in text order."""
@@ -242,7 +242,7 @@ class CandidateVetoes:
         refusals = () if self.rules is None else self.rules.candidate_refusals(node, victims)
         return (*refusals, *self._history.against(node, victims))
 
-    def sheet(self, run: DryRun) -> VetoSheet:
+    def sheet(self, run: DryRunResult) -> VetoSheet:
         """Return the vetoes against all candidates of a dry run at once.
 
         They are those of `against`, without the details of which pods they are about.

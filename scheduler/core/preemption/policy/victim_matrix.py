@@ -43,7 +43,7 @@ _SPARSE: Final = 16
 class PdbStanding(IntEnum):
     """How a pod counts for disruption budgets."""
 
-    #: It has finished, has not begun, or is being deleted: evicting it uses no budget up.
+    #: It has finished, has not begun, or is being deleted: evicting it uses no PDB up.
     FREE = 0
     READY = 1
     UNREADY = 2

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.core.preemption.dry_run import DryRun
+from scheduler.core.preemption.dry_run_result import DryRunResult
 from scheduler.core.preemption.policy.veto_sheet import Veto
 from scheduler.model.api.objects import Requirement
 from scheduler.model.policies import (
@@ -116,7 +116,7 @@ def summary(vetoes: tuple[Veto, ...]) -> dict[str, tuple[float | None, frozenset
     by_text: dict[str, tuple[float | None, frozenset[str]]] = {}
     for veto in vetoes:
         until, budgets = by_text.get(veto.text, (None, frozenset()))
-        more = veto.budgets if isinstance(veto, PolicyRefusal) else frozenset()
+        more = veto.pdbs if isinstance(veto, PolicyRefusal) else frozenset()
         by_text[veto.text] = (earliest((until, veto.until)), budgets | more)
     return by_text
 
@@ -156,7 +156,7 @@ def test_all_at_once_have_the_same_vetoes_as_one_by_one(policies, guests, pdbs, 
     chosen = slots >= 0
     for index in zip(*np.nonzero(chosen), strict=True):
         chosen[index] = data.draw(st.booleans())
-    run = DryRun(rows, np.zeros(4, dtype=np.uint16), slots, chosen, np.zeros_like(chosen))
+    run = DryRunResult(rows, np.zeros(4, dtype=np.uint16), slots, chosen, np.zeros_like(chosen))
 
     found = vetoes.sheet(run).by_row()
 
@@ -226,7 +226,7 @@ def test_of_more_victims_than_any_budget_allows_the_last_count(owner):
     rows = np.arange(4)
     ((_, slots),) = machine.cluster.pods.ranked(rows)
     chosen = slots >= 0
-    run = DryRun(rows, np.zeros(4, dtype=np.uint16), slots, chosen, np.zeros_like(chosen))
+    run = DryRunResult(rows, np.zeros(4, dtype=np.uint16), slots, chosen, np.zeros_like(chosen))
 
     found = vetoes.sheet(run).by_row()
 

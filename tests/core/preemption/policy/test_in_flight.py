@@ -41,8 +41,8 @@ class Both:
             self.cluster.place(victim(number), f"n{number % 2}")
         self.disruptions = InFlightEvictions(self.cluster)
         protects = budget("b").selects(app="web").build()
-        self.cluster.write_budget(protects)
-        self.disruptions.budget_updated(protects)
+        self.cluster.write_pdb(protects)
+        self.disruptions.pdb_updated(protects)
         self.now = 1000.0
         #: By uid of the victim: the preemptor, and when the victim was first seen terminating.
         self.evictions = {}

@@ -11,7 +11,7 @@ from typing import Final
 from scheduler.framework.verdicts import NO_NODE
 from scheduler.state.columns.arrays import Bool, Codes, Float, Int, Rows
 
-__all__ = ["VETOED", "DryRun"]
+__all__ = ["VETOED", "DryRunResult"]
 
 #: The code of rows where only a veto prevents the preemption: either policies spare the pods in the
 #: way, or the candidate is vetoed. It is in no table of verdicts.
@@ -19,7 +19,7 @@ VETOED: Final = NO_NODE
 
 
 @dataclass(frozen=True, slots=True)
-class DryRun:
+class DryRunResult:
     """What preemption would mean on some rows."""
 
     #: (C,) the rows.
@@ -38,6 +38,6 @@ class DryRun:
     until: Float | None = None
 
     @property
-    def violates_budgets(self) -> Bool:
+    def pdb_violations(self) -> Bool:
         """(V, C) True for the victims whose eviction violates a disruption budget."""
         return self.protected & self.chosen

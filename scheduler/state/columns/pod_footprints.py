@@ -1,6 +1,6 @@
-"""The shape of a pod: its requests and host ports. Equal pods share a shape.
+"""The footprint of a pod: its requests and host ports. Equal pods share a footprint.
 
-Axes: S shapes.
+Axes: S footprints.
 """
 
 from collections.abc import Callable, Iterable, Set
@@ -20,7 +20,7 @@ from scheduler.state.columns.caches import BoundedCache
 from scheduler.state.columns.refcounted_interner import RefcountedInterner
 from scheduler.state.columns.resource_axis import ResourceAxis
 
-__all__ = ["HostPort", "Shape", "Shapes", "WantedPorts", "host_ports"]
+__all__ = ["HostPort", "PodFootprint", "PodFootprints", "WantedPorts", "host_ports"]
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -68,7 +68,7 @@ _decode = msgspec.msgpack.Decoder(_Measure).decode
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class PodFootprint:
     """The requests and host ports of a pod."""
 
     #: Code and amount of the requested resources that nodes offer, by code, without zero amounts.
@@ -95,10 +95,10 @@ def host_ports(pod: Pod) -> tuple[HostPort, ...]:
     )
 
 
-class Shapes:
-    """The shapes of all pods that have a slot, by code; codes without pods are reused.
+class PodFootprints:
+    """The footprints of all pods that have a slot, by code; codes without pods are reused.
 
-    A shape is identified by its requests by name. The codes of resources in it are the present
+    A footprint is identified by its requests by name. The codes of resources in it are the present
     ones: they follow the resources that nodes offer.
     """
 
@@ -109,36 +109,36 @@ class Shapes:
         self._reference = reference
         self._amounts: dict[int, IntColumn] = {}
         self._has_ports = IntColumn()
-        self._pool = _ShapeInterner(self._index)
-        #: The key of a shape, by the fingerprint of the pod.
+        self._pool = _FootprintInterner(self._index)
+        #: The key of a footprint, by the fingerprint of the pod.
         self._seen: BoundedCache[bytes] = BoundedCache(_MEMORY_BYTES)
 
-    def __getitem__(self, code: int) -> Shape:
+    def __getitem__(self, code: int) -> PodFootprint:
         return self._pool.values[code]
 
     def __len__(self) -> int:
         return self._pool.live
 
     def acquire(self, pod: Pod) -> int:
-        """Return the code of a pod's shape and add a reference to it.
+        """Return the code of a pod's footprint and add a reference to it.
 
         Raises:
             QuantityError: A request of the pod is no quantity.
         """
         key = self._key(pod)
-        return self._pool.acquire(key, lambda: self._shape(key))
+        return self._pool.acquire(key, lambda: self._footprint(key))
 
     def release(self, code: int) -> None:
         """Remove a reference."""
         self._pool.release(code)
 
-    def of(self, pod: Pod) -> Shape:
-        """Return a pod's shape without a reference to it.
+    def of(self, pod: Pod) -> PodFootprint:
+        """Return a pod's footprint without a reference to it.
 
         Raises:
             QuantityError: A request of the pod is no quantity.
         """
-        return self._shape(self._key(pod))
+        return self._footprint(self._key(pod))
 
     def validate(self, pod: Pod) -> None:
         """Check that the requests of a waiting pod can be parsed.
@@ -155,52 +155,52 @@ class Shapes:
             self._measure(pod, fingerprint)
 
     def amounts(self, resource: int) -> Int:
-        """Return, (S + 1,), how much of a resource each shape requests; 0 at -1, for no pod."""
+        """Return, (S + 1,), how much of a resource each footprint requests; 0 at -1, for no pod."""
         column = self._amounts.get(resource)
         return (column or IntColumn()).all(len(self._pool) + 1)
 
     def have_ports(self) -> Bool:
-        """Return, (S + 1,), which shapes take host ports; False at -1, for no pod."""
+        """Return, (S + 1,), which footprints take host ports; False at -1, for no pod."""
         return self._has_ports.all(len(self._pool) + 1).astype(np.bool_)
 
     def offer(self, resource: int) -> None:
-        """Add a resource that got a code to the shapes that request it."""
+        """Add a resource that got a code to the footprints that request it."""
         named = self._axis.values[resource].encode(errors="surrogatepass")
         for code in self._pool.codes():
             if named in self._pool.key(code):
-                self._replace(code, self._shape(self._pool.key(code)))
+                self._replace(code, self._footprint(self._pool.key(code)))
 
     def withdraw(self, resource: int) -> None:
-        """Remove a resource that lost its code from all shapes."""
+        """Remove a resource that lost its code from all footprints."""
         requested = self._amounts.pop(resource, None)
         if requested is None:
             return
         for code in np.flatnonzero(requested.all(len(self._pool))).tolist():
-            self._replace(code, self._shape(self._pool.key(code)))
+            self._replace(code, self._footprint(self._pool.key(code)))
 
-    def _replace(self, code: int, shape: Shape) -> None:
+    def _replace(self, code: int, footprint: PodFootprint) -> None:
         self._index(code, self._pool.values[code], 0)
-        self._pool.values[code] = shape
-        self._index(code, shape, 1)
+        self._pool.values[code] = footprint
+        self._index(code, footprint, 1)
 
-    def _index(self, code: int, shape: Shape, sign: int) -> None:
-        """Index the shape of a code (1), or remove it from the indices (0)."""
-        for resource, amount in shape.requests:
+    def _index(self, code: int, footprint: PodFootprint, sign: int) -> None:
+        """Index the footprint of a code (1), or remove it from the indices (0)."""
+        for resource, amount in footprint.requests:
             if sign:
                 self._amounts.setdefault(resource, IntColumn())[code] = amount
             elif resource in self._amounts:
                 self._amounts[resource][code] = 0
-        if shape.ports:
+        if footprint.ports:
             self._has_ports[code] = sign
 
     def _key(self, pod: Pod) -> bytes:
-        """Return the key of a pod's shape: bytes that are equal for equal shapes."""
+        """Return the key of a pod's footprint: bytes that are equal for equal footprints."""
         fingerprint = _fingerprint(pod)
         key = self._seen.get(fingerprint)
         return self._measure(pod, fingerprint) if key is None else key
 
     def _measure(self, pod: Pod, fingerprint: bytes) -> bytes:
-        """Compute the key of a pod's shape and cache it."""
+        """Compute the key of a pod's footprint and cache it."""
         non_zero = resources.non_zero_requests(pod, self._reference)
         requests = resources.pod_requests(pod, status_aware=True, reference=self._reference)
         wanted = {name: requests[name] for name in sorted(requests) if requests[name]}
@@ -208,33 +208,33 @@ class Shapes:
         self._seen.put(fingerprint, key)
         return key
 
-    def _shape(self, key: bytes) -> Shape:
+    def _footprint(self, key: bytes) -> PodFootprint:
         wanted, non_zero, ports = _decode(key)
         axis = self._axis
         coded = sorted((axis.code(name), wanted[name]) for name in axis.offered() & wanted.keys())
-        return Shape(tuple(coded), non_zero, ports, beyond=len(coded) < len(wanted))
+        return PodFootprint(tuple(coded), non_zero, ports, beyond=len(coded) < len(wanted))
 
 
-class _ShapeInterner(RefcountedInterner[Shape]):
-    """Calls back when a code is assigned to a shape, and when it is freed."""
+class _FootprintInterner(RefcountedInterner[PodFootprint]):
+    """Calls back when a code is assigned to a footprint, and when it is freed."""
 
     __slots__ = ("_report",)
 
-    def __init__(self, report: Callable[[int, Shape, int], None]) -> None:
-        super().__init__(Shape((), (0, 0), ()))
+    def __init__(self, report: Callable[[int, PodFootprint, int], None]) -> None:
+        super().__init__(PodFootprint((), (0, 0), ()))
         self._report = report
 
-    def on_assigned(self, code: int, value: Shape) -> None:
-        """Report the shape of a code."""
+    def on_assigned(self, code: int, value: PodFootprint) -> None:
+        """Report the footprint of a code."""
         self._report(code, value, 1)
 
-    def on_freed(self, code: int, value: Shape) -> None:
+    def on_freed(self, code: int, value: PodFootprint) -> None:
         """Report that a code is freed."""
         self._report(code, value, 0)
 
 
 def _fingerprint(pod: Pod) -> bytes:
-    """Return bytes that differ for pods whose shapes differ."""
+    """Return bytes that differ for pods whose footprints differ."""
     spec, status = pod.spec, pod.status
     parts: list[object] = [
         [_container_key(container) for container in spec.containers],

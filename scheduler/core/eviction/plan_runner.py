@@ -17,7 +17,7 @@ What the ledger has to count is written before the first victim is evicted. Plan
 that share one write. Victims that a disruption budget may protect are evicted first: where the API
 server refuses one of them, no other has been evicted.
 
-Source: kube-scheduler v1.36.3 framework/preemption.Executor. Differs: the nomination is written
+Source: kube-scheduler v1.36.3 framework/preemption.PlanRunner. Differs: the nomination is written
 before the first eviction, and evictions name the victim's uid.
 
 The module is longer than others because every step of a preemption and every answer to it are in
@@ -51,7 +51,7 @@ from scheduler.queue.scheduling_queue import QueuedPod, SchedulingQueue
 from scheduler.state.cluster import Cluster
 from scheduler.state.preemption.ledger import Ledger
 
-__all__ = ["Executor"]
+__all__ = ["PlanRunner"]
 
 #: An eviction without an answer is requested again, but not more often than this.
 REQUEST_AGAIN_AFTER: Final[Seconds] = 1.0
@@ -61,7 +61,7 @@ _TRANSIENT: Final = frozenset({FailureKind.UNAVAILABLE, FailureKind.ABANDONED, F
 MAX_NODES_CHECKED: Final = 16
 
 
-class Executor:
+class PlanRunner:
     """All preemptions that are being carried out."""
 
     def __init__(  # noqa: PLR0913 - the one place where all of these meet

@@ -12,7 +12,7 @@ from scheduler.kube.auth.credentials import FixedHeaders
 from scheduler.kube.client.backoff import Sleeper
 from scheduler.kube.client.client import Client, Request
 from scheduler.kube.client.transport import HttpTransport, Reply
-from scheduler.kube.lease import Lease, LeaseSettings, unique_identity
+from scheduler.kube.leader_election import LeaderElector, LeaderElectionConfig, unique_identity
 from tests.kube.fixtures import NOW, Waits, settle, until
 from tests.support.fake_api import FakeApi, Fault
 from tests.support.scripted_api import Server
@@ -23,15 +23,15 @@ SHORT = {"duration_seconds": 1.0, "renew_deadline_seconds": 0.3, "retry_seconds"
 
 
 @pytest.fixture
-def candidate(client: Client, waits: Waits) -> Callable[..., Lease]:
-    def make(identity: str, **periods: float) -> Lease:
-        settings = LeaseSettings("kube-system", "preemptive-scheduler", identity, **periods)
-        return Lease(client, settings, lambda: NOW, waits.sleeper)
+def candidate(client: Client, waits: Waits) -> Callable[..., LeaderElector]:
+    def make(identity: str, **periods: float) -> LeaderElector:
+        settings = LeaderElectionConfig("kube-system", "preemptive-scheduler", identity, **periods)
+        return LeaderElector(client, settings, lambda: NOW, waits.sleeper)
 
     return make
 
 
-Candidate = Callable[..., Lease]
+Candidate = Callable[..., LeaderElector]
 
 
 def spec(api: FakeApi) -> dict[str, Any]:
@@ -204,8 +204,8 @@ async def test_a_renewal_that_is_answered_during_a_pause_of_the_process_comes_to
             return reply
 
     async with Paused(ClusterAccess(api.url, FixedHeaders()), "test") as transport:
-        settings = LeaseSettings("kube-system", "preemptive-scheduler", "a", 1.0, 0.4, 0.2)
-        lease = Lease(Client(transport), settings, lambda: NOW, Sleeper(jitter=lambda: 0.0))
+        settings = LeaderElectionConfig("kube-system", "preemptive-scheduler", "a", 1.0, 0.4, 0.2)
+        lease = LeaderElector(Client(transport), settings, lambda: NOW, Sleeper(jitter=lambda: 0.0))
         await lease.acquire()
         task = asyncio.create_task(lease.keep_renewing())
         await asyncio.sleep(0.1)
@@ -220,8 +220,8 @@ async def test_a_renewal_that_is_answered_during_a_pause_of_the_process_comes_to
 
 async def test_a_suspension_of_the_host_ends_the_leadership(client: Client, waits: Waits):
     uptime = 100.0
-    settings = LeaseSettings("kube-system", "preemptive-scheduler", "a")
-    lease = Lease(client, settings, lambda: NOW, waits.sleeper, lambda: uptime)
+    settings = LeaderElectionConfig("kube-system", "preemptive-scheduler", "a")
+    lease = LeaderElector(client, settings, lambda: NOW, waits.sleeper, lambda: uptime)
     await lease.acquire()
 
     uptime += 9.9
@@ -238,8 +238,8 @@ async def test_a_lease_outlives_a_fail_over_that_leaves_open_connections_dead(se
     server.script = [[answer] * 3 + [dead], *([answer, dead] for _ in range(4)), [answer] * 99]
     async with HttpTransport(ClusterAccess(server.url, FixedHeaders()), "test") as transport:
         client = Client(transport)
-        settings = LeaseSettings("kube-system", "preemptive-scheduler", "a", 2.0, 1.0, 0.05)
-        lease = Lease(client, settings, lambda: NOW, Sleeper(jitter=lambda: 0.0))
+        settings = LeaderElectionConfig("kube-system", "preemptive-scheduler", "a", 2.0, 1.0, 0.05)
+        lease = LeaderElector(client, settings, lambda: NOW, Sleeper(jitter=lambda: 0.0))
         others = Request("list", "pods", "GET", "/api/v1/pods")
         await lease.acquire()
         await asyncio.gather(*(client.call(others) for _ in range(5)))
