@@ -24,7 +24,7 @@ from scheduler.kube.auth.credentials import FixedHeaders
 from scheduler.kube.client.backoff import Sleeper
 from scheduler.kube.client.client import Client
 from scheduler.kube.client.transport import HttpTransport, Reply, Stream
-from scheduler.kube.leader_election import LeaderElector, LeaderElectionConfig
+from scheduler.kube.leader_election import LeaderElectionConfig, LeaderElector
 from scheduler.kube.policies.policy_informer import PolicyInformer, PolicySettings
 from scheduler.kube.token_review import Reviewer
 from scheduler.kube.watch.cache_comparer import CacheComparer

@@ -21,7 +21,7 @@ from scheduler.config.document import Json, Mapping, Scalar, Tree
 from scheduler.config.field_errors import ErrorReport
 from scheduler.config.object_codec import Record, wire
 from scheduler.config.plugin_sets import API_VERSION
-from scheduler.config.profiles import PROFILES, ProfileEntry, Settled
+from scheduler.config.profiles import PROFILES, ProfileEntry, ResolvedProfiles
 from scheduler.config.settings import ClientConnection, Common, Settings
 from scheduler.model.reference import OLDEST, Reference
 
@@ -138,9 +138,9 @@ def parse(
         if resource.ignored_by_scheduler
     )
     release = profiles.Release(reference, server)
-    settled = profiles.settle(manifest.profiles, plugins, ignored, report, release)
+    resolved = profiles.resolve(manifest.profiles, plugins, ignored, report, release)
     report.finish()
-    return _complete(manifest, settled)
+    return _complete(manifest, resolved)
 
 
 def read(
@@ -253,7 +253,7 @@ def _check_type(tree: Tree, report: ErrorReport) -> None:
         report.finish()
 
 
-def _complete(manifest: _Manifest, settled: Settled) -> Settings:
+def _complete(manifest: _Manifest, resolved: ResolvedProfiles) -> Settings:
     common = {field.name: getattr(manifest, field.name) for field in dataclasses.fields(Common)}
     common["client_connection"] = _limited(manifest.client_connection)
     ignorable_last = sorted(manifest.extenders, key=lambda extender: extender.ignorable)
@@ -264,9 +264,9 @@ def _complete(manifest: _Manifest, settled: Settled) -> Settings:
         enable_contention_profiling=(
             manifest.enable_profiling if contention is None else contention
         ),
-        profiles=settled.profiles,
-        reference=settled.reference,
-        follows_server=settled.follows_server,
+        profiles=resolved.profiles,
+        reference=resolved.reference,
+        follows_server=resolved.follows_server,
     )
 
 

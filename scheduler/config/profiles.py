@@ -50,7 +50,7 @@ from scheduler.config.plugin_sets import (
 from scheduler.config.settings import OUR_NAME, ProfileSettings, Weighted
 from scheduler.model.reference import REFERENCES, Reference
 
-__all__ = ["PROFILES", "ProfileEntry", "Release", "Settled", "settle", "write"]
+__all__ = ["PROFILES", "ProfileEntry", "Release", "ResolvedProfiles", "resolve", "write"]
 
 _NULL: Final = Scalar(None, None)
 _NO_ARGS: Final = ForeignArgs(None)
@@ -92,7 +92,7 @@ class Release(NamedTuple):
     server: Reference
 
 
-class Settled(NamedTuple):
+class ResolvedProfiles(NamedTuple):
     """All profiles, and the release of kube-scheduler that they reproduce."""
 
     profiles: tuple[ProfileSettings, ...]
@@ -101,13 +101,13 @@ class Settled(NamedTuple):
     follows_server: bool
 
 
-def settle(
+def resolve(
     entries: Sequence[ProfileEntry],
     catalog: Mapping[str, frozenset[Point]],
     ignored_resources: tuple[str, ...],
     report: ErrorReport,
     release: Release,
-) -> Settled:
+) -> ResolvedProfiles:
     """Return the settings of all profiles.
 
     Args:
@@ -131,7 +131,7 @@ def settle(
     _check_scheduler_names(drafts, report)
     _check_queue_sort(drafts, report)
     settings = tuple(draft.settings(ignored_resources) for draft in drafts)
-    return Settled(settings, reference, named is None)
+    return ResolvedProfiles(settings, reference, named is None)
 
 
 class _Draft:

@@ -1,8 +1,8 @@
 """From the choice of a node to the binding: the reservations that a pod waits for.
 
 Most pods have no reservation, and their binding is requested at once. For the others the effects of
-their reservations go out first; when all are done and all reservations are settled, the binding
-follows. When a reservation fails, or is not settled in time, the pod is taken off its node and
+their reservations go out first; when all are done and all reservations are complete, the binding
+follows. When a reservation fails, or is not complete in time, the pod is taken off its node and
 tried again later.
 
 Source: kube-scheduler v1.36.3 schedule_one.go bindingCycle, handleBindingCycleError.
@@ -51,7 +51,7 @@ class _PodReservation:
 
 
 @dataclass(slots=True)
-class _WaitingPod:
+class _PreBindingPod:
     """A pod that was placed and cannot be bound yet."""
 
     queued: QueuedPod
@@ -83,16 +83,16 @@ class BindingCycle:
             name: tuple(plugin for plugin in profile.filters if isinstance(plugin, Reserve))
             for name, profile in profiles.items()
         }
-        self._waiting: dict[str, _WaitingPod] = {}
+        self._pre_binding: dict[str, _PreBindingPod] = {}
         #: Reservations of pods whose binding has no answer yet, by uid.
         self._binding: dict[str, list[_PodReservation]] = {}
         #: When the patience with a reservation ends.
-        self._due: Final[Deadlines[_WaitingPod]] = Deadlines(self._is_waiting)
+        self._due: Final[Deadlines[_PreBindingPod]] = Deadlines(self._is_pre_binding)
         #: Uids of the pods that wait for an object, by its kind and key.
-        self._waiting_for: dict[tuple[str, str], dict[str, None]] = {}
+        self._by_object: dict[tuple[str, str], dict[str, None]] = {}
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._pre_binding)
 
     def start(self, queued: QueuedPod, node: str) -> str:
         """Reserve for a pod that was assumed on a node, or request its binding at once.
@@ -116,9 +116,9 @@ class BindingCycle:
         if not reservations:
             self._bind(queued, node)
             return ""
-        self._waiting[queued.uid] = _WaitingPod(queued, node, reservations)
+        self._pre_binding[queued.uid] = _PreBindingPod(queued, node, reservations)
         for concern in self._watched_objects(reservations, node):
-            self._waiting_for.setdefault(concern, {})[queued.uid] = None
+            self._by_object.setdefault(concern, {})[queued.uid] = None
         self._outbox.emit_all(reserved.reservation.effect for reserved in reservations)
         return ""
 
@@ -153,22 +153,22 @@ class BindingCycle:
 
     def done(self, effect: BindVolumes | BindClaims, now: Seconds) -> None:
         """Go on when the effect of a reservation is done."""
-        waiting = self._waiting.get(effect.pod.uid)
-        if waiting is None:
+        entry = self._pre_binding.get(effect.pod.uid)
+        if entry is None:
             return
-        for reserved in waiting.reservations:
+        for reserved in entry.reservations:
             if reserved.reservation.effect == effect and reserved.deadline is None:
                 reserved.reservation.written()
                 reserved.deadline = now + reserved.reservation.timeout_seconds
-                self._due.put(waiting, reserved.deadline)
+                self._due.put(entry, reserved.deadline)
         self._try_to_bind(effect.pod.uid, now)
-        if self._waiting.get(effect.pod.uid) is waiting:
-            self._announce(waiting, effect)
+        if self._pre_binding.get(effect.pod.uid) is entry:
+            self._announce(entry, effect)
 
-    def _announce(self, waiting: _WaitingPod, effect: BindVolumes | BindClaims) -> None:
+    def _announce(self, entry: _PreBindingPod, effect: BindVolumes | BindClaims) -> None:
         """Write an Event about what a pod waits for."""
-        pod = waiting.queued.pod
-        for reserved in waiting.reservations:
+        pod = entry.queued.pod
+        for reserved in entry.reservations:
             event = reserved.reservation.waiting_event
             if (
                 event is not None
@@ -184,43 +184,43 @@ class BindingCycle:
 
     def failed(self, effect: BindVolumes | BindClaims, failure: Failure, now: Seconds) -> None:
         """Take a pod off its node when the effect of a reservation was refused."""
-        waiting = self._waiting.get(effect.pod.uid)
-        for reserved in waiting.reservations if waiting is not None else ():
-            if reserved.reservation.effect == effect and waiting is not None:
-                self._give_up(waiting, reserved.plugin, failure.message, now)
+        entry = self._pre_binding.get(effect.pod.uid)
+        for reserved in entry.reservations if entry is not None else ():
+            if reserved.reservation.effect == effect and entry is not None:
+                self._give_up(entry, reserved.plugin, failure.message, now)
                 return
 
     def on_pod(self, uid: str, now: Seconds) -> None:
         """React to an event of a pod."""
-        waiting = self._waiting.get(uid) if self._waiting else None
-        if waiting is None:
+        entry = self._pre_binding.get(uid) if self._pre_binding else None
+        if entry is None:
             return
         queued = self._queue.get(uid)
         if not self._cluster.is_assumed(uid) or queued is None or queued.pod.terminating:
-            self._end(waiting, now)
+            self._end(entry, now)
 
     def on_node(self, name: str, now: Seconds) -> None:
         """React to an event of a node for the pods that wait on it."""
-        self._retry_waiting(((_NODE, name),), now)
+        self._retry_pre_binding(((_NODE, name),), now)
 
     def on_storage(self, event: StorageObserved | StorageGone, now: Seconds) -> None:
         """React to an event of a storage object for the pods that wait for it."""
-        if not self._waiting:
+        if not self._pre_binding:
             return
         if isinstance(event, StorageGone):
-            self._retry_waiting([(event.kind, event.key)], now)
+            self._retry_pre_binding([(event.kind, event.key)], now)
             return
         item = event.item
         concerns = [(type(item).__name__, key(item))]
         if isinstance(item, PersistentVolume) and item.spec.claim_ref is not None:
             concerns.append((PersistentVolumeClaim.__name__, item.spec.claim_ref.key))
-        self._retry_waiting(concerns, now)
+        self._retry_pre_binding(concerns, now)
 
     def on_devices(
         self, event: DevicesObserved | DevicesGone | ClaimAnswered, now: Seconds
     ) -> None:
         """React to an event of a resource claim for the pods that wait for it."""
-        if not self._waiting:
+        if not self._pre_binding:
             return
         match event:
             case DevicesGone(kind, name):
@@ -229,18 +229,18 @@ class BindingCycle:
                 concern = (type(item).__name__, devices.key(item))
             case _:
                 concern = (type(event.claim).__name__, event.claim.key)
-        self._retry_waiting((concern,), now)
+        self._retry_pre_binding((concern,), now)
 
     def flush(self, now: Seconds) -> None:
         """Give up pods whose reservations took too long."""
-        for waiting in self._due.pop_until(now):
-            self._try_to_bind(waiting.queued.uid, now)
+        for entry in self._due.pop_until(now):
+            self._try_to_bind(entry.queued.uid, now)
 
     def next_wakeup(self) -> Seconds | None:
         """Return when `flush` next has something to do; `None` when never."""
         return self._due.first()
 
-    def release(self, eviction: Evict, now: Seconds) -> bool:
+    def preempt_unbound(self, eviction: Evict, now: Seconds) -> bool:
         """Take a victim off its node if it is not bound yet: it does not have to be deleted.
 
         Returns:
@@ -248,12 +248,12 @@ class BindingCycle:
 
         Source: kube-scheduler v1.36.3 framework/preemption.NewExecutor.
         """
-        waiting = self._waiting.get(eviction.victim.uid)
-        if waiting is None:
+        entry = self._pre_binding.get(eviction.victim.uid)
+        if entry is None:
             return False
-        version = waiting.queued.pod.metadata.resource_version
-        self._give_up(waiting, "", f"preempted by {PREEMPTION}", now)
-        self._status.report_released(eviction, version)
+        version = entry.queued.pod.metadata.resource_version
+        self._give_up(entry, "", f"preempted by {PREEMPTION}", now)
+        self._status.report_preempted_unbound(eviction, version)
         return True
 
     def _bind(self, queued: QueuedPod, node: str) -> None:
@@ -270,51 +270,51 @@ class BindingCycle:
             *(concern for item in reservations for concern in item.reservation.watched_objects),
         }
 
-    def _retry_waiting(self, concerns: Iterable[tuple[str, str]], now: Seconds) -> None:
-        if self._waiting:
-            uids = {uid: None for concern in concerns for uid in self._waiting_for.get(concern, ())}
+    def _retry_pre_binding(self, concerns: Iterable[tuple[str, str]], now: Seconds) -> None:
+        if self._pre_binding:
+            uids = {uid: None for concern in concerns for uid in self._by_object.get(concern, ())}
             for uid in uids:
                 self._try_to_bind(uid, now)
 
-    def _is_waiting(self, waiting: _WaitingPod, _moment: Seconds) -> bool:
-        return self._waiting.get(waiting.queued.uid) is waiting
+    def _is_pre_binding(self, entry: _PreBindingPod, _moment: Seconds) -> bool:
+        return self._pre_binding.get(entry.queued.uid) is entry
 
     def _try_to_bind(self, uid: str, now: Seconds) -> None:
-        """Bind a pod if its reservations are settled, give it up if one failed or is late."""
-        waiting = self._waiting.get(uid)
-        if waiting is None or any(reserved.deadline is None for reserved in waiting.reservations):
+        """Bind a pod if its reservations are complete, give it up if one failed or is late."""
+        entry = self._pre_binding.get(uid)
+        if entry is None or any(reserved.deadline is None for reserved in entry.reservations):
             return
         ready = True
-        for reserved in waiting.reservations:
-            settled = reserved.reservation.poll()
-            if isinstance(settled, ReservationFailed):
-                self._give_up(waiting, reserved.plugin, settled.reason, now)
+        for reserved in entry.reservations:
+            complete = reserved.reservation.poll()
+            if isinstance(complete, ReservationFailed):
+                self._give_up(entry, reserved.plugin, complete.reason, now)
                 return
-            if not settled and reserved.deadline is not None and now >= reserved.deadline:
-                self._give_up(waiting, reserved.plugin, reserved.reservation.timed_out.reason, now)
+            if not complete and reserved.deadline is not None and now >= reserved.deadline:
+                self._give_up(entry, reserved.plugin, reserved.reservation.timed_out.reason, now)
                 return
-            ready = ready and settled
+            ready = ready and complete
         if ready:
-            self._forget(waiting)
-            self._binding[uid] = waiting.reservations
-            self._bind(waiting.queued, waiting.node)
+            self._forget(entry)
+            self._binding[uid] = entry.reservations
+            self._bind(entry.queued, entry.node)
 
-    def _give_up(self, waiting: _WaitingPod, plugin: str, reason: str, now: Seconds) -> None:
+    def _give_up(self, entry: _PreBindingPod, plugin: str, reason: str, now: Seconds) -> None:
         """Take a pod off its node and try it again after a backoff."""
-        if not self._end(waiting, now):
+        if not self._end(entry, now):
             return
-        queued = waiting.queued
+        queued = entry.queued
         text = f'running PreBind plugin "{plugin}": {reason}' if plugin else reason
         self._queue.retry(queued, now)
         self._status.report_failed(queued.pod, text)
         # The nomination went out with the first effect, whether its status has it already or not.
         self._status.set_condition(queued, SCHEDULER_ERROR, text, clear_nomination=True)
 
-    def _end(self, waiting: _WaitingPod, now: Seconds) -> bool:
+    def _end(self, entry: _PreBindingPod, now: Seconds) -> bool:
         """Release all reservations of a pod; return whether it still has to be scheduled."""
-        uid = waiting.queued.uid
-        self._forget(waiting)
-        for reserved in waiting.reservations:
+        uid = entry.queued.uid
+        self._forget(entry)
+        for reserved in entry.reservations:
             reserved.reservation.release()
             # A pod that others have bound meanwhile uses what was reserved for it.
             if self._cluster.is_assumed(uid) or self._cluster.find_pod(uid) is None:
@@ -328,25 +328,25 @@ class BindingCycle:
         if queued is None:
             return False
         if queued.pod.terminating:
-            self._queue.drop(uid, now)
+            self._queue.delete(uid, now)
             return False
         return True
 
-    def _forget(self, waiting: _WaitingPod) -> None:
-        uid = waiting.queued.uid
-        del self._waiting[uid]
-        for concern in self._watched_objects(waiting.reservations, waiting.node):
-            uids = self._waiting_for[concern]
+    def _forget(self, entry: _PreBindingPod) -> None:
+        uid = entry.queued.uid
+        del self._pre_binding[uid]
+        for concern in self._watched_objects(entry.reservations, entry.node):
+            uids = self._by_object[concern]
             del uids[uid]
             if not uids:
-                del self._waiting_for[concern]
+                del self._by_object[concern]
 
     def check(self) -> None:
         """Assert the invariants: a waiting pod is assumed, and indexed by what it waits for."""
-        for uid, waiting in self._waiting.items():
+        for uid, entry in self._pre_binding.items():
             assert self._cluster.is_assumed(uid)
-            assert self._queue.get(uid) is waiting.queued
-            for concern in self._watched_objects(waiting.reservations, waiting.node):
-                assert uid in self._waiting_for[concern]
-        waiting_uids = {uid for uids in self._waiting_for.values() for uid in uids}
-        assert waiting_uids == set(self._waiting)
+            assert self._queue.get(uid) is entry.queued
+            for concern in self._watched_objects(entry.reservations, entry.node):
+                assert uid in self._by_object[concern]
+        indexed_uids = {uid for uids in self._by_object.values() for uid in uids}
+        assert indexed_uids == set(self._pre_binding)

@@ -1,6 +1,6 @@
 """Leader election: of several instances only the holder of the lease writes.
 
-Compatible with client-go's elector on the same LeaderElector object. Time stamps in the lease are for
+Compatible with client-go's elector on the same Lease object. Time stamps in the lease are for
 humans: an instance only compares when *it* saw the lease change, on its own monotonic clock, so
 clocks that differ do no harm. Trust is one-sided: the holder trusts its lease until the renew
 deadline after it *sent* the last successful renewal, and others wait for the longer lease duration
@@ -33,7 +33,7 @@ from scheduler.kube.errors import KubeError, NotFound, Unreachable
 from scheduler.kube.watch.decoding import UNREADABLE
 from scheduler.model.times import Seconds
 
-__all__ = ["LeaderElector", "LeaderElectionConfig", "unique_identity"]
+__all__ = ["LeaderElectionConfig", "LeaderElector", "unique_identity"]
 
 #: A candidate waits for this part of the retry period, or a random time down to half of that.
 PATIENCE: Final = 0.8
@@ -217,7 +217,7 @@ class LeaderElector:
         else:
             lease = {
                 "apiVersion": "coordination.k8s.io/v1",
-                "kind": "LeaderElector",
+                "kind": "Lease",
                 "metadata": {
                     "namespace": self._settings.namespace,
                     "name": self._settings.name,

@@ -25,8 +25,8 @@ from scheduler.model.times import Seconds
 
 __all__ = [
     "Answered",
-    "PdbGone",
-    "PdbObserved",
+    "BudgetGone",
+    "BudgetObserved",
     "ClaimAnswered",
     "ClockAhead",
     "DeviceClassGone",
@@ -81,13 +81,13 @@ class NodeGone(Record, frozen=True):
     name: str
 
 
-class PdbObserved(Record, frozen=True):
+class BudgetObserved(Record, frozen=True):
     """A pod disruption budget exists in this state."""
 
-    pdb: PodDisruptionBudget
+    budget: PodDisruptionBudget
 
 
-class PdbGone(Record, frozen=True):
+class BudgetGone(Record, frozen=True):
     """A pod disruption budget is gone."""
 
     key: str
@@ -252,8 +252,8 @@ Event: TypeAlias = (
     | PodGone
     | NodeObserved
     | NodeGone
-    | PdbObserved
-    | PdbGone
+    | BudgetObserved
+    | BudgetGone
     | NamespaceObserved
     | NamespaceGone
     | WorkloadObserved

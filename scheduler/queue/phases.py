@@ -1,16 +1,16 @@
-"""The phases of a pending pod and every legal move between them, as one table.
+"""The phases of a pod in the scheduling queue and every legal move between them, as one table.
 
-An illegal move is a defect; it raises an error that contains the history of the pod.
+`QueuedPod.change_phase` makes each move. A move that the table does not have raises.
 """
 
 from enum import StrEnum
 from typing import Final
 
-__all__ = ["TABLE", "IllegalTransitionError", "QueueMove", "QueuePhase", "after"]
+__all__ = ["TABLE", "QueueMove", "QueuePhase"]
 
 
 class QueuePhase(StrEnum):
-    """What happens to a pod of ours at present."""
+    """What happens to a pod of ours at present. Pages, logs and metrics show the values."""
 
     NEW = "new"
     #: A PreEnqueue plugin keeps it out of the queue.
@@ -22,84 +22,67 @@ class QueuePhase(StrEnum):
     #: Waits for an event that can help.
     UNSCHEDULABLE = "unschedulable"
     #: Its attempt is running.
-    DECIDING = "deciding"
+    SCHEDULING = "deciding"
     #: Its attempt is suspended until extenders have answered.
-    ASKING = "asking"
+    WAITING_FOR_EXTENDERS = "asking"
     #: Its preemption is being carried out; it is not tried meanwhile.
     PREEMPTING = "preempting"
     #: It is assumed on a node and being bound.
     BINDING = "binding"
     #: It was observed on a node, or deleted.
-    GONE = "gone"
+    REMOVED = "removed"
 
 
 class QueueMove(StrEnum):
     """What can happen to a pending pod."""
 
     GATE = "gate"
-    ADMIT = "admit"
-    DELAY = "delay"
-    PARK = "park"
+    ACTIVATE = "activate"
+    BACK_OFF = "back_off"
+    MARK_UNSCHEDULABLE = "mark_unschedulable"
     POP = "pop"
     ASSUME = "assume"
     PREEMPT = "preempt"
     SUSPEND = "suspend"
     RESUME = "resume"
-    DROP = "drop"
+    DELETE = "delete"
 
 
 #: (phase, move) -> phase; any other move is illegal.
 TABLE: Final[dict[tuple[QueuePhase, QueueMove], QueuePhase]] = {
-    (QueuePhase.NEW, QueueMove.ADMIT): QueuePhase.ACTIVE,
+    (QueuePhase.NEW, QueueMove.ACTIVATE): QueuePhase.ACTIVE,
     (QueuePhase.NEW, QueueMove.GATE): QueuePhase.GATED,
-    (QueuePhase.NEW, QueueMove.DROP): QueuePhase.GONE,
-    (QueuePhase.GATED, QueueMove.ADMIT): QueuePhase.ACTIVE,
-    (QueuePhase.GATED, QueueMove.DELAY): QueuePhase.BACKOFF,
+    (QueuePhase.NEW, QueueMove.DELETE): QueuePhase.REMOVED,
+    (QueuePhase.GATED, QueueMove.ACTIVATE): QueuePhase.ACTIVE,
+    (QueuePhase.GATED, QueueMove.BACK_OFF): QueuePhase.BACKOFF,
     (QueuePhase.GATED, QueueMove.GATE): QueuePhase.GATED,
-    (QueuePhase.GATED, QueueMove.DROP): QueuePhase.GONE,
-    (QueuePhase.ACTIVE, QueueMove.POP): QueuePhase.DECIDING,
-    (QueuePhase.ACTIVE, QueueMove.DROP): QueuePhase.GONE,
-    (QueuePhase.BACKOFF, QueueMove.ADMIT): QueuePhase.ACTIVE,
-    (QueuePhase.BACKOFF, QueueMove.POP): QueuePhase.DECIDING,
-    (QueuePhase.BACKOFF, QueueMove.DROP): QueuePhase.GONE,
-    (QueuePhase.UNSCHEDULABLE, QueueMove.ADMIT): QueuePhase.ACTIVE,
-    (QueuePhase.UNSCHEDULABLE, QueueMove.DELAY): QueuePhase.BACKOFF,
+    (QueuePhase.GATED, QueueMove.DELETE): QueuePhase.REMOVED,
+    (QueuePhase.ACTIVE, QueueMove.POP): QueuePhase.SCHEDULING,
+    (QueuePhase.ACTIVE, QueueMove.DELETE): QueuePhase.REMOVED,
+    (QueuePhase.BACKOFF, QueueMove.ACTIVATE): QueuePhase.ACTIVE,
+    (QueuePhase.BACKOFF, QueueMove.POP): QueuePhase.SCHEDULING,
+    (QueuePhase.BACKOFF, QueueMove.DELETE): QueuePhase.REMOVED,
+    (QueuePhase.UNSCHEDULABLE, QueueMove.ACTIVATE): QueuePhase.ACTIVE,
+    (QueuePhase.UNSCHEDULABLE, QueueMove.BACK_OFF): QueuePhase.BACKOFF,
     (QueuePhase.UNSCHEDULABLE, QueueMove.GATE): QueuePhase.GATED,
-    (QueuePhase.UNSCHEDULABLE, QueueMove.DROP): QueuePhase.GONE,
-    (QueuePhase.DECIDING, QueueMove.ADMIT): QueuePhase.ACTIVE,
-    (QueuePhase.DECIDING, QueueMove.GATE): QueuePhase.GATED,
-    (QueuePhase.DECIDING, QueueMove.PARK): QueuePhase.UNSCHEDULABLE,
-    (QueuePhase.DECIDING, QueueMove.DELAY): QueuePhase.BACKOFF,
-    (QueuePhase.DECIDING, QueueMove.PREEMPT): QueuePhase.PREEMPTING,
-    (QueuePhase.DECIDING, QueueMove.ASSUME): QueuePhase.BINDING,
-    (QueuePhase.DECIDING, QueueMove.DROP): QueuePhase.GONE,
-    (QueuePhase.DECIDING, QueueMove.SUSPEND): QueuePhase.ASKING,
-    (QueuePhase.ASKING, QueueMove.RESUME): QueuePhase.DECIDING,
-    (QueuePhase.ASKING, QueueMove.DROP): QueuePhase.GONE,
-    (QueuePhase.PREEMPTING, QueueMove.PARK): QueuePhase.UNSCHEDULABLE,
-    (QueuePhase.PREEMPTING, QueueMove.DELAY): QueuePhase.BACKOFF,
-    (QueuePhase.PREEMPTING, QueueMove.ADMIT): QueuePhase.ACTIVE,
+    (QueuePhase.UNSCHEDULABLE, QueueMove.DELETE): QueuePhase.REMOVED,
+    (QueuePhase.SCHEDULING, QueueMove.ACTIVATE): QueuePhase.ACTIVE,
+    (QueuePhase.SCHEDULING, QueueMove.GATE): QueuePhase.GATED,
+    (QueuePhase.SCHEDULING, QueueMove.MARK_UNSCHEDULABLE): QueuePhase.UNSCHEDULABLE,
+    (QueuePhase.SCHEDULING, QueueMove.BACK_OFF): QueuePhase.BACKOFF,
+    (QueuePhase.SCHEDULING, QueueMove.PREEMPT): QueuePhase.PREEMPTING,
+    (QueuePhase.SCHEDULING, QueueMove.ASSUME): QueuePhase.BINDING,
+    (QueuePhase.SCHEDULING, QueueMove.DELETE): QueuePhase.REMOVED,
+    (QueuePhase.SCHEDULING, QueueMove.SUSPEND): QueuePhase.WAITING_FOR_EXTENDERS,
+    (QueuePhase.WAITING_FOR_EXTENDERS, QueueMove.RESUME): QueuePhase.SCHEDULING,
+    (QueuePhase.WAITING_FOR_EXTENDERS, QueueMove.DELETE): QueuePhase.REMOVED,
+    (QueuePhase.PREEMPTING, QueueMove.MARK_UNSCHEDULABLE): QueuePhase.UNSCHEDULABLE,
+    (QueuePhase.PREEMPTING, QueueMove.BACK_OFF): QueuePhase.BACKOFF,
+    (QueuePhase.PREEMPTING, QueueMove.ACTIVATE): QueuePhase.ACTIVE,
     (QueuePhase.PREEMPTING, QueueMove.GATE): QueuePhase.GATED,
-    (QueuePhase.PREEMPTING, QueueMove.DROP): QueuePhase.GONE,
-    (QueuePhase.BINDING, QueueMove.DELAY): QueuePhase.BACKOFF,
-    (QueuePhase.BINDING, QueueMove.ADMIT): QueuePhase.ACTIVE,
+    (QueuePhase.PREEMPTING, QueueMove.DELETE): QueuePhase.REMOVED,
+    (QueuePhase.BINDING, QueueMove.BACK_OFF): QueuePhase.BACKOFF,
+    (QueuePhase.BINDING, QueueMove.ACTIVATE): QueuePhase.ACTIVE,
     (QueuePhase.BINDING, QueueMove.GATE): QueuePhase.GATED,
-    (QueuePhase.BINDING, QueueMove.DROP): QueuePhase.GONE,
+    (QueuePhase.BINDING, QueueMove.DELETE): QueuePhase.REMOVED,
 }
-
-
-class IllegalTransitionError(Exception):
-    """A move that the table does not have."""
-
-
-def after(phase: QueuePhase, move: QueueMove, history: object) -> QueuePhase:
-    """Return the phase after a move.
-
-    Raises:
-        IllegalTransitionError: The table has no such move; the message contains the history, which
-            is converted to text only then.
-    """
-    target = TABLE.get((phase, move))
-    if target is None:
-        raise IllegalTransitionError(f"a pod that is {phase} cannot {move}: {history}")
-    return target

@@ -5,8 +5,9 @@ from typing import Final
 
 from scheduler.model.api.objects import Pod
 from scheduler.model.classified_pod import ClassifiedPod
+from scheduler.model.phase_table import next_phase
 from scheduler.model.times import Seconds
-from scheduler.queue.phases import QueueMove, QueuePhase, after
+from scheduler.queue.phases import TABLE, QueueMove, QueuePhase
 
 __all__ = ["QueuedPod"]
 
@@ -103,13 +104,13 @@ class QueuedPod:
         if self.first_active is None:
             self.first_active = now
 
-    def move(self, move: QueueMove, now: Seconds) -> None:
-        """Change the phase.
+    def change_phase(self, move: QueueMove, now: Seconds) -> None:
+        """Go to the phase that the table of `phases` has for a move.
 
         Raises:
-            IllegalTransitionError: The table of transitions has no such move.
+            IllegalMoveError: The table has no such move.
         """
-        self.phase = after(self.phase, move, self)
+        self.phase = next_phase(TABLE, self.phase, move, self)
         self.version += 1
         self.history.append((now, self.phase))
 

@@ -29,7 +29,7 @@ _FRONT: Final = 16
 
 #: Wakes a pod: the time, the event and the plugin whose hint says that the event helps.
 Wake = Callable[[QueuedPod, Seconds, str, str], None]
-#: Returns which of some parked pods of one equivalence group do not belong to it any more.
+#: Returns which of some unschedulable pods of one equivalence group do not belong to it any more.
 NoLongerEquivalent = Callable[[Collection[QueuedPod]], list[QueuedPod]]
 
 
@@ -39,29 +39,29 @@ class _GroupRetry:
 
     plugin: str
     event: str
-    #: Uids, in the order in which the pods were parked.
+    #: Uids, in the order in which the pods were unschedulable.
     followers: deque[str]
 
 
 @dataclass(slots=True)
 class _Representative:
-    """The pod that is tried for an equivalence group, and which parked pods depend on it."""
+    """The pod that is tried for an equivalence group, and which unschedulable pods depend on it."""
 
     uid: str = ""
     retries: dict[WaitingGroup, _GroupRetry] = field(default_factory=dict)
 
 
 class Representatives:
-    """The representative of each equivalence group; the pods that follow it stay parked."""
+    """The representative of each equivalence group; the pods that follow it stay unschedulable."""
 
     def __init__(
         self,
-        parked: WaitingGroups,
+        unschedulable: WaitingGroups,
         backoff: PodBackoff,
         wake: Wake,
         no_longer_equivalent: NoLongerEquivalent,
     ) -> None:
-        self._parked = parked
+        self._unschedulable = unschedulable
         self._backoff = backoff
         self._wake = wake
         self._no_longer_equivalent = no_longer_equivalent
@@ -81,7 +81,7 @@ class Representatives:
         """Try the pods of a group again, after a representative that is tried already."""
         under_way = group.key in self._representatives
         first = self._representatives.setdefault(group.key, _Representative())
-        first.retries[group] = _GroupRetry(plugin, event, deque(self._parked.of(group)))
+        first.retries[group] = _GroupRetry(plugin, event, deque(self._unschedulable.of(group)))
         if not under_way:
             self._wake_next(group.key, now)
 
@@ -104,16 +104,16 @@ class Representatives:
             return
         del self._representatives[key]
         for group, retry in first.retries.items():
-            for pod in self._no_longer_equivalent(self._parked.of(group).values()):
+            for pod in self._no_longer_equivalent(self._unschedulable.of(group).values()):
                 self._wake(pod, now, retry.event, retry.plugin)
-            self._parked.regroup(group, queued)
+            self._unschedulable.regroup(group, queued)
 
     def _wake_next(self, key: bytes, now: Seconds) -> None:
         """Make the next pod of an equivalence group its representative, if there is one."""
         first = self._representatives[key]
         while first.retries:
             group, retry = next(iter(first.retries.items()))
-            queued = self._next(self._parked.of(group), retry.followers, now)
+            queued = self._next(self._unschedulable.of(group), retry.followers, now)
             if queued is None:
                 del first.retries[group]
                 continue
@@ -131,7 +131,7 @@ class Representatives:
         Only the first `_FRONT` followers are searched.
         """
         while followers and followers[0] not in pods:
-            followers.popleft()  # not parked any more
+            followers.popleft()  # not unschedulable any more
         front = [pods[uid] for uid in islice(followers, _FRONT) if uid in pods]
         if not front:
             return None

@@ -70,14 +70,14 @@ class SchedulingQueue:
         self._active: Final = PodHeap()
         self._backoff_pods: Final = PodHeap()
         self._error_backoff_pods: Final = PodHeap()
-        self._parked: Final = WaitingGroups()
+        self._unschedulable: Final = WaitingGroups()
         self._preempting: Final = WaitingGroups()
         self._suspended: dict[str, QueuedPod] = {}
         self._gated: dict[str, QueuedPod] = {}
         #: Uids of pods whose last result is not in their status yet.
         self.unreported: Final[set[str]] = set()
         self._representatives: Final = Representatives(
-            self._parked, backoff, self.wake_pod, no_longer_equivalent
+            self._unschedulable, backoff, self.move_to_active_or_backoff, no_longer_equivalent
         )
         self._sequence = 0
         self._next_flush: Seconds | None = None
@@ -105,16 +105,16 @@ class SchedulingQueue:
         self._enter(queued, now, event, delay=False)
         return queued
 
-    def drop(self, uid: str, now: Seconds) -> QueuedPod | None:
+    def delete(self, uid: str, now: Seconds) -> QueuedPod | None:
         """Remove a pod that is on a node, deleted, or no longer ours."""
         queued = self._pods.pop(uid, None)
         if queued is not None:
-            self._parked.pop(queued)
+            self._unschedulable.pop(queued)
             self._preempting.pop(queued)
             self._suspended.pop(uid, None)
             self._gated.pop(uid, None)
             self.unreported.discard(uid)
-            queued.move(QueueMove.DROP, now)
+            queued.change_phase(QueueMove.DELETE, now)
             self._representatives.finish(queued, queued.group_key, now)
         return queued
 
@@ -124,7 +124,7 @@ class SchedulingQueue:
         """Replace the state of a pod, and wake the pod if the change can help it."""
         pod = classified.pod
         queued = self._pods[pod.uid]
-        pools = (self._parked, self._preempting)
+        pools = (self._unschedulable, self._preempting)
         waiting_in = next((pool for pool in pools if pool.pop(queued)), None)
         reordered = queued.pod.priority != pod.priority
         before, changed = queued.group_key, queued.key != classified.key
@@ -144,7 +144,7 @@ class SchedulingQueue:
             if self._gate(pod) is None:
                 self._enter(queued, now, event, delay=False)
         elif (plugin := hint_check(pod, queued.rejectors)) or follower:
-            self.wake_pod(queued, now, event, plugin)
+            self.move_to_active_or_backoff(queued, now, event, plugin)
 
     def pop(self, now: Seconds) -> QueuedPod | None:
         """Return the next pod, for an attempt; `None` if there is none."""
@@ -158,22 +158,22 @@ class SchedulingQueue:
             self._backoff_pods.pop()
             self.incoming["active", "PopFromBackoffQ"] += 1
             queued.record_active(now)
-        queued.move(QueueMove.POP, now)
+        queued.change_phase(QueueMove.POP, now)
         queued.attempts += 1
         queued.wakeup_pending = False
         return queued
 
     def suspend(self, queued: QueuedPod, now: Seconds) -> None:
         """Suspend the attempt of a pod until extenders have answered."""
-        queued.move(QueueMove.SUSPEND, now)
+        queued.change_phase(QueueMove.SUSPEND, now)
         self._suspended[queued.uid] = queued
 
     def resume(self, queued: QueuedPod, now: Seconds) -> None:
         """Continue a suspended attempt."""
         del self._suspended[queued.uid]
-        queued.move(QueueMove.RESUME, now)
+        queued.change_phase(QueueMove.RESUME, now)
 
-    def reject(
+    def add_unschedulable(
         self,
         queued: QueuedPod,
         rejectors: frozenset[str],
@@ -182,7 +182,7 @@ class SchedulingQueue:
         victims_terminating: bool = False,
         group_key: bytes = b"",
     ) -> None:
-        """Park an unschedulable pod until an event can help it.
+        """Keep an unschedulable pod until an event can help it.
 
         Args:
             queued: The pod.
@@ -199,8 +199,8 @@ class SchedulingQueue:
             self._enter(queued, now, "ScheduleAttemptFailure", delay=True)
             self._representatives.finish(queued, before, now)
             return
-        queued.move(QueueMove.PARK, now)
-        self._park(queued, victims_terminating=victims_terminating)
+        queued.change_phase(QueueMove.MARK_UNSCHEDULABLE, now)
+        self._add_waiting(queued, victims_terminating=victims_terminating)
         self.incoming["unschedulable", "ScheduleAttemptFailure"] += 1
         for_all = bool(group_key) and before in (queued.key, group_key)
         self._representatives.finish(queued, before, now, rejected=for_all)
@@ -212,7 +212,7 @@ class SchedulingQueue:
         before = self._failed(queued, rejectors, now)
         queued.consecutive_errors = errors
         queued.wakeup_pending = queued.wakeup_pending and EXTENDER in rejectors
-        queued.move(QueueMove.PREEMPT, now)
+        queued.change_phase(QueueMove.PREEMPT, now)
         queued.victims_terminating = True
         self._preempting.add(queued)
         self.incoming["gated", "ScheduleAttemptFailure"] += 1
@@ -241,8 +241,8 @@ class SchedulingQueue:
         if queued.wakeup_pending:
             self._enter(queued, now, "AssignedPodDelete", delay=True)
         else:
-            queued.move(QueueMove.PARK, now)
-            self._park(queued, victims_terminating=victims_terminating)
+            queued.change_phase(QueueMove.MARK_UNSCHEDULABLE, now)
+            self._add_waiting(queued, victims_terminating=victims_terminating)
 
     def fail_preemption(self, queued: QueuedPod, now: Seconds) -> None:
         """End a preemption that failed; the preemptor is tried again after a back-off."""
@@ -257,14 +257,14 @@ class SchedulingQueue:
 
     def mark_assumed(self, queued: QueuedPod, now: Seconds) -> None:
         """Record that a pod is assumed on a node and being bound."""
-        queued.move(QueueMove.ASSUME, now)
+        queued.change_phase(QueueMove.ASSUME, now)
         queued.unschedulable_since = None
         self._representatives.finish(queued, queued.group_key, now)
 
-    def wake(self, wake_up: WakeUp, now: Seconds) -> int:
+    def move_all_to_active_or_backoff(self, wake_up: WakeUp, now: Seconds) -> int:
         """Wake the waiting pods that an event can help; return their number."""
         woken = 0
-        for group, pods in self._parked.concerned(wake_up):
+        for group, pods in self._unschedulable.concerned(wake_up):
             plugin = self._helped_by(wake_up, group, pods)
             if not plugin:
                 continue
@@ -273,11 +273,11 @@ class SchedulingQueue:
                 self._representatives.start(group, plugin, wake_up.event, now)
                 continue
             for queued in list(pods.values()):
-                self.wake_pod(queued, now, wake_up.event, plugin)
+                self.move_to_active_or_backoff(queued, now, wake_up.event, plugin)
         for group, pods in self._preempting.concerned(wake_up):
             plugin = self._helped_by(wake_up, group, pods)
             for queued in list(pods.values()) if plugin else ():
-                self.wake_pod(queued, now, wake_up.event, plugin)
+                self.move_to_active_or_backoff(queued, now, wake_up.event, plugin)
         for queued in self._suspended.values():
             helped = queued.wakeup_pending or wake_up.helped_by(queued.pod, _BY_EXTENDERS)
             queued.wakeup_pending = bool(helped)
@@ -289,13 +289,15 @@ class SchedulingQueue:
         plugin = wake_up.helped_by(next(iter(pods.values())).pod, group.rejectors)
         return "" if plugin and wake_up.rules_out(group, pods) else plugin
 
-    def wake_pod(self, queued: QueuedPod, now: Seconds, event: str, plugin: str = "") -> None:
+    def move_to_active_or_backoff(
+        self, queued: QueuedPod, now: Seconds, event: str, plugin: str = ""
+    ) -> None:
         """Wake a pod if it waits for an event; `plugin` is the one whose hint says it helps."""
         if queued.phase is QueuePhase.UNSCHEDULABLE:
             queued.woken_by = (plugin, event) if plugin else None
-            self._parked.pop(queued)
+            self._unschedulable.pop(queued)
             self._enter(queued, now, event, delay=True)
-        elif queued.phase in (QueuePhase.PREEMPTING, QueuePhase.ASKING):
+        elif queued.phase in (QueuePhase.PREEMPTING, QueuePhase.WAITING_FOR_EXTENDERS):
             queued.wakeup_pending = True
 
     def ungate(self, uid: str, now: Seconds, event: str) -> None:
@@ -325,16 +327,16 @@ class SchedulingQueue:
             for heap in (self._backoff_pods, self._error_backoff_pods)
             if (queued := heap.first()) is not None
         ]
-        if (self._parked or self._flushes_gated()) and self._next_flush is not None:
+        if (self._unschedulable or self._flushes_gated()) and self._next_flush is not None:
             moments.append(self._next_flush)
         return min(moments, default=None)
 
     def has_waiting_pods(self) -> bool:
         """Return whether there is a pod that an event may help."""
-        return bool(self._parked or self._preempting or self._suspended)
+        return bool(self._unschedulable or self._preempting or self._suspended)
 
     def follows_representative(self, queued: QueuedPod) -> bool:
-        """Return whether a parked pod is tried after the representative of its group."""
+        """Return whether a unschedulable pod is tried after the representative of its group."""
         return self._representatives.follows_representative(queued)
 
     def active(self) -> bool:
@@ -356,10 +358,10 @@ class SchedulingQueue:
         }
 
     def _flush_stale(self, now: Seconds) -> None:
-        stale = [queued for queued in self._parked if now - queued.timestamp > _MAX_WAIT]
+        stale = [queued for queued in self._unschedulable if now - queued.timestamp > _MAX_WAIT]
         for queued in stale:
             queued.flushed = True
-            self.wake_pod(queued, now, "UnschedulableTimeout")
+            self.move_to_active_or_backoff(queued, now, "UnschedulableTimeout")
         if self._flushes_gated():
             self._flush_gated(now)
 
@@ -405,11 +407,11 @@ class SchedulingQueue:
         """Put a pod into the active or back-off queue, unless a PreEnqueue plugin keeps it out."""
         self._gated.pop(queued.uid, None)
         if self._gate(queued.pod) is not None:
-            queued.move(QueueMove.GATE, now)
+            queued.change_phase(QueueMove.GATE, now)
             self._gated[queued.uid] = queued
             self.incoming["gated", event] += 1
         elif delay and self._backoff.is_waiting(queued.backoff_expiry, now):
-            queued.move(QueueMove.DELAY, now)
+            queued.change_phase(QueueMove.BACK_OFF, now)
             self.incoming["backoff", event] += 1
             heap = self._error_backoff_pods if queued.consecutive_errors else self._backoff_pods
             heap.push(queued, queued.backoff_expiry)
@@ -417,28 +419,28 @@ class SchedulingQueue:
             self._activate(queued, now, event)
 
     def _activate(self, queued: QueuedPod, now: Seconds, event: str) -> None:
-        queued.move(QueueMove.ADMIT, now)
+        queued.change_phase(QueueMove.ACTIVATE, now)
         queued.record_active(now)
         self.incoming["active", event] += 1
         self._active.push(queued)
 
-    def _park(self, queued: QueuedPod, *, victims_terminating: bool) -> None:
+    def _add_waiting(self, queued: QueuedPod, *, victims_terminating: bool) -> None:
         queued.victims_terminating = victims_terminating
-        self._parked.add(queued)
+        self._unschedulable.add(queued)
 
     def check(self) -> None:
         """Assert the invariants: each pod is in exactly the collection that its phase names."""
-        pools = (self._parked, self._preempting)
-        parked, preempting = ({queued.uid for queued in pool} for pool in pools)
+        pools = (self._unschedulable, self._preempting)
+        unschedulable, preempting = ({queued.uid for queued in pool} for pool in pools)
         heaps = (self._active, self._backoff_pods, self._error_backoff_pods)
         queued_uids = [queued.uid for heap in heaps for queued in heap]
         assert len(queued_uids) == len(set(queued_uids))
         for uid, queued in self._pods.items():
-            assert (uid in parked) == (queued.phase is QueuePhase.UNSCHEDULABLE)
+            assert (uid in unschedulable) == (queued.phase is QueuePhase.UNSCHEDULABLE)
             assert (uid in preempting) == (queued.phase is QueuePhase.PREEMPTING)
             waiting = queued.phase in (QueuePhase.ACTIVE, QueuePhase.BACKOFF)
             assert (uid in queued_uids) == waiting
-            assert (uid in self._suspended) == (queued.phase is QueuePhase.ASKING)
+            assert (uid in self._suspended) == (queued.phase is QueuePhase.WAITING_FOR_EXTENDERS)
             assert (uid in self._gated) == (queued.phase is QueuePhase.GATED)
         for key, uid in self._representatives:
             first = self._pods[uid]
@@ -446,6 +448,6 @@ class SchedulingQueue:
             assert first.phase in (
                 QueuePhase.ACTIVE,
                 QueuePhase.BACKOFF,
-                QueuePhase.DECIDING,
-                QueuePhase.ASKING,
+                QueuePhase.SCHEDULING,
+                QueuePhase.WAITING_FOR_EXTENDERS,
             )

@@ -4,7 +4,7 @@ from scheduler.kube.auth import cluster_access
 from scheduler.kube.client.backoff import Sleeper
 from scheduler.kube.client.client import Client
 from scheduler.kube.client.rate_limiter import RateLimiter
-from scheduler.kube.leader_election import LeaderElector, LeaderElectionConfig, unique_identity
+from scheduler.kube.leader_election import LeaderElectionConfig, LeaderElector, unique_identity
 from scheduler.service.clock import Clock
 from scheduler.service.options import ProcessOptions
 

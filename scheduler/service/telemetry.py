@@ -198,7 +198,7 @@ def provide(
     )
     metrics.provide("scheduler_preemption_fruitless_total", lambda: tracking.failed_preemptions)
     metrics.provide("scheduler_preemption_loops_total", lambda: {(): tracking.stops})
-    metrics.provide("scheduler_effect_queue_length", writer.waiting)
+    metrics.provide("scheduler_effect_queue_length", writer.lengths)
     metrics.provide("scheduler_log_lines_lost_total", lambda: {(): logs.lost})
     metrics.provide(
         "scheduler_watch_age_seconds",

@@ -35,7 +35,7 @@ from scheduler.model.effects import (
 )
 from scheduler.model.events import (
     Answered,
-    PdbObserved,
+    BudgetObserved,
     DeviceClassObserved,
     DevicesObserved,
     EffectDone,
@@ -159,7 +159,7 @@ class Planner:
         yield from map(NamespaceObserved, manifests.namespaces)
         yield from map(PolicyObserved, manifests.policies)
         yield from map(NodeObserved, manifests.nodes)
-        yield from map(PdbObserved, manifests.pdbs)
+        yield from map(BudgetObserved, manifests.pdbs)
         yield from map(WorkloadObserved, manifests.workloads)
         yield from map(StorageObserved, manifests.storage)
         yield from map(DeviceClassObserved, manifests.device_classes)

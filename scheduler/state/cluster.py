@@ -22,8 +22,8 @@ from scheduler.state.columns.pod_footprints import PodFootprint, PodFootprints
 from scheduler.state.columns.resource_axis import ResourceAxis
 from scheduler.state.devices.classes import DeviceClasses
 from scheduler.state.devices.devices import Devices
-from scheduler.state.pods.pdb_index import PdbIndex
 from scheduler.state.pods.nominations import Nomination, Nominations
+from scheduler.state.pods.pdb_index import PdbIndex
 from scheduler.state.pods.pod_index import LabelSet
 from scheduler.state.pods.pod_table import NOWHERE, PodTable
 from scheduler.state.pods.workloads import Workloads
@@ -269,7 +269,7 @@ class Cluster:
         """
         before = self.columns.node(node.metadata.name)
         self.columns.write(node)
-        self._settle_axis()
+        self._apply_axis()
         return before
 
     def erase_node(self, name: str) -> Node | None:
@@ -277,12 +277,12 @@ class Cluster:
         before = self.columns.node(name)
         self.columns.erase(name)
         self.devices.forget_node(name)
-        self._settle_axis()
+        self._apply_axis()
         return before
 
-    def _settle_axis(self) -> None:
+    def _apply_axis(self) -> None:
         """Update columns and footprints for resources that nodes began or stopped to offer."""
-        retired, fresh = self.axis.settle()
+        retired, fresh = self.axis.take_changes()
         for resource in retired:
             self.footprints.withdraw(resource)
             self.columns.clear(resource)

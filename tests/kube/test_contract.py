@@ -22,7 +22,7 @@ from scheduler.kube.client.backoff import Sleeper
 from scheduler.kube.client.client import JSON, Client, Request
 from scheduler.kube.client.transport import HttpTransport
 from scheduler.kube.errors import Conflict, NotFound
-from scheduler.kube.leader_election import LeaderElector, LeaderElectionConfig
+from scheduler.kube.leader_election import LeaderElectionConfig, LeaderElector
 from scheduler.kube.watch.informer import Informer
 from scheduler.kube.watch.resources import PODS
 from scheduler.kube.write.writer import Writer

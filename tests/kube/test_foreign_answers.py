@@ -19,7 +19,7 @@ from scheduler.kube.errors import (
 )
 from scheduler.kube.watch.discovery import is_served
 from scheduler.kube.watch.informer import Informer
-from scheduler.kube.watch.resources import PDBS, DEVICE_CLASSES, PODS
+from scheduler.kube.watch.resources import DEVICE_CLASSES, PDBS, PODS
 from tests.kube.fixtures import Heard, Outcomes, Start, View, Waits, Write, bind, settle, until
 from tests.support.fake_api import FakeApi, Fault, pod
 

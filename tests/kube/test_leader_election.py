@@ -12,7 +12,7 @@ from scheduler.kube.auth.credentials import FixedHeaders
 from scheduler.kube.client.backoff import Sleeper
 from scheduler.kube.client.client import Client, Request
 from scheduler.kube.client.transport import HttpTransport, Reply
-from scheduler.kube.leader_election import LeaderElector, LeaderElectionConfig, unique_identity
+from scheduler.kube.leader_election import LeaderElectionConfig, LeaderElector, unique_identity
 from tests.kube.fixtures import NOW, Waits, settle, until
 from tests.support.fake_api import FakeApi, Fault
 from tests.support.scripted_api import Server

@@ -21,7 +21,7 @@ from scheduler.core.machine import Machine
 from scheduler.model.api.objects import Node, Pod, PodDisruptionBudget, Taint
 from scheduler.model.decisions import Placed, Preempting, Unschedulable
 from scheduler.model.events import (
-    PdbObserved,
+    BudgetObserved,
     EffectDone,
     NodeGone,
     NodeObserved,
@@ -278,7 +278,7 @@ def _new_budgets(nodes: int, per_node: int) -> Callable[[int], None]:
 
     def observe(count: int) -> None:
         for _ in range(count):
-            made.observe(PdbObserved(_budget(next(serial), 1, app="a")), 0.0)
+            made.observe(BudgetObserved(_budget(next(serial), 1, app="a")), 0.0)
 
     return observe
 
@@ -287,14 +287,14 @@ def _charging(nodes: int, per_node: int) -> Callable[[int], None]:
     """Return what preempts among pods with budgets, after the status of one has changed."""
     made = _protected(nodes, per_node)
     for index in range(BUDGETS):
-        made.observe(PdbObserved(_budget(index, 1, share=str(index))), 0.0)
+        made.observe(BudgetObserved(_budget(index, 1, share=str(index))), 0.0)
     serial = itertools.count()
 
     def decide(count: int) -> None:
         for _ in range(count):
             number = next(serial)
             changed = _budget(number % BUDGETS, 2 + number, share=str(number % BUDGETS))
-            made.observe(PdbObserved(changed), 0.0)
+            made.observe(BudgetObserved(changed), 0.0)
             made.observe(PodObserved(pod(f"high-{number}", "20", priority=10)), 0.0)
             attempt = made.step(0.0)
             assert attempt is not None

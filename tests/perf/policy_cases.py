@@ -14,7 +14,7 @@ from scheduler.core.machine import Machine
 from scheduler.model.api.objects import LabelSelector, Pod, PodDisruptionBudget, Requirement
 from scheduler.model.api.selectors import Selector
 from scheduler.model.decisions import Unschedulable
-from scheduler.model.events import PdbObserved, PodObserved, PolicyObserved
+from scheduler.model.events import BudgetObserved, PodObserved, PolicyObserved
 from scheduler.model.policies import (
     Budget,
     BudgetScope,
@@ -83,7 +83,7 @@ def refusing(
     """Return what refuses to preempt on all nodes, after a change each time."""
     made = machine(NODES)
     for app in range(budgets):
-        made.observe(PdbObserved(budget(app, 0)), NOW)
+        made.observe(BudgetObserved(budget(app, 0)), NOW)
     for index in range(NODES * PODS):
         made.observe(PodObserved(guest(index)), NOW)
     prepare(made)
@@ -113,7 +113,7 @@ def in_flight(made: Machine) -> None:
 
 def another_status(made: Machine, number: int) -> None:
     """Let the status of a disruption budget change, which allows nothing still."""
-    made.observe(PdbObserved(budget(number % APPS, -number)), NOW)
+    made.observe(BudgetObserved(budget(number % APPS, -number)), NOW)
 
 
 def policies(made: Machine, *, many: int, selects: bool) -> None:

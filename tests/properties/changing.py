@@ -25,7 +25,7 @@ from scheduler.model.effects import (
     SetCondition,
 )
 from scheduler.model.events import (
-    PdbObserved,
+    BudgetObserved,
     Event,
     FailureKind,
     LedgerLoaded,
@@ -92,7 +92,7 @@ class Changing(World):
     def everything(self) -> list[Event]:
         """Return all that a new process is told."""
         told: list[Event] = [NodeObserved(each) for each in self.nodes.values()]
-        told += [PdbObserved(each) for each in self.budgets.values()]
+        told += [BudgetObserved(each) for each in self.budgets.values()]
         told += [PolicyObserved(each) for each in self.policies.values()]
         told += [StorageObserved(each) for each in self.storage.values()]
         told += [PodObserved(each) for each in self.pods.values()]
@@ -241,7 +241,7 @@ class Changing(World):
         self.check()
 
     def left_behind(self) -> list[object]:
-        """Return the parked pods that a fresh attempt would place or preempt for."""
+        """Return the unschedulable pods that a fresh attempt would place or preempt for."""
         machine, found = self.machine, []
         for queued in machine.queue:
             if (

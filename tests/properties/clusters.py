@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from scheduler.model.effects import Bind, Nominate
 from tests.properties.world import PROFILES
-from tests.support.builders import BudgetBuilder, NodeBuilder, PodBuilder, budget, node, pod
+from tests.support.builders import NodeBuilder, PdbBuilder, PodBuilder, node, pdb, pod
 from tests.support.cluster import Cluster
 
 cpus = st.sampled_from(["0", "1", "2", "3", "4"])
@@ -51,9 +51,9 @@ def nodes(draw: st.DrawFn, name: str) -> NodeBuilder:
 
 
 @st.composite
-def budgets(draw: st.DrawFn, name: str) -> BudgetBuilder:
+def budgets(draw: st.DrawFn, name: str) -> PdbBuilder:
     """Draw a budget over one of the two applications."""
-    builder = budget(name).allows(draw(st.integers(-1, 3)))
+    builder = pdb(name).allows(draw(st.integers(-1, 3)))
     builder = builder.selects(app=draw(st.sampled_from(["web", "db"])))
     return builder.disrupted(*draw(st.lists(st.sampled_from(["n0-0", "n1-1", "n0-2"]))))
 

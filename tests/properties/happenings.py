@@ -8,8 +8,8 @@ import numpy as np
 from scheduler.model.api.objects import Pod
 from scheduler.model.effects import Bind
 from scheduler.model.events import (
-    PdbGone,
-    PdbObserved,
+    BudgetGone,
+    BudgetObserved,
     FailureKind,
     NodeGone,
     NodeObserved,
@@ -17,7 +17,7 @@ from scheduler.model.events import (
 )
 from tests.properties.world import World
 from tests.support import oracles
-from tests.support.builders import OURS, PodBuilder, budget, node, pod
+from tests.support.builders import OURS, PodBuilder, node, pdb, pod
 
 Action = tuple[int, int, int, int]
 
@@ -160,11 +160,11 @@ def write_pdb(world: World, a: int, b: int, c: int) -> None:
     name = f"b{a % 2}"
     if c % 5 == 0 and name in world.budgets:
         del world.budgets[name]
-        world.streams[2].append(PdbGone(f"default/{name}"))
+        world.streams[2].append(BudgetGone(f"default/{name}"))
         return
-    built = budget(name).selects(app=["web", "db"][b % 2]).allows(c % 4 - 1).build()
+    built = pdb(name).selects(app=["web", "db"][b % 2]).allows(c % 4 - 1).build()
     world.budgets[name] = built
-    world.streams[2].append(PdbObserved(built))
+    world.streams[2].append(BudgetObserved(built))
 
 
 def wait(world: World, a: int, _b: int, _c: int) -> None:

@@ -14,7 +14,7 @@ from scheduler.model import times
 from scheduler.model.api.objects import OwnerReference, Pod
 from scheduler.model.api.storage import PersistentVolumeClaim
 from scheduler.model.effects import Effect, Evict
-from scheduler.model.events import PdbGone, PdbObserved
+from scheduler.model.events import BudgetGone, BudgetObserved
 from scheduler.queue.backoff import PodBackoff
 from scheduler.queue.phases import QueuePhase
 from tests.properties import changes, happenings
@@ -23,7 +23,7 @@ from tests.properties.changing import Changing
 from tests.properties.comparing import found_afresh
 from tests.properties.happenings import NODES
 from tests.properties.world import PROFILES
-from tests.support.builders import budget, pod
+from tests.support.builders import pdb, pod
 from tests.support.storage import claim
 
 EVIL: Final = "evil"
@@ -97,15 +97,15 @@ class Besieged(Changing):
     # The end --------------------------------------------------------------------------------------
 
     def left_behind(self) -> list[object]:
-        """Return the parked pods of others that a fresh attempt would place."""
+        """Return the unschedulable pods of others that a fresh attempt would place."""
         machine, found = self.machine, []
         for queued in machine.queue:
             outside = queued.pod.metadata.namespace != EVIL
-            parked = (
+            unschedulable = (
                 queued.phase is QueuePhase.UNSCHEDULABLE
                 and not machine.queue.follows_representative(queued)
             )
-            if outside and parked:
+            if outside and unschedulable:
                 now, since = self.now, queued.unschedulable_since
                 since = now if since is None else since
                 outcome = found_afresh(PROFILES, machine, queued.classified, now, since)
@@ -151,7 +151,7 @@ class Besieged(Changing):
             self.remove(each.uid)
         for name in [each for each in self.budgets if each.startswith("e")]:
             del self.budgets[name]
-            self.streams[2].append(PdbGone(f"{EVIL}/{name}"))
+            self.streams[2].append(BudgetGone(f"{EVIL}/{name}"))
         for kind, key in [each for each in self.storage if each[1].startswith(f"{EVIL}/")]:
             self.unstore(kind, key)
 
@@ -279,11 +279,11 @@ def write_pdb(world: Besieged, a: int, b: int, c: int) -> None:
     name = f"e{a % 5}"
     if c % 4 == 0 and name in world.budgets:
         del world.budgets[name]
-        world.streams[2].append(PdbGone(f"{EVIL}/{name}"))
+        world.streams[2].append(BudgetGone(f"{EVIL}/{name}"))
         return
-    built = budget(name).namespace(EVIL).selects(app=["web", "db", "sp"][b % 3]).allows(c % 3 - 1)
+    built = pdb(name).namespace(EVIL).selects(app=["web", "db", "sp"][b % 3]).allows(c % 3 - 1)
     world.budgets[name] = built.build()
-    world.streams[2].append(PdbObserved(built.build()))
+    world.streams[2].append(BudgetObserved(built.build()))
 
 
 def write_claim(world: Besieged, a: int, b: int, _c: int) -> None:

@@ -167,5 +167,5 @@ def test_late_answers_are_safe_and_nobody_is_forgotten(drawn: list[tuple[int, in
 
     view = View.of(history.cluster.machine, [])
     for queued in history.cluster.machine.queue:
-        assert queued.phase is not QueuePhase.ASKING, queued.pod.key
+        assert queued.phase is not QueuePhase.WAITING_FOR_EXTENDERS, queued.pod.key
         assert not oracles.feasible(view, queued.pod), queued.pod.key

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scheduler.core.preemption.evaluate.victims import pdb_violations
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Int
-from tests.support.builders import BudgetBuilder, budget, node, pod, requirement
+from tests.support.builders import PdbBuilder, node, pdb, pod, requirement
 
 APPS = ["a", "b", "c"]
 NAMESPACES = ["default", "team"]
@@ -16,7 +16,7 @@ KEYS = [f"{namespace}/{name}" for namespace in NAMESPACES for name in NAMES]
 PODS = 8
 
 
-def _budgets() -> st.SearchStrategy[BudgetBuilder]:
+def _budgets() -> st.SearchStrategy[PdbBuilder]:
     selectors = st.sampled_from(
         [
             *({"app": app} for app in APPS),
@@ -27,7 +27,7 @@ def _budgets() -> st.SearchStrategy[BudgetBuilder]:
     )
 
     def made(name, namespace, selector, allowed, disrupted):
-        found = budget(name).namespace(namespace).allows(allowed).disrupted(*disrupted)
+        found = pdb(name).namespace(namespace).allows(allowed).disrupted(*disrupted)
         if selector is None:
             return found
         return found.selects(**selector) if isinstance(selector, dict) else found.selects(selector)

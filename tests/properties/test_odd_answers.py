@@ -19,7 +19,7 @@ from scheduler.kube.client.client import Client
 from scheduler.kube.client.transport import HttpTransport
 from scheduler.kube.watch.informer import Informer, InformerSettings
 from scheduler.kube.watch.resources import BUDGETS
-from scheduler.model.events import PdbGone, PdbObserved, Event
+from scheduler.model.events import BudgetGone, BudgetObserved, Event
 from tests.oracle.generating.dice import Dice
 from tests.support.fake_api import FakeApi, Fault
 
@@ -72,10 +72,10 @@ class Life:
 
     def take(self, events: list[Event]) -> None:
         for event in events:
-            if isinstance(event, PdbObserved):
-                metadata = event.pdb.metadata
+            if isinstance(event, BudgetObserved):
+                metadata = event.budget.metadata
                 self.told.add(f"{metadata.namespace}/{metadata.name}")
-            elif isinstance(event, PdbGone):
+            elif isinstance(event, BudgetGone):
                 self.gone[event.key] += 1
                 assert self.gone[event.key] <= self.deleted[event.key], f"{event.key} is there"
                 self.told.remove(event.key)

@@ -13,7 +13,7 @@ import pytest
 
 from scheduler.core.machine import Machine
 from scheduler.kube.errors import Unreachable
-from scheduler.kube.watch.decoding import UndecodableObject, PageDecoder, WatchDecoder
+from scheduler.kube.watch.decoding import PageDecoder, UndecodableObject, WatchDecoder
 from scheduler.kube.watch.resources import RESOURCES
 from scheduler.model import capture_codec
 from scheduler.model.decisions import Failed
@@ -77,7 +77,10 @@ class Feed:
             b'{"kind":"%sList","metadata":{"resourceVersion":"1"},"items":[%s,%s]}'
             % (kind.encode(), text, whole)
         )
-        assert ([each.metadata.name for each in page.objects], len(page.odd)) == (["whole"], 1)
+        assert ([each.metadata.name for each in page.objects], len(page.undecodable)) == (
+            ["whole"],
+            1,
+        )
 
     def observe(self, event: Event) -> None:
         """Have the machine take note of something, and carry out what it asks for."""

@@ -23,7 +23,7 @@ from scheduler.model.policies import (
 from tests.properties import clusters
 from tests.properties.world import PROFILES
 from tests.support import oracle_policies, oracles
-from tests.support.builders import BudgetBuilder, PodBuilder
+from tests.support.builders import PdbBuilder, PodBuilder
 from tests.support.cluster import Cluster
 from tests.support.oracle_policies import History, Preempted
 from tests.support.oracles import View
@@ -91,11 +91,11 @@ class Story:
     def __init__(self, objects: list[object]) -> None:
         self.cluster = Cluster(using=PROFILES)
         self.cluster.hold(Bind)
-        self.budgets: dict[str, BudgetBuilder] = {}
+        self.budgets: dict[str, PdbBuilder] = {}
         self.policies: dict[str, PreemptionPolicy] = {}
         self.history = History()
         for each in objects:
-            if isinstance(each, BudgetBuilder):
+            if isinstance(each, PdbBuilder):
                 self.budgets[each.key] = each
             self.cluster.add(_running(each) if isinstance(each, PodBuilder) else each)
 

@@ -6,7 +6,7 @@ from scheduler.model.api.objects import Pod
 from scheduler.model.decisions import Placed, Preempting, Unschedulable
 from tests.properties.clusters import built, clusters
 from tests.support import oracles
-from tests.support.builders import BudgetBuilder
+from tests.support.builders import PdbBuilder
 from tests.support.oracles import View
 
 #: Whether to look further than in an ordinary run: `pytest --hypothesis-profile=deep`.
@@ -21,7 +21,7 @@ def test_a_decision_is_the_one_of_the_oracle(drawn):
     objects, incoming = drawn
     cluster = built(objects)
     cluster.add(incoming)
-    told = [each.build() for each in objects if isinstance(each, BudgetBuilder)]
+    told = [each.build() for each in objects if isinstance(each, PdbBuilder)]
     view = View.of(cluster.machine, told)
     wanted = cluster.pod("p")
 

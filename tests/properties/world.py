@@ -41,8 +41,8 @@ from scheduler.model.effects import (
     SetCondition,
 )
 from scheduler.model.events import (
-    PdbGone,
-    PdbObserved,
+    BudgetGone,
+    BudgetObserved,
     EffectDone,
     EffectFailed,
     Event,
@@ -111,9 +111,9 @@ class World:
 
     def hear(self, event: Event) -> None:
         match event:
-            case PdbObserved(told):
+            case BudgetObserved(told):
                 self.known_budgets[told.metadata.name] = told
-            case PdbGone(key):
+            case BudgetGone(key):
                 self.known_budgets.pop(key.partition("/")[2], None)
         self._take(self.machine.observe(event, self.now).effects)
 

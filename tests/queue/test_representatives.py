@@ -32,24 +32,24 @@ def retried(queue) -> Queue:
     return queue
 
 
-def parked(queue: Queue) -> list[str]:
+def unschedulable(queue: Queue) -> list[str]:
     return [name for name in "abc" if queue.phase(name) is QueuePhase.UNSCHEDULABLE]
 
 
 def test_one_pod_of_a_class_is_tried(retried):
     assert retried.phase("a") is QueuePhase.ACTIVE
-    assert parked(retried) == ["b", "c"]
+    assert unschedulable(retried) == ["b", "c"]
 
 
-def test_a_rejection_that_is_valid_for_all_keeps_the_others_parked(retried):
-    retried.real.reject(retried.pop(LATER), FIT, LATER, group_key=KEY)
+def test_a_rejection_that_is_valid_for_all_keeps_the_others_unschedulable(retried):
+    retried.real.add_unschedulable(retried.pop(LATER), FIT, LATER, group_key=KEY)
 
-    assert parked(retried) == ["a", "b", "c"]
+    assert unschedulable(retried) == ["a", "b", "c"]
     assert not retried.real.ready()
 
 
 def test_all_pods_get_the_rejectors_of_the_representative(retried):
-    retried.real.reject(retried.pop(LATER), BOTH, LATER, group_key=KEY)
+    retried.real.add_unschedulable(retried.pop(LATER), BOTH, LATER, group_key=KEY)
 
     def about_ports(_, rejectors):
         return "NodePorts" if rejectors == BOTH else ""
@@ -58,7 +58,7 @@ def test_all_pods_get_the_rejectors_of_the_representative(retried):
 
 
 def test_the_next_event_starts_with_another_representative(retried):
-    retried.real.reject(retried.pop(LATER), FIT, LATER, group_key=KEY)
+    retried.real.add_unschedulable(retried.pop(LATER), FIT, LATER, group_key=KEY)
 
     retried.wake(helps_all, LATER + 60, "NodeAdd")
 
@@ -67,11 +67,13 @@ def test_the_next_event_starts_with_another_representative(retried):
 
 ENDS = {
     "is assumed": lambda queue: queue.real.mark_assumed(queue.pop(LATER), LATER),
-    "is gone": lambda queue: queue.real.drop("uid:default/a", LATER),
-    "is gone while it is tried": lambda queue: queue.real.drop(queue.pop(LATER).uid, LATER),
+    "is gone": lambda queue: queue.real.delete("uid:default/a", LATER),
+    "is gone while it is tried": lambda queue: queue.real.delete(queue.pop(LATER).uid, LATER),
     "ends in an error": lambda queue: queue.real.retry(queue.pop(LATER), LATER),
     "preempts": lambda queue: queue.real.begin_preemption(queue.pop(LATER), FIT, LATER),
-    "is rejected for itself": lambda queue: queue.real.reject(queue.pop(LATER), FIT, LATER),
+    "is rejected for itself": lambda queue: queue.real.add_unschedulable(
+        queue.pop(LATER), FIT, LATER
+    ),
     "is of another class now": lambda queue: queue.update(pod("a"), now=LATER),
 }
 
@@ -88,13 +90,15 @@ def test_each_pod_is_tried_once_if_no_rejection_is_valid_for_others(retried):
     names = []
     while retried.real.ready():
         names.append((queued := retried.pop(LATER)).pod.metadata.name)
-        retried.real.reject(queued, FIT, LATER)
+        retried.real.add_unschedulable(queued, FIT, LATER)
 
     assert names == ["a", "b", "c"]
 
 
 def test_a_follower_that_was_woken_otherwise_is_not_tried_twice(retried):
-    retried.real.wake_pod(retried.real.get("uid:default/b"), LATER, "ForceActivate")
+    retried.real.move_to_active_or_backoff(
+        retried.real.get("uid:default/b"), LATER, "ForceActivate"
+    )
     retried.real.mark_assumed(retried.pop(LATER), LATER)
 
     assert retried.order(LATER) == ["b", "c"]
@@ -102,9 +106,9 @@ def test_a_follower_that_was_woken_otherwise_is_not_tried_twice(retried):
 
 def test_an_event_meanwhile_is_covered_by_the_attempt_that_is_to_come(retried):
     retried.wake(helps_all, LATER, "NodeAdd")
-    assert parked(retried) == ["b", "c"]
+    assert unschedulable(retried) == ["b", "c"]
 
-    retried.real.reject(retried.pop(LATER), FIT, LATER, group_key=KEY)
+    retried.real.add_unschedulable(retried.pop(LATER), FIT, LATER, group_key=KEY)
 
     assert not retried.real.ready()
 
@@ -159,17 +163,17 @@ def grouped(queue) -> Queue:
 
 
 def test_a_rejection_can_be_valid_for_several_classes(grouped):
-    assert parked(grouped) == ["b", "c"]
+    assert unschedulable(grouped) == ["b", "c"]
 
-    grouped.real.reject(grouped.pop(LATER), BOTH, LATER, group_key=ONE_GROUP)
+    grouped.real.add_unschedulable(grouped.pop(LATER), BOTH, LATER, group_key=ONE_GROUP)
 
-    assert parked(grouped) == ["a", "b", "c"]
+    assert unschedulable(grouped) == ["a", "b", "c"]
     assert {queued.rejectors for queued in grouped.real} == {BOTH}
 
 
 def test_a_rejection_that_is_valid_for_one_class_says_nothing_about_others(grouped):
     first = grouped.pop(LATER)
-    grouped.real.reject(first, BOTH, LATER, group_key=first.key)
+    grouped.real.add_unschedulable(first, BOTH, LATER, group_key=first.key)
 
     assert grouped.phase("b") is QueuePhase.ACTIVE
     assert {queued.rejectors for queued in grouped.real} == {FIT, BOTH}
@@ -182,31 +186,31 @@ def test_a_follower_that_changes_is_still_tried(name, request):
 
     queue.real.update(changed, LATER, helps_none, "UnschedulablePodUpdate")
 
-    assert parked(queue) == ["c"]
-    queue.real.reject(
+    assert unschedulable(queue) == ["c"]
+    queue.real.add_unschedulable(
         queue.pop(LATER), FIT, LATER, group_key=ONE_GROUP if name == "grouped" else KEY
     )
     assert queue.order(LATER) == ["b"]
 
 
 def test_a_pod_that_changes_later_is_in_its_class_alone(grouped):
-    grouped.real.reject(grouped.pop(LATER), FIT, LATER, group_key=ONE_GROUP)
+    grouped.real.add_unschedulable(grouped.pop(LATER), FIT, LATER, group_key=ONE_GROUP)
     changed = ClassifiedPod(pod("b").label("new").build())
     grouped.real.update(changed, LATER, helps_none, "UnschedulablePodUpdate")
 
     grouped.wake(helps_all, LATER + 60, "NodeAdd")
 
-    assert parked(grouped) == ["a"]
+    assert unschedulable(grouped) == ["a"]
     assert grouped.order(LATER + 60) == ["b", "c"]
 
 
 def test_hints_about_a_pod_specific_event_are_asked_for_each_pod(grouped):
-    grouped.real.reject(grouped.pop(LATER), FIT, LATER, group_key=ONE_GROUP)
+    grouped.real.add_unschedulable(grouped.pop(LATER), FIT, LATER, group_key=ONE_GROUP)
 
     woken = grouped.wake(only("b"), LATER + 60, "PersistentVolumeClaimAdd", pod_specific=True)
 
     assert woken == 1
-    assert parked(grouped) == ["a", "c"]
+    assert unschedulable(grouped) == ["a", "c"]
 
 
 def test_a_pod_that_is_no_longer_equivalent_is_tried_by_itself():
@@ -219,7 +223,7 @@ def test_a_pod_that_is_no_longer_equivalent_is_tried_by_itself():
     queue.wake(helps_all, LATER, "NodeAdd")
     strange.add("c")
 
-    queue.real.reject(queue.pop(LATER), FIT, LATER, group_key=ONE_GROUP)
+    queue.real.add_unschedulable(queue.pop(LATER), FIT, LATER, group_key=ONE_GROUP)
 
     assert queue.order(LATER) == ["c"]
     queue.real.check()

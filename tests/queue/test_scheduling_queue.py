@@ -45,7 +45,7 @@ def test_of_equal_priority_and_time_the_first_to_arrive_comes_first(queue):
 def test_a_pod_that_failed_comes_after_equal_pods_that_waited_longer(queue):
     queue.add("first", now=T0)
     queue.add("second", now=T0 + 1)
-    queue.real.reject(queue.pop(T0 + 2), FIT, T0 + 2)
+    queue.real.add_unschedulable(queue.pop(T0 + 2), FIT, T0 + 2)
 
     queue.wake(helps_all, T0 + 60, "NodeAdd")
 
@@ -72,17 +72,17 @@ def test_a_pod_whose_priority_changes_moves(queue):
 def test_a_pod_that_is_dropped_is_not_popped(queue):
     queue.add("a", "b")
 
-    dropped = queue.real.drop("uid:default/a", T0)
+    dropped = queue.real.delete("uid:default/a", T0)
 
     assert dropped is not None
-    assert dropped.phase is QueuePhase.GONE
+    assert dropped.phase is QueuePhase.REMOVED
     assert queue.order() == ["b"]
-    assert queue.real.drop("uid:default/a", T0) is None
+    assert queue.real.delete("uid:default/a", T0) is None
 
 
 def test_a_pod_of_the_same_name_with_another_uid_is_another_pod(queue):
     queue.add(pod("p").uid("1"))
-    queue.real.drop("1", T0)
+    queue.real.delete("1", T0)
     queue.add(pod("p").uid("2"))
 
     assert queue.pop().uid == "2"
@@ -95,14 +95,14 @@ def test_attempts_are_counted(queue):
     for attempt in (1, 2, 3):
         queued = queue.pop(T0 + 20 * attempt)
         assert queued.attempts == attempt
-        queue.real.reject(queued, FIT, T0 + 20 * attempt)
+        queue.real.add_unschedulable(queued, FIT, T0 + 20 * attempt)
         queue.wake(helps_all, T0 + 20 * attempt, "NodeAdd")
 
 
 def test_the_first_time_in_the_active_queue_is_remembered(queue):
     queue.add("p", now=0.0)
     queued = queue.pop(5.0)
-    queue.real.reject(queued, FIT, 5.0)
+    queue.real.add_unschedulable(queued, FIT, 5.0)
 
     queue.wake(helps_all, 60.0, "NodeAdd")
 
@@ -111,14 +111,14 @@ def test_the_first_time_in_the_active_queue_is_remembered(queue):
 
 def test_lengths_are_by_queue(queue):
     queue.add("active", pod("gated").gated("a"))
-    queue.rejected("parked")
+    queue.rejected("waiting")
     queue.failed("erring")
     queue.held("held")
 
     assert queue.real.lengths() == {"active": 1, "backoff": 1, "unschedulable": 1, "gated": 2}
     assert len(queue.real) == 5
     assert sorted(queued.pod.metadata.name for queued in queue.real) == [
-        "active", "erring", "gated", "held", "parked",
+        "active", "erring", "gated", "held", "waiting",
     ]  # fmt: skip
 
 
@@ -153,7 +153,7 @@ def backed_off(queue: Queue, rejectors: list[frozenset[str]]) -> float:
     for each in rejectors:
         queued = queue.pop(now)
         if each:
-            queue.real.reject(queued, each, now)
+            queue.real.add_unschedulable(queued, each, now)
             queue.wake(helps_all, now, "NodeAdd")
         else:
             queue.real.retry(queued, now)
@@ -221,7 +221,7 @@ def test_with_an_active_pod_no_pod_is_popped_early(queue):
 def test_of_pods_whose_back_off_ends_together_the_higher_priority_comes_first(queue):
     for name, priority in (("low", 1), ("high", 5)):
         queue.add(pod(name).priority(priority))
-        queue.real.reject(queue.pop(), FIT, T0)
+        queue.real.add_unschedulable(queue.pop(), FIT, T0)
     queue.wake(helps_all, T0, "NodeAdd")
 
     assert queue.order() == ["high", "low"]
@@ -246,7 +246,7 @@ def test_a_dropped_pod_leaves_the_back_off(queue):
     queue.failed("a")
     queue.failed("b")
 
-    queue.real.drop("uid:default/a", T0)
+    queue.real.delete("uid:default/a", T0)
     queue.real.flush(T0 + 2)
 
     assert queue.order(T0 + 2) == ["b"]
@@ -277,7 +277,7 @@ def test_the_next_wakeup_is_the_end_of_the_first_back_off(queue):
     assert queue.phase("early") is QueuePhase.ACTIVE
 
 
-def test_the_next_wakeup_for_parked_pods_is_the_next_flush(queue):
+def test_the_next_wakeup_for_unschedulable_pods_is_the_next_flush(queue):
     queue.real.flush(T0)
     queue.rejected("p")
 
@@ -334,7 +334,7 @@ def test_a_pod_that_goes_is_not_checked_again():
     door = Door()
     queue = behind(door, V1_37)
 
-    queue.drop(pod("p").build().uid, T0)
+    queue.delete(pod("p").build().uid, T0)
     queue.flush(T0 + 1000)
 
     assert door.asked == 1

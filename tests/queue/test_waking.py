@@ -81,7 +81,7 @@ def test_hints_are_asked_separately_for_different_verdicts_of_a_class(queue):
 
 def test_no_hint_is_asked_for_a_dropped_pod(queue):
     queue.rejected("p")
-    queue.real.drop("uid:default/p", T0)
+    queue.real.delete("uid:default/p", T0)
 
     assert queue.wake(helps_all, LATER, "NodeAdd") == 0
 
@@ -91,7 +91,7 @@ def test_waking_a_pod_that_does_not_wait_does_nothing(queue):
     queued = queue.real.get("uid:default/p")
     assert queued is not None
 
-    queue.real.wake_pod(queued, T0, "NodeAdd")
+    queue.real.move_to_active_or_backoff(queued, T0, "NodeAdd")
 
     assert queued.phase is QueuePhase.ACTIVE
     assert queue.order() == ["p"]
@@ -220,7 +220,7 @@ def test_a_flushed_pod_that_fails_again_is_no_longer_flushed(queue):
     queued = queue.pop(T0 + 400)
     assert queued.flushed
 
-    queue.real.reject(queued, FIT, T0 + 400)
+    queue.real.add_unschedulable(queued, FIT, T0 + 400)
 
     assert not queued.flushed
 
@@ -325,7 +325,7 @@ def test_a_preemption_cannot_end_twice(queue):
 def test_a_preemptor_can_be_dropped_during_its_preemption(queue):
     queued = queue.held("p")
 
-    queue.real.drop("uid:default/p", T0)
+    queue.real.delete("uid:default/p", T0)
     queue.real.end_preemption(queued, T0, retry=True)
 
     assert queue.phase("p") is None
@@ -362,7 +362,7 @@ def test_a_pod_that_the_same_plugins_reject_again_was_woken_for_nothing(queue):
     queue.rejected("p", FIT)
     queue.wake(helps_all, LATER, "NodeAdd")
 
-    queue.real.reject(queue.pop(LATER), FIT, LATER)
+    queue.real.add_unschedulable(queue.pop(LATER), FIT, LATER)
 
     assert queue.real.wasted_wakeups == {("NodeResourcesFit", "NodeAdd"): 1}
 
@@ -371,7 +371,7 @@ def test_a_pod_is_counted_each_time_that_it_was_woken_for_nothing(queue):
     queue.rejected("p", FIT)
     for now in (LATER, LATER + 60):
         queue.wake(helps_all, now, "NodeAdd")
-        queue.real.reject(queue.pop(now), FIT, now)
+        queue.real.add_unschedulable(queue.pop(now), FIT, now)
 
     assert queue.real.wasted_wakeups.total() == 2
 
@@ -381,7 +381,7 @@ def test_the_event_that_woke_a_pod_first_is_counted(queue):
     queue.wake(helps_all, T0, "NodeAdd")
     queue.wake(helps_all, T0, "AssignedPodDelete")
 
-    queue.real.reject(queue.pop(LATER), FIT, LATER)
+    queue.real.add_unschedulable(queue.pop(LATER), FIT, LATER)
 
     assert list(queue.real.wasted_wakeups) == [("NodeResourcesFit", "NodeAdd")]
 
@@ -390,7 +390,7 @@ def test_its_own_change_may_wake_a_pod_for_nothing(queue):
     queue.rejected("p", FIT)
     queue.update(pod("p").label("a"), helps_all, LATER)
 
-    queue.real.reject(queue.pop(LATER), FIT, LATER)
+    queue.real.add_unschedulable(queue.pop(LATER), FIT, LATER)
 
     assert list(queue.real.wasted_wakeups) == [("NodeResourcesFit", "UnschedulablePodUpdate")]
 
@@ -403,7 +403,7 @@ def test_a_wake_up_that_changed_something_was_not_for_nothing(queue, ending):
 
     match ending:
         case "other plugins":
-            queue.real.reject(woken, PORTS, LATER)
+            queue.real.add_unschedulable(woken, PORTS, LATER)
         case "an error":
             queue.real.retry(woken, LATER)
         case "a preemption":
@@ -419,6 +419,6 @@ def test_a_pod_that_no_event_woke_was_not_woken_for_nothing(queue):
     queue.real.flush(T0)
     queue.real.flush(T0 + 400)
 
-    queue.real.reject(queue.pop(T0 + 400), FIT, T0 + 400)
+    queue.real.add_unschedulable(queue.pop(T0 + 400), FIT, T0 + 400)
 
     assert not queue.real.wasted_wakeups

@@ -16,7 +16,7 @@ from scheduler.plugins import registry
 from scheduler.queue.backoff import PodBackoff
 from scheduler.sim.manifests import Manifests
 from scheduler.sim.planner import Planner, PlanOptions
-from tests.support.builders import OURS, budget, node, pod
+from tests.support.builders import OURS, node, pdb, pod
 from tests.support.cluster import profiles
 
 
@@ -115,7 +115,7 @@ def test_running_pods_that_are_done_take_no_room():
 
 def test_budgets_and_namespaces_are_known():
     plan = planner(
-        budget("b").selects(app="web"),
+        pdb("b").selects(app="web"),
         node("n1").cpu("1"),
         pod("low").on("n1").cpu("1").label("app", "web"),
         pod("p").cpu("1").priority(9),

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.model.api.quantity import QuantityError
 from scheduler.state.cluster import Cluster
-from tests.support.builders import budget, namespace, node, pod
+from tests.support.builders import namespace, node, pdb, pod
 
 P = pod("p").cpu("1").build()
 CPU = 0
@@ -293,13 +293,13 @@ def protected(cluster: Cluster, uid: str) -> tuple[str, ...]:
 def test_a_new_budget_protects_existing_pods(cluster):
     cluster.place(pod("web").label("app", "web").build(), "n1")
 
-    cluster.write_pdb(budget("b").selects(app="web").build())
+    cluster.write_pdb(pdb("b").selects(app="web").build())
 
     assert protected(cluster, "uid:default/web") == ("default/b",)
 
 
 def test_a_new_pod_is_protected_by_existing_budgets(cluster):
-    cluster.write_pdb(budget("b").selects(app="web").build())
+    cluster.write_pdb(pdb("b").selects(app="web").build())
 
     cluster.place(pod("web").label("app", "web").build(), "n1")
 
@@ -307,7 +307,7 @@ def test_a_new_pod_is_protected_by_existing_budgets(cluster):
 
 
 def test_a_pod_that_gets_other_labels_is_protected_by_other_budgets(cluster):
-    cluster.write_pdb(budget("b").selects(app="web").build())
+    cluster.write_pdb(pdb("b").selects(app="web").build())
     cluster.place(pod("web").label("app", "web").build(), "n1")
 
     cluster.place(pod("web").label("app", "db").build(), "n1")
@@ -316,7 +316,7 @@ def test_a_pod_that_gets_other_labels_is_protected_by_other_budgets(cluster):
 
 
 def test_a_deleted_budget_protects_no_pod(cluster):
-    cluster.write_pdb(budget("b").selects(app="web").build())
+    cluster.write_pdb(pdb("b").selects(app="web").build())
     cluster.place(pod("web").label("app", "web").build(), "n1")
 
     cluster.erase_pdb("default/b")

@@ -303,7 +303,7 @@ class NodeBuilder:
 
 
 @dataclass(frozen=True)
-class BudgetBuilder:
+class PdbBuilder:
     """A pod disruption budget that protects no pod until it `selects`, and allows no disruption."""
 
     object: PodDisruptionBudget
@@ -347,7 +347,7 @@ class BudgetBuilder:
         return self._status(disrupted_pods={name: at(0) for name in pods})
 
 
-Builder = PodBuilder | NodeBuilder | BudgetBuilder
+Builder = PodBuilder | NodeBuilder | PdbBuilder
 
 
 def pod(name: str) -> PodBuilder:
@@ -362,9 +362,9 @@ def node(name: str) -> NodeBuilder:
     return NodeBuilder(Node(metadata=NodeMeta(name=name))).pods(110)
 
 
-def budget(name: str) -> BudgetBuilder:
+def pdb(name: str) -> PdbBuilder:
     """Start a budget."""
-    return BudgetBuilder(PodDisruptionBudget(metadata=ObjectMeta(name=name, namespace="default")))
+    return PdbBuilder(PodDisruptionBudget(metadata=ObjectMeta(name=name, namespace="default")))
 
 
 def namespace(name: str, **labels: str) -> LocalObject:

@@ -52,8 +52,8 @@ from scheduler.model.effects import (
 )
 from scheduler.model.events import (
     Answered,
-    PdbGone,
-    PdbObserved,
+    BudgetGone,
+    BudgetObserved,
     DeviceClassObserved,
     DevicesGone,
     DevicesObserved,
@@ -171,7 +171,7 @@ class Cluster:
 
     @_take.register
     def _(self, thing: PodDisruptionBudget) -> None:
-        self._tell(PdbObserved(thing))
+        self._tell(BudgetObserved(thing))
 
     @_take.register
     def _(self, thing: DeviceClass) -> None:
@@ -221,7 +221,7 @@ class Cluster:
 
     def delete_budget(self, key: str) -> None:
         """Let a budget be gone."""
-        self._tell(PdbGone(key))
+        self._tell(BudgetGone(key))
 
     def delete_policy(self, name: str) -> None:
         """Let a preemption policy be gone."""
@@ -418,12 +418,12 @@ class Cluster:
         self.effects.clear()
 
     def woken_by(self, *changed: NodeBuilder | PodBuilder) -> list[str]:
-        """Return the names of the parked pods that these new states wake, in name order."""
-        before = self._parked()
+        """Return the names of the unschedulable pods that these new states wake, in name order."""
+        before = self._unschedulable()
         self.add(*changed)
-        return sorted(before - self._parked())
+        return sorted(before - self._unschedulable())
 
-    def _parked(self) -> set[str]:
+    def _unschedulable(self) -> set[str]:
         return {
             queued.pod.metadata.name
             for queued in self.machine.queue

@@ -67,7 +67,7 @@ class Queue:
 
     def wake(self, judge: HintCheck, now: float, event: str, **options: Any) -> int:
         """Report an event that helps the pods a hint selects."""
-        return self.real.wake(WakeUp(event, judge, **options), now)
+        return self.real.move_all_to_active_or_backoff(WakeUp(event, judge, **options), now)
 
     def pop(self, now: float = T0) -> QueuedPod:
         queued = self.real.pop(now)
@@ -85,7 +85,7 @@ class Queue:
     ) -> None:
         """Add a rejected pod, and with a key all of its equivalence group."""
         self.add(name, now=now, **options)
-        self.real.reject(self.pop(now), rejectors, now, group_key=group_key)
+        self.real.add_unschedulable(self.pop(now), rejectors, now, group_key=group_key)
 
     def held(self, name: str, now: float = T0) -> QueuedPod:
         """Add a pod whose preemption is being carried out."""

@@ -93,7 +93,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """A line through points, with a text at a position of its own."""
+    """A line through points, with lines of text at a position of its own."""
 
     points: tuple[Point, ...]
     text: str
@@ -105,7 +105,7 @@ class Arrow:
     @property
     def names(self) -> tuple[str, ...]:
         """The moves that it shows."""
-        return tuple(self.text.split(", "))
+        return tuple(self.text.replace("\n", " ").split(", "))
 
     def svg(self) -> Iterable[str]:
         """Yield the elements of the arrow."""
@@ -113,7 +113,8 @@ class Arrow:
         yield f'<path class="line" d="M{path}"/>'
         x, y = self.at
         css = "label left" if self.left else "label"
-        yield f'<text class="{css}" x="{x}" y="{y}">{escape(self.text)}</text>'
+        for number, line in enumerate(self.text.splitlines()):
+            yield f'<text class="{css}" x="{x}" y="{y + 15 * number}">{escape(line)}</text>'
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,21 +198,21 @@ _POD: Final = Diagram(
         Box("asking", 690, 48, 150, 46, ("waits for extenders",)),
         Box("binding", 836, 158, 126, 46, ("assumed",)),
         Box("preempting", 620, 270, 150, 46, ("evicts its victims",)),
-        Box("gone", 836, 380, 126, 46, ("bound or deleted",), "end"),
+        Box("removed", 836, 380, 126, 46, ("bound or deleted",), "end"),
     ),
     arrows=(
-        Arrow(((96, 181), (178, 181)), "admit, gate", (136, 172), ("new",)),
-        Arrow(((340, 116), (340, 156)), "admit", (347, 141), ("gated",), left=True),
+        Arrow(((96, 181), (178, 181)), "activate,\ngate", (136, 157), ("new",)),
+        Arrow(((340, 116), (340, 156)), "activate", (347, 141), ("gated",), left=True),
         Arrow(
             ((430, 93), (452, 93), (452, 270), (432, 270)),
-            "delay", (457, 150), ("gated",), left=True,
+            "back_off", (457, 150), ("gated",), left=True,
         ),
         Arrow(((310, 70), (310, 54), (350, 54), (350, 68)), "gate", (382, 60), ("gated",)),
-        Arrow(((340, 256), (340, 206)), "admit", (347, 236), ("backoff",), left=True),
-        Arrow(((360, 356), (360, 304)), "delay", (367, 334), ("unschedulable",), left=True),
+        Arrow(((340, 256), (340, 206)), "activate", (347, 236), ("backoff",), left=True),
+        Arrow(((360, 356), (360, 304)), "back_off", (367, 334), ("unschedulable",), left=True),
         Arrow(
             ((290, 372), (268, 372), (268, 190), (288, 190)),
-            "admit", (247, 290), ("unschedulable",),
+            "activate", (272, 232), ("unschedulable",), left=True,
         ),
         Arrow(
             ((290, 388), (226, 388), (226, 93), (288, 93)), "gate", (207, 240), ("unschedulable",)
@@ -223,7 +224,7 @@ _POD: Final = Diagram(
         ),
         Arrow(
             ((640, 158), (640, 110), (502, 110)),
-            "admit, delay, park, gate", (580, 102), ("deciding",),
+            "activate, back_off,\nmark_unschedulable, gate", (580, 87), ("deciding",),
         ),
         Arrow(((720, 158), (720, 96)), "suspend", (684, 130), ("deciding",)),
         Arrow(((750, 94), (750, 156)), "resume", (757, 130), ("asking",), left=True),
@@ -231,21 +232,21 @@ _POD: Final = Diagram(
         Arrow(((695, 204), (695, 268)), "preempt", (702, 240), ("deciding",), left=True),
         Arrow(
             ((620, 300), (590, 300), (590, 340), (502, 340)),
-            "admit, delay, park, gate", (510, 358), ("preempting",), left=True,
+            "activate, back_off,\nmark_unschedulable, gate", (510, 358), ("preempting",), left=True,
         ),
         Arrow(
             ((899, 204), (899, 344), (780, 344), (780, 410), (502, 410)),
-            "admit, delay, gate", (640, 402), ("binding",),
+            "activate, back_off, gate", (640, 402), ("binding",),
         ),
         Arrow(
-            ((899, 460), (899, 428)), "drop", (906, 450),
+            ((899, 460), (899, 428)), "delete", (906, 450),
             ("new", *_WAITING, "deciding", "asking", "preempting", "binding"), left=True,
         ),
     ),
     notes=(
-        (24, 470, "A move names its goal: gate leads to gated, admit to active, delay to backoff, "
-         "park to unschedulable."),
-        (730, 476, "drop leads to gone from every phase."),
+        (24, 470, "A move names its goal: gate leads to gated, activate to active, back_off to "
+         "backoff."),
+        (730, 476, "delete leads to removed from every phase."),
     ),
 )  # fmt: skip
 
@@ -275,15 +276,17 @@ _PREEMPTION: Final = Diagram(
         Arrow(((650, 183), (734, 183)), "evicted", (698, 174), ("evicting",)),
         Arrow(((500, 57), (345, 57), (345, 158)), "resume", (422, 49), ("inherited",)),
         Arrow(((650, 68), (790, 68), (790, 158)), "recognise", (718, 84), ("inherited",)),
-        Arrow(((650, 46), (900, 46), (900, 324), (888, 324)), "release", (800, 38), ("inherited",)),
+        Arrow(
+            ((650, 46), (900, 46), (900, 324), (888, 324)), "withdraw", (800, 38), ("inherited",)
+        ),
         Arrow(((225, 226), (225, 308)), "stop", (232, 275), _OPEN, left=True),
         Arrow(((515, 226), (515, 308)), "fail", (522, 275), _OPEN, left=True),
         Arrow(((300, 333), (438, 333)), "fail", (368, 325), ("stopping",)),
-        Arrow(((590, 333), (734, 333)), "release", (660, 325), ("failing",)),
+        Arrow(((590, 333), (734, 333)), "withdraw", (660, 325), ("failing",)),
         Arrow(
-            ((225, 356), (225, 396), (790, 396), (790, 358)), "release", (512, 389), ("stopping",)
+            ((225, 356), (225, 396), (790, 396), (790, 358)), "withdraw", (512, 389), ("stopping",)
         ),
-        Arrow(((811, 206), (811, 308)), "release", (818, 262), ("awaiting",), left=True),
+        Arrow(((811, 206), (811, 308)), "withdraw", (818, 262), ("awaiting",), left=True),
         Arrow(((912, 343), (982, 343)), "vacate", (946, 335), _UNDER_WAY),
         Arrow(((912, 183), (982, 183)), "end", (946, 175), _UNDER_WAY),
         Arrow(((1049, 310), (1049, 208)), "end", (1056, 262), ("vacated",), left=True),

@@ -155,10 +155,10 @@ class PostFilterRunner:
         pod_class = context.pod_class
         if not extenders.has_verb(pod_class.extenders, Verb.PREEMPT):
             preemptor = self._preemptor(context, filtered)
-            return evaluator.plan(
+            return evaluator.select_candidate(
                 preemptor, filtered.codes, self._verdicts, pod_class.candidate_cache
             )
-        before = self._candidates(context, filtered)
+        before = self._find_candidates(context, filtered)
         if isinstance(before, NoCandidate):
             return before
         try:
@@ -170,7 +170,7 @@ class PostFilterRunner:
         now = self._filter_all(context, extender_result)
         if now.has_unasked_nodes or now.feasible.shape[0]:
             return None
-        after = self._candidates(context, now)
+        after = self._find_candidates(context, now)
         known = {} if isinstance(after, NoCandidate) else after
         remaining = [
             candidate
@@ -211,11 +211,11 @@ class PostFilterRunner:
             return None
         return NoCandidate(str(error), keeps_nomination=True, failed=True)
 
-    def _candidates(
+    def _find_candidates(
         self, context: AttemptContext, filtered: FilterResult
     ) -> dict[str, Candidate] | NoCandidate:
         preemptor = self._preemptor(context, filtered)
-        return evaluator.candidates(
+        return evaluator.find_candidates(
             preemptor, filtered.codes, self._verdicts, context.pod_class.candidate_cache
         )
 

@@ -1,4 +1,4 @@
-"""Carries out a decision: assume the pod, preempt for it, park it or retry it, and report it.
+"""Carries out a decision: assume the pod, preempt for it, make it wait or retry it, and report it.
 
 Source: kube-scheduler v1.36.3 schedule_one.go handleSchedulingFailure, handleBindingCycleError.
 """
@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from scheduler.core.attempt.scheduling_attempt import AttemptResult
 from scheduler.core.binding import BindingCycle
-from scheduler.core.eviction.plan_runner import PlanRunner
 from scheduler.core.eviction.inherited_plans import ResumeResult
+from scheduler.core.eviction.plan_runner import PlanRunner
 from scheduler.core.requeue.pod_status import SCHEDULER_ERROR, UNSCHEDULABLE, StatusReporter
 from scheduler.core.requeue.wakeups import Wakeups
 from scheduler.framework import event_diff
@@ -110,7 +110,7 @@ class DecisionCommitter:
                 outcome.keeps_nomination
                 and self._plan_runner.tracking.has_terminating_victims(queued.uid)
             )
-            self._queue.reject(
+            self._queue.add_unschedulable(
                 queued,
                 outcome.rejectors,
                 now,
@@ -147,7 +147,7 @@ class DecisionCommitter:
 
     def bound(self, effect: Bind, now: Seconds) -> None:
         """Remove a pod that the API server has bound from the queue; the watch will confirm it."""
-        self._queue.drop(effect.pod.uid, now)
+        self._queue.delete(effect.pod.uid, now)
         self._plan_runner.bound(effect.pod.uid, effect.node, now)
         self._binding.bound(effect, now)
 
@@ -161,7 +161,7 @@ class DecisionCommitter:
         if queued is None or failure.kind is FailureKind.GONE or queued.pod.terminating:
             forgotten = self._cluster.forget(uid)
             self._wakeups.wake(event_diff.POD_DELETED, forgotten, None, now)
-            self._queue.drop(uid, now)
+            self._queue.delete(uid, now)
             return
         error = failure.message
         if effect.extender is None:

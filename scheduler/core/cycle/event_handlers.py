@@ -76,7 +76,7 @@ class EventHandlers:
 
     def on_pod_gone(self, uid: str, now: Seconds) -> None:
         """Remove a pod that is gone or has finished."""
-        self._queue.drop(uid, now)
+        self._queue.delete(uid, now)
         self._cluster.devices.users.forget(uid)
         self._wakeups.blocked.unblock(uid)
         self._plan_runner.preemptor_gone(uid, now)
@@ -189,7 +189,7 @@ class EventHandlers:
         assumed_on = cluster.node_of(uid)
         nomination = cluster.nominations.get(uid)
         before = cluster.place(pod, node)
-        self._queue.drop(uid, now)
+        self._queue.delete(uid, now)
         cluster.devices.users.forget(uid)
         wakeups.blocked.unblock(uid)
         self._plan_runner.bound(uid, node, now)

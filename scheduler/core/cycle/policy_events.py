@@ -8,8 +8,8 @@ from typing import TypeAlias, assert_never
 from scheduler.core.preemption.policy.engine import PolicyEngine
 from scheduler.core.requeue.wakeups import Wakeups
 from scheduler.model.events import (
-    PdbGone,
-    PdbObserved,
+    BudgetGone,
+    BudgetObserved,
     ClockAhead,
     LedgerLoaded,
     NamespaceGone,
@@ -27,8 +27,8 @@ from scheduler.state.preemption.ledger import Ledger
 __all__ = ["PolicyEvent", "PolicyEventHandlers"]
 
 PolicyEvent: TypeAlias = (
-    PdbObserved
-    | PdbGone
+    BudgetObserved
+    | BudgetGone
     | PolicyObserved
     | PolicyGone
     | NamespaceObserved
@@ -59,7 +59,7 @@ class PolicyEventHandlers:
             LedgerError: The text of a ledger cannot be read; nothing is changed then.
         """
         match event:
-            case PdbObserved() | PdbGone():
+            case BudgetObserved() | BudgetGone():
                 self._on_pdb(event, now)
             case PolicyObserved() | PolicyGone():
                 self._on_policy(event, now)
@@ -76,16 +76,16 @@ class PolicyEventHandlers:
             case _:
                 assert_never(event)
 
-    def _on_pdb(self, event: PdbObserved | PdbGone, now: Seconds) -> None:
+    def _on_pdb(self, event: BudgetObserved | BudgetGone, now: Seconds) -> None:
         """Apply the state of a disruption budget, or delete it.
 
         As in kube-scheduler this wakes no pods, except those that this very PDB blocks.
         """
         cluster, policies = self._cluster, self._policies
-        if isinstance(event, PdbObserved):
-            cluster.write_pdb(event.pdb)
-            policies.pdb_updated(event.pdb)
-            metadata = event.pdb.metadata
+        if isinstance(event, BudgetObserved):
+            cluster.write_pdb(event.budget)
+            policies.pdb_updated(event.budget)
+            metadata = event.budget.metadata
             key = f"{metadata.namespace}/{metadata.name}"
         else:
             cluster.erase_pdb(event.key)

@@ -88,13 +88,13 @@ class SuspendedAttempts:
     def __init__(self, queue: SchedulingQueue, outbox: Outbox) -> None:
         self._queue = queue
         self._outbox = outbox
-        self._waiting: dict[str, AttemptRun] = {}
+        self._attempts: dict[str, AttemptRun] = {}
         #: Those that can go on, in the order of their answers.
         self._ready: deque[AttemptRun] = deque()
         self._number = 0
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._attempts)
 
     def ready(self) -> bool:
         """Return whether an attempt can go on."""
@@ -108,7 +108,7 @@ class SuspendedAttempts:
         self._number += 1
         attempt.number = self._number
         queued = attempt.queued
-        self._waiting[queued.uid] = attempt
+        self._attempts[queued.uid] = attempt
         self._queue.suspend(queued, now)
         version = queued.pod.metadata.resource_version
         self._outbox.emit(Ask(queued.pod.ref, self._number, version, questions))
@@ -138,22 +138,22 @@ class SuspendedAttempts:
 
     def _suspended_run(self, uid: str, number: int) -> AttemptRun | None:
         """Remove and return the attempt that waits for this answer."""
-        attempt = self._waiting.get(uid)
+        attempt = self._attempts.get(uid)
         if attempt is None or attempt.number != number:
             return None
-        del self._waiting[uid]
+        del self._attempts[uid]
         return attempt
 
     def _drop_stale(self) -> None:
         """Drop attempts whose pod is gone, or no longer ours to schedule."""
-        while self._ready and self._ready[0].queued.phase is not QueuePhase.ASKING:
+        while self._ready and self._ready[0].queued.phase is not QueuePhase.WAITING_FOR_EXTENDERS:
             self._ready.popleft()
 
     def check(self) -> None:
         """Assert the invariants: each attempt in phase ASKING waits for an answer or has one."""
         for queued in self._queue:
-            if queued.phase is QueuePhase.ASKING:
-                waiting = self._waiting.get(queued.uid)
-                asked = waiting is not None and waiting.queued is queued
+            if queued.phase is QueuePhase.WAITING_FOR_EXTENDERS:
+                attempt = self._attempts.get(queued.uid)
+                asked = attempt is not None and attempt.queued is queued
                 ready = any(attempt.queued is queued for attempt in self._ready)
                 assert asked != ready, queued.pod.key

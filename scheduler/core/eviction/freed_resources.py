@@ -87,7 +87,7 @@ class FreedResources:
             if plan.outstanding or any(self._nominated_pods(plan)):
                 self.add(plan, why, now)
             else:
-                plan.move(PreemptionMove.END, now)
+                plan.change_phase(PreemptionMove.END, now)
                 yield plan, why, self.wasted_victims(plan)
 
     def _forget(self, plan: PreemptionPlan) -> None:

@@ -92,13 +92,13 @@ class InheritedPlans:
             return ResumeResult.NOTHING_TO_DO, None
         to_evict = tuple(plan.to_evict(self._cluster))
         if not to_evict:
-            plan.move(PreemptionMove.RECOGNISE, now)
+            plan.change_phase(PreemptionMove.RECOGNISE, now)
             return ResumeResult.NOTHING_TO_DO, plan
         if not self._revalidation.may_resume(plan, queued, to_evict, now):
-            plan.move(PreemptionMove.RELEASE, now)
-            self._tracking.keep_released(plan, now)
+            plan.change_phase(PreemptionMove.WITHDRAW, now)
+            self._tracking.keep_withdrawn(plan, now)
             return ResumeResult.CANCELLED, plan
-        plan.move(PreemptionMove.RESUME, now)
+        plan.change_phase(PreemptionMove.RESUME, now)
         plan.nominated = True
         plan.charged_under = self._revalidation.policy_inputs(plan)
         plan.charge = self._policies.charge(queued.pod, plan.node, to_evict, now)

@@ -35,7 +35,7 @@ class LedgerWriter:
         self._blocked = blocked
         self._outbox = outbox
         #: Plans that wait until the ledger is written, by uid of the preemptor.
-        self.waiting: Final[dict[str, PreemptionPlan]] = {}
+        self.unwritten: Final[dict[str, PreemptionPlan]] = {}
         #: The state of the ledger that is being written.
         self._writing: SaveLedger | None = None
         #: Whether to write as soon as possible, even if no plan waits.
@@ -101,7 +101,7 @@ class LedgerWriter:
             if other is not plan and other.phase in OPEN
             for uid in other.charge.victims
         }
-        # An eviction without an answer is settled by its answer.
+        # An eviction without an answer is decided by its answer.
         certain = plan.evicted.keys() | plan.outstanding.keys()
         evicted = {uid for other in others if other is not plan for uid in other.evicted}
         for uid in plan.in_ledger - certain:
@@ -119,13 +119,13 @@ class LedgerWriter:
         """Return whether a plan has to wait until the ledger is written."""
         if plan.ledger_revision <= self._written:
             return False
-        self.waiting[plan.uid] = plan
+        self.unwritten[plan.uid] = plan
         self.write(now)
         return True
 
     def drop(self, plan: PreemptionPlan) -> None:
         """Stop a plan from waiting."""
-        self.waiting.pop(plan.uid, None)
+        self.unwritten.pop(plan.uid, None)
 
     def write_soon(self, now: Seconds) -> None:
         """Write the ledger soon although no plan waits for it."""
@@ -136,7 +136,7 @@ class LedgerWriter:
     def write(self, now: Seconds) -> None:
         """Write the ledger if that is wanted and no write is in progress."""
         wanted = self.wanted and now >= self._next_write
-        if (self.waiting or wanted) and self._writing is None:
+        if (self.unwritten or wanted) and self._writing is None:
             self.wanted = False
             self._next_write = now + self._interval
             self._writing = SaveLedger(self._ledger.text(now), self._ledger.revision)
@@ -160,7 +160,9 @@ class LedgerWriter:
 
     def _stop_waiting(self, effect: SaveLedger) -> list[PreemptionPlan]:
         self._writing = None
-        waited = [plan for plan in self.waiting.values() if plan.ledger_revision <= effect.revision]
+        waited = [
+            plan for plan in self.unwritten.values() if plan.ledger_revision <= effect.revision
+        ]
         for plan in waited:
-            del self.waiting[plan.uid]
+            del self.unwritten[plan.uid]
         return waited

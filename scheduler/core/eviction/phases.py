@@ -1,10 +1,10 @@
 """The phases of a preemption that is carried out and every legal move between them, as one table.
 
-An illegal move is a defect; it raises with the story of the preemption.
+`PreemptionPlan.change_phase` makes each move. A move that the table does not have raises.
 
     NOMINATING -> RECORDING -> EVICTING -> AWAITING -> DONE     the preemptor is bound
         |             |           |           |
-        +-------------+-----------+           +-> RELEASED      the nomination is withdrawn
+        +-------------+-----------+           +-> WITHDRAWN     the nomination is withdrawn
                       |                       |       |
               STOPPING or FAILING ------------+-------+-> VACATED -> DONE
 """
@@ -12,19 +12,11 @@ An illegal move is a defect; it raises with the story of the preemption.
 from enum import StrEnum
 from typing import Final
 
-__all__ = [
-    "IN_PROGRESS",
-    "OPEN",
-    "WAITING",
-    "IllegalMoveError",
-    "PreemptionMove",
-    "PreemptionPhase",
-    "after",
-]
+__all__ = ["AWAITING_VICTIMS", "IN_PROGRESS", "OPEN", "TABLE", "PreemptionMove", "PreemptionPhase"]
 
 
 class PreemptionPhase(StrEnum):
-    """The progress of a preemption."""
+    """The progress of a preemption. Pages and metrics show the values."""
 
     #: An earlier leader wrote it to the preemptor; it is checked at the preemptor's next attempt.
     INHERITED = "inherited"
@@ -41,7 +33,7 @@ class PreemptionPhase(StrEnum):
     #: All evictions were accepted; the preemptor waits for its victims to be gone.
     AWAITING = "awaiting"
     #: The nomination was withdrawn; victims that were evicted terminate anyway.
-    RELEASED = "released"
+    WITHDRAWN = "released"
     #: The preemptor does not come; other preemptors may use the freed resources.
     VACATED = "vacated"
     DONE = "done"
@@ -62,7 +54,8 @@ class PreemptionMove(StrEnum):
     EVICTED = "evicted"
     STOP = "stop"
     FAIL = "fail"
-    RELEASE = "release"
+    #: The nomination is withdrawn.
+    WITHDRAW = "withdraw"
     #: The preemptor is on another node, or is gone, or other pods took the freed resources.
     VACATE = "vacate"
     #: Nothing is left to be watched: the preemptor is bound, or no pod was evicted for it.
@@ -84,13 +77,13 @@ OPEN: Final = frozenset(
     {PreemptionPhase.NOMINATING, PreemptionPhase.RECORDING, PreemptionPhase.EVICTING}
 )
 #: The preemptor is nominated, and its victims terminate or are about to.
-WAITING: Final = frozenset({PreemptionPhase.INHERITED, PreemptionPhase.AWAITING})
+AWAITING_VICTIMS: Final = frozenset({PreemptionPhase.INHERITED, PreemptionPhase.AWAITING})
 
-#: (phase, move) -> phase; what is not here is illegal.
+#: (phase, move) -> phase; any other move is illegal.
 TABLE: Final[dict[tuple[PreemptionPhase, PreemptionMove], PreemptionPhase]] = {
     (PreemptionPhase.INHERITED, PreemptionMove.RESUME): PreemptionPhase.RECORDING,
     (PreemptionPhase.INHERITED, PreemptionMove.RECOGNISE): PreemptionPhase.AWAITING,
-    (PreemptionPhase.INHERITED, PreemptionMove.RELEASE): PreemptionPhase.RELEASED,
+    (PreemptionPhase.INHERITED, PreemptionMove.WITHDRAW): PreemptionPhase.WITHDRAWN,
     (PreemptionPhase.INHERITED, PreemptionMove.VACATE): PreemptionPhase.VACATED,
     (PreemptionPhase.INHERITED, PreemptionMove.END): PreemptionPhase.DONE,
     (PreemptionPhase.NOMINATING, PreemptionMove.NOMINATED): PreemptionPhase.RECORDING,
@@ -109,33 +102,16 @@ TABLE: Final[dict[tuple[PreemptionPhase, PreemptionMove], PreemptionPhase]] = {
     (PreemptionPhase.EVICTING, PreemptionMove.VACATE): PreemptionPhase.VACATED,
     (PreemptionPhase.EVICTING, PreemptionMove.END): PreemptionPhase.DONE,
     (PreemptionPhase.STOPPING, PreemptionMove.FAIL): PreemptionPhase.FAILING,
-    (PreemptionPhase.STOPPING, PreemptionMove.RELEASE): PreemptionPhase.RELEASED,
+    (PreemptionPhase.STOPPING, PreemptionMove.WITHDRAW): PreemptionPhase.WITHDRAWN,
     (PreemptionPhase.STOPPING, PreemptionMove.VACATE): PreemptionPhase.VACATED,
     (PreemptionPhase.STOPPING, PreemptionMove.END): PreemptionPhase.DONE,
-    (PreemptionPhase.FAILING, PreemptionMove.RELEASE): PreemptionPhase.RELEASED,
+    (PreemptionPhase.FAILING, PreemptionMove.WITHDRAW): PreemptionPhase.WITHDRAWN,
     (PreemptionPhase.FAILING, PreemptionMove.VACATE): PreemptionPhase.VACATED,
     (PreemptionPhase.FAILING, PreemptionMove.END): PreemptionPhase.DONE,
-    (PreemptionPhase.AWAITING, PreemptionMove.RELEASE): PreemptionPhase.RELEASED,
+    (PreemptionPhase.AWAITING, PreemptionMove.WITHDRAW): PreemptionPhase.WITHDRAWN,
     (PreemptionPhase.AWAITING, PreemptionMove.VACATE): PreemptionPhase.VACATED,
     (PreemptionPhase.AWAITING, PreemptionMove.END): PreemptionPhase.DONE,
-    (PreemptionPhase.RELEASED, PreemptionMove.VACATE): PreemptionPhase.VACATED,
-    (PreemptionPhase.RELEASED, PreemptionMove.END): PreemptionPhase.DONE,
+    (PreemptionPhase.WITHDRAWN, PreemptionMove.VACATE): PreemptionPhase.VACATED,
+    (PreemptionPhase.WITHDRAWN, PreemptionMove.END): PreemptionPhase.DONE,
     (PreemptionPhase.VACATED, PreemptionMove.END): PreemptionPhase.DONE,
 }
-
-
-class IllegalMoveError(Exception):
-    """A move that is not in the table."""
-
-
-def after(phase: PreemptionPhase, move: PreemptionMove, history: object) -> PreemptionPhase:
-    """Return the phase after a move.
-
-    Raises:
-        IllegalMoveError: The table has no such move; the message has the story, which is made into
-            text only then.
-    """
-    target = TABLE.get((phase, move))
-    if target is None:
-        raise IllegalMoveError(f"a preemption that is {phase} cannot {move}: {history}")
-    return target

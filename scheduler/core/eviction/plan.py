@@ -9,11 +9,12 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Final
 
-from scheduler.core.eviction.phases import IN_PROGRESS, PreemptionMove, PreemptionPhase, after
+from scheduler.core.eviction.phases import IN_PROGRESS, TABLE, PreemptionMove, PreemptionPhase
 from scheduler.core.preemption.policy.charge import Charge
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.owners import owner
 from scheduler.model.effects import PodRef
+from scheduler.model.phase_table import next_phase
 from scheduler.model.plan_record import CONDITION, VERSION, PlanRecord, decode, encode, fingerprint
 from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
@@ -68,7 +69,7 @@ class PolicyInputs:
 
 @dataclass(slots=True, eq=False)
 class PreemptionPlan:
-    """One preemption. Only the package `eviction` changes it, and its phase only by `move`."""
+    """One preemption. Only the package `eviction` changes it; only `change_phase` its phase."""
 
     #: As it was when the preemption was decided.
     preemptor: Pod
@@ -182,13 +183,13 @@ class PreemptionPlan:
         plan.evicted = dict.fromkeys((*evicted, *sorted(gone)), now)
         return plan
 
-    def move(self, move: PreemptionMove, now: Seconds) -> None:
-        """Go to the next phase.
+    def change_phase(self, move: PreemptionMove, now: Seconds) -> None:
+        """Go to the phase that the table of `phases` has for a move.
 
         Raises:
             IllegalMoveError: The table of phases does not have the move.
         """
-        self.phase = after(self.phase, move, self)
+        self.phase = next_phase(TABLE, self.phase, move, self)
         self.history.append((now, self.phase))
 
     def record(self) -> str:
@@ -309,7 +310,7 @@ class PlanTable:
 
     def close(self, plan: PreemptionPlan, move: PreemptionMove, now: Seconds) -> None:
         """Remove a plan with the move that ends it."""
-        plan.move(move, now)
+        plan.change_phase(move, now)
         del self._plans[plan.uid]
         here = self._on_node[plan.node]
         del here[plan.uid]

@@ -168,7 +168,7 @@ class PlanRunner:
         plan = self._plan_to_nominate(effect)
         if plan is not None:
             if plan.phase is PreemptionPhase.NOMINATING:
-                plan.move(PreemptionMove.NOMINATED, now)
+                plan.change_phase(PreemptionMove.NOMINATED, now)
             self.continue_plan(plan, now)
 
     def _plan_to_nominate(self, effect: Nominate) -> PreemptionPlan | None:
@@ -202,7 +202,7 @@ class PlanRunner:
         if plan.phase not in OPEN:
             self._end(plan, now)
         elif not self._ledger_writer.must_wait(plan, now):
-            plan.move(PreemptionMove.RECORDED, now)
+            plan.change_phase(PreemptionMove.RECORDED, now)
             self._evict(plan, now)
 
     def ledger_saved(self, effect: SaveLedger, now: Seconds) -> None:
@@ -222,7 +222,7 @@ class PlanRunner:
                 self._fail(plan, problem, failure, now)
                 self._end(plan, now)
             elif plan.phase in OPEN:
-                plan.move(PreemptionMove.RECORDED, now)
+                plan.change_phase(PreemptionMove.RECORDED, now)
                 self._evict(plan, now)
             else:
                 self._end(plan, now)
@@ -344,13 +344,13 @@ class PlanRunner:
         if len(batch) < len(to_evict):
             self._evict(plan, now)
         else:
-            plan.move(PreemptionMove.EVICTED, now)
+            plan.change_phase(PreemptionMove.EVICTED, now)
             self._end(plan, now)
 
     def _request(self, plan: PreemptionPlan, victim: Pod, now: Seconds) -> None:
         """Request an eviction; a pod that is not bound yet is taken off its node instead."""
         effect = self._eviction(plan, victim)
-        if not self._binding.release(effect, now):
+        if not self._binding.preempt_unbound(effect, now):
             plan.outstanding[victim.uid] = now
             self._cluster.mark_evicting(victim.uid)
             self._outbox.emit(effect)
@@ -393,7 +393,7 @@ class PlanRunner:
     def _stop(plan: PreemptionPlan, now: Seconds) -> None:
         """Give a plan up; its preemptor is tried again when every answer has come."""
         if plan.phase in OPEN:
-            plan.move(PreemptionMove.STOP, now)
+            plan.change_phase(PreemptionMove.STOP, now)
 
     @staticmethod
     def _fail(plan: PreemptionPlan, problem: str, failure: Failure, now: Seconds) -> None:
@@ -401,7 +401,7 @@ class PlanRunner:
         plan.problem = plan.problem or problem
         plan.will_fail_again = plan.will_fail_again or failure.kind not in _TRANSIENT
         if plan.phase is not PreemptionPhase.FAILING:
-            plan.move(PreemptionMove.FAIL, now)
+            plan.change_phase(PreemptionMove.FAIL, now)
 
     def _abandon(self, plan: PreemptionPlan) -> None:
         """Take no further step of a plan; evictions that were requested still get their answers."""
@@ -424,9 +424,9 @@ class PlanRunner:
         self._wakeups.withdraw(uid, now)
         if nominated:
             self._status.clear_nomination(plan.preemptor.ref)
-        plan.move(PreemptionMove.RELEASE, now)
+        plan.change_phase(PreemptionMove.WITHDRAW, now)
         failed = phase is PreemptionPhase.FAILING
-        self.tracking.keep_released(plan, now, failed=failed, counts_taken_back=True)
+        self.tracking.keep_withdrawn(plan, now, failed=failed, counts_taken_back=True)
         if queued is None:
             return
         if not nominated:

@@ -21,7 +21,7 @@ from typing import Final
 
 from scheduler.core.eviction.freed_resources import FreedResources, WasteReason
 from scheduler.core.eviction.ledger_writer import LedgerWriter
-from scheduler.core.eviction.phases import WAITING, PreemptionMove, PreemptionPhase
+from scheduler.core.eviction.phases import AWAITING_VICTIMS, PreemptionMove, PreemptionPhase
 from scheduler.core.eviction.plan import PlanTable, PreemptionPlan, victims_of_others
 from scheduler.core.eviction.revalidation import PlanValidator
 from scheduler.core.preemption.policy.engine import PolicyEngine
@@ -87,7 +87,7 @@ class VictimTracker:
         plan = self._plans.get(uid)
         return (
             plan is not None
-            and plan.phase in WAITING
+            and plan.phase in AWAITING_VICTIMS
             and bool(plan.remaining(self._cluster))
         )  # fmt: skip
 
@@ -126,7 +126,7 @@ class VictimTracker:
         if before.node != plan.node:
             self.close_as_lost(before, now)
         elif (
-            before.phase is PreemptionPhase.RELEASED
+            before.phase is PreemptionPhase.WITHDRAWN
             or plan.uids <= before.uids
             or self._preemptor_fits(before)
         ):
@@ -169,7 +169,7 @@ class VictimTracker:
         before = ledger.revision
         ledger.record_success(preemptor, plan.owners(plan.evicted))
         for entry in plan.maybe_wasted_entries:
-            ledger.settle_waste(entry, 0, now)
+            ledger.resolve_waste(entry, 0, now)
         if plan.evicted:
             ledger.record_binding(preemptor, plan.node)
         if ledger.revision != before:
@@ -183,7 +183,7 @@ class VictimTracker:
         """Retry preemptors that wait for a victim which was not evicted after all."""
         for plan in self._plans.on_node(node):
             if plan.phase is PreemptionPhase.AWAITING and uid in plan.uids:
-                self._release(plan, now)
+                self._withdraw(plan, now)
 
     def _is_stuck(self, plan: PreemptionPlan) -> bool:
         """Return whether a plan waits for a pod that runs on and that no plan evicts any more."""
@@ -193,11 +193,11 @@ class VictimTracker:
         planned = victims_of_others(plan, self._plans.on_node(plan.node), cluster)
         return any(pod.uid not in planned for pod in plan.not_terminating(cluster))
 
-    def _release(self, plan: PreemptionPlan, now: Seconds) -> None:
+    def _withdraw(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Give up a plan that waits for a pod which runs on, and retry its preemptor."""
-        plan.move(PreemptionMove.RELEASE, now)
+        plan.change_phase(PreemptionMove.WITHDRAW, now)
         self._withdraw_nomination(plan, now)
-        self.keep_released(plan, now)
+        self.keep_withdrawn(plan, now)
 
     def node_gone(self, plan: PreemptionPlan, now: Seconds) -> None:
         """Close a plan for a node that is gone."""
@@ -210,7 +210,7 @@ class VictimTracker:
         To be called before the preemptor's next attempt, which then knows the wasted evictions.
         """
         plan = self._plans.get(uid)
-        if plan is None or plan.phase not in WAITING:
+        if plan is None or plan.phase not in AWAITING_VICTIMS:
             return
         if not plan.remaining(self._cluster) and not self._preemptor_fits(plan):
             self.close_as_lost(plan, now)
@@ -222,7 +222,7 @@ class VictimTracker:
         certain at once.
         """
         self._record_possible_waste(plan, now)
-        if plan.phase is PreemptionPhase.RELEASED or not self._freed.is_taken(plan):
+        if plan.phase is PreemptionPhase.WITHDRAWN or not self._freed.is_taken(plan):
             self._vacate(plan, WasteReason.ROOM_LOST, now)
         else:
             wasted = self._freed.wasted_victims(plan)
@@ -230,7 +230,7 @@ class VictimTracker:
             self._count_wasted(plan, WasteReason.ROOM_LOST, wasted, now)
         self._ledger_writer.write_soon(now)
 
-    def keep_released(
+    def keep_withdrawn(
         self,
         plan: PreemptionPlan,
         now: Seconds,
@@ -266,7 +266,7 @@ class VictimTracker:
         if self._policies.may_relieve_pdbs:
             self._wakeups.wake_relieved(now)
         writer = self._ledger_writer
-        if writer.wanted or writer.waiting:
+        if writer.wanted or writer.unwritten:
             writer.write(now)
         if self._freed.pending:
             for plan, why, uids in self._freed.due(now):
@@ -285,7 +285,7 @@ class VictimTracker:
             ]  # fmt: skip
             if not hanging:
                 if self._is_stuck(plan):
-                    self._release(plan, now)
+                    self._withdraw(plan, now)
                 else:
                     self.watch(plan, now)
                 continue
@@ -320,7 +320,7 @@ class VictimTracker:
         return since + (victim.metadata.deletion_grace_period_seconds or 0) + TERMINATION_MARGIN
 
     def _is_watched(self, plan: PreemptionPlan, _moment: Seconds) -> bool:
-        return self._plans.get(plan.uid) is plan and plan.phase in WAITING
+        return self._plans.get(plan.uid) is plan and plan.phase in AWAITING_VICTIMS
 
     def _preemptor_fits(self, plan: PreemptionPlan) -> bool:
         return self._revalidation.preemptor_fits(plan)
@@ -346,7 +346,7 @@ class VictimTracker:
 
     def _vacate(self, plan: PreemptionPlan, why: WasteReason, now: Seconds) -> None:
         """Close a plan, and keep its freed resources for preemptors that come soon."""
-        failed = plan.phase is PreemptionPhase.RELEASED
+        failed = plan.phase is PreemptionPhase.WITHDRAWN
         left = bool(plan.evicted or plan.outstanding)
         self._close(plan, PreemptionMove.VACATE if left else PreemptionMove.END, now)
         if left:
@@ -367,7 +367,7 @@ class VictimTracker:
         elif certain:
             # The other evictions still count against the preemptor alone.
             entry = plan.maybe_wasted_entries.pop()
-            self._report_pause(plan, self._ledger.settle_waste(entry, certain, now))
+            self._report_pause(plan, self._ledger.resolve_waste(entry, certain, now))
         self._ledger_writer.write_soon(now)
 
     def _record_failure(

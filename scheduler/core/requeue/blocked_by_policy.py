@@ -3,8 +3,8 @@
 A pod that may not preempt because of a policy, or because too many evictions were wasted, waits in
 the queue like any unschedulable pod. Four more things can help it: time, a change of a policy, a
 disruption budget that allows more, and a preemption that is taken back, so that it counts no more.
-What blocks a pod is recorded once, when it is parked. A pod that leaves the queue is not blocked
-any more.
+What blocks a pod is recorded once, when its attempt has failed. A pod that leaves the queue is not
+blocked any more.
 """
 
 from collections.abc import Iterable
@@ -65,7 +65,7 @@ class BlockedByPolicy:
             uid: The pod's.
             rules: The rules of policies that block it; none for wasted evictions.
             until: When that ends at the earliest; `None` where time does not end it.
-            PDBs: The disruption budgets that block it, by namespace and name.
+            pdbs: The disruption budgets that block it, by namespace and name.
         """
         self.unblock(uid)
         self._pods[uid] = _Block(rules, until, pdbs)
@@ -123,7 +123,7 @@ class BlockedByPolicy:
         self.unblock(uid)
         queued = self._queue.get(uid)
         if queued is not None:
-            self._queue.wake_pod(queued, now, event)
+            self._queue.move_to_active_or_backoff(queued, now, event)
 
     def check(self) -> None:
         """Assert the invariants: each end in time and each PDB is known, and each pod waits."""

@@ -41,7 +41,7 @@ class StatusReporter:
         version = victim.metadata.resource_version if victim is not None else ""
         self._report_victim(eviction, version)
 
-    def report_released(self, eviction: Evict, resource_version: str) -> None:
+    def report_preempted_unbound(self, eviction: Evict, resource_version: str) -> None:
         """Report that a victim was taken off its node before it was bound.
 
         Args:

@@ -65,7 +65,7 @@ class Wakeups:
                 pod_specific=by_name,
                 retry_each=self._needs_own_attempts,
             )
-            self._queue.wake(wake_up, now)
+            self._queue.move_all_to_active_or_backoff(wake_up, now)
 
     def wake_users(
         self,
@@ -86,11 +86,11 @@ class Wakeups:
         if others:
             concerns = others.isdisjoint
             wake_up = WakeUp(event.label, judge, lambda rejectors: not concerns(rejectors))
-            self._queue.wake(wake_up, now)
+            self._queue.move_all_to_active_or_backoff(wake_up, now)
         for queued in filter(None, map(self._queue.get, uids)):
             plugin = judge(queued.pod, queued.rejectors) if queued.rejectors else ""
             if plugin:
-                self._queue.wake_pod(queued, now, event.label, plugin)
+                self._queue.move_to_active_or_backoff(queued, now, event.label, plugin)
 
     def wake_by_freed_resources(
         self,
@@ -123,11 +123,11 @@ class Wakeups:
         wake_up = WakeUp(
             event.label, helped_by, rules_out=spares, retry_each=self._needs_own_attempts
         )
-        self._queue.wake(wake_up, now)
+        self._queue.move_all_to_active_or_backoff(wake_up, now)
         for queued in filter(None, map(self._queue.get, done_waiting)):
             # The plan is more precise than the hints: the resources that it waited for are free.
             plugin = helped_by(queued.pod, queued.rejectors)
-            self._queue.wake_pod(queued, now, event.label, plugin)
+            self._queue.move_to_active_or_backoff(queued, now, event.label, plugin)
 
     def _lacks_only_resources(self, pods: Mapping[str, QueuedPod]) -> bool:
         """Return whether a group was rejected only for what deleted pods can free."""
@@ -148,7 +148,7 @@ class Wakeups:
         wake_up = WakeUp(
             event_diff.POD_DELETED.label, lower_helped_by, retry_each=self._needs_own_attempts
         )
-        self._queue.wake(wake_up, now)
+        self._queue.move_all_to_active_or_backoff(wake_up, now)
 
     def wake_relieved(self, now: Seconds) -> None:
         """Wake the pods that are blocked by disruption budgets which allow more than before."""
@@ -172,7 +172,7 @@ class Wakeups:
         """Wake one pod, if it is in the queue."""
         queued = self._queue.get(uid)
         if queued is not None:
-            self._queue.wake_pod(queued, now, event)
+            self._queue.move_to_active_or_backoff(queued, now, event)
 
     def _may_help(self, event: ClusterEvent) -> bool:
         """Return whether pods wait and some plugin listens to an event."""

@@ -1,7 +1,7 @@
 """Hooks for metrics and logs: what this package reports about its own work.
 
 The calls come from the event loop and must return at once. Gauges, such as queue lengths and the
-age of a watch, are not reported but read: `Writer.waiting`, `Informer.health`.
+age of a watch, are not reported but read: `Writer.lengths`, `Informer.health`.
 """
 
 __all__ = ["ClientHooks"]

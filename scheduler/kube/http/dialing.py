@@ -142,7 +142,7 @@ class _Race:
         self, connect: Callable[[str], Coroutine[Any, Any, HttpConnection]], addresses: list[str]
     ) -> None:
         self._connect = connect
-        self._waiting = addresses[::-1]
+        self._untried = addresses[::-1]
         self._head_start = min(HEAD_START_SECONDS, CONNECT_SECONDS / (2 * len(addresses)))
         self._running: dict[asyncio.Task[HttpConnection], str] = {}
         #: The addresses that failed, or were slower than one that was tried later.
@@ -156,11 +156,11 @@ class _Race:
         """
         problem: BaseException = OSError("the name has no address")
         try:
-            while self._waiting or self._running:
+            while self._untried or self._running:
                 self._begin()
                 ended, _ = await asyncio.wait(
                     self._running,
-                    timeout=self._head_start if self._waiting else None,
+                    timeout=self._head_start if self._untried else None,
                     return_when=asyncio.FIRST_COMPLETED,
                 )
                 for task in ended:
@@ -176,8 +176,8 @@ class _Race:
         raise problem
 
     def _begin(self) -> None:
-        if self._waiting:
-            address = self._waiting.pop()
+        if self._untried:
+            address = self._untried.pop()
             self._running[asyncio.create_task(self._connect(address))] = address
 
     async def _end(self) -> None:

@@ -60,7 +60,7 @@ class PolicyListener(Protocol):
     def not_written(self, name: str, problem: str) -> None:
         """Record that a status could not be written."""
 
-    def settled(self, operator: "PolicyOperator") -> None:
+    def statuses_written(self, operator: "PolicyOperator") -> None:
         """Record that all requested statuses were written, or could not be."""
 
     def may_write(self) -> bool:
@@ -208,7 +208,7 @@ class PolicyOperator:
             wanted, self._wanted = self._wanted, {}
             for name, due in wanted.items():
                 await writer.write(name, due)
-            self._call_home(self._listener.settled, self)
+            self._call_home(self._listener.statuses_written, self)
 
     async def _may_write(self) -> bool:
         """Return whether this process leads, from the scheduler's loop, which owns the lease.

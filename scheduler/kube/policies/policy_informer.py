@@ -63,7 +63,7 @@ class PolicySettings:
 
 
 #: How long changes are collected before statuses are written.
-SETTLE_SECONDS: Final = 0.1
+DEBOUNCE_SECONDS: Final = 0.1
 
 
 class PolicyInformer:
@@ -256,7 +256,7 @@ class PolicyInformer:
         """Record that a status could not be written."""
         self._problem("status", f"status of {name}: {problem}")
 
-    def settled(self, operator: "PolicyOperator") -> None:
+    def statuses_written(self, operator: "PolicyOperator") -> None:
         """Record that all requested statuses were written, or could not be."""
         if operator is self._operator:
             self._writing = False
@@ -310,7 +310,7 @@ class PolicyInformer:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(waiting):
                     await self._changed.wait()
-            await self._sleeper.sleep(SETTLE_SECONDS)
+            await self._sleeper.sleep(DEBOUNCE_SECONDS)
             self._changed.clear()
             if self._operator is None or not self._settings.may_write():
                 continue

@@ -20,8 +20,8 @@ __all__ = [
     "Known",
     "Lines",
     "ListPage",
-    "UndecodableObject",
     "PageDecoder",
+    "UndecodableObject",
     "WatchDecoder",
     "WatchEvent",
     "check_list",
@@ -117,9 +117,9 @@ class WatchDecoder(Generic[ObjectT]):
         try:
             return self._typed.decode(line)
         except UNREADABLE as error:
-            return self.decode_odd(line, str(error))
+            return self.decode_undecodable(line, str(error))
 
-    def decode_odd(self, line: bytes, problem: str = "") -> UndecodableObject:
+    def decode_undecodable(self, line: bytes, problem: str = "") -> UndecodableObject:
         """Return the identity of the object in a line, as far as it can be decoded.
 
         Raises:
@@ -130,10 +130,10 @@ class WatchDecoder(Generic[ObjectT]):
             notice = _RAW_NOTICE.decode(line)
         except UNREADABLE as error:
             raise Unreachable(f"the watch sent something else than events: {error}") from error
-        odd = _odd_object(notice.object, problem, notice.type)
-        if odd.type == "DELETED" and not odd.identity.name:
+        undecodable = _undecodable_object(notice.object, problem, notice.type)
+        if undecodable.type == "DELETED" and not undecodable.identity.name:
             raise Unreachable(f"the watch reported the end of an object without a name: {problem}")
-        return odd
+        return undecodable
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):
@@ -158,7 +158,7 @@ class ListPage(Generic[ObjectT]):
     """A part of a list."""
 
     objects: list[ObjectT]
-    odd: list[UndecodableObject]
+    undecodable: list[UndecodableObject]
     version: str
     #: Where the next page begins; empty on the last.
     token: str
@@ -200,13 +200,15 @@ class PageDecoder(Generic[ObjectT]):
             raise Unreachable(f"the answer is not a list: {error}") from error
         check_list(page.kind, self._name, page.metadata.resource_version)
         objects: list[ObjectT] = []
-        odd: list[UndecodableObject] = []
+        undecodable: list[UndecodableObject] = []
         for item in page.items or ():
             try:
                 objects.append(self._object.decode(item))
             except UNREADABLE as error:
-                odd.append(_odd_object(item, str(error)))
-        return ListPage(objects, odd, page.metadata.resource_version, page.metadata.continue_)
+                undecodable.append(_undecodable_object(item, str(error)))
+        return ListPage(
+            objects, undecodable, page.metadata.resource_version, page.metadata.continue_
+        )
 
 
 def check_list(kind: str, wanted: str, version: str) -> None:
@@ -276,7 +278,9 @@ def _decoder(generic: Any, kind: type) -> Any:
     return msgspec.json.Decoder(generic[kind])
 
 
-def _odd_object(item: bytes | msgspec.Raw, problem: str, kind: str = "ADDED") -> UndecodableObject:
+def _undecodable_object(
+    item: bytes | msgspec.Raw, problem: str, kind: str = "ADDED"
+) -> UndecodableObject:
     try:
         read = _ANYTHING.decode(item)
     except UNREADABLE:

@@ -45,8 +45,8 @@ from scheduler.kube.watch.decoding import (
     Known,
     Lines,
     ListPage,
-    UndecodableObject,
     PageDecoder,
+    UndecodableObject,
     WatchDecoder,
     WatchEvent,
 )
@@ -189,7 +189,7 @@ class Informer(Generic[ObjectT]):
         if had_objects and self._absences == 1:
             return ABSENT_AT_FIRST_SECONDS
         if had_objects or not self.synced.is_set():
-            self._settle(set())
+            self._complete_list(set())
         return ABSENT_SECONDS
 
     async def _list(self) -> None:
@@ -206,7 +206,7 @@ class Informer(Generic[ObjectT]):
                 following.cancel()
         self._take_over(page, seen)
         self._paged = True
-        self._settle(seen)
+        self._complete_list(seen)
         self._version = page.version
         self._confirm_history()
 
@@ -226,8 +226,8 @@ class Informer(Generic[ObjectT]):
         events: list[Event] = []
         for observed in page.objects:
             seen.add(self._known.observe(observed, events))
-        for odd in page.odd:
-            seen.add(self._known.skip(odd, events))
+        for undecodable in page.undecodable:
+            seen.add(self._known.skip(undecodable, events))
         self._hand_over(events)
 
     def _list_request(self, token: str) -> Request:
@@ -238,7 +238,7 @@ class Informer(Generic[ObjectT]):
             query["continue"] = token
         return self._request("list", query, LIST_SECONDS)
 
-    def _settle(self, seen: set[str]) -> None:
+    def _complete_list(self, seen: set[str]) -> None:
         """Report known objects that were not seen as gone, after everything was listed."""
         events: list[Event] = []
         self._known.keep_only(seen, events)
@@ -321,9 +321,9 @@ class Informer(Generic[ObjectT]):
             for line in lines:
                 notice = self._watch_decoder.decode(line)
                 if isinstance(notice, WatchEvent) and notice.type == "ERROR":
-                    notice = self._watch_decoder.decode_odd(line)
+                    notice = self._watch_decoder.decode_undecodable(line)
                 if isinstance(notice, UndecodableObject):
-                    self._read_odd(notice, events)
+                    self._read_undecodable(notice, events)
                 else:
                     self._read_notice(notice, events)
         finally:
@@ -339,14 +339,16 @@ class Informer(Generic[ObjectT]):
         elif notice.type != "BOOKMARK":
             self._known.observe(notice.object, events)
 
-    def _read_odd(self, odd: UndecodableObject, events: list[Event]) -> None:
-        if odd.type == "ERROR":
-            raise classified(odd.code, odd.reason, f"the watch ended: {odd.message}")
-        self._move_to(odd.identity.resource_version)
-        if odd.type == "DELETED":
-            self._known.forget(odd.identity.key, events)
-        elif odd.type != "BOOKMARK":
-            self._known.skip(odd, events)
+    def _read_undecodable(self, undecodable: UndecodableObject, events: list[Event]) -> None:
+        if undecodable.type == "ERROR":
+            raise classified(
+                undecodable.code, undecodable.reason, f"the watch ended: {undecodable.message}"
+            )
+        self._move_to(undecodable.identity.resource_version)
+        if undecodable.type == "DELETED":
+            self._known.forget(undecodable.identity.key, events)
+        elif undecodable.type != "BOOKMARK":
+            self._known.skip(undecodable, events)
 
     def _move_to(self, version: str) -> None:
         """Record the version in a line of the watch; versions of a watch ascend.

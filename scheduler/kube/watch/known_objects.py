@@ -54,15 +54,15 @@ class KnownObjects(Generic[ObjectT]):
         events.append(self._resource.observed(observed))
         return key
 
-    def skip(self, odd: UndecodableObject, events: list[Event]) -> str:
+    def skip(self, undecodable: UndecodableObject, events: list[Event]) -> str:
         """Leave out an object that cannot be decoded; return its key."""
-        key = odd.identity.key
+        key = undecodable.identity.key
         known = self._states.get(key)
-        if known is not None and known.uid != odd.identity.uid:
+        if known is not None and known.uid != undecodable.identity.uid:
             self.forget(key, events)
         if key not in self._undecodable:
-            self._undecodable[key] = odd.problem
-            self._observer.undecodable(self._resource.name, key, odd.problem)
+            self._undecodable[key] = undecodable.problem
+            self._observer.undecodable(self._resource.name, key, undecodable.problem)
         return key
 
     def forget(self, key: str, events: list[Event]) -> None:

@@ -39,8 +39,8 @@ from scheduler.model.api.storage import (
     VolumeAttachment,
 )
 from scheduler.model.events import (
-    PdbGone,
-    PdbObserved,
+    BudgetGone,
+    BudgetObserved,
     DeviceClassGone,
     DeviceClassObserved,
     DevicesGone,
@@ -58,7 +58,7 @@ from scheduler.model.events import (
     WorkloadObserved,
 )
 
-__all__ = ["PDBS", "NAMESPACES", "NODES", "PODS", "RESOURCES", "ApiObject", "ApiResource"]
+__all__ = ["NAMESPACES", "NODES", "PDBS", "PODS", "RESOURCES", "ApiObject", "ApiResource"]
 
 
 class ApiObject(Protocol):
@@ -104,7 +104,7 @@ def _path(kind: type[Any], name: str) -> str:
 
 
 def _pdb_gone(key: str, _: str) -> Event:
-    return PdbGone(key)
+    return BudgetGone(key)
 
 
 def _namespace_gone(name: str, _: str) -> Event:
@@ -147,7 +147,7 @@ PDBS: Final = ApiResource(
     name="poddisruptionbudgets",
     path=_path(PodDisruptionBudget, "poddisruptionbudgets"),
     type=PodDisruptionBudget,
-    observed=PdbObserved,
+    observed=BudgetObserved,
     gone=_pdb_gone,
     optional=True,
 )

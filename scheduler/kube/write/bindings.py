@@ -5,7 +5,7 @@ however long that takes: no timer may give up the reservation that depends on it
 finds the pod unbound is not enough, because the API server may still be working on a request whose
 connection was cut. The API server gives up a request after a minute, so the binding has failed only
 when a look-up finds the pod unbound more than a minute after the last unanswered request. Until the
-patience for the effect ends, the binding is also sent again, which mostly settles it sooner.
+patience for the effect ends, the binding is also sent again, which mostly answers it sooner.
 """
 
 from typing import Final
@@ -76,7 +76,7 @@ class Bindings:
 
     async def _becomes_bound(self, effect: Bind, attempt: RetryAttempt) -> bool:
         """Look the pod up until no request of ours can bind it any more; return whether one has."""
-        return await self._retry.settles(attempt, lambda: self._is_bound(effect, attempt))
+        return await self._retry.await_outcome(attempt, lambda: self._is_bound(effect, attempt))
 
     async def _bind_by_extender(self, effect: Bind, attempt: RetryAttempt) -> bool:
         """Have an extender bind a pod; return false where we must, because it may be ignored.

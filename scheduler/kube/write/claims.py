@@ -175,7 +175,7 @@ class Claims:
         async def is_reserved() -> bool:
             return _is_reserved(await self._read_patiently(claim, patient, attempt), pod)
 
-        return await self._retry.settles(attempt, is_reserved)
+        return await self._retry.await_outcome(attempt, is_reserved)
 
     async def _read_patiently(
         self, claim: ClaimRef, patient: RetryAttempt, attempt: RetryAttempt
@@ -295,7 +295,7 @@ class Claims:
         return raw
 
 
-#: The reason of conflicts that another try cannot settle.
+#: The reason of conflicts that another try cannot resolve.
 _ELSEWHERE: Final = "Elsewhere"
 
 

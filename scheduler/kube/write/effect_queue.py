@@ -7,7 +7,7 @@ The writer puts effects in and takes jobs out; nothing here waits or does I/O.
 | bind | Bind, BindVolumes, BindClaims, ReleaseClaims, DeallocateClaim, DeleteClaim |
 | preempt | Evict, Nominate, ClearNomination, SaveLedger |
 | condition | SetCondition |
-| announce | RecordEvent |
+| event | RecordEvent |
 | extend | Ask, and Bind where an extender binds |
 
 Each lane owns a share of the places, so none can starve another; the rest is used by importance.
@@ -56,6 +56,11 @@ class Lane(IntEnum):
     CONDITION = 2
     EVENT = 3
     EXTEND = 4
+
+    @property
+    def label(self) -> str:
+        """The value of the label `lane` of metrics."""
+        return "announce" if self is Lane.EVENT else self.name.lower()
 
 
 _BY_IMPORTANCE: Final = tuple(Lane)
@@ -143,7 +148,7 @@ class EffectQueue:
         """How many jobs are being sent."""
         return sum(self._sent)
 
-    def waiting(self, lane: Lane) -> int:
+    def length(self, lane: Lane) -> int:
         """Return how many effects of a lane wait."""
         return self._waiting[lane]
 
@@ -254,14 +259,14 @@ class EffectQueue:
 
 def shares(places: int) -> dict[Lane, int]:
     """Return how many places each lane can always have."""
-    announce = condition = max(1, places // 16)
+    event = condition = max(1, places // 16)
     preempt = max(1, places // 8)
-    rest = places - announce - condition - preempt
+    rest = places - event - condition - preempt
     return {
         Lane.BIND: max(1, min(places // 2, rest)),
         Lane.PREEMPT: preempt,
         Lane.CONDITION: condition,
-        Lane.EVENT: announce,
+        Lane.EVENT: event,
     }
 
 

@@ -207,7 +207,9 @@ class RetryPolicy:
             if task is not None:
                 self._pausing.discard(task)
 
-    async def settles(self, attempt: RetryAttempt, is_done: Callable[[], Awaitable[bool]]) -> bool:
+    async def await_outcome(
+        self, attempt: RetryAttempt, is_done: Callable[[], Awaitable[bool]]
+    ) -> bool:
         """Look up until no request that was sent can be carried out; return whether one was.
 
         Nothing is written meanwhile, so this ends at once when the process stops.

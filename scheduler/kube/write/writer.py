@@ -73,9 +73,9 @@ class Writer:
         """How many effects are being sent."""
         return self._queue.sent
 
-    def waiting(self) -> dict[str, int]:
+    def lengths(self) -> dict[str, int]:
         """Return how many effects wait in each lane."""
-        return {lane.name.lower(): self._queue.waiting(lane) for lane in Lane}
+        return {lane.label: self._queue.length(lane) for lane in Lane}
 
     def submit(self, effect: Effect) -> None:
         """Execute an effect; the outcome goes to the sink later."""
@@ -115,7 +115,7 @@ class Writer:
                 await asyncio.wait(self._tasks)
 
     def _is_full(self) -> bool:
-        return self._queue.waiting(Lane.EVENT) >= self._settings.events_waiting
+        return self._queue.length(Lane.EVENT) >= self._settings.events_waiting
 
     def _start(self) -> None:
         """Send as many effects as there are places for."""

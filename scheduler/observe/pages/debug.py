@@ -72,7 +72,7 @@ class Debug:
         head = msgspec.json.encode({"lengths": queue.lengths()})[:-1] + b',"pods":[\n'
 
         def encode(queued: QueuedPod) -> bytes | None:
-            if queued.phase is QueuePhase.GONE or wanted not in (None, queued.phase):
+            if queued.phase is QueuePhase.REMOVED or wanted not in (None, queued.phase):
                 return None
             return msgspec.json.encode(self._waiting(queued))
 

@@ -163,10 +163,10 @@ class _Thread:
             with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
                 runner.run(self._serve(certificate, wall))
         except BaseException as error:  # noqa: BLE001 - it is passed to the scheduler's loop
-            _settle(self._ready, error)
-            _settle(self._ended, error)
+            _complete(self._ready, error)
+            _complete(self._ended, error)
         else:
-            _settle(self._ended)
+            _complete(self._ended)
 
     async def _serve(self, certificate: Certificate | None, wall: Callable[[], Seconds]) -> None:
         """Serve until stopped."""
@@ -181,7 +181,7 @@ class _Thread:
         tasks = [asyncio.create_task(acceptor.run()), asyncio.create_task(stopping.wait())]
         if certificate is not None:
             tasks.append(asyncio.create_task(self._renew(certificate, wall)))
-        _settle(self._ready)
+        _complete(self._ready)
         try:
             ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in ended:
@@ -231,7 +231,9 @@ def _listening(address: str, port: int) -> socket.socket:
     return socket.create_server((address, port), family=family, backlog=_BACKLOG)
 
 
-def _settle(future: "concurrent.futures.Future[None]", error: BaseException | None = None) -> None:
+def _complete(
+    future: "concurrent.futures.Future[None]", error: BaseException | None = None
+) -> None:
     if future.done():
         return
     if error is None:

@@ -79,7 +79,7 @@ class ResourceAxis:
             self._retired.append(code)
             self.version += 1
 
-    def settle(self) -> tuple[list[int], list[int]]:
+    def take_changes(self) -> tuple[list[int], list[int]]:
         """Return the codes that lost their name and those that got one since the last call.
 
         The former may be reused from now on: the caller must clear all that it keeps by them.

@@ -74,7 +74,7 @@ class ClaimTable:
         self._claims[claim.key] = claim
         self._keys[claim.uid] = claim.key
         self._index(before, claim)
-        self._settle(claim.uid)
+        self._count(claim.uid)
         return before, True
 
     def answer(self, claim: ResourceClaim) -> tuple[ResourceClaim | None, bool]:
@@ -91,18 +91,18 @@ class ClaimTable:
         if before is not None:
             self._keys.pop(before.uid, None)
             self._index(before, None)
-            self._settle(before.uid)
+            self._count(before.uid)
         return before
 
     def begin(self, uid: str, allocation: Allocation) -> None:
         """Record that an allocation of a claim is being written."""
         self._in_flight[uid] = allocation
-        self._settle(uid)
+        self._count(uid)
 
     def end(self, uid: str) -> None:
         """Record that the outcome of the write is known."""
         if self._in_flight.pop(uid, None) is not None:
-            self._settle(uid)
+            self._count(uid)
 
     def counting(self) -> Iterator[Allocation]:
         """Yield the allocation of each claim that has one, known or in flight."""
@@ -112,7 +112,7 @@ class ClaimTable:
         """Return whether an allocation of a claim is being written."""
         return uid in self._in_flight
 
-    def _settle(self, uid: str) -> None:
+    def _count(self, uid: str) -> None:
         """Count the known allocation of a claim, or the one that is in flight."""
         claim = self._claims.get(self._keys.get(uid, ""))
         known = None if claim is None else claim.status.allocation

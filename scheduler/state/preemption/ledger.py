@@ -168,10 +168,10 @@ class Ledger:
         self._record_change()
         return self.wasted_evictions.record_possible(preemptor_uid, owner, node, victims, now)
 
-    def settle_waste(self, entry: WasteEntry, victims: int, now: Seconds) -> WastePause | None:
-        """Record whether possibly wasted evictions were wasted; see `WastedEvictions.settle`."""
+    def resolve_waste(self, entry: WasteEntry, victims: int, now: Seconds) -> WastePause | None:
+        """Record whether possibly wasted evictions were wasted; see `WastedEvictions.resolve`."""
         self._record_change()
-        return self.wasted_evictions.settle(entry, victims, now)
+        return self.wasted_evictions.resolve(entry, victims, now)
 
     def record_binding(self, owner: str, node: str) -> None:
         """Record that a preemption led to a binding; see `WastedEvictions.record_binding`."""

@@ -125,7 +125,7 @@ def encoded(written: Written, now: Seconds) -> bytes:
         ],
         # Time, uid, owner, node, victims.
         "wasted": [
-            (e.at, e.uid, name(e.owner), name(e.node), e.victims, e.settled)
+            (e.at, e.uid, name(e.owner), name(e.node), e.victims, e.certain)
             for e in written.wasted
         ],
         # Preemptor's owner, node, times, last.
@@ -237,11 +237,11 @@ class _Reader:
     def waste(
         self, at: object, uid: object, owner: object, node: object, *more: object
     ) -> WasteEntry:
-        """Return a wasted preemption; it is settled unless the entry says that it is not."""
-        victims, *settled = more
+        """Return a wasted preemption; it is certain unless the entry says that it is not."""
+        victims, *certain = more
         names = self.name(owner), self.name(node)
         count = _whole(victims, 1, _MAX_VICTIMS)
-        return WasteEntry(self.moment(at), _uid(uid), *names, count, settled != [False])
+        return WasteEntry(self.moment(at), _uid(uid), *names, count, certain != [False])
 
     def pause(self, owner: object, node: object, times: object, last: object) -> NodePause:
         """Return how often preemption failed on a node."""

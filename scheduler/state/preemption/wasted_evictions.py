@@ -106,7 +106,7 @@ class WasteEntry:
     victims: int
     #: Whether it is certain that no other pod of ours uses the capacity. Until then it counts for
     #: the preemptor alone, which needs another preemption.
-    settled: bool = True
+    certain: bool = True
 
     @property
     def namespace(self) -> str:
@@ -253,16 +253,16 @@ class WastedEvictions:
             now: The time.
 
         Returns:
-            The entry, for `settle`.
+            The entry, for `resolve`.
         """
         uid, owner, node = bounded(preemptor_uid), bounded(owner), bounded(node)
-        entry = WasteEntry(now, uid, owner, node, victims, settled=False)
+        entry = WasteEntry(now, uid, owner, node, victims, certain=False)
         self._add(entry)
         self.version += 1
         self._bound()
         return entry
 
-    def settle(self, entry: WasteEntry, victims: int, now: Seconds) -> WastePause | None:
+    def resolve(self, entry: WasteEntry, victims: int, now: Seconds) -> WastePause | None:
         """Record whether possibly wasted evictions were wasted.
 
         Args:
@@ -306,7 +306,7 @@ class WastedEvictions:
         namespace = namespace_of(owner)
         recent = tuple(entry for entry in self._entries if entry.at > now - WINDOW)
         own = tuple(entry for entry in recent if entry.uid == uid)
-        recent = tuple(entry for entry in recent if entry.settled)
+        recent = tuple(entry for entry in recent if entry.certain)
         in_namespace = tuple(entry for entry in recent if entry.namespace == namespace)
         scopes = {
             WasteScope.POD: own,

@@ -128,10 +128,10 @@ class WhatIfView(NodeView):
         "_amounts",
         "_count",
         "_folded",
+        "_footprint_log",
+        "_footprints",
         "_port_sets",
         "_requested",
-        "_shape_log",
-        "_footprints",
         "_shifts",
         "_table",
         "log",
@@ -145,11 +145,11 @@ class WhatIfView(NodeView):
         self._footprints = footprints
         #: The changes in order: (n,) slots, -1 for rows without a change, and +1 or -1.
         self.log: list[tuple[Int, int]] = []
-        self._shape_log: list[Int] = []
+        self._footprint_log: list[Int] = []
         self._allocatable: dict[int, Int] = {}
         self._requested: dict[int, tuple[Int, int]] = {}
-        #: By resource, the requests of all footprints and the largest one. No footprint is added during the
-        #: life of a view, so they are computed once.
+        #: By resource, the requests of all footprints and the largest one. No footprint is added
+        #: during the life of a view, so they are computed once.
         self._amounts: dict[int, tuple[Int, int]] = {}
         self._shifts: dict[PerPod, tuple[Int, int]] = {}
         self._port_sets: dict[int, set[HostPort]] = {}
@@ -164,7 +164,7 @@ class WhatIfView(NodeView):
             sign: +1 or -1.
         """
         self.log.append((slots, sign))
-        self._shape_log.append(self._table.footprint_codes(slots))
+        self._footprint_log.append(self._table.footprint_codes(slots))
 
     def allocatable(self, resource: int) -> Int:
         """Return, (n,), the allocatable amounts of a resource."""
@@ -180,7 +180,9 @@ class WhatIfView(NodeView):
             amounts, largest = self._amounts.get(resource) or self._find_amounts(resource)
             if requested.dtype != np.object_ and self._may_overflow(largest):
                 requested = requested.astype(object)
-            for (_, sign), footprints in zip(self.log[seen:], self._shape_log[seen:], strict=True):
+            for (_, sign), footprints in zip(
+                self.log[seen:], self._footprint_log[seen:], strict=True
+            ):
                 if sign > 0:
                     requested += amounts[footprints]
                 else:
@@ -249,7 +251,7 @@ class WhatIfView(NodeView):
         have_ports = self._footprints.have_ports()
         for index in range(self._folded, len(self.log)):
             slots, sign = self.log[index]
-            for position in np.flatnonzero(have_ports[self._shape_log[index]]).tolist():
+            for position in np.flatnonzero(have_ports[self._footprint_log[index]]).tolist():
                 used = self._port_sets.get(position)
                 if used is None:
                     row = int(self.rows[position])

@@ -17,7 +17,7 @@ from scheduler.model.events import (
     WorkloadObserved,
 )
 from scheduler.queue.phases import QueuePhase
-from tests.support.builders import budget, namespace, node, pod
+from tests.support.builders import namespace, node, pdb, pod
 from tests.support.cluster import Cluster
 
 
@@ -355,7 +355,7 @@ def test_a_nomination_that_somebody_clears_is_no_claim_any_more():
 
 
 def test_budgets_and_namespaces_are_kept():
-    cluster = one_node(budget("b").selects(app="web"), namespace("team", tier="gold"))
+    cluster = one_node(pdb("b").selects(app="web"), namespace("team", tier="gold"))
     assert cluster.machine.cluster.pdbs.allowed("default/b") == 0
     assert cluster.machine.cluster.namespaces == {"team": {"tier": "gold"}}
 

@@ -23,7 +23,7 @@ def asking(*objects: object, config: str = FILTER) -> Cluster:
     cluster = Cluster(*objects, config=config)
     cluster.hold(Ask)
     cluster.step()
-    assert cluster.phase("p") is QueuePhase.ASKING
+    assert cluster.phase("p") is QueuePhase.WAITING_FOR_EXTENDERS
     return cluster
 
 

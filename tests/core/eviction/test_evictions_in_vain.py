@@ -10,7 +10,7 @@ from scheduler.model.effects import Evict, Nominate, RecordEvent
 from scheduler.model.events import FailureKind
 from scheduler.model.extender_answers import Filtered
 from scheduler.state.preemption.wasted_evictions import MAX_PREEMPTIONS, MAX_VICTIMS, WasteScope
-from tests.support.builders import PodBuilder, budget, node, pod
+from tests.support.builders import PodBuilder, node, pdb, pod
 from tests.support.refusing import Refusing
 
 HOUR = 3600.0
@@ -66,7 +66,7 @@ def test_with_evict_only_a_victim_that_a_budget_protects_costs_no_other():
         node("n1").cpu("4"),
         low("guarded", "n1", "2").label("app", "db").status(phase="Running"),
         low("web", "n1", "2"),
-        budget("db").selects(app="db").allows(0),
+        pdb("db").selects(app="db").allows(0),
         evict_only=True,
     )
     cluster.add(HIGH)

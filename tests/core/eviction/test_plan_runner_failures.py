@@ -202,11 +202,11 @@ def test_a_preemptor_that_is_placed_elsewhere_wakes_who_waits_behind_its_claim()
     cluster.add(node("n1").cpu("3"))
     cluster.hold(Bind)
     cluster.wait(60)
-    parked = cluster.phase("mid")
+    before = cluster.phase("mid")
 
     decisions = {attempt.pod.name: attempt.decision for attempt in cluster.drain()}
 
-    assert parked in (QueuePhase.ACTIVE, QueuePhase.UNSCHEDULABLE)
+    assert before in (QueuePhase.ACTIVE, QueuePhase.UNSCHEDULABLE)
     assert decisions == {"high": Placed("n2"), "mid": Placed("n1")}
 
 

@@ -10,7 +10,7 @@ from scheduler.model.effects import Nominate
 from scheduler.model.policies import Budget, DisruptionBudgets, ForeignVictims, PreemptionLimit
 from scheduler.model.policy_refusals import EVICT_ONLY
 from scheduler.queue.phases import QueuePhase
-from tests.support.builders import BudgetBuilder, PodBuilder, budget, node
+from tests.support.builders import PdbBuilder, PodBuilder, node, pdb
 from tests.support.cluster import Cluster
 from tests.support.policies import HOUR, guest, nodes, policy, refused, victims, wants
 
@@ -25,8 +25,8 @@ def ready(name: str, where: str = "n1", space: str = "default") -> PodBuilder:
     )  # fmt: skip
 
 
-def protects(allows: int = 0, space: str = "default") -> BudgetBuilder:
-    return budget("b").selects(app="web").allows(allows).namespace(space)
+def protects(allows: int = 0, space: str = "default") -> PdbBuilder:
+    return pdb("b").selects(app="web").allows(allows).namespace(space)
 
 
 def held(cluster: Cluster) -> int:
@@ -48,7 +48,7 @@ def test_a_disruption_budget_wakes_the_pods_that_it_holds_and_no_others():
     assert "disruption budgets" in refused(cluster.schedule(wants()))
 
     cluster.add(protects(8, "other"))
-    cluster.add(budget("new").selects(app="db").allows(3))
+    cluster.add(pdb("new").selects(app="db").allows(3))
     cluster.delete_budget("other/b")
 
     assert phase(cluster, "high") is QueuePhase.UNSCHEDULABLE

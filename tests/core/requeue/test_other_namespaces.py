@@ -6,7 +6,7 @@ from scheduler.model.effects import Effect, Evict, Nominate, RecordEvent, SetCon
 from scheduler.model.events import EffectFailed, Failure, FailureKind
 from scheduler.model.policies import DisruptionBudgets
 from scheduler.state.preemption.preemption_backoff import STOP_AFTER
-from tests.support.builders import PodBuilder, budget, pod
+from tests.support.builders import PodBuilder, pdb, pod
 from tests.support.cluster import Cluster
 from tests.support.policies import HOUR, app, at_most, nodes, policy, shown, wants
 
@@ -145,7 +145,7 @@ def test_the_event_about_a_loop_names_no_owner_of_another_namespace():
     ids=["runtime", "victims", "budgets", "disruption budgets", "selected"],
 )
 def test_a_refusal_by_a_policy_names_no_pod_of_another_namespace(rules):
-    guard = budget("private-budget").namespace("theirs").selects(app="web").allows(0)
+    guard = pdb("private-budget").namespace("theirs").selects(app="web").allows(0)
     cluster = Cluster(policy(**rules), *nodes("n1"), guard, victim())
 
     cluster.schedule(wants())

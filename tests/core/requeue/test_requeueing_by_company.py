@@ -9,7 +9,7 @@ def has(key: str):
     return requirement(key, "Exists")
 
 
-def parked(*objects: object, pods: tuple[PodBuilder, ...]) -> Cluster:
+def unschedulable(*objects: object, pods: tuple[PodBuilder, ...]) -> Cluster:
     """Give a cluster in which some pods were found unschedulable."""
     cluster = Cluster(*objects)
     for each in pods:
@@ -26,7 +26,7 @@ def waiting(cluster: Cluster, *names: str) -> list[str]:
 
 
 def test_the_end_of_a_pod_wakes_who_keeps_away_from_it():
-    cluster = parked(
+    cluster = unschedulable(
         node("n1").label("node", "n1"),
         pod("one").on("n1").label("anti1", "x"),
         pod("two").on("n1").label("anti2", "x"),
@@ -42,7 +42,7 @@ def test_the_end_of_a_pod_wakes_who_keeps_away_from_it():
 
 
 def test_the_end_of_a_pod_that_keeps_others_away_wakes_them():
-    cluster = parked(
+    cluster = unschedulable(
         node("n1").label("node", "n1"),
         pod("shy").on("n1").apart("node", app="web"),
         pods=(pod("p").label("app", "web"),),
@@ -55,7 +55,7 @@ def test_the_end_of_a_pod_that_keeps_others_away_wakes_them():
 
 def test_a_label_on_a_running_pod_wakes_who_wants_to_be_near_it():
     running = pod("running").on("n1")
-    cluster = parked(
+    cluster = unschedulable(
         node("n1").label("node", "n1"),
         running,
         pods=(pod("a").near("node", has("aaa")), pod("b").near("node", has("bbb"))),
@@ -65,7 +65,7 @@ def test_a_label_on_a_running_pod_wakes_who_wants_to_be_near_it():
 
 
 def test_a_new_pod_wakes_who_wants_to_be_near_it():
-    cluster = parked(
+    cluster = unschedulable(
         node("n1").label("node", "n1"),
         pods=(pod("a").near("node", app="web"), pod("b").near("node", app="db")),
     )
@@ -75,7 +75,7 @@ def test_a_new_pod_wakes_who_wants_to_be_near_it():
 
 def test_a_node_that_gets_the_key_wakes_who_needs_it():
     n1 = node("n1").label("region", "r1")
-    cluster = parked(
+    cluster = unschedulable(
         n1,
         node("n2").label("region", "r2").label("group", "b"),
         pod("running").on("n1").label("affine", "x"),
@@ -91,7 +91,7 @@ def test_a_node_that_gets_the_key_wakes_who_needs_it():
 
 
 def test_a_new_node_wakes_all_who_keep_away_from_others():
-    cluster = parked(
+    cluster = unschedulable(
         node("n1").label("zone", "z").label("node", "n1"),
         pod("running").on("n1").label("anti", "x"),
         pods=(pod("by-zone").apart("zone", has("anti")), pod("by-node").apart("node", has("anti"))),
@@ -108,7 +108,7 @@ def spreading(name: str, key: str, label: str, least: int) -> PodBuilder:
 
 
 def two_labels() -> Cluster:
-    return parked(
+    return unschedulable(
         node("n1").cpu("2").label("node", "n1"),
         pod("one").on("n1").label("key1", "val"),
         pod("two").on("n1").label("key2", "val"),
@@ -139,7 +139,7 @@ def test_a_node_whose_keys_change_wakes_who_spreads_over_them():
         return built
 
     first = node("n1").label("node", "n").label("region", "r").label("service", "a")
-    cluster = parked(
+    cluster = unschedulable(
         first,
         second(),
         pod("peer").on("n1").label("key1", "val"),
@@ -155,7 +155,7 @@ def test_a_node_whose_keys_change_wakes_who_spreads_over_them():
 
 def test_taints_of_a_node_with_the_key_wake_who_spreads_over_it():
     tainted = node("n3").label("zone", "z").taint("node.kubernetes.io/not-ready")
-    cluster = parked(
+    cluster = unschedulable(
         node("n1").label("node", "n1"),
         node("n2").label("zone", "z"),
         tainted,

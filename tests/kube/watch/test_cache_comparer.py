@@ -19,7 +19,7 @@ from scheduler.kube.watch.cache_comparer import (
 )
 from scheduler.kube.watch.decoding import Known
 from scheduler.kube.watch.informer import Informer
-from scheduler.kube.watch.resources import PDBS, NODES, PODS
+from scheduler.kube.watch.resources import NODES, PDBS, PODS
 from tests.kube.fixtures import Heard, Start, View, Waits, until
 from tests.support.fake_api import FakeApi, Fault, node, pod
 

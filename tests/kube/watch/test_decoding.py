@@ -8,8 +8,8 @@ from scheduler.kube.errors import Unreachable
 from scheduler.kube.watch.decoding import (
     DEEPEST,
     Identity,
-    UndecodableObject,
     PageDecoder,
+    UndecodableObject,
     WatchDecoder,
     WatchEvent,
     without_depths,
@@ -83,7 +83,7 @@ def test_an_odd_object_leaves_the_rest_of_a_page_readable():
 
     page = PAGE.decode(body.encode())
 
-    assert [each.identity.name for each in page.odd] == ["", "b"]
+    assert [each.identity.name for each in page.undecodable] == ["", "b"]
     assert (len(page.objects), page.version, page.token) == (1, "9", "c")
 
 

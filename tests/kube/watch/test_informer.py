@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from scheduler.kube.client.client import Client
-from scheduler.kube.watch.resources import PDBS, NAMESPACES, NODES, ApiResource
-from scheduler.model.events import PdbGone, Event, NamespaceGone, NodeGone, PodGone, PodObserved
+from scheduler.kube.watch.resources import NAMESPACES, NODES, PDBS, ApiResource
+from scheduler.model.events import BudgetGone, Event, NamespaceGone, NodeGone, PodGone, PodObserved
 from tests.kube.fixtures import Heard, Start, View, settle, until
 from tests.support.fake_api import FakeApi, Fault, pod
 
@@ -64,7 +64,7 @@ async def test_watches_what_happens_later(api: FakeApi, view: View, start: Start
     [
         pytest.param(NODES, "n1", NodeGone("n1"), id="nodes"),
         pytest.param(NAMESPACES, "ns", NamespaceGone("ns"), id="namespaces"),
-        pytest.param(PDBS, "ns/b", PdbGone("ns/b"), id="budgets"),
+        pytest.param(PDBS, "ns/b", BudgetGone("ns/b"), id="budgets"),
     ],
 )
 async def test_watches_other_kinds_as_well(

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.kube.client.client import Client
 from scheduler.kube.watch.informer import Informer
-from scheduler.kube.watch.resources import PDBS, NAMESPACES, NODES, PODS
+from scheduler.kube.watch.resources import NAMESPACES, NODES, PDBS, PODS
 from scheduler.model.events import Event, NamespaceObserved
 from tests.kube.fixtures import Heard, Start, View, Waits, until
 from tests.support.fake_api import FakeApi, Fault, node, pod

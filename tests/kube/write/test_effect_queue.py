@@ -119,7 +119,7 @@ def test_extenders_have_places_of_their_own():
     for number in range(100):
         outbox.add(bind(f"c{number}"))
     assert len(taken(outbox)) == 48
-    assert outbox.waiting(Lane.EXTEND) == 136
+    assert outbox.length(Lane.EXTEND) == 136
 
 
 def test_for_one_pod_effects_go_in_the_order_in_which_they_came():
@@ -157,7 +157,7 @@ def test_a_condition_on_its_way_is_not_replaced():
     take(outbox)
 
     assert outbox.add(condition("a", "new")) == []
-    assert outbox.waiting(Lane.CONDITION) == 1
+    assert outbox.length(Lane.CONDITION) == 1
 
 
 def test_a_condition_is_not_moved_across_a_nomination():
@@ -177,7 +177,7 @@ def test_a_binding_makes_unsent_conditions_and_nominations_pointless():
 
     assert moot == [condition("a"), nominate("a"), ClearNomination(ref("a"))]
     assert taken(outbox) == [bind("a")]
-    assert outbox.waiting(Lane.CONDITION) == outbox.waiting(Lane.PREEMPT) == 0
+    assert outbox.length(Lane.CONDITION) == outbox.length(Lane.PREEMPT) == 0
 
 
 def test_a_binding_waits_for_the_condition_on_its_way_and_ends_its_retries():
@@ -250,7 +250,7 @@ def test_every_effect_comes_out_once_and_in_the_order_of_its_pod(
         pods = [each.victim if isinstance(each, Evict) else each.pod for each in on_their_way]
         assert len(pods) == len(set(pods))
         assert outbox.sent == len(sent) <= places
-    while sent or any(outbox.waiting(lane) for lane in Lane):
+    while sent or any(outbox.length(lane) for lane in Lane):
         sent += filter(None, [outbox.take()])
         end(sent.pop(0))
 

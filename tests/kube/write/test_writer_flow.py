@@ -150,7 +150,7 @@ async def test_no_more_than_the_allowed_number_is_on_its_way(
     await settle()
 
     assert writer.sent == len(api.requests) == 5
-    assert writer.waiting() == {
+    assert writer.lengths() == {
         "bind": 15,
         "preempt": 0,
         "condition": 0,

@@ -20,7 +20,7 @@ from scheduler.queue.backoff import PodBackoff
 from scheduler.sim import manifests
 from scheduler.sim.manifests import Manifests
 from scheduler.sim.planner import Planner, PlanOptions
-from tests.support.builders import budget, node, pod
+from tests.support.builders import node, pdb, pod
 from tests.support.cluster import Cluster, profiles
 from tests.support.random_clusters import clusters
 from tests.support.storage import (
@@ -121,7 +121,7 @@ async def test_every_kind_of_object_comes_back_as_it_was(tmp_path):
     ]
     cluster = StorageCluster(
         node("n1").cpu("4").label("zone", "a"),
-        budget("b").selects(app="web").allows(1),
+        pdb("b").selects(app="web").allows(1),
         using(pod("p").cpu("1"), "data"),
         *things,
     )

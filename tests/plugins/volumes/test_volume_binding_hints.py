@@ -30,7 +30,7 @@ def wakes(cluster: StorageCluster, *changes: object) -> bool:
 
 
 @pytest.fixture
-def parked() -> StorageCluster:
+def unschedulable() -> StorageCluster:
     """Give a cluster in which the pod `p` finds no volume for its claim `c`."""
     made = StorageCluster(
         A, LOCAL, csi_node("a"), volume("v").of_class("x"), claim("c").of_class("local"),
@@ -57,8 +57,8 @@ def parked() -> StorageCluster:
         pytest.param(capacity("r", "local").room("1Gi").at_most("4Gi"), id="larger volumes"),
     ],
 )
-def test_what_can_help_wakes(parked, change):
-    assert wakes(parked, change)
+def test_what_can_help_wakes(unschedulable, change):
+    assert wakes(unschedulable, change)
 
 
 @pytest.mark.parametrize(
@@ -74,19 +74,19 @@ def test_what_can_help_wakes(parked, change):
         pytest.param(pod("other").on("a"), id="a pod"),
     ],
 )
-def test_what_cannot_help_does_not_wake(parked, change):
-    assert not wakes(parked, change)
+def test_what_cannot_help_does_not_wake(unschedulable, change):
+    assert not wakes(unschedulable, change)
 
 
 @pytest.mark.parametrize(
     ("kind", "key"), [(PersistentVolume, "v"), (PersistentVolumeClaim, "default/c")]
 )
-def test_what_goes_does_not_wake(parked, kind, key):
-    before = parked.phase("p")
+def test_what_goes_does_not_wake(unschedulable, kind, key):
+    before = unschedulable.phase("p")
 
-    parked.remove_stored(kind, key)
+    unschedulable.remove_stored(kind, key)
 
-    assert parked.phase("p") is before
+    assert unschedulable.phase("p") is before
 
 
 @pytest.mark.parametrize(

@@ -179,22 +179,22 @@ def test_only_a_pod_of_its_namespace_with_its_volumes_wakes_a_pod(cluster):
         mounting(pod("else"), iscsi("b")).on("n1"),
     )
     cluster.schedule(using(pod("p"), "c"))
-    parked = cluster.phase("p")
+    before = cluster.phase("p")
 
     cluster.delete("other/far")
     cluster.delete("else")
-    assert cluster.phase("p") is parked
+    assert cluster.phase("p") is before
 
     cluster.delete("user")
-    assert cluster.phase("p") is not parked
+    assert cluster.phase("p") is not before
 
 
 def test_the_claim_itself_wakes_a_pod(cluster):
     cluster.schedule(using(pod("p"), "late"))
-    parked = cluster.phase("p")
+    before = cluster.phase("p")
 
     cluster.add(claim("late").namespace("other"), claim("another"))
-    assert cluster.phase("p") is parked
+    assert cluster.phase("p") is before
 
     cluster.add(claim("late"))
-    assert cluster.phase("p") is not parked
+    assert cluster.phase("p") is not before

@@ -106,14 +106,14 @@ def test_a_moved_volume_or_node_wakes():
         config=ALONE,
     )  # fmt: skip
     cluster.schedule(using(pod("p"), "c"))
-    parked = cluster.phase("p")
+    before = cluster.phase("p")
 
     cluster.add(volume("v").label(ZONE, "a").label("other", "x"))
     cluster.add(claim("d").bound_to("v"), node("n1").label(ZONE, "b").condition("Ready", "True"))
-    assert cluster.phase("p") is parked
+    assert cluster.phase("p") is before
 
     cluster.add(volume("v").label(ZONE, "b"))
-    assert cluster.phase("p") is not parked
+    assert cluster.phase("p") is not before
 
 
 def test_only_a_class_that_waits_for_its_consumer_wakes():

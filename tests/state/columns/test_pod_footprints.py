@@ -137,7 +137,7 @@ def test_shapes_follow_what_nodes_offer(axis, footprints):
     assert (footprints.amounts(resource)[code], footprints.amounts(resource)[other]) == (2, 0)
 
     axis.withdraw(GPU)
-    axis.settle()
+    axis.take_changes()
     footprints.withdraw(resource)
 
     assert (footprints[code].requests, footprints[code].beyond) == (((0, 1000),), True)

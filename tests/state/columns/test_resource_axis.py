@@ -37,15 +37,15 @@ def test_native_resources_keep_their_codes():
 def test_a_code_is_reused_after_it_was_settled():
     axis = ResourceAxis()
     gpu = axis.offer(GPU)
-    assert axis.settle() == ([], [gpu])
+    assert axis.take_changes() == ([], [gpu])
 
     axis.withdraw(GPU)
     nic = axis.offer(NIC)
     assert nic != gpu
-    assert axis.settle() == ([gpu], [nic])
+    assert axis.take_changes() == ([gpu], [nic])
 
     assert axis.offer(GPU) == gpu
-    assert axis.settle() == ([], [gpu])
+    assert axis.take_changes() == ([], [gpu])
 
 
 def test_a_name_that_was_offered_and_withdrawn_is_only_retired():
@@ -54,7 +54,7 @@ def test_a_name_that_was_offered_and_withdrawn_is_only_retired():
 
     axis.withdraw(GPU)
 
-    assert axis.settle() == ([gpu], [])
+    assert axis.take_changes() == ([gpu], [])
 
 
 def test_codes_are_looked_up_again_when_the_axis_has_changed():

@@ -16,7 +16,7 @@ import numpy as np
 from scheduler.core.feasibility import tie_breaking
 from scheduler.core.preemption.dry_run_result import DryRunResult
 from scheduler.core.preemption.evaluate.candidate_cache import SHIFT, Criteria
-from scheduler.core.preemption.evaluate.victims import dry_run
+from scheduler.core.preemption.evaluate.victims import dry_run_preemption
 from scheduler.core.preemption.policy.rules import PolicyRules
 from scheduler.framework.plugin import CompiledFilter
 from scheduler.model import times
@@ -77,7 +77,7 @@ def candidates_on(
 ) -> list[Candidate]:
     """Return the candidates on some rows with their victims, by a dry run; (C,) rows."""
     found = []
-    for run in dry_run(pod, cluster, predicates, rows, no_victims=0, rules=rules):
+    for run in dry_run_preemption(pod, cluster, predicates, rows, no_victims=0, rules=rules):
         for column, row in enumerate(run.rows.tolist()):
             violations = int(np.count_nonzero(run.pdb_violations[:, column]))
             found.append(Candidate(row, _victims(run, column, cluster), violations))

@@ -17,7 +17,7 @@ from scheduler.core.preemption.dry_run_result import VETOED
 from scheduler.core.preemption.evaluate.candidate_cache import CandidateCache, Criteria
 from scheduler.core.preemption.evaluate.candidates import Candidate, best_row, candidates_on
 from scheduler.core.preemption.evaluate.relocation import RelocationCost, sampled
-from scheduler.core.preemption.evaluate.victims import dry_run
+from scheduler.core.preemption.evaluate.victims import dry_run_preemption
 from scheduler.core.preemption.policy.rules import PolicyRules
 from scheduler.core.preemption.policy.veto_sheet import Veto
 from scheduler.core.preemption.policy.vetoes import CandidateVetoes, VetoCache, VetoTally
@@ -28,7 +28,7 @@ from scheduler.model.times import Seconds
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Codes, Rows
 
-__all__ = ["NoCandidate", "Preemptor", "candidates", "plan", "vetoed"]
+__all__ = ["NoCandidate", "Preemptor", "find_candidates", "select_candidate", "vetoed"]
 
 NO_VICTIMS: Final = Verdict(
     "DefaultPreemption", ("No preemption victims found for incoming pod",), resolvable=False
@@ -87,7 +87,7 @@ class Preemptor(NamedTuple):
         return candidates_on(rows, self.pod, self.cluster, self.predicates, self.rules)
 
 
-def plan(
+def select_candidate(
     preemptor: Preemptor, codes: Codes, verdicts: Verdicts, cache: CandidateCache
 ) -> Candidate | NoCandidate:
     """Plan the preemption for a pod that fits on no node.
@@ -113,10 +113,13 @@ def plan(
     return candidate
 
 
-def candidates(
+def find_candidates(
     preemptor: Preemptor, codes: Codes, verdicts: Verdicts, cache: CandidateCache
 ) -> dict[str, Candidate] | NoCandidate:
-    """Return all candidates by node, for extenders to choose from; for the arguments see `plan`."""
+    """Return all candidates by node, for extenders to choose from.
+
+    For the arguments see `select_candidate`.
+    """
     evaluated = _evaluate(preemptor, codes, verdicts, cache)
     if isinstance(evaluated, NoCandidate):
         return evaluated
@@ -269,7 +272,7 @@ class _Search:
         """Check all remaining candidates at once, and exclude those with a veto."""
         pod, cluster, predicates, *_ = self._preemptor
         rows, rules = self._evaluated.candidate_rows(), self._preemptor.rules
-        for run in dry_run(pod, cluster, predicates, rows, no_victims=0, rules=rules):
+        for run in dry_run_preemption(pod, cluster, predicates, rows, no_victims=0, rules=rules):
             sheet = self._vetoes.sheet(run)
             if len(sheet) <= _FEW:
                 self._add(sheet.by_row())
@@ -290,7 +293,7 @@ class _Search:
 def _evaluate(
     preemptor: Preemptor, codes: Codes, verdicts: Verdicts, cache: CandidateCache
 ) -> _Evaluated | NoCandidate:
-    """Return what preemption would mean on each row; for the arguments see `plan`."""
+    """Return what preemption would mean on each row; for the arguments see `select_candidate`."""
     pod, cluster, predicates, vetoes, _ = preemptor
     resolvable = verdicts.resolvable(codes)
     reason = _not_eligible(pod, cluster, resolvable)

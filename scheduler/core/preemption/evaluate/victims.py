@@ -25,10 +25,10 @@ from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Codes, Int, Rows
 from scheduler.state.pods.pdb_index import UNPROTECTED
 
-__all__ = ["dry_run", "fits_without", "still_needed", "pdb_violations"]
+__all__ = ["dry_run_preemption", "fits_without", "pdb_violations", "still_needed"]
 
 
-def dry_run(
+def dry_run_preemption(
     pod: Pod,
     cluster: Cluster,
     predicates: Sequence[tuple[str, CompiledFilter]],

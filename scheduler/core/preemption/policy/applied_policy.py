@@ -71,7 +71,7 @@ class AppliedPolicy:
         foreign = self.policy.foreign_victims is not ForeignVictims.ALWAYS
         return foreign or self.policy.victim_min_runtime > 0
 
-    def waiting(self) -> PolicyRefusal:
+    def preemptor_delay(self) -> PolicyRefusal:
         """Return the refusal of a preemptor that has not waited long enough."""
         reason = f"preemptors wait for {_long(self.policy.preemptor_delay)} first"
         return self._refusal(Rule.DELAY, reason)

@@ -81,7 +81,7 @@ class PdbShortfalls(NamedTuple):
 
 
 def pdb_shortfalls(inputs: RuleInputs, matrix: VictimMatrix) -> PdbShortfalls:
-    """Return the shortfalls of all candidates; call `InFlightEvictions.settle` before.
+    """Return the shortfalls of all candidates; call `InFlightEvictions.remove_ended` before.
 
     Only those candidates are examined whose PDBs may not suffice if all their victims count.
     """

@@ -95,7 +95,7 @@ class PolicyEngine:
             now: The time.
             since: When it was first found unschedulable.
         """
-        self.in_flight.settle(now)
+        self.in_flight.remove_ended(now)
         rules = self.rules(pod, now, since)
         return CandidateVetoes.of(pod, rules, self._owner_codes, self._ledger, now)
 
@@ -228,7 +228,7 @@ class PolicyEngine:
 
         The pods that they block are to be tried again: `BlockedByPolicy.wake_for_pdbs`.
         """
-        self.in_flight.settle(now)
+        self.in_flight.remove_ended(now)
         return self.in_flight.take_relieved()
 
     def _applied_policies(self, pod: Pod) -> tuple[AppliedPolicy, ...]:

@@ -31,10 +31,10 @@ from scheduler.state.cluster import Cluster
 from scheduler.state.columns.row_cursor import RowCursor
 from scheduler.state.pods.pod_table import NOWHERE
 
-__all__ = ["SETTLED_AFTER", "InFlightEvictions", "PdbShortfall", "Quota"]
+__all__ = ["COUNTED_WITHIN", "InFlightEvictions", "PdbShortfall", "Quota"]
 
 #: How long the disruption controller may take to count a terminating pod.
-SETTLED_AFTER: Final[Seconds] = 30.0
+COUNTED_WITHIN: Final[Seconds] = 30.0
 #: With more changed rows than this since the last check, every eviction in flight is checked.
 _MANY_CHANGES: Final = 1024
 _NONE: Final = frozenset[str]()
@@ -97,7 +97,7 @@ class InFlightEvictions:
         self._by_namespace: dict[str, set[str]] = {}
         self._by_preemptor: dict[str, set[str]] = {}
         self._by_row: dict[int, set[str]] = {}
-        #: Uids of victims that `settle` checks each time, because no log has all their changes.
+        #: Uids of victims that `remove_ended` checks each time: no log has all their changes.
         self._watched: set[str] = set()
         #: When victims were first seen terminating or gone, with their uids, in time order.
         self._terminated: deque[tuple[Seconds, str]] = deque()
@@ -121,7 +121,7 @@ class InFlightEvictions:
 
     def add(self, preemptor: Pod, victims: Iterable[Pod], now: Seconds) -> None:
         """Record that a plan is about to evict pods."""
-        self.settle(now)
+        self.remove_ended(now)
         for victim in victims:
             if not victim.terminating:
                 self._drop(victim.uid)
@@ -164,7 +164,7 @@ class InFlightEvictions:
         else:
             broad.discard(key)
 
-    def settle(self, now: Seconds) -> None:
+    def remove_ended(self, now: Seconds) -> None:
         """Drop evictions that are no longer in flight: settled ones, and those given up.
 
         This is called for every event, so only evictions are checked that a change could concern.
@@ -174,7 +174,7 @@ class InFlightEvictions:
         for uid in self._affected():
             self._check(uid, now)
         terminated = self._terminated
-        while terminated and now - terminated[0][0] >= SETTLED_AFTER:
+        while terminated and now - terminated[0][0] >= COUNTED_WITHIN:
             self._check(terminated.popleft()[1], now)
 
     def _affected(self) -> Iterable[str]:
@@ -287,7 +287,7 @@ class InFlightEvictions:
             if eviction.terminated is None:
                 eviction.terminated = now
                 self.version += 1
-            return now - eviction.terminated >= SETTLED_AFTER
+            return now - eviction.terminated >= COUNTED_WITHIN
         # A victim that was not evicted stays if the plan was given up: the nomination is gone then.
         return (
             not cluster.is_being_deleted(victim)
@@ -297,11 +297,11 @@ class InFlightEvictions:
     # What PDBs allow ---------------------------------------------------------------------------
 
     def quota(self, key: str) -> Quota:
-        """Return what a PDB allows now; call `settle` before."""
+        """Return what a PDB allows now; call `remove_ended` before."""
         pdb = self._cluster.pdbs.get(key)
         taken = self._charged.get(key, {})
         ends = [
-            eviction.terminated + SETTLED_AFTER
+            eviction.terminated + COUNTED_WITHIN
             for eviction in taken.values()
             if eviction.terminated is not None
         ]
@@ -325,7 +325,7 @@ class InFlightEvictions:
     def shortfalls(self, victims: Sequence[Pod]) -> Iterator[PdbShortfall]:
         """Yield why PDBs do not allow to evict some pods together, beside those in flight.
 
-        Call `settle` before.
+        Call `remove_ended` before.
 
         Args:
             victims: The pods to evict; those that terminate already use no PDB up.

@@ -180,7 +180,7 @@ class PolicyRules:
             policy, now = applied.policy, self.now
             mature = self._since + policy.preemptor_delay
             if policy.preemptor_delay and mature > now:
-                yield replace(applied.waiting(), until=mature)
+                yield replace(applied.preemptor_delay(), until=mature)
             limit = policy.max_preemptions_per_owner
             if limit is not None:
                 begun = self.inputs.ledger.preemptions(policy.name, self._owner, now - limit.window)
@@ -291,7 +291,7 @@ class PolicyRules:
     ) -> Iterator[PolicyRefusal]:
         """Yield why disruption budgets of the counted victims do not allow all victims."""
         uids = {pod.uid for pod in counted}
-        self.inputs.in_flight.settle(self.now)
+        self.inputs.in_flight.remove_ended(self.now)
         for shortfall in self.inputs.in_flight.shortfalls(victims):
             if uids & shortfall.pods:
                 yield replace(

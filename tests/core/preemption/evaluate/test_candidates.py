@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.core.preemption.evaluate.candidate_cache import Criteria
 from scheduler.model.decisions import Preempting
-from tests.support.builders import PodBuilder, budget, node, pod
+from tests.support.builders import PodBuilder, node, pdb, pod
 from tests.support.cluster import Cluster
 
 
@@ -31,7 +31,7 @@ def test_the_order_of_the_criteria_is_its_documentation():
 
 def test_fewest_violations_come_first():
     assert chosen(
-        budget("b").selects(app="web"),
+        pdb("b").selects(app="web"),
         on("a", "n1", "2", priority=1).label("app", "web"),
         on("b1", "n2", priority=90),
         on("b2", "n2", priority=90),

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from scheduler.model.decisions import Preempting
-from tests.support.builders import PodBuilder, budget, node, pod
+from tests.support.builders import PodBuilder, node, pdb, pod
 from tests.support.cluster import Cluster
 from tests.support.policies import policy
 
@@ -91,7 +91,7 @@ def test_the_criteria_of_kube_scheduler_come_before():
     stuck = guest("stuck", "n1").selects(zone="full")
     protected = guest("movable", "n2").label("app", "web")
 
-    assert chosen(budget("b").selects(app="web"), *FULL, FREE, stuck, protected) == {"n1"}
+    assert chosen(pdb("b").selects(app="web"), *FULL, FREE, stuck, protected) == {"n1"}
 
 
 def test_the_nominated_node_stays_first():

@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.model.decisions import Preempting, Unschedulable
-from tests.support.builders import PodBuilder, budget, node, pod
+from tests.support.builders import PodBuilder, node, pdb, pod
 from tests.support.cluster import Cluster
 from tests.support.custom_plugins import OneGuest, with_filters
 
@@ -167,7 +167,7 @@ def test_a_node_with_many_pods_is_evaluated_like_any_other(size):
 
 
 def protected(*objects: object, allowed: int = 0, **facts: object) -> Cluster:
-    return one_node("3", budget("b").selects(app="web").allows(allowed), *objects, **facts)
+    return one_node("3", pdb("b").selects(app="web").allows(allowed), *objects, **facts)
 
 
 def violations(cluster: Cluster, cpu: str) -> tuple[list[str], int]:
@@ -213,7 +213,7 @@ def test_the_pod_that_a_budget_does_not_cover_is_added_back_first():
 def test_a_pod_that_was_evicted_before_is_not_charged():
     cluster = one_node(
         "2",
-        budget("b").selects(app="web").allows(1).disrupted("a"),
+        pdb("b").selects(app="web").allows(1).disrupted("a"),
         running("a", "1", 1, app="web"),
         running("b", "1", 2, app="web"),
     )
@@ -224,8 +224,8 @@ def test_a_pod_that_was_evicted_before_is_not_charged():
 def test_a_pod_violates_when_one_of_its_budgets_is_used_up():
     cluster = one_node(
         "1",
-        budget("wide").selects(app="web").allows(5),
-        budget("narrow").selects(tier="front").allows(0),
+        pdb("wide").selects(app="web").allows(5),
+        pdb("narrow").selects(tier="front").allows(0),
         running("a", "1", 1, app="web", tier="front"),
     )
 
@@ -235,8 +235,8 @@ def test_a_pod_violates_when_one_of_its_budgets_is_used_up():
 def test_every_budget_of_a_pod_is_charged():
     cluster = one_node(
         "2",
-        budget("one").selects(app="web").allows(1),
-        budget("two").selects(tier="front").allows(1),
+        pdb("one").selects(app="web").allows(1),
+        pdb("two").selects(tier="front").allows(1),
         running("a", "1", 2, app="web", tier="front"),
         running("b", "1", 1, tier="front"),
     )
@@ -250,7 +250,7 @@ def test_a_negative_allowance_protects_all_pods():
 
 def test_an_allowance_that_changes_counts_at_once():
     cluster = protected(running("a", "3", 1, app="web"))
-    cluster.add(budget("b").selects(app="web").allows(1))
+    cluster.add(pdb("b").selects(app="web").allows(1))
 
     assert violations(cluster, "3") == (["a"], 0)
 
@@ -259,7 +259,7 @@ def test_an_allowance_that_changes_counts_at_once():
 def test_equal_victims_that_have_not_started_are_reversed_beside_a_protected_pod(allowed, want):
     cluster = one_node(
         "3",
-        budget("b").selects(app="web").allows(allowed),
+        pdb("b").selects(app="web").allows(allowed),
         running("old", "1").not_started(),
         running("new", "1").not_started(),
         running("web", "1", app="web"),
@@ -271,7 +271,7 @@ def test_equal_victims_that_have_not_started_are_reversed_beside_a_protected_pod
 def test_beside_a_protected_pod_the_most_important_victim_still_comes_first():
     cluster = one_node(
         "3",
-        budget("b").selects(app="web").allows(0),
+        pdb("b").selects(app="web").allows(0),
         running("low", "1", 1),
         running("mid", "1", 2),
         running("web", "1", app="web"),

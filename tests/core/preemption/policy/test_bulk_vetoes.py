@@ -20,7 +20,7 @@ from scheduler.model.policies import (
 from scheduler.model.policy_refusals import PolicyRefusal, earliest
 from scheduler.state.preemption.ledger import ANY, EvictionEntry
 from scheduler.state.preemption.moments import MAX_RETURNED
-from tests.support.builders import PodBuilder, budget, node, pod
+from tests.support.builders import PodBuilder, node, pdb, pod
 from tests.support.cluster import Cluster
 from tests.support.policies import labelled, refused, victims
 
@@ -126,7 +126,7 @@ def summary(vetoes: tuple[Veto, ...]) -> dict[str, tuple[float | None, frozenset
 def test_all_at_once_have_the_same_vetoes_as_one_by_one(policies, guests, pdbs, before, data):
     cluster = Cluster(*(node(f"n{number}").cpu("9") for number in range(4)))
     for number, (space, app, allows, outdated) in enumerate(pdbs):
-        made = budget(f"b{number}").allows(allows)
+        made = pdb(f"b{number}").allows(allows)
         made = made.selects(app=app) if app else made.selects(*WITHOUT_APP[: number % 2])
         made = made.namespace(space)
         cluster.add(made.generation(2, observed=1) if outdated else made)
@@ -192,7 +192,7 @@ def test_victims_in_flight_are_not_counted_twice():
         for number in range(6)
     ]  # fmt: skip
     policy = PreemptionPolicy("p", disruption_budgets=DisruptionBudgets.STRICT)
-    cluster = Cluster(*nodes, *guests, budget("b").selects(app="web").allows(1), policy)
+    cluster = Cluster(*nodes, *guests, pdb("b").selects(app="web").allows(1), policy)
     machine = cluster.machine
     other = pod("other").build()
     machine.cluster.nominate(other, "n3")

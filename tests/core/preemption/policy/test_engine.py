@@ -17,7 +17,7 @@ from scheduler.model.policies import (
     PreemptionPolicy,
 )
 from tests.properties.clusters import built, clusters
-from tests.support.builders import budget, namespace, node
+from tests.support.builders import namespace, node, pdb
 from tests.support.cluster import Cluster
 from tests.support.policies import (
     HOUR,
@@ -99,7 +99,7 @@ def test_a_spent_budget_for_some_pods_does_not_protect_others():
 def test_strict_is_about_the_victims_that_the_policy_selects():
     cluster = Cluster(
         policy(victims=app("web"), disruption_budgets=DisruptionBudgets.STRICT),
-        budget("b").selects(app="db").allows(0),
+        pdb("b").selects(app="db").allows(0),
         *nodes("n1"), guest("web").label("app", "web"), guest("db").label("app", "db"),
     )  # fmt: skip
 
@@ -115,7 +115,7 @@ def test_a_changed_budget_does_not_count_before_its_status_is_up_to_date():
         policy(disruption_budgets=DisruptionBudgets.STRICT),
         *nodes("n1"), guest("web", "n1", "4").label("app", "web").condition("Ready", "True"),
     )  # fmt: skip
-    changed = budget("b").selects(app="web").allows(5)
+    changed = pdb("b").selects(app="web").allows(5)
     cluster.add(changed.generation(2, observed=1))
     assert "disruption budgets" in refused(cluster.schedule(wants()))
 
@@ -127,7 +127,7 @@ def test_a_changed_budget_does_not_count_before_its_status_is_up_to_date():
 def test_an_eviction_in_flight_no_longer_counts_when_it_has_settled():
     cluster = Cluster(
         policy(disruption_budgets=DisruptionBudgets.STRICT),
-        budget("b").selects(app="web").allows(1),
+        pdb("b").selects(app="web").allows(1),
         *nodes("n1", "n2"),
         *(
             guest(f"web-{name}", name, "4").label("app", "web").condition("Ready", "True")

@@ -3,9 +3,9 @@
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from scheduler.core.preemption.policy.in_flight import SETTLED_AFTER, InFlightEvictions
+from scheduler.core.preemption.policy.in_flight import COUNTED_WITHIN, InFlightEvictions
 from scheduler.state.cluster import Cluster
-from tests.support.builders import budget, node, pod
+from tests.support.builders import node, pdb, pod
 
 VICTIMS = range(3)
 PREEMPTORS = range(2)
@@ -19,7 +19,7 @@ HAPPENINGS = st.lists(
         ),
         st.sampled_from(VICTIMS),
         st.sampled_from(PREEMPTORS),
-        st.sampled_from([1.0, SETTLED_AFTER]),
+        st.sampled_from([1.0, COUNTED_WITHIN]),
     ),
     max_size=25,
 )  # fmt: skip
@@ -40,7 +40,7 @@ class Both:
         for number in VICTIMS:
             self.cluster.place(victim(number), f"n{number % 2}")
         self.disruptions = InFlightEvictions(self.cluster)
-        protects = budget("b").selects(app="web").build()
+        protects = pdb("b").selects(app="web").build()
         self.cluster.write_pdb(protects)
         self.disruptions.pdb_updated(protects)
         self.now = 1000.0
@@ -68,7 +68,7 @@ class Both:
             changes["leaves"] = lambda: cluster.place(left, f"n{number % 2}")
             changes["promise"] = lambda: self.promise(preemptor, there)
         changes.get(what, lambda: None)()
-        self.disruptions.settle(self.now)
+        self.disruptions.remove_ended(self.now)
         self.check_all()
 
     def wait(self, seconds):
@@ -96,7 +96,7 @@ class Both:
             there = self.cluster.find_pod(uid)
             if there is None or there.terminating:
                 promise[1] = self.now if promise[1] is None else promise[1]
-                over = self.now - promise[1] >= SETTLED_AFTER
+                over = self.now - promise[1] >= COUNTED_WITHIN
             else:
                 claims = self.cluster.nominations.get(promise[0]) is not None
                 over = not self.cluster.is_being_deleted(there) and not claims
@@ -105,7 +105,7 @@ class Both:
 
     def everything(self):
         left = [at for _, at in self.evictions.values() if at is not None]
-        return len(self.evictions), min(left) + SETTLED_AFTER if left else None
+        return len(self.evictions), min(left) + COUNTED_WITHIN if left else None
 
 
 def at_once(*what):

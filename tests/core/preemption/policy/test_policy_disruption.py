@@ -8,7 +8,7 @@ from scheduler.model.effects import Evict
 from scheduler.model.policies import (
     DisruptionBudgets,
 )
-from tests.support.builders import EPOCH, BudgetBuilder, at, budget, node
+from tests.support.builders import EPOCH, PdbBuilder, at, node, pdb
 from tests.support.cluster import Cluster
 from tests.support.policies import (
     guest,
@@ -33,7 +33,7 @@ def protected(*others: Any, allows: int = 0, **rules: Any) -> Cluster:
         for name in ("n1", "n2")
     ]
     return Cluster(
-        policy(**rules), budget("b").selects(app="web").allows(allows),
+        policy(**rules), pdb("b").selects(app="web").allows(allows),
         *nodes("n1", "n2"), *web, *others,
     )  # fmt: skip
 
@@ -77,7 +77,7 @@ def test_evictions_in_flight_count_until_the_disruption_budget_counts_them():
     (first,) = victims(cluster.schedule(wants("first")))
     assert f"1 {SHORTFALL}" in refused(cluster.schedule(wants("second")))
 
-    accounted: BudgetBuilder = budget("b").selects(app="web").allows(1).disrupted(first)
+    accounted: PdbBuilder = pdb("b").selects(app="web").allows(1).disrupted(first)
     cluster.add(accounted)
     cluster.wait(10)
     assert [victims(each.decision) != [first] for each in cluster.drain()] == [True]
@@ -93,7 +93,7 @@ def test_evictions_in_flight_count_until_the_disruption_budget_counts_them():
 
 @row("strict-overlap")
 def test_a_pod_under_several_budgets_is_not_evicted():
-    cluster = protected(budget("all").selects().allows(9), allows=9, **STRICT)
+    cluster = protected(pdb("all").selects().allows(9), allows=9, **STRICT)
 
     said = refused(cluster.schedule(wants()))
 
@@ -103,11 +103,11 @@ def test_a_pod_under_several_budgets_is_not_evicted():
 
 @row("strict-unready")
 def test_pods_that_are_not_ready_use_up_nothing_where_the_budget_says_so():
-    def decide(change: Callable[[BudgetBuilder], BudgetBuilder]) -> Any:
+    def decide(change: Callable[[PdbBuilder], PdbBuilder]) -> Any:
         cluster = protected(**STRICT)
         for name in ("web-n1", "web-n2"):
             cluster.change(name, lambda pod: pod.condition("Ready", "False"))
-        cluster.add(change(budget("b").selects(app="web").allows(0)))
+        cluster.add(change(pdb("b").selects(app="web").allows(0)))
         return cluster.schedule(wants())
 
     assert refused(decide(lambda same: same))
@@ -161,7 +161,7 @@ def test_a_refused_pod_is_tried_again_when_a_disruption_budget_changes():
     cluster = protected(**STRICT)
     cluster.schedule(wants())
 
-    cluster.add(budget("b").selects(app="web").allows(1))
+    cluster.add(pdb("b").selects(app="web").allows(1))
     cluster.wait(10)
 
     (attempt,) = cluster.drain()
