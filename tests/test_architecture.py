@@ -32,7 +32,7 @@ RESERVED: Final = {
     "httptools": ("kube",),
     "kopf": ("kube/policies/operator.py",),
     "kubernetes": ("kube",),
-    "prometheus_client": ("observe", "service/process.py"),
+    "prometheus_client": ("observe", "service/composition.py"),
     "rich": ("cli", "console"),
     "random": (),
 }

@@ -141,7 +141,7 @@ def test_a_diagram_of_phases_has_the_words_of_the_table(name: str, table: Mappin
     for element in ElementTree.fromstring((DOCS / "img" / name).read_text()).iter():
         kind = (element.get("class") or "").split(" ")[0]
         if kind in words and element.text:
-            words[kind].update(element.text.split(", "))
+            words[kind].update(element.text.removesuffix(",").split(", "))
 
     phases = {str(phase) for phase, _ in table} | {str(phase) for phase in table.values()}
     assert words["name"] - {"in the queue"} == phases

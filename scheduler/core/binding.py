@@ -8,7 +8,7 @@ tried again later.
 Source: kube-scheduler v1.36.3 schedule_one.go bindingCycle, handleBindingCycleError.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,8 +19,7 @@ from scheduler.framework import event_diff
 from scheduler.framework.extender_protocol import binder
 from scheduler.framework.plugin import Reservation, ReservationFailed, Reserve
 from scheduler.framework.profile import PREEMPTION, Profile
-from scheduler.model.api import devices
-from scheduler.model.api.storage import PersistentVolume, PersistentVolumeClaim, key
+from scheduler.model.api.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.model.effects import Bind, BindClaims, BindVolumes, Effect, Evict, RecordEvent
 from scheduler.model.events import (
     ClaimAnswered,
@@ -57,6 +56,10 @@ class _PreBindingPod:
     queued: QueuedPod
     node: str
     reservations: list[_PodReservation] = field(default_factory=list)
+
+    def reservations_of(self, effect: BindVolumes | BindClaims) -> Iterator[_PodReservation]:
+        """Yield the reservations that an effect is of."""
+        return (each for each in self.reservations if each.reservation.effect == effect)
 
 
 class BindingCycle:
@@ -156,25 +159,21 @@ class BindingCycle:
         entry = self._pre_binding.get(effect.pod.uid)
         if entry is None:
             return
-        for reserved in entry.reservations:
-            if reserved.reservation.effect == effect and reserved.deadline is None:
+        for reserved in entry.reservations_of(effect):
+            if reserved.deadline is None:
                 reserved.reservation.written()
                 reserved.deadline = now + reserved.reservation.timeout_seconds
                 self._due.put(entry, reserved.deadline)
         self._try_to_bind(effect.pod.uid, now)
         if self._pre_binding.get(effect.pod.uid) is entry:
-            self._announce(entry, effect)
+            self._record_waiting(entry, effect)
 
-    def _announce(self, entry: _PreBindingPod, effect: BindVolumes | BindClaims) -> None:
+    def _record_waiting(self, entry: _PreBindingPod, effect: BindVolumes | BindClaims) -> None:
         """Write an Event about what a pod waits for."""
         pod = entry.queued.pod
-        for reserved in entry.reservations:
+        for reserved in entry.reservations_of(effect):
             event = reserved.reservation.waiting_event
-            if (
-                event is not None
-                and reserved.reservation.effect == effect
-                and not reserved.reservation.poll()
-            ):
+            if event is not None and not reserved.reservation.poll():
                 reason, note = event
                 version = pod.metadata.resource_version
                 scheduler = pod.spec.scheduler_name
@@ -185,10 +184,9 @@ class BindingCycle:
     def failed(self, effect: BindVolumes | BindClaims, failure: Failure, now: Seconds) -> None:
         """Take a pod off its node when the effect of a reservation was refused."""
         entry = self._pre_binding.get(effect.pod.uid)
-        for reserved in entry.reservations if entry is not None else ():
-            if reserved.reservation.effect == effect and entry is not None:
-                self._give_up(entry, reserved.plugin, failure.message, now)
-                return
+        reserved = None if entry is None else next(entry.reservations_of(effect), None)
+        if entry is not None and reserved is not None:
+            self._give_up(entry, reserved.plugin, failure.message, now)
 
     def on_pod(self, uid: str, now: Seconds) -> None:
         """React to an event of a pod."""
@@ -211,7 +209,7 @@ class BindingCycle:
             self._retry_pre_binding([(event.kind, event.key)], now)
             return
         item = event.item
-        concerns = [(type(item).__name__, key(item))]
+        concerns = [(type(item).__name__, item.metadata.key)]
         if isinstance(item, PersistentVolume) and item.spec.claim_ref is not None:
             concerns.append((PersistentVolumeClaim.__name__, item.spec.claim_ref.key))
         self._retry_pre_binding(concerns, now)
@@ -226,7 +224,7 @@ class BindingCycle:
             case DevicesGone(kind, name):
                 concern = (kind, name)
             case DevicesObserved(item):
-                concern = (type(item).__name__, devices.key(item))
+                concern = (type(item).__name__, item.metadata.key)
             case _:
                 concern = (type(event.claim).__name__, event.claim.key)
         self._retry_pre_binding((concern,), now)

@@ -63,6 +63,11 @@ class ObjectMeta(Value, frozen=True):
     labels: dict[str, str] = {}
     owner_references: list[OwnerReference] = []
 
+    @property
+    def key(self) -> str:
+        """Namespace and name joined by a slash, or the name alone where there is no namespace."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
 
 class AnnotatedMeta(ObjectMeta, frozen=True):
     """Metadata of an object of which some annotations are read.

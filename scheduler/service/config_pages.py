@@ -51,7 +51,7 @@ def flagz(flags: Mapping[str, str]) -> Document:
 
 def statusz(
     machine: Machine,
-    lease: LeaderElector | None,
+    elector: LeaderElector | None,
     started: Seconds,
     now: Seconds,
     paths: Iterable[str],
@@ -60,7 +60,7 @@ def statusz(
 
     Args:
         machine: The machine whose numbers are shown.
-        lease: The leader election lease; `None` where every instance leads.
+        elector: The leader elector; `None` where every instance leads.
         started: Seconds since the epoch.
         now: On the same clock.
         paths: The paths of all pages.
@@ -76,7 +76,7 @@ def statusz(
         "Python version": platform.python_version(),
         "Binary version": __version__,
         "Decides as": f"kube-scheduler {machine.reference.version}",
-        **_numbers(machine, lease),
+        **_numbers(machine, elector),
         "Paths": " ".join(folders),
     }
     lines = (f"{name}: {value}\n" for name, value in rows.items())
@@ -91,10 +91,10 @@ def statusz(
     return Document("Statusz", NAME, text, fields)
 
 
-def _numbers(machine: Machine, lease: LeaderElector | None) -> dict[str, object]:
+def _numbers(machine: Machine, elector: LeaderElector | None) -> dict[str, object]:
     numbers = machine.sizes()
     return {
-        "Leader": _leader(lease),
+        "Leader": _leader(elector),
         "Nodes": numbers.nodes,
         "Pods on nodes": f"{numbers.pods} ({numbers.assumed} assumed)",
         "Pods waiting": ", ".join(f"{queue} {count}" for queue, count in numbers.queue.items()),
@@ -103,10 +103,10 @@ def _numbers(machine: Machine, lease: LeaderElector | None) -> dict[str, object]
     }
 
 
-def _leader(lease: LeaderElector | None) -> str:
-    if lease is None:
+def _leader(elector: LeaderElector | None) -> str:
+    if elector is None:
         return "yes, without an election"
-    return "yes" if lease.is_leader else f"no, {lease.holder or 'no replica'} leads"
+    return "yes" if elector.is_leader else f"no, {elector.holder or 'no replica'} leads"
 
 
 def _duration(seconds: Seconds) -> str:

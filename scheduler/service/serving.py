@@ -44,8 +44,8 @@ class Parts:
     clock: Clock
     machine: Machine
     metrics: Metrics
-    #: The leader election lease; `None` where every instance leads.
-    lease: LeaderElector | None
+    #: The leader elector; `None` where every instance leads.
+    elector: LeaderElector | None
     informers: Sequence[Informer[Any]]
     policies: PolicyInformer
     #: Set when the process is asked to stop.
@@ -67,14 +67,14 @@ class Serving:
     def _all_pages(self) -> Pages:
         parts = self._parts
         election: dict[str, Check] = (
-            {} if parts.lease is None else {"leaderElection": self._not_renewed}
+            {} if parts.elector is None else {"leaderElection": self._not_renewed}
         )
         return Pages(
             metrics=parts.metrics.exposition,
             configz=lambda: config_pages.configz(parts.options.settings),
             flagz=lambda: config_pages.flagz(parts.options.flags),
             statusz=lambda: config_pages.statusz(
-                parts.machine, parts.lease, self._started, parts.clock.now(), self.pages.paths
+                parts.machine, parts.elector, self._started, parts.clock.now(), self.pages.paths
             ),
             debug=Debug(parts.machine, parts.clock.now).pages(),
             healthz={**election, "loop": self.pulse.stuck},

@@ -210,11 +210,11 @@ def provide(
     )
 
 
-def provide_leadership(metrics: Metrics, lease: LeaderElector | None, name: str) -> None:
+def provide_leadership(metrics: Metrics, elector: LeaderElector | None, name: str) -> None:
     """Connect the leader gauge with the lease; without one, every instance leads."""
     metrics.provide(
         "leader_election_master_status",
-        lambda: {name: int(lease is None or lease.is_leader)},
+        lambda: {name: int(elector is None or elector.is_leader)},
     )
 
 

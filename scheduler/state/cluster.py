@@ -293,7 +293,7 @@ class Cluster:
 
     def write_pdb(self, pdb: PodDisruptionBudget) -> None:
         """Store the state of a PDB."""
-        key = f"{pdb.metadata.namespace}/{pdb.metadata.name}"
+        key = pdb.metadata.key
         before = self.pdbs.find(key)
         if self.pdbs.write(pdb):
             self._protect(key)
@@ -339,7 +339,7 @@ class Cluster:
 
     def _protect(self, key: str) -> None:
         """Update which pods a PDB protects that was added, removed or got a new selector."""
-        namespace, pdbs = key.partition("/")[0], self.pdbs
+        namespace, pdbs = key.rpartition("/")[0], self.pdbs
 
         def protected(pod: LabelSet) -> bool:
             return pod.namespace == namespace and pdbs.protects(key, pod.labels)

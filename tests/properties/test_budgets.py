@@ -96,7 +96,7 @@ def _slow(cluster: Cluster, slots: Int) -> list[list[bool]]:
                 continue
             guest = cluster.pods.pod(slot)
             for each in cluster.pdbs:
-                key = f"{each.metadata.namespace}/{each.metadata.name}"
+                key = each.metadata.key
                 if each.metadata.namespace != guest.metadata.namespace:
                     continue
                 if not cluster.pdbs.protects(key, guest.metadata.labels):

@@ -74,7 +74,7 @@ class Life:
         for event in events:
             if isinstance(event, BudgetObserved):
                 metadata = event.budget.metadata
-                self.told.add(f"{metadata.namespace}/{metadata.name}")
+                self.told.add(metadata.key)
             elif isinstance(event, BudgetGone):
                 self.gone[event.key] += 1
                 assert self.gone[event.key] <= self.deleted[event.key], f"{event.key} is there"

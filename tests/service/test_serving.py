@@ -65,7 +65,7 @@ class World:
                 clock=self.clock,
                 machine=Machine(registry.profiles(SETTINGS), PodBackoff(1.0, 10.0)),
                 metrics=Metrics(CollectorRegistry()),
-                lease=lease,
+                elector=lease,
                 informers=[self.pods],
                 policies=Part("preemptionpolicies"),
                 stopping=self.stopping,

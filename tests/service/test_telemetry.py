@@ -28,7 +28,7 @@ from tests.support.cluster import Cluster
 class NoWriter:
     """A writer that has nothing to write."""
 
-    def waiting(self):
+    def lengths(self):
         return {}
 
 
@@ -164,7 +164,7 @@ def test_lines_that_cannot_be_written_are_counted(registry, metrics):
 class Busy:
     """A writer with effects that wait."""
 
-    def waiting(self):
+    def lengths(self):
         return {"bind": 3, "announce": 0}
 
 

@@ -173,7 +173,7 @@ def test_a_uid_that_is_there_is_kept(written):
 def test_a_budget_gets_the_namespace_that_it_lacks(written):
     text = "{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: b}}"
 
-    assert manifests.read([written(text)]).budgets[0].metadata.namespace == "default"
+    assert manifests.read([written(text)]).pdbs[0].metadata.namespace == "default"
 
 
 def test_yaml_time_stamps_and_numbers_are_taken_as_they_are_meant(written):

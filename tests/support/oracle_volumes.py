@@ -20,7 +20,6 @@ from scheduler.model.api.storage import (
     Storage,
     StorageClass,
     VolumeAttachment,
-    key,
 )
 
 Reasons = tuple[str, ...]
@@ -60,7 +59,9 @@ class World:
     items: list[Storage] = field(default_factory=list)
 
     def find(self, kind: type[Any], name: str) -> Any:
-        found = [each for each in self.items if isinstance(each, kind) and key(each) == name]
+        found = [
+            each for each in self.items if isinstance(each, kind) and each.metadata.key == name
+        ]
         return found[-1] if found else None
 
     def all(self, kind: type[Any]) -> list[Any]:
@@ -196,7 +197,7 @@ def csi_volume(world: World, claim: PersistentVolumeClaim) -> set[tuple[str, str
         taken_over = {"kubernetes.io/aws-ebs": "ebs.csi.aws.com"}
         if of is None or not of.provisioner:
             return set()
-        return {(taken_over.get(of.provisioner, of.provisioner), f"unmade:{key(claim)}")}
+        return {(taken_over.get(of.provisioner, of.provisioner), f"unmade:{claim.key}")}
     if volume.spec.csi is not None:
         return {(volume.spec.csi.driver, volume.spec.csi.volume_handle)}
     if volume.spec.aws_elastic_block_store is not None:

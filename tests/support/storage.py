@@ -330,7 +330,7 @@ class StorageCluster(Cluster):
         self._version += 1
         given = item.metadata.resource_version or str(self._version)
         seen = replace(item, metadata=replace(item.metadata, resource_version=given))
-        self.storage[type(seen).__name__, storage.key(seen)] = seen
+        self.storage[type(seen).__name__, seen.metadata.key] = seen
         self._tell(StorageObserved(seen))
 
     def change_stored(self, kind: type[Any], key: str, how: Any) -> None:

@@ -16,7 +16,6 @@ from scheduler.framework import event_diff
 from scheduler.framework.cluster_events import ClusterEvent
 from scheduler.framework.profile import Profile
 from scheduler.model.api.devices import DeviceObject, ResourceClaim
-from scheduler.model.api.devices import key as key_of
 from scheduler.model.api.objects import Node, Pod
 from scheduler.model.api.runtime import runs_since
 from scheduler.model.classified_pod import ClassifiedPod
@@ -177,7 +176,7 @@ class EventHandlers:
     ) -> None:
         """Wake the pods that name a claim; those that waited for it may enter the queue now."""
         known = after or before
-        uids = () if known is None else self._cluster.devices.users.of(key_of(known))
+        uids = () if known is None else self._cluster.devices.users.of(known.metadata.key)
         self._wakeups.wake_users(change, before, after, uids, now)
         for uid in uids:
             self._queue.ungate(uid, now, change.label)

@@ -85,8 +85,7 @@ class PolicyEventHandlers:
         if isinstance(event, BudgetObserved):
             cluster.write_pdb(event.budget)
             policies.pdb_updated(event.budget)
-            metadata = event.budget.metadata
-            key = f"{metadata.namespace}/{metadata.name}"
+            key = event.budget.metadata.key
         else:
             cluster.erase_pdb(event.key)
             policies.pdb_gone(event.key)

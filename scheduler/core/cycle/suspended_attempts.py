@@ -150,7 +150,7 @@ class SuspendedAttempts:
             self._ready.popleft()
 
     def check(self) -> None:
-        """Assert the invariants: each attempt in phase ASKING waits for an answer or has one."""
+        """Assert the invariants: each suspended attempt waits for an answer or has one."""
         for queued in self._queue:
             if queued.phase is QueuePhase.WAITING_FOR_EXTENDERS:
                 attempt = self._attempts.get(queued.uid)

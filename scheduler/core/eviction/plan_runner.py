@@ -17,7 +17,9 @@ What the ledger has to count is written before the first victim is evicted. Plan
 that share one write. Victims that a disruption budget may protect are evicted first: where the API
 server refuses one of them, no other has been evicted.
 
-Source: kube-scheduler v1.36.3 framework/preemption.PlanRunner. Differs: the nomination is written
+`scheduler.kube.write.evictions` sends the evictions that are emitted here.
+
+Source: kube-scheduler v1.36.3 framework/preemption.Executor. Differs: the nomination is written
 before the first eviction, and evictions name the victim's uid.
 
 The module is longer than others because every step of a preemption and every answer to it are in
@@ -203,7 +205,7 @@ class PlanRunner:
             self._end(plan, now)
         elif not self._ledger_writer.must_wait(plan, now):
             plan.change_phase(PreemptionMove.RECORDED, now)
-            self._evict(plan, now)
+            self._emit_evictions(plan, now)
 
     def ledger_saved(self, effect: SaveLedger, now: Seconds) -> None:
         """Go on with the plans that waited for this state of the ledger to be written."""
@@ -223,7 +225,7 @@ class PlanRunner:
                 self._end(plan, now)
             elif plan.phase in OPEN:
                 plan.change_phase(PreemptionMove.RECORDED, now)
-                self._evict(plan, now)
+                self._emit_evictions(plan, now)
             else:
                 self._end(plan, now)
         self._ledger_writer.write(now)
@@ -276,7 +278,7 @@ class PlanRunner:
             self._fail(plan, not_evicted(effect, failure), failure, now)
         if not plan.outstanding:
             if plan.phase is PreemptionPhase.EVICTING:
-                self._evict(plan, now)
+                self._emit_evictions(plan, now)
             else:
                 self._end(plan, now)
 
@@ -315,8 +317,8 @@ class PlanRunner:
 
     # Evicting -------------------------------------------------------------------------------------
 
-    def _evict(self, plan: PreemptionPlan, now: Seconds) -> None:
-        """Evict the victims that still run and are still needed."""
+    def _emit_evictions(self, plan: PreemptionPlan, now: Seconds) -> None:
+        """Emit the evictions of the victims that still run and are still needed."""
         to_evict = plan.to_evict(self._cluster)
         outdated = plan.charged_under != self.revalidation.policy_inputs(plan)
         if to_evict and not plan.evicted and outdated:
@@ -338,17 +340,17 @@ class PlanRunner:
             self._withdraw_lower_nominations(plan, now)
         batch = _next_batch(to_evict, plan.charge.strict)
         for victim in batch:
-            self._request(plan, victim, now)
+            self._emit_eviction(plan, victim, now)
         if plan.outstanding:
             return
         if len(batch) < len(to_evict):
-            self._evict(plan, now)
+            self._emit_evictions(plan, now)
         else:
             plan.change_phase(PreemptionMove.EVICTED, now)
             self._end(plan, now)
 
-    def _request(self, plan: PreemptionPlan, victim: Pod, now: Seconds) -> None:
-        """Request an eviction; a pod that is not bound yet is taken off its node instead."""
+    def _emit_eviction(self, plan: PreemptionPlan, victim: Pod, now: Seconds) -> None:
+        """Emit an eviction; a pod that is not bound yet is taken off its node instead."""
         effect = self._eviction(plan, victim)
         if not self._binding.preempt_unbound(effect, now):
             plan.outstanding[victim.uid] = now

@@ -334,8 +334,7 @@ class Informer(Generic[ObjectT]):
         metadata = notice.object.metadata
         self._move_to(metadata.resource_version)
         if notice.type == "DELETED":
-            key = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
-            self._known.forget(key, events)
+            self._known.forget(metadata.key, events)
         elif notice.type != "BOOKMARK":
             self._known.observe(notice.object, events)
 

@@ -40,7 +40,7 @@ class KnownObjects(Generic[ObjectT]):
     def observe(self, observed: ObjectT, events: list[Event]) -> str:
         """Report the state of an object, unless it was reported already; return its key."""
         metadata = observed.metadata
-        key = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+        key = metadata.key
         uid, version = metadata.uid, metadata.resource_version
         known = self._states.get(key)
         if known is not None:

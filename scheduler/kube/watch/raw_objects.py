@@ -46,6 +46,11 @@ class _Metadata(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     owner_references: _Part = UNSET
     finalizers: _Part = UNSET
 
+    @property
+    def key(self) -> str:
+        """As `ObjectMeta.key`."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
 
 class _RawObject(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A pod or a node."""

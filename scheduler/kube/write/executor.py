@@ -1,5 +1,8 @@
 """Carries out effects: which calls, in which order, and what their answers mean.
 
+`bindings`, `volume_bindings`, `claims`, `evictions` and `nominations` send what their names say;
+this module dispatches to them, and sends the rest.
+
 | effect | calls | done already | otherwise |
 |---|---|---|---|
 | Bind | POST pods/binding | bound to this node: done | other node: conflict; no pod: gone |
@@ -25,10 +28,7 @@ binding whose answer is unknown. Before an eviction is sent, or sent again, the 
 whether it is still wanted.
 """
 
-import contextlib
-from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final
 
 from scheduler.kube.client import requests
 from scheduler.kube.client.backoff import Sleeper
@@ -42,22 +42,21 @@ from scheduler.kube.errors import (
     Unreachable,
 )
 from scheduler.kube.extenders import ExtenderError
-from scheduler.kube.watch.decoding import UNREADABLE
 from scheduler.kube.write.bindings import Bindings
 from scheduler.kube.write.claims import Claims
 from scheduler.kube.write.effect_queue import Job
 from scheduler.kube.write.event_recorder import EventRecorder, Series
+from scheduler.kube.write.evictions import Evictions
+from scheduler.kube.write.nominations import Nominations
 from scheduler.kube.write.retry import (
     TRANSIENT,
     FirstAnswer,
-    Replaced,
     RetryAttempt,
     RetryPolicy,
     failure_kind,
-    raise_permanent,
 )
+from scheduler.kube.write.volume_bindings import VolumeBindings
 from scheduler.kube.write.writer_settings import Patience, WriterSettings
-from scheduler.model import times
 from scheduler.model.effects import (
     Ask,
     Bind,
@@ -78,9 +77,6 @@ from scheduler.model.times import Seconds
 
 __all__ = ["EffectExecutor", "FirstAnswer", "Patience"]
 
-#: Pods whose condition was written lately; a pod beyond them gets a new transition time.
-REMEMBERED_PODS: Final = 16_384
-
 
 class EffectExecutor:
     """Carries out jobs, many at a time."""
@@ -97,11 +93,12 @@ class EffectExecutor:
         self._clock = clock
         self._extenders = settings.extenders
         self._ledger = settings.ledger
-        self._evict_only = settings.evict_only
         self._recorder = EventRecorder(settings.host)
-        self._with_condition: OrderedDict[str, None] = OrderedDict()
         self._retry = RetryPolicy(client, gate, sleeper, settings)
         self._bindings = Bindings(client, self._retry, settings.extenders)
+        self._volumes = VolumeBindings(client, self._retry)
+        self._evictions = Evictions(self._retry, clock, evict_only=settings.evict_only)
+        self._nominations = Nominations(self._retry, clock)
         self._claims = Claims(client, self._retry, clock)
         self._defect = settings.defect
 
@@ -168,11 +165,11 @@ class EffectExecutor:
             case Bind() as effect:
                 await self._bindings.bind(effect, attempt)
             case BindVolumes() as effect:
-                await self._bind_volumes(effect, attempt)
+                await self._volumes.bind(effect, attempt)
             case Nominate() | SaveLedger() | Evict() | ClearNomination() as effect:
                 await self._preempt(effect, attempt)
             case SetCondition() as effect:
-                await self._write_condition(effect, attempt)
+                await self._nominations.set_condition(effect, attempt)
             case BindClaims() | ReleaseClaims() | DeallocateClaim() | DeleteClaim() as effect:
                 await self._claims.carry_out(effect, attempt)
             case RecordEvent() as effect:
@@ -186,13 +183,13 @@ class EffectExecutor:
         """Carry out one step of a preemption, or clear its nomination."""
         match effect:
             case Nominate():
-                await self._write_condition(effect, attempt)
+                await self._nominations.nominate(effect, attempt)
             case SaveLedger():
                 await self._save_ledger(effect, attempt)
             case Evict():
-                await self._evict(effect, attempt)
+                await self._evictions.evict(effect, attempt)
             case ClearNomination():
-                await self._write(requests.clear_nomination(effect), attempt)
+                await self._nominations.clear(effect, attempt)
 
     async def _ask(self, effect: Ask, attempt: RetryAttempt) -> None:
         """Ask extenders. It changes nothing in the cluster, so a shutdown does not wait for it."""
@@ -201,79 +198,6 @@ class EffectExecutor:
             raise ExtenderError("no extender is configured")
         with self._retry.stoppable():
             attempt.job.answers = await self._extenders.ask(effect)
-
-    async def _bind_volumes(self, effect: BindVolumes, attempt: RetryAttempt) -> None:
-        """Begin to bind volumes. Completed writes stay, also when a later write fails."""
-        self._retry.check(attempt)
-        with contextlib.suppress(KubeError):
-            # It shows others where the pod will be; nothing depends on it.
-            await self._client.call(requests.nominate_for_binding(effect))
-        for part in requests.volume_writes(effect):
-            await self._write_versioned(part, attempt)
-
-    async def _write_versioned(self, part: requests.Versioned, attempt: RetryAttempt) -> None:
-        while True:
-            self._retry.check(attempt)
-            try:
-                await self._client.call(part.write)
-            except Conflict:
-                # Perhaps an earlier attempt did it, and the answer was lost.
-                if not await self._has_happened(part):
-                    raise
-            except TRANSIENT as error:
-                await self._retry.pause(part.write, error, attempt)
-                continue
-            return
-
-    async def _has_happened(self, part: requests.Versioned) -> bool:
-        try:
-            return part.has_happened(await self._client.call(part.look_up))
-        except UNREADABLE as error:
-            raise Unreachable(f"cannot {part.look_up}: {error}") from error
-
-    async def _write_condition(
-        self, effect: Nominate | SetCondition, attempt: RetryAttempt
-    ) -> None:
-        """Write the condition, and the nomination with it.
-
-        An effect does not contain the time since which the condition is true. The first write for
-        a pod sets the current time; later ones omit it, and the merge keeps the server's value.
-        """
-        uid = effect.pod.uid
-        transition = None if uid in self._with_condition else times.stamp(self._clock())
-        if isinstance(effect, Nominate):
-            request = requests.nominate(effect, transition)
-        else:
-            clear = attempt.job.clear_nomination
-            request = requests.set_condition(effect, transition, clear_nomination=clear)
-        await self._write(request, attempt)
-        self._with_condition[uid] = None
-        if len(self._with_condition) > REMEMBERED_PODS:
-            self._with_condition.popitem(last=False)
-
-    async def _evict(self, effect: Evict, attempt: RetryAttempt) -> None:
-        if effect.strict or self._evict_only:
-            await self._evict_strictly(effect, attempt)
-            return
-        disrupt = requests.set_disruption_target(effect, times.stamp(self._clock()))
-        try:
-            await self._write(disrupt, attempt)
-            # No pod may stay marked as a victim without being deleted.
-            attempt.finishing = True
-            await self._write(requests.delete(effect.victim), attempt)
-        except (NotFound, Replaced):
-            attempt.job.unchanged = True
-
-    async def _evict_strictly(self, effect: Evict, attempt: RetryAttempt) -> None:
-        """Evict a victim through the eviction API, which sets the condition itself.
-
-        Raises:
-            Protected: A disruption budget is in the way.
-        """
-        try:
-            await self._write(requests.evict(effect.victim), attempt)
-        except (NotFound, Replaced):
-            attempt.job.unchanged = True
 
     async def _save_ledger(self, effect: SaveLedger, attempt: RetryAttempt) -> None:
         """Write the ledger, merged with what another instance has written meanwhile."""
@@ -296,7 +220,7 @@ class EffectExecutor:
             return
         written = False
         try:
-            await self._write(self._recorder.request(effect, series, job.since), attempt)
+            await self._retry.write(self._recorder.request(effect, series, job.since), attempt)
             written = True
         finally:
             if written:
@@ -309,21 +233,3 @@ class EffectExecutor:
         if not job.counted:
             job.counted, job.series = True, self._recorder.record(effect, job.since)
         return job.series
-
-    async def _write(self, request: Request, attempt: RetryAttempt) -> None:
-        """Send a request until it succeeds, fails permanently, or becomes unnecessary."""
-        while not attempt.job.obsolete:
-            self._retry.check(attempt)
-            try:
-                await self._retry.call(request, attempt)
-            except ApiError as error:
-                if error.reason == "AlreadyExists":
-                    return  # made by an earlier attempt whose answer was lost
-                raise_permanent(error)
-                if not isinstance(error, (Conflict, *TRANSIENT)):
-                    raise
-                await self._retry.pause(request, error, attempt)
-            except TRANSIENT as error:
-                await self._retry.pause(request, error, attempt)
-            else:
-                return

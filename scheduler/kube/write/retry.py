@@ -158,6 +158,28 @@ class RetryPolicy:
             return body_of(begun.request, begun.answer)
         return await self._client.call(request)
 
+    async def write(self, request: Request, attempt: RetryAttempt) -> None:
+        """Send a request until it succeeds, fails permanently, or becomes unnecessary.
+
+        Raises:
+            KubeError: It failed permanently, or there is no time for another attempt.
+        """
+        while not attempt.job.obsolete:
+            self.check(attempt)
+            try:
+                await self.call(request, attempt)
+            except ApiError as error:
+                if error.reason == "AlreadyExists":
+                    return  # made by an earlier attempt whose answer was lost
+                raise_permanent(error)
+                if not isinstance(error, (Conflict, *TRANSIENT)):
+                    raise
+                await self.pause(request, error, attempt)
+            except TRANSIENT as error:
+                await self.pause(request, error, attempt)
+            else:
+                return
+
     async def wait_turn(self, effect: Effect) -> None:
         """Wait until a `Retry-After` that the server sent for this kind of effect is over."""
         if self._must_wait(effect):

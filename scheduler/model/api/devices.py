@@ -82,7 +82,6 @@ __all__ = [
     "SubRequest",
     "TaintRuleSpec",
     "amounts",
-    "key",
 ]
 
 #: The finalizer of an allocated claim.
@@ -168,7 +167,7 @@ class ResourceClaim(Value, frozen=True):
     @property
     def key(self) -> str:
         """Namespace and name, joined by a slash."""
-        return f"{self.metadata.namespace}/{self.metadata.name}"
+        return self.metadata.key
 
     def reserved_by(self, uid: str) -> bool:
         """Return whether the claim is reserved for a pod."""
@@ -304,12 +303,6 @@ class DeviceTaintRule(Value, frozen=True):
 
 
 DeviceObject: TypeAlias = ResourceClaim | ResourceSlice | DeviceTaintRule
-
-
-def key(item: DeviceObject) -> str:
-    """Return namespace and name joined by a slash, or the name if there is no namespace."""
-    metadata = item.metadata
-    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
 
 
 def amounts(item: DeviceObject) -> Iterator[str | int | float]:

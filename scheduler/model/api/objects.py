@@ -201,7 +201,7 @@ class Pod(Value, frozen=True):
     @property
     def key(self) -> str:
         """Namespace and name, joined by a slash."""
-        return f"{self.metadata.namespace}/{self.metadata.name}"
+        return self.metadata.key
 
     @property
     def ref(self) -> PodRef:

@@ -60,7 +60,6 @@ __all__ = [
     "VsphereVolume",
     "amounts",
     "annotated",
-    "key",
 ]
 
 #: On a claim: its binding is complete.
@@ -224,7 +223,7 @@ class PersistentVolumeClaim(_Kind, frozen=True):
     @property
     def key(self) -> str:
         """Namespace and name, joined by a slash."""
-        return f"{self.metadata.namespace}/{self.metadata.name}"
+        return self.metadata.key
 
     @property
     def class_name(self) -> str:
@@ -384,12 +383,6 @@ Storage: TypeAlias = (
     | CSIStorageCapacity
     | VolumeAttachment
 )
-
-
-def key(item: Storage) -> str:
-    """Return namespace and name joined by a slash, or the name if there is no namespace."""
-    metadata = item.metadata
-    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
 
 
 def amounts(item: Storage) -> list[str | int | float]:

@@ -45,7 +45,7 @@ class PdbIndex:
 
     def write(self, pdb: PodDisruptionBudget) -> bool:
         """Store the state of a PDB; return whether it may protect other pods than before."""
-        key, namespace = _key(pdb), pdb.metadata.namespace
+        key, namespace = pdb.metadata.key, pdb.metadata.namespace
         selector = _selector(pdb)
         self.version += 1
         protects = key not in self._selectors or self._selectors[key] != selector
@@ -57,7 +57,7 @@ class PdbIndex:
 
     def erase(self, key: str) -> bool:
         """Remove a PDB; return whether it was known."""
-        namespace = key.partition("/")[0]
+        namespace = _namespace(key)
         known = self._pdbs.get(namespace, {})
         if key not in known:
             return False
@@ -158,15 +158,15 @@ class PdbIndex:
 
     def find(self, key: str) -> PodDisruptionBudget | None:
         """Return a PDB by namespace and name, if it is known."""
-        return self._pdbs.get(key.partition("/")[0], {}).get(key)
+        return self._pdbs.get(_namespace(key), {}).get(key)
 
     def get(self, key: str) -> PodDisruptionBudget:
         """Return a PDB by namespace and name."""
-        return self._pdbs[key.partition("/")[0]][key]
+        return self._pdbs[_namespace(key)][key]
 
 
-def _key(pdb: PodDisruptionBudget) -> str:
-    return f"{pdb.metadata.namespace}/{pdb.metadata.name}"
+def _namespace(key: str) -> str:
+    return key.rpartition("/")[0]
 
 
 def _selects_all(pdb: PodDisruptionBudget) -> bool:

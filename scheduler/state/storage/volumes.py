@@ -248,7 +248,7 @@ class Volumes:
         return self.drivers.pop(name, None)
 
     def _write_capacity(self, item: CSIStorageCapacity) -> CSIStorageCapacity | None:
-        key = storage.key(item)
+        key = item.metadata.key
         before = self._erase_capacity(key)
         self._capacities.setdefault(item.storage_class_name, {})[key] = item
         return before

@@ -12,7 +12,7 @@ NOT_READY = "node.kubernetes.io/not-ready"
 CORDON = "node.kubernetes.io/unschedulable"
 
 
-def unschedulable(*objects: object, pods: tuple[PodBuilder, ...]) -> Cluster:
+def waiting(*objects: object, pods: tuple[PodBuilder, ...]) -> Cluster:
     """Give a cluster in which some pods were found unschedulable."""
     cluster = Cluster(*objects)
     for each in pods:
@@ -30,7 +30,7 @@ def in_group(name: str, group: str) -> PodBuilder:
 
 def test_a_pod_that_a_taint_keeps_off_does_not_care_for_room():
     fake = node("n1").cpu("2").taint(NOT_READY)
-    cluster = unschedulable(
+    cluster = waiting(
         fake,
         pods=(pod("kept-off").cpu("4"), pod("too-large").cpu("4").tolerates(operator="Exists")),
     )
@@ -39,60 +39,56 @@ def test_a_pod_that_a_taint_keeps_off_does_not_care_for_room():
 
 
 def test_a_node_that_grows_enough_wakes_the_pods_that_fit_it_empty():
-    cluster = unschedulable(node("n1").cpu("2"), pods=(pod("four").cpu("4"), pod("five").cpu("5")))
+    cluster = waiting(node("n1").cpu("2"), pods=(pod("four").cpu("4"), pod("five").cpu("5")))
 
     assert cluster.woken_by(node("n1").cpu("4")) == ["four"]
 
 
 def test_a_new_node_wakes_the_pods_that_fit_it_empty():
-    cluster = unschedulable(node("n1").cpu("2"), pods=(pod("four").cpu("4"), pod("five").cpu("5")))
+    cluster = waiting(node("n1").cpu("2"), pods=(pod("four").cpu("4"), pod("five").cpu("5")))
 
     assert cluster.woken_by(node("n2").cpu("4")) == ["four"]
 
 
 def test_a_node_that_grows_in_something_else_wakes_nobody():
-    cluster = unschedulable(
-        node("n1").cpu("4"), pod("q").on("n1").cpu("4"), pods=(pod("p").cpu("4"),)
-    )
+    cluster = waiting(node("n1").cpu("4"), pod("q").on("n1").cpu("4"), pods=(pod("p").cpu("4"),))
 
     assert cluster.woken_by(node("n1").cpu("4").memory("4000")) == []
 
 
 def test_a_node_that_shrinks_wakes_nobody():
-    cluster = unschedulable(
-        node("n1").cpu("4"), pod("q").on("n1").cpu("4"), pods=(pod("p").cpu("1"),)
-    )
+    cluster = waiting(node("n1").cpu("4"), pod("q").on("n1").cpu("4"), pods=(pod("p").cpu("1"),))
 
     assert cluster.woken_by(node("n1").cpu("2")) == []
 
 
 def test_a_node_that_allows_more_pods_wakes_who_waits_for_room():
-    cluster = unschedulable(node("n1").pods(1), pod("q").on("n1"), pods=(pod("p"),))
+    cluster = waiting(node("n1").pods(1), pod("q").on("n1"), pods=(pod("p"),))
 
     assert cluster.woken_by(node("n1").pods(2)) == ["p"]
 
 
 def test_a_node_that_allows_no_pods_wakes_nobody():
-    cluster = unschedulable(node("n1").pods(1), pod("q").on("n1"), pods=(pod("p"),))
+    cluster = waiting(node("n1").pods(1), pod("q").on("n1"), pods=(pod("p"),))
 
     assert cluster.woken_by(node("n2").pods(0)) == []
 
 
 def test_a_waiting_pod_that_asks_for_less_is_woken():
-    cluster = unschedulable(node("n1").cpu("2"), pods=(pod("p").cpu("4"), pod("q").cpu("4")))
+    cluster = waiting(node("n1").cpu("2"), pods=(pod("p").cpu("4"), pod("q").cpu("4")))
 
     assert cluster.woken_by(pod("p").cpu("2")) == ["p"]
 
 
 def test_a_waiting_pod_that_asks_for_more_is_not_woken():
-    cluster = unschedulable(node("n1").cpu("2"), pods=(pod("p").cpu("4"),))
+    cluster = waiting(node("n1").cpu("2"), pods=(pod("p").cpu("4"),))
 
     assert cluster.woken_by(pod("p").cpu("5")) == []
 
 
 def test_a_running_pod_that_shrinks_wakes_who_waits_for_that_resource():
     running = pod("q").on("n1").requests(cpu="2", memory="2")
-    cluster = unschedulable(
+    cluster = waiting(
         node("n1").cpu("2").memory("2"),
         running,
         pods=(pod("cpu").cpu("1"), pod("memory").memory("1")),
@@ -103,15 +99,13 @@ def test_a_running_pod_that_shrinks_wakes_who_waits_for_that_resource():
 
 def test_a_running_pod_that_grows_wakes_nobody():
     running = pod("q").on("n1").cpu("1")
-    cluster = unschedulable(node("n1").cpu("1"), running, pods=(pod("p").cpu("1"),))
+    cluster = waiting(node("n1").cpu("1"), running, pods=(pod("p").cpu("1"),))
 
     assert cluster.woken_by(running.cpu("2"), running.cpu("2").label("a")) == []
 
 
 def test_a_pod_that_leaves_its_node_wakes_who_waits_for_room():
-    cluster = unschedulable(
-        node("n1").cpu("1"), pod("q").on("n1").cpu("1"), pods=(pod("p").cpu("1"),)
-    )
+    cluster = waiting(node("n1").cpu("1"), pod("q").on("n1").cpu("1"), pods=(pod("p").cpu("1"),))
 
     cluster.delete("q")
 
@@ -120,13 +114,13 @@ def test_a_pod_that_leaves_its_node_wakes_who_waits_for_room():
 
 def test_a_pod_that_finishes_wakes_who_waits_for_room():
     running = pod("q").on("n1").cpu("1")
-    cluster = unschedulable(node("n1").cpu("1"), running, pods=(pod("p").cpu("1"),))
+    cluster = waiting(node("n1").cpu("1"), running, pods=(pod("p").cpu("1"),))
 
     assert cluster.woken_by(running.finished()) == ["p"]
 
 
 def test_a_waiting_pod_that_goes_wakes_nobody():
-    cluster = unschedulable(node("n1").cpu("1"), pods=(pod("p").cpu("2"), pod("q").cpu("2")))
+    cluster = waiting(node("n1").cpu("1"), pods=(pod("p").cpu("2"), pod("q").cpu("2")))
 
     cluster.delete("q")
 
@@ -137,17 +131,13 @@ def test_a_waiting_pod_that_goes_wakes_nobody():
 
 
 def test_a_node_that_gets_the_label_wakes_who_wants_it():
-    cluster = unschedulable(
-        node("n1").label("group", "a"), pods=(in_group("b", "b"), in_group("c", "c"))
-    )
+    cluster = waiting(node("n1").label("group", "a"), pods=(in_group("b", "b"), in_group("c", "c")))
 
     assert cluster.woken_by(node("n1").label("group", "b")) == ["b"]
 
 
 def test_a_new_node_with_the_label_wakes_who_wants_it():
-    cluster = unschedulable(
-        node("n1").label("group", "a"), pods=(in_group("b", "b"), in_group("c", "c"))
-    )
+    cluster = waiting(node("n1").label("group", "a"), pods=(in_group("b", "b"), in_group("c", "c")))
 
     assert cluster.woken_by(node("n2").label("group", "b")) == ["b"]
 
@@ -155,9 +145,7 @@ def test_a_new_node_with_the_label_wakes_who_wants_it():
 def test_a_pod_rejected_by_two_rules_is_woken_by_either():
     named = term(fields=(requirement("metadata.name", "In", "n1"),))
     wanted = pod("p").cpu("4").needs(named)
-    cluster = unschedulable(
-        node("n1").cpu("2"), node("n2").cpu("2").label("zone", "a"), pods=(wanted,)
-    )
+    cluster = waiting(node("n1").cpu("2"), node("n2").cpu("2").label("zone", "a"), pods=(wanted,))
     assert cluster.attempts[-1].plugins == ("NodeAffinity", "NodeResourcesFit")
 
     assert cluster.woken_by(node("n1").cpu("4")) == ["p"]
@@ -168,7 +156,7 @@ def test_a_pod_rejected_by_two_rules_is_woken_by_either():
 
 def test_a_taint_that_changes_wakes_who_tolerates_the_new_one():
     tainted = node("n1").taint(NOT_READY)
-    cluster = unschedulable(
+    cluster = waiting(
         tainted,
         pods=(
             pod("one").tolerates("one", operator="Exists"),
@@ -181,26 +169,26 @@ def test_a_taint_that_changes_wakes_who_tolerates_the_new_one():
 
 
 def test_a_new_toleration_wakes_its_pod():
-    cluster = unschedulable(node("n1").taint("a"), pods=(pod("p"), pod("q")))
+    cluster = waiting(node("n1").taint("a"), pods=(pod("p"), pod("q")))
 
     assert cluster.woken_by(pod("p").tolerates("b", operator="Exists")) == ["p"]
 
 
 def test_a_new_schedulable_node_wakes_who_found_only_cordoned_ones():
-    cluster = unschedulable(node("n1").cordoned(), pods=(pod("p"),))
+    cluster = waiting(node("n1").cordoned(), pods=(pod("p"),))
 
     assert cluster.woken_by(node("n2").cordoned()) == []
     assert cluster.woken_by(node("n3")) == ["p"]
 
 
 def test_a_node_that_is_uncordoned_wakes_who_waits():
-    cluster = unschedulable(node("n1").cordoned(), pods=(pod("p"),))
+    cluster = waiting(node("n1").cordoned(), pods=(pod("p"),))
 
     assert cluster.woken_by(node("n1")) == ["p"]
 
 
 def test_a_toleration_of_the_cordon_wakes_its_pod():
-    cluster = unschedulable(node("n1").cordoned(), pods=(pod("p"),))
+    cluster = waiting(node("n1").cordoned(), pods=(pod("p"),))
 
     assert cluster.woken_by(pod("p").tolerates("a", operator="Exists")) == []
     cordon = (
@@ -211,7 +199,7 @@ def test_a_toleration_of_the_cordon_wakes_its_pod():
 
 def test_a_change_of_taints_wakes_who_waits_for_new_nodes_too():
     # A node that was tainted when it was added was of no use then; it may be now.
-    cluster = unschedulable(node("n1").pods(0), pods=(pod("p"),))
+    cluster = waiting(node("n1").pods(0), pods=(pod("p"),))
 
     assert cluster.woken_by(node("n1").pods(0).taint("a")) == ["p"]
 
@@ -220,7 +208,7 @@ def test_a_change_of_taints_wakes_who_waits_for_new_nodes_too():
 
 
 def port_taken(*more: NodeBuilder | PodBuilder) -> Cluster:
-    return unschedulable(
+    return waiting(
         node("n1"),
         pod("holder").on("n1").port(80),
         pod("bystander").on("n1").port(81),
@@ -245,7 +233,7 @@ def test_the_holder_of_the_port_wakes_who_waits_for_it_when_it_goes():
 
 def test_the_end_of_a_claim_on_the_port_wakes_who_waits_for_it():
     nominee = pod("nominee").scheduler("other").port(80).priority(9).nominated("n1")
-    cluster = unschedulable(node("n1"), nominee, pods=(pod("p").port(80),))
+    cluster = waiting(node("n1"), nominee, pods=(pod("p").port(80),))
 
     cluster.delete("nominee")
 
@@ -256,14 +244,14 @@ def test_the_end_of_a_claim_on_the_port_wakes_who_waits_for_it():
 
 
 def test_a_heartbeat_wakes_nobody():
-    cluster = unschedulable(node("n1").cpu("1"), pods=(pod("p").cpu("2"),))
+    cluster = waiting(node("n1").cpu("1"), pods=(pod("p").cpu("2"),))
 
     assert cluster.woken_by(node("n1").cpu("1").condition("Ready", "True")) == []
     assert cluster.woken_by(node("n1").cpu("1").annotation("a", "b")) == []
 
 
 def test_a_label_wakes_nobody_who_waits_for_room():
-    cluster = unschedulable(node("n1").cpu("1"), pods=(pod("p").cpu("2"),))
+    cluster = waiting(node("n1").cpu("1"), pods=(pod("p").cpu("2"),))
 
     assert cluster.woken_by(node("n1").cpu("1").label("a", "b"), pod("p").cpu("2").label("c")) == []
 
@@ -277,7 +265,7 @@ def test_an_observation_of_the_version_that_is_known_wakes_nobody():
 
 
 def test_a_node_that_goes_wakes_nobody_who_waits_for_room():
-    cluster = unschedulable(node("n1").cpu("1"), node("n2").cpu("1"), pods=(pod("p").cpu("2"),))
+    cluster = waiting(node("n1").cpu("1"), node("n2").cpu("1"), pods=(pod("p").cpu("2"),))
 
     cluster.delete_node("n2")
 
@@ -295,7 +283,7 @@ def test_a_pod_without_any_node_needs_no_event_it_comes_back_by_itself():
 
 
 def test_a_pod_that_nothing_wakes_is_tried_again_after_a_while():
-    cluster = unschedulable(node("n1").cpu("1"), pods=(pod("p").cpu("2"),))
+    cluster = waiting(node("n1").cpu("1"), pods=(pod("p").cpu("2"),))
 
     cluster.wait(301)
     cluster.wait(30)
@@ -312,7 +300,7 @@ def test_higher_pods_that_fit_nowhere_do_not_keep_lower_ones_from_their_turn():
 
 
 def test_freed_room_goes_to_the_more_important_of_those_who_wait_for_it():
-    cluster = unschedulable(
+    cluster = waiting(
         node("n1").cpu("1"),
         pod("q").on("n1").cpu("1").priority(200),
         pods=(pod("low").cpu("1").priority(1), pod("high").cpu("1").priority(100)),
@@ -348,7 +336,7 @@ def test_a_pod_behind_a_nomination_is_placed_when_a_higher_pod_has_taken_the_nom
 
 
 def test_an_event_costs_an_attempt_for_each_pod_that_it_helps_and_one_more():
-    cluster = unschedulable(
+    cluster = waiting(
         node("n1").cpu("4"),
         pod("q").on("n1").cpu("3"),
         pods=tuple(pod(f"p{number}").cpu("2") for number in range(8)),
@@ -363,7 +351,7 @@ def test_an_event_costs_an_attempt_for_each_pod_that_it_helps_and_one_more():
 
 
 def test_pods_of_a_class_are_tried_one_by_one_where_one_claims_room():
-    cluster = unschedulable(
+    cluster = waiting(
         node("n1").cpu("4"),
         pod("q").on("n1").cpu("4"),
         pods=tuple(pod(f"p{number}").cpu("2") for number in range(3)),

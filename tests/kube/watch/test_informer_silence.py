@@ -24,7 +24,7 @@ from tests.support.fake_api import FakeApi, Fault, pod
 class Nothing:
     """A writer that has nothing to write, and policies of which there are none."""
 
-    def waiting(self) -> dict[str, int]:
+    def lengths(self) -> dict[str, int]:
         return {}
 
     def count_by_state(self) -> dict[str, int]:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from scheduler.framework.plugin import CompiledFilter, Rejected
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model.api.objects import Node, Pod
-from scheduler.model.api.storage import PersistentVolumeClaim, Storage, key
+from scheduler.model.api.storage import PersistentVolumeClaim, Storage
 from scheduler.plugins.volumes.node_volume_limits import NodeVolumeLimits
 from scheduler.plugins.volumes.volume_binding import VolumeBinding
 from scheduler.plugins.volumes.volume_restrictions import VolumeRestrictions
@@ -287,9 +287,11 @@ def test_changes_of_storage_and_pods_leave_nothing_behind(drawn, later, random):
     (world, placed, _), (then, others, incoming) = drawn, later
     cluster = told(world, placed, random.shuffle)
     rules = {name: Rule(plugin, incoming, cluster) for name, (plugin, _) in RULES.items()}
-    wanted = {(type(each), key(each)) for each in then.items}
+    wanted = {(type(each), each.metadata.key) for each in then.items}
     changes: list[Any] = [("write", each) for each in then.items]
-    changes += [("erase", each) for each in world.items if (type(each), key(each)) not in wanted]
+    changes += [
+        ("erase", each) for each in world.items if (type(each), each.metadata.key) not in wanted
+    ]
     changes += [("write node", each) for each in then.nodes]
     changes += [("place", each) for each in others]
     kept = {each.uid for _, each in others}
@@ -312,7 +314,7 @@ def change(cluster: Cluster, what: str, each: Any) -> None:
         case "write":
             cluster.volumes.write(each)
         case "erase":
-            cluster.volumes.erase(type(each).__name__, key(each))
+            cluster.volumes.erase(type(each).__name__, each.metadata.key)
         case "write node":
             cluster.write_node(each)
         case "place":

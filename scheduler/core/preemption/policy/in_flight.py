@@ -138,7 +138,7 @@ class InFlightEvictions:
     def pdb_updated(self, pdb: PodDisruptionBudget) -> None:
         """Process a new state of a PDB: it has counted the pods that it lists as disrupted."""
         metadata, disrupted = pdb.metadata, pdb.status.disrupted_pods
-        key = f"{metadata.namespace}/{metadata.name}"
+        key = metadata.key
         if self._selectors.get(key) != pdb.spec.selector or key not in self._selectors:
             self._selectors[key] = pdb.spec.selector
             self._update_broad(pdb, key)

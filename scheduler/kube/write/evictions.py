@@ -1,0 +1,61 @@
+"""Sends evictions to the API server.
+
+A victim is deleted with its uid, after its condition `DisruptionTarget` is written. Where a
+disruption budget may refuse it, it is evicted through the eviction API instead. A victim that does
+not exist any more counts as evicted.
+
+Source: kube-scheduler v1.36.3 framework/preemption.NewExecutor. Differs: the uid is named, and
+victims may be evicted through the eviction API.
+"""
+
+from collections.abc import Callable
+
+from scheduler.kube.client import requests
+from scheduler.kube.errors import NotFound
+from scheduler.kube.write.retry import Replaced, RetryAttempt, RetryPolicy
+from scheduler.model import times
+from scheduler.model.effects import Evict
+from scheduler.model.times import Seconds
+
+__all__ = ["Evictions"]
+
+
+class Evictions:
+    """Carries out evictions."""
+
+    def __init__(
+        self, retry: RetryPolicy, clock: Callable[[], Seconds], *, evict_only: bool
+    ) -> None:
+        """Create it.
+
+        Args:
+            retry: Sends the requests.
+            clock: Seconds since the epoch, for the time stamps that are written.
+            evict_only: Whether every victim is evicted through the eviction API.
+        """
+        self._retry = retry
+        self._clock = clock
+        self._evict_only = evict_only
+
+    async def evict(self, effect: Evict, attempt: RetryAttempt) -> None:
+        """Evict a victim.
+
+        Raises:
+            Protected: A disruption budget is in the way.
+            KubeError: The victim was not evicted, or it is unknown whether it was.
+        """
+        try:
+            if effect.strict or self._evict_only:
+                # The eviction API sets the condition itself.
+                await self._retry.write(requests.evict(effect.victim), attempt)
+            else:
+                await self._delete(effect, attempt)
+        except (NotFound, Replaced):
+            attempt.job.unchanged = True
+
+    async def _delete(self, effect: Evict, attempt: RetryAttempt) -> None:
+        disrupt = requests.set_disruption_target(effect, times.stamp(self._clock()))
+        await self._retry.write(disrupt, attempt)
+        # No pod may stay marked as a victim without being deleted.
+        attempt.finishing = True
+        await self._retry.write(requests.delete(effect.victim), attempt)

@@ -1,0 +1,224 @@
+"""Composes the live scheduler: creates all parts of the process and connects them.
+
+`scheduler.service.process` starts, runs and stops them.
+"""
+
+import asyncio
+import functools
+import os
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from prometheus_client import CollectorRegistry
+
+from scheduler.core.machine import Machine
+from scheduler.framework.extender_protocol import whole_nodes
+from scheduler.kube.auth import cluster_access
+from scheduler.kube.client.backoff import Sleeper
+from scheduler.kube.client.client import Client
+from scheduler.kube.client.rate_limiter import RateLimiter
+from scheduler.kube.client.transport import HttpTransport
+from scheduler.kube.extenders import Extenders
+from scheduler.kube.leader_election import LeaderElectionConfig, LeaderElector, unique_identity
+from scheduler.kube.policies.policy_informer import PolicyInformer, PolicySettings
+from scheduler.kube.watch.cache_comparer import CacheComparer, ComparerSettings
+from scheduler.kube.watch.informer import Informer
+from scheduler.kube.watch.raw_objects import RawNodes, RawPods
+from scheduler.kube.watch.resources import RESOURCES
+from scheduler.kube.write.ledger_configmap import LedgerStore
+from scheduler.kube.write.writer import Writer, WriterSettings
+from scheduler.model.events import ClockAhead, Event, LedgerLoaded
+from scheduler.model.times import Seconds
+from scheduler.observe.capture import Capture
+from scheduler.observe.logs.logs import Logs
+from scheduler.observe.metrics.metrics import Metrics
+from scheduler.plugins import registry
+from scheduler.queue.backoff import PodBackoff
+from scheduler.service import ages, page_access
+from scheduler.service.clock import Clock
+from scheduler.service.loop import Loop
+from scheduler.service.options import ProcessOptions
+from scheduler.service.release import ReleaseFinder
+from scheduler.service.serving import Parts, Serving
+from scheduler.service.telemetry import ApiTelemetry, Telemetry, provide, provide_leadership
+
+__all__ = ["USER_AGENT", "Composition", "Surroundings", "new_sleeper"]
+
+USER_AGENT: Final = "preemptive-scheduler"
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The parts of a process that exist before the scheduler is wired."""
+
+    clock: Clock
+    logs: Logs
+    transport: HttpTransport
+    #: Used by the lease only.
+    renewals: HttpTransport
+    #: Used by the comparer, which must not delay other requests.
+    metadata: HttpTransport
+    where: cluster_access.ClusterAccess
+    capture: Capture | None
+    release: ReleaseFinder
+
+
+class Composition:
+    """All parts of one process, wired; `scheduler.service.process` runs them."""
+
+    def __init__(self, options: ProcessOptions, surroundings: Surroundings) -> None:
+        settings, clock, logs = options.settings, surroundings.clock, surroundings.logs
+        self.options, self.release, self.clock = options, surroundings.release, clock
+        self.log, self.flush = logs.logger, logs.flush
+        self._metrics = Metrics(CollectorRegistry())
+        self.stopping = asyncio.Event()
+        self.machine = Machine(
+            registry.profiles(settings),
+            PodBackoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds),
+            evict_only=options.evict_only,
+        )
+        sleeper = new_sleeper()
+        api_telemetry = ApiTelemetry(self._metrics, logs, surroundings.where.host)
+        client = Client(surroundings.transport, api_telemetry, _limiter(options))
+        # The lease must not wait behind bindings: its requests are never rate limited, and use a
+        # connection of their own.
+        self.elector = _elector(
+            options, Client(surroundings.renewals, api_telemetry), clock, sleeper
+        )
+        nodes = RawNodes()
+        self.extenders = Extenders(settings.extenders, RawPods(client), nodes, api_telemetry)
+        ledger = LedgerStore(*_ledger_place(options), self.load_ledger)
+        unlimited = Client(surroundings.transport, api_telemetry)
+        self.read_ledger = functools.partial(ledger.load_with_retries, unlimited, sleeper)
+        self.writer = Writer(
+            client,
+            self._outcome,
+            self._may_write,
+            clock.wall,
+            sleeper,
+            WriterSettings(
+                host=os.uname().nodename,
+                extenders=self.extenders,
+                ledger=ledger,
+                evict_only=options.evict_only,
+                defect=self._defect,
+                still_wanted=self.machine.is_still_planned,
+            ),
+        )
+        self.loop = Loop(
+            self.machine,
+            self.writer.submit,
+            clock,
+            Telemetry(self._metrics, logs),
+            surroundings.capture,
+        )
+        self.informers: list[Informer[Any]] = [
+            Informer(resource, client, self.loop.observe, sleeper) for resource in RESOURCES
+        ]
+        self.policies = PolicyInformer(
+            unlimited,
+            self.loop.observe,
+            sleeper,
+            PolicySettings(
+                where=surroundings.where,
+                user_agent=USER_AGENT,
+                may_write=self._may_write,
+                figures=lambda: self.machine.policies.figures(clock.now()),
+                wall=clock.wall,
+            ),
+        )
+        self.comparer = CacheComparer(
+            tuple(self.informers),
+            Client(surroundings.metadata, api_telemetry),
+            api_telemetry.compared,
+            api_telemetry.not_compared,
+            sleeper,
+            ComparerSettings(period_seconds=options.compare_seconds),
+        )
+        # The complete nodes for extenders are watched beside the typed ones, under the same name.
+        if any(map(whole_nodes, settings.extenders)):
+            self.informers.append(Informer(nodes.resource, client, nodes.take, sleeper))
+        api_telemetry.informers = self.informers
+        # Reviews are not rate limited either: a scrape has seconds, not minutes.
+        self.authorizer = page_access.page_authorizer(
+            options, unlimited, api_telemetry.authorization_unavailable
+        )
+        self.serving = Serving(
+            Parts(
+                options=options,
+                clock=clock,
+                machine=self.machine,
+                metrics=self._metrics,
+                elector=self.elector,
+                informers=self.informers,
+                policies=self.policies,
+                stopping=self.stopping,
+            )
+        )
+        read = (self.informers, self.policies, self.writer, logs)
+        provide(self._metrics, self.machine, *read)
+        ages.provide(self._metrics, self.machine, clock.now)
+        provide_leadership(self._metrics, self.elector, settings.leader_election.resource_name)
+
+    def load_ledger(self, text: str) -> None:
+        """Hand the ledger of earlier leaders, or of another instance, to the machine."""
+        if text:
+            self.loop.observe((LedgerLoaded(text),))
+
+    def clock_ahead(self, seconds: Seconds) -> None:
+        """Record by how much the host's clock is ahead of the API server's."""
+        self.log.info("clock_ahead_of_api_server", seconds=round(seconds, 3))
+        self.loop.observe((ClockAhead(seconds),))
+
+    def _outcome(self, event: Event) -> None:
+        self.loop.outcome(event)
+
+    def _defect(self, defect: Exception) -> None:
+        self.loop.fail(defect)
+
+    def _may_write(self) -> bool:
+        return not self.loop.failed and (self.elector is None or self.elector.is_leader)
+
+
+def _limiter(options: ProcessOptions) -> RateLimiter | None:
+    """Return the rate limiter of requests; `None` for no limit."""
+    wanted = options.settings.client_connection
+    return None if wanted.qps is None else RateLimiter(wanted.qps, wanted.burst or 100)
+
+
+def _elector(
+    options: ProcessOptions, client: Client, clock: Clock, sleeper: Sleeper
+) -> LeaderElector | None:
+    """Return the leader elector; `None` without leader election."""
+    election = options.settings.leader_election
+    if not election.leader_elect:
+        return None
+    settings = LeaderElectionConfig(
+        namespace=election.resource_namespace or _own_namespace(),
+        name=election.resource_name,
+        identity=unique_identity(),
+        duration_seconds=election.lease_duration_seconds,
+        renew_deadline_seconds=election.renew_deadline_seconds,
+        retry_seconds=election.retry_period_seconds,
+    )
+    return LeaderElector(client, settings, clock.wall, sleeper, clock.elapsed)
+
+
+def _ledger_place(options: ProcessOptions) -> tuple[str, str]:
+    """Return namespace and name of the ConfigMap beside the lease."""
+    election = options.settings.leader_election
+    return election.resource_namespace or _own_namespace(), f"{election.resource_name}-ledger"
+
+
+def _own_namespace() -> str:
+    """Return the namespace in which this process runs, `kube-system` outside of a cluster."""
+    try:
+        return (cluster_access.SERVICE_ACCOUNT / "namespace").read_text(encoding="utf-8").strip()
+    except OSError:
+        return "kube-system"
+
+
+def new_sleeper() -> Sleeper:
+    """Return what waits between attempts, with jitter."""
+    return Sleeper(jitter=np.random.default_rng().random)
