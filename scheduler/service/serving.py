@@ -19,7 +19,7 @@ from scheduler.kube.watch.informer import Informer, WatchHealth
 from scheduler.observe.metrics.metrics import Metrics
 from scheduler.observe.pages.debug import Debug
 from scheduler.observe.pages.health import Check
-from scheduler.observe.pages.routes import Pages
+from scheduler.observe.pages.routes import Routes
 from scheduler.observe.server.access import Authorize
 from scheduler.observe.server.pulse import Heartbeat
 from scheduler.service import config_pages
@@ -64,12 +64,12 @@ class Serving:
         self.leads = False
         self.pages = self._all_pages()
 
-    def _all_pages(self) -> Pages:
+    def _all_pages(self) -> Routes:
         parts = self._parts
         election: dict[str, Check] = (
             {} if parts.elector is None else {"leaderElection": self._not_renewed}
         )
-        return Pages(
+        return Routes(
             metrics=parts.metrics.exposition,
             configz=lambda: config_pages.configz(parts.options.settings),
             flagz=lambda: config_pages.flagz(parts.options.flags),
@@ -124,7 +124,7 @@ class Serving:
         return f"failed election to renew leadership on lease {election.resource_name}"
 
 
-async def web(pages: Pages, log: FilteringBoundLogger, authorize: Authorize) -> "Web":
+async def web(pages: Routes, log: FilteringBoundLogger, authorize: Authorize) -> "Web":
     """Return the web server, whose import takes longer than all others.
 
     First every task begins its first request, then a thread imports while these are answered.

@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import CapturingLogger
 
 from scheduler.observe.metrics.metrics import Metrics
-from scheduler.observe.pages.routes import Document, Pages
+from scheduler.observe.pages.routes import Document, Routes
 from scheduler.observe.server import access
 from scheduler.observe.server.access import Authorize
 from scheduler.observe.server.listen import Listen
@@ -82,9 +82,9 @@ async def parts_page(query: Mapping[str, str]) -> AsyncIterator[bytes]:
 
 
 @pytest.fixture
-def pages() -> Pages:
+def pages() -> Routes:
     """Return pages of every kind, and one check that fails."""
-    return Pages(
+    return Routes(
         metrics=Metrics(CollectorRegistry()).exposition,
         configz=lambda: {"componentconfig": {"parallelism": 16}},
         flagz=lambda: Document("Flagz", "it", "its flags\n", {"flags": {"v": "2"}}),
@@ -100,7 +100,7 @@ def pages() -> Pages:
 
 
 @pytest.fixture
-async def serve(pages: Pages) -> AsyncIterator["Serve"]:
+async def serve(pages: Routes) -> AsyncIterator["Serve"]:
     """Return a function that starts a server on a free port."""
     serve = Serve(pages)
     yield serve
@@ -153,7 +153,7 @@ class Served:
 class Serve:
     """Starts web servers and stops them in the end."""
 
-    def __init__(self, pages: Pages) -> None:
+    def __init__(self, pages: Routes) -> None:
         self.pages = pages
         self._log = CapturingLogger()
         self._webs: list[Web] = []
@@ -163,7 +163,7 @@ class Serve:
         self,
         authorize: Authorize = access.allow_all,
         listen: Listen = PLAIN,
-        pages: Pages | None = None,
+        pages: Routes | None = None,
     ) -> Served:
         web = Web(pages or self.pages, structlog.wrap_logger(self._log, []), authorize)
         self._webs.append(web)

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 import structlog
 import uvloop
 
-from scheduler.observe.pages.routes import Document, Pages
+from scheduler.observe.pages.routes import Document, Routes
 from scheduler.observe.server import access
 from scheduler.observe.server.listen import Listen
 from scheduler.observe.server.web import Web
@@ -47,7 +47,7 @@ def take(query: Mapping[str, str]) -> str:
 async def main() -> None:
     logging.basicConfig(level=logging.WARNING)
     nothing = Document("Statusz", "it", "", {})
-    pages = Pages(
+    pages = Routes(
         metrics=lambda accept: (b"", "text/plain"),
         configz=dict,
         flagz=lambda: nothing,

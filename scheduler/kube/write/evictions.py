@@ -4,8 +4,8 @@ A victim is deleted with its uid, after its condition `DisruptionTarget` is writ
 disruption budget may refuse it, it is evicted through the eviction API instead. A victim that does
 not exist any more counts as evicted.
 
-Source: kube-scheduler v1.36.3 framework/preemption.NewExecutor. Differs: the uid is named, and
-victims may be evicted through the eviction API.
+Source: kube-scheduler v1.36.3 framework/preemption.NewExecutor. Differs: every write names the uid,
+and victims may be evicted through the eviction API.
 """
 
 from collections.abc import Callable

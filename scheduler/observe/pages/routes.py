@@ -1,4 +1,4 @@
-"""The pages that are served, as values; `observe/server` serves them."""
+"""The paths that are served, each with what returns its page; `observe/server` serves them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from typing import Any, Final, TypeAlias
 
 from scheduler.observe.pages.health import Check
 
-__all__ = ["Document", "Page", "Pages"]
+__all__ = ["Document", "Page", "Routes"]
 
 _HEALTH: Final = ("/healthz", "/livez", "/readyz")
 
@@ -30,7 +30,7 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Pages:
+class Routes:
     """All pages that are served."""
 
     #: Returns all metrics and their content type, for an `Accept` header.

@@ -30,7 +30,7 @@ from typing import Any, Final
 from structlog.typing import FilteringBoundLogger
 
 from scheduler.model.times import Seconds
-from scheduler.observe.pages.routes import Pages
+from scheduler.observe.pages.routes import Routes
 from scheduler.observe.server.acceptor import Acceptor
 from scheduler.observe.server.access import Authorize, deny_all
 from scheduler.observe.server.connections import ConnectionTable, bounded
@@ -54,7 +54,7 @@ class Web:
     """The web server of one process. Made and called in the scheduler's loop."""
 
     def __init__(
-        self, pages: Pages, log: FilteringBoundLogger, authorize: Authorize = deny_all
+        self, pages: Routes, log: FilteringBoundLogger, authorize: Authorize = deny_all
     ) -> None:
         self._pages = pages
         self._log = log
@@ -117,7 +117,7 @@ class _Thread:
     def __init__(
         self,
         listener: socket.socket,
-        pages: Pages,
+        pages: Routes,
         authorize: Authorize,
         listen: Listen,
         log: FilteringBoundLogger,

@@ -15,7 +15,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from scheduler.observe.pages.health import HealthChecks, HealthReport
-from scheduler.observe.pages.routes import Document, Page, Pages
+from scheduler.observe.pages.routes import Document, Page, Routes
 from scheduler.observe.pages.statuses import status
 from scheduler.observe.pages.zpages import rendered
 from scheduler.observe.server.access import (
@@ -57,7 +57,7 @@ class WebApp:
 
     def __init__(
         self,
-        pages: Pages,
+        pages: Routes,
         authorize: Authorize,
         listen: Listen,
         home: PageRunner,

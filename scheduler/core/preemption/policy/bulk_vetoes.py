@@ -13,8 +13,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from scheduler.core.preemption.policy.applied_policy import AppliedPolicy
-from scheduler.core.preemption.policy.bulk_budgets import BudgetSpending
 from scheduler.core.preemption.policy.bulk_pdb_shortfalls import PdbShortfalls, pdb_shortfalls
+from scheduler.core.preemption.policy.bulk_policy_budgets import BudgetSpending
 from scheduler.core.preemption.policy.loop_breaker import HANGS, PreemptionHistory, waste_veto
 from scheduler.core.preemption.policy.rules import PolicyRules
 from scheduler.core.preemption.policy.veto_sheet import RuleVetoes, Veto, VetoSheet
