@@ -195,7 +195,7 @@ def test_a_message_cannot_drive_the_terminal():
     assert r"\x1b[31mboom\n" in stream.getvalue()
 
 
-def test_a_node_without_room_is_no_division_by_zero():
+def test_a_node_without_capacity_is_no_division_by_zero():
     empty = dataclasses.replace(SNAPSHOT, nodes=(NodeView("node-1", 0, 0, 0, 0),))
 
     assert "0/0 cpu" in "\n".join(shown(view.render(empty), 80, 24))

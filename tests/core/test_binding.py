@@ -29,7 +29,7 @@ def test_a_placed_pod_is_bound(cluster):
     assert cluster.phase("p") is QueuePhase.BINDING
 
 
-def test_a_pod_takes_its_room_before_it_is_bound(cluster):
+def test_a_pod_takes_its_capacity_before_it_is_bound(cluster):
     assert isinstance(cluster.schedule(pod("q").cpu("1")), Unschedulable)
 
 
@@ -80,7 +80,7 @@ def test_what_was_assumed_stays_however_long_the_answer_takes(cluster):
     "kind",
     [FailureKind.CONFLICT, FailureKind.REFUSED, FailureKind.FORBIDDEN, FailureKind.UNAVAILABLE],
 )
-def test_a_pod_that_could_not_be_bound_gives_its_room_back_and_tries_again(cluster, kind):
+def test_a_pod_that_could_not_be_bound_gives_its_capacity_back_and_tries_again(cluster, kind):
     cluster.fail(kind=kind)
 
     assert cluster.phase("p") is QueuePhase.BACKOFF
@@ -134,7 +134,7 @@ def test_a_pod_that_is_being_deleted_is_not_tried_again(cluster):
     assert cluster.asked(SetCondition) == []
 
 
-def test_a_pod_that_is_deleted_while_it_is_bound_gives_its_room_back(cluster):
+def test_a_pod_that_is_deleted_while_it_is_bound_gives_its_capacity_back(cluster):
     cluster.delete("p")
     assert cluster.machine.cluster.assumed == 0
 
@@ -166,7 +166,7 @@ def test_a_pod_that_changed_while_it_was_bound_is_judged_by_its_new_state(cluste
 # Who is woken
 
 
-def waiting_for_room() -> Cluster:
+def waiting_for_capacity() -> Cluster:
     made = Cluster(node("n1").cpu("2"))
     made.hold(Bind)
     made.schedule(pod("p").cpu("2"))
@@ -175,24 +175,24 @@ def waiting_for_room() -> Cluster:
     return made
 
 
-def test_a_failed_binding_wakes_who_waits_for_the_room():
-    cluster = waiting_for_room()
+def test_a_failed_binding_wakes_who_waits_for_the_capacity():
+    cluster = waiting_for_capacity()
 
     cluster.fail()
 
     assert cluster.phase("q") is QueuePhase.BACKOFF
 
 
-def test_a_pod_that_is_deleted_while_it_is_bound_wakes_who_waits_for_the_room():
-    cluster = waiting_for_room()
+def test_a_pod_that_is_deleted_while_it_is_bound_wakes_who_waits_for_the_capacity():
+    cluster = waiting_for_capacity()
 
     cluster.delete("p")
 
     assert cluster.phase("q") is QueuePhase.BACKOFF
 
 
-def test_a_pod_that_somebody_else_binds_elsewhere_wakes_who_waits_for_the_room():
-    cluster = waiting_for_room()
+def test_a_pod_that_somebody_else_binds_elsewhere_wakes_who_waits_for_the_capacity():
+    cluster = waiting_for_capacity()
 
     cluster.change("p", lambda own: own.on("n2"))
     assert cluster.phase("q") is QueuePhase.BACKOFF
@@ -203,15 +203,15 @@ def test_a_pod_that_somebody_else_binds_elsewhere_wakes_who_waits_for_the_room()
     assert [attempt.decision for attempt in cluster.drain()] == [Placed("n1")]
 
 
-def test_a_binding_that_is_confirmed_wakes_nobody_who_waits_for_room():
-    cluster = waiting_for_room()
+def test_a_binding_that_is_confirmed_wakes_nobody_who_waits_for_capacity():
+    cluster = waiting_for_capacity()
 
     cluster.done()
 
     assert cluster.phase("q") is QueuePhase.UNSCHEDULABLE
 
 
-def test_two_pods_do_not_get_one_room():
+def test_two_pods_do_not_get_the_same_capacity():
     cluster = Cluster(node("n1").cpu("2"), node("n2").cpu("2"))
     cluster.hold(Bind)
 

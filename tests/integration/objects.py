@@ -127,7 +127,7 @@ def preferred_affinity(key: str, *values: str) -> Json:
 
 
 def is_running(found: Json | None) -> bool:
-    """Tell whether a pod runs and is not leaving."""
+    """Tell whether a pod runs and is not terminating."""
     return (
         found is not None
         and found["status"].get("phase") == "Running"

@@ -182,7 +182,7 @@ class Scene:
     def audit(self) -> None:
         """Assert what must hold at every moment, whatever the test was about."""
         history = self.history()
-        history.check_room(self._nodes)
+        history.check_capacity(self._nodes)
         history.check_victims()
         history.check_bindings()
 
@@ -209,7 +209,7 @@ class History:
     def __init__(self, changes: Iterable[tuple[str, Json]]) -> None:
         self._changes = list(changes)
 
-    def check_room(self, capacity: Mapping[str, int]) -> None:
+    def check_capacity(self, capacity: Mapping[str, int]) -> None:
         """Assert that at no time the pods on a node asked for more than it has."""
         taken: dict[str, Counter[str]] = {node: Counter() for node in capacity}
         for kind, each in self._changes:
@@ -219,17 +219,17 @@ class History:
                 assert taken[node].total() <= capacity[node], f"{node} is over-allocated"
 
     def check_victims(self) -> None:
-        """Assert that each victim made room for a more important pod, which had claimed it."""
+        """Assert that each victim freed capacity for a more important pod, nominated before."""
         claims: dict[str, tuple[str, int]] = {}
-        leaving: set[str] = set()
+        terminating: set[str] = set()
         for kind, each in self._changes:
             uid, node = each["metadata"]["uid"], each["spec"].get("nodeName", "")
             claims.pop(uid, None)
             if kind != "DELETED" and not node:
                 claims[uid] = (each["status"].get("nominatedNodeName", ""), priority(each))
-            if "deletionTimestamp" not in each["metadata"] or uid in leaving:
+            if "deletionTimestamp" not in each["metadata"] or uid in terminating:
                 continue
-            leaving.add(uid)
+            terminating.add(uid)
             if condition(each, "DisruptionTarget"):
                 name = each["metadata"]["name"]
                 claimed = [rank for place, rank in claims.values() if place == node]
@@ -246,7 +246,7 @@ class History:
             nodes[each["metadata"]["uid"]] = node
 
     def evicted(self) -> list[str]:
-        """Return the pods that a scheduler asked to leave and that left or are leaving, sorted."""
+        """Return the pods that a scheduler evicted and that are gone or terminating, sorted."""
         return sorted(
             {
                 each["metadata"]["name"]

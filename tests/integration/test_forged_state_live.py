@@ -89,7 +89,7 @@ def forged(scene: Scene, preemptor: str, node: str, begun: float, *victims: str)
 @pytest.mark.parametrize("begun", [-1e308, 1e308])
 def test_a_forged_plan_evicts_no_pod_that_its_preemptor_may_not_evict(scene, schedulers, begun):
     first, second = scene.nodes(2, cpu="4")
-    # On the first node the preemptor needs the room of one that it may not evict.
+    # On the first node the preemptor needs the capacity of one that it may not evict.
     scene.run(
         pod("higher", "2", "high", on=first),
         pod("equal", "1", "middle", on=first),

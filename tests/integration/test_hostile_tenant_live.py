@@ -198,9 +198,9 @@ def refusal(write: Callable[[], Any]) -> int:
 
 
 def besiege(scene: Scene, tenant: Tenant, node: str) -> None:
-    """Have the tenant's pod `attacker` nominated to a node where it never gets the room.
+    """Have the tenant's pod `attacker` nominated to a node where it never gets the capacity.
 
-    The nomination is legitimate. One victim is gone and its room is taken; the other one hangs.
+    The nomination is legitimate. One victim is gone and its capacity is taken; the other one hangs.
     """
     tenant.create(pod("mine-a", "1", "low", on=node), hung("mine-b", node))
     scene.wait_running("mine-a", "mine-b")

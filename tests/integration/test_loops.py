@@ -1,8 +1,8 @@
 """Two schedulers on one API server: kube-scheduler puts victims of ours straight back.
 
 The victims of each node belong to two Deployments. Those of one are gone at once, those of the
-other take a while. kube-scheduler does not know that the room is claimed, so the replacement of the
-first has it before the second is gone, and the preemptor never gets the room of both.
+other take a while. kube-scheduler does not know the nomination to it, so the replacement of the
+first has the capacity before the second is gone, and the preemptor never gets the capacity of both.
 """
 
 import contextlib
@@ -72,7 +72,7 @@ def wait_for_preemptor(scene, gone=""):
     return name
 
 
-def test_preemption_stops_when_kube_scheduler_takes_the_room_each_time(scene, schedulers, peer):
+def test_preemption_stops_when_kube_scheduler_takes_the_capacity_each_time(scene, schedulers, peer):
     fill(scene, 3)
     ours = schedulers.start(config=PERIOD)
 

@@ -35,7 +35,7 @@ def scene(plane, namespace, schedulers):
     made.clear()
 
 
-def test_an_api_server_that_restarts_loses_no_pod_and_no_room(scene, schedulers):
+def test_an_api_server_that_restarts_loses_no_pod_and_no_capacity(scene, schedulers):
     nodes = scene.nodes(4, cpu="8")
     scheduler = schedulers.start()
     scene.create(*(pod(f"before-{i}") for i in range(4)))

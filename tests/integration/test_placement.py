@@ -24,7 +24,7 @@ def fit_error(nodes, *reasons, preemption):
     return f"0/{nodes} nodes are available: {said}. {NO_CLAIMS}{cure}"
 
 
-def test_pods_run_on_nodes_with_room(scene, scheduler):
+def test_pods_run_on_nodes_with_capacity(scene, scheduler):
     nodes = scene.nodes(3, cpu="2")
 
     scene.create(*(pod(f"p{i}", cpu="1") for i in range(6)))
@@ -105,7 +105,7 @@ def test_extended_resources_are_counted(scene, scheduler):
     )
 
 
-def test_room_that_becomes_free_is_used(scene, scheduler):
+def test_capacity_that_becomes_free_is_used(scene, scheduler):
     node = scene.node(cpu="1")
     scene.create(pod("first"))
     scene.wait_running("first")

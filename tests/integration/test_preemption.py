@@ -1,4 +1,4 @@
-"""Pods that fit nowhere make room: for the right reasons, at the right place, and no more of it."""
+"""Pods that fit nowhere preempt: for the right reasons, at the right place, and no more of it."""
 
 from collections import Counter
 
@@ -30,7 +30,7 @@ def wake_all(scene, node):
     scene.remove("tiny")
 
 
-def test_a_more_important_pod_gets_the_room_of_a_less_important_one(scene, schedulers):
+def test_a_more_important_pod_gets_the_capacity_of_a_less_important_one(scene, schedulers):
     node = scene.node(cpu="4")
     scene.run(pod("low", cpu="2", priority="low", on=node), pod("mid", "2", "middle", on=node))
     scheduler = schedulers.start()
@@ -148,7 +148,7 @@ def test_preemptors_at_the_same_time_take_no_victim_too_many(scene, schedulers):
 
 def test_a_preemptor_waits_for_victims_that_hang_and_takes_no_others(scene, schedulers):
     first, second = scene.nodes(2, cpu="3")
-    # It does not wait for room alone: any pod that is gone has it tried again.
+    # It does not wait for capacity alone: any pod that is gone has it tried again.
     scene.node(taints=({"key": "example.com/only", "value": "batch", "effect": "NoSchedule"},))
     scene.run(
         pod("a", "2", "low", on=first, annotations=HANGS),
@@ -169,7 +169,7 @@ def test_a_preemptor_waits_for_victims_that_hang_and_takes_no_others(scene, sche
     assert scene.history().evicted() == ["a"]
 
 
-def test_room_that_another_scheduler_has_claimed_is_respected(scene, schedulers):
+def test_capacity_that_another_scheduler_has_claimed_is_respected(scene, schedulers):
     first, second = scene.nodes(2, cpu="2")
     scene.create(pod("theirs", "2", "middle", by="someone-else"))
     scene.nominate("theirs", first)
@@ -204,7 +204,7 @@ def test_a_preemptor_whose_node_goes_away_is_placed_elsewhere(scene, schedulers)
     assert scene.wait_running("high") == {"high": second}
 
 
-def test_the_room_of_a_preemptor_that_is_deleted_goes_to_the_next(scene, schedulers):
+def test_the_capacity_of_a_preemptor_that_is_deleted_goes_to_the_next(scene, schedulers):
     node = scene.node(cpu="2")
     scene.run(pod("a", "2", "low", on=node, annotations=HANGS))
     schedulers.start()

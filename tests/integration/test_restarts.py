@@ -82,7 +82,7 @@ def test_killed_while_victims_terminate_it_waits_for_them_and_takes_no_others(sc
     assert history.evicted() == history.doomed() == ["a", "b"]
 
 
-def test_pods_that_were_placed_before_a_restart_keep_their_room(scene, schedulers):
+def test_pods_that_were_placed_before_a_restart_keep_their_capacity(scene, schedulers):
     scene.nodes(2, cpu="2")
     first = schedulers.start()
     scene.create(*(pod(f"p{i}") for i in range(3)))
@@ -210,7 +210,7 @@ def test_a_preemption_of_many_survives_kills_and_lost_answers(scene, schedulers,
     proxy.lose_reply("PATCH", "/pods/mid-.*/status", times=3)
     proxy.refuse("POST", "/pods/mid-[4-7]/binding", 500, times=2)
     held = proxy.hold("POST|PATCH|DELETE", "/pods/", after=2)
-    # All equally important: nobody may take the room that others have claimed.
+    # All equally important: nobody may take the capacity that others have claimed.
     important = [f"mid-{i}" for i in range(12)]
     scene.create(*(pod(name, "1", "middle") for name in important))
     for writes in (7, 14, None):

@@ -30,15 +30,15 @@ def test_a_clock_that_is_ahead_or_behind_evicts_no_second_victim(scene, schedule
     for each in started:
         each.wait_log("caches_synced")
     pods = scene.path("").rstrip("/")
-    scene.api.wait_for_list(pods, lambda found: set(leaving(found)) == set(range(len(SKEWS))))
+    scene.api.wait_for_list(pods, lambda found: set(terminating(found)) == set(range(len(SKEWS))))
 
     def is_second(found):
-        return len(leaving(found)) > len(SKEWS)
+        return len(terminating(found)) > len(SKEWS)
 
     with pytest.raises(TimeoutError):
         scene.api.wait_for_list(pods, is_second, timeout=WATCHED_SECONDS)
 
-    assert sorted(leaving(scene.api.items(pods))) == list(range(len(SKEWS)))
+    assert sorted(terminating(scene.api.items(pods))) == list(range(len(SKEWS)))
     assert len(scene.history().doomed()) == len(SKEWS)
 
 
@@ -48,8 +48,8 @@ def victim(name, node):
     )
 
 
-def leaving(found):
-    """Return, for each victim that is leaving, the number of its scheduler."""
+def terminating(found):
+    """Return, for each victim that is terminating, the number of its scheduler."""
     return [
         int(each["metadata"]["name"].split("-")[1])
         for each in found

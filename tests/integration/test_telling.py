@@ -91,7 +91,7 @@ def test_a_pod_that_was_nominated_and_bound_keeps_no_trace_of_the_nomination(sce
     assert condition(found, "PodScheduled")["status"] == "True"
 
 
-def test_a_nomination_that_outlives_the_binding_holds_no_room(scene, schedulers):
+def test_a_nomination_that_outlives_the_binding_holds_no_capacity(scene, schedulers):
     first, second = scene.nodes(2, cpu="2")
     scene.create(pod("high", "2", "high", by="nobody"))
     scene.nominate("high", second)

@@ -180,7 +180,7 @@ def test_a_victim_that_hangs_beyond_its_grace_releases_the_node(scene, scheduler
     scene.let_go("a")
 
 
-def test_nobody_is_evicted_while_room_that_a_preemptor_has_left_is_being_vacated(scene, schedulers):
+def test_no_pod_is_evicted_while_a_preemptor_has_left_freed_capacity(scene, schedulers):
     first = scene.node(cpu="2")
     scene.run(pod("a", "2", "middle", on=first, annotations=HANGS, terminationGracePeriodSeconds=9))
     scheduler = schedulers.start()

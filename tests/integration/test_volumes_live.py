@@ -150,7 +150,7 @@ def test_a_pod_waits_until_its_claim_is_there_and_bound(scene, scheduler, storag
     assert scene.wait_running("a") == {"a": node}
 
 
-def test_a_volume_that_is_not_made_in_time_gives_the_room_back_and_is_tried_again(
+def test_a_volume_that_is_not_made_in_time_gives_the_capacity_back_and_is_tried_again(
     scene, schedulers, storage
 ):
     node = scene.node()

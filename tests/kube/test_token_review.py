@@ -219,10 +219,10 @@ async def test_only_a_few_reviews_are_under_way(server):
 async def test_a_caller_that_disconnects_during_a_review_frees_its_place(server):
     server.goes_on = asyncio.Event()
     asking = reviewer(server, at_once=1)
-    leaving = asyncio.create_task(asking.user("stranger"))
+    cancelled = asyncio.create_task(asking.user("stranger"))
     await asyncio.sleep(0)
-    leaving.cancel()
-    await asyncio.gather(leaving, return_exceptions=True)
+    cancelled.cancel()
+    await asyncio.gather(cancelled, return_exceptions=True)
     server.goes_on.set()
 
     async with asyncio.timeout(1):

@@ -105,10 +105,10 @@ def in_flight(made: Machine) -> None:
     """Let a policy be strict, and 400 evictions be in flight."""
     strict = DisruptionBudgets.STRICT
     made.observe(PolicyObserved(PreemptionPolicy("p", disruption_budgets=strict)), NOW)
-    leaving = [made.cluster.find_pod(f"low-{index}") for index in range(400)]
+    terminating = [made.cluster.find_pod(f"low-{index}") for index in range(400)]
     preemptor = wanting(-1)
     made.cluster.nominate(preemptor, "node-0")
-    made.policies.in_flight.add(preemptor, filter(None, leaving), NOW)
+    made.policies.in_flight.add(preemptor, filter(None, terminating), NOW)
 
 
 def another_status(made: Machine, number: int) -> None:

@@ -50,10 +50,10 @@ def _ends() -> Callable[[int], None]:
     """Return what observes how victims leave and end, each that of another preemptor."""
     made = _full()
     first = [_preempt(made, _own_class(serial))[0] for serial in range(WAITING)]
-    leaving = iter(first)
+    terminating = iter(first)
 
     def observe(count: int) -> None:
-        for effect in itertools.islice(leaving, count):
+        for effect in itertools.islice(terminating, count):
             victim = made.cluster.find_pod(effect.victim.uid)
             assert victim is not None
             metadata = replace(victim.metadata, deletion_timestamp=STARTED)

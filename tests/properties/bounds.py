@@ -36,7 +36,7 @@ def too_many(wasted: list[Gone], forgotten: int = 0) -> int:
     """Return by how many the evictions in vain within any hour are more than allowed.
 
     What is evicted from one node at one moment is one preemption. Where pods of others overfill a
-    node, one preemption may have more victims than the preemptor takes room.
+    node, one preemption may have more victims than the preemptor takes capacity.
 
     Args:
         wasted: The evictions in vain for one preemptor, in time order.

@@ -163,10 +163,10 @@ class Changing(World):
                 return super()._write(effect, found)
         return None
 
-    def _has_room(self, uid: str, where: str) -> None:
+    def _has_capacity(self, uid: str, where: str) -> None:
         there = {each.uid for each in self.pods.values() if each.spec.node_name == where}
         if not self.resized & there:
-            super()._has_room(uid, where)
+            super()._has_capacity(uid, where)
 
     # Decisions ------------------------------------------------------------------------------------
 
@@ -177,7 +177,7 @@ class Changing(World):
             assert self.patience > 0, "the world does not come to rest"
         self.machine.flush(self.now)
         known = {queued.uid: queued.pod for queued in self.machine.queue}
-        leaving = self.machine.cluster.evicting_uids()
+        terminating = self.machine.cluster.evicting_uids()
         attempt = self.machine.step(self.now)
         if attempt is None:
             return None
@@ -189,7 +189,7 @@ class Changing(World):
             self.largest = max(self.largest, len(decision.victims))
             for ref in decision.victims:
                 victim = self.machine.cluster.find_pod(ref.uid)
-                awaited = ref.uid in leaving or self._is_awaited(ref.uid, wanted.uid)
+                awaited = ref.uid in terminating or self._is_awaited(ref.uid, wanted.uid)
                 if victim is not None and not victim.terminating and not awaited:
                     self._may_go(victim, wanted)
         self._take(attempt.effects)

@@ -1,9 +1,9 @@
 """Preemptions on a bad day: clocks differ, victims stay or hang, answers are lost, leaders change.
 
-A fault that keeps victims from leaving makes full use of all rooms impossible. What holds all the
-same: a victim is only evicted when its plan is on the API server, no pod is evicted for one that is
-not more important, what was in vain for one preemptor is bounded, and all that the faults allow
-comes to rest.
+A fault that keeps victims from terminating makes full use of all freed capacity impossible. What
+holds all the same: a victim is only evicted when its plan is on the API server, no pod is evicted
+for one that is not more important, what was in vain for one preemptor is bounded, and all that the
+faults allow comes to rest.
 """
 
 import hashlib
@@ -40,14 +40,14 @@ class Faults:
     hanging: bool = False
     #: Evictions of some pods are lost, and so is the answer, each time.
     lost: bool = False
-    #: Pods that were evicted come again and take the room at once; another scheduler binds them.
+    #: Evicted pods are created again and take the capacity at once; another scheduler binds them.
     replaced: bool = False
     #: Another leader takes over whenever something was done.
     leaders: bool = False
 
     @property
-    def keep_room(self) -> bool:
-        """Whether some room does not get free for preemptors."""
+    def keep_capacity(self) -> bool:
+        """Whether some capacity does not get free for preemptors."""
         return self.refused or self.hanging or self.lost or self.replaced
 
 
@@ -150,24 +150,24 @@ class Disturbed(Transactions):
             built = pod(name).cpu("1").priority(gone.priority).on(gone.spec.node_name)
             self._put(built.build())
 
-    def _hangs(self, leaving: Pod) -> bool:
-        if not self.faults.hanging or not self._is_odd("hanging", leaving.uid):
+    def _hangs(self, terminating: Pod) -> bool:
+        if not self.faults.hanging or not self._is_odd("hanging", terminating.uid):
             return False
-        if self._is_odd("for good", leaving.uid, 0.5):
+        if self._is_odd("for good", terminating.uid, 0.5):
             return True
-        return self.now < self._left_at[leaving.uid] + LATE
+        return self.now < self._left_at[terminating.uid] + LATE
 
     # The end --------------------------------------------------------------------------------------
 
     def come_to_rest(self) -> None:
-        if not self.faults.keep_room:
+        if not self.faults.keep_capacity:
             super().come_to_rest()
             return
         for _ in range(ROUNDS):
             self._calm_down()
 
     def check(self) -> None:
-        if not self.faults.keep_room:
+        if not self.faults.keep_capacity:
             super().check()
             return
         self.machine.check()

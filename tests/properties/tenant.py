@@ -167,7 +167,7 @@ class Besieged(Changing):
             "pods": len(cluster.pods),
             "claims": len(cluster.nominations),
             "rows": len([each for each in cluster.columns.names if each]),
-            "leaving": cluster.evicting,
+            "terminating": cluster.evicting,
             "overdue": len(cluster.overdue),
             "unreported": len(machine.queue.unreported),
             # A pod that waits may keep its plan; a process that begins knows of none.
@@ -215,7 +215,7 @@ def name_node(world: Besieged, a: int, b: int, c: int) -> None:
 
 
 def look(world: Besieged, a: int, _b: int, _c: int) -> None:
-    """A kubelet sees a pod that it has no room for."""
+    """A kubelet sees a pod that it has no capacity for."""
     if world.unseen:
         world.reject(sorted(world.unseen)[a % len(world.unseen)])
 

@@ -23,7 +23,7 @@ DEEP = settings.default.max_examples > 100
 
 
 def could_be_helped(view: View, wanted: Pod) -> bool:
-    """Tell whether a pod fits, or could make room for itself."""
+    """Tell whether a pod fits, or could make capacity for itself."""
     return bool(oracles.feasible(view, wanted)) or not isinstance(
         oracles.preemption(view, wanted), str
     )
@@ -59,7 +59,7 @@ def test_where_nobody_interferes_no_node_is_ever_overfull(seed):
 
 
 @pytest.mark.parametrize("seed", [700007, 700036, 700114, 700247, 700258, 700313])
-def test_histories_with_vacated_room_and_hanging_victims_end_well(seed):
+def test_histories_with_vacated_capacity_and_hanging_victims_end_well(seed):
     ends_well(lived(seed, foreign=seed % 3 > 0))
 
 

@@ -51,7 +51,7 @@ def check(view: View, wanted, decision) -> None:
 
 
 def needed(view: View, wanted, chosen: oracles.Candidate) -> None:
-    """Assert that the victims make room, are less important, and that none could have stayed."""
+    """Assert that the victims free capacity, are less important, and that none could stay."""
 
     def fits(victims: tuple[Pod, ...]) -> bool:
         guests = oracles.Guests(view.pods[chosen.node])

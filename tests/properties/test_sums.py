@@ -97,7 +97,7 @@ pods = st.lists(
 
 
 @given(there=pods, wanted=st.integers(1, 3000), capacity=st.integers(1, 4000))
-def test_a_pod_fits_where_the_exact_sum_leaves_room(there, wanted, capacity):
+def test_a_pod_fits_where_the_exact_sum_leaves_capacity(there, wanted, capacity):
     low = sum(amount * count for amount, priority, count in there if priority == 0)
     kept = sum(amount * count for amount, priority, count in there if priority)
     guests = [

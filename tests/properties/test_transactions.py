@@ -1,6 +1,6 @@
 """Preemptions are transactions, whatever happens to answers, news and processes on the way.
 
-Every sequence of happenings ends with all preemptors placed, no victim's room unused, and none
+Every sequence of happenings ends with all preemptors placed, no victim's capacity unused, and none
 counted as wasted; at each moment a victim is only deleted when the API server has the plan that
 names it, and what counts it.
 

@@ -2,7 +2,7 @@
 
 Nodes are full of pods of one cpu that are not important. Preemptors come, effects are carried out
 late, their answers get lost, news comes late, time passes, and the process is killed at any moment.
-Nothing else interferes, so at the end each victim must have made room that is used.
+Nothing else interferes, so at the end each victim must have made capacity that is used.
 """
 
 from collections import Counter, deque
@@ -67,8 +67,8 @@ class Transactions:
     Args:
         bounded: Whether a policy counts victims, so that the ledger is written.
         cpu: What each preemptor asks for.
-        ranks: How many priorities preemptors have. A more important one may take the room of a less
-            important one.
+        ranks: How many priorities preemptors have. A more important one may take the capacity of a
+            less important one.
         crowd: How many preemptors come at most, as a share of those that can have a place.
     """
 
@@ -83,7 +83,7 @@ class Transactions:
         #: Victims that were wasted in the eyes of those that were killed, by reason.
         self.wasted: Counter[str] = Counter()
         self._bounded = bounded
-        #: What each preemptor asks for: where they differ, room that is taken over may be too much.
+        #: What each preemptor asks for: where they differ, capacity taken over may be too much.
         self._cpu = cpu
         self._ranks = ranks
         self._most = int(NODES * (CPU // cpu) * crowd)
@@ -218,7 +218,7 @@ class Transactions:
         return busy or self.machine.ready()
 
     def check(self) -> None:
-        """Assert that all preemptors have a place, and that each victim's room is used."""
+        """Assert that all preemptors have a place, and that each victim's capacity is used."""
         ours = [each for each in self.pods.values() if each.metadata.name.startswith("high")]
         assert [each.key for each in ours if not each.spec.node_name] == []
         for where, used in self._used().items():
@@ -293,8 +293,8 @@ class Transactions:
             assert victim.uid not in self.evicted
             self.evicted[victim.uid] = effect.preemptor.uid
             stamp = times.stamp(self.server_time())
-            leaving = PodBuilder(victim).preempted().meta(deletion_timestamp=stamp)
-            self._put(leaving.build())
+            terminating = PodBuilder(victim).preempted().meta(deletion_timestamp=stamp)
+            self._put(terminating.build())
         return True
 
     def _of(self, ref: PodRef) -> PodBuilder:

@@ -80,7 +80,7 @@ class World:
         self.effects: list[Effect] = []
         #: Victims that were asked to leave and were not told to have stayed.
         self.asked: set[str] = set()
-        #: Whether others bind, and nodes shrink or go: then no node's room is promised.
+        #: Whether others bind, and nodes shrink or go: then no node's capacity is promised.
         self.foreign = foreign
         self.count = 0
 
@@ -173,7 +173,7 @@ class World:
                 if found.spec.node_name or found.terminating:
                     return FailureKind.CONFLICT
                 self.change(found.uid, lambda p: p.on(where).not_started().nominated(""))
-                self._has_room(found.uid, where)
+                self._has_capacity(found.uid, where)
             case Nominate(node=where):
                 self.change(found.uid, lambda p: p.nominated(where))
             case ClearNomination():
@@ -182,7 +182,7 @@ class World:
                 self.change(found.uid, lambda p: _told(p, why, text, clear=clear))
         return None
 
-    def _has_room(self, uid: str, where: str) -> None:
+    def _has_capacity(self, uid: str, where: str) -> None:
         """Assert that what we bound fits its node, where nobody interferes."""
         if self.foreign:
             return
@@ -241,7 +241,7 @@ class World:
         assert isinstance(decision, Preempting), (decision, found)
         assert decision.message == message
         victims = [ref.uid for ref in decision.victims]
-        rooms = oracles.room_being_vacated(view, wanted)
+        rooms = oracles.capacity_being_vacated(view, wanted)
         if any(oracles.needs_nobody(view, each) for each in found):
             rooms = {}
         chosen = {each.node: each for each in found}.get(decision.node)

@@ -100,14 +100,14 @@ def test_gated_pods_come_last_with_the_words_of_the_api():
 
 def test_pods_that_are_done_or_being_deleted_have_no_turn():
     plan = planner(
-        node("n1"), pod("leaving").terminating(), pod("failed").finished("Failed"), pod("p")
+        node("n1"), pod("terminating").terminating(), pod("failed").finished("Failed"), pod("p")
     )
 
     assert [each.pod.name for each in plan.attempts()] == ["p"]
     assert plan.final() == {"default/p": "n1"}
 
 
-def test_running_pods_that_are_done_take_no_room():
+def test_running_pods_that_are_done_take_no_capacity():
     plan = planner(node("n1").cpu("1"), pod("done").on("n1").cpu("1").finished(), pod("p").cpu("1"))
 
     assert decisions(list(plan.attempts())) == [("p", "Placed")]
@@ -188,7 +188,7 @@ def settled(plan: Planner) -> list[Attempt]:
     return [*plan.attempts(), *plan.settle()]
 
 
-def test_the_preemptor_gets_the_room_of_its_victims():
+def test_the_preemptor_gets_the_capacity_of_its_victims():
     plan = planner(
         node("n1").cpu("2"),
         pod("a").on("n1").cpu("1"),
@@ -229,9 +229,9 @@ def test_a_cluster_in_which_nothing_changes_is_settled_at_once():
     assert plan.final() == {"default/p": None}
 
 
-def test_terminating_pods_make_room():
+def test_terminating_pods_make_capacity():
     plan = planner(
-        node("n1").cpu("1"), pod("leaving").on("n1").cpu("1").terminating(), pod("p").cpu("1")
+        node("n1").cpu("1"), pod("terminating").on("n1").cpu("1").terminating(), pod("p").cpu("1")
     )
 
     assert decisions(settled(plan)) == [("p", "Unschedulable"), ("p", "Placed")]

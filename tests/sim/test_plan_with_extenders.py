@@ -189,11 +189,11 @@ def test_an_extender_that_rejects_every_node_prevents_preemption(plan: Any, serv
         "filter": lambda body: {"FailedNodes": dict.fromkeys(body["NodeNames"], "no")},
         "preempt": {"NodeNameToMetaVictims": {}},
     }
-    room = {"cpu": "500m", "memory": "500"}
+    capacity = {"cpu": "500m", "memory": "500"}
 
     (result,) = plan(
         [
-            *(node(f"node{number}", **room) for number in (1, 2, 3)),
+            *(node(f"node{number}", **capacity) for number in (1, 2, 3)),
             pod("p1.1", "node1", 100, cpu="100m", memory="100"),
             pod("p1.2", "node1", 0, cpu="100m", memory="100"),
             pod("p2.1", "node2", 100, cpu="300m", memory="300"),

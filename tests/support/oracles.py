@@ -3,7 +3,7 @@
 Written from the rules and not from the scheduler's code: plain loops over API objects, no columns,
 nothing kept. Covers resources, host ports, taints, cordons, node selectors, nominated pods,
 budgets and preemption, for pods whose containers name whole requests; and what this scheduler does
-otherwise: no node is chosen on which a victim hangs, and room that is being vacated for a preemptor
+otherwise: no node is chosen on which a victim hangs, and capacity that is freed for a preemptor
 that does not come is taken before other pods are evicted.
 
 The file is longer than others because an oracle must be read as a whole.
@@ -46,7 +46,7 @@ class View:
     leaving: set[str] = field(default_factory=set)
     #: Uids of pods that were asked to leave and should have been gone by now.
     overdue: set[str] = field(default_factory=set)
-    #: Nodes with room that is being vacated for preemptors that do not come.
+    #: Nodes with capacity that is being vacated for preemptors that do not come.
     vacated: set[str] = field(default_factory=set)
     #: What is remembered against evicting some pods from a node for a pod; empty for nothing. What
     #: is remembered is a fact here, as nodes are.
@@ -128,7 +128,7 @@ def judge(pod: Pod, node: Node, guests: Guests) -> Verdict | None:
         verdict = rule(pod, node)
         if verdict is not None:
             return verdict
-    return _port_taken(pod, guests.ports) or _no_room(pod, node, guests.pods)
+    return _port_taken(pod, guests.ports) or _no_capacity(pod, node, guests.pods)
 
 
 def _cordoned(pod: Pod, node: Node) -> Verdict | None:
@@ -181,7 +181,7 @@ def _port_taken(pod: Pod, used: set[Port]) -> Verdict | None:
     return None
 
 
-def _no_room(pod: Pod, node: Node, others: Sequence[Pod]) -> Verdict | None:
+def _no_capacity(pod: Pod, node: Node, others: Sequence[Pod]) -> Verdict | None:
     has = {name: _amount(name, str(text)) for name, text in node.status.allocatable.items()}
     used: dict[str, int] = {}
     for other in others:
@@ -390,7 +390,7 @@ def _objections(view: View, pod: Pod, candidate: Candidate) -> tuple[str, ...]:
 HANGS = "node(s) where a victim hangs in termination"
 
 
-def room_being_vacated(view: View, pod: Pod) -> dict[str, set[str]]:
+def capacity_being_vacated(view: View, pod: Pod) -> dict[str, set[str]]:
     """Return the nodes on which a pod has to evict no other pod, but to wait for leaving ones.
 
     Pods leave there by preemption, for a preemptor that does not come; without them the pod fits.

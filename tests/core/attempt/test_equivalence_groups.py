@@ -123,7 +123,7 @@ def indexed(count: int, cpu: str = "2") -> list[PodBuilder]:
 
 
 def full(*waiting: PodBuilder, guests: int = 2) -> Cluster:
-    """Return a cluster without room, in which everybody was tried once."""
+    """Return a full cluster, in which each pod was tried once."""
     there = [pod(f"q{index}").cpu("2").on("n1") for index in range(guests)]
     cluster = Cluster(node("n1").cpu(str(2 * guests)), *there, *waiting)
     cluster.drain()

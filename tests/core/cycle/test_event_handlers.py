@@ -33,14 +33,14 @@ def fits(cluster: Cluster, cpu: str) -> bool:
 # Pods of others
 
 
-def test_a_pod_of_another_scheduler_takes_room_but_is_not_decided_for():
+def test_a_pod_of_another_scheduler_takes_capacity_but_is_not_decided_for():
     cluster = one_node(pod("a").scheduler("other").on("n1").cpu("3"), pod("b").scheduler("other"))
 
     assert cluster.step() is None
     assert not fits(cluster, "2")
 
 
-def test_a_pod_that_finished_takes_no_room():
+def test_a_pod_that_finished_takes_no_capacity():
     cluster = one_node(pod("a").on("n1").cpu("4").finished())
     assert fits(cluster, "1")
 
@@ -49,7 +49,7 @@ def test_a_pod_that_finished_takes_no_room():
     assert fits(cluster, "3")
 
 
-def test_a_terminating_pod_still_takes_room():
+def test_a_terminating_pod_still_takes_capacity():
     assert not fits(one_node(pod("a").on("n1").cpu("4").terminating()), "1")
 
 
@@ -71,7 +71,7 @@ def test_the_pods_of_a_node_that_was_deleted_and_came_back_still_count():
     assert fits(cluster, "1")
 
 
-def test_a_pod_that_is_gone_takes_no_room():
+def test_a_pod_that_is_gone_takes_no_capacity():
     cluster = one_node(pod("a").on("n1").cpu("4"))
 
     cluster.delete("a")

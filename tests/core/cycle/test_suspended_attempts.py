@@ -165,7 +165,7 @@ def test_a_node_that_is_gone_is_not_taken():
     assert final(cluster, "p") == Placed("n2")
 
 
-def test_room_that_another_pod_took_is_not_given_twice():
+def test_capacity_that_another_pod_took_is_not_given_twice():
     cluster = asking(
         node("n1").cpu("1").has(GPU),
         node("n2").cpu("1").has(GPU),

@@ -93,7 +93,7 @@ def test_a_preemptor_that_is_unseated_while_its_victims_leave_tries_again():
     assert cluster.asked(ClearNomination) == [ClearNomination(cluster.ref("high"))]
 
 
-def test_the_higher_preemptor_gets_the_room_whoever_was_first():
+def test_the_preemptor_of_higher_priority_gets_the_capacity_in_any_order():
     cluster = two_victims()
     cluster.schedule(HIGH)
     cluster.schedule(pod("top").cpu("4").priority(200))

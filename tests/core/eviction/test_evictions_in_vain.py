@@ -76,7 +76,7 @@ def test_with_evict_only_a_victim_that_a_budget_protects_costs_no_other():
     assert cluster.evicted() == []
 
 
-def test_a_scheduler_that_takes_each_room_costs_few_victims_whoever_owns_them():
+def test_a_scheduler_that_takes_freed_capacity_each_time_costs_few_victims_of_any_owner():
     names_of_nodes = [f"n{each}" for each in range(30)]
     cluster = Refusing(
         *(node(each).cpu("4") for each in names_of_nodes),

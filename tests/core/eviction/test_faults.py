@@ -199,7 +199,7 @@ def test_evictions_that_wait_to_be_sent_are_not_wanted_when_the_preemptor_is_gon
     assert cluster.machine.cluster.evicting == 1
 
 
-def test_the_room_of_a_preemptor_that_was_deleted_is_used():
+def test_the_capacity_of_a_preemptor_that_was_deleted_is_used():
     cluster = Cluster(
         node("n1").cpu("4"), node("n2").cpu("4"), low("v"), low("u", "n2", priority=5)
     )
@@ -226,7 +226,7 @@ def test_the_room_of_a_preemptor_that_was_deleted_is_used():
         ),
     ],
 )
-def test_room_that_is_being_vacated_is_no_offer_where_extenders_decide_on_nodes(config, evicted):
+def test_freed_capacity_is_not_offered_where_extenders_decide_on_nodes(config, evicted):
     cluster = Cluster(node("n1").cpu("4"), low("v", priority=5), config=config)
     cluster.schedule(pod("x").cpu("4").priority(100))
     cluster.delete("x")

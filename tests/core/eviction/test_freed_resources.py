@@ -17,7 +17,7 @@ def low(name: str, cpu: str = "2", on: str = "n1", priority: int = 1) -> PodBuil
 
 
 def left(other: NodeBuilder | None = None) -> Cluster:
-    """Return a cluster in which two pods left `n1` for a preemptor that found room on `n2`."""
+    """Return a cluster in which two pods left `n1` for a preemptor that fits on `n2` now."""
     cluster = Cluster(node("n1").cpu("4"), low("a"), low("b"))
     assert isinstance(cluster.schedule(HIGH), Preempting)
     cluster.add(other or node("n2").cpu("4"))
@@ -46,7 +46,7 @@ def left(other: NodeBuilder | None = None) -> Cluster:
         ),
     ],
 )
-def test_room_that_a_preemptor_has_left_is_used_by_whom_could_have_made_it(comer, want):
+def test_capacity_that_a_preemptor_has_left_is_used_by_pods_that_could_have_freed_it(comer, want):
     cluster = left()
     cluster.finish_terminating()
 
@@ -56,7 +56,7 @@ def test_room_that_a_preemptor_has_left_is_used_by_whom_could_have_made_it(comer
     assert wasted(cluster) == want
 
 
-def test_room_that_another_scheduler_takes_is_wasted_also_beside_a_pod_of_ours():
+def test_capacity_that_another_scheduler_takes_is_wasted_also_beside_a_pod_of_ours():
     cluster = left()
     cluster.finish_terminating()
     cluster.add(low("foreign", priority=100).scheduler("other").not_started())
@@ -83,7 +83,7 @@ def test_a_host_port_that_somebody_uses_is_not_free():
     assert wasted(cluster) == {}
 
 
-def test_of_two_rooms_on_a_node_the_one_that_is_used_is_not_wasted():
+def test_of_two_plans_on_a_node_the_one_whose_capacity_is_used_is_not_wasted():
     cluster = Cluster(node("n1").cpu("4"), low("a"), low("b"))
     cluster.schedule(pod("first").cpu("2").priority(100))
     cluster.schedule(pod("second").cpu("2").priority(100))
@@ -98,7 +98,7 @@ def test_of_two_rooms_on_a_node_the_one_that_is_used_is_not_wasted():
     assert wasted(cluster) == {"placed_elsewhere": 1}
 
 
-def test_room_is_not_given_up_while_somebody_claims_it():
+def test_capacity_is_not_given_up_while_a_pod_is_nominated_to_it():
     cluster = Cluster(node("n1").cpu("6"), low("a"), low("b"), low("c"))
     cluster.schedule(HIGH)
     cluster.delete("a")
@@ -167,7 +167,7 @@ def test_what_was_vacated_before_a_plan_failed_serves_a_more_important_preemptor
 # Who waits for it
 
 
-def test_nobody_is_asked_to_leave_while_room_is_vacated_for_nobody():
+def test_no_pod_is_evicted_while_freed_capacity_is_unclaimed():
     cluster = left()
     cluster.add(low("cheaper", "4", "n3", priority=0), node("n3").cpu("4"))
     cluster.forget_effects()
@@ -183,7 +183,7 @@ def test_nobody_is_asked_to_leave_while_room_is_vacated_for_nobody():
     assert wasted(cluster) == {}
 
 
-def test_room_that_is_too_little_for_a_preemptor_does_not_keep_it_waiting():
+def test_capacity_that_is_too_little_for_a_preemptor_does_not_keep_it_waiting():
     cluster = left()
     cluster.add(low("cheaper", "5", "n3", priority=0), node("n3").cpu("5"))
     cluster.forget_effects()
@@ -193,7 +193,7 @@ def test_room_that_is_too_little_for_a_preemptor_does_not_keep_it_waiting():
     assert asked(cluster) == ["cheaper"]
 
 
-def test_room_that_somebody_waits_for_is_not_offered_again():
+def test_capacity_that_a_pod_waits_for_is_not_offered_again():
     cluster = left()
     cluster.schedule(pod("x").cpu("4").priority(100))
     cluster.add(low("cheaper", "4", "n3", priority=0), node("n3").cpu("4"))
@@ -204,7 +204,7 @@ def test_room_that_somebody_waits_for_is_not_offered_again():
     assert asked(cluster) == ["cheaper"]
 
 
-def test_a_pod_that_makes_nobody_leave_is_not_nominated_to_vacated_room():
+def test_a_pod_that_preempts_no_pod_is_not_nominated_to_freed_capacity():
     cluster = left()
 
     cluster.schedule(pod("x").cpu("4").priority(1))

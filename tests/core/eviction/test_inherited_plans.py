@@ -17,10 +17,10 @@ def system_pod(name: str, on: str = "n1") -> PodBuilder:
     return pod(name).namespace("kube-system").on(on).cpu("2").priority(SYSTEM)
 
 
-def claimant(*victims: PodBuilder, leaving: bool = False, priority: int = 10) -> PodBuilder:
+def claimant(*victims: PodBuilder, wait_only: bool = False, priority: int = 10) -> PodBuilder:
     """Return a pod on which a plan is found that names some victims."""
     marks = tuple(fingerprint("uid:default/mine", each.build().uid) for each in victims)
-    named = PlanRecord(VERSION, "n1", 0.0, () if leaving else marks, marks if leaving else ())
+    named = PlanRecord(VERSION, "n1", 0.0, () if wait_only else marks, marks if wait_only else ())
     mine = pod("mine").cpu("2").priority(priority).nominated("n1")
     return mine.planned(encode(named))
 
@@ -33,12 +33,12 @@ def restarted(*objects: object, config: str = "") -> Cluster:
 
 
 @pytest.mark.parametrize(
-    "leaving", [pytest.param(False, id="a victim"), pytest.param(True, id="only waited for")]
+    "wait_only", [pytest.param(False, id="a victim"), pytest.param(True, id="only waited for")]
 )
-def test_no_pod_of_higher_priority_is_evicted(leaving):
+def test_no_pod_of_higher_priority_is_evicted(wait_only):
     etcd, dns = system_pod("etcd"), system_pod("dns")
 
-    cluster = restarted(etcd, dns, claimant(etcd, leaving=leaving))
+    cluster = restarted(etcd, dns, claimant(etcd, wait_only=wait_only))
 
     assert cluster.evicted() == []
 

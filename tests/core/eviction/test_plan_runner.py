@@ -91,7 +91,7 @@ def test_the_preemptor_is_held_until_every_answer_is_there():
     assert cluster.phase("high") is QueuePhase.UNSCHEDULABLE
 
 
-def test_the_preemptor_takes_the_room_when_its_victims_are_gone():
+def test_the_preemptor_takes_the_capacity_when_its_victims_are_gone():
     cluster = two_victims()
     cluster.schedule(HIGH)
 
@@ -140,7 +140,7 @@ def test_a_preemptor_is_not_tried_before_the_last_of_its_victims_is_gone():
 
 
 def another_node(*pods: PodBuilder, cpu: str = "4") -> Cluster:
-    """Give a preemptor that waits for its victims, and room that pods of another node take."""
+    """Give a preemptor that waits for its victims, and capacity that pods of another node take."""
     there = (each.on("n2").priority(1000) for each in pods)
     cluster = Cluster(node("n1").cpu("4"), node("n2").cpu(cpu), victim("a", 2), *there)
     cluster.schedule(HIGH)
@@ -148,7 +148,7 @@ def another_node(*pods: PodBuilder, cpu: str = "4") -> Cluster:
     return cluster
 
 
-def test_room_elsewhere_that_is_not_enough_is_no_help_to_who_waits_for_victims():
+def test_too_little_capacity_elsewhere_does_not_wake_a_pod_that_waits_for_victims():
     cluster = another_node(pod("x").cpu("1"), pod("y").cpu("3"))
 
     cluster.delete("x")
@@ -156,7 +156,7 @@ def test_room_elsewhere_that_is_not_enough_is_no_help_to_who_waits_for_victims()
     assert cluster.phase("high") is QueuePhase.UNSCHEDULABLE
 
 
-def test_room_elsewhere_that_is_enough_is_a_help_to_who_waits_for_victims():
+def test_enough_capacity_elsewhere_wakes_a_pod_that_waits_for_victims():
     cluster = another_node(pod("x").cpu("1"), pod("y").cpu("3"))
 
     cluster.delete("x")
@@ -166,7 +166,7 @@ def test_room_elsewhere_that_is_enough_is_a_help_to_who_waits_for_victims():
     assert [attempt.decision for attempt in cluster.drain()] == [Placed("n2")]
 
 
-def test_room_elsewhere_that_another_claims_is_no_help_to_who_waits_for_victims():
+def test_capacity_for_another_nominated_pod_does_not_wake_a_pod_that_waits_for_victims():
     cluster = another_node(pod("x").cpu("4"))
     cluster.add(pod("theirs").scheduler("other").cpu("4").priority(100).nominated("n2"))
 
@@ -175,7 +175,7 @@ def test_room_elsewhere_that_another_claims_is_no_help_to_who_waits_for_victims(
     assert cluster.phase("high") is QueuePhase.UNSCHEDULABLE
 
 
-def test_room_elsewhere_is_a_help_to_all_of_a_class_that_wait_for_victims():
+def test_capacity_elsewhere_wakes_all_pods_of_a_class_that_wait_for_victims():
     cluster = Cluster(
         node("n1").cpu("4"), node("n2").cpu("4"), node("n3").cpu("4"),
         victim("a"), victim("b").on("n2"), pod("x").on("n3").cpu("4").priority(1000),
@@ -188,7 +188,7 @@ def test_room_elsewhere_is_a_help_to_all_of_a_class_that_wait_for_victims():
     assert [cluster.phase(name) for name in ("h1", "h2")] == [QueuePhase.BACKOFF] * 2
 
 
-def test_who_preempts_nobody_yet_is_woken_by_any_room():
+def test_a_pod_that_does_not_preempt_yet_is_woken_by_any_capacity():
     cluster = Cluster(node("n1").cpu("4"), pod("x").on("n1").cpu("1").priority(1000))
     cluster.add(pod("y").on("n1").cpu("3").priority(1000))
     cluster.schedule(HIGH)
@@ -226,7 +226,7 @@ def test_while_a_victim_terminates_no_further_pod_is_asked_to_leave():
     assert cluster.claims() == {"high": "n1"}
 
 
-def test_a_preemptor_that_changes_meanwhile_still_gets_its_room():
+def test_a_preemptor_that_changes_meanwhile_still_gets_its_capacity():
     cluster = two_victims()
     cluster.hold(Evict)
     cluster.schedule(HIGH)

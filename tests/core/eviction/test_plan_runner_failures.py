@@ -157,7 +157,7 @@ def test_an_event_that_cannot_be_written_stops_nothing():
 
 
 def behind_a_claim() -> Cluster:
-    """Give a pod that waits because a preemptor, whose answers are outstanding, claims the room."""
+    """Return a pod that waits because a preemptor without answers is nominated to the capacity."""
     cluster = two_victims()
     cluster.hold(Evict)
     cluster.schedule(HIGH)

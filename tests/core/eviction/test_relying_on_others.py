@@ -7,7 +7,7 @@ from tests.support.builders import PodBuilder, node, pod
 from tests.support.refusing import STRICT, Refusing
 
 #: The node is full. Only the eviction of `other` gives `higher` its port, and that of all pods of
-#: low priority gives `lower` its room; with `other` gone, one of them may stay.
+#: low priority gives `lower` its capacity; with `other` gone, one of them may stay.
 HIGHER = pod("higher").cpu("1").port(80).priority(9)
 LOWER = pod("lower").cpu("5").priority(2)
 

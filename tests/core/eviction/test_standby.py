@@ -80,7 +80,7 @@ def test_a_pod_that_preempts_elsewhere_after_the_take_over_is_nominated_there():
     assert cluster.claims() == {"high": "n2"}
 
 
-def test_a_nomination_whose_room_others_have_is_cleared():
+def test_a_nomination_whose_capacity_others_have_is_cleared():
     cluster = standby(FULL, HIGH, pod("other").on("n1").cpu("4").priority(1000))
     assert cluster.claims() == {"high": "n1"}
 

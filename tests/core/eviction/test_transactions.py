@@ -141,7 +141,7 @@ def planned(name: str, *victims: str) -> PodBuilder:
 
 
 def two_planned(first: int = 0, second: int = 0) -> Cluster:
-    """Return two preemptors with a victim each, one of which is enough: one room is free already.
+    """Return two preemptors with a victim each. One is enough: the capacity of one is free already.
 
     Args:
         first: The priority of one's victim, a.
@@ -182,7 +182,7 @@ def test_who_was_spared_is_no_victim_of_the_next_plan_either():
     assert {cluster.pod(name).spec.node_name for name in ("one", "other")} == {"n1"}
 
 
-def test_nobody_is_asked_when_a_more_important_pod_has_taken_the_room():
+def test_no_pod_is_evicted_when_a_more_important_pod_has_taken_the_capacity():
     cluster = Cluster(node("n1").cpu("4"), victim("a", 1, "1"))
     cluster.hold(Nominate)
     cluster.schedule(HIGH)

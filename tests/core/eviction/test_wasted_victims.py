@@ -7,7 +7,7 @@ from tests.support.cluster import Cluster
 from tests.support.evictions import HIGH, asked, two_victims, victim, wasted
 
 
-def test_victims_of_a_preemptor_that_gets_the_room_are_not_wasted():
+def test_victims_of_a_preemptor_that_gets_the_capacity_are_not_wasted():
     cluster = two_victims()
     cluster.schedule(HIGH)
     cluster.finish_terminating()
@@ -66,7 +66,7 @@ def test_victims_of_a_preemptor_that_is_placed_elsewhere_are_wasted():
     assert wasted(cluster) == {"placed_elsewhere": 2}
 
 
-def test_victims_whose_room_others_take_are_wasted():
+def test_victims_whose_capacity_others_take_are_wasted():
     cluster = two_victims()
     cluster.schedule(HIGH)
     cluster.delete("a")
@@ -81,7 +81,7 @@ def test_victims_whose_room_others_take_are_wasted():
     assert wasted(cluster) == {"room_lost": 2}
 
 
-def test_room_that_a_more_important_pod_takes_over_is_not_wasted():
+def test_capacity_that_a_more_important_pod_takes_over_is_not_wasted():
     cluster = two_victims()
     cluster.schedule(HIGH)
     cluster.finish_terminating()
@@ -95,7 +95,7 @@ def test_room_that_a_more_important_pod_takes_over_is_not_wasted():
     assert asked(cluster) == ["a", "b"]
 
 
-def test_a_preemptor_whose_room_is_taken_waits_for_the_room_that_is_left_for_it():
+def test_a_preemptor_whose_capacity_is_taken_waits_for_what_is_left_of_it():
     cluster = Cluster(
         node("n1").cpu("2"),
         node("n2").cpu("2"),

@@ -28,7 +28,7 @@ def in_group(name: str, group: str) -> PodBuilder:
 # NodeResourcesFit
 
 
-def test_a_pod_that_a_taint_keeps_off_does_not_care_for_room():
+def test_a_pod_that_a_taint_keeps_off_is_not_woken_by_capacity():
     fake = node("n1").cpu("2").taint(NOT_READY)
     cluster = waiting(
         fake,
@@ -62,7 +62,7 @@ def test_a_node_that_shrinks_wakes_nobody():
     assert cluster.woken_by(node("n1").cpu("2")) == []
 
 
-def test_a_node_that_allows_more_pods_wakes_who_waits_for_room():
+def test_a_node_that_allows_more_pods_wakes_who_waits_for_capacity():
     cluster = waiting(node("n1").pods(1), pod("q").on("n1"), pods=(pod("p"),))
 
     assert cluster.woken_by(node("n1").pods(2)) == ["p"]
@@ -104,7 +104,7 @@ def test_a_running_pod_that_grows_wakes_nobody():
     assert cluster.woken_by(running.cpu("2"), running.cpu("2").label("a")) == []
 
 
-def test_a_pod_that_leaves_its_node_wakes_who_waits_for_room():
+def test_a_pod_that_leaves_its_node_wakes_who_waits_for_capacity():
     cluster = waiting(node("n1").cpu("1"), pod("q").on("n1").cpu("1"), pods=(pod("p").cpu("1"),))
 
     cluster.delete("q")
@@ -112,7 +112,7 @@ def test_a_pod_that_leaves_its_node_wakes_who_waits_for_room():
     assert cluster.phase("p") is QueuePhase.BACKOFF
 
 
-def test_a_pod_that_finishes_wakes_who_waits_for_room():
+def test_a_pod_that_finishes_wakes_who_waits_for_capacity():
     running = pod("q").on("n1").cpu("1")
     cluster = waiting(node("n1").cpu("1"), running, pods=(pod("p").cpu("1"),))
 
@@ -250,7 +250,7 @@ def test_a_heartbeat_wakes_nobody():
     assert cluster.woken_by(node("n1").cpu("1").annotation("a", "b")) == []
 
 
-def test_a_label_wakes_nobody_who_waits_for_room():
+def test_a_label_wakes_nobody_who_waits_for_capacity():
     cluster = waiting(node("n1").cpu("1"), pods=(pod("p").cpu("2"),))
 
     assert cluster.woken_by(node("n1").cpu("1").label("a", "b"), pod("p").cpu("2").label("c")) == []
@@ -264,7 +264,7 @@ def test_an_observation_of_the_version_that_is_known_wakes_nobody():
     assert cluster.woken_by(pod("p").cpu("2").version(5)) == []
 
 
-def test_a_node_that_goes_wakes_nobody_who_waits_for_room():
+def test_a_node_that_goes_wakes_nobody_who_waits_for_capacity():
     cluster = waiting(node("n1").cpu("1"), node("n2").cpu("1"), pods=(pod("p").cpu("2"),))
 
     cluster.delete_node("n2")
@@ -299,7 +299,7 @@ def test_higher_pods_that_fit_nowhere_do_not_keep_lower_ones_from_their_turn():
     assert cluster.drain()[-1].decision == Placed("n1")
 
 
-def test_freed_room_goes_to_the_more_important_of_those_who_wait_for_it():
+def test_freed_capacity_goes_to_the_more_important_of_those_who_wait_for_it():
     cluster = waiting(
         node("n1").cpu("1"),
         pod("q").on("n1").cpu("1").priority(200),
@@ -350,7 +350,7 @@ def test_an_event_costs_an_attempt_for_each_pod_that_it_helps_and_one_more():
     assert (placed, len(attempts)) == (["p0", "p1"], 3)
 
 
-def test_pods_of_a_class_are_tried_one_by_one_where_one_claims_room():
+def test_pods_of_a_class_are_tried_one_by_one_where_one_claims_capacity():
     cluster = waiting(
         node("n1").cpu("4"),
         pod("q").on("n1").cpu("4"),

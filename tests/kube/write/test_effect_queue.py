@@ -55,154 +55,154 @@ def about(effect: Effect) -> str:
             return effect.pod.uid
 
 
-def taken(outbox: EffectQueue) -> list[Effect]:
+def taken(queue: EffectQueue) -> list[Effect]:
     """Take out everything there is a place for."""
     effects = []
-    while job := outbox.take():
+    while job := queue.take():
         effects.append(job.effect)
     return effects
 
 
-def take(outbox: EffectQueue) -> Job:
-    job = outbox.take()
+def take(queue: EffectQueue) -> Job:
+    job = queue.take()
     assert job is not None
     return job
 
 
 def test_the_more_important_lane_goes_first():
-    outbox = EffectQueue(64, lambda: 0.0)
+    queue = EffectQueue(64, lambda: 0.0)
     for effect in (announce("a"), condition("b"), evict("c"), nominate("d"), bind("e")):
-        outbox.add(effect)
+        queue.add(effect)
 
-    assert taken(outbox) == [bind("e"), evict("c"), nominate("d"), condition("b"), announce("a")]
+    assert taken(queue) == [bind("e"), evict("c"), nominate("d"), condition("b"), announce("a")]
 
 
 def test_one_lane_leaves_places_for_the_others():
-    outbox = EffectQueue(64, lambda: 0.0)
+    queue = EffectQueue(64, lambda: 0.0)
     for number in range(100):
-        outbox.add(bind(f"b{number}"))
+        queue.add(bind(f"b{number}"))
 
-    assert len(taken(outbox)) == 48
+    assert len(taken(queue)) == 48
     for effect in (evict("c"), condition("b"), announce("a")):
-        outbox.add(effect)
-    assert taken(outbox) == [evict("c"), condition("b"), announce("a")]
+        queue.add(effect)
+    assert taken(queue) == [evict("c"), condition("b"), announce("a")]
 
 
 def test_an_important_lane_finds_places_though_others_are_full():
-    outbox = EffectQueue(64, lambda: 0.0)
+    queue = EffectQueue(64, lambda: 0.0)
     for number in range(100):
-        outbox.add(condition(f"c{number}"))
-        outbox.add(announce(f"a{number}"))
-    taken(outbox)
+        queue.add(condition(f"c{number}"))
+        queue.add(announce(f"a{number}"))
+    taken(queue)
 
     for number in range(100):
-        outbox.add(bind(f"b{number}"))
-    assert len(taken(outbox)) == 32
+        queue.add(bind(f"b{number}"))
+    assert len(taken(queue)) == 32
 
 
 def test_a_job_knows_since_when_it_waits():
     now = iter([1.0, 2.0])
-    outbox = EffectQueue(64, lambda: next(now))
+    queue = EffectQueue(64, lambda: next(now))
     for effect in (announce("a"), announce("b")):
-        outbox.add(effect)
+        queue.add(effect)
 
-    assert [take(outbox).since for _ in range(2)] == [1.0, 2.0]
+    assert [take(queue).since for _ in range(2)] == [1.0, 2.0]
 
 
 def test_extenders_have_places_of_their_own():
-    outbox = EffectQueue(64, lambda: 0.0)
+    queue = EffectQueue(64, lambda: 0.0)
     for number in range(100):
-        outbox.add(Ask(ref(f"a{number}"), number, "1", ()))
-        outbox.add(Bind(ref(f"b{number}"), "n1", "s", 0))
+        queue.add(Ask(ref(f"a{number}"), number, "1", ()))
+        queue.add(Bind(ref(f"b{number}"), "n1", "s", 0))
 
-    assert len(taken(outbox)) == 64
+    assert len(taken(queue)) == 64
     for number in range(100):
-        outbox.add(bind(f"c{number}"))
-    assert len(taken(outbox)) == 48
-    assert outbox.length(Lane.EXTEND) == 136
+        queue.add(bind(f"c{number}"))
+    assert len(taken(queue)) == 48
+    assert queue.length(Lane.EXTEND) == 136
 
 
 def test_for_one_pod_effects_go_in_the_order_in_which_they_came():
-    outbox = EffectQueue(64, lambda: 0.0)
+    queue = EffectQueue(64, lambda: 0.0)
     effects = [condition("a"), nominate("a"), evict("a")]
     for effect in effects:
-        outbox.add(effect)
+        queue.add(effect)
 
     for effect in effects:
-        job = take(outbox)
+        job = take(queue)
         assert job.effect == effect
-        assert outbox.take() is None
-        outbox.done(job)
-    assert outbox.sent == 0
+        assert queue.take() is None
+        queue.done(job)
+    assert queue.sent == 0
 
 
 @pytest.mark.parametrize(
     ("old_clears", "new_clears"), [(True, False), (False, True), (False, False)]
 )
 def test_a_newer_condition_replaces_an_unsent_one(old_clears: bool, new_clears: bool):
-    outbox = EffectQueue(64, lambda: 0.0)
+    queue = EffectQueue(64, lambda: 0.0)
     old = condition("a", "old", clear=old_clears)
     new = condition("a", "new", clear=new_clears)
-    outbox.add(old)
+    queue.add(old)
 
-    assert outbox.add(new) == [old]
-    job = take(outbox)
+    assert queue.add(new) == [old]
+    job = take(queue)
     assert job.effect == new
     assert job.clear_nomination == (old_clears or new_clears)
 
 
 def test_a_condition_on_its_way_is_not_replaced():
-    outbox = EffectQueue(64, lambda: 0.0)
-    outbox.add(condition("a", "old"))
-    take(outbox)
+    queue = EffectQueue(64, lambda: 0.0)
+    queue.add(condition("a", "old"))
+    take(queue)
 
-    assert outbox.add(condition("a", "new")) == []
-    assert outbox.length(Lane.CONDITION) == 1
+    assert queue.add(condition("a", "new")) == []
+    assert queue.length(Lane.CONDITION) == 1
 
 
 def test_a_condition_is_not_moved_across_a_nomination():
-    outbox = EffectQueue(64, lambda: 0.0)
-    outbox.add(condition("a", "old"))
-    outbox.add(nominate("a"))
+    queue = EffectQueue(64, lambda: 0.0)
+    queue.add(condition("a", "old"))
+    queue.add(nominate("a"))
 
-    assert outbox.add(condition("a", "new")) == []
+    assert queue.add(condition("a", "new")) == []
 
 
 def test_a_binding_makes_unsent_conditions_and_nominations_pointless():
-    outbox = EffectQueue(64, lambda: 0.0)
+    queue = EffectQueue(64, lambda: 0.0)
     for effect in (condition("a"), nominate("a"), ClearNomination(ref("a"))):
-        outbox.add(effect)
+        queue.add(effect)
 
-    moot = outbox.add(bind("a"))
+    moot = queue.add(bind("a"))
 
     assert moot == [condition("a"), nominate("a"), ClearNomination(ref("a"))]
-    assert taken(outbox) == [bind("a")]
-    assert outbox.length(Lane.CONDITION) == outbox.length(Lane.PREEMPT) == 0
+    assert taken(queue) == [bind("a")]
+    assert queue.length(Lane.CONDITION) == queue.length(Lane.PREEMPT) == 0
 
 
 def test_a_binding_waits_for_the_condition_on_its_way_and_ends_its_retries():
-    outbox = EffectQueue(64, lambda: 0.0)
-    outbox.add(condition("a"))
-    job = take(outbox)
+    queue = EffectQueue(64, lambda: 0.0)
+    queue.add(condition("a"))
+    job = take(queue)
 
-    assert outbox.add(bind("a")) == []
+    assert queue.add(bind("a")) == []
     assert job.obsolete
-    assert outbox.take() is None
-    outbox.done(job)
-    assert taken(outbox) == [bind("a")]
+    assert queue.take() is None
+    queue.done(job)
+    assert taken(queue) == [bind("a")]
 
 
 def test_everything_unsent_can_be_taken_back():
-    outbox = EffectQueue(64, lambda: 0.0)
-    outbox.add(condition("a"))
-    sent = take(outbox)
+    queue = EffectQueue(64, lambda: 0.0)
+    queue.add(condition("a"))
+    sent = take(queue)
     for effect in (nominate("a"), announce("a"), bind("b")):
-        outbox.add(effect)
+        queue.add(effect)
 
-    assert Counter(outbox.clear()) == Counter([nominate("a"), announce("a"), bind("b")])
-    assert outbox.take() is None
-    outbox.done(sent)
-    assert outbox.sent == 0
+    assert Counter(queue.clear()) == Counter([nominate("a"), announce("a"), bind("b")])
+    assert queue.take() is None
+    queue.done(sent)
+    assert queue.sent == 0
 
 
 @pytest.mark.parametrize("places", [4, 5, 8, 16, 64, 1000])
@@ -227,7 +227,7 @@ EFFECTS = st.builds(
 def test_every_effect_comes_out_once_and_in_the_order_of_its_pod(
     steps: list[Effect | str], places: int
 ):
-    outbox = EffectQueue(places, lambda: 0.0)
+    queue = EffectQueue(places, lambda: 0.0)
     came: list[Effect] = []
     went: list[Effect] = []
     moot: list[Effect] = []
@@ -235,23 +235,23 @@ def test_every_effect_comes_out_once_and_in_the_order_of_its_pod(
 
     def end(job: Job) -> None:
         went.append(job.effect)
-        outbox.done(job)
+        queue.done(job)
 
     for step in steps:
         if step == "take":
-            sent += filter(None, [outbox.take()])
+            sent += filter(None, [queue.take()])
         elif step == "done":
             if sent:
                 end(sent.pop(0))
         else:
             came.append(step)
-            moot += outbox.add(step)
+            moot += queue.add(step)
         on_their_way = [job.effect for job in sent if not isinstance(job.effect, RecordEvent)]
         pods = [each.victim if isinstance(each, Evict) else each.pod for each in on_their_way]
         assert len(pods) == len(set(pods))
-        assert outbox.sent == len(sent) <= places
-    while sent or any(outbox.length(lane) for lane in Lane):
-        sent += filter(None, [outbox.take()])
+        assert queue.sent == len(sent) <= places
+    while sent or any(queue.length(lane) for lane in Lane):
+        sent += filter(None, [queue.take()])
         end(sent.pop(0))
 
     assert Counter(went) + Counter(moot) == Counter(came)

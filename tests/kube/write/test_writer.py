@@ -157,7 +157,7 @@ async def test_a_nomination_is_one_patch(api: FakeApi, write: Write, outcomes: O
 @pytest.mark.parametrize(
     "effect",
     [
-        pytest.param(lambda own: Nominate(own, "n1", "no room", 7), id="another plan"),
+        pytest.param(lambda own: Nominate(own, "n1", "no capacity", 7), id="another plan"),
         pytest.param(ClearNomination, id="the nomination is taken back"),
         pytest.param(
             lambda own: SetCondition(own, "Unschedulable", "no", 7, clear_nomination=True),

@@ -100,7 +100,7 @@ def test_a_simple_score_counts_with_its_weight():
     assert [cluster.schedule(pod(name)) for name in "ab"] == [Placed("n2"), Placed("n2")]
 
 
-def test_a_vector_filter_rejects_with_its_reason_and_preemption_makes_room_for_it():
+def test_a_vector_filter_rejects_with_its_reason_and_preemption_frees_capacity_for_it():
     cluster = Cluster(
         node("n1"), node("gone"), pod("low").on("n1").priority(1), using=using(Vector())
     )

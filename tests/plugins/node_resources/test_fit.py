@@ -127,7 +127,7 @@ P = pod("p").cpu("2")
 
 
 NODES = {
-    "a new node with room": (ADD, None, node("n").cpu("2"), True),
+    "a new node with capacity": (ADD, None, node("n").cpu("2"), True),
     "a new node without": (ADD, None, node("n").cpu("1"), False),
     "a new node without pods": (ADD, None, node("n").cpu("4").pods(0), False),
     "more of what is asked for": (GREW, node("n").cpu("2"), node("n").cpu("3"), True),

@@ -193,7 +193,7 @@ def test_a_new_value_on_a_node_that_does_not_count_is_judged_as_well(twin: Twin)
 
 def test_a_victim_that_leaves_already_lowers_the_count_once_more(twin: Twin) -> None:
     run(twin, a1=1, b1=0)
-    twin.place(WEB.uid("leaving").terminating().build(), "a1")
+    twin.place(WEB.uid("terminating").terminating().build(), "a1")
     verdicts = Verdicts()
     both = spread(WEB, constraint("zone", min_domains=3, app="web")).build()
     compiled_filter = PodTopologySpread().compile_filter(both, twin.cluster, verdicts)
@@ -202,7 +202,7 @@ def test_a_victim_that_leaves_already_lowers_the_count_once_more(twin: Twin) -> 
     there = twin.cluster.what_if_view(np.array([0]))
 
     found = [reasons(compiled_filter.codes(there).tolist(), verdicts)]
-    there.change(np.array([twin.cluster.pods.slot("leaving")]), -1)
+    there.change(np.array([twin.cluster.pods.slot("terminating")]), -1)
     found.append(reasons(compiled_filter.codes(there).tolist(), verdicts))
 
     assert found == [[SKEWED], [FITS]]

@@ -53,7 +53,7 @@ def test_victims_that_fit_elsewhere_come_first():
 @pytest.mark.parametrize(
     "elsewhere",
     [
-        pytest.param(FREE.cpu("1"), id="has no room"),
+        pytest.param(FREE.cpu("1"), id="has no capacity"),
         pytest.param(FREE.taint("t"), id="is tainted"),
         pytest.param(FREE.cordoned(), id="is cordoned"),
     ],

@@ -77,9 +77,9 @@ def test_every_lower_pod_is_a_victim_on_a_node_that_is_overfull():
 
 
 def test_a_terminating_pod_is_a_victim_like_any_other_where_it_is_in_the_way():
-    cluster = one_node("2", running("leaving", "1", 9).terminating(), running("low", "1", 1))
+    cluster = one_node("2", running("terminating", "1", 9).terminating(), running("low", "1", 1))
 
-    assert victims(cluster, "2") == ["leaving", "low"]
+    assert victims(cluster, "2") == ["terminating", "low"]
 
 
 def test_the_pod_with_the_host_port_is_the_victim():

@@ -58,7 +58,7 @@ GUESTS = st.lists(
         st.sampled_from(OWNERS),
         st.sampled_from(["a", "b"]),  # namespace
         st.integers(0, 2),  # priority
-        st.sampled_from(["ready", "unready", "leaving", "asked", "pending"]),
+        st.sampled_from(["ready", "unready", "terminating", "asked", "pending"]),
         st.booleans(),  # in flight
     ),
     min_size=1,
@@ -91,7 +91,7 @@ def guest(number: int, drawn: tuple) -> PodBuilder:
         made = made.condition("Ready", "True")
     if number % 3 == 0:
         made = made.spec(priority_class_name="low")
-    return made.terminating() if state == "leaving" else made
+    return made.terminating() if state == "terminating" else made
 
 
 def past(cluster: Cluster, drawn: tuple, number: int) -> None:

@@ -14,7 +14,7 @@ KEY = "default/b"
 HAPPENINGS = st.lists(
     st.tuples(
         st.sampled_from(
-            ["promise", "nominate", "withdraw", "ask", "stays", "leaves", "gone", "back", "end",
+            ["eviction", "nominate", "withdraw", "ask", "stays", "leaves", "gone", "back", "end",
              "wait", "other"]
         ),
         st.sampled_from(VICTIMS),
@@ -39,10 +39,10 @@ class Both:
             self.cluster.write_node(node(f"n{number}").build())
         for number in VICTIMS:
             self.cluster.place(victim(number), f"n{number % 2}")
-        self.disruptions = InFlightEvictions(self.cluster)
+        self.in_flight = InFlightEvictions(self.cluster)
         protects = pdb("b").selects(app="web").build()
         self.cluster.write_pdb(protects)
-        self.disruptions.pdb_updated(protects)
+        self.in_flight.pdb_updated(protects)
         self.now = 1000.0
         #: By uid of the victim: the preemptor, and when the victim was first seen terminating.
         self.evictions = {}
@@ -66,19 +66,19 @@ class Both:
             left = victim(number, leaves=True)
             changes["ask"] = lambda: cluster.mark_evicting(target.uid)
             changes["leaves"] = lambda: cluster.place(left, f"n{number % 2}")
-            changes["promise"] = lambda: self.promise(preemptor, there)
+            changes["eviction"] = lambda: self.eviction(preemptor, there)
         changes.get(what, lambda: None)()
-        self.disruptions.remove_ended(self.now)
+        self.in_flight.remove_ended(self.now)
         self.check_all()
 
     def wait(self, seconds):
         self.now += seconds
 
-    def promise(self, preemptor, there):
+    def eviction(self, preemptor, there):
         self.check_all()
         if not there.terminating:
             self.evictions[there.uid] = [preemptor.uid, None]
-        self.disruptions.add(preemptor, [there], self.now)
+        self.in_flight.add(preemptor, [there], self.now)
 
     def end(self, preemptor):
         for uid, (whose, _) in [*self.evictions.items()]:
@@ -89,16 +89,16 @@ class Both:
                 and not self.cluster.is_being_deleted(there)
             ):
                 del self.evictions[uid]
-        self.disruptions.plan_ended(preemptor)
+        self.in_flight.plan_ended(preemptor)
 
     def check_all(self):
-        for uid, promise in [*self.evictions.items()]:
+        for uid, eviction in [*self.evictions.items()]:
             there = self.cluster.find_pod(uid)
             if there is None or there.terminating:
-                promise[1] = self.now if promise[1] is None else promise[1]
-                over = self.now - promise[1] >= COUNTED_WITHIN
+                eviction[1] = self.now if eviction[1] is None else eviction[1]
+                over = self.now - eviction[1] >= COUNTED_WITHIN
             else:
-                claims = self.cluster.nominations.get(promise[0]) is not None
+                claims = self.cluster.nominations.get(eviction[0]) is not None
                 over = not self.cluster.is_being_deleted(there) and not claims
             if over:
                 del self.evictions[uid]
@@ -113,15 +113,15 @@ def at_once(*what):
 
 
 @settings(max_examples=300, deadline=None)
-@example(at_once("nominate", "promise", "withdraw"))
-@example(at_once("nominate", "promise", "ask", "withdraw", "stays"))
-@example(at_once("nominate", "promise", "leaves", "withdraw", "wait", "gone"))
+@example(at_once("nominate", "eviction", "withdraw"))
+@example(at_once("nominate", "eviction", "ask", "withdraw", "stays"))
+@example(at_once("nominate", "eviction", "leaves", "withdraw", "wait", "gone"))
 @given(HAPPENINGS)
 def test_a_check_of_what_changed_finds_the_same_as_a_check_of_all(happenings):
     both = Both()
     for happening in happenings:
         both.happen(*happening)
 
-        quota = both.disruptions.quota(KEY)
+        quota = both.in_flight.quota(KEY)
         assert (quota.in_flight, quota.until) == both.everything()
-        assert len(both.disruptions) == len(both.evictions)
+        assert len(both.in_flight) == len(both.evictions)

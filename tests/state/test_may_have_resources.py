@@ -1,4 +1,4 @@
-"""Whether there may be room beside pods and claims, by arithmetic alone."""
+"""Whether a node may have the resources for a pod, beside its pods and nominated pods."""
 
 import numpy as np
 import pytest
@@ -18,33 +18,33 @@ GPU = "example.com/gpu"
 
 
 def cluster_of(
-    *there: PodBuilder, claims: tuple[PodBuilder, ...] = (), pods: int = 10, gpus: str = "2"
+    *there: PodBuilder, nominated: tuple[PodBuilder, ...] = (), pods: int = 10, gpus: str = "2"
 ) -> Cluster:
     made = Cluster()
     made.write_node(node("n1").has({"cpu": "4", "pods": str(pods), GPU: gpus}).build())
     for each in there:
         made.place(each.on("n1").build(), "n1")
-    for each in claims:
+    for each in nominated:
         made.nominate(each.build(), "n1")
     return made
 
 
-def room(cluster: Cluster, wanted: PodBuilder, priority: int = 10) -> bool:
+def may_fit(cluster: Cluster, wanted: PodBuilder, priority: int = 10) -> bool:
     return cluster.may_have_resources(cluster.footprints.of(wanted.build()), 0, priority)
 
 
 FULL = cluster_of(pod("a").cpu("3"))
-CLAIMED = cluster_of(pod("a").cpu("1"), claims=(pod("c").cpu("2").priority(10),))
+NOMINATED = cluster_of(pod("a").cpu("1"), nominated=(pod("c").cpu("2").priority(10),))
 CASES = {
     "enough": (FULL, pod("p").cpu("1"), True),
     "too little": (FULL, pod("p").cpu("1001m"), False),
-    "enough beside a claim": (CLAIMED, pod("p").cpu("1"), True),
-    "too little beside a claim": (CLAIMED, pod("p").cpu("2"), False),
+    "enough beside a nominated pod": (NOMINATED, pod("p").cpu("1"), True),
+    "too little beside a nominated pod": (NOMINATED, pod("p").cpu("2"), False),
     "an extended resource": (cluster_of(), pod("p").requests({GPU: "3"}), False),
     "what no node offers": (cluster_of(), pod("p").requests({"e.x/y": "3"}), True),
     "as many pods as allowed": (cluster_of(pod("a"), pods=1), pod("p"), False),
-    "as many pods and claims as allowed": (
-        cluster_of(pod("a"), claims=(pod("c").priority(10),), pods=2),
+    "as many pods and nominated pods as allowed": (
+        cluster_of(pod("a"), nominated=(pod("c").priority(10),), pods=2),
         pod("p"),
         False,
     ),
@@ -52,19 +52,19 @@ CASES = {
 
 
 @pytest.mark.parametrize(("cluster", "wanted", "want"), CASES.values(), ids=CASES)
-def test_room_is_what_pods_and_claims_leave(cluster, wanted, want):
-    assert room(cluster, wanted) is want
+def test_capacity_is_what_pods_and_nominated_pods_leave(cluster, wanted, want):
+    assert may_fit(cluster, wanted) is want
 
 
-def test_claims_of_lower_priority_do_not_count():
-    assert room(CLAIMED, pod("p").cpu("2"), priority=11)
+def test_nominated_pods_of_lower_priority_do_not_count():
+    assert may_fit(NOMINATED, pod("p").cpu("2"), priority=11)
 
 
-def test_a_node_that_is_gone_has_no_room():
+def test_a_node_that_is_gone_has_no_capacity():
     cluster = cluster_of(pod("a"))
     cluster.erase_node("n1")
 
-    assert not room(cluster, pod("p"))
+    assert not may_fit(cluster, pod("p"))
 
 
 def test_what_is_ignored_is_never_too_little():
@@ -80,10 +80,10 @@ def test_devices_may_stand_for_what_a_node_has_none_of():
     cluster = cluster_of(gpus="0")
     cluster.write_device_class(DeviceClass(ObjectMeta(name="gpus"), DeviceClassSpec(GPU)))
 
-    assert room(cluster, pod("p").requests({GPU: "3"}))
+    assert may_fit(cluster, pod("p").requests({GPU: "3"}))
 
 
-def test_a_profile_knows_which_of_its_filters_are_about_room_alone():
+def test_a_profile_knows_which_of_its_filters_are_about_capacity_alone():
     (profile,) = profiles().values()
 
     assert set(profile.capacity_filters) == {"NodeResourcesFit"}
@@ -92,11 +92,13 @@ def test_a_profile_knows_which_of_its_filters_are_about_room_alone():
 sizes = st.lists(st.tuples(st.integers(1, 3000), st.integers(8, 12)), max_size=4)
 
 
-@given(there=sizes, claims=sizes, wanted=st.integers(1, 4000), allowed=st.integers(1, 8))
-def test_room_is_where_the_filter_finds_it(there, claims, wanted, allowed):
+@given(there=sizes, nominated=sizes, wanted=st.integers(1, 4000), allowed=st.integers(1, 8))
+def test_capacity_is_where_the_filter_finds_it(there, nominated, wanted, allowed):
     cluster = cluster_of(
         *(pod(f"t{n}").cpu(f"{size}m").priority(p) for n, (size, p) in enumerate(there)),
-        claims=tuple(pod(f"c{n}").cpu(f"{m}m").priority(p) for n, (m, p) in enumerate(claims)),
+        nominated=tuple(
+            pod(f"c{n}").cpu(f"{m}m").priority(p) for n, (m, p) in enumerate(nominated)
+        ),
         pods=allowed,
     )
     built = pod("p").cpu(f"{wanted}m").priority(10).build()
