@@ -1,1 +1,1 @@
-"""The only package that talks to an API server: connection, informers, writer, lease."""
+"""The only package that talks to an API server: connection, informers, writer, leader election."""

@@ -32,14 +32,14 @@ class DecisionCommitter:
         queue: SchedulingQueue,
         wakeups: Wakeups,
         status: StatusReporter,
-        executor: PlanRunner,
+        plan_runner: PlanRunner,
         binding: BindingCycle,
     ) -> None:
         self._cluster = cluster
         self._queue = queue
         self._wakeups = wakeups
         self._status = status
-        self._plan_runner = executor
+        self._plan_runner = plan_runner
         self._binding = binding
 
     def commit(

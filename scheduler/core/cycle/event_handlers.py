@@ -45,13 +45,13 @@ class EventHandlers:
         cluster: Cluster,
         queue: SchedulingQueue,
         wakeups: Wakeups,
-        executor: PlanRunner,
+        plan_runner: PlanRunner,
     ) -> None:
         self._profiles = profiles
         self._cluster = cluster
         self._queue = queue
         self._wakeups = wakeups
-        self._plan_runner = executor
+        self._plan_runner = plan_runner
 
     def on_pod(self, pod: Pod, now: Seconds) -> None:
         """Apply the state of a pod.
@@ -207,9 +207,11 @@ class EventHandlers:
 
     def _wake_by_freed_resources(self, gone: Pod, now: Seconds) -> None:
         """Wake the pods that can use the resources of a pod that has left its node."""
-        executor, node = self._plan_runner, gone.spec.node_name
-        fits = functools.partial(executor.revalidation.group_fits, node=node)
-        self._wakeups.wake_by_freed_resources(gone, executor.tracking.done_waiting(node), fits, now)
+        plan_runner, node = self._plan_runner, gone.spec.node_name
+        fits = functools.partial(plan_runner.revalidation.group_fits, node=node)
+        self._wakeups.wake_by_freed_resources(
+            gone, plan_runner.tracking.done_waiting(node), fits, now
+        )
 
     def _on_pending_pod(self, pod: Pod, now: Seconds) -> None:
         """Apply the state of a pod of ours that waits for a node."""

@@ -332,7 +332,7 @@ class VictimTracker:
         self._wakeups.retry(plan.uid, now, "ForceActivate")
 
     def _close(self, plan: PreemptionPlan, move: PreemptionMove, now: Seconds) -> None:
-        """Take a plan out of the table, and settle it."""
+        """Take a plan out of the table, and take back what it did not use."""
         self._plans.close(plan, move, now)
         self.take_back_counts(plan, now)
 

@@ -1,6 +1,6 @@
 """The API client: named requests, classified answers, deadlines, and a rate limit.
 
-Informers, writer and lease call it; it sends through a transport.
+Informers, writer and leader election call it; it sends through a transport.
 """
 
 import asyncio

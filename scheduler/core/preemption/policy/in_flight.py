@@ -165,7 +165,7 @@ class InFlightEvictions:
             broad.discard(key)
 
     def remove_ended(self, now: Seconds) -> None:
-        """Drop evictions that are no longer in flight: settled ones, and those given up.
+        """Remove evictions that are no longer in flight: counted by their PDBs, or given up.
 
         This is called for every event, so only evictions are checked that a change could concern.
         """
@@ -215,7 +215,7 @@ class InFlightEvictions:
     def plan_ended(self, preemptor: str) -> None:
         """Process that the plan of a preemptor has ended, by uid: victims not evicted yet stay.
 
-        Those that were evicted are in flight until that has settled.
+        Those that were evicted are in flight until their PDBs have counted them.
         """
         self.spare([*self._by_preemptor.get(preemptor, ())])
         self._watched.update(self._by_preemptor.get(preemptor, ()))
