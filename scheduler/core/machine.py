@@ -25,7 +25,7 @@ from scheduler.core.cycle.policy_events import PolicyEvent, PolicyEventHandlers
 from scheduler.core.cycle.suspended_attempts import AttemptRun, StartAttempt, SuspendedAttempts
 from scheduler.core.eviction.phases import PreemptionPhase
 from scheduler.core.eviction.plan_runner import PlanRunner
-from scheduler.core.eviction.tracking import VictimTracker
+from scheduler.core.eviction.victim_tracker import VictimTracker
 from scheduler.core.preemption.policy.engine import PolicyEngine
 from scheduler.core.requeue.outbox import Bound, Outbox
 from scheduler.core.requeue.pod_status import StatusReporter

@@ -39,7 +39,7 @@ from scheduler.service import ages, page_access
 from scheduler.service.clock import Clock
 from scheduler.service.loop import Loop
 from scheduler.service.options import ProcessOptions
-from scheduler.service.release import ReleaseFinder
+from scheduler.service.release_finder import ReleaseFinder
 from scheduler.service.serving import Parts, Serving
 from scheduler.service.telemetry import ApiTelemetry, Telemetry, provide, provide_leadership
 

@@ -31,7 +31,7 @@ from scheduler.service import serving, signals
 from scheduler.service.clock import Clock
 from scheduler.service.composition import USER_AGENT, Composition, Surroundings, new_sleeper
 from scheduler.service.options import ProcessOptions
-from scheduler.service.release import ReleaseFinder
+from scheduler.service.release_finder import ReleaseFinder
 
 __all__ = ["serve"]
 

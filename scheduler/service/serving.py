@@ -21,7 +21,7 @@ from scheduler.observe.pages.debug import Debug
 from scheduler.observe.pages.health import Check
 from scheduler.observe.pages.routes import Routes
 from scheduler.observe.server.access import Authorize
-from scheduler.observe.server.pulse import Heartbeat
+from scheduler.observe.server.heartbeat import Heartbeat
 from scheduler.service import config_pages
 from scheduler.service.clock import Clock
 from scheduler.service.options import ProcessOptions

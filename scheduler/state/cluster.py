@@ -20,7 +20,7 @@ from scheduler.state.columns.arrays import Rows
 from scheduler.state.columns.node_columns import NodeColumns
 from scheduler.state.columns.pod_footprints import PodFootprint, PodFootprints
 from scheduler.state.columns.resource_axis import ResourceAxis
-from scheduler.state.devices.classes import DeviceClasses
+from scheduler.state.devices.device_classes import DeviceClasses
 from scheduler.state.devices.devices import Devices
 from scheduler.state.pods.nominations import Nomination, Nominations
 from scheduler.state.pods.pdb_index import PdbIndex

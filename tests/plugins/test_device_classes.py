@@ -10,7 +10,7 @@ from scheduler.model.events import DeviceClassGone
 from scheduler.plugins.dynamic_resources.dynamic_resources import DynamicResources
 from scheduler.plugins.node_resources.fit import NodeResourcesFit
 from scheduler.queue.phases import QueuePhase
-from scheduler.state.devices.classes import DeviceClasses
+from scheduler.state.devices.device_classes import DeviceClasses
 from tests.support.builders import node, pod
 from tests.support.cluster import Cluster
 from tests.support.plugin_checks import hint, rejections, state_of

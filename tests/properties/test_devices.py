@@ -10,8 +10,8 @@ from scheduler.framework.plugin import PluginError
 from scheduler.model.api import quantity, selectors
 from scheduler.model.api.device_claims import Request
 from scheduler.model.api.devices import ResourceClaim
+from scheduler.plugins.dynamic_resources.allocator import Allocator, Outcome, ToAllocate
 from scheduler.plugins.dynamic_resources.search import Search, SearchError
-from scheduler.plugins.dynamic_resources.verdicts import Allocator, Outcome, ToAllocate
 from tests.support.builders import node
 from tests.support.cluster import Cluster
 from tests.support.devices import (

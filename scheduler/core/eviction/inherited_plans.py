@@ -11,8 +11,8 @@ from enum import Enum
 from scheduler.core.eviction.ledger_writer import LedgerWriter
 from scheduler.core.eviction.phases import PreemptionMove, PreemptionPhase
 from scheduler.core.eviction.plan import PlanTable, PreemptionPlan
-from scheduler.core.eviction.revalidation import PlanValidator
-from scheduler.core.eviction.tracking import VictimTracker
+from scheduler.core.eviction.plan_validator import PlanValidator
+from scheduler.core.eviction.victim_tracker import VictimTracker
 from scheduler.core.preemption.policy.engine import PolicyEngine
 from scheduler.model.api.objects import Pod
 from scheduler.model.plan_record import CONDITION

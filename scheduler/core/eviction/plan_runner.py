@@ -1,7 +1,7 @@
 """Carries out preemptions: nominate, count, evict, then wait until the victims are gone.
 
     start -> Nominate (with the plan) -> SaveLedger, where the ledger counts it -> Evict each victim
-          -> every answer has come -> `tracking` watches the victims and the preemptor
+          -> every answer has come -> `victim_tracker` watches the victims and the preemptor
 
 `phases` has the table. A preemptor is not tried again between its decision and the last answer to
 its plan. When a plan cannot be completed, its nomination is withdrawn, and the preemptor is tried
@@ -37,8 +37,8 @@ from scheduler.core.eviction.inherited_plans import InheritedPlans
 from scheduler.core.eviction.ledger_writer import LedgerWriter
 from scheduler.core.eviction.phases import IN_PROGRESS, OPEN, PreemptionMove, PreemptionPhase
 from scheduler.core.eviction.plan import PlanTable, PreemptionPlan
-from scheduler.core.eviction.revalidation import FitChecker, PlanValidator
-from scheduler.core.eviction.tracking import VictimTracker
+from scheduler.core.eviction.plan_validator import FitChecker, PlanValidator
+from scheduler.core.eviction.victim_tracker import VictimTracker
 from scheduler.core.preemption.evaluate.candidates import Candidate
 from scheduler.core.preemption.policy.engine import PolicyEngine
 from scheduler.core.requeue.outbox import Outbox

@@ -43,11 +43,11 @@ from scheduler.kube.errors import (
 )
 from scheduler.kube.extenders import ExtenderError
 from scheduler.kube.write.bindings import Bindings
-from scheduler.kube.write.claims import Claims
 from scheduler.kube.write.effect_queue import Job
 from scheduler.kube.write.event_recorder import EventRecorder, Series
 from scheduler.kube.write.evictions import Evictions
 from scheduler.kube.write.nominations import Nominations
+from scheduler.kube.write.resource_claims import Claims
 from scheduler.kube.write.retry import (
     TRANSIENT,
     FirstAnswer,

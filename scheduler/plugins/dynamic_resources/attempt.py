@@ -9,10 +9,10 @@ from typing import Final
 from scheduler.model.api.device_claims import Request
 from scheduler.model.api.devices import ResourceClaim
 from scheduler.model.api.objects import Pod
-from scheduler.plugins.dynamic_resources import extended
-from scheduler.plugins.dynamic_resources.resolving import UnusableClaimError, claims_of
-from scheduler.plugins.dynamic_resources.verdicts import ToAllocate
-from scheduler.state.devices.classes import DeviceClasses
+from scheduler.plugins.dynamic_resources import extended_resources
+from scheduler.plugins.dynamic_resources.allocator import ToAllocate
+from scheduler.plugins.dynamic_resources.pod_claims import UnusableClaimError, claims_of
+from scheduler.state.devices.device_classes import DeviceClasses
 from scheduler.state.devices.devices import Devices
 
 __all__ = ["ClaimsOfPod", "resolve"]
@@ -52,16 +52,18 @@ class ClaimsOfPod:
         """Whether an earlier claim for extended resources has to be deleted first."""
         return self.stale is not None and bool(self.stale.spec.devices.requests)
 
-    def backed_by(self, from_devices: tuple[str, ...]) -> extended.DeviceBacked:
+    def backed_by(self, from_devices: tuple[str, ...]) -> extended_resources.DeviceBacked:
         """Return the requests for the extended resources that a node takes from devices."""
-        return extended.requests_for(
+        return extended_resources.requests_for(
             self.pod, {name: self.resources[name] for name in from_devices}
         )
 
-    def extended_claim(self, backed: extended.DeviceBacked) -> ToAllocate:
+    def extended_claim(self, backed: extended_resources.DeviceBacked) -> ToAllocate:
         """Return the claim for extended resources, which exists in memory only."""
-        name = f"{self.pod.metadata.namespace}/{extended.IN_MEMORY_NAME}"
-        return ToAllocate.made(name, f"{self.pod.uid}/{extended.IN_MEMORY_NAME}", backed.devices)
+        name = f"{self.pod.metadata.namespace}/{extended_resources.IN_MEMORY_NAME}"
+        return ToAllocate.made(
+            name, f"{self.pod.uid}/{extended_resources.IN_MEMORY_NAME}", backed.devices
+        )
 
 
 def resolve(pod: Pod, devices: Devices) -> ClaimsOfPod | None:
@@ -71,7 +73,7 @@ def resolve(pod: Pod, devices: Devices) -> ClaimsOfPod | None:
         UnusableClaimError: A claim rejects the pod on all nodes.
     """
     claims = claims_of(pod, devices.claims) if pod.spec.resource_claims else []
-    requested = extended.requested_resources(pod)
+    requested = extended_resources.requested_resources(pod)
     classes = {name: devices.classes.of_resource(name) for name in requested}
     mapped = {name: found.metadata.name for name, found in classes.items() if found is not None}
     if not claims and not mapped:

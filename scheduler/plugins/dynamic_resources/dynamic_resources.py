@@ -24,12 +24,12 @@ from scheduler.model.api.objects import Pod
 from scheduler.model.effects import DeallocateClaim, DeleteClaim, Effect
 from scheduler.model.reference import OLDEST, Reference
 from scheduler.model.times import Seconds
-from scheduler.plugins.dynamic_resources import extended
+from scheduler.plugins.dynamic_resources import extended_resources
 from scheduler.plugins.dynamic_resources.attempt import ClaimsOfPod
 from scheduler.plugins.dynamic_resources.filtering import Attempts, ChoiceScore, DeviceFilter
 from scheduler.plugins.dynamic_resources.hints import DeviceHints
+from scheduler.plugins.dynamic_resources.pod_claims import UnusableClaimError, problem_with
 from scheduler.plugins.dynamic_resources.reservation import claim_ref, reserve
-from scheduler.plugins.dynamic_resources.resolving import UnusableClaimError, problem_with
 from scheduler.state.cluster import Cluster
 from scheduler.state.devices.devices import Devices
 
@@ -72,7 +72,7 @@ class DynamicResources:
     def compile_filter(
         self, pod: Pod, cluster: Cluster, verdicts: Verdicts
     ) -> CompiledFilter | None:
-        if not pod.spec.resource_claims and not extended.requested_resources(pod):
+        if not pod.spec.resource_claims and not extended_resources.requested_resources(pod):
             return None
         return DeviceFilter(self._of(cluster), pod, verdicts)
 
@@ -93,7 +93,7 @@ class DynamicResources:
         return PostFilterMessage(cure[0], effects=(cure[1],))
 
     def reserve(self, pod: Pod, node: str, cluster: Cluster) -> Reservation | None:
-        if not pod.spec.resource_claims and not extended.requested_resources(pod):
+        if not pod.spec.resource_claims and not extended_resources.requested_resources(pod):
             return None
         attempts, target = self._of(cluster), cluster.columns.node(node)
         try:

@@ -25,10 +25,10 @@ from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.devices import ResourceClaim
 from scheduler.model.api.objects import Pod
 from scheduler.model.times import Seconds
-from scheduler.plugins.dynamic_resources import readiness
+from scheduler.plugins.dynamic_resources import binding_conditions
+from scheduler.plugins.dynamic_resources.allocator import Allocator, Judged, Outcome, ToAllocate
 from scheduler.plugins.dynamic_resources.attempt import ClaimsOfPod, resolve
-from scheduler.plugins.dynamic_resources.resolving import UnusableClaimError
-from scheduler.plugins.dynamic_resources.verdicts import Allocator, Judged, Outcome, ToAllocate
+from scheduler.plugins.dynamic_resources.pod_claims import UnusableClaimError
 from scheduler.plugins.node_affinity.node_terms import NodeTerms
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Bool, Codes, Int, Scores
@@ -160,9 +160,9 @@ class DeviceFilter(CompiledFilter):
 
     def _place(self, claim: ResourceClaim) -> NodeTerms | bool:
         """Return where an allocated claim can be used: the terms, everywhere or nowhere."""
-        ready, attempts = readiness.is_ready(claim), self._attempts
+        ready, attempts = binding_conditions.is_ready(claim), self._attempts
         now = attempts.cluster.devices.now
-        late = readiness.is_late(claim, now, attempts.binding_timeout_seconds)
+        late = binding_conditions.is_late(claim, now, attempts.binding_timeout_seconds)
         if isinstance(ready, str) or (not ready and late):
             return False
         allocation = claim.status.allocation

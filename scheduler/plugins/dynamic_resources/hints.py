@@ -10,7 +10,7 @@ from typing import Final
 
 from scheduler.model.api.devices import ResourceClaim
 from scheduler.model.api.objects import Pod
-from scheduler.plugins.dynamic_resources.resolving import UnusableClaimError, claims_of
+from scheduler.plugins.dynamic_resources.pod_claims import UnusableClaimError, claims_of
 from scheduler.state.devices.devices import Devices
 
 __all__ = ["DeviceHints"]

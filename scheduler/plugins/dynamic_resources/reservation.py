@@ -20,10 +20,10 @@ from scheduler.model.effects import (
     ReleaseClaims,
 )
 from scheduler.model.times import Seconds
-from scheduler.plugins.dynamic_resources import readiness
+from scheduler.plugins.dynamic_resources import binding_conditions
+from scheduler.plugins.dynamic_resources.allocation_results import allocations
 from scheduler.plugins.dynamic_resources.attempt import ClaimsOfPod
 from scheduler.plugins.dynamic_resources.filtering import Attempts
-from scheduler.plugins.dynamic_resources.results import allocations
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Int
 from scheduler.state.views.node_view import NodeView
@@ -153,7 +153,7 @@ class ClaimReservation(Reservation):
             claim = self._claims.get(key)
             if claim is None:
                 return ReservationFailed(f'resourceclaim "{key.partition("/")[2]}" not found')
-            ready = readiness.is_ready(claim)
+            ready = binding_conditions.is_ready(claim)
             if isinstance(ready, str):
                 return ReservationFailed(ready)
             if not ready:

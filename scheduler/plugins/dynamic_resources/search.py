@@ -15,9 +15,9 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from scheduler.model.api.devices import EXACT_COUNT, MAX_RESULTS
-from scheduler.plugins.dynamic_resources.demand import ClaimDemand, Want
-from scheduler.plugins.dynamic_resources.selection import Expression, explained
-from scheduler.plugins.dynamic_resources.taking import (
+from scheduler.plugins.dynamic_resources.claim_demand import ClaimDemand, Want
+from scheduler.plugins.dynamic_resources.device_selectors import Expression, explained
+from scheduler.plugins.dynamic_resources.taken_devices import (
     ConstraintViolatedError,
     TakenDevice,
     Taking,

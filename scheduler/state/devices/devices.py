@@ -24,13 +24,13 @@ from scheduler.model.times import Seconds
 from scheduler.state.columns.arrays import Int
 from scheduler.state.columns.change_log import ChangeLog
 from scheduler.state.columns.node_columns import NodeColumns
-from scheduler.state.devices.claims import ClaimTable
-from scheduler.state.devices.classes import DeviceClasses
+from scheduler.state.devices.claim_users import ClaimUsers
+from scheduler.state.devices.device_classes import DeviceClasses
 from scheduler.state.devices.pools import NodePool, PoolError, PoolGatherer
+from scheduler.state.devices.resource_claims import ClaimTable
 from scheduler.state.devices.signatures import Signatures
 from scheduler.state.devices.slices import DeviceEntry, PoolId, SliceTable
 from scheduler.state.devices.usage import Usage
-from scheduler.state.devices.users import ClaimUsers
 
 __all__ = ["Devices"]
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from scheduler.core.eviction.freed_resources import USE_WITHIN
-from scheduler.core.eviction.tracking import TERMINATION_MARGIN
+from scheduler.core.eviction.victim_tracker import TERMINATION_MARGIN
 from scheduler.model.decisions import Failed, Placed, Preempting
 from scheduler.model.effects import Evict, Nominate, RecordEvent
 from scheduler.model.events import FailureKind

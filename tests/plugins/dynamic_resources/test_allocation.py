@@ -8,8 +8,8 @@ from scheduler.model.api.devices import Capacity, CapacityRange, ConfigOfClass, 
 from scheduler.model.api.objects import NodeSelector
 from scheduler.model.decisions import Failed, Placed, Unschedulable
 from scheduler.model.reference import V1_36, V1_37
-from scheduler.plugins.dynamic_resources.results import allocations
-from scheduler.plugins.dynamic_resources.verdicts import Allocator, ToAllocate
+from scheduler.plugins.dynamic_resources.allocation_results import allocations
+from scheduler.plugins.dynamic_resources.allocator import Allocator, ToAllocate
 from tests.support.builders import node, requirement, term
 from tests.support.cluster import Cluster
 from tests.support.devices import (

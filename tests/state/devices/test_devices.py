@@ -15,10 +15,10 @@ from scheduler.model.api.quantity import QuantityError
 from scheduler.model.reference import V1_36, V1_37
 from scheduler.state.columns.node_columns import NodeColumns
 from scheduler.state.columns.resource_axis import ResourceAxis
-from scheduler.state.devices.classes import DeviceClasses
+from scheduler.state.devices.claim_users import ClaimUsers
+from scheduler.state.devices.device_classes import DeviceClasses
 from scheduler.state.devices.devices import Devices
 from scheduler.state.devices.pools import PoolError
-from scheduler.state.devices.users import ClaimUsers
 from tests.support.builders import at, node, requirement, term
 from tests.support.devices import (
     DRIVER,

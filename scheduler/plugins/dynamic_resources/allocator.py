@@ -18,14 +18,14 @@ from scheduler.framework.plugin import PluginError
 from scheduler.model.api.device_claims import DeviceRequests
 from scheduler.model.api.objects import Node
 from scheduler.model.times import Seconds
-from scheduler.plugins.dynamic_resources.demand import ClaimDemand, demand_of
+from scheduler.plugins.dynamic_resources.claim_demand import ClaimDemand, demand_of
+from scheduler.plugins.dynamic_resources.device_selectors import Expressions
 from scheduler.plugins.dynamic_resources.search import (
     Found,
     Search,
     SearchError,
     SearchTimeoutError,
 )
-from scheduler.plugins.dynamic_resources.selection import Expressions
 from scheduler.state.columns.arrays import Int, Rows
 from scheduler.state.devices.devices import Devices
 from scheduler.state.devices.pools import PoolError

@@ -21,8 +21,8 @@ from scheduler.model.api.devices import (
     SubRequest,
 )
 from scheduler.model.api.objects import Quantities
-from scheduler.plugins.dynamic_resources.selection import Expression, Expressions
-from scheduler.state.devices.classes import DeviceClasses
+from scheduler.plugins.dynamic_resources.device_selectors import Expression, Expressions
+from scheduler.state.devices.device_classes import DeviceClasses
 
 __all__ = ["ClaimDemand", "RequestDemand", "Want", "demand_of"]
 

@@ -8,8 +8,8 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from scheduler.plugins.dynamic_resources.capacity import Consumption, consumption, is_simple
+from scheduler.plugins.dynamic_resources.claim_demand import ClaimDemand, Want
 from scheduler.plugins.dynamic_resources.constraints import ConstraintState
-from scheduler.plugins.dynamic_resources.demand import ClaimDemand, Want
 from scheduler.state.devices.devices import Devices
 from scheduler.state.devices.pools import NodePool
 from scheduler.state.devices.slices import DeviceEntry, PoolId

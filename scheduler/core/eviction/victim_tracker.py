@@ -23,7 +23,7 @@ from scheduler.core.eviction.freed_resources import FreedResources, WasteReason
 from scheduler.core.eviction.ledger_writer import LedgerWriter
 from scheduler.core.eviction.phases import AWAITING_VICTIMS, PreemptionMove, PreemptionPhase
 from scheduler.core.eviction.plan import PlanTable, PreemptionPlan, victims_of_others
-from scheduler.core.eviction.revalidation import PlanValidator
+from scheduler.core.eviction.plan_validator import PlanValidator
 from scheduler.core.preemption.policy.engine import PolicyEngine
 from scheduler.core.preemption.policy.loop_breaker import waste_veto
 from scheduler.core.requeue.pod_status import StatusReporter

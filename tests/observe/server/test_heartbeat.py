@@ -2,7 +2,7 @@
 
 import asyncio
 
-from scheduler.observe.server.pulse import STUCK_SECONDS, Heartbeat
+from scheduler.observe.server.heartbeat import STUCK_SECONDS, Heartbeat
 
 
 class Time:

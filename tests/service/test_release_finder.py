@@ -12,7 +12,7 @@ from scheduler.kube.client.client import Client
 from scheduler.kube.client.transport import Reply
 from scheduler.kube.errors import Unreachable
 from scheduler.model.reference import V1_36, V1_37
-from scheduler.service.release import PATIENCE_SECONDS, ReleaseFinder
+from scheduler.service.release_finder import PATIENCE_SECONDS, ReleaseFinder
 
 NAMED = """\
 apiVersion: kubescheduler.config.k8s.io/v1

@@ -15,7 +15,7 @@ import numpy as np
 from scheduler.model.api import resources
 from scheduler.model.api.devices import DeviceClass
 from scheduler.model.api.objects import Node
-from scheduler.plugins.dynamic_resources.selection import Expressions
+from scheduler.plugins.dynamic_resources.device_selectors import Expressions
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Int, grown
 from scheduler.state.columns.row_cursor import RowCursor

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from scheduler.model.api.devices import ResourceClaim
 from scheduler.model.api.objects import Pod
-from scheduler.state.devices.claims import ClaimTable
+from scheduler.state.devices.resource_claims import ClaimTable
 
 __all__ = ["UnusableClaimError", "claims_of", "names_of", "problem_with"]
 
