@@ -18,7 +18,7 @@ from scheduler.kube.client.backoff import Sleeper
 from scheduler.kube.client.client import Client
 from scheduler.kube.client.transport import HttpTransport
 from scheduler.kube.watch.informer import Informer, InformerSettings
-from scheduler.kube.watch.resources import BUDGETS
+from scheduler.kube.watch.resources import PDBS
 from scheduler.model.events import BudgetGone, BudgetObserved, Event
 from tests.oracle.generating.dice import Dice
 from tests.support.fake_api import FakeApi, Fault
@@ -174,7 +174,7 @@ async def lived(seed: int) -> Life:
             page_objects=2,
         )
         pauses = Sleeper(lambda: 0.0, sleep)
-        informer = Informer(BUDGETS, Client(transport), life.take, pauses, settings)
+        informer = Informer(PDBS, Client(transport), life.take, pauses, settings)
         running = asyncio.create_task(informer.run())
         for _ in range(STEPS):
             life.step()

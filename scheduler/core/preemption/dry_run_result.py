@@ -1,6 +1,6 @@
 """The result of a dry run: which pods a preemption would evict on each candidate row.
 
-`evaluate.victims.dry_run_preemption` produces it and `policy` reads it, so it is in neither of them.
+`dry_run_preemption` in `evaluate.victims` produces it, `policy` reads it: it is in neither of them.
 
 Axes: V potential victims of a row, most important first; C candidate rows.
 """

@@ -137,7 +137,7 @@ class EffectQueue:
         # By lane; lists, because looking up an enum member in a dict takes longer than the rest.
         self._shares = [shared.get(lane) for lane in Lane]
         self._lanes: list[deque[Job]] = [deque() for _ in Lane]
-        self._waiting = [0 for _ in Lane]
+        self._lengths = [0 for _ in Lane]
         self._sent = [0 for _ in Lane]
         self._pods: dict[str, deque[Job]] = {}
         #: Places in use, or reserved for a lane that uses less than its share.
@@ -150,7 +150,7 @@ class EffectQueue:
 
     def length(self, lane: Lane) -> int:
         """Return how many effects of a lane wait."""
-        return self._waiting[lane]
+        return self._lengths[lane]
 
     def add(self, effect: Effect) -> list[Effect]:
         """Add an effect; return those that it makes unnecessary."""
@@ -171,7 +171,7 @@ class EffectQueue:
         for lane in _BY_IMPORTANCE:
             if self._lanes[lane] and self._has_capacity(lane) and (job := self._pop(lane)):
                 job.sent = True
-                self._waiting[lane] -= 1
+                self._lengths[lane] -= 1
                 self._claimed += self._beyond_share(lane)
                 self._sent[lane] += 1
                 return job
@@ -203,11 +203,11 @@ class EffectQueue:
                 del self._pods[uid]
         for lane in Lane:
             self._lanes[lane].clear()
-            self._waiting[lane] = 0
+            self._lengths[lane] = 0
         return unsent
 
     def _new(self, effect: Effect, lane: Lane) -> Job:
-        self._waiting[lane] += 1
+        self._lengths[lane] += 1
         cleared = isinstance(effect, SetCondition) and effect.clear_nomination
         return Job(effect, lane, self._clock(), clear_nomination=cleared)
 
@@ -232,7 +232,7 @@ class EffectQueue:
         for job in [job for job in jobs if isinstance(job.effect, OBSOLETE_AFTER_BINDING)]:
             job.obsolete = True
             if not job.sent:
-                self._waiting[job.lane] -= 1
+                self._lengths[job.lane] -= 1
                 jobs.remove(job)
                 dropped.append(job.effect)
         return dropped

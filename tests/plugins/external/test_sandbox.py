@@ -100,7 +100,7 @@ def test_a_simple_score_counts_with_its_weight():
     assert [cluster.schedule(pod(name)) for name in "ab"] == [Placed("n2"), Placed("n2")]
 
 
-def test_a_vector_filter_rejects_with_its_reason_and_preemption_frees_capacity_for_it():
+def test_a_vector_filter_rejects_with_its_reason_and_preemption_makes_room_for_it():
     cluster = Cluster(
         node("n1"), node("gone"), pod("low").on("n1").priority(1), using=using(Vector())
     )
@@ -243,16 +243,16 @@ SPELLED = Verdict("Mine", "no", resolvable=True)
         (_compiled(prepare=Rejected(WITHOUT_WORDS)), "filter", "the reasons of a verdict are ()"),
         (_compiled(prepare=Rejected(SPELLED)), "filter", "the reasons of a verdict are 'no', not"),
         (_compiled(codes=KeyError("x")), "filter", "KeyError: 'x' (test_sandbox.py:"),
-        (_compiled(codes=[0]), "filter", "codes returned int64 of footprint (1,), not integers of"),
-        (_compiled(codes=[True, True]), "filter", "codes returned bool of footprint (2,)"),
+        (_compiled(codes=[0]), "filter", "codes returned int64 of shape (1,), not integers of"),
+        (_compiled(codes=[True, True]), "filter", "codes returned bool of shape (2,)"),
         (_compiled(codes=[0, 60_000]), "filter", "codes returned 60000, which `verdicts.code`"),
         (_compiled(codes=[0, -1]), "filter", "codes returned -1, which `verdicts.code` never"),
         (_scoring(cache_key=ValueError()), "score", "ValueError (test_sandbox.py:"),
         (_scoring(prepare=9), "score", "ValueError: 9 is not a valid PrepareStatus"),
-        (_scoring(scores=[0.5, 1.5]), "score", "scores returned float64 of footprint (2,)"),
+        (_scoring(scores=[0.5, 1.5]), "score", "scores returned float64 of shape (2,)"),
         (_scoring(normalise=[0, 101]), "score", "an invalid score 101, it should be from 0 to"),
         (_scoring(normalise=[-1, 0]), "score", "an invalid score -1, it should be from 0 to 100"),
-        (_scoring(normalise=[0]), "score", "normalise returned int64 of footprint (1,)"),
+        (_scoring(normalise=[0]), "score", "normalise returned int64 of shape (1,)"),
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )

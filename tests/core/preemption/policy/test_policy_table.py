@@ -102,7 +102,7 @@ def test_all_policies_must_allow_a_preemption_and_those_that_refuse_are_named():
     )
 
 
-@row("terminating")
+@row("leaving")
 def test_a_pod_that_terminates_anyway_is_not_counted():
     cluster = Cluster(
         policy(max_victims_per_preemption=1, victim_min_runtime=HOUR, victims=app("web")),
