@@ -1,7 +1,7 @@
 """The API calls that change resource claims: paths and bodies.
 
-A claim is put back as it was read, with all fields, those included that the scheduler does not
-know. Its version makes the API server refuse what is out of date.
+Claims are patched, so that fields stay which the scheduler does not know. The version of a claim
+makes the API server refuse what is out of date.
 """
 
 from typing import Any
@@ -9,18 +9,21 @@ from typing import Any
 import msgspec
 
 from scheduler.kube.client.client import STRATEGIC_MERGE_PATCH, Request
-from scheduler.model.api.devices import EXTENDED_RESOURCE_CLAIM
+from scheduler.model.api.device_claims import Allocation
+from scheduler.model.api.devices import DELETE_PROTECTION, EXTENDED_RESOURCE_CLAIM
 from scheduler.model.effects import ClaimRef, ClaimWrite, PodRef
 
 __all__ = [
     "create",
+    "deallocate",
     "delete",
     "extended_claim_name",
     "look_up",
     "mapped",
-    "put",
-    "put_status",
+    "protect",
     "release",
+    "reserve",
+    "unprotect",
 ]
 
 _RESOURCE = "resourceclaims"
@@ -35,25 +38,47 @@ def look_up(claim: ClaimRef) -> Request:
     return Request("get", _RESOURCE, "GET", _path(claim))
 
 
-def put(claim: ClaimRef, body: dict[str, Any]) -> Request:
-    """Write the metadata of a claim."""
-    return Request("update", _RESOURCE, "PUT", _path(claim), _json(body))
+def protect(claim: ClaimRef) -> Request:
+    """Add the finalizer that keeps a claim while it has devices."""
+    return _patch(claim, {"finalizers": [DELETE_PROTECTION]})
 
 
-def put_status(claim: ClaimRef, body: dict[str, Any]) -> Request:
-    """Write the status of a claim."""
-    path = f"{_path(claim)}/status"
-    return Request("update", f"{_RESOURCE}/status", "PUT", path, _json(body))
+def unprotect(claim: ClaimRef) -> Request:
+    """Take that finalizer off a claim."""
+    return _patch(claim, {"$deleteFromPrimitiveList/finalizers": [DELETE_PROTECTION]})
+
+
+def reserve(
+    claim: ClaimRef, pod: PodRef, allocation: Allocation | None, stamp: str | None
+) -> Request:
+    """Add a pod to the consumers of a claim, with the devices of the claim if it has none yet.
+
+    Args:
+        claim: The claim.
+        pod: The pod.
+        allocation: The devices; `None` where the claim has them.
+        stamp: The time of the allocation; `None` where the claim has it.
+    """
+    consumer = {"resource": "pods", "name": pod.name, "uid": pod.uid}
+    status: dict[str, Any] = {"reservedFor": [consumer]}
+    made = {} if allocation is None else msgspec.to_builtins(allocation)
+    if stamp is not None:
+        made.setdefault("allocationTimestamp", stamp)
+    if made:
+        status["allocation"] = made
+    return _patch_status(claim, status)
+
+
+def deallocate(claim: ClaimRef) -> Request:
+    """Take the devices of a claim in the state that is referred to."""
+    return _patch_status(claim, {"allocation": None, "reservedFor": None, "devices": None})
 
 
 def release(claim: ClaimRef, pod: PodRef) -> Request:
-    """Take a pod out of the consumers of a claim, if it is one of them."""
+    """Take a pod out of the consumers of a claim in any state, if it is one of them."""
     gone = {"$patch": "delete", "uid": pod.uid}
-    body = {"metadata": {"uid": claim.uid}, "status": {"reservedFor": [gone]}}
-    path = f"{_path(claim)}/status"
-    return Request(
-        "patch", f"{_RESOURCE}/status", "PATCH", path, _json(body), STRATEGIC_MERGE_PATCH
-    )
+    anyhow = ClaimRef(claim.namespace, claim.name, claim.uid)
+    return _patch_status(anyhow, {"reservedFor": [gone]})
 
 
 def delete(claim: ClaimRef) -> Request:
@@ -114,6 +139,25 @@ def mapped(pod: PodRef, claim: str, write: ClaimWrite) -> Request:
     body = _json({"metadata": {"uid": pod.uid}, "status": status})
     path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
     return Request("patch", "pods/status", "PATCH", path, body, STRATEGIC_MERGE_PATCH)
+
+
+def _patch(claim: ClaimRef, metadata: dict[str, Any]) -> Request:
+    body = _json({"metadata": {**_precondition(claim), **metadata}})
+    return Request("patch", _RESOURCE, "PATCH", _path(claim), body, STRATEGIC_MERGE_PATCH)
+
+
+def _patch_status(claim: ClaimRef, status: dict[str, Any]) -> Request:
+    body = _json({"metadata": _precondition(claim), "status": status})
+    path = f"{_path(claim)}/status"
+    return Request("patch", f"{_RESOURCE}/status", "PATCH", path, body, STRATEGIC_MERGE_PATCH)
+
+
+def _precondition(claim: ClaimRef) -> dict[str, str]:
+    """Return the metadata that make the API server refuse a patch of another claim or state."""
+    metadata = {"uid": claim.uid}
+    if claim.version:
+        metadata["resourceVersion"] = claim.version
+    return metadata
 
 
 def _path(claim: ClaimRef) -> str:

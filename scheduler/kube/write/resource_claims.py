@@ -5,13 +5,15 @@ effect. So whatever was written is known when the allocation is no longer in fli
 unknown whether a status was written, the claim is read until no request that was sent can change it
 any more.
 
-Source: kube-scheduler v1.36.3 dynamicresources.bindClaim, deleteClaim. Differs: the claim is read
-before its first write, because the scheduler keeps only the fields that its rules read.
+Source: kube-scheduler v1.36.3 dynamicresources.bindClaim, deleteClaim. Differs: claims are patched
+instead of put back whole, because the scheduler keeps only the fields that its rules read; the
+version that must match is the same.
 """
 
 import contextlib
 from collections.abc import Callable
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Final
 
 import msgspec
 
@@ -47,8 +49,23 @@ _MAX_CONFLICTS: Final = 5
 
 _CLAIM: Final = msgspec.json.Decoder(ResourceClaim)
 
-#: A claim with all its fields.
-_Raw = dict[str, Any]
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What a write is based on: a claim at its version, which is empty where it is not known."""
+
+    claim: ClaimRef
+    is_protected: bool = False
+    has_timestamp: bool = False
+
+
+def _state(claim: ClaimRef, found: ResourceClaim) -> _State:
+    metadata, allocation = found.metadata, found.status.allocation
+    return _State(
+        ClaimRef(claim.namespace, claim.name, metadata.uid, metadata.resource_version),
+        DELETE_PROTECTION in metadata.finalizers,
+        allocation is not None and allocation.allocation_timestamp is not None,
+    )
 
 
 class Claims:
@@ -87,29 +104,36 @@ class Claims:
             # It shows others where the pod will be; nothing depends on it.
             await self._client.call(requests.nominate_for_binding(effect))
         for write in effect.claims:
-            claim = write.claim
+            state = _State(write.claim, write.is_protected, write.has_timestamp)
             if write.created_for is not None:
-                claim = await self._created(effect.pod, write, attempt)
+                state = await self._created(effect.pod, write, attempt)
             try:
-                await self._bind_claim(effect.pod, claim, write, attempt)
+                await self._bind_claim(effect.pod, state, write, attempt)
             except (Abandoned, NotFound):
                 raise
             except KubeError:
                 if attempt.uncertain_until is None or not await self._bound_late(
-                    effect.pod, claim, attempt
+                    effect.pod, state.claim, attempt
                 ):
                     raise
             if write.created_for is not None:
-                await self._map(effect.pod, claim.name, write, attempt)
+                await self._map(effect.pod, state.claim.name, write, attempt)
 
     async def _bind_claim(
-        self, pod: PodRef, claim: ClaimRef, write: ClaimWrite, attempt: RetryAttempt
+        self, pod: PodRef, decided_on: _State, write: ClaimWrite, attempt: RetryAttempt
     ) -> None:
-        conflicts = 0
+        """Bind a claim in the state that was decided on; after a failure, in its newest state."""
+        claim, state, conflicts = decided_on.claim, decided_on, 0
         while True:
             self._retry.check(attempt)
             try:
-                await self._try_to_bind(pod, claim, write, attempt)
+                if not state.claim.version:
+                    found = await self._read(claim, attempt)
+                    if found.reserved_by(pod.uid):
+                        return  # by an earlier attempt whose answer was lost
+                    _check(found, write)
+                    state = _state(claim, found)
+                await self._try_to_bind(pod, state, write, attempt)
             except Conflict as error:
                 conflicts += 1
                 if error.reason == _ELSEWHERE or conflicts >= _MAX_CONFLICTS:
@@ -118,29 +142,32 @@ class Claims:
                 await self._retry.pause(claim_requests.look_up(claim), error, attempt)
             else:
                 return
+            state = _State(ClaimRef(claim.namespace, claim.name, claim.uid))
 
     async def _try_to_bind(
-        self, pod: PodRef, claim: ClaimRef, write: ClaimWrite, attempt: RetryAttempt
+        self, pod: PodRef, state: _State, write: ClaimWrite, attempt: RetryAttempt
     ) -> None:
-        """Bind a claim in its present state."""
-        raw = await self._read(claim, attempt)
-        if _is_reserved(raw, pod):
-            return  # by an earlier attempt whose answer was lost
-        _check(raw, claim, write)
-        text = f"add reservation to claim {claim.key}"
+        """Bind a claim, unless it has changed since the state that is given."""
+        claim, text = state.claim, f"add reservation to claim {state.claim.key}"
         try:
             if write.allocation is not None:
-                text = f"add finalizer to claim {claim.key}"
-                raw = await self._protected(raw, claim, attempt)
+                if not state.is_protected:
+                    text = f"add finalizer to claim {claim.key}"
+                    answer = await self._client.call(claim_requests.protect(claim))
+                    version = self._decoded(answer).metadata.resource_version
+                    claim = ClaimRef(claim.namespace, claim.name, claim.uid, version)
                 text = f"add allocation and reservation to claim {claim.key}"
-            await self._put_status(claim, self._reserved(raw, pod, write), attempt)
+            await self._reserve(pod, replace(state, claim=claim), write, attempt)
         except (Conflict, NotFound, *TRANSIENT):
             raise
         except ApiError as error:
             raise classified(error.status, error.reason, f"{text}: {error.message}") from error
 
-    async def _put_status(self, claim: ClaimRef, body: _Raw, attempt: RetryAttempt) -> None:
-        request = claim_requests.put_status(claim, body)
+    async def _reserve(
+        self, pod: PodRef, state: _State, write: ClaimWrite, attempt: RetryAttempt
+    ) -> None:
+        stamp = None if state.has_timestamp else times.stamp(self._clock())
+        request = claim_requests.reserve(state.claim, pod, write.allocation, stamp)
         try:
             answer = await self._client.call(request)
         except TRANSIENT as error:
@@ -149,37 +176,18 @@ class Claims:
             raise
         self._answered(answer, attempt)
 
-    def _reserved(self, raw: _Raw, pod: PodRef, write: ClaimWrite) -> _Raw:
-        """Return a claim with the allocation, and the pod among its consumers."""
-        status = dict(raw.get("status") or {})
-        if write.allocation is not None:
-            status["allocation"] = msgspec.to_builtins(write.allocation)
-        status["allocation"].setdefault("allocationTimestamp", times.stamp(self._clock()))
-        consumer = {"resource": "pods", "name": pod.name, "uid": pod.uid}
-        status["reservedFor"] = [*status.get("reservedFor", ()), consumer]
-        return {**raw, "status": status}
-
-    async def _protected(self, raw: _Raw, claim: ClaimRef, attempt: RetryAttempt) -> _Raw:
-        """Return the claim with its finalizer, which is written if it is missing."""
-        metadata = raw["metadata"]
-        finalizers = metadata.get("finalizers") or []
-        if DELETE_PROTECTION in finalizers:
-            return raw
-        body = {**raw, "metadata": {**metadata, "finalizers": [*finalizers, DELETE_PROTECTION]}}
-        return self._answered(await self._client.call(claim_requests.put(claim, body)), attempt)
-
     async def _bound_late(self, pod: PodRef, claim: ClaimRef, attempt: RetryAttempt) -> bool:
         """Read a claim until no request of ours can change it; return whether one has."""
         patient = RetryAttempt(attempt.job, self._retry.backoff(), None, finishing=True)
 
         async def is_reserved() -> bool:
-            return _is_reserved(await self._read_patiently(claim, patient, attempt), pod)
+            return (await self._read_patiently(claim, patient, attempt)).reserved_by(pod.uid)
 
         return await self._retry.await_outcome(attempt, is_reserved)
 
     async def _read_patiently(
         self, claim: ClaimRef, patient: RetryAttempt, attempt: RetryAttempt
-    ) -> _Raw:
+    ) -> ResourceClaim:
         while True:
             try:
                 return await self._read(claim, attempt)
@@ -188,21 +196,24 @@ class Claims:
             except (ApiError, *TRANSIENT) as error:
                 await self._retry.pause(claim_requests.look_up(claim), error, patient)
 
-    async def _created(self, pod: PodRef, write: ClaimWrite, attempt: RetryAttempt) -> ClaimRef:
-        """Create the claim for extended resources, or find the one of an earlier attempt."""
+    async def _created(self, pod: PodRef, write: ClaimWrite, attempt: RetryAttempt) -> _State:
+        """Create the claim for extended resources, or find the one of an earlier attempt.
+
+        The latter is read again before it is written: it may have been allocated.
+        """
         request = claim_requests.create(pod, write)
         name = claim_requests.extended_claim_name(pod)
-        reference = ClaimRef(pod.namespace, name, "")
         text = f"create claim for extended resources {name}"
         try:
             answer = await self._send(request, text, attempt)
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
-            raw = await self._read(reference, attempt, created=True)
-        else:
-            raw = self._answered(answer, attempt, created=True)
-        return ClaimRef(pod.namespace, name, str(raw["metadata"].get("uid", "")))
+            earlier = ClaimRef(pod.namespace, name, "")
+            found = await self._read(earlier, attempt, created=True)
+            return _State(ClaimRef(pod.namespace, name, found.uid))
+        made = self._answered(answer, attempt, created=True).metadata
+        return _State(ClaimRef(pod.namespace, name, made.uid, made.resource_version))
 
     async def _map(self, pod: PodRef, claim: str, write: ClaimWrite, attempt: RetryAttempt) -> None:
         request = claim_requests.mapped(pod, claim, write)
@@ -221,12 +232,7 @@ class Claims:
         Raises:
             Conflict: It has changed.
         """
-        raw = await self._read(claim, attempt)
-        metadata = raw["metadata"]
-        if (metadata.get("uid"), metadata.get("resourceVersion")) != (claim.uid, claim.version):
-            raise Conflict(409, "Conflict", f"claim {claim.key} has changed")
-        body = {**raw, "status": {}}
-        request = claim_requests.put_status(claim, body)
+        request = claim_requests.deallocate(claim)
         answer = await self._send(request, f"deallocate claim {claim.key}", attempt)
         self._answered(answer, attempt)
 
@@ -234,16 +240,12 @@ class Claims:
         """Take the finalizer off a claim, and delete it; nothing is done if it is gone."""
         for _ in range(_MAX_CONFLICTS):
             try:
-                raw = await self._read(claim, attempt)
-                metadata = raw["metadata"]
-                if metadata.get("uid") != claim.uid:
-                    return
-                finalizers = metadata.get("finalizers") or []
-                if DELETE_PROTECTION in finalizers:
-                    kept = [each for each in finalizers if each != DELETE_PROTECTION]
-                    body = {**raw, "metadata": {**metadata, "finalizers": kept}}
+                known = await self._read(claim, attempt)
+                if DELETE_PROTECTION in known.metadata.finalizers:
                     text = f"update resourceclaim {claim.key}"
-                    await self._send(claim_requests.put(claim, body), text, attempt)
+                    await self._send(
+                        claim_requests.unprotect(_state(claim, known).claim), text, attempt
+                    )
                 await self._send(claim_requests.delete(claim), f"delete {claim.key}", attempt)
             except NotFound:
                 return
@@ -252,18 +254,19 @@ class Claims:
             return
         raise Conflict(409, "Conflict", f"claim {claim.key} changes all the time")
 
-    async def _read(self, claim: ClaimRef, attempt: RetryAttempt, *, created: bool = False) -> _Raw:
+    async def _read(
+        self, claim: ClaimRef, attempt: RetryAttempt, *, created: bool = False
+    ) -> ResourceClaim:
         """Return the present state of a claim.
 
         Raises:
             NotFound: It is gone, or another one of that name exists.
         """
-        raw = self._answered(
-            await self._client.call(claim_requests.look_up(claim)), attempt, created=created
-        )
-        if claim.uid and raw["metadata"].get("uid") != claim.uid:
+        answer = await self._client.call(claim_requests.look_up(claim))
+        found = self._answered(answer, attempt, created=created)
+        if claim.uid and found.uid != claim.uid:
             raise NotFound(404, "NotFound", f"claim {claim.key} got deleted in the meantime")
-        return raw
+        return found
 
     async def _send(self, request: Request, text: str, attempt: RetryAttempt) -> bytes:
         """Send a request until it succeeds or fails permanently."""
@@ -278,45 +281,43 @@ class Claims:
             except ApiError as error:
                 raise classified(error.status, error.reason, f"{text}: {error.message}") from error
 
-    def _answered(self, answer: bytes, attempt: RetryAttempt, *, created: bool = False) -> _Raw:
-        """Keep an answer for the machine, and return it with all its fields.
+    def _answered(
+        self, answer: bytes, attempt: RetryAttempt, *, created: bool = False
+    ) -> ResourceClaim:
+        """Keep an answer for the machine, and return it.
 
         Raises:
             Unreachable: It is no claim.
         """
+        claim = self._decoded(answer)
+        attempt.job.claims.append((claim, created))
+        return claim
+
+    @staticmethod
+    def _decoded(answer: bytes) -> ResourceClaim:
         try:
-            claim = _CLAIM.decode(answer)
-            raw = msgspec.json.decode(answer, type=dict[str, Any])
+            return _CLAIM.decode(answer)
         except UNREADABLE as error:
             raise Unreachable(f"unreadable resource claim: {error}") from error
-        if not isinstance(raw.get("metadata"), dict):
-            raise Unreachable("unreadable resource claim: it has no metadata")
-        attempt.job.claims.append((claim, created))
-        return raw
 
 
-#: The reason of conflicts that another try cannot resolve.
+#: The reason of conflicts that another try cannot settle.
 _ELSEWHERE: Final = "Elsewhere"
 
 
-def _is_reserved(raw: _Raw, pod: PodRef) -> bool:
-    status = raw.get("status") or {}
-    return any(each.get("uid") == pod.uid for each in status.get("reservedFor") or ())
-
-
-def _check(raw: _Raw, claim: ClaimRef, write: ClaimWrite) -> None:
+def _check(known: ResourceClaim, write: ClaimWrite) -> None:
     """Make sure that a claim can still be bound.
 
     Raises:
         Conflict: It is being deleted, or was allocated or deallocated by others.
     """
-    allocated = (raw.get("status") or {}).get("allocation") is not None
+    allocated = known.status.allocation is not None
     problem = ""
-    if raw["metadata"].get("deletionTimestamp") is not None:
+    if known.metadata.deletion_timestamp is not None:
         problem = "got deleted"
     elif write.allocation is not None and allocated:
         problem = "got allocated elsewhere"
     elif write.allocation is None and not allocated:
         problem = "got deallocated elsewhere"
     if problem:
-        raise Conflict(409, _ELSEWHERE, f"claim {claim.key} {problem} in the meantime")
+        raise Conflict(409, _ELSEWHERE, f"claim {known.key} {problem} in the meantime")

@@ -9,7 +9,7 @@ import numpy as np
 
 from scheduler.framework.plugin import PluginError, Reservation, ReservationFailed
 from scheduler.model.api.device_claims import Allocation
-from scheduler.model.api.devices import ResourceClaim
+from scheduler.model.api.devices import DELETE_PROTECTION, ResourceClaim
 from scheduler.model.api.objects import Node, Pod
 from scheduler.model.effects import (
     BindClaims,
@@ -73,7 +73,7 @@ def _writes(claims: ClaimsOfPod, node: Node, attempts: Attempts) -> tuple[list[C
         now = allocation or claim.status.allocation
         conditional = conditional or _waits(now)
         if allocation is not None or not claim.reserved_by(claims.pod.uid):
-            writes.append(ClaimWrite(claim_ref(claim), allocation))
+            writes.append(_claim_write(claim, allocation))
     if extended is not None:
         last = wanted[-1]
         allocation = made[last.uid]
@@ -81,6 +81,16 @@ def _writes(claims: ClaimsOfPod, node: Node, attempts: Attempts) -> tuple[list[C
         at = ClaimRef(claims.pod.metadata.namespace, "", last.uid)
         writes.append(ClaimWrite(at, allocation, extended.devices, extended.mappings))
     return writes, conditional
+
+
+def _claim_write(claim: ResourceClaim, allocation: Allocation | None) -> ClaimWrite:
+    made = claim.status.allocation
+    return ClaimWrite(
+        claim_ref(claim),
+        allocation,
+        is_protected=DELETE_PROTECTION in claim.metadata.finalizers,
+        has_timestamp=made is not None and made.allocation_timestamp is not None,
+    )
 
 
 def _only(row: int | None) -> Int:

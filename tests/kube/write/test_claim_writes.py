@@ -43,8 +43,9 @@ FINALIZER = "resource.kubernetes.io/delete-protection"
 ALLOCATION = Allocation(Results([DeviceResult("r", "d", "n1", "gpu-0")]))
 REF = ClaimRef("default", "c", "uid-c", "5")
 BIND = BindClaims(POD, "n1", (ClaimWrite(REF, ALLOCATION),))
+PROTECTED = BindClaims(POD, "n1", (ClaimWrite(REF, ALLOCATION, is_protected=True),))
 RESERVE = BindClaims(POD, "n1", (ClaimWrite(REF),))
-LOST = object()
+LOST, EXISTS = object(), object()
 ELSEWHERE = {"devices": {"results": [{"request": "r", "driver": "d", "pool": "x", "device": "y"}]}}
 
 
@@ -70,6 +71,8 @@ class Server:
         fault = self.faults[path].pop(0) if method != "GET" and self.faults.get(path) else None
         if isinstance(fault, int):
             return refusal(fault)
+        if fault is EXISTS:
+            return refusal(409, "AlreadyExists")
         if path == STATUS_OF_POD:
             self.bodies.append((path, json.loads(body or b"{}")))
             return Reply(200, {}, b"{}")
@@ -93,13 +96,13 @@ class Server:
             return refusal(404)
         if method == "DELETE":
             del self.claims[plain]
-        elif method in ("PUT", "PATCH"):
+        elif method == "PATCH":
             self.bodies.append((path, body))
-            if method == "PUT":
-                if body["metadata"]["resourceVersion"] != found["metadata"]["resourceVersion"]:
+            metadata = body["metadata"]
+            for name in ("uid", "resourceVersion"):
+                if metadata.get(name, found["metadata"][name]) != found["metadata"][name]:
                     return refusal(409)
-                part = "status" if path.endswith("/status") else "metadata"
-                found = {**found, part: body[part]}
+            found = merged(found, body, path.endswith("/status"))
             version = str(int(found["metadata"]["resourceVersion"]) + 1)
             found = {**found, "metadata": {**found["metadata"], "resourceVersion": version}}
             self.claims[plain] = found
@@ -116,8 +119,30 @@ class Server:
         return [each for each in self.requests if each[0] != "GET" and CLAIMS in each[1]]
 
 
-def refusal(status: int) -> Reply:
-    return Reply(status, {}, json.dumps({"kind": "Status", "message": f"no: {status}"}).encode())
+def merged(found: dict[str, Any], body: dict[str, Any], of_status: bool) -> dict[str, Any]:
+    """Return a claim after a strategic merge patch, as far as these tests need it."""
+    metadata, status = dict(found["metadata"]), dict(found.get("status") or {})
+    if not of_status:
+        wanted = body["metadata"]
+        gone = wanted.get("$deleteFromPrimitiveList/finalizers", [])
+        kept = [each for each in metadata.get("finalizers", []) if each not in gone]
+        added = [each for each in wanted.get("finalizers", []) if each not in kept]
+        return {**found, "metadata": {**metadata, "finalizers": kept + added}}
+    for name, value in body["status"].items():
+        if value is None:
+            status.pop(name, None)
+        elif name == "reservedFor":
+            named = {each["uid"] for each in value}
+            kept = [each for each in status.get(name, []) if each["uid"] not in named]
+            status[name] = kept + [each for each in value if "$patch" not in each]
+        else:
+            status[name] = {**status.get(name, {}), **value}
+    return {**found, "status": status}
+
+
+def refusal(status: int, reason: str = "") -> Reply:
+    body = {"kind": "Status", "message": f"no: {status}", "reason": reason}
+    return Reply(status, {}, json.dumps(body).encode())
 
 
 async def write(
@@ -154,7 +179,7 @@ async def test_a_claim_is_protected_then_allocated_and_reserved():
     server, events = await write([claim()])
 
     status = server.claims[CLAIM]["status"]
-    assert server.written() == [("PUT", CLAIM), ("PUT", STATUS)]
+    assert server.written() == [("PATCH", CLAIM), ("PATCH", STATUS)]
     assert server.bodies[0] == (
         STATUS_OF_POD, {"metadata": {"uid": "uid-p"}, "status": {"nominatedNodeName": "n1"}}
     )  # fmt: skip
@@ -164,7 +189,8 @@ async def test_a_claim_is_protected_then_allocated_and_reserved():
     assert status["allocation"]["allocationTimestamp"] == "2026-01-01T00:00:00Z"
     assert status["reservedFor"] == [{"resource": "pods", "name": "p", "uid": "uid-p"}]
     answers = [event.claim for event in events if isinstance(event, ClaimAnswered)]
-    assert [each.metadata.resource_version for each in answers] == ["5", "6", "7"]
+    assert [each.metadata.resource_version for each in answers] == ["7"]
+    assert ("GET", CLAIM) not in server.requests
     assert answers[-1].status.allocation is not None
     assert events[-1] == EffectDone(BIND)
 
@@ -175,7 +201,7 @@ async def test_a_claim_that_is_allocated_is_only_reserved():
     server, events = await write([allocated], RESERVE)
 
     consumers = [each["uid"] for each in server.claims[CLAIM]["status"]["reservedFor"]]
-    assert server.written() == [("PUT", STATUS)]
+    assert server.written() == [("PATCH", STATUS)]
     assert consumers == ["other", "uid-p"]
     assert events[-1] == EffectDone(RESERVE)
 
@@ -183,35 +209,37 @@ async def test_a_claim_that_is_allocated_is_only_reserved():
 @pytest.mark.parametrize(
     ("known", "effect", "problem"),
     [
-        (claim(status={"allocation": ELSEWHERE}), BIND, "got allocated elsewhere"),
-        (claim(), RESERVE, "got deallocated elsewhere"),
-        (claim(deletionTimestamp="2026-01-01T00:00:00Z"), BIND, "got deleted"),
+        (claim("6", {"allocation": ELSEWHERE}), BIND, "got allocated elsewhere"),
+        (claim("6"), RESERVE, "got deallocated elsewhere"),
+        (claim("6", deletionTimestamp="2026-01-01T00:00:00Z"), BIND, "got deleted"),
     ],
     ids=["allocated", "deallocated", "deleted"],
 )
 async def test_a_claim_that_others_changed_is_a_conflict(known, effect, problem):
     server, events = await write([known], effect)
 
-    assert server.written() == []
+    assert server.claims[CLAIM] == known
     assert failure(events) == (FailureKind.CONFLICT, f"claim default/c {problem} in the meantime")
 
 
 async def test_another_claim_of_that_name_is_not_written():
-    server, events = await write([claim(uid="another")])
+    another = claim(uid="another")
 
-    assert server.written() == []
+    server, events = await write([another])
+
+    assert server.claims[CLAIM] == another
     assert failure(events)[0] is FailureKind.GONE
 
 
 async def test_a_conflict_is_tried_again_on_the_newest_state():
     server, events = await write([claim()], status=[claim("9", finalizers=[FINALIZER])])
 
-    assert server.written() == [("PUT", CLAIM), ("PUT", STATUS), ("PUT", STATUS)]
+    assert server.written() == [("PATCH", CLAIM), ("PATCH", STATUS), ("PATCH", STATUS)]
     assert events[-1] == EffectDone(BIND)
 
 
 async def test_conflicts_end_after_five():
-    server, events = await write([claim(finalizers=[FINALIZER])], status=[409] * 9)
+    server, events = await write([claim(finalizers=[FINALIZER])], PROTECTED, status=[409] * 9)
 
     assert len(server.written()) == 5
     assert failure(events)[0] is FailureKind.CONFLICT
@@ -220,27 +248,39 @@ async def test_conflicts_end_after_five():
 async def test_a_claim_that_was_allocated_elsewhere_before_the_write_is_left_alone():
     taken = claim("9", {"allocation": ELSEWHERE})
 
-    server, events = await write([claim(finalizers=[FINALIZER])], status=[taken])
+    server, events = await write([claim(finalizers=[FINALIZER])], PROTECTED, status=[taken])
 
     assert failure(events)[1] == "claim default/c got allocated elsewhere in the meantime"
     assert server.claims[CLAIM]["status"] == {"allocation": ELSEWHERE}
 
 
 async def test_a_lost_answer_is_looked_up_and_nothing_is_written_twice():
-    server, events = await write([claim(finalizers=[FINALIZER])], status=[LOST])
+    server, events = await write([claim(finalizers=[FINALIZER])], PROTECTED, status=[LOST])
 
-    assert server.written() == [("PUT", STATUS)]
-    assert events[-1] == EffectDone(BIND)
+    assert server.written() == [("PATCH", STATUS)]
+    assert events[-1] == EffectDone(PROTECTED)
     assert isinstance(events[-2], ClaimAnswered)
     assert events[-2].claim.status.allocation is not None
 
 
 async def test_what_the_api_server_refuses_says_what_was_to_be_written():
-    _, events = await write([claim(finalizers=[FINALIZER])], status=[422])
+    _, events = await write([claim(finalizers=[FINALIZER])], PROTECTED, status=[422])
 
     kind, message = failure(events)
     assert kind is FailureKind.REFUSED
     assert message.startswith("add allocation and reservation to claim default/c: ")
+
+
+async def test_the_claim_of_an_earlier_attempt_keeps_its_devices():
+    part = ClaimWrite(ClaimRef("default", "", "x"), ALLOCATION, DeviceRequests())
+    earlier = claim(
+        name="p-extended-resources-uid-p", status={"allocation": ELSEWHERE, "reservedFor": []}
+    )
+
+    server, events = await write([earlier], BindClaims(POD, "n1", (part,)), create=[EXISTS])
+
+    assert server.claims[f"{CLAIMS}/p-extended-resources-uid-p"] == earlier
+    assert failure(events)[1].endswith("got allocated elsewhere in the meantime")
 
 
 async def test_a_claim_for_extended_resources_is_made_and_named_in_the_pod():
@@ -294,7 +334,7 @@ async def test_a_claim_is_deallocated_in_the_state_that_was_decided_on():
 
     assert server.claims[CLAIM]["status"] == {}
     assert events[-1] == EffectDone(effect)
-    assert changed.written() == []
+    assert changed.claims[CLAIM]["status"] == {"allocation": ELSEWHERE}
     assert failure(refused)[0] is FailureKind.CONFLICT
 
 
@@ -304,6 +344,6 @@ async def test_a_claim_is_deleted_without_its_finalizer():
     server, events = await write([claim(finalizers=[FINALIZER, "other"])], effect)
     _, gone = await write([], effect)
 
-    assert server.written() == [("PUT", CLAIM), ("DELETE", CLAIM)]
-    assert server.bodies[0][1]["metadata"]["finalizers"] == ["other"]
+    assert server.written() == [("PATCH", CLAIM), ("DELETE", CLAIM)]
+    assert server.bodies[0][1]["metadata"]["$deleteFromPrimitiveList/finalizers"] == [FINALIZER]
     assert [events[-1], gone[-1]] == [EffectDone(effect)] * 2
