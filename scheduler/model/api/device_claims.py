@@ -117,11 +117,16 @@ class ConfigOfClaim(Value, frozen=True):
 
 
 class DeviceRequests(Value, frozen=True):
-    """What a claim asks for."""
+    """What a claim asks for. The API server writes an empty list of requests as null."""
 
-    requests: list[Request] = []
+    nullable_requests: list[Request] | None = msgspec.field(name="requests", default_factory=list)
     constraints: list[Constraint] = []
     config: list[ConfigOfClaim] = []
+
+    @property
+    def requests(self) -> list[Request]:
+        """The requests in their order."""
+        return self.nullable_requests or []
 
 
 class DeviceResult(Value, frozen=True):

@@ -121,13 +121,23 @@ class ResourceClaimSpec(Value, frozen=True):
 
 
 class AllocatedDevice(Value, frozen=True):
-    """What the driver says of an allocated device."""
+    """What the driver says of an allocated device.
+
+    The API server writes an empty list of conditions as null.
+    """
 
     driver: str = ""
     pool: str = ""
     device: str = ""
     share_id: str | None = msgspec.field(name="shareID", default=None)
-    conditions: list[Condition] = []
+    nullable_conditions: list[Condition] | None = msgspec.field(
+        name="conditions", default_factory=list
+    )
+
+    @property
+    def conditions(self) -> list[Condition]:
+        """The conditions of the device."""
+        return self.nullable_conditions or []
 
     @property
     def id(self) -> tuple[str, str, str]:

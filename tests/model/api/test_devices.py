@@ -44,6 +44,16 @@ def test_a_claim_has_what_rules_read_of_it():
     assert claim.spec.devices.requests[1].first_available[0].name == "a"
 
 
+def test_lists_that_the_api_server_writes_as_null_are_empty():
+    status = b'{"devices": [{"driver": "d", "pool": "p", "device": "x", "conditions": null}]}'
+    body = b'{"spec": {"devices": {"requests": null}}, "status": %b}' % status
+
+    claim = msgspec.json.decode(body, type=ResourceClaim)
+
+    assert claim.spec.devices.requests == []
+    assert claim.status.devices[0].conditions == []
+
+
 def test_what_is_allocated_is_written_as_it_was_read():
     claim = msgspec.json.decode(CLAIM, type=ResourceClaim)
 
