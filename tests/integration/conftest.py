@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from deploy.tools.controlplane.cluster import ControlPlane
+from tests.integration.devices import Devices
 from tests.integration.objects import prepare
 from tests.integration.scene import Scene
 from tests.support.fault_proxy import FaultProxy
@@ -55,3 +56,14 @@ def proxy(kubeconfig: Path, tmp_path: Path) -> Iterator[FaultProxy]:
     """Stands between a scheduler and the API server."""
     with FaultProxy(tmp_path, kubeconfig) as between:
         yield between
+
+
+@pytest.fixture
+def devices(scene: Scene) -> Iterator[Devices]:
+    """Classes, slices and claims; no device may ever be in two claims."""
+    made = Devices(scene)
+    yield made
+    try:
+        made.audit()
+    finally:
+        made.clear()

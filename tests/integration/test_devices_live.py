@@ -1,82 +1,11 @@
 """Pods get their devices: claims on a real API server, which checks every write of them."""
 
-import itertools
-from collections.abc import Iterator
-
 import pytest
 
-from tests.integration.objects import Json, pod
-from tests.integration.scene import Scene
+from tests.integration.devices import PROTECTION, is_free, using
+from tests.integration.objects import pod
 
 pytestmark = pytest.mark.cluster
-
-_numbers = itertools.count(1)
-_GROUP = "/apis/resource.k8s.io/v1"
-
-
-class Devices:
-    """Creates classes, slices and claims for one scene; removes what outlives its namespace."""
-
-    def __init__(self, scene: Scene) -> None:
-        self._api = scene.api
-        self.claims = f"{_GROUP}/namespaces/{scene.namespace}/resourceclaims"
-        self.name = f"live-{next(_numbers)}"
-        self._made: list[str] = []
-
-    def device_class(self) -> str:
-        """Create a class; return its name."""
-        self._create(f"{_GROUP}/deviceclasses", {"metadata": {"name": self.name}, "spec": {}})
-        return self.name
-
-    def slice(self, node: str, *devices: str) -> None:
-        """Publish devices of a node."""
-        spec = {
-            "driver": f"{self.name}.example.com",
-            "nodeName": node,
-            "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
-            "devices": [{"name": device} for device in devices],
-        }
-        name = f"{self.name}-{node}"
-        self._create(f"{_GROUP}/resourceslices", {"metadata": {"name": name}, "spec": spec})
-
-    def claim(self, name: str) -> Json:
-        """Create a claim for one device."""
-        selector = f'device.driver == "{self.name}.example.com"'
-        exactly = {
-            "deviceClassName": self.name,
-            "selectors": [{"cel": {"expression": selector}}],
-        }
-        requests = [{"name": "r", "exactly": exactly}]
-        spec = {"devices": {"requests": requests}}
-        return self._api.post(self.claims, {"metadata": {"name": name}, "spec": spec})
-
-    def taint(self, pool: str) -> str:
-        """Create a rule that taints the devices of a pool; return its path."""
-        taint = {"key": "example.com/broken", "effect": "NoSchedule"}
-        spec = {"deviceSelector": {"pool": pool}, "taint": taint}
-        path = f"{_GROUP}/devicetaintrules"
-        self._api.post(path, {"metadata": {"name": self.name}, "spec": spec})
-        return f"{path}/{self.name}"
-
-    def _create(self, path: str, body: Json) -> None:
-        self._api.post(path, body)
-        self._made.append(f"{path}/{body['metadata']['name']}")
-
-    def clear(self) -> None:
-        """Remove the classes and slices."""
-        for path in self._made:
-            self._api.delete(path)
-
-
-@pytest.fixture
-def devices(scene: Scene) -> Iterator[Devices]:
-    made = Devices(scene)
-    yield made
-    made.clear()
-
-
-def using(name: str, claim: str) -> Json:
-    return pod(name, resourceClaims=[{"name": "x", "resourceClaimName": claim}])
 
 
 def test_a_pod_is_bound_where_its_claim_got_a_device(scene, scheduler, devices):
@@ -88,11 +17,9 @@ def test_a_pod_is_bound_where_its_claim_got_a_device(scene, scheduler, devices):
     scene.create(using("p", "c"))
 
     assert scene.wait_bound("p") == second
-    claim = scene.api.get(f"{devices.claims}/c")
-    (result,) = claim["status"]["allocation"]["devices"]["results"]
-    assert (result["pool"], result["device"]) == (second, "d0")
-    assert [each["name"] for each in claim["status"]["reservedFor"]] == ["p"]
-    assert claim["metadata"]["finalizers"] == ["resource.kubernetes.io/delete-protection"]
+    assert devices.allocated("c") == [(second, "d0")]
+    assert devices.consumers("c") == ["p"]
+    assert scene.api.get(devices.path("c"))["metadata"]["finalizers"] == [PROTECTION]
 
 
 def test_a_pod_waits_for_its_claim_and_another_one_for_a_device(scene, scheduler, devices):
@@ -124,8 +51,7 @@ def test_an_extended_resource_is_backed_by_a_claim(scene, scheduler, devices):
 
     assert scene.wait_bound("p") == node
     status = scene.pod("p")["status"]["extendedResourceClaimStatus"]
-    claim = scene.api.get(f"{devices.claims}/{status['resourceClaimName']}")
-    assert claim["status"]["allocation"]["devices"]["results"][0]["device"] == "d0"
+    assert devices.allocated(status["resourceClaimName"]) == [(node, "d0")]
 
 
 @pytest.mark.needs_server("1.37", "older API servers do not serve DeviceTaintRules by default")
@@ -141,3 +67,84 @@ def test_a_device_that_a_rule_taints_is_used_once_the_rule_is_gone(scene, schedu
     scene.api.delete(rule)
 
     assert scene.wait_bound("p") == node
+
+
+def test_two_pods_race_for_the_last_device(scene, scheduler, devices):
+    (node,) = scene.nodes(1)
+    devices.device_class()
+    devices.claim("a")
+    devices.claim("b")
+    scene.create(using("a", "a"), using("b", "b"))
+    for name in "ab":
+        scene.wait_rejected(name, "cannot allocate all claims")
+
+    devices.slice(node, "d0")
+
+    (loser,) = scene.wait_bound_count(1)
+    (winner,) = {"a", "b"} - {loser}
+    scene.wait_rejected(loser, "cannot allocate all claims")
+    assert devices.allocated(winner) == [(node, "d0")]
+    assert devices.allocated(loser) == []
+    # The controller deallocates the claim when its only consumer is gone; that wakes the other pod.
+    scene.remove(winner)
+    assert scene.wait_bound(loser) == node
+    assert devices.wait(winner, is_free)
+    assert devices.allocated(loser) == [(node, "d0")]
+
+
+def test_pods_that_share_a_claim_are_bound_to_one_node(scene, scheduler, devices):
+    first, second = scene.nodes(2)
+    devices.device_class()
+    for node in (first, second):
+        devices.slice(node, "d0")
+    devices.claim("c")
+
+    scene.create(*(using(f"p-{i}", "c") for i in range(4)))
+
+    assert scene.wait_bound_count(4) == set()
+    ((pool, _),) = devices.allocated("c")
+    assert {scene.wait_bound(f"p-{i}") for i in range(4)} == {pool}
+    assert sorted(devices.consumers("c")) == [f"p-{i}" for i in range(4)]
+
+
+def test_a_pool_of_a_new_generation_replaces_the_old_one(scene, scheduler, devices):
+    (node,) = scene.nodes(1)
+    devices.device_class()
+    devices.claim("c")
+    devices.slice(node, "old")
+    devices.slice(node, "new-0", generation=2, part=1, of=2)
+    scene.create(using("p", "c"))
+    scene.wait_rejected("p", "cannot allocate all claims")
+
+    devices.slice(node, "new-1", generation=2, part=2, of=2)
+
+    assert scene.wait_bound("p") == node
+    assert devices.allocated("c") == [(node, "new-0")]
+
+
+def test_a_claim_without_requests_is_allocated_without_devices(scene, scheduler, devices):
+    (node,) = scene.nodes(1)
+    scene.api.post(devices.claims, {"metadata": {"name": "c"}, "spec": {"devices": {}}})
+
+    scene.create(using("p", "c"))
+
+    assert scene.wait_bound("p") == node
+    assert devices.allocated("c") == []
+    assert devices.consumers("c") == ["p"]
+
+
+def test_a_device_that_its_driver_reports_without_conditions_stays_taken(scene, scheduler, devices):
+    (node,) = scene.nodes(1)
+    devices.device_class()
+    devices.slice(node, "d0")
+    for name in "cd":
+        devices.claim(name)
+    scene.create(using("p", "c"))
+    scene.wait_bound("p")
+
+    report = {"driver": devices.driver, "pool": node, "device": "d0"}
+    scene.api.patch(f"{devices.path('c')}/status", {"status": {"devices": [report]}})
+    scene.create(using("q", "d"))
+
+    scene.wait_rejected("q", "cannot allocate all claims")
+    assert scheduler.logged("object_ignored") == []

@@ -45,7 +45,9 @@ def extender(workload: Workload) -> Iterator[str]:
         yield server.url
 
 
-@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.name)
+@pytest.mark.parametrize(
+    "workload", [pytest.param(each, id=each.name, marks=each.marks) for each in WORKLOADS]
+)
 def test_both_schedulers_come_to_the_same(ranked, kubeconfig, tmp_path, workload, extender):
     config = {
         **COMMON,

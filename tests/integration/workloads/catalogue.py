@@ -1,6 +1,7 @@
 """All workloads."""
 
 from tests.integration.workloads import (
+    claiming,
     company,
     extending,
     placing,
@@ -30,6 +31,21 @@ WORKLOADS = (
     Workload(preempting.preemption_never, (11, 8, 2)),
     Workload(preempting.preemption_of_company, (12, 2, 6)),
     Workload(extending.extender, (17, 1, 1), config=extending.CONFIG, answers=extending.ANSWERS),
+    Workload(
+        claiming.devices, (17, 5, 0), needs=("1.36", "older API servers drop taints of devices")
+    ),
+    Workload(claiming.choices_of_devices, (7, 3, 0)),
+    Workload(
+        claiming.freed_devices,
+        (7, 0, 0),
+        later=((4, claiming.end_holder), (5, claiming.add_devices)),
+    ),
+    Workload(claiming.preemption_and_devices, (4, 2, 2)),
+    Workload(
+        claiming.extended_resources,
+        (5, 1, 0),
+        needs=("1.36", "older API servers drop extended resources of classes"),
+    ),
     Workload(queueing.priority_order, (15, 12, 0)),
     Workload(
         queueing.gates,

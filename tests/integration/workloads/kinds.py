@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from tests.integration.stage import Stage
 
 
@@ -28,7 +30,15 @@ class Workload:
     #: What the extender of the configuration answers, by verb; it is started on a port of its own.
     answers: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
 
+    #: The oldest API server that it can run on, and why.
+    needs: tuple[str, str] | None = None
+
     @property
     def name(self) -> str:
         """How it is called."""
         return self.build.__name__
+
+    @property
+    def marks(self) -> tuple[pytest.MarkDecorator, ...]:
+        """Where it cannot run, as a marker."""
+        return () if self.needs is None else (pytest.mark.needs_server(*self.needs),)

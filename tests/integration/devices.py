@@ -1,0 +1,158 @@
+"""Devices of a test on a real API server: what their driver publishes, and who got which."""
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from deploy.tools.controlplane.api import ApiError
+from tests.integration.objects import Json, pod
+from tests.integration.scene import Scene
+
+_numbers = itertools.count(1)
+GROUP = "/apis/resource.k8s.io/v1"
+PROTECTION = "resource.kubernetes.io/delete-protection"
+
+
+class Devices:
+    """Creates classes, slices and claims for one scene; removes what outlives its namespace.
+
+    Attributes:
+        claims: the API path of the claims.
+        name: the name of the class and of what else has no namespace; no other test uses it.
+        driver: the name of the driver.
+    """
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._api = scene.api
+        self.claims = f"{GROUP}/namespaces/{scene.namespace}/resourceclaims"
+        self.name = f"live-{next(_numbers)}"
+        self.driver = f"{self.name}.example.com"
+        self._made: list[str] = []
+        self._begun = self._api.get(self.claims)["metadata"]["resourceVersion"]
+
+    # Create
+
+    def device_class(self) -> str:
+        """Create a class; return its name."""
+        self._create(f"{GROUP}/deviceclasses", {"metadata": {"name": self.name}, "spec": {}})
+        return self.name
+
+    def slice(
+        self, node: str, *devices: str, generation: int = 1, part: int = 1, of: int = 1
+    ) -> str:
+        """Publish devices of a node, as one of several parts of its pool; return the path."""
+        spec = {
+            "driver": self.driver,
+            "nodeName": node,
+            "pool": {"name": node, "generation": generation, "resourceSliceCount": of},
+            "devices": [{"name": device} for device in devices],
+        }
+        name = f"{self.name}-{node}-{generation}-{part}"
+        return self._create(f"{GROUP}/resourceslices", {"metadata": {"name": name}, "spec": spec})
+
+    def claim(self, name: str) -> Json:
+        """Create a claim for one device."""
+        selector = f'device.driver == "{self.driver}"'
+        exactly = {
+            "deviceClassName": self.name,
+            "selectors": [{"cel": {"expression": selector}}],
+        }
+        requests = [{"name": "r", "exactly": exactly}]
+        spec = {"devices": {"requests": requests}}
+        return self._api.post(self.claims, {"metadata": {"name": name}, "spec": spec})
+
+    def taint(self, pool: str) -> str:
+        """Create a rule that taints the devices of a pool; return its path."""
+        taint = {"key": "example.com/broken", "effect": "NoSchedule"}
+        spec = {"deviceSelector": {"pool": pool}, "taint": taint}
+        path = f"{GROUP}/devicetaintrules"
+        self._api.post(path, {"metadata": {"name": self.name}, "spec": spec})
+        return f"{path}/{self.name}"
+
+    # Look
+
+    def path(self, name: str) -> str:
+        """Return the API path of a claim."""
+        return f"{self.claims}/{name}"
+
+    def wait(self, name: str, predicate: Callable[[Json | None], bool]) -> Json:
+        """Wait until a claim satisfies a predicate; return it, or {} if there is none."""
+        return self._api.wait_for(self.path(name), predicate) or {}
+
+    def allocated(self, name: str) -> list[tuple[str, str]]:
+        """Return pool and name of each device that a claim has."""
+        return devices_of(self._api.get(self.path(name)))
+
+    def consumers(self, name: str) -> list[str]:
+        """Return the names of the pods that a claim is reserved for."""
+        status = self._api.get(self.path(name)).get("status", {})
+        return [each["name"] for each in status.get("reservedFor", ())]
+
+    def audit(self) -> None:
+        """Assert that at no time two claims had the same device."""
+        marker = self._api.post(self.claims, _empty_claim(f"marker-{next(_numbers)}"))
+        holders: dict[tuple[str, str], str] = {}
+        for kind, each in self._changes(marker["metadata"]["uid"]):
+            uid = each["metadata"]["uid"]
+            taken = [] if kind == "DELETED" else devices_of(each)
+            holders = {device: holder for device, holder in holders.items() if holder != uid}
+            twice = [device for device in taken if device in holders]
+            assert not twice, f"{each['metadata']['name']} got {twice}, which others have"
+            holders |= dict.fromkeys(taken, uid)
+
+    # End
+
+    def clear(self) -> None:
+        """Remove the classes and slices."""
+        for path in self._made:
+            with contextlib.suppress(ApiError):
+                self._api.delete(path)
+
+    def _create(self, path: str, body: Json) -> str:
+        self._api.post(path, body)
+        self._made.append(f"{path}/{body['metadata']['name']}")
+        return self._made[-1]
+
+    def _changes(self, last: str) -> Iterable[tuple[str, Json]]:
+        """Yield what happened to claims until one with this uid is created."""
+        with contextlib.closing(self._api.watch(self.claims, self._begun)) as events:
+            for kind, each in events:
+                if kind == "BOOKMARK":
+                    continue
+                if each["metadata"]["uid"] == last:
+                    return
+                yield kind, each
+        raise AssertionError("the API server ended the watch")
+
+
+def devices_of(claim: Json) -> list[tuple[str, str]]:
+    """Return pool and name of each device that a claim has."""
+    allocation: Json = claim.get("status", {}).get("allocation") or {}
+    results = allocation.get("devices", {}).get("results", ())
+    return [(result["pool"], result["device"]) for result in results]
+
+
+def using(name: str, claim: str, **spec: Any) -> Json:
+    """Return a pod with a claim."""
+    return pod(name, resourceClaims=[{"name": "x", "resourceClaimName": claim}], **spec)
+
+
+def is_allocated(found: Json | None) -> bool:
+    """Tell whether a claim has its devices."""
+    return found is not None and bool(devices_of(found))
+
+
+def is_free(found: Json | None) -> bool:
+    """Tell whether a claim has no devices."""
+    return found is not None and not devices_of(found)
+
+
+def is_protected(found: Json | None) -> bool:
+    """Tell whether a claim has the finalizer that an allocation needs."""
+    return found is not None and PROTECTION in found["metadata"].get("finalizers", ())
+
+
+def _empty_claim(name: str) -> Json:
+    return {"metadata": {"name": name}, "spec": {"devices": {}}}

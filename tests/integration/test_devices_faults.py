@@ -1,0 +1,236 @@
+"""Claims survive whatever happens while they are written: no device is given to two of them.
+
+A claim is written in two steps, the finalizer and then the status with allocation and reservation;
+after that the pod is bound. Each test stops, changes or loses one of these requests.
+"""
+
+import json
+
+import pytest
+
+from tests.integration.devices import is_allocated, is_protected, using
+from tests.integration.objects import condition, is_gone
+
+pytestmark = pytest.mark.cluster
+
+FINALIZER = ("PUT", "/resourceclaims/c$")
+STATUS = ("PUT", "/resourceclaims/c/status$")
+BINDING = ("POST", "/pods/p/binding$")
+
+
+def has_failed(found):
+    return condition(found or {}, "PodScheduled").get("status") == "False"
+
+
+@pytest.fixture
+def node(scene, devices):
+    """The only node, which has one device; a class for it, and the claims c and d."""
+    (name,) = scene.nodes(1)
+    devices.device_class()
+    devices.slice(name, "d0")
+    for claim in "cd":
+        devices.claim(claim)
+    return name
+
+
+@pytest.mark.parametrize(
+    "stopped_at",
+    [
+        pytest.param(FINALIZER, id="before the finalizer"),
+        pytest.param(STATUS, id="before the allocation"),
+        pytest.param(BINDING, id="between allocation and binding"),
+    ],
+)
+def test_killed_at_any_boundary_the_next_one_finishes(
+    scene, schedulers, proxy, devices, node, stopped_at
+):
+    scheduler = schedulers.start(kubeconfig=proxy.kubeconfig)
+    held = proxy.hold(*stopped_at)
+    scene.create(using("p", "c"))
+    held.wait(1)
+    written = devices.allocated("c")
+
+    scheduler.kill()
+    held.drop()
+    scene.create(using("q", "d"))
+    schedulers.start(kubeconfig=proxy.kubeconfig)
+
+    # What was allocated stays with its pod; what was only in memory may go to the other one.
+    (waiting,) = scene.wait_bound_count(1)
+    assert waiting == "q" or not written
+    scene.wait_rejected(waiting, "cannot allocate all claims")
+    held_by = "c" if waiting == "q" else "d"
+    assert devices.allocated(held_by) == [(node, "d0")]
+    assert devices.allocated({"c": "d", "d": "c"}[held_by]) == []
+    assert len(proxy.passed("PUT", "/resourceclaims/./status$")) == 1
+
+
+def test_an_allocation_without_its_binding_keeps_its_node_and_devices(
+    scene, schedulers, proxy, devices
+):
+    nodes = scene.nodes(3)
+    devices.device_class()
+    for each in nodes:
+        devices.slice(each, "d0", "d1")
+    devices.claim("c")
+    scheduler = schedulers.start(kubeconfig=proxy.kubeconfig)
+    held = proxy.hold(*BINDING)
+    scene.create(using("p", "c"))
+    held.wait(1)
+    ((pool, device),) = devices.allocated("c")
+
+    scheduler.kill()
+    held.drop()
+    # Whatever else would be better by now: the claim is where it is.
+    scene.patch_node(pool, {"metadata": {"labels": {"changed": "yes"}}})
+    schedulers.start(kubeconfig=proxy.kubeconfig)
+
+    assert scene.wait_bound("p") == pool
+    assert devices.allocated("c") == [(pool, device)]
+    assert devices.consumers("c") == ["p"]
+    assert len(proxy.passed(*STATUS)) == 1
+
+
+def test_a_claim_that_is_deleted_meanwhile_frees_its_device(
+    scene, schedulers, proxy, devices, node
+):
+    schedulers.start(kubeconfig=proxy.kubeconfig)
+    held = proxy.hold(*STATUS)
+    scene.create(using("p", "c"))
+    held.wait(1)
+    devices.wait("c", is_protected)
+
+    scene.api.delete(devices.path("c"))
+    devices.wait("c", is_gone)  # the controller takes the finalizer off
+    held.release()
+
+    # Until the write has failed, the device is taken for all other pods.
+    scene.wait("p", has_failed)
+    scene.create(using("q", "d"))
+    assert scene.wait_bound("q") == node
+    assert devices.allocated("d") == [(node, "d0")]
+    assert "nodeName" not in scene.pod("p")["spec"]
+    scene.remove("q")
+    devices.claim("c")
+    assert scene.wait_bound("p") == node
+    assert devices.allocated("c") == [(node, "d0")]
+
+
+def test_a_slice_that_is_replaced_during_an_attempt_counts_for_the_next_one(
+    scene, schedulers, proxy, devices, node
+):
+    schedulers.start(kubeconfig=proxy.kubeconfig)
+    held = proxy.hold(*STATUS)
+    scene.create(using("p", "c"))
+    held.wait(1)
+
+    devices.slice(node, "e0", generation=2)
+    scene.create(using("q", "d"))
+    assert scene.wait_bound("q") == node
+    held.release()
+
+    # As with kube-scheduler, what an attempt has chosen is written, whatever is published then.
+    assert scene.wait_bound("p") == node
+    assert devices.allocated("c") == [(node, "d0")]
+    assert devices.allocated("d") == [(node, "e0")]
+
+
+def test_a_status_that_is_refused_by_a_conflict_is_written_again(
+    scene, schedulers, proxy, devices, node
+):
+    scheduler = schedulers.start(kubeconfig=proxy.kubeconfig)
+    refused = proxy.refuse(*STATUS, 409, times=2)
+
+    scene.create(using("p", "c"))
+
+    refused.wait(2)
+    assert scene.wait_bound("p") == node
+    assert devices.allocated("c") == [(node, "d0")]
+    assert scheduler.metric("scheduler_schedule_attempts_total", result="error") == 0
+
+
+def test_a_claim_that_changes_before_its_status_is_written_is_read_again(
+    scene, schedulers, proxy, devices, node
+):
+    schedulers.start(kubeconfig=proxy.kubeconfig)
+    held = proxy.hold(*STATUS)
+    scene.create(using("p", "c"))
+    held.wait(1)
+
+    scene.api.patch(devices.path("c"), {"metadata": {"annotations": {"changed": "yes"}}})
+    held.release()
+
+    assert scene.wait_bound("p") == node
+    assert [each.status for each in proxy.passed(*STATUS)] == [409, 200]
+    assert scene.api.get(devices.path("c"))["metadata"]["annotations"] == {"changed": "yes"}
+    assert devices.allocated("c") == [(node, "d0")]
+
+
+def test_a_claim_that_another_scheduler_allocates_meanwhile_is_used_as_it_is(
+    scene, schedulers, proxy, devices
+):
+    nodes = scene.nodes(2)
+    devices.device_class()
+    for each in nodes:
+        devices.slice(each, "d0")
+    devices.claim("c")
+    schedulers.start(kubeconfig=proxy.kubeconfig)
+    held = proxy.hold(*STATUS)
+    scene.create(using("p", "c"))
+    held.wait(1)
+    body = json.loads(held.bodies[0])
+    ours = body["status"]["allocation"]["devices"]["results"][0]["pool"]
+    (other,) = set(nodes) - {ours}
+
+    body["status"] = json.loads(json.dumps(body["status"]).replace(ours, other))
+    del body["status"]["reservedFor"]
+    scene.api.put(f"{devices.path('c')}/status", body)
+    held.release()
+
+    assert scene.wait_bound("p") == other
+    assert devices.allocated("c") == [(other, "d0")]
+    assert devices.consumers("c") == ["p"]
+
+
+def test_a_status_whose_answer_is_lost_is_written_once(scene, schedulers, proxy, devices, node):
+    scheduler = schedulers.start(kubeconfig=proxy.kubeconfig)
+    lost = proxy.lose_reply(*STATUS)
+
+    scene.create(using("p", "c"))
+
+    lost.wait(1)
+    assert scene.wait_bound("p") == node
+    # The HTTP client may send it once more; the version in it makes the API server refuse that.
+    assert [each.status for each in proxy.passed(*STATUS)].count(200) == 1
+    assert devices.consumers("c") == ["p"]
+    scene.create(using("q", "d"))
+    scene.wait_rejected("q", "cannot allocate all claims")
+    assert scheduler.metric("scheduler_schedule_attempts_total", result="error") == 0
+
+
+def test_a_status_that_got_lost_on_the_way_is_sent_again(scene, schedulers, proxy, devices, node):
+    schedulers.start(kubeconfig=proxy.kubeconfig)
+    lost = proxy.lose_request(*STATUS)
+
+    scene.create(using("p", "c"))
+
+    lost.wait(1)
+    assert scene.wait_bound("p") == node
+    assert len(proxy.passed(*STATUS)) == 1
+
+
+def test_a_pod_that_cannot_be_bound_gives_up_its_reservation_and_keeps_the_allocation(
+    scene, schedulers, proxy, devices, node
+):
+    scheduler = schedulers.start(kubeconfig=proxy.kubeconfig)
+    refused = proxy.refuse(*BINDING, 422, times=1)
+
+    scene.create(using("p", "c"))
+
+    refused.wait(1)
+    assert scene.wait_bound("p") == node
+    scheduler.wait_log("pod_bound", attempts=2)
+    assert len(proxy.passed("PATCH", "/resourceclaims/c/status$")) == 1
+    assert devices.wait("c", is_allocated)
+    assert devices.allocated("c") == [(node, "d0")]
+    assert devices.consumers("c") == ["p"]
