@@ -61,6 +61,22 @@ def _kubernetes(name: str, expected_seconds: int) -> Binary:
     return Binary(name, "kubernetes", pin, package, expected_seconds, _KUBERNETES_STAMP)
 
 
+def _containerd(name: str, expected_seconds: int, version_args: tuple[str, ...]) -> Binary:
+    pin = "github.com/containerd/containerd/v2"
+    return Binary(
+        name,
+        "containerd",
+        pin,
+        f"{pin}/cmd/{name}",
+        expected_seconds,
+        {f"{pin}/version.Version": "{version}"},
+        version_args,
+        exact=False,
+        # Snapshotters that nodes do not use; the first one needs C.
+        tags=("no_btrfs", "no_devmapper", "no_zfs"),
+    )
+
+
 #: Every binary by name. To add one: a line here, an import in its module's tools.go, `go mod tidy`
 #: (with tags, `go build -mod=mod -tags ...` instead, so that what they leave out is not required).
 BINARIES: Mapping[str, Binary] = {
@@ -116,6 +132,9 @@ BINARIES: Mapping[str, Binary] = {
             {"sigs.k8s.io/kwok/pkg/consts.Version": "{version}"},
             exact=False,
         ),
+        _containerd("containerd", 60, ("--version",)),
+        _containerd("containerd-shim-runc-v2", 5, ("-v",)),
+        _containerd("ctr", 10, ("--version",)),
         Binary(
             "helm",
             "helm",
@@ -163,8 +182,11 @@ BINARIES: Mapping[str, Binary] = {
 #: The components of a complete control plane.
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kwok")
 
+#: The container runtime of a node: its daemon, what runs a container, and its client.
+RUNTIME = ("containerd", "containerd-shim-runc-v2", "ctr")
+
 #: The components of a node, and the tools of the end-to-end tests.
-NODE = ("kubelet", "kube-proxy", "kubectl", "helm")
+NODE = ("kubelet", "kube-proxy", *RUNTIME, "kubectl", "helm")
 
 
 def tools_folder(binary: Binary, version: str | None = None) -> Path:

@@ -84,6 +84,10 @@ class KindCluster:
         subprocess.run(["kind", "delete", "cluster", f"--name={NAME}"], check=False)
         self._processes.close()
 
+    def disk(self, _node: str) -> None:
+        """Return no folder: the disks of the nodes are inside of Docker."""
+        return
+
     def cut_power(self, node: str) -> None:
         """Kill all processes of a node; its disk stays."""
         _run(["docker", "kill", node])

@@ -92,6 +92,10 @@ class NodeCluster:
         """Wait until a node is ready for pods."""
         kubelets.await_ready(self.api, node, timeout)
 
+    def disk(self, node: str) -> Path:
+        """Return the folder with the disk of a node; the node sees it under the same path."""
+        return self._folder / node
+
     def cut_power(self, node: str) -> None:
         """Kill all processes of a node; its disk stays."""
         self._command("cut_power", node)
@@ -115,7 +119,8 @@ class NodeCluster:
         self._command("drop_old_token_key")
 
     def _start(self, images: Sequence[Path]) -> subprocess.Popen[str]:
-        programs = {name: str(binaries.find(name)) for name in ("kubelet", "kube-proxy")}
+        names = ("kubelet", "kube-proxy", *binaries.RUNTIME)
+        programs = {name: str(binaries.find(name)) for name in names}
         with socket.create_server(("127.0.0.1", 0)) as listening:
             options = Options(
                 run=self._run,

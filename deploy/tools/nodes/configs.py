@@ -33,6 +33,14 @@ class Node:
     cgroup: str
     cni: Path
 
+    @property
+    def cdi(self) -> Path:
+        """The folder where drivers describe devices, by the Container Device Interface.
+
+        It is on the disk, because /run is a file system of the node alone.
+        """
+        return self.folder / "cdi"
+
 
 def network(node: Node) -> str:
     """Return the CNI configuration."""
@@ -52,21 +60,24 @@ def network(node: Node) -> str:
 
 
 def containerd(node: Node) -> str:
-    """Return the configuration of containerd 1.6 and 1.7."""
+    """Return the configuration of containerd 2."""
     # In a namespace an oom_score_adj cannot be lowered, and profiles of AppArmor cannot be loaded.
-    return f"""version = 2
-[plugins."io.containerd.internal.v1.opt"]
+    return f"""version = 3
+[plugins.'io.containerd.internal.v1.opt']
   path = "/var/lib/containerd/opt"
-[plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "{PAUSE_IMAGE}"
+[plugins.'io.containerd.cri.v1.images'.pinned_images]
+  sandbox = "{PAUSE_IMAGE}"
+[plugins.'io.containerd.cri.v1.runtime']
   restrict_oom_score_adj = true
   disable_apparmor = true
-  [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "{node.cni}"
+  enable_cdi = true
+  cdi_spec_dirs = ["{node.cdi}"]
+  [plugins.'io.containerd.cri.v1.runtime'.cni]
+    bin_dirs = ["{node.cni}"]
     conf_dir = "{node.folder}/cni"
-  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+  [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
-    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+    [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
       SystemdCgroup = false
 """
 

@@ -14,8 +14,6 @@ __all__ = ["PACKAGES", "absent", "install", "problems"]
 
 #: The programs that are needed, and Debian's packages with them.
 PACKAGES: Final[Mapping[str, str]] = {
-    "containerd": "containerd",
-    "ctr": "containerd",
     "runc": "runc",
     "nft": "nftables",
     "ip": "iproute2",
@@ -73,7 +71,7 @@ def absent(programs: Iterable[str]) -> list[str]:
 def install(extra: Mapping[str, str]) -> None:
     """Install the missing programs with apt; apt is not called if nothing is missing.
 
-    Installed programs stay: Debian's containerd would replace the one that came with Docker.
+    Installed programs stay: Debian's runc would replace the one that came with Docker.
 
     Args:
         extra: additional programs, and Debian's packages with them.

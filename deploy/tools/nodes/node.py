@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+from deploy.tools.controlplane import binaries
 from deploy.tools.nodes import cgroups, configs, machine, networking
 from deploy.tools.nodes.configs import Node
 from deploy.tools.nodes.init import Plan
@@ -44,7 +45,7 @@ class Supplies:
     """The inputs of nodes.
 
     Args:
-        programs: paths of kubelet and kube-proxy, by name.
+        programs: paths of kubelet, kube-proxy and the container runtime, by name.
         images: archives to import.
         authority: the certificate of the cluster's authority.
         kubeconfigs: for the kubelet of each node by its name, and for kube-proxy.
@@ -66,7 +67,7 @@ class Supplies:
         """Write the files of a node; return the plan for its first process."""
         binds = {place: str(node.folder / place[1:].replace("/", "-")) for place in _OWN_PLACES}
         logs = node.folder / "logs"
-        for folder in (*map(Path, binds.values()), node.folder / "cni", logs):
+        for folder in (*map(Path, binds.values()), node.folder / "cni", node.cdi, logs):
             folder.mkdir(parents=True, exist_ok=True)
         files = {
             "cni/10-pods.conflist": configs.network(node),
@@ -85,11 +86,11 @@ class Supplies:
         ]
         return Plan(
             # A clean environment: some variables would lead a kubelet to the metadata of a cloud.
-            environ={"PATH": machine.search_path(), "HOME": "/root", "LANG": "C.UTF-8"},
+            environ={"PATH": self._search_path(), "HOME": "/root", "LANG": "C.UTF-8"},
             binds=binds,
             settings=KERNEL,
             network=[list(command) for command in networking.inside(node.number, nodes)],
-            runtime=["containerd", f"--config={node.folder}/containerd.toml"],
+            runtime=[self._programs["containerd"], f"--config={node.folder}/containerd.toml"],
             images=self._images,
             programs={
                 "kube-proxy": [self._programs["kube-proxy"], f"--config={node.folder}/proxy.yaml"],
@@ -97,6 +98,11 @@ class Supplies:
             },
             logs=str(logs),
         )
+
+    def _search_path(self) -> str:
+        """Return PATH with the programs of the container runtime before those of the machine."""
+        folders = (str(Path(self._programs[name]).parent) for name in binaries.RUNTIME)
+        return ":".join([*folders, machine.search_path()])
 
 
 _OWN_PLACES: Final = ("/var/lib", "/var/log")

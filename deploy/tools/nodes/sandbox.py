@@ -55,7 +55,7 @@ class Options:
         logs: the folder for copies of all logs at the end.
         nodes: names of the nodes.
         images: archives to import on each node.
-        programs: paths of kubelet and kube-proxy, by name.
+        programs: paths of kubelet, kube-proxy and the container runtime, by name.
         socket: file descriptor of the listening socket for the API server.
     """
 

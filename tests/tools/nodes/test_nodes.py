@@ -179,11 +179,11 @@ def test_packages_are_installed_for_missing_programs_only(
         (tmp_path / name).touch(mode=0o755)
 
     machine.install({"prometheus": "prometheus"})
-    (tmp_path / "ctr").unlink()
+    (tmp_path / "runc").unlink()
     (tmp_path / machine.CNI_PLUGINS[0]).unlink()
     machine.install({"prometheus": "prometheus", "buildah": "buildah"})
 
-    assert asked == [["buildah", "containerd", machine.CNI_PACKAGE]]
+    assert asked == [["buildah", machine.CNI_PACKAGE, "runc"]]
 
 
 def test_a_cluster_of_kind_has_two_nodes_for_pods():
