@@ -171,6 +171,13 @@ class Machine:
             refused = str(error)
         return self._take_reaction(refused)
 
+    def prepare(self) -> bool:
+        """Do a part of the work that the next decision needs; return whether more is left.
+
+        It changes no decision: `step` does what is left. Each part takes about a millisecond.
+        """
+        return self.cluster.devices.prepare()
+
     def step(self, now: Seconds, *, explain: bool = False) -> Attempt | None:
         """Decide for the next pod, or go on with an attempt; `None` when no pod waits for its turn.
 

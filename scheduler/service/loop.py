@@ -182,6 +182,8 @@ class Loop:
             begun = self._clock.perf()
             if begun >= end:
                 return
+            if self._machine.prepare():
+                continue
             now = self._clock.now()
             attempt = self._machine.step(now)
             if attempt is None:

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 import pytest
 
-from tests.perf import core_cases, policy_cases, waiting_cases
+from tests.perf import core_cases, device_cases, policy_cases, waiting_cases
 from tests.perf.core_cases import Case, figure
 
 
@@ -28,7 +28,12 @@ class File(msgspec.Struct, forbid_unknown_fields=True):
 
 FILE: Final = msgspec.yaml.decode(Path(__file__).with_name("budgets.yaml").read_bytes(), type=File)
 BUDGETS: Final = FILE.budgets
-CASES: Final[dict[str, Case]] = {**core_cases.CASES, **policy_cases.CASES, **waiting_cases.CASES}
+CASES: Final[dict[str, Case]] = {
+    **core_cases.CASES,
+    **policy_cases.CASES,
+    **waiting_cases.CASES,
+    **device_cases.CASES,
+}
 
 
 def test_every_case_has_a_budget_that_was_measured():

@@ -7,7 +7,7 @@ from scheduler.model.events import Event, NodeGone
 from scheduler.model.times import Seconds
 from scheduler.observe.metrics.instruments import Histogram
 from scheduler.service.clock import Clock
-from scheduler.service.loop import Loop
+from scheduler.service.loop import SLICE_SECONDS, Loop
 
 CLOCK = Clock()
 PATIENCE = 30.0
@@ -42,6 +42,30 @@ class Waiting:
         return self.moment
 
 
+class Preparing(Waiting):
+    """A machine that has a lot to prepare before it can decide."""
+
+    def __init__(self) -> None:
+        super().__init__(0.0)
+        self.left = 5
+        self.done: list[str] = []
+
+    def flush(self, now: Seconds) -> None:
+        """Do nothing at any time."""
+
+    def ready(self) -> bool:
+        return "decide" not in self.done
+
+    def prepare(self) -> bool:
+        self.left -= 1
+        self.done.append("prepare")
+        return self.left > 0
+
+    def step(self, _: Seconds) -> None:
+        self.done.append("decide")
+        self.reached.set()
+
+
 class Silent:
     """Telemetry that ignores everything."""
 
@@ -51,9 +75,21 @@ class Silent:
         return Histogram((1.0,))
 
 
-async def running(machine: Waiting, news: int = 0) -> None:
+class Slow(Clock):
+    """A clock by which a slice is over after two looks at it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._looks = 0
+
+    def perf(self) -> float:
+        self._looks += 1
+        return self._looks * SLICE_SECONDS / 2
+
+
+async def running(machine: Waiting, news: int = 0, clock: Clock = CLOCK) -> None:
     """Run a loop until its machine has reached its moment, with news when it rests."""
-    loop = Loop(machine, lambda _: None, CLOCK, Silent())
+    loop = Loop(machine, lambda _: None, clock, Silent())
     loop.start_deciding()
     task = asyncio.create_task(loop.run())
     for looks in range(1, news + 1):
@@ -88,3 +124,20 @@ async def test_it_does_not_look_before_something_is_due():
     await running(machine)
 
     assert machine.looks < 10
+
+
+async def test_it_prepares_a_decision_in_slices_with_io_in_between():
+    machine = Preparing()
+    between: list[int] = []
+
+    async def io() -> None:
+        while "decide" not in machine.done:
+            between.append(len(machine.done))
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(io())
+    await running(machine, clock=Slow())
+    await beside
+
+    assert machine.done == ["prepare"] * 5 + ["decide"]
+    assert len(set(between)) > 3

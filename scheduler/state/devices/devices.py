@@ -89,6 +89,13 @@ class Devices:
         """Return, (N,), the signature of each row: rows with equal ones decide alike."""
         return self._signatures.refreshed(self.version, self.pools)
 
+    def prepare(self) -> bool:
+        """Do a part of the work that the next decision needs; return whether more is left.
+
+        Without it the first decision after a change of all rows would do all of that at once.
+        """
+        return len(self.slices) > 0 and self._signatures.advance(self.version, self.pools)
+
     @property
     def signature_space(self) -> tuple[int, int]:
         """The generation of the signatures, and how many there are."""

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from scheduler.model.api import quantity, selectors
 from scheduler.model.api.pod_spec import NodeSelector
 from scheduler.model.reference import Reference
@@ -18,6 +20,8 @@ from scheduler.state.devices.slices import DeviceEntry, PoolId, SliceEntry, Slic
 from scheduler.state.devices.usage import DeviceId
 
 __all__ = ["NodePool", "PoolError", "PoolGatherer"]
+
+_encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class PoolError(Exception):
@@ -44,16 +48,18 @@ class NodePool:
     invalid: bool = False
     #: Of its devices and what is taken of them, with the moment of its computation.
     signature: tuple[tuple[int, int], int] = ((-1, -1), -1)
+    #: Its place in the order of the search: last where some device has to be made ready first.
+    rank: tuple[bool, bytes, bytes] = field(init=False)
+
+    def __post_init__(self) -> None:
+        late = any(entry.device.binding_conditions for entry in self.devices)
+        driver, name = self.id
+        self.rank = (late, driver.encode(), name.encode())
 
     @property
     def name(self) -> str:
         """Driver and name, joined by a slash."""
         return "/".join(self.id)
-
-    @property
-    def late(self) -> bool:
-        """Whether it comes after the others: some device has to be made ready first."""
-        return any(entry.device.binding_conditions for entry in self.devices)
 
 
 def _is_reachable(
@@ -89,10 +95,12 @@ class PoolGatherer:
         self._reference: Final = reference
         #: By pool, then by the slices that are seen and the devices in them that are not reachable.
         self._shared: dict[PoolId, dict[_Seen, NodePool | None]] = {}
+        self._placed: dict[PoolId, _Placed] = {}
 
     def forget(self, pool: PoolId) -> None:
         """Forget a pool whose slices or taints have changed."""
         self._shared.pop(pool, None)
+        self._placed.pop(pool, None)
 
     def pools(
         self, name: str, labels: Mapping[str, str], elsewhere: Iterable[PoolId]
@@ -110,14 +118,27 @@ class PoolGatherer:
         by_pool: dict[PoolId, list[SliceEntry]] = {}
         for entry in self._slices.by_node.get(name, {}).values():
             by_pool.setdefault(entry.pool, []).append(entry)
-        for pool, entries in self._slices.elsewhere.items():
-            for entry in entries.values():
-                if _concerns(entry, name, labels):
-                    by_pool.setdefault(pool, []).append(entry)
+        found: list[NodePool | None] = []
+        for pool in self._slices.elsewhere:
+            placed = self._placed_of(pool)
+            chosen = placed.concerning(name, labels)
+            if pool not in by_pool and chosen and not placed.by_device:
+                if chosen not in placed.pools:
+                    seen = placed.entries(chosen)
+                    placed.pools[chosen] = self._shared_pool(pool, seen, name, labels)
+                found.append(placed.pools[chosen])
+            elif chosen:
+                by_pool.setdefault(pool, []).extend(placed.entries(chosen))
         for pool in elsewhere:
             by_pool.setdefault(pool, [])
-        found = (self._shared_pool(pool, seen, name, labels) for pool, seen in by_pool.items())
-        return tuple(sorted(filter(None, found), key=_order))
+        found += [self._shared_pool(pool, seen, name, labels) for pool, seen in by_pool.items()]
+        return tuple(sorted(filter(None, found), key=_rank))
+
+    def _placed_of(self, pool: PoolId) -> "_Placed":
+        placed = self._placed.get(pool)
+        if placed is None:
+            placed = self._placed[pool] = _Placed(self._slices.elsewhere[pool].values())
+        return placed
 
     def entries(self, name: str, labels: Mapping[str, str]) -> Iterator[DeviceEntry]:
         """Yield the devices on all slices that concern a node, whatever state their pools are in.
@@ -181,9 +202,43 @@ def _unreachable(
                     yield each.id
 
 
-def _order(pool: NodePool) -> tuple[bool, bytes, bytes]:
-    driver, name = pool.id
-    return (pool.late, driver.encode(), name.encode())
+def _rank(pool: NodePool) -> tuple[bool, bytes, bytes]:
+    return pool.rank
+
+
+class _Placed:
+    """The slices of a pool that name no node, grouped by where they say that their devices are.
+
+    A pool may have thousands of slices for all nodes: one of each group is looked at for a node.
+    """
+
+    def __init__(self, entries: Iterable[SliceEntry]) -> None:
+        groups: dict[object, list[SliceEntry]] = {}
+        for entry in entries:
+            spec = entry.item.spec
+            place = _encode((spec.all_nodes, spec.node_selector))
+            key = entry.name if spec.per_device_node_selection else place
+            groups.setdefault(key, []).append(entry)
+        self._groups: Final = tuple(groups.values())
+        #: Whether devices say themselves where they are, so that nodes differ within a group.
+        self.by_device: Final = any(
+            group[0].item.spec.per_device_node_selection for group in self._groups
+        )
+        #: The pool by the positions of the groups that concern a node.
+        self.pools: Final[dict[tuple[int, ...], NodePool | None]] = {}
+
+    def concerning(self, name: str, labels: Mapping[str, str]) -> tuple[int, ...]:
+        """Return the positions of the groups that concern a node.
+
+        Raises:
+            PoolError: A node selector is invalid.
+        """
+        groups = enumerate(self._groups)
+        return tuple(at for at, group in groups if _concerns(group[0], name, labels))
+
+    def entries(self, chosen: Iterable[int]) -> list[SliceEntry]:
+        """Return the slices of groups."""
+        return [entry for at in chosen for entry in self._groups[at]]
 
 
 def _concerns(entry: SliceEntry, name: str, labels: Mapping[str, str]) -> bool:

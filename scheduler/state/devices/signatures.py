@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from scheduler.model.api.objects import Node
-from scheduler.state.columns.arrays import Int, Rows, grown
+from scheduler.state.columns.arrays import Int, grown
 from scheduler.state.columns.change_log import ChangeLog
 from scheduler.state.columns.node_columns import NodeColumns
 from scheduler.state.columns.row_cursor import RowCursor
@@ -26,10 +26,12 @@ __all__ = ["UNDETERMINED", "Signatures"]
 
 #: The signature of nodes whose pools cannot be determined; the first one that is given out.
 UNDETERMINED: Final = 0
-#: Beyond this number all are given out afresh.
+#: Beyond this number all are given out afresh, once no row is left to be looked at.
 _MOST: Final = 65_536
 #: Pools with more devices are compared by identity: that of their state would cost too much.
 _LARGE: Final = 512
+#: How many rows are looked at in one go: that takes about a millisecond.
+_ROWS_AT_ONCE: Final = 64
 
 
 class Signatures:
@@ -42,6 +44,8 @@ class Signatures:
         self._rows: Int = np.zeros(0, dtype=np.int64)
         self._seen = (RowCursor(changes), RowCursor(columns.node_changes))
         self._version = -1
+        #: Rows whose signature is out of date.
+        self._pending: list[int] = []
         self._codes: dict[Hashable, int] = {}
         self._parts: dict[Hashable, int] = {}
         #: Grows whenever signatures lose their meaning.
@@ -68,26 +72,43 @@ class Signatures:
             version: Another one than before if all rows have to be looked at.
             pools: Returns the pools of a node, or raises `PoolError`.
         """
+        while self.advance(version, pools):
+            pass
+        return self._rows[: self._columns.size]
+
+    def advance(self, version: int, pools: Callable[[Node], tuple[NodePool, ...]]) -> bool:
+        """Look at some of the rows that have changed; return whether more are left.
+
+        Args:
+            version: Another one than before if all rows have to be looked at.
+            pools: Returns the pools of a node, or raises `PoolError`.
+        """
+        self._collect(version)
+        for row in self._pending[:_ROWS_AT_ONCE]:
+            node = self._columns.nodes[row]
+            if node is not None:
+                self._rows[row] = self._of_node(node, pools)
+        del self._pending[:_ROWS_AT_ONCE]
+        return bool(self._pending)
+
+    def _collect(self, version: int) -> None:
+        """Find out which rows have changed."""
         size = self._columns.size
-        if len(self._codes) + len(self._parts) > _MOST:
+        if not self._pending and len(self._codes) + len(self._parts) > _MOST:
             self._codes.clear()
             self._parts.clear()
             self._moment += 1
             self.generation += 1
             self._version = -1
         news = [cursor.take_changed(size) for cursor in self._seen]
-        changed: Rows | None = None
-        if version == self._version and self._rows.shape[0] >= size:
-            of_devices, of_nodes = news
-            if of_devices is not None and of_nodes is not None:
-                changed = np.concatenate((of_devices, of_nodes))
+        of_devices, of_nodes = news
+        is_known = version == self._version and self._rows.shape[0] >= size
         self._version = version
         self._rows = grown(self._rows, size)
-        for row in range(size) if changed is None else changed.tolist():
-            node = self._columns.nodes[row]
-            if node is not None:
-                self._rows[row] = self._of_node(node, pools)
-        return self._rows[:size]
+        if is_known and of_devices is not None and of_nodes is not None:
+            self._pending += [*of_devices.tolist(), *of_nodes.tolist()]
+        else:
+            self._pending = list(range(size))
 
     def _of_node(self, node: Node, pools: Callable[[Node], tuple[NodePool, ...]]) -> int:
         try:

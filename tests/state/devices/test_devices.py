@@ -252,3 +252,77 @@ def test_pods_are_known_by_the_claims_that_they_name():
     users.forget("uid:default/q")
 
     assert (users.of("default/d"), len(users)) == ((), 0)
+
+
+def many(count: int) -> Devices:
+    """Return nodes of which each has one device more than the one before."""
+    columns = NodeColumns(ResourceAxis())
+    devices = Devices(columns)
+    for index in range(count):
+        columns.write(node(f"n{index}").build())
+        devices.write(gpus(f"n{index}", *(f"d{each}" for each in range(index))))
+    return devices
+
+
+def test_what_a_decision_needs_is_prepared_in_parts():
+    devices, unprepared = many(200), many(200)
+
+    parts = 1
+    while devices.prepare():
+        parts += 1
+
+    assert parts > 2
+    assert not devices.prepare()
+    assert devices.signatures().tolist() == unprepared.signatures().tolist()
+    assert len(set(devices.signatures().tolist())) == 200
+
+
+def test_a_change_while_it_is_prepared_counts():
+    devices = many(200)
+    devices.prepare()
+
+    devices.write(gpus("n0", *(f"d{each}" for each in range(199))))
+    while devices.prepare():
+        pass
+
+    signatures = devices.signatures()
+    assert signatures[0] == signatures[199]
+
+
+def test_without_slices_nothing_is_prepared():
+    columns = NodeColumns(ResourceAxis())
+    columns.write(N1)
+
+    assert not Devices(columns).prepare()
+
+
+def test_more_signatures_than_are_kept_are_all_given_out(monkeypatch):
+    monkeypatch.setattr("scheduler.state.devices.signatures._MOST", 50)
+    devices = many(200)
+
+    assert len(set(devices.signatures().tolist())) == 200
+    assert len(set(devices.signatures().tolist())) == 200
+
+
+def test_the_slices_of_a_pool_for_all_nodes_are_looked_at_once_for_all_of_them():
+    parts = [
+        gpus("", f"d{each}", name=f"s{each}", pool="p", count=3, all_nodes=True)
+        for each in range(3)
+    ]
+    devices = devices_with(*parts)
+
+    assert devices.pools(N1)[0] is devices.pools(N2)[0]
+    assert seen(devices) == ["p: d0 d1 d2"]
+    devices.erase(ResourceSlice.__name__, "s2")
+    assert seen(devices) == ["p: incomplete"]
+
+
+def test_a_pool_with_slices_for_some_and_for_all_nodes():
+    devices = devices_with(
+        gpus("", "all", name="a", pool="p", count=3, all_nodes=True),
+        gpus("", "rack", name="b", pool="p", count=3, node_selector=RACK_A),
+        gpus("n2", "own", name="c", pool="p", count=3),
+    )
+
+    assert seen(devices, N1) == ["p: all rack"]
+    assert seen(devices, N2) == ["p: all own"]

@@ -1,0 +1,119 @@
+"""Decisions about devices on bad days: very large pools, and all nodes to be looked at again."""
+
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from msgspec.structs import replace
+
+from scheduler.core.machine import Machine
+from scheduler.model.api.device_claims import Request
+from scheduler.model.api.devices import ResourceSlice
+from scheduler.model.events import DeviceClassObserved, DevicesObserved, EffectDone, PodObserved
+from tests.perf.core_cases import Case, machine, pod
+from tests.support.devices import DRIVER, claim, device, device_class, gpus, wants
+
+__all__ = ["CASES"]
+
+NODES: Final = 5000
+#: Devices of a node.
+EACH: Final = 10
+#: Slices of the large pool, with as many devices as the API server takes: 100,096 in all.
+SLICES: Final = 782
+DEVICES: Final = 128
+
+
+def _with_classes(nodes: int) -> Machine:
+    made = machine(nodes)
+    made.observe(DeviceClassObserved(device_class()), 0.0)
+    return made
+
+
+def _preparing() -> Callable[[int], None]:
+    """Return what prepares parts of a decision; all nodes are looked at again each time."""
+    made = _with_classes(NODES)
+    for index in range(NODES):
+        devices = (device(f"d{each}", index=each) for each in range(EACH))
+        made.observe(DevicesObserved(gpus(f"node-{index}", *devices)), 0.0)
+    serial = itertools.count()
+
+    def prepare(count: int) -> None:
+        network = gpus("", f"d{next(serial)}", name="network", all_nodes=True)
+        made.observe(DevicesObserved(network), 0.0)
+        for _ in range(count):
+            assert made.prepare()
+
+    return prepare
+
+
+def _large_pool(
+    request: Callable[[int], Request], missing: int = 0, different: int = 1
+) -> Callable[[int], None]:
+    """Return what decides for pods with a claim, beside one pool for all nodes.
+
+    Args:
+        request: What each claim asks for, by its number.
+        missing: How many slices are not published yet.
+        different: How many kinds of devices there are.
+    """
+    made = _with_classes(NODES)
+    for each in _slices(missing, different):
+        made.observe(DevicesObserved(each), 0.0)
+    while made.prepare():
+        pass
+    serial = itertools.count()
+
+    def decide(count: int) -> None:
+        for _ in range(count):
+            number = next(serial)
+            name = f"c{number}"
+            asked = claim(name, request(number))
+            metadata = replace(asked.metadata, uid=name)
+            made.observe(DevicesObserved(replace(asked, metadata=metadata)), 0.0)
+            uses = [{"name": "x", "resourceClaimName": name}]
+            made.observe(PodObserved(pod(f"pod-{name}", "10m", resourceClaims=uses)), 0.0)
+            attempt = made.step(0.0)
+            assert attempt is not None
+            for effect in attempt.effects:
+                made.observe(EffectDone(effect), 0.0)
+
+    return decide
+
+
+def _slices(missing: int, different: int) -> list[ResourceSlice]:
+    return [
+        gpus(
+            "",
+            *(
+                device(f"d{number}", model="a", index=number % different)
+                for number in range(at * DEVICES, (at + 1) * DEVICES)
+            ),
+            name=f"s{at:04}",
+            pool="large",
+            count=SLICES + missing,
+            all_nodes=True,
+        )
+        for at in range(SLICES)
+    ]
+
+
+def _of_model(model: str) -> Request:
+    return wants("r", "gpu", f'device.attributes["{DRIVER}"].model == "{model}"')
+
+
+CASES: Final[Mapping[str, Case]] = {
+    "a part of the preparation, 5000 nodes with devices": Case(_preparing, 20),
+    "100000 devices in a pool": Case(lambda: _large_pool(lambda _: _of_model("a")), 4),
+    "100000 devices in a pool of which a slice is missing": Case(
+        lambda: _large_pool(lambda _: _of_model("a"), missing=1), 20
+    ),
+    "100000 devices in a pool, none of them right": Case(
+        lambda: _large_pool(lambda number: _of_model(str(number))), 1
+    ),
+    "100000 devices in a pool, none of them right and no two alike": Case(
+        lambda: _large_pool(lambda number: _of_model(str(number)), different=SLICES * DEVICES), 1
+    ),
+    "all of 100000 devices in a pool": Case(
+        lambda: _large_pool(lambda _: wants("r", mode="All")), 1
+    ),
+}

@@ -1,0 +1,126 @@
+"""What pods are told when devices are many, incomplete or gone: the reasons of kube-scheduler."""
+
+import pytest
+from msgspec.structs import replace
+
+from scheduler.model.api.devices import ResourceClaim
+from scheduler.model.decisions import Failed, Placed, Unschedulable
+from scheduler.model.events import DeviceClassGone
+from scheduler.queue.phases import QueuePhase
+from tests.support.builders import node
+from tests.support.cluster import Cluster
+from tests.support.devices import (
+    DRIVER,
+    claim,
+    claiming,
+    device,
+    device_class,
+    devices_of,
+    gpus,
+    wants,
+)
+
+#: Slices of one pool, each with as many devices as the API server takes: 100,096 in all.
+SLICES, DEVICES = 782, 128
+
+
+def large(missing: int = 0):
+    return [
+        gpus(
+            "",
+            *(device(f"d{each}", model="a") for each in range(at * DEVICES, (at + 1) * DEVICES)),
+            name=f"s{at:04}",
+            pool="large",
+            count=SLICES,
+            all_nodes=True,
+        )
+        for at in range(SLICES - missing)
+    ]
+
+
+@pytest.fixture(scope="module")
+def crowded() -> Cluster:
+    return Cluster(node("n1"), device_class(), *large())
+
+
+def with_metadata(known: ResourceClaim, **fields: str) -> ResourceClaim:
+    return replace(known, metadata=replace(known.metadata, **fields))
+
+
+def of_model(model: str) -> str:
+    return f'device.attributes["{DRIVER}"].model == "{model}"'
+
+
+def test_one_of_100000_devices_is_found(crowded):
+    crowded.add(claim("c", wants("r", "gpu", of_model("a"))))
+
+    assert crowded.schedule(claiming("p", "c")) == Placed("n1")
+    assert devices_of(crowded.claim("c")) == ["r=large/d0"]
+
+
+def test_none_of_100000_devices_is_right(crowded):
+    crowded.add(claim("none", wants("r", "gpu", of_model("b"))))
+
+    decision = crowded.schedule(claiming("q", "none"))
+
+    assert isinstance(decision, Unschedulable)
+    assert decision.message.startswith("0/1 nodes are available: 1 cannot allocate all claims.")
+
+
+def test_all_of_100000_devices_are_too_many(crowded):
+    crowded.add(claim("all", wants("r", mode="All")))
+
+    decision = crowded.schedule(claiming("r", "all"))
+
+    assert isinstance(decision, Failed)
+    assert decision.message.endswith(
+        f"number of requested devices {SLICES * DEVICES} exceeds the claim limit of 32"
+    )
+
+
+def test_a_pod_waits_until_a_pool_is_complete():
+    *parts, last = large()
+    cluster = Cluster(node("n1"), device_class(), *parts, claim("c", wants()))
+    before = cluster.schedule(claiming("p", "c"))
+
+    cluster.add(last)
+    cluster.wait(60)
+
+    assert isinstance(before, Unschedulable)
+    assert "1 cannot allocate all claims" in before.message
+    assert cluster.drain()[-1].decision == Placed("n1")
+
+
+def test_a_claim_of_another_namespace_is_not_found():
+    there = with_metadata(claim("c", wants()), namespace="other")
+    cluster = Cluster(node("n1"), device_class(), gpus("n1", "a"), there, claiming("p", "c"))
+
+    assert cluster.phase("p") is QueuePhase.GATED
+    assert cluster.machine.gate_reason(cluster.pod("p")) == (
+        'could not find ResourceClaim "default/c"'
+    )
+
+
+def test_a_claim_that_is_being_deleted_gates_its_pod():
+    leaving = with_metadata(claim("c", wants()), deletion_timestamp="2026-01-01T00:00:00Z")
+    cluster = Cluster(node("n1"), device_class(), gpus("n1", "a"), leaving, claiming("p", "c"))
+
+    assert cluster.phase("p") is QueuePhase.GATED
+    assert cluster.machine.gate_reason(cluster.pod("p")) == ('resourceclaim "c" is being deleted')
+
+
+def test_a_class_that_vanishes_rejects_pods_until_it_is_back():
+    claims = [claim("c", wants()), claim("d", wants())]
+    cluster = Cluster(node("n1"), device_class(), gpus("n1", "a", "b"), *claims)
+    first = cluster.schedule(claiming("p", "c"))
+
+    cluster.observe(DeviceClassGone("gpu"))
+    gone = cluster.schedule(claiming("q", "d"))
+    sharing = cluster.schedule(claiming("r", "c"))
+    cluster.add(device_class())
+    cluster.wait(60)
+
+    assert first == sharing == Placed("n1")
+    assert isinstance(gone, Unschedulable)
+    assert "request r: device class gpu does not exist" in gone.message
+    assert cluster.drain()[-1].decision == Placed("n1")
