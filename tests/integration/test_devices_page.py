@@ -1,0 +1,88 @@
+"""The commands of the page about devices do what the page says; so do those that feed `plan`."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from deploy.tools.controlplane import binaries
+from tests.integration.devices import GROUP
+from tests.support.live import PATIENCE_SECONDS, ROOT
+
+pytestmark = pytest.mark.cluster
+
+PAGE = ROOT / "docs" / "devices.md"
+PIPED = [ROOT / "README.md", ROOT / "docs" / "cli.md", ROOT / "docs" / "troubleshooting.md"]
+
+
+def steps(page: Path) -> Iterator[tuple[str, str]]:
+    """Yield the commands of a page, each with the output that the page shows."""
+    for block in re.findall(r"^```console\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
+        for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, shown = step.replace("\\\n", " ").partition("\n")
+            yield command, shown.strip()
+
+
+@pytest.fixture
+def terminal(scene, tmp_path):
+    """Run a command as a reader of the page does; return what it prints."""
+    config = yaml.safe_load(scene.plane.admin_kubeconfig.read_text())
+    for context in config["contexts"]:
+        context["context"]["namespace"] = scene.namespace
+    kubeconfig = tmp_path / "kubeconfig.yaml"
+    kubeconfig.write_text(yaml.safe_dump(config))
+    folders = [binaries.find("kubectl").parent, Path(sys.executable).parent]
+    environ = {
+        **os.environ,
+        "KUBECONFIG": str(kubeconfig),
+        "PATH": ":".join([*map(str, folders), os.environ["PATH"]]),
+    }
+
+    def run(command: str) -> str:
+        answer = subprocess.run(
+            ["bash", "-o", "pipefail", "-c", command],
+            cwd=ROOT,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+        assert answer.returncode == 0, f"{command}\n{answer.stdout}{answer.stderr}"
+        return answer.stdout.strip()
+
+    return run
+
+
+@pytest.mark.needs_server("1.37", "the messages on the page are those of 1.37")
+def test_the_page_about_devices_does_what_it_says(scene, schedulers, terminal):
+    scene.node()
+    schedulers.start(name="preemptive-scheduler")
+    shown = 0
+
+    for command, output in steps(PAGE):
+        printed = terminal(command)
+        if output:
+            shown += 1
+            assert printed == output, command
+
+    assert shown == 3
+    assert scene.api.items(f"{GROUP}/resourceslices") == []
+
+
+@pytest.mark.parametrize("page", PIPED, ids=lambda page: page.name)
+def test_what_kubectl_lists_is_read_by_plan(scene, terminal, page):
+    scene.node()
+    piped = [command for command, _ in steps(page) if "| " in command and "plan -f -" in command]
+
+    assert len(piped) == 1
+    (command,) = piped
+    available = terminal("kubectl api-resources -o name")
+    if "preemptionpolicies" not in available:
+        command = command.replace(",preemptionpolicies", "")
+    terminal(command)
