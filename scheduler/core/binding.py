@@ -8,6 +8,7 @@ tried again later.
 Source: kube-scheduler v1.36.3 schedule_one.go bindingCycle, handleBindingCycleError.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -20,6 +21,7 @@ from scheduler.framework.extender_protocol import binder
 from scheduler.framework.plugin import Reservation, ReservationFailed, Reserve
 from scheduler.framework.profile import PREEMPTION, Profile
 from scheduler.model.api.storage import PersistentVolume, PersistentVolumeClaim
+from scheduler.model.base import Record
 from scheduler.model.effects import Bind, BindClaims, BindVolumes, Effect, Evict, RecordEvent
 from scheduler.model.events import (
     ClaimAnswered,
@@ -34,9 +36,22 @@ from scheduler.queue.deadlines import Deadlines
 from scheduler.queue.scheduling_queue import QueuedPod, SchedulingQueue
 from scheduler.state.cluster import Cluster
 
-__all__ = ["BindingCycle"]
+__all__ = ["BindingCycle", "DeviceWait"]
 
 _NODE: Final = "Node"
+#: How many waits for devices are kept for a caller that does not ask for them.
+_MOST_WAITS: Final = 1000
+
+
+class DeviceWait(Record, frozen=True):
+    """How the wait until the devices of a pod were ready has ended."""
+
+    scheduler_name: str
+    #: The driver of each device, and whether the device had to be made ready.
+    devices: tuple[tuple[str, bool], ...]
+    #: `success`, `failure`, `timeout` or `error`.
+    status: str
+    seconds: Seconds
 
 
 @dataclass(slots=True, eq=False)
@@ -93,6 +108,7 @@ class BindingCycle:
         self._due: Final[Deadlines[_PreBindingPod]] = Deadlines(self._is_pre_binding)
         #: Uids of the pods that wait for an object, by its kind and key.
         self._by_object: dict[tuple[str, str], dict[str, None]] = {}
+        self._device_waits: deque[DeviceWait] = deque(maxlen=_MOST_WAITS)
 
     def __len__(self) -> int:
         return len(self._pre_binding)
@@ -120,10 +136,13 @@ class BindingCycle:
             self._bind(queued, node)
             return ""
         self._pre_binding[queued.uid] = _PreBindingPod(queued, node, reservations)
-        for concern in self._watched_objects(reservations, node):
-            self._by_object.setdefault(concern, {})[queued.uid] = None
+        self._watch(self._pre_binding[queued.uid])
         self._outbox.emit_all(reserved.reservation.effect for reserved in reservations)
         return ""
+
+    def _watch(self, entry: _PreBindingPod) -> None:
+        for concern in self._watched_objects(entry.reservations, entry.node):
+            self._by_object.setdefault(concern, {})[entry.queued.uid] = None
 
     def bound(self, effect: Bind, now: Seconds) -> None:
         """Report a pod that the API server has bound; the watch will confirm it."""
@@ -164,6 +183,7 @@ class BindingCycle:
                 reserved.reservation.written()
                 reserved.deadline = now + reserved.reservation.timeout_seconds
                 self._due.put(entry, reserved.deadline)
+                self._watch(entry)
         self._try_to_bind(effect.pod.uid, now)
         if self._pre_binding.get(effect.pod.uid) is entry:
             self._record_waiting(entry, effect)
@@ -285,17 +305,35 @@ class BindingCycle:
         ready = True
         for reserved in entry.reservations:
             complete = reserved.reservation.poll()
-            if isinstance(complete, ReservationFailed):
-                self._give_up(entry, reserved.plugin, complete.reason, now)
-                return
             if not complete and reserved.deadline is not None and now >= reserved.deadline:
-                self._give_up(entry, reserved.plugin, reserved.reservation.timed_out.reason, now)
+                complete = reserved.reservation.timed_out
+            if isinstance(complete, ReservationFailed):
+                self._count_wait(entry, reserved, complete.status, now)
+                self._give_up(entry, reserved.plugin, complete.reason, now)
                 return
             ready = ready and complete
         if ready:
+            for reserved in entry.reservations:
+                self._count_wait(entry, reserved, "success", now)
             self._forget(entry)
             self._binding[uid] = entry.reservations
             self._bind(entry.queued, entry.node)
+
+    def _count_wait(
+        self, entry: _PreBindingPod, reserved: _PodReservation, status: str, now: Seconds
+    ) -> None:
+        """Keep how the wait for devices has ended, where some had to be made ready."""
+        devices = reserved.reservation.devices()
+        if devices and reserved.deadline is not None:
+            seconds = now - (reserved.deadline - reserved.reservation.timeout_seconds)
+            name = entry.queued.pod.spec.scheduler_name
+            self._device_waits.append(DeviceWait(name, devices, status, seconds))
+
+    def take_device_waits(self) -> tuple[DeviceWait, ...]:
+        """Return and remove the waits for devices that have ended."""
+        taken = tuple(self._device_waits)
+        self._device_waits.clear()
+        return taken
 
     def _give_up(self, entry: _PreBindingPod, plugin: str, reason: str, now: Seconds) -> None:
         """Take a pod off its node and try it again after a backoff."""

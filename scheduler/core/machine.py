@@ -18,7 +18,7 @@ from typing import Final, assert_never
 
 from scheduler.core.attempt.equivalence import no_longer_equivalent
 from scheduler.core.attempt.scheduling_attempt import AttemptResult, SchedulingAlgorithm
-from scheduler.core.binding import BindingCycle
+from scheduler.core.binding import BindingCycle, DeviceWait
 from scheduler.core.cycle.commit import DecisionCommitter
 from scheduler.core.cycle.event_handlers import EventHandlers
 from scheduler.core.cycle.policy_events import PolicyEvent, PolicyEventHandlers
@@ -170,6 +170,10 @@ class Machine:
         except (QuantityError, LedgerError) as error:
             refused = str(error)
         return self._take_reaction(refused)
+
+    def take_device_waits(self) -> tuple[DeviceWait, ...]:
+        """Return and remove the waits for devices that have ended, for metrics."""
+        return self._binding.take_device_waits()
 
     def prepare(self) -> bool:
         """Do a part of the work that the next decision needs; return whether more is left.

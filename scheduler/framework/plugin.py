@@ -293,6 +293,8 @@ class ReservationFailed:
     """A reservation that cannot be completed."""
 
     reason: str
+    #: What kind of failure it is, for metrics.
+    status: str = "error"
 
 
 class Reservation(ABC):
@@ -306,7 +308,7 @@ class Reservation(ABC):
     #: How long `poll` may return False once the effect is done, and the failure after that.
     timeout_seconds: Seconds
     timed_out: ReservationFailed
-    #: Objects whose changes make it necessary to poll again: kind and key.
+    #: Objects whose changes make it necessary to poll again: kind and key. `written` may add some.
     watched_objects: frozenset[tuple[str, str]]
     #: Reason and note of an Event on the pod, where it has to wait once the effect is done.
     waiting_event: tuple[str, str] | None = None
@@ -314,6 +316,13 @@ class Reservation(ABC):
     @abstractmethod
     def poll(self) -> bool | ReservationFailed:
         """Return whether it is complete; called once the effect is done, and on each change."""
+
+    def devices(self) -> tuple[tuple[str, bool], ...]:
+        """Return the driver of each device, and whether the device has to be made ready.
+
+        Empty where no device has to be.
+        """
+        return ()
 
     def written(self) -> None:  # noqa: B027 - most reservations have nothing to do
         """Record that the effect is done; called before the first `poll`."""

@@ -114,12 +114,17 @@ class Loop:
                 if placed is not None:
                     seconds = self._clock.perf() - placed[1]
                     self._telemetry.bound(placed[0], bound, seconds)
+            self._report_waits()
             ended = perf()
             self._handling[type(event)].observe(ended - begun)
             begun = ended
         if len(self._placed) > len(self._machine.binding):
             self._forget_placed()
         self._news.set()
+
+    def _report_waits(self) -> None:
+        for wait in self._machine.take_device_waits():
+            self._telemetry.device_wait(wait)
 
     def _forget_placed(self) -> None:
         """Forget attempts whose pod is gone, or was released before it was bound."""
@@ -165,6 +170,7 @@ class Loop:
                 self._machine.flush(self._clock.now())
                 for effect in self._machine.flushed_effects():
                     self._submit(effect)
+                self._report_waits()
                 if len(self._placed) > len(self._machine.binding):
                     self._forget_placed()
                 while self._deciding and self._machine.ready():

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
+from scheduler.core.binding import DeviceWait
 from scheduler.core.machine import Machine
 from scheduler.core.requeue.outbox import Bound
 from scheduler.kube.client.hooks import ClientHooks
@@ -66,6 +67,12 @@ class Telemetry:
         self._metrics.record_bind_failed(attempt, seconds)
         self._log.bind_failed(attempt, bind.node, failure)
 
+    def device_wait(self, wait: DeviceWait) -> None:
+        """Report how the wait for devices of a pod has ended."""
+        self._metrics.record_device_wait(
+            wait.scheduler_name, wait.devices, wait.status, wait.seconds
+        )
+
     def outcome(self, outcome: EffectDone | EffectFailed | Answered) -> None:
         """Report the outcome of an effect."""
         self._metrics.record_outcome(outcome)
@@ -100,9 +107,11 @@ class ApiTelemetry(ClientHooks):
         self.informers: list[Informer[Any]] = []
         self._away = False
 
-    def request_ended(self, verb: str, _resource: str, code: str, seconds: float) -> None:
+    def request_ended(self, verb: str, resource: str, code: str, seconds: float) -> None:
         """Count a request."""
         method = _METHODS.get(verb, verb.upper())
+        if (verb, resource) == ("create", "resourceclaims"):
+            self._metrics.record_claim_creation(succeeded=code.startswith("2"))
         answered = "<error>" if code == "unreachable" else code
         self._metrics.record_request(method, self._host, answered, seconds)
         if code == "unreachable":

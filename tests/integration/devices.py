@@ -40,14 +40,23 @@ class Devices:
         return self.name
 
     def slice(
-        self, node: str, *devices: str, generation: int = 1, part: int = 1, of: int = 1
+        self,
+        node: str,
+        *devices: str,
+        generation: int = 1,
+        part: int = 1,
+        of: int = 1,
+        **fields: Any,
     ) -> str:
-        """Publish devices of a node, as one of several parts of its pool; return the path."""
+        """Publish devices of a node, as one of several parts of its pool; return the path.
+
+        Further fields are those of each device.
+        """
         spec = {
             "driver": self.driver,
             "nodeName": node,
             "pool": {"name": node, "generation": generation, "resourceSliceCount": of},
-            "devices": [{"name": device} for device in devices],
+            "devices": [{"name": device, **fields} for device in devices],
         }
         name = f"{self.name}-{node}-{generation}-{part}"
         return self._create(f"{GROUP}/resourceslices", {"metadata": {"name": name}, "spec": spec})
@@ -70,6 +79,21 @@ class Devices:
         path = f"{GROUP}/devicetaintrules"
         self._api.post(path, {"metadata": {"name": self.name}, "spec": spec})
         return f"{path}/{self.name}"
+
+    def report_ready(self, claim: str) -> None:
+        """Report as the driver that the devices of a claim are ready."""
+        now = "2026-01-01T00:00:00Z"
+        ready = {"type": "Ready", "status": "True", "reason": "Test", "message": ""}
+        reports = [
+            {
+                "driver": self.driver,
+                "pool": pool,
+                "device": device,
+                "conditions": [{**ready, "lastTransitionTime": now}],
+            }
+            for pool, device in self.allocated(claim)
+        ]
+        self._api.patch(f"{self.path(claim)}/status", {"status": {"devices": reports}})
 
     # Look
 

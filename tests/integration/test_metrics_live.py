@@ -14,7 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from deploy.tools.controlplane.cluster import ControlPlane
 from deploy.tools.demo import installation
 from scheduler.observe.metrics.catalogue import CATALOGUE, Kind
-from tests.integration.objects import budget, pod
+from tests.integration.devices import Devices, is_allocated, using
+from tests.integration.objects import Json, budget, pod
 from tests.integration.scene import Scene
 from tests.integration.test_policies_live import MISTYPED, Policy, undefine
 from tests.support.fault_proxy import FaultProxy
@@ -35,6 +36,7 @@ ELSEWHERE: Final = {
     "scheduler_cache_drift": "tests/service/test_telemetry.py",
     "scheduler_log_lines_lost_total": "tests/service/test_telemetry.py",
 }
+STATUS: Final = "extendedResourceClaimStatus"
 VICTIM: Final = {"pod-delete.stage.kwok.x-k8s.io/delay": "3000ms"}
 
 
@@ -77,7 +79,7 @@ def policies(plane: ControlPlane, scene: Scene) -> Iterator[Policy]:
 
 
 def test_every_metric_moves(
-    scene: Scene, schedulers: Schedulers, policies: Policy, proxy: FaultProxy
+    scene: Scene, schedulers: Schedulers, policies: Policy, proxy: FaultProxy, devices: Devices
 ):
     policies.create(
         {"mode": "Audit", "budgets": [{"maxVictims": 0, "window": "1h"}]},
@@ -103,6 +105,7 @@ def test_every_metric_moves(
         "scheduler_unschedulable_pods",
     )
     scene.wait_bound("preemptor")
+    devices_move(scene, devices)
     proxy.cut()
     moves.wait("scheduler_watch_restarts_total")
     policies.change(MISTYPED)
@@ -116,6 +119,29 @@ def test_every_metric_moves(
     ]
     assert [name for name in still if name not in ELSEWHERE] == []
     assert scheduler.metric("scheduler_preemption_policies", in_force="behind") == 1
+
+
+def devices_move(scene: Scene, devices: Devices) -> None:
+    """Let one pod wait until its device is ready, and another one use an extended resource."""
+    node, name = scene.node(), devices.device_class()
+    conditional = {"bindingConditions": ["Ready"], "bindingFailureConditions": ["Broken"]}
+    devices.slice(node, "d0", "d1", **conditional)
+    devices.claim("c")
+    scene.create(using("waiting", "c"))
+    devices.wait("c", is_allocated)
+    devices.report_ready("c")
+    scene.wait_bound("waiting")
+
+    amount = {f"deviceclass.resource.kubernetes.io/{name}": "1"}
+    scene.create(pod("user", requests=amount))
+    scene.api.wait_for(scene.path("user"), has_claim)
+    devices.report_ready(scene.pod("user")["status"][STATUS]["resourceClaimName"])
+    scene.wait_bound("user")
+
+
+def has_claim(found: Json | None) -> bool:
+    """Tell whether a pod has a claim for its extended resources."""
+    return found is not None and STATUS in found["status"]
 
 
 @pytest.mark.parametrize("name", ELSEWHERE)

@@ -38,6 +38,9 @@ class Waiting:
     def ready(self) -> bool:
         return False
 
+    def take_device_waits(self) -> tuple[()]:
+        return ()
+
     def next_wakeup(self) -> Seconds | None:
         return self.moment
 

@@ -234,6 +234,33 @@ CATALOGUE: Final[tuple[Row, ...]] = (
         note="Measured from the first scrape of this process that saw the nomination. A change of "
         "the nominated node is not a new nomination.",
     ),
+    # Devices.
+    Row(
+        "scheduler_dra_bindingconditions_allocations_total", _COUNTER, _ALPHA, _KUBE,
+        "Allocated devices that had to be made ready before the pod was bound, by how that ended.",
+        ("profile", "driver", "status"),
+        note="`status`: `success`, `failure` (a failure condition of the device), `timeout` "
+        "(`bindingTimeout`), `error`.",
+    ),
+    Row(
+        "scheduler_dra_bindingconditions_wait_duration_seconds", _HISTOGRAM, _ALPHA, _KUBE,
+        "Time until the devices of a pod were ready, once for each device of the pod.",
+        ("profile", "driver", "status"), _exponential(0.1, 2, 14),
+        note="kube-scheduler looks every five seconds; here the end of the wait is seen at once.",
+    ),
+    Row(
+        "scheduler_resourceclaim_creates_total", _COUNTER, _ALPHA, _KUBE,
+        "Requests to create a ResourceClaim for the extended resources of a pod.",
+        ("status",),
+        note="`status`: `success`, `failure`. The name in kube-scheduler v1.36.",
+    ),
+    Row(
+        "dynamic_resource_allocation_resourceclaim_creates_total", _COUNTER, _ALPHA, _KUBE,
+        "Requests to create a ResourceClaim, by outcome, admin access and owner.",
+        ("status", "admin_access", "owner_api_group", "owner_api_kind"),
+        note="The same count under the name of kube-scheduler v1.37, which kube-controller-manager "
+        "uses as well. `admin_access` is `false`, the owner a `Pod`.",
+    ),
     # Effects: what is written.
     Row(
         "scheduler_effects_total", _COUNTER, _ALPHA, _OURS,

@@ -10,7 +10,7 @@ effect.
 """
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, assert_never
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -48,14 +48,14 @@ class Metrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
         self._numbers: dict[str, NumberFamily] = {}
-        histograms: dict[str, HistogramFamily] = {}
+        self._histograms: dict[str, HistogramFamily] = {}
         for row in CATALOGUE:
             if row.kind is Kind.HISTOGRAM:
-                histograms[row.name] = HistogramFamily(row, registry)
+                self._histograms[row.name] = HistogramFamily(row, registry)
             else:
                 self._numbers[row.name] = NumberFamily(row, registry)
         ProcessCollector(registry=registry)
-        number, histogram = self._numbers.__getitem__, histograms.__getitem__
+        number, histogram = self._numbers.__getitem__, self._histograms.__getitem__
         self._attempts = number("scheduler_schedule_attempts_total")
         self._attempt_seconds = histogram("scheduler_scheduling_attempt_duration_seconds")
         self._algorithm = histogram("scheduler_scheduling_algorithm_duration_seconds").child()
@@ -138,6 +138,31 @@ class Metrics:
         """Count a request to the API server; `code` is `<error>` if there was no response."""
         self._requests.child(code, method, host).inc()
         self._request_seconds.child(method, host).observe(seconds)
+
+    def record_claim_creation(self, *, succeeded: bool) -> None:
+        """Count a request to create a resource claim for extended resources of a pod."""
+        status = "success" if succeeded else "failure"
+        self._numbers["scheduler_resourceclaim_creates_total"].child(status).inc()
+        shared = self._numbers["dynamic_resource_allocation_resourceclaim_creates_total"]
+        shared.child(status, "false", "", "Pod").inc()
+
+    def record_device_wait(
+        self, profile: str, devices: Iterable[tuple[str, bool]], status: str, seconds: Seconds
+    ) -> None:
+        """Record how the wait until devices of a pod were ready has ended.
+
+        Args:
+            profile: The scheduler name of the pod.
+            devices: The driver of each device of the pod, and whether it had to be made ready.
+            status: `success`, `failure`, `timeout` or `error`.
+            seconds: How long it took.
+        """
+        waits = self._histograms["scheduler_dra_bindingconditions_wait_duration_seconds"]
+        allocations = self._numbers["scheduler_dra_bindingconditions_allocations_total"]
+        for driver, conditional in devices:
+            waits.child(profile, driver, status).observe(seconds)
+            if conditional:
+                allocations.child(profile, driver, status).inc()
 
     def record_watch_restart(self, resource: str, reason: str) -> None:
         """Count a watch that has to be restarted."""

@@ -3,7 +3,7 @@
 Source: kube-scheduler v1.36.3 dynamicresources.Reserve, Unreserve, PreBind.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -104,6 +104,24 @@ def _waits(allocation: Allocation | None) -> bool:
     return any(result.binding_conditions for result in results)
 
 
+def _watched(keys: Iterable[str]) -> frozenset[tuple[str, str]]:
+    return frozenset((ResourceClaim.__name__, key) for key in keys)
+
+
+def _conditional_devices(
+    claims: ClaimsOfPod, writes: Sequence[ClaimWrite]
+) -> tuple[tuple[str, bool], ...]:
+    """Return the devices of a pod as `Reservation.devices` does."""
+    kept = [claim.status.allocation for claim in claims.claims]
+    written = [write.allocation for write in writes]
+    found = tuple(
+        (result.driver, bool(result.binding_conditions))
+        for allocation in filter(None, [*kept, *written])
+        for result in allocation.devices.results
+    )
+    return found if any(conditional for _, conditional in found) else ()
+
+
 class ClaimReservation(Reservation):
     """The claims of one pod on one node."""
 
@@ -119,6 +137,7 @@ class ClaimReservation(Reservation):
         self._claims = cluster.devices.claims
         self._keys = tuple(claim.key for claim in claims.claims)
         self._in_flight = tuple(write.claim.uid for write in writes if write.allocation is not None)
+        self._devices = _conditional_devices(claims, writes)
         for write in writes:
             if write.allocation is not None:
                 self._claims.begin(write.claim.uid, write.allocation)
@@ -128,15 +147,22 @@ class ClaimReservation(Reservation):
             f"waiting for binding conditions for device on node {node}",
         )
         self.timeout_seconds = timeout_seconds
-        self.timed_out = ReservationFailed("device binding timeout")
-        self.watched_objects = frozenset((ResourceClaim.__name__, key) for key in self._keys)
+        self.timed_out = ReservationFailed("device binding timeout", "timeout")
+        #: The claims whose devices have to be ready.
+        self._awaited_keys = self._keys
+        self.watched_objects = _watched(self._keys)
 
     def written(self) -> None:
-        for uid in self._in_flight:
-            self._claims.end(uid)
+        made = self._claims.made_for(self._pod.uid)
+        if made is not None:
+            # The claim for extended resources exists only now.
+            self._awaited_keys = (*self._keys, made.key)
+            self.watched_objects = _watched(self._awaited_keys)
+        self.release()
 
     def release(self) -> None:
-        self.written()
+        for uid in self._in_flight:
+            self._claims.end(uid)
 
     def undo(self) -> Sequence[Effect]:
         effects: list[Effect] = []
@@ -154,18 +180,17 @@ class ClaimReservation(Reservation):
             effects.append(DeleteClaim(pod.ref, claim_ref(made)))
         return effects
 
+    def devices(self) -> tuple[tuple[str, bool], ...]:
+        return self._devices
+
     def poll(self) -> bool | ReservationFailed:
-        keys = list(self._keys)
-        made = self._claims.made_for(self._pod.uid)
-        if made is not None:
-            keys.append(made.key)
-        for key in keys:
+        for key in self._awaited_keys:
             claim = self._claims.get(key)
             if claim is None:
                 return ReservationFailed(f'resourceclaim "{key.partition("/")[2]}" not found')
             ready = binding_conditions.is_ready(claim)
             if isinstance(ready, str):
-                return ReservationFailed(ready)
+                return ReservationFailed(ready, "failure")
             if not ready:
                 return False
         return True

@@ -255,3 +255,29 @@ def test_two_schedulers_in_one_process_do_not_share_numbers():
 
     assert first.get_sample_value("scheduler_loop_lag_seconds_count") == 1
     assert second.get_sample_value("scheduler_loop_lag_seconds_count") == 0
+
+
+@pytest.mark.parametrize(("succeeded", "status"), [(True, "success"), (False, "failure")])
+def test_a_claim_that_is_created_counts_under_the_names_of_both_releases(
+    registry, metrics, succeeded, status
+):
+    metrics.record_claim_creation(succeeded=succeeded)
+
+    value = registry.get_sample_value
+    assert value("scheduler_resourceclaim_creates_total", {"status": status}) == 1
+    assert value(
+        "dynamic_resource_allocation_resourceclaim_creates_total",
+        {"status": status, "admin_access": "false", "owner_api_group": "", "owner_api_kind": "Pod"},
+    ) == 1  # fmt: skip
+
+
+def test_a_wait_for_devices_counts_for_each_device(registry, metrics):
+    metrics.record_device_wait("p", [("gpu", True), ("gpu", True), ("nic", False)], "success", 2.0)
+
+    waits = "scheduler_dra_bindingconditions_wait_duration_seconds"
+    allocations = "scheduler_dra_bindingconditions_allocations_total"
+    of = {driver: {"driver": driver, "status": "success", **LABELS} for driver in ("gpu", "nic")}
+    value = registry.get_sample_value
+    assert (value(f"{waits}_count", of["gpu"]), value(f"{waits}_sum", of["gpu"])) == (2, 4.0)
+    assert value(f"{waits}_count", of["nic"]) == 1
+    assert (value(allocations, of["gpu"]), value(allocations, of["nic"])) == (2, None)

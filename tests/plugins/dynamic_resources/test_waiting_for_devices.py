@@ -1,0 +1,101 @@
+"""Pods that are placed and wait until their devices are ready: when they go on, what is counted."""
+
+import pytest
+from msgspec.structs import replace
+
+from scheduler.model.api.devices import AllocatedDevice
+from scheduler.model.api.objects import Condition
+from scheduler.model.effects import Bind
+from scheduler.queue.phases import QueuePhase
+from tests.support.builders import node, pod
+from tests.support.cluster import Cluster
+from tests.support.devices import (
+    DRIVER,
+    claim,
+    claiming,
+    device,
+    device_class,
+    gpus,
+    wants,
+)
+
+GPU = "example.com/gpu"
+SLOW = gpus("n1", device("a", binding_conditions=["Ready"], binding_failure_conditions=["Broken"]))
+
+
+@pytest.fixture
+def waiting() -> Cluster:
+    """A pod with a claim, which waits for its device."""
+    cluster = Cluster(node("n1"), device_class(), SLOW, claim("c", wants()))
+    cluster.schedule(claiming("p", "c"))
+    assert cluster.asked(Bind) == []
+    return cluster
+
+
+@pytest.fixture
+def extended() -> Cluster:
+    """A pod with an extended resource, which waits for its device."""
+    cluster = Cluster(node("n1"), device_class(resource=GPU), SLOW)
+    cluster.schedule(pod("p").requests({GPU: "1"}))
+    assert cluster.asked(Bind) == []
+    return cluster
+
+
+def only_claim(cluster: Cluster) -> str:
+    (name,) = (each.metadata.name for each in cluster.machine.cluster.devices.claims)
+    return name
+
+
+def report(cluster: Cluster, *conditions: Condition) -> None:
+    """Let the driver say something of the device."""
+    known = cluster.claim(only_claim(cluster))
+    said = AllocatedDevice(DRIVER, "n1", "a", None, list(conditions))
+    cluster.add(replace(known, status=replace(known.status, devices=[said])))
+
+
+@pytest.mark.parametrize(
+    ("condition", "seconds", "status"),
+    [
+        (Condition("Ready", "True"), 0, "success"),
+        (Condition("Broken", "True"), 0, "failure"),
+        (Condition("Ready", "False"), 600, "timeout"),
+    ],
+    ids=["ready", "broken", "late"],
+)
+def test_how_a_wait_has_ended_is_told_once(waiting, condition, seconds, status):
+    report(waiting, condition)
+    waiting.wait(seconds)
+
+    (wait,) = waiting.machine.take_device_waits()
+
+    assert (wait.status, wait.devices) == (status, ((DRIVER, True),))
+    assert wait.seconds == seconds
+    assert waiting.machine.take_device_waits() == ()
+
+
+def test_a_wait_for_a_claim_that_vanishes_ends_with_an_error(waiting):
+    waiting.delete_claim("c")
+
+    assert [each.status for each in waiting.machine.take_device_waits()] == ["error"]
+
+
+def test_a_pod_without_devices_to_be_made_ready_does_not_wait():
+    cluster = Cluster(node("n1"), device_class(), gpus("n1", "a"), claim("c", wants()))
+    cluster.schedule(claiming("p", "c"))
+
+    assert len(cluster.asked(Bind)) == 1
+    assert cluster.machine.take_device_waits() == ()
+
+
+def test_a_pod_is_bound_when_the_devices_of_its_extended_resources_are_ready(extended):
+    report(extended, Condition("Ready", "True"))
+
+    assert len(extended.asked(Bind)) == 1
+
+
+def test_a_pod_whose_claim_for_extended_resources_vanishes_is_tried_again(extended):
+    extended.delete_claim(only_claim(extended))
+
+    assert extended.asked(Bind) == []
+    assert [each.status for each in extended.machine.take_device_waits()] == ["error"]
+    assert extended.phase("p") is QueuePhase.BACKOFF
