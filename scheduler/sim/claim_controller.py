@@ -16,6 +16,7 @@ from scheduler.model.api.device_claims import Allocation
 from scheduler.model.api.devices import (
     DELETE_PROTECTION,
     EXTENDED_RESOURCE_CLAIM,
+    AllocatedDevice,
     ClaimMeta,
     ClaimStatus,
     Consumer,
@@ -23,6 +24,7 @@ from scheduler.model.api.devices import (
     ResourceClaim,
     ResourceClaimSpec,
 )
+from scheduler.model.api.objects import Condition
 from scheduler.model.base import OwnerReference
 from scheduler.model.effects import (
     BindClaims,
@@ -32,6 +34,7 @@ from scheduler.model.effects import (
     DeleteClaim,
     PodRef,
     ReleaseClaims,
+    RequestMapping,
 )
 from scheduler.model.events import DevicesGone, DevicesObserved
 
@@ -49,6 +52,11 @@ class SimulatedClaims:
     def __init__(self, items: Iterable[DeviceObject]) -> None:
         self._claims = {item.key: item for item in items if isinstance(item, ResourceClaim)}
         self._changes = 0
+        #: Which container uses which request of the claim for extended resources, by uid of the pod.
+        self.mappings: dict[str, tuple[RequestMapping, ...]] = {}
+
+    def __iter__(self) -> Iterator[ResourceClaim]:
+        return iter(self._claims.values())
 
     def used_by(self, uid: str) -> dict[str, Allocation]:
         """Return the allocations of the claims that are reserved for a pod, by key of the claim."""
@@ -93,15 +101,19 @@ class SimulatedClaims:
         consumer = Consumer(resource="pods", name=effect.pod.name, uid=effect.pod.uid)
         for write in effect.claims:
             claim = self._claims.get(write.claim.key) or self._created(effect.pod, write)
+            if write.mappings:
+                self.mappings[effect.pod.uid] = write.mappings
             status = claim.status
+            allocation = write.allocation or status.allocation
             yield self._changed(
                 replace(
                     claim,
                     metadata=replace(claim.metadata, finalizers=[DELETE_PROTECTION]),
                     status=replace(
                         status,
-                        allocation=write.allocation or status.allocation,
+                        allocation=allocation,
                         reserved_for=[*status.reserved_for, consumer],
+                        devices=_ready(allocation, status.devices),
                     ),
                 )
             )
@@ -147,3 +159,18 @@ class SimulatedClaims:
         metadata = replace(claim.metadata, resource_version=f"simulated-{self._changes}")
         changed = self._claims[claim.key] = replace(claim, metadata=metadata)
         return changed
+
+
+def _ready(
+    allocation: Allocation | None, devices: Iterable[AllocatedDevice]
+) -> list[AllocatedDevice]:
+    """Return what drivers say of devices that have become ready."""
+    told = {device.id: device for device in devices}
+    for result in () if allocation is None else allocation.devices.results:
+        if result.binding_conditions:
+            met = [Condition(kind, "True") for kind in result.binding_conditions]
+            before = told.get(result.id) or AllocatedDevice(
+                result.driver, result.pool, result.device
+            )
+            told[result.id] = replace(before, conditions=met)
+    return list(told.values())

@@ -155,6 +155,11 @@ class Planner:
             nodes[reference.key] = (pod.spec.node_name or None) if pod is not None else None
         return nodes
 
+    @property
+    def claims(self) -> SimulatedClaims:
+        """The claims of devices, as they are now."""
+        return self._claims
+
     def _first_events(self, manifests: Manifests) -> Iterator[Event]:
         yield from map(NamespaceObserved, manifests.namespaces)
         yield from map(PolicyObserved, manifests.policies)

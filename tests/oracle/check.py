@@ -1,5 +1,7 @@
 """One cluster on both sides, and a disagreement made small."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tests.oracle import product
@@ -35,14 +37,25 @@ def small(found: Disagreement, upstream: Upstream) -> Disagreement:
         if theirs.error or bool(ours.error) != failed:
             # An object that upstream cannot read is no cluster.
             return False
-        return bool(compare(ours, theirs))
+        return _kind(compare(ours, theirs)) == kind
 
+    kind = _kind(found.lines)
     ours, theirs = _both(found.cluster, upstream)
     failed = bool(ours.error)
     if theirs.error:
         return found
     cluster = shrink(found.cluster, differ)
     return check(cluster, upstream) or found
+
+
+def _kind(lines: Sequence[str]) -> tuple[str, ...]:
+    """Return the words that are equal for disagreements of one kind; empty for agreement."""
+    if not lines:
+        return ()
+    _, _, text = lines[0].partition(": ")
+    return tuple(re.sub(r"[^A-Za-z:]+", " ", text).split()[:2]) + tuple(
+        re.findall(r"upstream \W*(\w+)", text)[:1]
+    )
 
 
 def _both(cluster: Cluster, upstream: Upstream) -> tuple[Answer, Answer]:

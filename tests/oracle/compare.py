@@ -22,7 +22,11 @@ def compare(ours: Answer, theirs: Answer) -> list[str]:
     ):
         if our is None or their is None:
             return [f"attempt {number}: {_brief(our)}, upstream {_brief(their)}"]
-        if differences.incomparable(their) or differences.is_paused(our, their):
+        if (
+            differences.incomparable(our, their)
+            or differences.is_paused(our, their)
+            or differences.frees_another(our, their)
+        ):
             return []
         found = list(_attempt(our, their))
         if found:
@@ -48,7 +52,22 @@ def _attempt(ours: Attempt, theirs: Attempt) -> Iterator[str]:
             yield f"message {ours.message!r}, upstream {theirs.message!r}"
         if ours.rejectors != theirs.rejectors:
             yield f"rejected by {list(ours.rejectors)}, upstream {list(theirs.rejectors)}"
-    yield from _nodes(ours, theirs)
+    if ours.decision != "Error":
+        # Upstream names the nodes that were filtered before the error.
+        yield from _nodes(ours, theirs)
+    yield from _claims(ours, theirs)
+
+
+def _claims(ours: Attempt, theirs: Attempt) -> Iterator[str]:
+    if theirs.decision == "Gated":
+        # No attempt was made.
+        return
+    for key in sorted(ours.claims.keys() | theirs.claims.keys()):
+        our, their = ours.claims.get(key), theirs.claims.get(key)
+        if our != their:
+            yield f"claim {key} {our}, upstream {their}"
+    if ours.mappings != theirs.mappings:
+        yield f"requests of containers {list(ours.mappings)}, upstream {list(theirs.mappings)}"
 
 
 def _told(attempt: Attempt) -> str:

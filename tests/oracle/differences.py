@@ -7,7 +7,7 @@ import re
 
 from tests.oracle.verdicts import Attempt
 
-__all__ = ["chosen_differently", "incomparable", "is_paused", "rejection", "text"]
+__all__ = ["chosen_differently", "frees_another", "incomparable", "is_paused", "rejection", "text"]
 
 _INSUFFICIENT = "NodeResourcesFit: "
 #: What a selector is invalid for, and then why: up to the message of the post filters, if any.
@@ -20,16 +20,24 @@ _INVALID = re.compile(
     r'|running PreFilter plugin "PodTopologySpread": get constraints from pod: '
     r'|running "NodeVolumeLimits" filter plugin: '
 )
+_DEALLOCATED = "deallocation of ResourceClaim completed"
+_PRE_BIND = 'running PreBind plugin "DynamicResources": '
+_OF_DEVICES = 'running "DynamicResources" filter plugin: '
 
 
-def incomparable(theirs: Attempt) -> bool:
+def incomparable(ours: Attempt, theirs: Attempt) -> bool:
     """Tell whether an attempt, and all that follows from it, need not be the same.
 
     An attempt that meets an invalid preferred node term or spread constraint is an error upstream,
     and is made again and again. Here such a preference is ignored, and such a requirement rejects
     the pod. The same goes for a claim of a running pod that cannot be looked into: here it does not
     count.
+
+    What the API server refuses while a pod is being bound is the end of the attempt upstream. Here
+    the attempt has ended by then, and every write succeeds.
     """
+    if theirs.decision == "Error" and theirs.message.startswith(_PRE_BIND):
+        return ours.decision == "Scheduled" and ours.pod == theirs.pod
     return theirs.decision == "Error" and _INVALID.match(theirs.message) is not None
 
 
@@ -49,6 +57,21 @@ def is_paused(ours: Attempt, theirs: Attempt) -> bool:
     return paused and ours.decision == "Preempting" and ours.node != theirs.node
 
 
+def frees_another(ours: Attempt, theirs: Attempt) -> bool:
+    """Return whether each side deallocates another claim of a pod, and nothing else differs.
+
+    Upstream takes any of those that are in the way, here it is the first one. All that follows from
+    it need not be the same.
+    """
+    if (ours.pod, ours.decision, ours.claims.keys()) != (
+        theirs.pod, theirs.decision, theirs.claims.keys(),
+    ):  # fmt: skip
+        return False
+    different = [key for key, claim in ours.claims.items() if claim != theirs.claims[key]]
+    freed = [key for key in different if not ours.claims[key]]
+    return len(different) == 2 and len(freed) == 1 and _DEALLOCATED in ours.message
+
+
 def rejection(found: str | None) -> str | None:
     """Return a rejection in a form that is the same on both sides.
 
@@ -66,9 +89,11 @@ def rejection(found: str | None) -> str | None:
 def text(attempt: Attempt) -> str:
     """Return the message of an attempt in a form that is the same on both sides.
 
-    An error is told in the words of the language that it happened in, and the message of a gated
-    pod is the API server's: upstream's scheduler has none.
+    An error is told in the words of the language that it happened in, unless it is about the
+    allocation of devices, and the message of a gated pod is the API server's: upstream's scheduler has none.
     """
+    if attempt.decision == "Error" and attempt.message.startswith(_OF_DEVICES):
+        return attempt.message
     if attempt.decision in ("Error", "Gated"):
         return ""
     return _PARSING.sub(r"\1\2", attempt.message)

@@ -7,9 +7,9 @@ import zlib
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tests.oracle.generating import configs, nodes, odd, pods, volumes, workloads
+from tests.oracle.generating import claims, configs, nodes, odd, pods, volumes, workloads
 from tests.oracle.generating.dice import Dice, Object
-from tests.oracle.generating.traits import Traits
+from tests.oracle.generating.traits import DeviceTraits, Traits
 
 __all__ = ["FAMILIES", "Cluster", "cluster"]
 
@@ -76,6 +76,55 @@ FAMILIES: Final = {
     ),
     "mixed": _MIXED,
     "everything": replace(_MIXED, volumes=0.15),
+    "dra-claims": Traits(
+        priorities=0.2,
+        devices=DeviceTraits(shared=0.4, allocated=0.3, missing=0.05, admin=0.1),
+    ),
+    "dra-requests": Traits(
+        devices=DeviceTraits(
+            choices=0.35, every=0.15, admin=0.1, selectors=0.35, constraints=0.3, config=0.3,
+            many=0.02,
+        )
+    ),
+    "dra-selectors": Traits(
+        devices=DeviceTraits(selectors=0.8, failing=0.15, every=0.1, choices=0.1)
+    ),
+    "dra-constraints": Traits(
+        devices=DeviceTraits(constraints=0.8, choices=0.1, selectors=0.1, network=0.2)
+    ),
+    "dra-pools": Traits(
+        devices=DeviceTraits(network=0.7, incomplete=0.2, invalid=0.1, every=0.15, counters=0.1)
+    ),
+    "dra-partitions": Traits(
+        devices=DeviceTraits(counters=0.8, network=0.3, incomplete=0.05, invalid=0.03, every=0.1)
+    ),
+    "dra-capacity": Traits(
+        devices=DeviceTraits(
+            capacity=0.7, every=0.1, counters=0.15, constraints=0.1, network=0.2, choices=0.1
+        )
+    ),
+    "dra-taints": Traits(
+        devices=DeviceTraits(tainted=0.3, rules=0.4, tolerations=0.4, every=0.1, choices=0.1)
+    ),
+    "dra-conditions": Traits(
+        devices=DeviceTraits(conditions=0.5, shared=0.3, allocated=0.4, network=0.3)
+    ),
+    "dra-extended": Traits(
+        extended=0.3, init=0.3, devices=DeviceTraits(claims=0.3, extended=0.6, network=0.2)
+    ),
+    "dra-preemption": Traits(
+        **_PRESSURE, budgets=0.2, nominated=0.1, terminating=0.05, settle=0.4,
+        devices=DeviceTraits(shared=0.25, allocated=0.3, claims=0.5),
+    ),
+    "dra-mixed": replace(
+        _MIXED,
+        config=0.0,
+        devices=DeviceTraits(
+            shared=0.2, allocated=0.2, choices=0.15, every=0.08, constraints=0.2, config=0.1,
+            network=0.3, incomplete=0.05, invalid=0.02, counters=0.2, capacity=0.2, tainted=0.1,
+            rules=0.15, tolerations=0.15, conditions=0.1, extended=0.15,
+        ),
+    ),
 }  # fmt: skip
 
 
@@ -109,13 +158,16 @@ def cluster(family: str, seed: int) -> Cluster:
         waiting = [made.waiting(f"p{number}") for number in range(dice.number(1, 5))]
     everyone = [*placed, *waiting]
     objects = [each for each in workloads.namespaces() if dice.chance(0.97)]
-    objects += [nodes.node(dice, traits, name) for name in dice.shuffled(names)]
+    made_nodes = [nodes.node(dice, traits, name) for name in dice.shuffled(names)]
+    objects += made_nodes
     if dice.chance(traits.budgets):
         objects += workloads.budgets(dice, placed)
     if dice.chance(traits.workloads):
         objects += workloads.workloads(dice, everyone)
     if traits.volumes:
         objects += volumes.storage(dice, traits, names, everyone)
+    if traits.devices is not None:
+        objects += claims.devices(dice, traits.devices, made_nodes, everyone)
     odd.spoil(dice, traits, everyone)
     own = None
     if dice.chance(traits.config):

@@ -4,14 +4,19 @@ import json
 import traceback
 from typing import Final
 
+import msgspec
+
 from scheduler.config import load
 from scheduler.config.settings import Settings
 from scheduler.model import decisions
+from scheduler.model.api.devices import EXTENDED_RESOURCE_CLAIM, ResourceClaim
 from scheduler.model.decisions import Failed, Gated, Placed, Preempting, Unschedulable
 from scheduler.model.reference import REFERENCES, Reference
 from scheduler.plugins import registry
 from scheduler.queue.backoff import PodBackoff
+from scheduler.sim.claim_controller import SimulatedClaims
 from scheduler.sim.planner import Planner, PlanOptions
+from tests.oracle import allocations
 from tests.oracle.generate import Cluster
 from tests.oracle.generating.dice import Object
 from tests.oracle.verdicts import Answer, Attempt, Found
@@ -20,6 +25,9 @@ from tests.support.typed import typed
 __all__ = ["decide"]
 
 _DEFAULTS: Final = {name: load.defaults(server=reference) for name, reference in REFERENCES.items()}
+#: In the year 2027; kube-scheduler's side has the time of the host. Clusters have times that are
+#: long before or after both.
+_NOW: Final = 1_800_000_000.0
 
 
 def decide(cluster: Cluster, reference: str) -> Answer:
@@ -34,12 +42,13 @@ def _decide(cluster: Cluster, reference: Reference) -> Answer:
     settings = _settings(cluster.config, reference)
     backoff = PodBackoff(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds)
     objects = typed(cluster.objects)
-    planner = Planner(objects, registry.profiles(settings), backoff, PlanOptions(explain=True))
-    attempts = list(planner.attempts())
+    options = PlanOptions(explain=True, now=_NOW)
+    planner = Planner(objects, registry.profiles(settings), backoff, options)
+    attempts = [_attempt(each, planner.claims) for each in planner.attempts()]
     if cluster.settle:
-        attempts += planner.settle()
+        attempts += [_attempt(each, planner.claims) for each in planner.settle()]
     final = planner.final() if cluster.settle else {}
-    return Answer(tuple(_attempt(each) for each in attempts), final)
+    return Answer(tuple(attempts), final)
 
 
 def _settings(config: Object | None, reference: Reference) -> Settings:
@@ -48,7 +57,7 @@ def _settings(config: Object | None, reference: Reference) -> Settings:
     return load.parse(json.dumps(config), source="config", server=reference)
 
 
-def _attempt(decided: decisions.Attempt) -> Attempt:
+def _attempt(decided: decisions.Attempt, claims: SimulatedClaims) -> Attempt:
     decision, node, message = "", None, ""
     victims: tuple[str, ...] = ()
     violations = 0
@@ -76,4 +85,18 @@ def _attempt(decided: decisions.Attempt) -> Attempt:
         message=message,
         rejectors=decided.plugins,
         nodes=nodes,
+        claims=allocations.normal({claim.key: _claim(claim) for claim in claims}),
+        mappings=tuple(
+            (each.container_name, each.resource_name, each.request_name)
+            for each in claims.mappings.get(decided.pod.uid, ())
+        ),
     )
+
+
+def _claim(claim: ResourceClaim) -> Object:
+    state: Object = {"reservedFor": [consumer.uid for consumer in claim.status.reserved_for]}
+    if claim.status.allocation is not None:
+        state["allocation"] = msgspec.to_builtins(claim.status.allocation)
+    if EXTENDED_RESOURCE_CLAIM in claim.metadata.annotations:
+        state["requests"] = msgspec.to_builtins(claim.spec.devices.requests)
+    return state

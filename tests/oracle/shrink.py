@@ -24,7 +24,11 @@ _NEEDED = frozenset(
 _NEEDED_ANYWHERE = frozenset(
     {
         "name", "key", "operator", "topologyKey", "whenUnsatisfiable", "maxSkew", "apiVersion",
-        "kind", "claimName",
+        "kind", "claimName", "driver", "pool", "device", "generation", "resourceSliceCount",
+        "deviceClassName", "allocationMode", "expression", "cel", "opaque", "exactly", "values",
+        "effect", "value", "counterSet", "counters", "request", "int", "string", "version", "bool",
+        "uid", "resource", "resourceClaimName", "resourceClaimTemplateName", "matchAttribute",
+        "distinctAttribute", "nodeSelectorTerms", "matchExpressions", "matchFields", "source",
     }
 )  # fmt: skip
 

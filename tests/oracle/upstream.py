@@ -12,7 +12,9 @@ from typing import Any, Final, Self
 
 from deploy.tools.controlplane import binaries
 from scheduler.model import reference as model
+from tests.oracle import allocations
 from tests.oracle.generate import Cluster
+from tests.oracle.generating.dice import Object
 from tests.oracle.verdicts import Answer, Attempt, Found
 
 __all__ = ["NAME", "REFERENCES", "Upstream", "program"]
@@ -27,6 +29,9 @@ REFERENCES = tuple(model.REFERENCES)
 def program(reference: str) -> Path:
     """Return the program of a release, by the name of the setting; build it where it is missing."""
     return binaries.find(NAME, model.REFERENCES[reference].version)
+
+#: The version of kinds that a release has in another one only.
+_OLDER_VERSIONS = {("v1.36", "DeviceTaintRule"): "resource.k8s.io/v1beta2"}
 
 
 class Upstream:
@@ -69,12 +74,17 @@ class Upstream:
                 choices.setdefault(each.pod, []).append(each.node or "")
         request = {
             "id": cluster.name,
-            "objects": cluster.objects,
+            "objects": [self._served(each) for each in cluster.objects],
             "config": cluster.config,
             "settle": cluster.settle,
             "follow": choices,
         }
         return _answer(self._ask(request))
+
+    def _served(self, item: Object) -> Object:
+        """Return an object in the version that the release knows."""
+        version = _OLDER_VERSIONS.get((self.reference, item["kind"]))
+        return {**item, "apiVersion": version} if version else item
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         process = self._running()
@@ -84,7 +94,10 @@ class Upstream:
         process.stdin.flush()
         line = process.stdout.readline()
         if not line:
-            raise RuntimeError(f"{NAME} ended with {process.wait()}")
+            # A panic beside the attempt, over an object that no API server accepts.
+            code = process.wait()
+            self.__enter__()
+            return {"error": f"{NAME} ended with {code}"}
         answer: dict[str, Any] = json.loads(line)
         return answer
 
@@ -104,7 +117,8 @@ def _answer(told: dict[str, Any]) -> Answer:
 def _attempt(told: dict[str, Any]) -> Attempt:
     nodes = {}
     for each in told["nodes"] or ():
-        text = f"{each['plugin'] or _left_out_by(each['reasons'])}: {', '.join(each['reasons'])}"
+        reasons = each["reasons"] or []
+        text = f"{each['plugin'] or _left_out_by(reasons)}: {', '.join(reasons)}"
         rejection = None if each["code"] == "Success" else text
         nodes[each["name"]] = Found(rejection, each["scores"] or {})
     return Attempt(
@@ -122,6 +136,11 @@ def _attempt(told: dict[str, Any]) -> Attempt:
             for each in told["candidates"] or ()
         },
         best_candidates=tuple(told["bestCandidates"] or ()),
+        claims=allocations.normal(told.get("claims") or {}),
+        mappings=tuple(
+            (each["containerName"], each["resourceName"], each["requestName"])
+            for each in told.get("mappings") or ()
+        ),
     )
 
 

@@ -1,6 +1,7 @@
 """What a side makes of a cluster, in one form for both."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 __all__ = ["Answer", "Attempt", "Found"]
 
@@ -35,6 +36,10 @@ class Attempt:
     #: Victims and violations by node; only kube-scheduler's side knows.
     candidates: dict[str, tuple[tuple[str, ...], int]] = field(default_factory=dict)
     best_candidates: tuple[str, ...] = ()
+    #: The state of every resource claim after the attempt, by namespace and name.
+    claims: dict[str, Any] = field(default_factory=dict)
+    #: The container, the resource, and the request of the claim for extended resources.
+    mappings: tuple[tuple[str, str, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,52 @@
 
 from dataclasses import dataclass
 
-__all__ = ["Traits"]
+__all__ = ["DeviceTraits", "Traits"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceTraits:
+    """Probabilities, 0 to 1, of what concerns devices."""
+
+    #: That a pod uses claims.
+    claims: float = 0.75
+    #: That a claim is one that several pods use.
+    shared: float = 0.15
+    #: That a claim was generated for its pod.
+    template: float = 0.4
+    #: That the claim of a waiting pod has an allocation.
+    allocated: float = 0.1
+    #: That a claim, its owner, or a class is missing, or a claim is being deleted.
+    missing: float = 0.01
+    #: That a request has choices.
+    choices: float = 0.05
+    #: That a request asks for all devices.
+    every: float = 0.05
+    #: That a request asks for about as many devices as a claim may have.
+    many: float = 0.0
+    admin: float = 0.03
+    selectors: float = 0.25
+    #: That selectors have one that may fail.
+    failing: float = 0.01
+    constraints: float = 0.1
+    config: float = 0.05
+    #: That there is a pool that several nodes reach.
+    network: float = 0.1
+    #: That a pool lacks a slice, or has one of an older generation.
+    incomplete: float = 0.03
+    invalid: float = 0.01
+    #: That devices of a pool consume counters that they share.
+    counters: float = 0.0
+    #: That a device may be shared, and a request wants some of its capacity.
+    capacity: float = 0.0
+    tainted: float = 0.0
+    #: That there are rules that taint devices.
+    rules: float = 0.0
+    tolerations: float = 0.0
+    #: That a device has to be made ready before a pod is bound.
+    conditions: float = 0.0
+    #: That a class provides an extended resource, and that a pod requests one.
+    extended: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,3 +101,5 @@ class Traits:
     config: float = 0.0
     #: That the cluster is decided until nothing changes.
     settle: float = 0.15
+    #: What concerns devices; `None` for a cluster without any.
+    devices: DeviceTraits | None = None

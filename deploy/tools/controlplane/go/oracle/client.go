@@ -12,13 +12,16 @@ import (
 )
 
 // calls collects what the scheduler asks of the API server. Everything succeeds, and nothing
-// happens until the calls are taken and applied.
+// happens until the calls are taken and applied; only calls about resource claims are answered at
+// once.
 type calls struct {
 	lock    sync.Mutex
 	made    []clienttesting.Action
 	version int
 	// written is told of every object that is updated, if set.
 	written func(runtime.Object)
+	// claims answers calls about resource claims.
+	claims claims
 }
 
 // newClient returns a client whose calls are collected.
@@ -29,6 +32,10 @@ func newClient() (*fake.Clientset, *calls) {
 }
 
 func (c *calls) react(action clienttesting.Action) (bool, runtime.Object, error) {
+	if action.GetResource().Resource == claimResource {
+		answer, err := c.claims.answer(action)
+		return true, answer, err
+	}
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	switch action.GetVerb() {

@@ -118,6 +118,7 @@ func start(ctx context.Context, asked *request) (*run, error) {
 		ended:     make(chan struct{}, 1),
 		last:      map[string]*result{},
 	}
+	calls.claims = claims{r.store}
 	r.observe(calls)
 	return r, nil
 }
@@ -325,6 +326,9 @@ func (r *run) settle(ctx context.Context) ([]*result, error) {
 		leaving := r.store.terminating()
 		for _, pod := range leaving {
 			if err := r.store.pods().remove(pod); err != nil {
+				return nil, err
+			}
+			if err := r.store.calls.claims.podGone(pod.UID); err != nil {
 				return nil, err
 			}
 		}

@@ -1,6 +1,10 @@
 package main
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	corev1 "k8s.io/api/core/v1"
+)
 
 // request is one cluster.
 type request struct {
@@ -47,6 +51,10 @@ type result struct {
 	Candidates []*candidateResult `json:"candidates"`
 	// BestCandidates are equally good by all criteria: any of them may be taken.
 	BestCandidates []string `json:"bestCandidates"`
+	// Claims has the state of every resource claim after the attempt, by namespace and name.
+	Claims map[string]*claimResult `json:"claims"`
+	// Mappings say which container uses which request of the claim for extended resources.
+	Mappings []corev1.ContainerExtendedResourceRequest `json:"mappings"`
 }
 
 // The decisions.

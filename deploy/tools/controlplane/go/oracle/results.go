@@ -17,6 +17,10 @@ func (r *run) result() *result {
 		Victims: []string{},
 		Nodes:   r.nodes(),
 		Best:    seen.best(),
+		Claims:  r.store.calls.claims.all(),
+	}
+	if pod := r.store.pod(seen.pod.Namespace, seen.pod.Name); pod != nil && pod.Status.ExtendedResourceClaimStatus != nil {
+		found.Mappings = pod.Status.ExtendedResourceClaimStatus.RequestMappings
 	}
 	for node, victims := range seen.candidates {
 		found.Candidates = append(found.Candidates, &candidateResult{
