@@ -191,7 +191,8 @@ def _device(dice: Dice, traits: DeviceTraits, driver: str, number: int) -> Objec
     if dice.chance(0.7):
         value = {"string": dice.pick(("r0", "r1"))} if dice.chance(0.95) else {"bool": True}
         attributes["example.com/rack"] = value
-    if dice.chance(0.2):
+    if "model" not in attributes and dice.chance(0.5):
+        # The same attribute; upstream takes any of the two where a device has both.
         attributes[f"{driver}/model"] = {"string": dice.pick(("a", "b"))}
     device: Object = {"name": f"d{number}", "attributes": attributes}
     if dice.chance(max(0.4, traits.capacity)):

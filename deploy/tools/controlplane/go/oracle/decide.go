@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
@@ -180,6 +181,10 @@ func (r *run) observe(calls *calls) {
 			r.begin(info.Pod)
 		}
 		r.seen.failure = status
+		if r.seen.fit != nil {
+			// The queue adds the plugins that gate the pod to the same set.
+			r.seen.rejectors = sets.List(r.seen.fit.Diagnosis.UnschedulablePlugins)
+		}
 		if nominating != nil {
 			r.seen.nominated = nominating.NominatedNodeName
 		}

@@ -22,6 +22,8 @@ type observation struct {
 	scores   []fwk.NodePluginScores
 	// fit is the verdict on all nodes when none is feasible.
 	fit *framework.FitError
+	// rejectors are the plugins that rejected the pod when no node is feasible, in name order.
+	rejectors []string
 	// node that was chosen.
 	node string
 	// failure is set when the attempt did not end with a binding.

@@ -5,7 +5,6 @@ import (
 	"sort"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -48,9 +47,7 @@ func (r *run) result() *result {
 	if seen.failure != nil {
 		found.Message = seen.failure.Message()
 	}
-	if seen.fit != nil {
-		found.Rejectors = sets.List(seen.fit.Diagnosis.UnschedulablePlugins)
-	}
+	found.Rejectors = seen.rejectors
 	return found
 }
 
