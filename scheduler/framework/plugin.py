@@ -151,6 +151,14 @@ class CompiledFilter(ABC):
     def codes(self, nodes: NodeView) -> Codes:
         """Return, (n,), a verdict code for each node, 0 where the pod fits."""
 
+    def codes_where(self, nodes: NodeView, passing: Bool) -> Codes:
+        """Return, (n,), verdict codes that count only on the nodes that pass so far.
+
+        Rules that can fail, or that remember what they reject, look at no other nodes.
+        """
+        del passing
+        return self.codes(nodes)
+
     def fits_row(self, row: int) -> bool | None:
         """Return whether the pod fits one row as it is, without arrays; `None` to use `codes`.
 

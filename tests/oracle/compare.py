@@ -50,6 +50,8 @@ def _attempt(ours: Attempt, theirs: Attempt) -> Iterator[str]:
         yield from _choice(ours, theirs)
         if differences.text(ours) != differences.text(theirs):
             yield f"message {ours.message!r}, upstream {theirs.message!r}"
+        if differences.another_error(ours, theirs):
+            yield f"error {ours.message!r}, upstream {list(theirs.errors)}"
         if ours.rejectors != theirs.rejectors:
             yield f"rejected by {list(ours.rejectors)}, upstream {list(theirs.rejectors)}"
     if ours.decision != "Error":

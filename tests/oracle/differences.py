@@ -7,7 +7,10 @@ import re
 
 from tests.oracle.verdicts import Attempt
 
-__all__ = ["chosen_differently", "frees_another", "incomparable", "is_paused", "rejection", "text"]
+__all__ = [
+    "another_error", "chosen_differently", "frees_another", "incomparable", "is_paused", "rejection",
+    "text",
+]  # fmt: skip
 
 _INSUFFICIENT = "NodeResourcesFit: "
 #: What a selector is invalid for, and then why: up to the message of the post filters, if any.
@@ -89,14 +92,22 @@ def rejection(found: str | None) -> str | None:
 def text(attempt: Attempt) -> str:
     """Return the message of an attempt in a form that is the same on both sides.
 
-    An error is told in the words of the language that it happened in, unless it is about the
-    allocation of devices, and the message of a gated pod is the API server's: upstream's scheduler has none.
+    An error is told in the words of the language that it happened in, and the message of a gated
+    pod is the API server's: upstream's scheduler has none.
     """
-    if attempt.decision == "Error" and attempt.message.startswith(_OF_DEVICES):
-        return attempt.message
     if attempt.decision in ("Error", "Gated"):
         return ""
     return _PARSING.sub(r"\1\2", attempt.message)
+
+
+def another_error(ours: Attempt, theirs: Attempt) -> bool:
+    """Return whether an attempt ends with an error about devices that upstream does not meet.
+
+    The first node that fails ends the attempt; which one is looked at first is not compared.
+    """
+    if ours.decision != "Error" or not theirs.message.startswith(_OF_DEVICES):
+        return False
+    return ours.message not in theirs.errors
 
 
 def chosen_differently(ours: Attempt, theirs: Attempt) -> str:

@@ -136,6 +136,7 @@ def _attempt(told: dict[str, Any]) -> Attempt:
             for each in told["candidates"] or ()
         },
         best_candidates=tuple(told["bestCandidates"] or ()),
+        errors=tuple(told.get("errors") or ()),
         claims=allocations.normal(told.get("claims") or {}),
         mappings=tuple(
             (each["containerName"], each["resourceName"], each["requestName"])

@@ -36,6 +36,8 @@ class Attempt:
     #: Victims and violations by node; only kube-scheduler's side knows.
     candidates: dict[str, tuple[tuple[str, ...], int]] = field(default_factory=dict)
     best_candidates: tuple[str, ...] = ()
+    #: What fails on some node, when the attempt has failed; only kube-scheduler's side knows.
+    errors: tuple[str, ...] = ()
     #: The state of every resource claim after the attempt, by namespace and name.
     claims: dict[str, Any] = field(default_factory=dict)
     #: The container, the resource, and the request of the claim for extended resources.

@@ -139,7 +139,8 @@ def run_filters(
     """Return, (n,), the first rejection of each node in the order of the filters."""
     codes = np.zeros(len(nodes), dtype=np.uint16) if codes is None else codes
     for _, predicate in predicates:
-        codes = np.where(codes == 0, predicate.codes(nodes), codes)
+        passing = codes == 0
+        codes = np.where(passing, predicate.codes_where(nodes, passing), codes)
     return codes
 
 

@@ -172,32 +172,45 @@ class DeviceFilter(CompiledFilter):
         return NodeTerms(terms, attempts.cluster.columns.labels)
 
     def codes(self, nodes: NodeView) -> Codes:
-        """Return, (n,), verdict codes.
+        """Return, (n,), verdict codes; see `codes_where`."""
+        return self.codes_where(nodes, np.ones(len(nodes), dtype=np.bool_))
+
+    def codes_where(self, nodes: NodeView, passing: Bool) -> Codes:
+        """Return, (n,), verdict codes; 0 on the nodes that do not pass so far.
 
         Raises:
             PluginError: A search met an error; in a what-if view it is the reason of a rejection.
         """
         claims = self._claims
         codes = np.zeros(len(nodes), dtype=np.uint16)
-        if claims is None or not len(nodes):
+        if claims is None:
             return codes
         if claims.is_rejected_everywhere:
-            codes[:] = self._code(STALE)
+            codes[passing] = self._code(STALE)
             return codes
         for name in claims.unmapped if claims.resources else ():
-            codes[(codes == 0) & self._attempts.lacks(nodes, name)] = self._code(NO_RESOURCE)
-        remaining = np.flatnonzero(codes == 0)
+            lacking = passing & (codes == 0) & self._attempts.lacks(nodes, name)
+            codes[lacking] = self._code(NO_RESOURCE)
+        remaining = np.flatnonzero(passing & (codes == 0))
         if remaining.shape[0]:
-            codes[remaining] = self._judged(claims, nodes.take(remaining), nodes)
+            judged = nodes.take(remaining)
+            what_if = isinstance(nodes, WhatIfView)
+            codes[remaining] = (self._tried if what_if else self._judged)(claims, judged)
         return codes
 
-    def _judged(self, claims: ClaimsOfPod, nodes: NodeView, of: NodeView) -> Codes:
+    def _tried(self, claims: ClaimsOfPod, nodes: NodeView) -> Codes:
+        """Return, (n,), verdict codes for a what-if view: an error rejects its node alone."""
         try:
-            outcomes = self._attempts.judge(claims, nodes)[0].outcomes
+            return self._judged(claims, nodes)
         except PluginError as error:
-            if not isinstance(of, WhatIfView):
-                raise
-            return np.full(len(nodes), self._code(str(error)), dtype=np.uint16)
+            if len(nodes) == 1:
+                verdict = Verdict(NAME, (str(error),), resolvable=False, failed=True)
+                return np.array([self._verdicts.code(verdict)], dtype=np.uint16)
+        each = (nodes.take(np.array([position])) for position in range(len(nodes)))
+        return np.concatenate([self._tried(claims, node) for node in each])
+
+    def _judged(self, claims: ClaimsOfPod, nodes: NodeView) -> Codes:
+        outcomes = self._attempts.judge(claims, nodes)[0].outcomes
         codes = np.zeros(len(nodes), dtype=np.uint16)
         codes[outcomes == Outcome.CANNOT] = self._code(CANNOT)
         codes[outcomes == Outcome.INVALID_POOLS] = self._code(INVALID)

@@ -273,7 +273,7 @@ class _Claims:
         options = [
             each
             for each in reachable
-            if (each[0], each[1], each[2]["name"]) not in self._taken or dice.chance(0.03)
+            if (each[0], each[1], each[2]["name"]) not in self._taken
         ]
         if not options:
             return []

@@ -329,9 +329,8 @@ def _no_candidate(
     Source: kube-scheduler v1.36.3 framework/preemption.DryRunPreemption: a node on which the pod
     fits without a victim, because only an extender has rejected it, is an error.
     """
-    if not codes.all():
-        names = sorted(cluster.columns.names[row] for row in rows[codes == 0].tolist())
-        errors = [f'expected at least one victim pod on node "{name}"' for name in names]
+    errors = _errors(rows, codes, cluster, verdicts)
+    if errors:
         text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
         return NoCandidate(text, keeps_nomination=True, failed=True)
     reasons = count_reasons(codes, verdicts)
@@ -343,6 +342,16 @@ def _no_candidate(
     text = fit_error(nodes, [*reasons.items(), *vetoes])
     until = None if tally is None else tally.until
     return NoCandidate(text, keeps_nomination=False, blocked=bool(vetoes), until=until)
+
+
+def _errors(rows: Rows, codes: Codes, cluster: Cluster, verdicts: Verdicts) -> list[str]:
+    """Return the errors of a dry run, each once; for the arguments see `_no_candidate`."""
+    names = sorted(cluster.columns.names[row] for row in rows[codes == 0].tolist())
+    errors = [f'expected at least one victim pod on node "{name}"' for name in names]
+    for code in dict.fromkeys(codes.tolist()):
+        if code not in (0, VETOED) and verdicts[code].failed:
+            errors += verdicts[code].reasons
+    return errors
 
 
 def _not_eligible(pod: Pod, cluster: Cluster, resolvable: Bool) -> str | None:

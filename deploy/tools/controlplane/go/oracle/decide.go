@@ -19,6 +19,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
+	pluginnames "k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -361,7 +362,8 @@ func (r *run) gated() []*result {
 	var results []*result
 	for _, pod := range r.pending {
 		info, waiting := queued(r.scheduler, pod)
-		if waiting && info.GatingPlugin != "" {
+		// A pod for which preemption has begun is no gated one; it is tried again when it has ended.
+		if waiting && info.GatingPlugin != "" && info.GatingPlugin != pluginnames.DefaultPreemption {
 			results = append(results, &result{Pod: key(pod), Decision: gated})
 		}
 	}

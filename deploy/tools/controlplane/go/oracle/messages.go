@@ -51,6 +51,8 @@ type result struct {
 	Candidates []*candidateResult `json:"candidates"`
 	// BestCandidates are equally good by all criteria: any of them may be taken.
 	BestCandidates []string `json:"bestCandidates"`
+	// Errors of all nodes, when the filters of one have failed: any of them may be the message.
+	Errors []string `json:"errors"`
 	// Claims has the state of every resource claim after the attempt, by namespace and name.
 	Claims map[string]*claimResult `json:"claims"`
 	// Mappings say which container uses which request of the claim for extended resources.

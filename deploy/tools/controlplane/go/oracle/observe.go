@@ -24,6 +24,8 @@ type observation struct {
 	fit *framework.FitError
 	// rejectors are the plugins that rejected the pod when no node is feasible, in name order.
 	rejectors []string
+	// errors of all nodes, when the filters of one have failed.
+	errors []string
 	// node that was chosen.
 	node string
 	// failure is set when the attempt did not end with a binding.
@@ -71,7 +73,27 @@ type observedFramework struct {
 func (f *observedFramework) RunFilterPluginsWithNominatedPods(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
 	status := f.Framework.RunFilterPluginsWithNominatedPods(ctx, state, pod, info)
 	f.run.seen.statuses[info.Node().Name] = status
+	if status.Code() == fwk.Error && f.run.seen.errors == nil {
+		f.run.seen.errors = f.errors(ctx, state, pod)
+	}
 	return status
+}
+
+// errors returns what fails on any node. The first node that fails ends the attempt, and which one
+// is looked at first is not compared.
+func (f *observedFramework) errors(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) []string {
+	found := []string{}
+	nodes, err := f.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		return append(found, err.Error())
+	}
+	for _, node := range nodes {
+		status := f.Framework.RunFilterPluginsWithNominatedPods(ctx, state, pod, node)
+		if status.Code() == fwk.Error {
+			found = append(found, status.Message())
+		}
+	}
+	return found
 }
 
 func (f *observedFramework) RunScorePlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) ([]fwk.NodePluginScores, *fwk.Status) {

@@ -16,6 +16,7 @@ func (r *run) result() *result {
 		Victims: []string{},
 		Nodes:   r.nodes(),
 		Best:    seen.best(),
+		Errors:  seen.errors,
 		Claims:  r.store.calls.claims.all(),
 	}
 	if pod := r.store.pod(seen.pod.Namespace, seen.pod.Name); pod != nil && pod.Status.ExtendedResourceClaimStatus != nil {
