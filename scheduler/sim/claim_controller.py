@@ -49,7 +49,14 @@ def extended_claim_name(pod: PodRef) -> str:
 class SimulatedClaims:
     """The claims of a simulated cluster."""
 
-    def __init__(self, items: Iterable[DeviceObject]) -> None:
+    def __init__(self, items: Iterable[DeviceObject], *, makes_ready: bool = False) -> None:
+        """Start with some claims.
+
+        Args:
+            items: Claims, and objects that are not looked at.
+            makes_ready: Whether the devices of a pod that is being bound become ready at once.
+        """
+        self._makes_ready = makes_ready
         self._claims = {item.key: item for item in items if isinstance(item, ResourceClaim)}
         self._changes = 0
         #: Which container uses which request of the claim for extended resources, by uid of the pod.
@@ -113,7 +120,9 @@ class SimulatedClaims:
                         status,
                         allocation=allocation,
                         reserved_for=[*status.reserved_for, consumer],
-                        devices=_ready(allocation, status.devices),
+                        devices=_ready(allocation, status.devices)
+                        if self._makes_ready
+                        else status.devices,
                     ),
                 )
             )

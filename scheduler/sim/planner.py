@@ -95,7 +95,7 @@ class Planner:
         self._profiles = profiles
         self._options = options
         self._storage = SimulatedStorage(manifests.storage)
-        self._claims = SimulatedClaims(manifests.devices)
+        self._claims = SimulatedClaims(manifests.devices, makes_ready=True)
         self._pods: dict[str, Pod] = {}
         #: The last attempt of each pod, by uid.
         self._last: dict[str, Attempt] = {}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tests.oracle import product
 from tests.oracle.compare import compare
+from tests.oracle.defects import comparable
 from tests.oracle.generate import Cluster
 from tests.oracle.shrink import shrink
 from tests.oracle.upstream import Upstream
@@ -59,5 +60,6 @@ def _kind(lines: Sequence[str]) -> tuple[str, ...]:
 
 
 def _both(cluster: Cluster, upstream: Upstream) -> tuple[Answer, Answer]:
+    cluster = comparable(cluster, upstream.reference)
     ours = product.decide(cluster, upstream.reference)
     return ours, upstream.decide(cluster, ours)

@@ -66,7 +66,7 @@ def _claims(ours: Attempt, theirs: Attempt) -> Iterator[str]:
         return
     for key in sorted(ours.claims.keys() | theirs.claims.keys()):
         our, their = ours.claims.get(key), theirs.claims.get(key)
-        if our != their:
+        if our != differences.configured_once(their):
             yield f"claim {key} {our}, upstream {their}"
     if ours.mappings != theirs.mappings:
         yield f"requests of containers {list(ours.mappings)}, upstream {list(theirs.mappings)}"

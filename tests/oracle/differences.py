@@ -3,7 +3,9 @@
 Everything that is not excused here must be equal.
 """
 
+import copy
 import re
+from typing import Any
 
 from tests.oracle.verdicts import Attempt
 
@@ -73,6 +75,20 @@ def frees_another(ours: Attempt, theirs: Attempt) -> bool:
     different = [key for key, claim in ours.claims.items() if claim != theirs.claims[key]]
     freed = [key for key in different if not ours.claims[key]]
     return len(different) == 2 and len(freed) == 1 and _DEALLOCATED in ours.message
+
+
+def configured_once(claim: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return a claim without the configurations that v1.36.3 adds for each request again."""
+    if not claim or "config" not in claim.get("allocation", {}).get("devices", {}):
+        return claim
+    claim = copy.deepcopy(claim)
+    devices = claim["allocation"]["devices"]
+    devices["config"] = [
+        each
+        for at, each in enumerate(devices["config"])
+        if each["source"] != "FromClaim" or each not in devices["config"][:at]
+    ]
+    return claim
 
 
 def rejection(found: str | None) -> str | None:

@@ -265,19 +265,14 @@ class SchedulingAlgorithm:
         the plugin of that verdict is named with the plugins that excluded the other nodes.
         """
         if prepared.only is None:
-            codes = pod_class.filters.run_all(prepared)
-            return nominated_pods.with_nominated_pods(
-                codes, pod, self._cluster, prepared.predicates
-            )
+            return pod_class.filters.run_all(prepared, self._expected(pod, prepared))
         columns = self._cluster.columns
         rows = columns.rows_of(prepared.only)
         nominated_code = NO_NODE if nominated is None else int(nominated.min())
         outside = self._verdicts.code(self._excluded(prepared, nominated_code))
         codes = np.where(columns.exists(), outside, NO_NODE).astype(np.uint16)
-        codes[rows] = pod_class.filters.run_on_rows(rows, prepared)
-        codes = nominated_pods.with_nominated_pods(
-            codes, pod, self._cluster, prepared.predicates, rows
-        )
+        expected = self._expected(pod, prepared, rows)
+        codes[rows] = pod_class.filters.run_on_rows(rows, prepared, expected)
         return codes if nominated is None else np.where(nominated != NO_NODE, nominated, codes)
 
     def _excluded(self, prepared: Preparation, nominated_code: int) -> Verdict:
@@ -305,10 +300,23 @@ class SchedulingAlgorithm:
             return None
         rows: Rows = np.array([row], dtype=np.int64)
         codes = np.full(columns.size, NO_NODE, dtype=np.uint16)
-        codes[rows] = pod_class.filters.run_on_rows(rows, prepared)
-        return nominated_pods.with_nominated_pods(
-            codes, pod, self._cluster, prepared.predicates, rows
-        )
+        expected = self._expected(pod, prepared, rows)
+        codes[rows] = pod_class.filters.run_on_rows(rows, prepared, expected)
+        return codes
+
+    def _expected(
+        self, pod: Pod, prepared: Preparation, rows: Rows | None = None
+    ) -> tuple[Rows, Codes] | None:
+        """Return the verdicts with nominated pods; see `nominated_pods.expected`.
+
+        Raises:
+            PluginError: A filter fails.
+        """
+        expected = nominated_pods.expected(pod, self._cluster, prepared.predicates, rows)
+        for code in () if expected is None else np.unique(expected[1]).tolist():
+            if self._verdicts[code].failed:
+                raise PluginError(", ".join(self._verdicts[code].reasons))
+        return expected
 
     def _select_node(
         self,

@@ -21,7 +21,7 @@ from scheduler.state.columns.arrays import Codes, Int, Rows
 from scheduler.state.columns.row_cursor import RowCursor, max_incremental
 from scheduler.state.views.node_view import NodeView
 
-__all__ = ["ClassFilters", "Preparation", "fitting", "rejects"]
+__all__ = ["ClassFilters", "Preparation", "fitting", "merged", "rejects", "run_filters"]
 
 #: Up to this many changed rows are checked one by one, without arrays, where the filters can.
 _FEW_ROWS: Final = 8
@@ -103,18 +103,28 @@ class ClassFilters:
         blamed.update(narrowed_by)
         return Preparation(rejected, frozenset(blamed), tuple(applying), only, tuple(narrowed_by))
 
-    def run_all(self, prepared: Preparation) -> Codes:
+    def run_all(
+        self, prepared: Preparation, expected: tuple[Rows, Codes] | None = None
+    ) -> Codes:
         """Return, (N,), the verdict on every row, `NO_NODE` for rows without a node.
+
+        Where the pod does not fit beside nominated pods, the further filters do not look.
 
         It must not be written to: where nothing has to be computed for this attempt, it is the
         cached array itself, which `fitting` recognises.
+
+        Args:
+            prepared: The result of PreFilter.
+            expected: Some rows, and (n,) the verdicts with the nominated pods there.
         """
         if not self._in_order or len(prepared.predicates) < len(self._predicates):
             nodes = self._cluster.nodes()
             exists = self._cluster.columns.exists()
             present = np.where(exists, 0, NO_NODE).astype(np.uint16)
+            present = present if expected is None else merged(present, *expected)
             return run_filters(nodes, prepared.predicates, present)
         codes = self._rows.refreshed()
+        codes = codes if expected is None else merged(codes, *expected)
         further = [each for _, each in self._predicates if each.reads is Reads.CLUSTER]
         return run_on_survivors(self._cluster.nodes(), further, codes) if further else codes
 
@@ -128,9 +138,18 @@ class ClassFilters:
             return self._rows.fitting()
         return fitting(codes)
 
-    def run_on_rows(self, rows: Rows, prepared: Preparation) -> Codes:
-        """Return, (n,), the verdict on some rows that have a node; nothing is cached."""
-        return run_filters(NodeView(self._cluster.columns, rows), prepared.predicates)
+    def run_on_rows(
+        self, rows: Rows, prepared: Preparation, expected: tuple[Rows, Codes] | None = None
+    ) -> Codes:
+        """Return, (n,), the verdict on some rows that have a node; nothing is cached.
+
+        Args:
+            rows: (n,) the rows.
+            prepared: The result of PreFilter.
+            expected: These rows, and (n,) the verdicts with the nominated pods there.
+        """
+        codes = None if expected is None else expected[1]
+        return run_filters(NodeView(self._cluster.columns, rows), prepared.predicates, codes)
 
 
 def run_filters(
@@ -141,6 +160,19 @@ def run_filters(
     for _, predicate in predicates:
         passing = codes == 0
         codes = np.where(passing, predicate.codes_where(nodes, passing), codes)
+    return codes
+
+
+def merged(codes: Codes, rows: Rows, others: Codes) -> Codes:
+    """Return, (N,), verdicts in which other rejections of some rows are final.
+
+    Args:
+        codes: (N,) the verdicts; not written to.
+        rows: The rows.
+        others: (n,) the other verdicts on them.
+    """
+    codes, before = codes.copy(), codes[rows]
+    codes[rows] = np.where((others != 0) & (before != NO_NODE), others, before)
     return codes
 
 

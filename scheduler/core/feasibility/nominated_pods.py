@@ -9,14 +9,47 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scheduler.core.feasibility.filters import run_filters
+from scheduler.core.feasibility.filters import merged, run_filters
 from scheduler.framework.plugin import CompiledFilter
-from scheduler.framework.verdicts import NO_NODE
 from scheduler.model.api.objects import Pod
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Codes, Int, Rows
 
-__all__ = ["layers_on", "with_nominated_pods"]
+__all__ = ["expected", "layers_on", "with_nominated_pods"]
+
+
+def expected(
+    pod: Pod,
+    cluster: Cluster,
+    predicates: Sequence[tuple[str, CompiledFilter]],
+    rows: Rows | None = None,
+) -> tuple[Rows, Codes] | None:
+    """Return rows with nominated pods of equal or higher priority, and (n,) verdicts with them.
+
+    A pod must fit both with them (they are expected) and without (they may not come): a rejection
+    with them is final, otherwise the verdict without them stands.
+
+    Args:
+        pod: The pod to be placed.
+        cluster: The cluster with the nominations.
+        predicates: The filters that apply to the pod in this attempt.
+        rows: The only rows that matter, and the rows of the result; `None` for all.
+
+    Returns:
+        `None` if there are no such pods.
+    """
+    if not len(cluster.nominations):
+        return None
+    if rows is None:
+        rows, layers = cluster.nominations.layers(pod.priority, pod.uid)
+    else:
+        layers = layers_on(rows, pod, cluster)
+    if not layers:
+        return None
+    copy = cluster.what_if_view(rows)
+    for layer in layers:
+        copy.change(layer, +1)
+    return rows, run_filters(copy, predicates)
 
 
 def with_nominated_pods(
@@ -24,36 +57,17 @@ def with_nominated_pods(
     pod: Pod,
     cluster: Cluster,
     predicates: Sequence[tuple[str, CompiledFilter]],
-    rows: Rows | None = None,
 ) -> Codes:
-    """Return, (N,), verdicts that respect nominated pods of equal or higher priority.
-
-    A pod must fit both with them (they are expected) and without (they may not come): a rejection
-    with them is final, otherwise the verdict without them stands.
+    """Return, (N,), verdicts that respect nominated pods; for the arguments see `expected`.
 
     Args:
         codes: (N,) verdicts without them; not written to.
         pod: The pod to be placed.
         cluster: The cluster with the nominations.
         predicates: The filters that apply to the pod in this attempt.
-        rows: The only rows that matter; `None` for all.
     """
-    if not len(cluster.nominations):
-        return codes
-    if rows is None:
-        rows, layers = cluster.nominations.layers(pod.priority, pod.uid)
-    else:
-        layers = layers_on(rows, pod, cluster)
-    if not layers:
-        return codes
-    copy = cluster.what_if_view(rows)
-    for layer in layers:
-        copy.change(layer, +1)
-    with_them = run_filters(copy, predicates)
-    without = codes[rows]
-    codes = codes.copy()
-    codes[rows] = np.where((with_them != 0) & (without != NO_NODE), with_them, without)
-    return codes
+    found = expected(pod, cluster, predicates)
+    return codes if found is None else merged(codes, *found)
 
 
 def layers_on(rows: Rows, pod: Pod, cluster: Cluster) -> list[Int]:

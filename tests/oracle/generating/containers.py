@@ -50,7 +50,10 @@ def resized(dice: Dice, spec: Object) -> Object:
         for each in spec.get(kind, ()):
             if dice.chance(0.7):
                 granted: Object = {"name": each["name"], "image": each["image"]}
-                granted["allocatedResources"] = requests(dice, plain)
+                allocated = requests(dice, plain)
+                if allocated:
+                    # The API server leaves an empty map out.
+                    granted["allocatedResources"] = allocated
                 granted["resources"] = {"requests": requests(dice, plain)}
                 fields.setdefault(status, []).append(granted)
     if dice.chance(0.3):

@@ -229,7 +229,7 @@ class _WhatIf:
         self._nominated = []
         codes = run_filters(self._copies[0], self._predicates)
         for copy in self._copies[1:]:
-            codes = np.where(codes == 0, run_filters(copy, self._predicates), codes)
+            codes = run_filters(copy, self._predicates, codes)
         return codes
 
     def fits(self) -> Bool:

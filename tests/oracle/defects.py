@@ -1,0 +1,57 @@
+"""What v1.36.3 does wrong about devices, and v1.37.2 does not: left out of what is compared with it.
+
+Here devices are allocated as by v1.37.2 in both cases; docs/differences.md says so.
+"""
+
+import copy
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tests.oracle.generate import Cluster
+from tests.oracle.generating.dice import Object
+
+__all__ = ["comparable"]
+
+_DEFECTIVE = "v1.36"
+
+
+def comparable(cluster: Cluster, reference: str) -> Cluster:
+    """Return a cluster without what a release of kube-scheduler is known to do wrong."""
+    if reference != _DEFECTIVE or all(each["kind"] != "ResourceSlice" for each in cluster.objects):
+        return cluster
+    objects = copy.deepcopy(cluster.objects)
+    shared = [device for device in _devices(objects) if device.get("allowMultipleAllocations")]
+    for device in shared:
+        if not device.get("capacity"):
+            # Each share consumes the counters again.
+            device.pop("consumesCounters", None)
+    for item in objects:
+        if item["kind"] == "ResourceClaim" and "devices" in item["spec"]:
+            _mend(item["spec"]["devices"], shares=bool(shared))
+    return replace(cluster, objects=objects)
+
+
+def _devices(objects: list[Object]) -> Iterator[Object]:
+    for item in objects:
+        if item["kind"] == "ResourceSlice":
+            yield from item["spec"].get("devices", ())
+
+
+def _mend(devices: Object, *, shares: bool) -> None:
+    """Change what a claim asks for.
+
+    `All` leaves out shared devices that have too little left. `distinctAttribute` keeps one value
+    of each request. A configuration is added once for each request that it is for.
+    """
+    several = False
+    for request in devices.get("requests", ()):
+        for wanted in (request.get("exactly"), *request.get("firstAvailable", ())):
+            if wanted is None:
+                continue
+            if shares and wanted["allocationMode"] == "All":
+                wanted |= {"allocationMode": "ExactCount", "count": 1}
+            several = several or wanted.get("count", 2) > 1
+    if several:
+        constraints = devices.get("constraints", ())
+        kept = [each for each in constraints if "distinctAttribute" not in each]
+        devices["constraints"] = kept
