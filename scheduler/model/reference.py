@@ -87,6 +87,14 @@ class Reference:
     selector_errors_name_devices: bool
     #: The limit of devices is checked at each request; otherwise for the whole claim.
     limits_devices_by_request: bool
+    #: A capacity that is negative or beyond 64 bits is an error; otherwise its device is skipped.
+    capacity_errors_end_attempts: bool
+    #: Slices with compatibility groups are ignored, so their pools are incomplete; otherwise the
+    #: groups are unknown (feature gate DRADeviceCompatibilityGroups).
+    ignores_slices_with_compatibility_groups: bool
+    #: Requests with derived attributes are an error; otherwise such attributes are unknown (feature
+    #: gate DRADerivedAttributes).
+    refuses_derived_attributes: bool
     #: A rounded capacity is written in the format of the step; otherwise with binary suffixes.
     rounds_in_format_of_step: bool
     #: The configuration of an allocation for all requests of a claim names none of them.
@@ -121,6 +129,9 @@ V1_36: Final = Reference(
     counters_concern_every_node=True,
     selector_errors_name_devices=False,
     limits_devices_by_request=False,
+    capacity_errors_end_attempts=False,
+    ignores_slices_with_compatibility_groups=False,
+    refuses_derived_attributes=False,
     rounds_in_format_of_step=False,
     configuration_for_all_names_none=False,
     wakes_by_deleted_claims=False,
@@ -151,6 +162,9 @@ V1_37: Final = Reference(
     counters_concern_every_node=False,
     selector_errors_name_devices=True,
     limits_devices_by_request=True,
+    capacity_errors_end_attempts=True,
+    ignores_slices_with_compatibility_groups=True,
+    refuses_derived_attributes=True,
     rounds_in_format_of_step=True,
     configuration_for_all_names_none=True,
     wakes_by_deleted_claims=True,

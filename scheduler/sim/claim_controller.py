@@ -59,7 +59,7 @@ class SimulatedClaims:
         self._makes_ready = makes_ready
         self._claims = {item.key: item for item in items if isinstance(item, ResourceClaim)}
         self._changes = 0
-        #: Which container uses which request of the claim for extended resources, by uid of the pod.
+        #: The container and its request of the claim for extended resources, by uid of the pod.
         self.mappings: dict[str, tuple[RequestMapping, ...]] = {}
 
     def __iter__(self) -> Iterator[ResourceClaim]:

@@ -10,8 +10,8 @@ from typing import Any
 from tests.oracle.verdicts import Attempt
 
 __all__ = [
-    "another_error", "chosen_differently", "frees_another", "incomparable", "is_paused", "rejection",
-    "text",
+    "another_error", "chosen_differently", "configured_once", "frees_another", "incomparable",
+    "is_paused", "rejection", "text",
 ]  # fmt: skip
 
 _INSUFFICIENT = "NodeResourcesFit: "

@@ -83,7 +83,7 @@ FAMILIES: Final = {
     "dra-requests": Traits(
         devices=DeviceTraits(
             choices=0.35, every=0.15, admin=0.1, selectors=0.35, constraints=0.3, config=0.3,
-            many=0.02,
+            many=0.02, gated=0.01,
         )
     ),
     "dra-selectors": Traits(
@@ -96,11 +96,14 @@ FAMILIES: Final = {
         devices=DeviceTraits(network=0.7, incomplete=0.2, invalid=0.1, every=0.15, counters=0.1)
     ),
     "dra-partitions": Traits(
-        devices=DeviceTraits(counters=0.8, network=0.3, incomplete=0.05, invalid=0.03, every=0.1)
+        devices=DeviceTraits(
+            counters=0.8, network=0.3, incomplete=0.05, invalid=0.03, every=0.1, gated=0.05,
+        )
     ),
     "dra-capacity": Traits(
         devices=DeviceTraits(
-            capacity=0.7, every=0.1, counters=0.15, constraints=0.1, network=0.2, choices=0.1
+            capacity=0.7, odd_amounts=0.01, every=0.1, counters=0.15, constraints=0.1, network=0.2,
+            choices=0.1,
         )
     ),
     "dra-taints": Traits(

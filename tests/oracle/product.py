@@ -2,6 +2,7 @@
 
 import json
 import traceback
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -48,7 +49,17 @@ def _decide(cluster: Cluster, reference: Reference) -> Answer:
     if cluster.settle:
         attempts += [_attempt(each, planner.claims) for each in planner.settle()]
     final = planner.final() if cluster.settle else {}
-    return Answer(tuple(attempts), final)
+    return Answer(tuple(_told_once(attempts)), final)
+
+
+def _told_once(attempts: Iterable[Attempt]) -> Iterator[Attempt]:
+    """Yield attempts without errors that follow another error of the same pod."""
+    failed: dict[str, bool] = {}
+    for attempt in attempts:
+        fails = attempt.decision == "Error"
+        if not (fails and failed.get(attempt.pod)):
+            yield attempt
+        failed[attempt.pod] = fails
 
 
 def _settings(config: Object | None, reference: Reference) -> Settings:

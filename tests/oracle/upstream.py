@@ -30,6 +30,7 @@ def program(reference: str) -> Path:
     """Return the program of a release, by the name of the setting; build it where it is missing."""
     return binaries.find(NAME, model.REFERENCES[reference].version)
 
+
 #: The version of kinds that a release has in another one only.
 _OLDER_VERSIONS = {("v1.36", "DeviceTaintRule"): "resource.k8s.io/v1beta2"}
 

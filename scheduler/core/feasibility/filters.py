@@ -103,9 +103,7 @@ class ClassFilters:
         blamed.update(narrowed_by)
         return Preparation(rejected, frozenset(blamed), tuple(applying), only, tuple(narrowed_by))
 
-    def run_all(
-        self, prepared: Preparation, expected: tuple[Rows, Codes] | None = None
-    ) -> Codes:
+    def run_all(self, prepared: Preparation, expected: tuple[Rows, Codes] | None = None) -> Codes:
         """Return, (N,), the verdict on every row, `NO_NODE` for rows without a node.
 
         Where the pod does not fit beside nominated pods, the further filters do not look.

@@ -84,6 +84,8 @@ class ExactRequest(Value, frozen=True):
     admin_access: bool | None = None
     tolerations: list[DeviceToleration] = []
     capacity: CapacityRequests | None = None
+    #: Only read to tell that there are some.
+    derived_attributes: list[Any] = []
 
 
 class SubRequest(ExactRequest, frozen=True):

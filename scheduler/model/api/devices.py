@@ -234,6 +234,8 @@ class CounterConsumption(Value, frozen=True):
 
     counter_set: str = ""
     counters: dict[str, Counter] = {}
+    #: Only read to tell that there are some.
+    compatibility_groups: list[str] = []
 
 
 class DeviceTaint(Value, frozen=True):

@@ -11,11 +11,16 @@ from typing import Final, NamedTuple
 from scheduler.model.api import quantity
 from scheduler.model.api.devices import CapacityRange, RequestPolicy
 from scheduler.model.api.objects import Quantities
+from scheduler.model.reference import Reference
 from scheduler.state.devices.slices import CapacityLimit, DeviceEntry
 
-__all__ = ["Consumption", "consumption", "is_simple"]
+__all__ = ["CapacityError", "Consumption", "consumption", "is_simple"]
 
 _WHOLE: Final = 10**9
+_MAX_INT64: Final = 2**63 - 1
+_NOT_REPRESENTABLE: Final = (
+    "capacity request cannot be represented in the device's range arithmetic"
+)
 
 #: The amount that is consumed of each capacity, and its text.
 Consumption = dict[str, "Amount"]
@@ -27,6 +32,8 @@ class Amount(NamedTuple):
     nano: int
     #: A text in the format that it is written in.
     like: str
+    #: The request that it was rounded from.
+    asked: str = "0"
 
     @property
     def text(self) -> str:
@@ -34,17 +41,22 @@ class Amount(NamedTuple):
         return quantity.written(self.nano, like=self.like)
 
 
+class CapacityError(Exception):
+    """A capacity is negative, or cannot be computed with; it ends the attempt."""
+
+
 def is_simple(entry: DeviceEntry) -> bool:
     """Return whether every request without capacities fits a device that nobody uses."""
-    return not entry.shared and all(limit.policy is None for limit in entry.capacity.values())
+    return not entry.shared and all(
+        limit.policy is None and limit.value >= 0 for limit in entry.capacity.values()
+    )
 
 
 def consumption(
     entry: DeviceEntry,
     requests: Quantities,
     used: tuple[Mapping[str, int], ...],
-    *,
-    in_format_of_step: bool,
+    reference: Reference,
 ) -> Consumption | None:
     """Return what a request consumes of a device; `None` if the device does not have that much.
 
@@ -52,36 +64,66 @@ def consumption(
         entry: The device.
         requests: The capacity that is requested, by name.
         used: What others have consumed already, by name.
-        in_format_of_step: Whether a rounded amount is written in the format of the step.
+        reference: The release.
+
+    Raises:
+        CapacityError: An amount is negative or beyond 64 bits, and the release has errors for that.
     """
     if any(name not in entry.capacity for name in requests):
         return None
     consumed: Consumption = {}
     for name, limit in entry.capacity.items():
-        amount = _amount(limit, requests.get(name), in_format_of_step=in_format_of_step)
-        if amount is None:
+        amount = consumed[name] = _amount(limit, requests.get(name), reference)
+        if reference.capacity_errors_end_attempts:
+            _check(name, limit, amount)
+    for name, limit in entry.capacity.items():
+        amount = consumed[name]
+        if not _is_allowed(limit.policy, amount):
             return None
         if sum(others.get(name, 0) for others in used) + amount.nano > limit.value:
             return None
-        consumed[name] = amount
     return consumed
 
 
-def _amount(
-    limit: CapacityLimit, request: str | float | None, *, in_format_of_step: bool
-) -> Amount | None:
-    """Return how much of one capacity a request consumes; `None` if the policy forbids it."""
+def _amount(limit: CapacityLimit, request: str | float | None, reference: Reference) -> Amount:
+    """Return how much of one capacity a request consumes, whether or not it may."""
     policy = limit.policy
-    if policy is None:
-        return Amount(limit.value, limit.text) if request is None else _parsed(request)
-    default = None if policy.default is None else _parsed(policy.default)
     if request is None:
-        amount = default or Amount(limit.value, limit.text)
-    else:
-        amount = _rounded(_parsed(request), policy, in_format_of_step=in_format_of_step)
-    if default is not None and amount.nano == default.nano:
+        if policy is not None and policy.default is not None:
+            return _parsed(policy.default)
+        return Amount(limit.value, limit.text)
+    amount = _parsed(request)
+    if policy is None:
         return amount
-    return amount if _allows(policy, amount.nano) else None
+    return _rounded(amount, policy, in_format_of_step=reference.rounds_in_format_of_step)
+
+
+def _check(name: str, limit: CapacityLimit, amount: Amount) -> None:
+    """Refuse an amount that is negative, or was rounded beyond 64 bits.
+
+    Raises:
+        CapacityError: It is refused.
+    """
+    if amount.nano < 0:
+        raise CapacityError(f'capacity "{name}": capacity value is negative')
+    limits = None if limit.policy is None else limit.policy.valid_range
+    if limits is None or None in (limits.min, limits.step) or amount.nano <= _MAX_INT64 * _WHOLE:
+        return
+    asked = quantity.canonical(amount.asked)
+    how = (
+        f"request {asked} exceeds MaxInt64"
+        if quantity.exact(amount.asked) > _MAX_INT64 * _WHOLE
+        else f"rounding request {asked} up to the next step passes MaxInt64"
+    )
+    raise CapacityError(f'capacity "{name}": {_NOT_REPRESENTABLE}: {how}')
+
+
+def _is_allowed(policy: RequestPolicy | None, amount: Amount) -> bool:
+    if policy is None or (
+        policy.default is not None and amount.nano == _parsed(policy.default).nano
+    ):
+        return True
+    return _allows(policy, amount.nano)
 
 
 def _rounded(amount: Amount, policy: RequestPolicy, *, in_format_of_step: bool) -> Amount:
@@ -96,7 +138,7 @@ def _rounded(amount: Amount, policy: RequestPolicy, *, in_format_of_step: bool) 
         start = _value(limits.min)
         steps = -(-(_ceil(amount.nano) - start) // step) if step else 0
         like = str(limits.step) if in_format_of_step else "Gi"
-        return Amount((start + step * steps) * _WHOLE, like)
+        return Amount((start + step * steps) * _WHOLE, like, amount.like)
     for valid in map(_parsed, policy.valid_values):
         if amount.nano <= valid.nano:
             return valid

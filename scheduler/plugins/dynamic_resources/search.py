@@ -15,6 +15,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from scheduler.model.api.devices import EXACT_COUNT, MAX_RESULTS
+from scheduler.plugins.dynamic_resources.capacity import CapacityError
 from scheduler.plugins.dynamic_resources.claim_demand import ClaimDemand, Want
 from scheduler.plugins.dynamic_resources.device_selectors import Expression, explained
 from scheduler.plugins.dynamic_resources.taken_devices import (
@@ -160,6 +161,10 @@ class Search:
 
     def _need(self, want: Want, label: str) -> int:
         where = f"claim {label}, request {want.shown}"
+        if want.api.derived_attributes and self._reference.refuses_derived_attributes:
+            raise SearchError(
+                f"{where}: cannot handle request with derived attributes, the feature is disabled"
+            )
         for position, selector in enumerate(want.api.selectors):
             if selector.cel is None:
                 raise SearchError(
@@ -195,10 +200,15 @@ class Search:
                 )
             for entry in pool.devices:
                 self._step()
-                if self._is_selectable(want, pool, entry, label) and self._taking.has_capacity(
-                    want, entry
-                ):
-                    every.append((pool, entry))
+                if not self._is_selectable(want, pool, entry, label):
+                    continue
+                try:
+                    if self._taking.has_capacity(want, entry):
+                        every.append((pool, entry))
+                except CapacityError as error:
+                    name = entry.device.name
+                    text = f"{where}: checking capacity for device {name}: {error}"
+                    raise SearchError(text) from error
         return tuple(every)
 
     # The search -------------------------------------------------------------------------------
@@ -302,6 +312,11 @@ class Search:
             raise SearchError(
                 f"claim {self._labels[index]}, request {want.shown}: cannot add device "
                 f"{'/'.join(entry.id)} because a claim constraint would not be satisfied"
+            ) from error
+        except CapacityError as error:
+            raise SearchError(
+                f"claim {self._labels[index]}, request {want.shown}: checking capacity for device "
+                f"{'/'.join(entry.id)}: {error}"
             ) from error
 
     def _step(self) -> None:

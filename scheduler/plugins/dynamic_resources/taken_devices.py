@@ -47,7 +47,7 @@ class Taking:
     def __init__(self, claims: Sequence[ClaimDemand], devices: Devices) -> None:
         self._devices = devices
         self._usage = devices.usage
-        self._in_format = devices.reference.rounds_in_format_of_step
+        self._reference = devices.reference
         #: The devices of each claim, in the order in which they were taken.
         self.taken: list[list[TakenDevice]] = [[] for _ in claims]
         self._constraints = [
@@ -81,7 +81,11 @@ class Taking:
         return (entry.twin, unreachable, self._usage.is_taken(entry.id), holders)
 
     def has_capacity(self, want: Want, entry: DeviceEntry) -> bool:
-        """Return whether a device has what a request needs, if nobody else uses it."""
+        """Return whether a device has what a request needs, if nobody else uses it.
+
+        Raises:
+            CapacityError: The capacity cannot be computed.
+        """
         return self._consumption(want, entry, ()) is not None
 
     def take(
@@ -99,6 +103,7 @@ class Taking:
 
         Raises:
             ConstraintViolatedError: It has to be this device, and a constraint forbids it.
+            CapacityError: The capacity cannot be computed.
         """
         if must and not entry.shared and self.is_in_use(index, want, entry):
             return None
@@ -162,7 +167,7 @@ class Taking:
         """Return what a request consumes of a device; `None` if the device does not have it."""
         if not want.capacity and is_simple(entry):
             return {}
-        return consumption(entry, want.capacity, used, in_format_of_step=self._in_format)
+        return consumption(entry, want.capacity, used, self._reference)
 
     def _constrain(
         self, index: int, want: Want, entry: DeviceEntry, *, must: bool

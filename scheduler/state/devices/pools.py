@@ -263,6 +263,8 @@ def _pool(
     unreachable: frozenset[DeviceId],
 ) -> NodePool | None:
     """Return a pool as a node sees it; `None` if what the node sees is out of date."""
+    if reference.ignores_slices_with_compatibility_groups:
+        relevant = [entry for entry in relevant if not entry.grouped]
     newest = max((entry.item.spec.pool.generation for entry in relevant), default=None)
     if newest is None:
         return None
@@ -274,6 +276,8 @@ def _pool(
     if len(relevant) != count:
         if any(entry.item.spec.pool.generation > newest for entry in everywhere):
             return None
+        if reference.ignores_slices_with_compatibility_groups:
+            everywhere = [entry for entry in everywhere if not entry.grouped]
         every = sorted(
             (entry for entry in everywhere if entry.item.spec.pool.generation == newest), key=_name
         )

@@ -91,12 +91,18 @@ class DeviceEntry:
 class SliceEntry:
     """One slice with its devices."""
 
-    __slots__ = ("devices", "item", "pool")
+    __slots__ = ("devices", "grouped", "item", "pool")
 
     def __init__(self, item: ResourceSlice) -> None:
         self.item: Final = item
         self.pool: Final[PoolId] = (item.spec.driver, item.spec.pool.name)
         self.devices: tuple[DeviceEntry, ...] = ()
+        #: Whether some device has compatibility groups.
+        self.grouped: Final = any(
+            consumption.compatibility_groups
+            for device in item.spec.devices
+            for consumption in device.consumes_counters
+        )
 
     @property
     def name(self) -> str:

@@ -32,6 +32,8 @@ def devices(
             made.use(pod)
         if dice.chance(traits.extended):
             _request(dice, pod)
+            if "nodeName" not in pod["spec"] and dice.chance(0.08):
+                made.leave_behind(pod)
     for node in nodes:
         if traits.extended and dice.chance(0.7):
             node["status"]["allocatable"] |= {GPU: "0"} if dice.chance(0.5) else {}
@@ -42,9 +44,7 @@ def devices(
 class _Claims:
     """Makes the claims of one cluster."""
 
-    def __init__(
-        self, dice: Dice, traits: DeviceTraits, pools: Pools, nodes: list[str]
-    ) -> None:
+    def __init__(self, dice: Dice, traits: DeviceTraits, pools: Pools, nodes: list[str]) -> None:
         self._dice = dice
         self._traits = traits
         self._pools = pools
@@ -80,6 +80,23 @@ class _Claims:
         if statuses:
             pod["status"]["resourceClaimStatuses"] = statuses
 
+    def leave_behind(self, pod: Object) -> None:
+        """Add the claim for extended resources of an earlier attempt for a pod."""
+        dice, metadata = self._dice, pod["metadata"]
+        claim = self._own_claim(pod, 9)
+        if claim not in self.objects:
+            return
+        annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
+        claim["metadata"]["annotations"] = annotations
+        wanted = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
+        requests = [{"name": "container-0-request-0", "exactly": wanted}]
+        claim["spec"]["devices"] = {"requests": requests}
+        if dice.chance(0.4):
+            self._allocate(claim, dice.pick(self._nodes), waits=True)
+            if dice.chance(0.5):
+                consumer = {"resource": "pods", "name": metadata["name"], "uid": metadata["uid"]}
+                claim["status"]["reservedFor"] = [consumer]
+
     def _status(self, entry: str, claim: str) -> list[Object]:
         """Return the entry of a pod's status; rarely there is none, or it names no claim."""
         if self._dice.chance(self._traits.missing):
@@ -88,7 +105,7 @@ class _Claims:
 
     def _shared_claim(self, namespace: str) -> Object:
         shared = self._shared.setdefault(namespace, [])
-        if len(shared) < 2 and self._dice.chance(0.6) or not shared:
+        if not shared or (len(shared) < 2 and self._dice.chance(0.6)):
             shared.append(self._claim(f"shared-{len(shared)}", namespace))
         return self._dice.pick(shared)
 
@@ -186,6 +203,8 @@ class _Claims:
             wanted["tolerations"] = [_toleration(dice) for _ in range(dice.number(1, 2))]
         if dice.chance(traits.capacity):
             wanted["capacity"] = {"requests": self._amounts()}
+        if dice.chance(traits.gated):
+            wanted["derivedAttributes"] = [{"name": "example.com/x", "expression": "1"}]
         return wanted
 
     def _amounts(self) -> Object:
@@ -197,6 +216,10 @@ class _Claims:
             )
         if dice.chance(0.2):
             amounts["bandwidth"] = dice.pick(("1G", "1500M", "100"))
+        if dice.chance(0.2):
+            amounts["cores"] = dice.pick(("1500m", "1", "300m", "1200m", "2"))
+        if dice.chance(self._traits.odd_amounts):
+            amounts["memory"] = dice.pick(("1e19", "9223372036854775807", "-1Gi"))
         return amounts
 
     # What a claim has -------------------------------------------------------------------------
@@ -271,9 +294,7 @@ class _Claims:
     ) -> list[Object]:
         dice = self._dice
         options = [
-            each
-            for each in reachable
-            if (each[0], each[1], each[2]["name"]) not in self._taken
+            each for each in reachable if (each[0], each[1], each[2]["name"]) not in self._taken
         ]
         if not options:
             return []

@@ -54,7 +54,8 @@ def resized(dice: Dice, spec: Object) -> Object:
                 if allocated:
                     # The API server leaves an empty map out.
                     granted["allocatedResources"] = allocated
-                granted["resources"] = {"requests": requests(dice, plain)}
+                actual = requests(dice, plain)
+                granted["resources"] = {"requests": actual} if actual else {}
                 fields.setdefault(status, []).append(granted)
     if dice.chance(0.3):
         reason = dice.pick(("Infeasible", "Deferred"))

@@ -18,6 +18,7 @@ TAINTS = (("broken", ""), ("dedicated", "db"), ("dedicated", "web"))
 _EFFECTS = ("NoSchedule", "NoSchedule", "NoExecute", "None", "Unknown")
 _ZONES = ("z1", "z2", "z3")
 
+_FRACTIONS = {"default": "500m", "validRange": {"min": "500m", "step": "500m"}}
 #: They have a value for every device.
 _TOTAL = (
     f'device.driver == "{GPUS}"',
@@ -25,8 +26,7 @@ _TOTAL = (
     f'device.attributes["{GPUS}"].?model.orValue("b") != "a"',
     f'"index" in device.attributes["{GPUS}"] && device.attributes["{GPUS}"].index < 2',
     'has(device.attributes["example.com"].rack) && device.attributes["example.com"].rack == "r0"',
-    f'device.attributes["{GPUS}"].?version.orValue(semver("0.0.0"))'
-    '.isGreaterThan(semver("1.5.0"))',
+    f'device.attributes["{GPUS}"].?version.orValue(semver("0.0.0")).isGreaterThan(semver("1.5.0"))',
     f'device.capacity["{GPUS}"].?memory.orValue(quantity("0")).compareTo(quantity("10Gi")) >= 0',
     "!device.allowMultipleAllocations",
 )
@@ -123,11 +123,37 @@ def _pool(
     """Add the slices of one pool."""
     driver, pool = name
     per_device = not place and dice.chance(0.3)
+    devices, parts = _parts(dice, traits, driver)
+    generation, count = dice.number(1, 2), len(parts)
+    if dice.chance(traits.incomplete):
+        count += dice.pick((1, 1, -1))
+    where = place or ({"perDeviceNodeSelection": True} if per_device else _place(dice, nodes))
+    if per_device:
+        for device in devices:
+            device.update(_place(dice, nodes, names=True))
+    for number, part in enumerate(dice.shuffled(parts)):
+        own = where
+        if not place and not per_device and dice.chance(0.2):
+            own = _place(dice, nodes)
+        old = dice.chance(traits.incomplete / 2)
+        identity = {
+            "name": pool,
+            "generation": generation - 1 if old else generation,
+            "resourceSliceCount": max(1, count),
+        }
+        spec = {"driver": driver, "pool": identity, **own, **part}
+        slice_name = f"{driver.partition('.')[0]}-{pool}-{number}"
+        made.objects.append(_object("ResourceSlice", slice_name, spec))
+    known = made.devices.setdefault(pool if place else "", [])
+    known += [(driver, pool, device) for device in devices]
+
+
+def _parts(dice: Dice, traits: DeviceTraits, driver: str) -> tuple[list[Object], list[Object]]:
+    """Return the devices of a pool, and what each of its slices has."""
     devices = [_device(dice, traits, driver, number) for number in range(dice.number(1, 4))]
-    counted = driver == GPUS and dice.chance(traits.counters)
-    sets = _counter_sets(dice) if counted else []
+    sets = _counter_sets(dice) if driver == GPUS and dice.chance(traits.counters) else []
     if sets:
-        _consume(dice, devices, sets)
+        _consume(dice, traits, devices, sets)
     if dice.chance(traits.invalid):
         _spoil(dice, devices)
     parts: list[Object] = [{"devices": devices}]
@@ -136,32 +162,7 @@ def _pool(
         parts = [{"devices": devices[:cut]}, {"devices": devices[cut:]}]
     if sets:
         parts.append({"sharedCounters": sets})
-    generation, count = dice.number(1, 2), len(parts)
-    if dice.chance(traits.incomplete):
-        count += dice.pick((1, 1, -1))
-    where = place or ({"perDeviceNodeSelection": True} if per_device else _place(dice, nodes))
-    for number, part in enumerate(dice.shuffled(parts)):
-        own = where
-        if not place and not per_device and dice.chance(0.2):
-            own = _place(dice, nodes)
-        for device in part.get("devices", ()):
-            if per_device:
-                device |= _place(dice, nodes, names=True)
-        old = dice.chance(traits.incomplete / 2)
-        spec = {
-            "driver": driver,
-            "pool": {
-                "name": pool,
-                "generation": generation - 1 if old else generation,
-                "resourceSliceCount": max(1, count),
-            },
-            **own,
-            **part,
-        }
-        slice_name = f"{driver.partition('.')[0]}-{pool}-{number}"
-        made.objects.append(_object("ResourceSlice", slice_name, spec))
-    known = made.devices.setdefault(pool if place else "", [])
-    known += [(driver, pool, device) for device in devices]
+    return devices, parts
 
 
 def _place(dice: Dice, nodes: list[str], *, names: bool = False) -> Object:
@@ -181,27 +182,9 @@ def _place(dice: Dice, nodes: list[str], *, names: bool = False) -> Object:
 
 
 def _device(dice: Dice, traits: DeviceTraits, driver: str, number: int) -> Object:
-    attributes: Object = {}
-    if dice.chance(0.85):
-        attributes["model"] = {"string": dice.pick(("a", "a", "b"))}
-    if dice.chance(0.6):
-        attributes["index"] = {"int": dice.number(0, 2)}
-    if dice.chance(0.4):
-        attributes["version"] = {"version": dice.pick(("1.0.0", "2.1.0"))}
-    if dice.chance(0.7):
-        value = {"string": dice.pick(("r0", "r1"))} if dice.chance(0.95) else {"bool": True}
-        attributes["example.com/rack"] = value
-    if "model" not in attributes and dice.chance(0.5):
-        # The same attribute; upstream takes any of the two where a device has both.
-        attributes[f"{driver}/model"] = {"string": dice.pick(("a", "b"))}
-    device: Object = {"name": f"d{number}", "attributes": attributes}
+    device: Object = {"name": f"d{number}", "attributes": _attributes(dice, driver)}
     if dice.chance(max(0.4, traits.capacity)):
-        memory: Object = {"value": dice.pick(("8Gi", "10Gi", "16Gi"))}
-        device["capacity"] = {"memory": memory}
-        if dice.chance(traits.capacity):
-            memory["requestPolicy"] = _policy(dice)
-        if dice.chance(traits.capacity / 2):
-            device["capacity"]["bandwidth"] = {"value": dice.pick(("10G", "1500M", "10"))}
+        device["capacity"] = _capacities(dice, traits)
     if dice.chance(traits.capacity):
         device["allowMultipleAllocations"] = True
     if dice.chance(traits.tainted):
@@ -212,6 +195,37 @@ def _device(dice: Dice, traits: DeviceTraits, driver: str, number: int) -> Objec
     if dice.chance(traits.conditions / 2):
         device["bindsToNode"] = dice.chance(0.8)
     return device
+
+
+def _attributes(dice: Dice, driver: str) -> Object:
+    attributes: Object = {}
+    if dice.chance(0.85):
+        attributes["model"] = {"string": dice.pick(("a", "a", "b"))}
+    elif dice.chance(0.5):
+        # The same attribute; upstream takes any of the two where a device has both.
+        attributes[f"{driver}/model"] = {"string": dice.pick(("a", "b"))}
+    if dice.chance(0.6):
+        attributes["index"] = {"int": dice.number(0, 2)}
+    if dice.chance(0.4):
+        attributes["version"] = {"version": dice.pick(("1.0.0", "2.1.0"))}
+    if dice.chance(0.7):
+        value = {"string": dice.pick(("r0", "r1"))} if dice.chance(0.95) else {"bool": True}
+        attributes["example.com/rack"] = value
+    return attributes
+
+
+def _capacities(dice: Dice, traits: DeviceTraits) -> Object:
+    memory: Object = {"value": dice.pick(("8Gi", "10Gi", "16Gi"))}
+    found: Object = {"memory": memory}
+    if dice.chance(traits.capacity):
+        memory["requestPolicy"] = _policy(dice)
+    if dice.chance(traits.capacity / 2):
+        found["cores"] = {"value": "4", "requestPolicy": _FRACTIONS}
+    if dice.chance(traits.odd_amounts):
+        memory["value"] = "-1Gi"
+    if dice.chance(traits.capacity / 2):
+        found["bandwidth"] = {"value": dice.pick(("10G", "1500M", "10"))}
+    return found
 
 
 def _policy(dice: Dice) -> Object:
@@ -237,7 +251,7 @@ def _counter_sets(dice: Dice) -> list[Object]:
     return sets
 
 
-def _consume(dice: Dice, devices: list[Object], sets: list[Object]) -> None:
+def _consume(dice: Dice, traits: DeviceTraits, devices: list[Object], sets: list[Object]) -> None:
     amounts = {"memory": ("1Gi", "2Gi", "3Gi", "2560Mi"), "slots": ("1", "1", "2")}
     for device in devices:
         if dice.chance(0.85):
@@ -250,6 +264,8 @@ def _consume(dice: Dice, devices: list[Object], sets: list[Object]) -> None:
                 }
                 for each in dice.some(sets, 1, 2)
             ]
+            if dice.chance(traits.gated):
+                device["consumesCounters"][0]["compatibilityGroups"] = ["a"]
 
 
 def _spoil(dice: Dice, devices: list[Object]) -> None:

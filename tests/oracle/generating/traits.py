@@ -38,6 +38,10 @@ class DeviceTraits:
     invalid: float = 0.01
     #: That devices of a pool consume counters that they share.
     counters: float = 0.0
+    #: That a pool or a request needs what a feature gate turns off.
+    gated: float = 0.0
+    #: That an amount is negative or beyond 64 bits.
+    odd_amounts: float = 0.0
     #: That a device may be shared, and a request wants some of its capacity.
     capacity: float = 0.0
     tainted: float = 0.0

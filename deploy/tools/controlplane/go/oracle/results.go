@@ -93,12 +93,13 @@ func names(pods []*corev1.Pod) []string {
 	return found
 }
 
-// sameDecision tells whether an attempt ended as the one that was reported before it.
+// sameDecision tells whether an attempt ended as the one that was reported before it. Which of
+// several errors ends an attempt is left to the order of the nodes.
 func sameDecision(found, before *result) bool {
 	return before != nil &&
 		found.Decision == before.Decision &&
 		found.Node == before.Node &&
-		found.Message == before.Message &&
+		(found.Message == before.Message || found.Decision == failed) &&
 		found.PDBViolations == before.PDBViolations &&
 		slices.Equal(found.Victims, before.Victims)
 }
