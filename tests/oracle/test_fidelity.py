@@ -4,11 +4,13 @@ A failure names the cluster; `python -m tests.oracle --show NAME` prints it. FID
 the clusters of another day.
 """
 
+import copy
 import os
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,11 +73,22 @@ def alterations(attempt: Attempt) -> Iterator[Attempt]:
         yield replace(attempt, rejectors=())
         yield replace(attempt, victims=attempt.victims[1:])
         yield replace(attempt, violations=attempt.violations + 1)
+    for key, claim in attempt.claims.items():
+        yield replace(attempt, claims={**attempt.claims, key: altered_claim(claim)})
     for name, found in attempt.nodes.items():
         yield replace(attempt, nodes={**attempt.nodes, name: replace(found, rejection="No: no")})
         for plugin, score in found.scores.items():
             scores = {**found.scores, plugin: score + 1}
             yield replace(attempt, nodes={**attempt.nodes, name: replace(found, scores=scores)})
+
+
+def altered_claim(claim: dict[str, Any]) -> dict[str, Any]:
+    """Return a claim with another device, or with one where it has none."""
+    if not claim.get("allocation", {}).get("devices", {}).get("results"):
+        return {**claim, "allocation": {"devices": {"results": [{"device": "another"}]}}}
+    wrong = copy.deepcopy(claim)
+    wrong["allocation"]["devices"]["results"][-1]["device"] = "another"
+    return wrong
 
 
 def test_everything_is_compared(upstream: Upstream) -> None:
@@ -85,6 +98,26 @@ def test_everything_is_compared(upstream: Upstream) -> None:
         each
         for each in answers
         if {"Scheduled", "Preempting"} <= {attempt.decision for attempt in each[1].attempts}
+    )
+    theirs = upstream.decide(cluster, ours)
+    assert not compare(ours, theirs)
+
+    for wrong in altered(ours):
+        assert compare(wrong, theirs)
+
+
+@pytest.mark.parametrize("family", ["dra-claims", "dra-capacity", "dra-extended"])
+def test_all_devices_are_compared(family: str, upstream: Upstream) -> None:
+    clusters = (generate.cluster(family, seed) for seed in range(100))
+    answers = ((cluster, product.decide(cluster, upstream.reference)) for cluster in clusters)
+    cluster, ours = next(
+        each
+        for each in answers
+        if not each[0].settle
+        and any(
+            attempt.decision == "Scheduled" and any(attempt.claims.values())
+            for attempt in each[1].attempts
+        )
     )
     theirs = upstream.decide(cluster, ours)
     assert not compare(ours, theirs)

@@ -274,6 +274,11 @@ class _Claims:
                 name = f"{name}/{wanted['name']}"
             for _ in range(min(2, wanted.get("count", 1))):
                 results += self._result(name, wanted, reachable)
+                # A claim has no device twice.
+                has = {(each["driver"], each["pool"], each["device"]) for each in results}
+                reachable = [
+                    each for each in reachable if (each[0], each[1], each[2]["name"]) not in has
+                ]
         allocation: Object = {"devices": {"results": results}}
         if any(result["pool"] == node for result in results):
             allocation["nodeSelector"] = _only(node)
