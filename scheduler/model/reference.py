@@ -95,6 +95,9 @@ class Reference:
     #: Requests with derived attributes are an error; otherwise such attributes are unknown (feature
     #: gate DRADerivedAttributes).
     refuses_derived_attributes: bool
+    #: A claim whose allocation skips operations of the node is available on nodes that declare the
+    #: feature DRAOptionalNodeOperations only; otherwise such operations are unknown.
+    skipped_operations_need_feature: bool
     #: A rounded capacity is written in the format of the step; otherwise with binary suffixes.
     rounds_in_format_of_step: bool
     #: The configuration of an allocation for all requests of a claim names none of them.
@@ -132,6 +135,7 @@ V1_36: Final = Reference(
     capacity_errors_end_attempts=False,
     ignores_slices_with_compatibility_groups=False,
     refuses_derived_attributes=False,
+    skipped_operations_need_feature=False,
     rounds_in_format_of_step=False,
     configuration_for_all_names_none=False,
     wakes_by_deleted_claims=False,
@@ -165,6 +169,7 @@ V1_37: Final = Reference(
     capacity_errors_end_attempts=True,
     ignores_slices_with_compatibility_groups=True,
     refuses_derived_attributes=True,
+    skipped_operations_need_feature=True,
     rounds_in_format_of_step=True,
     configuration_for_all_names_none=True,
     wakes_by_deleted_claims=True,

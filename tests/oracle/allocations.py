@@ -1,6 +1,7 @@
 """The state of resource claims, in one form for both sides.
 
-Left out is what is random or depends on the clock: the ids of shares, and times.
+Left out is what is random or depends on the clock, the ids of shares and times, and a field that
+v1.36.3 does not know and no release writes by default.
 """
 
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from scheduler.model.api import quantity
 
 __all__ = ["normal"]
 
-_LEFT_OUT = frozenset({"allocationTimestamp", "shareID"})
+_LEFT_OUT = frozenset({"allocationTimestamp", "shareID", "skipNodeOperations"})
 _QUANTITIES = frozenset({"consumedCapacity"})
 
 

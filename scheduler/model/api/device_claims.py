@@ -146,6 +146,8 @@ class DeviceResult(Value, frozen=True):
     #: Of a device that several claims share: identifies this share.
     share_id: str | None = msgspec.field(name="shareID", default=None)
     consumed_capacity: Quantities = {}
+    #: Operations that the kubelet leaves out for the device.
+    skip_node_operations: list[str] = []
 
     @property
     def id(self) -> tuple[str, str, str]:

@@ -41,6 +41,8 @@ CANNOT: Final = "cannot allocate all claims"
 INVALID: Final = "invalid resource pools were encountered"
 UNAVAILABLE: Final = "resourceclaim not available on the node"
 STALE: Final = "cannot schedule extended resource claim"
+#: The feature of nodes that can leave out operations for a device.
+OPTIONAL_OPERATIONS: Final = "DRAOptionalNodeOperations"
 NO_RESOURCE: Final = "cannot fit resource"
 
 
@@ -216,13 +218,26 @@ class DeviceFilter(CompiledFilter):
         codes[outcomes == Outcome.INVALID_POOLS] = self._code(INVALID)
         fits = codes == 0
         for index, where in self._where.items():
-            if where is True:
-                continue
-            unavailable = fits if where is False else fits & ~where.any(nodes)
+            available = self._is_available(claims.claims[index], where, nodes)
+            unavailable = fits & ~available
             if unavailable.any():
                 codes[unavailable] = self._code(UNAVAILABLE)
                 claims.unavailable.add(index)
         return codes
+
+    def _is_available(self, claim: ResourceClaim, where: NodeTerms | bool, nodes: NodeView) -> Bool:
+        """Return, (n,), where an allocated claim can be used."""
+        everywhere: Bool = np.ones(len(nodes), dtype=np.bool_)
+        available = everywhere & where if isinstance(where, bool) else where.any(nodes)
+        reference = self._attempts.cluster.devices.reference
+        if reference.skipped_operations_need_feature and _skips_operations(claim):
+            of_rows = (nodes.columns.nodes[row] for row in nodes.rows.tolist())
+            declared = [
+                node is not None and OPTIONAL_OPERATIONS in node.status.declared_features
+                for node in of_rows
+            ]
+            available = available & np.array(declared, dtype=np.bool_)
+        return available
 
     def _code(self, reason: str) -> int:
         return self._verdicts.code(_verdict(reason))
@@ -276,6 +291,12 @@ def _earlier(claim: ResourceClaim) -> int:
         chosen = next((at for at, name in enumerate(names) if name in results), None)
         total += 0 if chosen is None else 8 - chosen
     return total
+
+
+def _skips_operations(claim: ResourceClaim) -> bool:
+    allocation = claim.status.allocation
+    results = () if allocation is None else allocation.devices.results
+    return any(result.skip_node_operations for result in results)
 
 
 def _verdict(reason: str) -> Verdict:
