@@ -25,7 +25,6 @@ _INVALID = re.compile(
     r'|running PreFilter plugin "PodTopologySpread": get constraints from pod: '
     r'|running "NodeVolumeLimits" filter plugin: '
 )
-_DEALLOCATED = "deallocation of ResourceClaim completed"
 _PRE_BIND = 'running PreBind plugin "DynamicResources": '
 _OF_DEVICES = 'running "DynamicResources" filter plugin: '
 
@@ -73,8 +72,10 @@ def frees_another(ours: Attempt, theirs: Attempt) -> bool:
     ):  # fmt: skip
         return False
     different = [key for key, claim in ours.claims.items() if claim != theirs.claims[key]]
-    freed = [key for key in different if not ours.claims[key]]
-    return len(different) == 2 and len(freed) == 1 and _DEALLOCATED in ours.message
+    freed = {key for key in different if not ours.claims[key]}
+    freed_there = {key for key in different if not theirs.claims[key]}
+    rejected = ours.decision in ("Unschedulable", "Preempting")
+    return rejected and len(freed) == len(freed_there) == 1 and freed | freed_there == {*different}
 
 
 def configured_once(claim: dict[str, Any] | None) -> dict[str, Any] | None:
