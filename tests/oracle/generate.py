@@ -115,6 +115,10 @@ FAMILIES: Final = {
     "dra-extended": Traits(
         extended=0.3, init=0.3, devices=DeviceTraits(claims=0.3, extended=0.6, network=0.2)
     ),
+    "dra-scores": Traits(
+        config=1.0, extended=0.3,
+        devices=DeviceTraits(claims=0.3, extended=0.7, network=0.3, failing=0.0, shared=0.3),
+    ),
     "dra-preemption": Traits(
         **_PRESSURE, budgets=0.2, nominated=0.1, terminating=0.05, settle=0.4,
         devices=DeviceTraits(shared=0.25, allocated=0.3, claims=0.5),

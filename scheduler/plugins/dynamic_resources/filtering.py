@@ -192,7 +192,7 @@ class DeviceFilter(CompiledFilter):
             return codes
         for name in claims.unmapped if claims.resources else ():
             lacking = passing & (codes == 0) & self._attempts.lacks(nodes, name)
-            codes[lacking] = self._code(NO_RESOURCE)
+            codes[lacking & _never_offered(nodes, name)] = self._code(NO_RESOURCE)
         remaining = np.flatnonzero(passing & (codes == 0))
         if remaining.shape[0]:
             judged = nodes.take(remaining)
@@ -291,6 +291,13 @@ def _earlier(claim: ResourceClaim) -> int:
         chosen = next((at for at, name in enumerate(names) if name in results), None)
         total += 0 if chosen is None else 8 - chosen
     return total
+
+
+def _never_offered(nodes: NodeView, resource: str) -> Bool:
+    """Return, (n,), which nodes do not even offer none of a resource."""
+    of_rows = (nodes.columns.nodes[row] for row in nodes.rows.tolist())
+    never = [node is None or resource not in node.status.allocatable for node in of_rows]
+    return np.array(never, dtype=np.bool_)
 
 
 def _skips_operations(claim: ResourceClaim) -> bool:

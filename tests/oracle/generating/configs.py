@@ -14,6 +14,7 @@ _SCORES = (
     "NodeResourcesFit", "NodeResourcesBalancedAllocation", "ImageLocality", "TaintToleration",
     "NodeAffinity", "PodTopologySpread", "InterPodAffinity",
 )  # fmt: skip
+_CPU = {"name": "cpu", "weight": 1}
 _SPREADING = ("PodTopologySpread", "NodeResourcesFit")
 _FILTERS = ("NodePorts", "TaintToleration", "NodeUnschedulable", "NodeAffinity", "InterPodAffinity")
 
@@ -56,7 +57,11 @@ def _arguments(dice: Dice, traits: Traits, nodes: list[str]) -> list[Object]:
     if dice.chance(0.6):
         found["NodeResourcesFit"] = _fit(dice, traits)
     if dice.chance(0.3):
-        found["NodeResourcesBalancedAllocation"] = {"resources": _weights(dice, most=1)}
+        weights = _weights(dice, most=1)
+        if traits.devices is not None:
+            # Upstream panics where a class with selectors provides a resource of this plugin.
+            weights = [each for each in weights if each["name"] != GPU] or [_CPU]
+        found["NodeResourcesBalancedAllocation"] = {"resources": weights}
     if traits.pod_affinity and dice.chance(0.6):
         found["InterPodAffinity"] = {
             "hardPodAffinityWeight": dice.pick((0, 1, 50, 100)),
