@@ -1,15 +1,15 @@
 """What a selector is evaluated for: one device of a ResourceSlice."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from scheduler.cel.errors import EvaluationError, Failure
 from scheduler.cel.library.quantity import Quantity, parse_quantity
 from scheduler.cel.library.semver import parse_semver
 from scheduler.cel.values import DefaultMap
 
-__all__ = ["Device", "Version"]
+__all__ = ["Attribute", "Device", "Version"]
 
 
 class Version(str):
@@ -18,13 +18,20 @@ class Version(str):
     __slots__ = ()
 
 
+#: A value that a selector sees.
+Scalar: TypeAlias = int | bool | str | Version
+#: None is an attribute of an unknown type.
+Attribute: TypeAlias = Scalar | Sequence[Scalar] | None
+
+
 @dataclass(frozen=True)
 class Device:
     """A device as its ResourceSlice says it.
 
     Attributes:
         driver: name of the driver, and the domain of names without one.
-        attributes: values by name, with or without a domain; other types are not supported.
+        attributes: values by name, with or without a domain; other types are not supported, and
+            lists only by some releases.
         capacity: quantities by name, with or without a domain, as texts.
         allow_multiple_allocations: whether several claims may share the device.
         view: what expressions see of it, made once.
@@ -33,7 +40,7 @@ class Device:
     """
 
     driver: str
-    attributes: Mapping[str, int | bool | str | Version]
+    attributes: Mapping[str, Attribute]
     capacity: Mapping[str, str]
     allow_multiple_allocations: bool = False
     view: "View" = field(init=False, repr=False, compare=False)
@@ -48,12 +55,14 @@ class View:
     Attributes:
         fields: the fields of the variable.
         error: why no expression can be evaluated for the device; None for most.
+        list_error: the same where lists are not supported.
     """
 
-    __slots__ = ("error", "fields")
+    __slots__ = ("error", "fields", "list_error")
 
     def __init__(self, device: Device) -> None:
-        self.error: EvaluationError | None = None
+        self.error: str | None = None
+        self.list_error: str | None = None
         attributes, capacity = DefaultMap(), DefaultMap()
         for name, value in device.attributes.items():
             domain, own = _qualified(name, device.driver)
@@ -69,6 +78,12 @@ class View:
         }
 
     def _attribute(self, name: str, value: object) -> object:
+        if isinstance(value, list):
+            self.list_error = self.list_error or _unsupported(name)
+            return [self._scalar(name, each) for each in value]
+        return self._scalar(name, value)
+
+    def _scalar(self, name: str, value: object) -> object:
         if isinstance(value, Version):
             try:
                 return parse_semver(value)
@@ -79,7 +94,7 @@ class View:
             return str(value)
         if isinstance(value, bool | int):
             return value
-        self._failed(f"attribute {name}: unsupported attribute value")
+        self._failed(_unsupported(name))
         return None
 
     def _quantity(self, name: str, text: str) -> Quantity | None:
@@ -91,7 +106,11 @@ class View:
 
     def _failed(self, message: str) -> None:
         if self.error is None:
-            self.error = EvaluationError(message)
+            self.error = message
+
+
+def _unsupported(name: str) -> str:
+    return f"attribute {name}: unsupported attribute value"
 
 
 def _qualified(name: str, driver: str) -> tuple[str, str]:

@@ -8,13 +8,14 @@ from scheduler.cel.language.checker import check
 from scheduler.cel.language.parser import parse
 from scheduler.cel.language.source import Source
 from scheduler.cel.language.syntax import Node
-from scheduler.cel.language.types import ANY, BOOL
+from scheduler.cel.language.types import ANY, BOOL, DYN
 from scheduler.cel.language.validators import validate
+from scheduler.cel.planning.budget import is_cheap
 from scheduler.cel.planning.planner import Plan, plan
-from scheduler.cel.planning.reads import Reads, reads_of
 from scheduler.cel.values import NONE, Optional, type_name
+from scheduler.model.reference import Reference
 
-__all__ = ["Selector", "compile_selector"]
+__all__ = ["Selector", "compile_selector", "typed_tree"]
 
 _REASONS: Final = {
     "string": "unsupported native conversion from string to 'bool'",
@@ -34,22 +35,14 @@ _REASONS: Final = {
 class Selector:
     """A compiled expression.
 
-    Attributes:
-        expression: its text.
-        reads: which parts of a device it reads: ("driver",), ("allowMultipleAllocations",),
-            ("attributes", domain, name), ("capacity", domain, name). None: it may read all of it.
-            Devices that are equal in these parts have the same result, so it can be evaluated once
-            for each distinct projection.
-
-    Source: dynamic-resource-allocation v0.36.3 cel.CompilationResult.
+    Source: dynamic-resource-allocation v0.36.3 and v0.37.2 cel.CompilationResult.
     """
 
-    __slots__ = ("_plan", "expression", "reads")
+    __slots__ = ("_knows_lists", "_plan")
 
-    def __init__(self, expression: str, tree: Node, planned: Plan) -> None:
-        self.expression: str = expression
-        self.reads: Reads | None = reads_of(tree)
+    def __init__(self, planned: Plan, *, knows_lists: bool) -> None:
         self._plan = planned
+        self._knows_lists = knows_lists
 
     def evaluate(self, device: Device) -> bool:
         """Return whether the selector selects a device.
@@ -58,9 +51,10 @@ class Selector:
             EvaluationError: as upstream where the evaluation fails, or costs too much.
         """
         view = device.view
-        if view.error is not None:
-            raise EvaluationError(str(view.error))
-        result = self._plan.run(view.fields)
+        refused = view.error or (None if self._knows_lists else view.list_error)
+        if refused is not None:
+            raise EvaluationError(refused)
+        result = self._plan.run(self._plan.environment(view.fields))
         if result is True or result is False:
             return result
         raise EvaluationError(_not_bool(result))
@@ -81,20 +75,35 @@ def _not_bool(result: object) -> str:
     return f"CEL result of type {type_name(result)} could not be converted to bool: {reason}"
 
 
-def compile_selector(expression: str) -> Selector:
+def compile_selector(expression: str, reference: Reference) -> Selector:
     """Return the compiled form of an expression.
+
+    Args:
+        expression: its text.
+        reference: whose rules hold.
+
+    Raises:
+        CompileError: it is not a valid selector.
+    """
+    tree = typed_tree(expression, reference)
+    try:
+        planned = plan(tree, reference, tracked=not is_cheap(tree, len(expression)))
+    except Failure as error:
+        raise CompileError(f"program instantiation failed: {error}") from None
+    return Selector(planned, knows_lists=reference.selectors_know_list_attributes)
+
+
+def typed_tree(expression: str, reference: Reference) -> Node:
+    """Return the syntax tree of a selector with the types of all nodes.
 
     Raises:
         CompileError: it is not a valid selector.
     """
     source = Source(expression)
-    tree = parse(source)
-    check(tree, source)
+    tree = parse(source, quotes_fields=reference.selectors_quote_fields)
+    check(tree, source, reference)
     validate(tree, source)
-    if tree.type not in (BOOL, ANY):
+    unknown = ANY if reference.selectors_type_attributes_as_any else DYN
+    if tree.type not in (BOOL, unknown):
         raise CompileError(f"must evaluate to bool or the unknown type, not {tree.type}")
-    try:
-        planned = plan(tree, len(expression))
-    except Failure as error:
-        raise CompileError(f"program instantiation failed: {error}") from None
-    return Selector(expression, tree, planned)
+    return tree

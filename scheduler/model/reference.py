@@ -104,6 +104,32 @@ class Reference:
     configuration_for_all_names_none: bool
     #: The deletion of a resource claim wakes pods.
     wakes_by_deleted_claims: bool
+    #: Attributes of devices have the type `any` in selectors, so that they cannot be iterated;
+    #: otherwise `dyn`.
+    selectors_type_attributes_as_any: bool
+    #: Attributes with a list of values can be evaluated; otherwise they fail every selector.
+    selectors_know_list_attributes: bool
+    #: `includes` of a selector costs one, and fails on lists longer than attributes may be;
+    #: otherwise it costs a traversal.
+    selectors_limit_includes: bool
+    #: Selectors know a conversion of an int to a duration, which fails.
+    selectors_convert_int_to_duration: bool
+    #: `or` and `orValue` of a selector return what is no optional as it is; otherwise they fail.
+    selectors_or_any_value: bool
+    #: The search for an empty text stays within the text that is searched.
+    selectors_bound_empty_search: bool
+    #: `lists.range` refuses negative and very large numbers.
+    selectors_limit_ranges: bool
+    #: `startsWith` and `endsWith` cost by the text that is looked for; otherwise by the whole text.
+    selectors_charge_affixes: bool
+    #: `matches` as a function costs as much as the method; otherwise one.
+    selectors_charge_matches: bool
+    #: Local variables of selectors hide qualified names, and a leading dot names what is global.
+    selectors_prefer_local_names: bool
+    #: Fields may be written in backquotes.
+    selectors_quote_fields: bool
+    #: `?:`, variables and lookups take what an optional holds apart, and lose types by that.
+    selectors_take_optionals_apart: bool
 
 
 V1_36: Final = Reference(
@@ -139,6 +165,18 @@ V1_36: Final = Reference(
     rounds_in_format_of_step=False,
     configuration_for_all_names_none=False,
     wakes_by_deleted_claims=False,
+    selectors_type_attributes_as_any=True,
+    selectors_know_list_attributes=False,
+    selectors_limit_includes=True,
+    selectors_convert_int_to_duration=True,
+    selectors_or_any_value=True,
+    selectors_bound_empty_search=False,
+    selectors_limit_ranges=False,
+    selectors_charge_affixes=False,
+    selectors_charge_matches=False,
+    selectors_prefer_local_names=False,
+    selectors_quote_fields=False,
+    selectors_take_optionals_apart=True,
 )
 V1_37: Final = Reference(
     name="v1.37",
@@ -173,6 +211,18 @@ V1_37: Final = Reference(
     rounds_in_format_of_step=True,
     configuration_for_all_names_none=True,
     wakes_by_deleted_claims=True,
+    selectors_type_attributes_as_any=False,
+    selectors_know_list_attributes=True,
+    selectors_limit_includes=False,
+    selectors_convert_int_to_duration=False,
+    selectors_or_any_value=False,
+    selectors_bound_empty_search=True,
+    selectors_limit_ranges=True,
+    selectors_charge_affixes=True,
+    selectors_charge_matches=True,
+    selectors_prefer_local_names=True,
+    selectors_quote_fields=True,
+    selectors_take_optionals_apart=False,
 )
 
 #: All releases by name, the oldest one first.

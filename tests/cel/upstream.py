@@ -12,8 +12,10 @@ from typing import Any
 
 from deploy.tools.controlplane import binaries
 from scheduler.cel import CompileError, Device, EvaluationError, Version, compile_selector
+from scheduler.cel.device import Attribute
+from scheduler.model.reference import Reference
 
-__all__ = ["NAME", "Answer", "ask", "differs", "ours"]
+__all__ = ["NAME", "Answer", "ask", "differs", "ours", "program"]
 
 #: What deploy.tools.controlplane calls the program.
 NAME = "cel-oracle"
@@ -31,21 +33,26 @@ class Answer:
     text: str
 
 
-def ours(device: Device, expression: str) -> Answer:
+def ours(device: Device, expression: str, reference: Reference) -> Answer:
     """Evaluate an expression with this project's compiler."""
     try:
-        return Answer("value", str(compile_selector(expression).evaluate(device)))
+        return Answer("value", str(compile_selector(expression, reference).evaluate(device)))
     except CompileError as error:
         return Answer("invalid", str(error))
     except EvaluationError as error:
         return Answer("error", str(error))
 
 
-def ask(cases: Sequence[tuple[Device, str]], program: Path | None = None) -> list[Answer]:
+def program(reference: Reference) -> Path:
+    """Return the program with the package of a release."""
+    return binaries.find(NAME, reference.version.replace("v1.", "v0."))
+
+
+def ask(cases: Sequence[tuple[Device, str]], reference: Reference) -> list[Answer]:
     """Evaluate expressions with upstream's package."""
     lines = "".join(json.dumps(_request(device, text)) + "\n" for device, text in cases)
     answered = subprocess.run(
-        [program or binaries.find(NAME)], input=lines, capture_output=True, text=True, check=True
+        [program(reference)], input=lines, capture_output=True, text=True, check=True
     )
     return [_answer(json.loads(line)) for line in answered.stdout.splitlines()]
 
@@ -69,12 +76,18 @@ def _request(device: Device, expression: str) -> dict[str, Any]:
     }
 
 
-def _attribute(value: int | bool | str | Version) -> dict[str, Any]:
+def _attribute(value: Attribute) -> dict[str, Any]:
+    if isinstance(value, list):
+        return {f"{_kind(value[0])}s": value}
+    return {_kind(value): value}
+
+
+def _kind(value: Attribute) -> str:
     if isinstance(value, Version):
-        return {"version": str(value)}
+        return "version"
     if isinstance(value, bool):
-        return {"bool": value}
-    return {"int": value} if isinstance(value, int) else {"string": value}
+        return "bool"
+    return "int" if isinstance(value, int) else "string"
 
 
 def _answer(line: dict[str, Any]) -> Answer:

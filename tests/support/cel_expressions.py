@@ -7,7 +7,9 @@ import numpy as np
 
 from scheduler.cel import Device, Version
 from scheduler.cel.language.types import Type, parse_types
-from scheduler.cel.library.catalog import FUNCTIONS
+from scheduler.cel.library.catalog import functions
+from scheduler.model.reference import V1_36
+FUNCTIONS=functions(V1_36)
 from scheduler.cel.library.overloads import Overload
 
 _T = TypeVar("_T")

@@ -36,19 +36,20 @@ from scheduler.cel.language.types import (
     shown,
 )
 from scheduler.cel.language.unification import Unifier, most_general
-from scheduler.cel.library.catalog import FUNCTIONS, TYPES
+from scheduler.cel.library.catalog import TYPES, functions
 from scheduler.cel.values import type_name
+from scheduler.model.reference import Reference
 
 __all__ = ["DEVICE", "check"]
 
-#: The type of the variable `device`, and its fields.
+#: The type of the variable `device`, and its fields but for the attributes.
 DEVICE: Final = Type("kubernetes.DRADevice")
 _FIELDS: Final = {
     "driver": STRING,
     "allowMultipleAllocations": BOOL,
-    "attributes": map_of(STRING, map_of(STRING, ANY)),
     "capacity": map_of(STRING, map_of(STRING, Type("kubernetes.Quantity"))),
 }
+_NO_TYPE: Final = "reference to undefined type"
 _SORTABLE: Final = frozenset(
     (
         "int", "uint", "double", "bool", "google.protobuf.Duration", "google.protobuf.Timestamp",
@@ -57,31 +58,41 @@ _SORTABLE: Final = frozenset(
 )  # fmt: skip
 
 
-def check(root: Node, source: Source) -> None:
+def check(root: Node, source: Source, reference: Reference) -> None:
     """Set the types of all nodes below a node.
 
     Raises:
         CompileError: types do not go together, or a name is unknown.
     """
-    checker = _Checker(source)
+    checker = _Checker(source, reference)
     checker.visit(root)
     checker.finish(root)
 
 
 def qualified_name(node: Node) -> str | None:
     """Return "a.b.c" for a chain of plain selections from a name."""
+    name = _written(node)
+    return None if name is None else name.removeprefix(".")
+
+
+def _written(node: Node) -> str | None:
+    """Return a chain of plain selections from a name as it is written, with a leading dot."""
     parts = []
     while isinstance(node, Select) and not node.test and not node.optional:
         parts.append(node.field)
         node = node.operand
     if not isinstance(node, Ident):
         return None
-    return ".".join((node.name, *reversed(parts))).removeprefix(".")
+    return ".".join((node.name, *reversed(parts)))
 
 
 class _Checker:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, reference: Reference) -> None:
         self._source = source
+        self._functions = functions(reference)
+        self._prefers_local = reference.selectors_prefer_local_names
+        attribute = ANY if reference.selectors_type_attributes_as_any else DYN
+        self._fields = {**_FIELDS, "attributes": map_of(STRING, map_of(STRING, attribute))}
         self._types = Unifier()
         self._scopes: list[dict[str, Type]] = []
 
@@ -130,26 +141,42 @@ class _Checker:
 
     # Names and selections.
 
-    def _lookup(self, name: str) -> Type | None:
-        if not name.startswith("."):
-            for scope in reversed(self._scopes):
-                if name in scope:
-                    return scope[name]
-        name = name.removeprefix(".")
-        if name == "device":
-            return DEVICE
-        return Type("type", (Type(name),)) if name in TYPES else None
+    def _local(self, name: str) -> Type | None:
+        return next((scope[name] for scope in reversed(self._scopes) if name in scope), None)
 
     def _name(self, node: Ident) -> Type:
-        found = self._lookup(node.name)
-        if found is None:
-            raise self._unknown(node, node.name)
-        return found
+        """Return the type of a name; a dot is left before one that a local variable hides."""
+        written, name = node.name, node.name.removeprefix(".")
+        local = self._local(name)
+        hidden = local is not None and written != name and self._prefers_local
+        if not hidden:
+            node.name = name
+        if local is not None and not hidden:
+            return local
+        if name == "device":
+            return DEVICE
+        if name not in TYPES:
+            raise self._unknown(node, written)
+        if hidden:
+            raise CompileError(f"program instantiation failed: {_NO_TYPE}: {written}")
+        return Type("type", (Type(name),))
+
+    def _qualified_type(self, node: Select) -> Type | None:
+        """Return the type of a qualified name of a type; None if a node is something else."""
+        name = None if node.test or node.optional else qualified_name(node)
+        if name is None or name not in TYPES:
+            return None
+        if self._prefers_local and self._local(name.partition(".")[0]) is not None:
+            written = _written(node)
+            if written == name:
+                return None
+            raise CompileError(f"program instantiation failed: {_NO_TYPE}: {written}")
+        return Type("type", (Type(name),))
 
     def _selection(self, node: Select) -> Type:
-        name = None if node.test or node.optional else qualified_name(node)
-        if name is not None and name in TYPES:
-            return Type("type", (Type(name),))
+        named = self._qualified_type(node)
+        if named is not None:
+            return named
         operand = self._now(self.visit(node.operand))
         optional = operand.name == "optional_type"
         target = operand.parameters[0] if optional else operand
@@ -162,7 +189,7 @@ class _Checker:
         if target.name == "map":
             return target.parameters[1]
         if target == DEVICE:
-            found = _FIELDS.get(node.field)
+            found = self._fields.get(node.field)
             if found is None:
                 raise self._source.error(node.position, f"undefined field '{node.field}'")
             return found
@@ -184,26 +211,27 @@ class _Checker:
             return BOOL
         if node.target is not None:
             name = qualified_name(node.target)
-            if name is not None and f"{name}.{node.function}" in FUNCTIONS:
+            if name is not None and f"{name}.{node.function}" in self._functions:
                 node.function, node.target = f"{name}.{node.function}", None
             else:
                 arguments.insert(0, self.visit(node.target))
         node.function = node.function.removeprefix(".")
-        if node.function not in FUNCTIONS:
+        if node.function not in self._functions:
             raise self._unknown(node, node.function)
         return self._overload(node, arguments)
 
     def _overload(self, node: Call, arguments: list[Type]) -> Type:
         result: Type | None = None
         found = []
-        for index, overload in enumerate(FUNCTIONS[node.function]):
+        everything = self._functions[node.function]
+        for overload in everything:
             fits = overload.member == (node.target is not None)
             if not fits or len(overload.arguments) != len(arguments):
                 continue
             declared = self._types.instantiate((overload.result, *overload.arguments))
             if not self._types.assignable(*zip(arguments, declared[1:], strict=True)):
                 continue
-            found.append(index)
+            found.append(overload)
             this = self._now(declared[0])
             if result is None:
                 result = this
@@ -211,7 +239,7 @@ class _Checker:
                 result = DYN
         if result is None:
             raise self._no_overload(node, arguments)
-        node.overloads = tuple(found)
+        node.overloads = everything if len(found) > 1 else tuple(found)
         return result
 
     def _no_overload(self, node: Call, arguments: list[Type]) -> CompileError:

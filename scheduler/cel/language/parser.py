@@ -85,8 +85,12 @@ _LITERALS: Final[dict[str, Callable[[str], Any]]] = {
 _Rule: TypeAlias = Generator["_Rule", Any, Any]
 
 
-def parse(source: Source) -> Node:
+def parse(source: Source, *, quotes_fields: bool) -> Node:
     """Return the syntax tree of an expression.
+
+    Args:
+        source: its text.
+        quotes_fields: whether fields may be written in backquotes.
 
     Raises:
         CompileError: it is not an expression, or too long or too deep.
@@ -95,7 +99,7 @@ def parse(source: Source) -> Node:
     if size > LONGEST:
         message = f"expression size exceeds limit: size: {size}, limit {LONGEST}"
         raise source.error(NOWHERE, message)
-    parser = _Parser(source)
+    parser = _Parser(source, quotes_fields=quotes_fields)
     root: Node = _run(parser.whole())
     return root
 
@@ -118,8 +122,9 @@ def _run(rule: _Rule) -> Any:
 class _Parser:
     """Reads tokens from left to right."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, *, quotes_fields: bool) -> None:
         self._source = source
+        self._quotes_fields = quotes_fields
         self._tokens = tokenize(source)
         self._at = 0
         self._nesting: Counter[str] = Counter()
@@ -270,6 +275,10 @@ class _Parser:
 
     def _dot(self, operand: Node, dot: Token) -> _Rule:
         optional = self._taken("?")
+        if self._next.kind == "quoted":
+            field = self._quoted_field()
+            node = Select(operand, field, optional=optional, position=dot.position)
+            return self._made(node, 1)
         name = self._expect("name")
         if self._next.kind != "(" or optional:
             node = Select(operand, name.text, optional=optional, position=dot.position)
@@ -277,6 +286,12 @@ class _Parser:
         opening = self._take()
         arguments = yield self._arguments()
         return self._called(name.text, operand, arguments, opening.position)
+
+    def _quoted_field(self) -> str:
+        token = self._take()
+        if not self._quotes_fields:
+            raise self._source.error(token.position, "unsupported syntax: '`'")
+        return token.text[1:-1]
 
     def _arguments(self) -> _Rule:
         """Read the arguments of a call and the closing parenthesis."""

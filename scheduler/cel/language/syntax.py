@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from scheduler.cel.language.types import DYN, Type
+from scheduler.cel.library.overloads import Overload
 from scheduler.cel.values import Value
 
 __all__ = [
@@ -70,13 +71,14 @@ class Select(Node):
 class Call(Node):
     """A function or operator; the target of a method is None for a function.
 
-    `overloads` are what the checker found to be possible, set by it.
+    `overloads` are those that the values may fit, set by the checker: the only one that fits the
+    static types, or else all that there are, as upstream tries all of them then.
     """
 
     function: str
     target: Node | None
     arguments: tuple[Node, ...]
-    overloads: tuple[int, ...] = ()
+    overloads: tuple[Overload, ...] = ()
 
 
 @dataclass(eq=False)

@@ -38,6 +38,7 @@ _TOKEN: Final = re.compile(
     r"|(?P<uint>0x[0-9a-fA-F]+[uU]|[0-9]+[uU])"
     r"|(?P<int>0x[0-9a-fA-F]+|[0-9]+)"
     r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
+    r"|(?P<quoted>`[A-Za-z0-9_.\-/ ]+`)"
     r"|(?P<symbol>==|!=|<=|>=|&&|\|\||[<>\[\]{}().,\-!?:+*/%])",
     re.ASCII,
 )
@@ -50,7 +51,7 @@ class Token:
     """A token.
 
     Attributes:
-        kind: "name", "string", "bytes", "double", "uint", "int", "end"; symbols and the words
+        kind: "name", "quoted", "string", "bytes", "double", "uint", "int", "end"; symbols and the words
             `in`, `true`, `false` and `null` are their own kind.
         text: the characters.
         position: offset of the first character.

@@ -1,8 +1,12 @@
 """All functions by name, and the names of types."""
 
-from typing import Final
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Final, TypeAlias
 
 from scheduler.cel.library import (
+    authorization,
     formats,
     lists,
     net,
@@ -16,29 +20,43 @@ from scheduler.cel.library import (
     urls,
 )
 from scheduler.cel.library.overloads import Overload
+from scheduler.model.reference import Reference
 
-__all__ = ["FUNCTIONS", "TYPES"]
-
-_MODULES: Final = (
-    standard, times, strings, patterns, lists, optionals, quantity, semver, net, urls, formats,
-)  # fmt: skip
-
-
-def _by_name() -> dict[str, tuple[Overload, ...]]:
-    found: dict[str, tuple[Overload, ...]] = {}
-    for module in _MODULES:
-        for overload in module.OVERLOADS:
-            found[overload.function] = (*found.get(overload.function, ()), overload)
-    return found
-
+__all__ = ["TYPES", "Functions", "functions"]
 
 #: The overloads of each function, in the order in which they are tried.
-FUNCTIONS: Final = _by_name()
+Functions: TypeAlias = Mapping[str, tuple[Overload, ...]]
 
 #: Names that stand for a type in an expression.
 TYPES: Final = frozenset(
     (
         "bool", "bytes", "double", "google.protobuf.Duration", "google.protobuf.Timestamp", "int",
-        "list", "map", "null_type", "string", "type", "uint",
+        "list", "map", "net.CIDR", "net.IP", "null_type", "optional_type", "string", "type", "uint",
     )
 )  # fmt: skip
+
+
+@cache
+def functions(reference: Reference) -> Functions:
+    """Return the functions that a release knows."""
+    found: dict[str, tuple[Overload, ...]] = {}
+    for overload in _declared(reference):
+        found[overload.function] = (*found.get(overload.function, ()), overload)
+    return MappingProxyType(found)
+
+
+def _declared(reference: Reference) -> tuple[Overload, ...]:
+    return (
+        *standard.overloads(reference),
+        *times.OVERLOADS,
+        *strings.overloads(reference),
+        *patterns.overloads(reference),
+        *lists.overloads(reference),
+        *optionals.OVERLOADS,
+        *quantity.OVERLOADS,
+        *semver.OVERLOADS,
+        *net.OVERLOADS,
+        *urls.OVERLOADS,
+        *formats.OVERLOADS,
+        *authorization.OVERLOADS,
+    )

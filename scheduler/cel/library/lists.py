@@ -29,8 +29,9 @@ from scheduler.cel.values import (
     equal,
     type_name,
 )
+from scheduler.model.reference import Reference
 
-__all__ = ["OVERLOADS", "sort_by_keys"]
+__all__ = ["overloads", "sort_by_keys"]
 
 _COMPARABLE: Final = (
     "int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes",
@@ -39,8 +40,8 @@ _ORDERED: Final = (int, Uint, float, bool, Duration, Timestamp, str, bytes)
 _ZEROS: Final = {"int": 0, "uint": Uint(0), "double": 0.0, "duration": Duration(0)}
 #: Lists that take more comparisons than this are beyond the cost limit.
 _MAX_COMPARISONS: Final = 1_000_000
-#: The longest list that `includes` looks through.
-_LONGEST_ATTRIBUTE: Final = 64
+#: How many values an attribute can have.
+_LONGEST_ATTRIBUTE: Final = 48
 
 
 def _same(left: Value, right: Value) -> bool:
@@ -93,6 +94,15 @@ def _range(count: int) -> list[Value]:
     if count > LONGEST_RESULT:
         raise Cancelled
     return list(range(count))
+
+
+def _limited_range(count: int) -> list[Value]:
+    if count < 0:
+        raise Failure(f"lists.range: size must be non-negative, got {count}")
+    if count > LONGEST_RESULT:
+        message = f"size {count} exceeds maximum allowed ({LONGEST_RESULT})"
+        raise Failure(f"lists.range: {message}")
+    return _range(count)
 
 
 def sort_by_keys(elements: list[Value], keys: list[Value]) -> list[Value]:
@@ -176,6 +186,12 @@ def _includes(target: Value, element: Value) -> bool:
     """Return whether an attribute has a value: it is the value, or one of a list."""
     if type(target) is not list:
         return _same(target, element)
+    return any(_same(each, element) for each in target)
+
+
+def _limited_includes(target: Value, element: Value) -> bool:
+    if type(target) is not list:
+        return _same(target, element)
     for at, each in enumerate(target):
         if at >= _LONGEST_ATTRIBUTE:
             message = "'includes' function cannot be applied to lists longer than"
@@ -239,11 +255,10 @@ def _each(name: str, types: tuple[str, ...], result: str, call: Implementation) 
     ]
 
 
-OVERLOADS: Final = (
+_OVERLOADS: Final = (
     method("slice", "list(T), int, int -> list(T)", _slice, _result_cost),
     method("flatten", "list(list(T)) -> list(T)", _flatten, _flatten_cost, guarded=False),
     method("flatten", "list(dyn), int -> list(dyn)", _flatten, _flatten_cost, guarded=False),
-    function("lists.range", "int -> list(int)", _range, _result_cost),
     method("reverse", "list(T) -> list(T)", lambda elements: elements[::-1], _result_cost),
     method("distinct", "list(T) -> list(T)", _distinct, _pairs_cost),
     *(
@@ -269,5 +284,18 @@ OVERLOADS: Final = (
         lambda left, right: _contains(left, right) and _contains(right, left),
         _sets_cost(2),
     ),
-    method("includes", "dyn, dyn -> bool", _includes),
 )
+
+
+def overloads(reference: Reference) -> tuple[Overload, ...]:
+    """Return the functions of a release."""
+    ranges = _limited_range if reference.selectors_limit_ranges else _range
+    if reference.selectors_limit_includes:
+        includes = method("includes", "dyn, dyn -> bool", _limited_includes)
+    else:
+        includes = method("includes", "dyn, dyn -> bool", _includes, _elements_cost)
+    return (
+        *_OVERLOADS,
+        function("lists.range", "int -> list(int)", ranges, _result_cost),
+        includes,
+    )

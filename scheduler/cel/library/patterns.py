@@ -6,12 +6,13 @@ Source: cel-go v0.26.0 common/types/string.go Match; apiserver v0.36.3 cel/libra
 from typing import Final
 
 from scheduler.cel.errors import Failure, no_such_overload
-from scheduler.cel.library.overloads import function, method, regex_cost
+from scheduler.cel.library.overloads import Overload, function, method, one, regex_cost
 from scheduler.cel.regex.matcher import compile_pattern
 from scheduler.cel.regex.syntax import RegexError
 from scheduler.cel.values import Value
+from scheduler.model.reference import Reference
 
-__all__ = ["OVERLOADS"]
+__all__ = ["overloads"]
 
 
 def _matches(text: Value, pattern: Value) -> bool:
@@ -37,10 +38,18 @@ def _find_all(text: str, pattern: str, most: int = -1) -> list[Value]:
         raise Failure(f"Illegal regex: {error}") from None
 
 
-OVERLOADS: Final = (
-    function("matches", "string, string -> bool", _matches, guarded=False),
+_OVERLOADS: Final = (
     method("matches", "string, string -> bool", _matches, regex_cost, guarded=False),
     method("find", "string, string -> string", _find, regex_cost),
     method("findAll", "string, string -> list(string)", _find_all, regex_cost),
     method("findAll", "string, string, int -> list(string)", _find_all, regex_cost),
 )
+
+
+def overloads(reference: Reference) -> tuple[Overload, ...]:
+    """Return the functions of a release."""
+    cost = regex_cost if reference.selectors_charge_matches else one
+    return (
+        function("matches", "string, string -> bool", _matches, cost, guarded=False),
+        *_OVERLOADS,
+    )

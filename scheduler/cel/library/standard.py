@@ -44,8 +44,9 @@ from scheduler.cel.values import (
     go_double,
     type_name,
 )
+from scheduler.model.reference import Reference
 
-__all__ = ["OVERLOADS", "add"]
+__all__ = ["add", "overloads"]
 
 _RECEIVERS: Final = (str, Duration, Timestamp)
 _DECIMAL: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
@@ -306,7 +307,7 @@ def _bytes_to_string(octets: bytes) -> str:
 
 
 def _not_a_duration(number: int) -> Duration:
-    """Fail: 1.36 declares this conversion without an implementation; 1.37 does not have it."""
+    """Fail: the conversion is declared, but ints cannot be converted."""
     raise _conversion_error(number, "google.protobuf.Duration")
 
 
@@ -340,6 +341,10 @@ def _in_cost(arguments: tuple[Value, ...], _result: Value) -> int:
 def _contains_cost(arguments: tuple[Value, ...], _result: Value) -> int:
     text, part = arguments
     return math.ceil(size_of(text) * 0.1) * math.ceil(size_of(part) * 0.1)
+
+
+def _affix_cost(arguments: tuple[Value, ...], _result: Value) -> int:
+    return math.ceil(size_of(arguments[1]) * 0.1)
 
 
 def _on_strings(test: Callable[[str, str], bool]) -> Callable[[Value, Value], bool]:
@@ -382,7 +387,7 @@ def _unit(_arguments: tuple[Value, ...], _result: Value) -> int:
     return 1
 
 
-OVERLOADS: Final = (
+_OVERLOADS: Final = (
     *_operator("_+_", _ADDITIONS, add, _sum_cost),
     *_operator("_-_", _SUBTRACTIONS, _subtract, _unit),
     *_operator("_*_", _PRODUCTS, _multiply, _unit),
@@ -450,7 +455,6 @@ OVERLOADS: Final = (
     function("string", "timestamp -> string", timestamp_text),
     function("string", "uint -> string", str),
     function("duration", "duration -> duration", _same),
-    function("duration", "int -> duration", _not_a_duration),
     function("duration", "string -> duration", parse_duration),
     function("timestamp", "timestamp -> timestamp", _same),
     function("timestamp", "int -> timestamp", timestamp_of_seconds),
@@ -459,8 +463,18 @@ OVERLOADS: Final = (
         method(name, "string, string -> bool", _on_strings(test), cost, guarded=False)
         for name, test, cost in (
             ("contains", lambda text, part: part in text, _contains_cost),
-            ("startsWith", str.startswith, traversal()),
-            ("endsWith", str.endswith, traversal()),
         )
     ),
 )  # fmt: skip
+
+
+def overloads(reference: Reference) -> tuple[Overload, ...]:
+    """Return the operators and functions of a release."""
+    affix = _affix_cost if reference.selectors_charge_affixes else traversal()
+    more = [
+        method(name, "string, string -> bool", _on_strings(test), affix, guarded=False)
+        for name, test in (("startsWith", str.startswith), ("endsWith", str.endswith))
+    ]
+    if reference.selectors_convert_int_to_duration:
+        more.append(function("duration", "int -> duration", _not_a_duration))
+    return (*_OVERLOADS, *more)

@@ -4,7 +4,8 @@ Source: cel-go v0.26.0 ext/strings.go, version 2.
 """
 
 from collections.abc import Callable
-from typing import Final
+from functools import partial
+from typing import Final, TypeAlias
 
 from scheduler.cel.errors import Cancelled, Failure
 from scheduler.cel.library.formatting import format_text
@@ -17,8 +18,9 @@ from scheduler.cel.library.overloads import (
     traversal,
 )
 from scheduler.cel.values import Value, show
+from scheduler.model.reference import Reference
 
-__all__ = ["OVERLOADS"]
+__all__ = ["overloads"]
 
 _UPPER: Final = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 _LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
@@ -40,17 +42,32 @@ def _char_at(text: str, index: int) -> str:
     return text[index : index + 1]
 
 
-def _index_of(text: str, part: str, offset: int = 0) -> int:
+def _bounded(index: int, text: str) -> int:
+    """Return where nothing is found from an index on."""
+    if index < 0:
+        raise _out_of_range(index)
+    return min(index, len(text))
+
+
+def _unbounded(index: int, _text: str) -> int:
+    return index
+
+
+#: Takes an index and a text, returns where nothing is found from there on.
+_Nothing: TypeAlias = Callable[[int, str], int]
+
+
+def _index_of(nothing: _Nothing, text: str, part: str, offset: int = 0) -> int:
     if not part:
-        return offset
+        return nothing(offset, text)
     if offset < 0:
         raise _out_of_range(offset)
     return -1 if offset >= len(text) else text.find(part, offset)
 
 
-def _last_index_of(text: str, part: str, offset: int | None = None) -> int:
+def _last_index_of(nothing: _Nothing, text: str, part: str, offset: int | None = None) -> int:
     if not part:
-        return len(text) if offset is None else offset
+        return len(text) if offset is None else nothing(offset, text)
     if offset is None:
         if len(text.encode("utf-8", "replace")) < len(part.encode("utf-8", "replace")):
             return -1
@@ -120,10 +137,8 @@ def _both(
     return method(name, signature, call, cost), method(name, longer, call, cost)
 
 
-OVERLOADS: Final = (
+_OVERLOADS: Final = (
     method("charAt", "string, int -> string", _char_at),
-    *_both("indexOf", "string, string -> int", "int", _index_of, _index_cost),
-    *_both("lastIndexOf", "string, string -> int", "int", _last_index_of, _index_cost),
     method("lowerAscii", "string -> string", lambda text: text.translate(_LOWER), traversal()),
     method("upperAscii", "string -> string", lambda text: text.translate(_UPPER), traversal()),
     *_both("replace", "string, string, string -> string", "int", _replace, traversal(2)),
@@ -134,3 +149,19 @@ OVERLOADS: Final = (
     function("strings.quote", "string -> string", _quote, traversal()),
     *_both("join", "list(string) -> string", "string", _join, _join_cost),
 )
+
+
+def overloads(reference: Reference) -> tuple[Overload, ...]:
+    """Return the functions of a release."""
+    nothing = _bounded if reference.selectors_bound_empty_search else _unbounded
+    searches = (("indexOf", _index_of), ("lastIndexOf", _last_index_of))
+    return (
+        *_OVERLOADS,
+        *(
+            overload
+            for name, search in searches
+            for overload in _both(
+                name, "string, string -> int", "int", partial(search, nothing), _index_cost
+            )
+        ),
+    )

@@ -8,7 +8,19 @@ from typing import Final
 from scheduler.cel.errors import Failure
 from scheduler.cel.planning.budget import DEVICE, Environment, charge
 from scheduler.cel.planning.calls import Step
-from scheduler.cel.values import EMPTY, NONE, Optional, Uint, Value, find, go_type, show, type_name
+from scheduler.cel.values import (
+    EMPTY,
+    NONE,
+    DefaultMap,
+    Optional,
+    Uint,
+    Value,
+    contains,
+    find,
+    go_type,
+    show,
+    type_name,
+)
 
 __all__ = ["attribute_step", "charged", "check_index", "has_step", "index_step"]
 
@@ -40,8 +52,15 @@ def attribute_step(kind: str, domain: str, name: str) -> Step:
     return step
 
 
-def index_step(operand: Step, index: Step, *, optional: bool) -> Step:
-    """Return the closure for `operand[index]` or `operand[?index]`."""
+def index_step(operand: Step, index: Step, *, optional: bool, apart: bool) -> Step:
+    """Return the closure for `operand[index]` or `operand[?index]`.
+
+    Args:
+        operand: gives what is looked into.
+        index: gives the key or position.
+        optional: whether the result is an optional.
+        apart: whether an optional is taken apart: a map in it has no defaults then.
+    """
 
     def step(environment: Environment) -> Value:
         value = operand(environment)
@@ -50,7 +69,7 @@ def index_step(operand: Step, index: Step, *, optional: bool) -> Step:
                 return NONE
             key = index(environment)
             check_index(key)
-            return _present(value.value, key)
+            return _held(value, key, apart=apart)
         key = index(environment)
         check_index(key)
         if optional:
@@ -90,6 +109,14 @@ def _present(value: Value, key: Value) -> Optional:
     return NONE
 
 
+def _held(optional: Optional, key: Value, *, apart: bool) -> Optional:
+    """Return what is under a key of the value that an optional holds, as an optional."""
+    held = optional.value
+    if apart and type(held) is DefaultMap and not contains(held, key):
+        return NONE
+    return _present(held, key)
+
+
 def _position(key: Value) -> int:
     if type(key) in (int, Uint):
         return int(key)
@@ -100,13 +127,13 @@ def _position(key: Value) -> int:
     raise Failure(f"unsupported index type '{type_name(key)}' in list")
 
 
-def has_step(operand: Step, field: str) -> Step:
-    """Return the closure for `has(operand.field)`."""
+def has_step(operand: Step, field: str, *, apart: bool) -> Step:
+    """Return the closure for `has(operand.field)`; `apart` as for `index_step`."""
 
     def step(environment: Environment) -> bool:
         value = operand(environment)
         if type(value) is Optional:
-            value = value.value
+            return _held(value, field, apart=apart) is not NONE
         return _present(value, field) is not NONE
 
     return step

@@ -12,7 +12,6 @@ from typing import Final, TypeAlias
 from scheduler.cel.errors import Failure
 from scheduler.cel.language.syntax import Call, Ident, Literal, Node, Select
 from scheduler.cel.language.types import Type, is_dyn
-from scheduler.cel.library.catalog import FUNCTIONS
 from scheduler.cel.library.overloads import Cost, Implementation, Overload
 from scheduler.cel.planning.budget import Environment, charge, charge_size
 from scheduler.cel.values import Value, from_key, type_name
@@ -84,14 +83,10 @@ def _tracked(implementation: Implementation, cost: Cost, arguments: list[Step]) 
 
 def dispatched(node: Call) -> tuple[Implementation, Cost]:
     """Return what a call does and what it costs."""
-    everything = FUNCTIONS[node.function]
-    # Upstream tries all overloads when more than one fits the static types.
-    single = len(node.overloads) == 1
-    candidates = tuple(everything[index] for index in node.overloads) if single else everything
-    first = candidates[0]
-    if not first.guarded or (single and _is_known(node)):
+    first, *others = node.overloads
+    if not first.guarded or (not others and _is_known(node)):
         return first.implementation, first.cost
-    return _guarded(node.function, candidates), _guarded_cost(candidates)
+    return _guarded(node.function, node.overloads), _guarded_cost(node.overloads)
 
 
 def _is_known(node: Call) -> bool:
@@ -108,7 +103,7 @@ def _is_sure(node: Node) -> bool:
     if isinstance(node, Literal) or (node.type.name == "kubernetes.Quantity" and _is_path(node)):
         return True
     if isinstance(node, Call) and len(node.overloads) == 1:
-        overload = FUNCTIONS[node.function][node.overloads[0]]
+        (overload,) = node.overloads
         result = overload.result
         plain = not (result.variable or result.parameters or is_dyn(result))
         return overload.guarded and plain

@@ -31,7 +31,7 @@ from scheduler.cel.planning.access import (
     has_step,
     index_step,
 )
-from scheduler.cel.planning.budget import DEVICE, Environment, charge, charge_size, is_cheap
+from scheduler.cel.planning.budget import DEVICE, Environment, charge, charge_size
 from scheduler.cel.planning.calls import Constant, Step, call_step, dispatched
 from scheduler.cel.planning.folds import fold_step
 from scheduler.cel.regex.matcher import compile_pattern
@@ -47,6 +47,7 @@ from scheduler.cel.values import (
     to_key,
     type_name,
 )
+from scheduler.model.reference import Reference
 
 __all__ = ["Plan", "plan"]
 
@@ -62,43 +63,41 @@ _MAP_COST: Final = 30
 
 
 class Plan:
-    """A compiled expression."""
+    """A compiled expression: `run` gives its value in an environment."""
 
-    __slots__ = ("_empty", "_step")
+    __slots__ = ("_empty", "run")
 
     def __init__(self, step: Step, variables: int) -> None:
-        self._step = step
+        self.run = step
         self._empty = [None] * (_FIRST_VARIABLE - 1 + variables)
         self._empty[:2] = [0, 0]  # type: ignore[list-item]
 
-    def run(self, fields: dict[str, Any]) -> Value:
-        """Return the value of the expression for the fields of a device."""
-        return self._step([fields, *self._empty])
-
-    def cost(self, fields: dict[str, Any]) -> int:
-        """Return what the evaluation costs, if the expression is one whose cost is counted."""
-        environment: Environment = [fields, *self._empty]
-        self._step(environment)
-        return int(environment[1])
+    def environment(self, fields: dict[str, Any]) -> Environment:
+        """Return the environment of one evaluation, for the fields of a device."""
+        return [fields, *self._empty]
 
 
-def plan(root: Node, length: int) -> Plan:
+def plan(root: Node, reference: Reference, *, tracked: bool) -> Plan:
     """Return the compiled form of an expression.
 
     Args:
         root: its typed tree.
-        length: of its text, in characters.
+        reference: whose rules hold.
+        tracked: whether the cost of an evaluation is counted, and limited.
 
     Raises:
         Failure: a part of it is constant, and cannot be evaluated.
     """
-    planner = _Planner(tracked=not is_cheap(root, length))
+    planner = _Planner(reference, tracked=tracked)
     step = planner.step(root)
     return Plan(step, planner.variables)
 
 
 class _Planner:
-    def __init__(self, *, tracked: bool) -> None:
+    def __init__(self, reference: Reference, *, tracked: bool) -> None:
+        self._apart = reference.selectors_take_optionals_apart
+        self._resolved = _taken_apart if self._apart else _as_it_is
+        self._or_any_value = reference.selectors_or_any_value
         self._tracked = tracked
         self._scope: dict[str, list[Step]] = {}
         self.variables = 0
@@ -145,8 +144,9 @@ class _Planner:
             return charged(attribute, 4, tracked=self._tracked)
         operand = self.step(node.operand)
         if node.test:
-            return has_step(operand, node.field)
-        step = index_step(operand, Constant(node.field), optional=node.optional)
+            return has_step(operand, node.field, apart=self._apart)
+        field = Constant(node.field)
+        step = index_step(operand, field, optional=node.optional, apart=self._apart)
         return charged(step, self._access_cost(node.operand), tracked=self._tracked)
 
     def _attribute(self, node: Node) -> Step | None:
@@ -213,12 +213,14 @@ class _Planner:
     def _conditional(self, node: Call) -> Step:
         condition, then, otherwise = (self.step(each) for each in node.arguments)
 
+        resolved = self._resolved
+
         def step(environment: Environment) -> Value:
             answer = condition(environment)
             if answer is True:
-                return _resolved(then(environment))
+                return resolved(then(environment))
             if answer is False:
-                return _resolved(otherwise(environment))
+                return resolved(otherwise(environment))
             raise no_such_overload()
 
         return step
@@ -244,7 +246,8 @@ class _Planner:
         operand, index = (self.step(each) for each in node.arguments)
         if isinstance(index, Constant):
             check_index(index.value)
-        step = index_step(operand, index, optional=node.function == "_[?_]")
+        optional = node.function == "_[?_]"
+        step = index_step(operand, index, optional=optional, apart=self._apart)
         return charged(step, self._access_cost(node.arguments[0]), tracked=self._tracked)
 
     def _or_value(self, node: Call) -> Step:
@@ -252,11 +255,14 @@ class _Planner:
         assert node.target is not None
         target, other = self.step(node.target), self.step(node.arguments[0])
         unwrap = node.function == "orValue"
+        any_value = self._or_any_value
 
         def step(environment: Environment) -> Value:
             value = target(environment)
             if type(value) is not Optional:
-                return value
+                if any_value:
+                    return value
+                raise no_such_overload()
             if value is NONE:
                 return other(environment)
             return value_of(value) if unwrap else value
@@ -303,10 +309,14 @@ class _Planner:
             self._scope[name].pop()
         return compiled
 
+    def _reader(self, slot: int) -> Step:
+        resolved = self._resolved
+        return lambda environment: resolved(environment[slot])
+
     def _fold(self, node: Fold) -> Step:
         target = self.step(node.target)
         slots = tuple(self._slot() for _ in node.names)
-        names = dict(zip(node.names, map(_reader, slots), strict=True))
+        names = dict(zip(node.names, map(self._reader, slots), strict=True))
         condition = None if node.condition is None else self._with(names, node.condition)
         body = self._with(names, node.body)
         return fold_step(node.kind, target, slots, condition, body, tracked=self._tracked)
@@ -318,8 +328,9 @@ class _Planner:
         slot = self._slot()
         if node.kind == "bind":
             return self._lazy(node, value, slot)
-        body = self._with({node.name: _reader(slot)}, node.body)
+        body = self._with({node.name: self._reader(slot)}, node.body)
         wrap = node.kind == "optMap"
+        resolved = self._resolved
 
         def step(environment: Environment) -> Value:
             optional = value(environment)
@@ -329,12 +340,14 @@ class _Planner:
                 return NONE
             environment[slot] = value_of(optional)
             result = body(environment)
-            return _resolved(Optional(result) if wrap else result)
+            return resolved(Optional(result) if wrap else result)
 
         return step
 
     def _lazy(self, node: Bind, value: Step, slot: int) -> Step:
         """Return the closure for `cel.bind`: the value is computed when it is first needed."""
+
+        resolved = self._resolved
 
         def read(environment: Environment) -> Value:
             known = environment[slot]
@@ -343,7 +356,7 @@ class _Planner:
                 environment[slot] = known
             succeeded, result = known
             if succeeded:
-                return _resolved(result)
+                return resolved(result)
             raise result
 
         body = self._with({node.name: read}, node.body)
@@ -356,7 +369,7 @@ class _Planner:
 
     def _sort_by(self, node: Bind, value: Step) -> Step:
         slot = self._slot()
-        body = self._with({node.name: _reader(slot)}, node.body)
+        body = self._with({node.name: self._reader(slot)}, node.body)
         keys = fold_step("map", value, (slot,), None, body, tracked=self._tracked)
         tracked = self._tracked
 
@@ -385,15 +398,15 @@ def _selected(node: Node) -> tuple[Node | None, str | None]:
     return None, None
 
 
-def _reader(slot: int) -> Step:
-    return lambda environment: _resolved(environment[slot])
+def _as_it_is(value: Value) -> Value:
+    return value
 
 
-def _resolved(value: Value) -> Value:
-    """Return the value of a variable or of `?:`.
+def _taken_apart(value: Value) -> Value:
+    """Return the value of a variable or of `?:`, where upstream takes optionals apart.
 
-    Upstream takes what an optional holds apart there and puts it together again. With most types of
-    Kubernetes the optional holds a failure then, and an optional in an optional is lost.
+    It puts what they hold together again. With most types of Kubernetes the optional holds a
+    failure then, and an optional in an optional is lost.
     """
     if type(value) is not Optional or value is NONE:
         return value

@@ -185,12 +185,16 @@ class ResourceClaim(Value, frozen=True):
 
 
 class AttributeValue(Value, frozen=True):
-    """The value of an attribute: exactly one is set. Lists are kept only to tell that it is one."""
+    """The value of an attribute: exactly one is set."""
 
     int_: Int64 | None = msgspec.field(name="int", default=None)
     bool_: bool | None = msgspec.field(name="bool", default=None)
     string: str | None = None
     version: str | None = None
+    ints: list[Int64] | None = None
+    bools: list[bool] | None = None
+    strings: list[str] | None = None
+    versions: list[str] | None = None
 
 
 class CapacityRange(Value, frozen=True):

@@ -116,7 +116,7 @@ class Allocator:
             if filter_timeout_seconds
             else _MAX_STEPS
         )
-        self._expressions: Final = Expressions()
+        self._expressions: Final = Expressions(devices.reference)
         self._forms: OrderedDict[tuple[bytes, ...], _Form] = OrderedDict()
         self._state: tuple[int, int] | None = None
         self._steps_left = _MAX_STEPS_OF_ATTEMPT

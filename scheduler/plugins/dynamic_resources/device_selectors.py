@@ -10,11 +10,12 @@ from collections import OrderedDict
 from typing import Final
 from weakref import WeakKeyDictionary
 
+from scheduler.cel.device import Attribute, Version
 from scheduler.cel.device import Device as CelDevice
-from scheduler.cel.device import Version
 from scheduler.cel.errors import CompileError, EvaluationError, hint
 from scheduler.cel.selector import Selector, compile_selector
 from scheduler.model.api.devices import AttributeValue
+from scheduler.model.reference import Reference
 from scheduler.state.devices.slices import DeviceKind
 
 __all__ = ["Expression", "Expressions", "explained"]
@@ -28,14 +29,19 @@ class Expression:
 
     __slots__ = ("_compiled", "_devices", "_results", "refusal")
 
-    def __init__(self, text: str, devices: "WeakKeyDictionary[DeviceKind, CelDevice]") -> None:
+    def __init__(
+        self,
+        text: str,
+        reference: Reference,
+        devices: "WeakKeyDictionary[DeviceKind, CelDevice]",
+    ) -> None:
         self._devices = devices
         self._compiled: Selector | None = None
         self._results: WeakKeyDictionary[DeviceKind, bool | str] = WeakKeyDictionary()
         #: Why it does not compile; empty if it does.
         self.refusal = ""
         try:
-            self._compiled = compile_selector(text)
+            self._compiled = compile_selector(text, reference)
         except CompileError as error:
             self.refusal = str(error)
 
@@ -61,7 +67,8 @@ class Expression:
 class Expressions:
     """The expressions in use, by text."""
 
-    def __init__(self) -> None:
+    def __init__(self, reference: Reference) -> None:
+        self._reference = reference
         self._by_text: OrderedDict[str, Expression] = OrderedDict()
         self._devices: WeakKeyDictionary[DeviceKind, CelDevice] = WeakKeyDictionary()
         self._bytes = 0
@@ -72,7 +79,7 @@ class Expressions:
         if known is not None:
             self._by_text.move_to_end(text)
             return known
-        compiled = self._by_text[text] = Expression(text, self._devices)
+        compiled = self._by_text[text] = Expression(text, self._reference, self._devices)
         self._bytes += len(text)
         while self._bytes > _MAX_BYTES and len(self._by_text) > 1:
             oldest, _ = self._by_text.popitem(last=False)
@@ -93,18 +100,23 @@ def explained(error: str, device: str, *, named: bool) -> tuple[str, str]:
 
 def _converted(kind: DeviceKind) -> CelDevice:
     device = kind.device
-    attributes = {name: _value(attribute) for name, attribute in device.attributes.items()}
     return CelDevice(
         driver=kind.driver,
-        attributes={name: value for name, value in attributes.items() if value is not None},
+        attributes={name: _value(attribute) for name, attribute in device.attributes.items()},
         capacity={name: str(capacity.value) for name, capacity in device.capacity.items()},
         allow_multiple_allocations=bool(device.allow_multiple_allocations),
     )
 
 
-def _value(attribute: AttributeValue) -> int | bool | str | Version | None:
+def _value(attribute: AttributeValue) -> Attribute:
+    """Return the value of an attribute; None, which no selector accepts, if it has none."""
+    versions = attribute.versions
+    if versions is not None:
+        return [Version(each) for each in versions]
     if attribute.version is not None:
         return Version(attribute.version)
-    if attribute.bool_ is not None:
-        return attribute.bool_
-    return attribute.int_ if attribute.string is None else attribute.string
+    others = (
+        attribute.ints, attribute.bools, attribute.strings,
+        attribute.int_, attribute.bool_, attribute.string,
+    )  # fmt: skip
+    return next((value for value in others if value is not None), None)

@@ -45,7 +45,7 @@ class DeviceTotals:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster: Final = cluster
-        self._expressions: Final = Expressions()
+        self._expressions: Final = Expressions(cluster.devices.reference)
         self._classes: dict[str, _OfClass] = {}
 
     def of(self, resource: str, nodes: NodeView) -> tuple[Int, Int] | None:

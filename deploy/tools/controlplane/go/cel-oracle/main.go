@@ -11,9 +11,11 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"sort"
+
+	"k8s.io/dynamic-resource-allocation/cel"
 
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/dynamic-resource-allocation/cel"
 )
 
 // version is the version of the package; set at link time.
@@ -39,14 +41,28 @@ type response struct {
 	Error   string `json:"error,omitempty"`
 }
 
+// declaration is one signature of a function, or a macro, whose arguments have no types.
+type declaration struct {
+	Name      string   `json:"name"`
+	Member    bool     `json:"member"`
+	Arguments []string `json:"arguments"`
+	Result    string   `json:"result,omitempty"`
+	Macro     bool     `json:"macro"`
+}
+
 func main() {
 	showVersion := flag.Bool("version", false, "print the version of the package and exit")
+	list := flag.Bool("declarations", false, "print all functions and macros, one JSON document a line, and exit")
 	flag.Parse()
-	if *showVersion {
+	run := serve
+	switch {
+	case *showVersion:
 		fmt.Println("dynamic-resource-allocation", version)
 		return
+	case *list:
+		run = declarations
 	}
-	if err := serve(); err != nil {
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "cel-oracle:", err)
 		os.Exit(1)
 	}
@@ -75,15 +91,20 @@ func serve() error {
 	return lines.Err()
 }
 
-// answer evaluates one expression for one device, with the scheduler's options and default feature gates.
+// compile uses the scheduler's options and default feature gates.
+func compile(expression string) cel.CompilationResult {
+	compiler := cel.GetCompiler(cel.Features{EnableConsumableCapacity: true})
+	return compiler.CompileCELExpression(expression, cel.Options{DisableCostEstimation: true})
+}
+
+// answer evaluates one expression for one device.
 func answer(asked request) (answered response) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			answered = response{Error: fmt.Sprintf("panic: %v", reason)}
 		}
 	}()
-	compiler := cel.GetCompiler(cel.Features{EnableConsumableCapacity: true})
-	compiled := compiler.CompileCELExpression(asked.Expression, cel.Options{DisableCostEstimation: true})
+	compiled := compile(asked.Expression)
 	if compiled.Error != nil {
 		return response{Invalid: compiled.Error.Error()}
 	}
@@ -102,4 +123,44 @@ func answer(asked request) (answered response) {
 	}
 	answered.Value = value
 	return answered
+}
+
+// declarations writes what an expression can call.
+func declarations() error {
+	environment := compile("true").Environment
+	var all []declaration
+	for _, function := range environment.Functions() {
+		for _, overload := range function.OverloadDecls() {
+			one := declaration{
+				Name:   function.Name(),
+				Member: overload.IsMemberFunction(),
+				Result: overload.ResultType().String(),
+			}
+			for _, argument := range overload.ArgTypes() {
+				one.Arguments = append(one.Arguments, argument.String())
+			}
+			all = append(all, one)
+		}
+	}
+	for _, macro := range environment.Macros() {
+		all = append(all, declaration{
+			Name:      macro.Function(),
+			Member:    macro.IsReceiverStyle(),
+			Arguments: make([]string, macro.ArgCount()),
+			Macro:     true,
+		})
+	}
+	lines := make([]string, 0, len(all))
+	for _, one := range all {
+		line, err := json.Marshal(one)
+		if err != nil {
+			return err
+		}
+		lines = append(lines, string(line))
+	}
+	sort.Strings(lines)
+	for _, line := range lines {
+		fmt.Println(line)
+	}
+	return nil
 }
