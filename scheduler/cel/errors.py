@@ -2,7 +2,15 @@
 
 from typing import Final
 
-__all__ = ["Cancelled", "CompileError", "EvaluationError", "Failure", "hint", "no_such_overload"]
+__all__ = [
+    "Cancelled",
+    "CompileError",
+    "Crash",
+    "EvaluationError",
+    "Failure",
+    "hint",
+    "no_such_overload",
+]
 
 _MISSING: Final = "no such key:"
 _HINT: Final = (
@@ -28,6 +36,13 @@ class Cancelled(EvaluationError):
 
     def __init__(self) -> None:
         super().__init__("operation cancelled: actual cost limit exceeded")
+
+
+class Crash(EvaluationError):
+    """Upstream's evaluation panics, which ends it; no operator absorbs that."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(f"internal error: {message}")
 
 
 def no_such_overload() -> Failure:

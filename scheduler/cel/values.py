@@ -205,6 +205,8 @@ _GO_NAMES: Final = {
 
 def go_type(value: Value) -> str:
     """Return the name of upstream's type of a value, which is in some messages."""
+    if type(value) in (Failure, DefaultMap):
+        return "*types.Err" if type(value) is Failure else "cel.mapper"
     pointer = "*" if getattr(value, "derived", False) else ""
     return pointer + _GO_NAMES[type_name(value)]
 

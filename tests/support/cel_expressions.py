@@ -1,19 +1,21 @@
 """Random selectors and devices: from the signatures of all functions, mostly of the right types."""
 
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from scheduler.cel import Device, Version
+from scheduler.cel.device import Attribute
 from scheduler.cel.language.types import Type, parse_types
-from scheduler.cel.library.catalog import functions
-from scheduler.model.reference import V1_36
-FUNCTIONS=functions(V1_36)
+from scheduler.cel.library.catalog import TYPES, functions
 from scheduler.cel.library.overloads import Overload
+from scheduler.model.reference import Reference
 
 _T = TypeVar("_T")
 
+#: The probability of a loop that may be too expensive.
+_COSTLY: Final = 0.003
 DRIVER: Final = "dra.example.com"
 OTHER: Final = "vendor.example.org"
 
@@ -24,7 +26,8 @@ OTHER: Final = "vendor.example.org"
 GROUND: Final = parse_types(
     "bool, int, uint, double, string, bytes, duration, timestamp, quantity, semver, ip, cidr, url,"
     "list(int), list(string), list(bool), list(double), map(string, int), map(int, string),"
-    "optional(string), optional(int), list(quantity)"
+    "optional(string), optional(int), list(quantity), type, map(string, list(int)),"
+    "optional(map(string, int)), list(list(int)), optional(list(string))"
 )
 _OPERATORS: Final = {
     "_+_": "+", "_-_": "-", "_*_": "*", "_/_": "/", "_%_": "%", "_==_": "==", "_!=_": "!=",
@@ -60,19 +63,31 @@ _PER_TYPE: Final = {
     "kubernetes.URL": ('url("https://a.b:80/c?d=e#g")', 'url("/x%20y")'),
     "kubernetes.NamedFormat": ("format.dns1123Label()", "format.uuid()", "format.uri()"),
     "null_type": ("null",),
+    "type": tuple(sorted(TYPES)),
 }  # fmt: skip
+#: Names of variables: most are new, some hide what is global.
+_NAMES: Final = ("v0", "v1", "v2", "v3", "v4")
+_HIDING: Final = ("device", "int", "cel", "google", "net", "lists", "optional_type")
 #: Attributes of every device, by the type of their value.
 ATTRIBUTES: Final = {
     "string": ("model", "text"), "int": ("numa", "big"), "bool": ("sriov",),
     "kubernetes.Semver": ("driverVersion",),
+}  # fmt: skip
+#: Attributes with a list of values, which some devices have.
+LISTS: Final[dict[str, tuple[str, list[Any]]]] = {
+    "int": ("lanes", [1, 2, 16]), "string": ("modes", ["a", "A100"]), "bool": ("flags", [True]),
+    "kubernetes.Semver": ("versions", [Version("1.2.3"), Version("2.0.0-a.1")]),
 }  # fmt: skip
 
 
 class Expressions:
     """Makes expressions from a generator of random numbers."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, reference: Reference) -> None:
         self._random = np.random.default_rng(seed)
+        # What only some result types and operators have would be picked too rarely otherwise.
+        self._all = [each for found in functions(reference).values() for each in found]
+        self._lists: tuple[str, ...] = ()
         self._variables: list[tuple[str, Type]] = []
         self._names = 0
 
@@ -85,8 +100,19 @@ class Expressions:
     def selector(self) -> str:
         """Return an expression whose type is mostly bool."""
         self._variables = []
+        if self.chance(_COSTLY):
+            return self._costly()
         depth = int(self._random.integers(1, 5))
         return self.make(BOOL if self.chance(0.97) else self.pick(GROUND), depth)
+
+    def _costly(self) -> str:
+        """Return a loop whose cost is below or above the limit."""
+        name = self._variable()
+        count = int(10 ** self._random.uniform(3, 5))
+        body = self._within([(name, INT)], BOOL, 2)
+        macro = self.pick(("all", "exists", "exists_one", "filter", "map"))
+        made = f"lists.range({count}).{macro}({name}, {body})"
+        return f"{made}.size() > 0" if macro in ("filter", "map") else made
 
     def make(self, wanted: Type, depth: int) -> str:
         """Return an expression of a type, now and then of another one."""
@@ -115,6 +141,8 @@ class Expressions:
 
     def _attribute(self, wanted: Type) -> str:
         names = ATTRIBUTES.get(wanted.name, ("model", "numa", "missing"))
+        if self._lists and (wanted.name == "list" or self.chance(0.1)):
+            names = self._lists
         name = self.pick(names) if self.chance(0.9) else self.pick(("missing", "model", "lane"))
         domain = DRIVER if self.chance(0.9) else self.pick((OTHER, "unknown"))
         roll = self._random.random()
@@ -122,7 +150,10 @@ class Expressions:
             return self._presence(domain, name)
         if wanted == STRING and roll < 0.2:
             return "device.driver"
-        base = f'device.attributes["{domain}"]'
+        root = ".device" if self.chance(0.03) else "device"
+        base = f'{root}.attributes["{domain}"]'
+        if roll > 0.97:
+            return f"{base}.`{name}`"
         return f'{base}["{name}"]' if roll > 0.9 else f"{base}.{name}"
 
     def _presence(self, domain: str, name: str) -> str:
@@ -146,26 +177,43 @@ class Expressions:
         if name == "list":
             (of,) = wanted.parameters
             count = int(self._random.integers(0, 4))
-            return f"[{', '.join(self.make(of, depth - 2) for _ in range(count))}]"
+            return f"[{', '.join(self._element(of, depth - 2) for _ in range(count))}]"
         if name == "map":
             key, value = wanted.parameters
             count = int(self._random.integers(0, 3))
-            pairs = (
-                f"{self._literal(key, 0)}: {self.make(value, depth - 2)}" for _ in range(count)
-            )
+            pairs = (self._entry(key, value, depth - 2) for _ in range(count))
             return "{" + ", ".join(pairs) + "}"
         if name == "optional_type":
             inner = self.make(wanted.parameters[0], depth - 1)
-            return f"optional.of({inner})" if self.chance(0.7) else "optional.none()"
+            of = self.pick(("optional.of", "optional.of", "optional.ofNonZeroValue"))
+            return f"{of}({inner})" if self.chance(0.7) else "optional.none()"
         texts = {
             "bool": self.pick(("true", "false")),
-            "int": str(number),
+            "int": hex(number) if number > 0 and self.chance(0.1) else str(number),
             "uint": f"{abs(number)}u",
             "double": self.pick(("0.0", "1.5", "-2.25", "1e10", "3.0", "1e300", "0.1")),
             "bytes": self.pick(('b"abc"', 'b"\\xff"', "b''", 'b"ä"')),
-            "type": self.pick(("int", "string", "bool", "list")),
         }
-        return texts.get(name) or _quoted(self.pick(_TEXTS))
+        return texts.get(name) or self._text()
+
+    def _text(self) -> str:
+        text, roll = self.pick(_TEXTS), self._random.random()
+        if roll < 0.05 and "'" not in text:
+            return f"r'{text}'"
+        if roll < 0.1 and '"' not in text:
+            return f'r"""{text}"""'
+        return _quoted(text)
+
+    def _element(self, of: Type, depth: int) -> str:
+        if self.chance(0.05):
+            return f"?{self.make(Type('optional_type', (of,)), depth)}"
+        return self.make(of, depth)
+
+    def _entry(self, key: Type, value: Type, depth: int) -> str:
+        if self.chance(0.05):
+            held = self.make(Type("optional_type", (value,)), depth)
+            return f"?{self._literal(key, 0)}: {held}"
+        return f"{self._literal(key, 0)}: {self.make(value, depth)}"
 
     def _wrapped(self, wanted: Type, depth: int) -> str:
         inner = self.make(wanted, depth)
@@ -176,8 +224,10 @@ class Expressions:
         return f"({self.make(BOOL, depth)} ? {then} : {otherwise})"
 
     def _variable(self) -> str:
+        if self.chance(0.02):
+            return self.pick(_HIDING)
         self._names += 1
-        return f"v{self._names % 5}"
+        return _NAMES[self._names % len(_NAMES)]
 
     def _bind(self, wanted: Type, depth: int) -> str:
         of, name = self.pick(GROUND), self._variable()
@@ -203,28 +253,57 @@ class Expressions:
         if wanted.name == "optional_type":
             name, of = self._variable(), self.pick(GROUND)
             source = self.make(Type("optional_type", (of,)), depth)
+            if self.chance(0.4):
+                return f"{source}.optFlatMap({name}, {self._within([(name, of)], wanted, depth)})"
             body = self._within([(name, of)], wanted.parameters[0], depth)
             return f"{source}.optMap({name}, {body})"
+        if roll < 0.75:
+            name, of = self._field(), Type("map", (STRING, wanted))
+            target = self.make(Type("optional_type", (of,)) if self.chance(0.5) else of, depth)
+            return f"{target}.?{name}.orValue({self.leaf(wanted, 0)})"
         index = self.pick(("0", "1", "5", "-1"))
         return (
             f"{self.make(Type('list', (wanted,)), depth)}[?{index}].orValue({self.leaf(wanted, 0)})"
         )
 
+    def _field(self) -> str:
+        """Return the name of a field, now and then in quotes."""
+        return self.pick(("a", "memory", "A100", "`a.b.c`", "`x y`"))
+
+    def _source(self, of: Type, depth: int) -> str:
+        """Return what can be iterated: mostly a list."""
+        if self.chance(0.85):
+            return self.make(Type("list", (of,)), depth)
+        if self.chance(0.5):
+            return self.pick(("device.attributes", f'device.capacity["{DRIVER}"]'))
+        return self._attribute(of)
+
     def _fold(self, wanted: Type, depth: int) -> str:
         name, other, of = self._variable(), self._variable(), self.pick(GROUND)
-        target = self.make(Type("list", (of,)), depth)
+        target = self._source(of, depth)
         if wanted == BOOL:
             macro = self.pick(("all", "exists", "exists_one"))
             if self.chance(0.3):
+                macro = "existsOne" if macro == "exists_one" and self.chance(0.5) else macro
                 body = self._within([(name, INT), (other, of)], BOOL, depth)
                 return f"{target}.{macro}({name}, {other}, {body})"
             return f"{target}.{macro}({name}, {self._within([(name, of)], BOOL, depth)})"
         if wanted.name == "list":
             return self._list_fold(wanted, target, name, of, depth)
-        if wanted.name == "map" and wanted.parameters[0] == INT:
-            body = self._within([(name, INT), (other, of)], wanted.parameters[1], depth)
-            return f"{target}.transformMap({name}, {other}, {body})"
+        if wanted.name == "map":
+            return self._map_fold(wanted, target, [(name, INT), (other, of)], depth)
         return self._call(wanted, depth)
+
+    def _map_fold(
+        self, wanted: Type, target: str, variables: list[tuple[str, Type]], depth: int
+    ) -> str:
+        names = ", ".join(name for name, _ in variables)
+        if self.chance(0.3):
+            names += f", {self._within(variables, BOOL, depth)}"
+        if wanted.parameters[0] == INT:
+            body = self._within(variables, wanted.parameters[1], depth)
+            return f"{target}.transformMap({names}, {body})"
+        return f"{target}.transformMapEntry({names}, {self._within(variables, wanted, depth)})"
 
     def _list_fold(self, wanted: Type, target: str, name: str, of: Type, depth: int) -> str:
         roll = self._random.random()
@@ -234,13 +313,23 @@ class Expressions:
         if roll < 0.45:
             key = self._within([(name, wanted.parameters[0])], INT, depth)
             return f"{self.make(wanted, depth)}.sortBy({name}, {key})"
+        if roll < 0.65:
+            other = self._variable()
+            variables = [(other, INT), (name, of)]
+            names = f"{other}, {name}"
+            if self.chance(0.3):
+                names += f", {self._within(variables, BOOL, depth)}"
+            body = self._within(variables, wanted.parameters[0], depth)
+            return f"{target}.transformList({names}, {body})"
         body = self._within([(name, of)], wanted.parameters[0], depth)
+        if self.chance(0.3):
+            return f"{target}.map({name}, {self._within([(name, of)], BOOL, depth)}, {body})"
         return f"{target}.map({name}, {body})"
 
     def _call(self, wanted: Type, depth: int) -> str:
         fitting = [
             (overload, bound)
-            for overload in _ALL
+            for overload in self._all
             if (bound := _bound(overload.result, wanted)) is not None
         ]
         if not fitting:
@@ -261,9 +350,13 @@ class Expressions:
             return bound.setdefault(of, self.pick(GROUND)) if of.variable else self.pick(GROUND)
         return Type(of.name, tuple(self._ground(each, bound) for each in of.parameters))
 
-    def device(self) -> Device:
-        """Return a device with all of the attributes, one or the other of them left out."""
-        attributes: dict[str, int | bool | str | Version] = {
+    def device(self, *, lists: float = 0.05) -> Device:
+        """Return a device with all of the attributes, one or the other of them left out.
+
+        Args:
+            lists: The probability that it has attributes with lists.
+        """
+        attributes: dict[str, Attribute] = {
             "model": self.pick(("a100", "h100", "")), "text": self.pick(_TEXTS),
             "numa": self.pick((0, 1, 2)), "big": self.pick((2**62, -5)),
             "sriov": self.chance(0.5), "driverVersion": Version(self.pick(("1.2.3", "2.0.0-a.1"))),
@@ -271,6 +364,13 @@ class Expressions:
         }  # fmt: skip
         if self.chance(0.3):
             del attributes[self.pick(list(attributes))]
+        self._lists = ()
+        if self.chance(lists):
+            # Which of several is reported where lists are not supported is random upstream.
+            kind = self.pick(tuple(LISTS))
+            name, values = LISTS[kind]
+            attributes[name] = values
+            self._lists = (name,)
         capacity = {"memory": self.pick(("40Gi", "10Gi", "500m")), f"{OTHER}/slots": "7"}
         return Device(DRIVER, attributes, capacity, self.chance(0.5))
 
@@ -310,7 +410,3 @@ def _bound(declared: Type, wanted: Type) -> dict[Type, Type] | None:
             return None
         bound.update(inner)
     return bound
-
-
-#: What only some result types and operators have would be picked too rarely otherwise.
-_ALL: Final = [each for overloads in FUNCTIONS.values() for each in overloads]

@@ -49,7 +49,6 @@ _FIELDS: Final = {
     "allowMultipleAllocations": BOOL,
     "capacity": map_of(STRING, map_of(STRING, Type("kubernetes.Quantity"))),
 }
-_NO_TYPE: Final = "reference to undefined type"
 _SORTABLE: Final = frozenset(
     (
         "int", "uint", "double", "bool", "google.protobuf.Duration", "google.protobuf.Timestamp",
@@ -157,8 +156,6 @@ class _Checker:
             return DEVICE
         if name not in TYPES:
             raise self._unknown(node, written)
-        if hidden:
-            raise CompileError(f"program instantiation failed: {_NO_TYPE}: {written}")
         return Type("type", (Type(name),))
 
     def _qualified_type(self, node: Select) -> Type | None:
@@ -166,11 +163,12 @@ class _Checker:
         name = None if node.test or node.optional else qualified_name(node)
         if name is None or name not in TYPES:
             return None
+        node.named = name
         if self._prefers_local and self._local(name.partition(".")[0]) is not None:
-            written = _written(node)
-            if written == name:
+            node.named = _written(node) or ""
+            if node.named == name:
+                node.named = ""
                 return None
-            raise CompileError(f"program instantiation failed: {_NO_TYPE}: {written}")
         return Type("type", (Type(name),))
 
     def _selection(self, node: Select) -> Type:
@@ -349,10 +347,11 @@ class _Checker:
             body = self._now(self.visit(node.body))
         if node.kind == "optMap":
             return optional_of(body)
-        result = optional_of(self._types.variable())
-        if not self._types.assignable((body, result)):
-            raise self._mismatch(node.body, result, body)
-        return self._now(body if body.name == "optional_type" else result)
+        # It is a conditional expression of the body and `optional.none()`.
+        result, nothing = self._types.variable(), optional_of(self._types.variable())
+        if not self._types.assignable((body, result), (nothing, result)):
+            raise self._mismatch(node.body, nothing, body)
+        return self._now(result)
 
     def _held(self, node: Bind) -> Type:
         """Return what the optional that is mapped holds."""
@@ -380,4 +379,7 @@ class _Checker:
                 f"'{shown(of)}.(list({shown(key)}))'"
             )
             raise self._source.error(node.position, message)
-        return of if of.name == "list" else list_of(self._types.variable())
+        if of.name == "list":
+            return of
+        # Keys of any type fit all overloads, which have different results.
+        return DYN if is_dyn(key) else list_of(self._types.variable())

@@ -59,12 +59,16 @@ class Ident(Node):
 
 @dataclass(eq=False)
 class Select(Node):
-    """`operand.field`; as the argument of `has` only whether it is there; `.?` is optional."""
+    """`operand.field`; as the argument of `has` only whether it is there; `.?` is optional.
+
+    `named` is the qualified name that it is, as far as it is one, set by the checker.
+    """
 
     operand: Node
     field: str
     test: bool = False
     optional: bool = False
+    named: str = ""
 
 
 @dataclass(eq=False)

@@ -51,8 +51,8 @@ class Token:
     """A token.
 
     Attributes:
-        kind: "name", "quoted", "string", "bytes", "double", "uint", "int", "end"; symbols and the words
-            `in`, `true`, `false` and `null` are their own kind.
+        kind: "name", "quoted", "string", "bytes", "double", "uint", "int", "end"; symbols and the
+            words `in`, `true`, `false` and `null` are their own kind.
         text: the characters.
         position: offset of the first character.
     """

@@ -7,12 +7,13 @@ from functools import cmp_to_key
 from itertools import pairwise
 from typing import Final
 
-from scheduler.cel.errors import Cancelled, Failure
+from scheduler.cel.errors import Cancelled, Crash, Failure
 from scheduler.cel.library.overloads import (
     LONGEST_RESULT,
     Cost,
     Implementation,
     Overload,
+    contents_cost,
     function,
     method,
     size_of,
@@ -27,17 +28,19 @@ from scheduler.cel.values import (
     Value,
     compare,
     equal,
+    go_type,
     type_name,
 )
 from scheduler.model.reference import Reference
 
-__all__ = ["overloads", "sort_by_keys"]
+__all__ = ["overloads", "pairs_cost", "sort_by_keys"]
 
 _COMPARABLE: Final = (
     "int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes",
 )  # fmt: skip
 _ORDERED: Final = (int, Uint, float, bool, Duration, Timestamp, str, bytes)
 _ZEROS: Final = {"int": 0, "uint": Uint(0), "double": 0.0, "duration": Duration(0)}
+_ADDABLE: Final = (int, Uint, float, str, bytes, Duration, Timestamp)
 #: Lists that take more comparisons than this are beyond the cost limit.
 _MAX_COMPARISONS: Final = 1_000_000
 #: How many values an attribute can have.
@@ -78,6 +81,7 @@ def _slice(elements: list[Value], start: int, end: int) -> list[Value]:
 def _flatten(elements: list[Value], depth: int = 1) -> list[Value]:
     if type(elements) is not list:
         raise Failure(f"no such overload: {type_name(elements)}.flatten()")
+    _check_int(depth)
     if depth < 0:
         raise Failure("level must be non-negative")
     while depth > 0 and any(type(each) is list for each in elements):
@@ -88,6 +92,19 @@ def _flatten(elements: list[Value], depth: int = 1) -> list[Value]:
                 raise Cancelled
         elements, depth = longer, depth - 1
     return elements
+
+
+def _check_int(value: Value) -> None:
+    if type(value) is not int:
+        raise Crash(f"interface conversion: ref.Val is {go_type(value)}, not types.Int")
+
+
+def _check_list(value: Value) -> None:
+    """Check that the cost of a call can be computed, which upstream does of lists only."""
+    if type(value) is not list:
+        missing = "Contains" if type(value) in _ADDABLE else "Add"
+        message = f"{go_type(value)} is not traits.Lister: missing method {missing}"
+        raise Crash(f"interface conversion: {message}")
 
 
 def _range(count: int) -> list[Value]:
@@ -210,34 +227,23 @@ def _made(size: float) -> int:
 
 
 def _result_cost(_arguments: tuple[Value, ...], result: Value) -> int:
-    return _made(len(result))
+    return _made(size_of(result))
 
 
 def _flatten_cost(arguments: tuple[Value, ...], _result: Value) -> int:
-    depth = arguments[1] if len(arguments) == 2 else 1
-    return _made(float(len(arguments[0])) * depth)
+    depth = 1
+    if len(arguments) == 2:
+        _check_int(arguments[1])
+        depth = arguments[1]
+    return _made(float(size_of(arguments[0])) * depth)
 
 
-def _pairs_cost(arguments: tuple[Value, ...], _result: Value) -> int:
+def pairs_cost(arguments: tuple[Value, ...], _result: Value) -> int:
+    """Cost of comparing all elements of the first argument with each other."""
     elements = arguments[0]
-    factor = 2.1 if elements and type(elements[0]) in (str, bytes) else 2.0
-    return _made(len(elements) ** 2 * factor)
-
-
-def _traversed(value: Value) -> int:
-    if isinstance(value, str):
-        return int(len(value.encode("utf-8", "replace")) * 0.1)
-    if isinstance(value, bytes):
-        return int(len(value) * 0.1)
-    if isinstance(value, list):
-        return sum(map(_traversed, value))
-    if isinstance(value, dict):
-        return sum(_traversed(key) + _traversed(each) for key, each in value.items())
-    return 1
-
-
-def _elements_cost(arguments: tuple[Value, ...], _result: Value) -> int:
-    return _traversed(arguments[0])
+    _check_list(elements)
+    texts = elements and type(elements[0]) in (str, bytes)
+    return _made(len(elements) ** 2 * (2.1 if texts else 2.0))
 
 
 def _sets_cost(factor: int) -> Cost:
@@ -250,7 +256,7 @@ def _sets_cost(factor: int) -> Cost:
 def _each(name: str, types: tuple[str, ...], result: str, call: Implementation) -> list[Overload]:
     """Declare a method of lists for each type of elements; "T" in the result is that type."""
     return [
-        method(name, f"list({one}) -> {result.replace('T', one)}", call, _elements_cost)
+        method(name, f"list({one}) -> {result.replace('T', one)}", call, contents_cost)
         for one in types
     ]
 
@@ -260,20 +266,20 @@ _OVERLOADS: Final = (
     method("flatten", "list(list(T)) -> list(T)", _flatten, _flatten_cost, guarded=False),
     method("flatten", "list(dyn), int -> list(dyn)", _flatten, _flatten_cost, guarded=False),
     method("reverse", "list(T) -> list(T)", lambda elements: elements[::-1], _result_cost),
-    method("distinct", "list(T) -> list(T)", _distinct, _pairs_cost),
+    method("distinct", "list(T) -> list(T)", _distinct, pairs_cost),
     *(
-        method("sort", f"list({one}) -> list({one})", _sort, _pairs_cost, guarded=False)
+        method("sort", f"list({one}) -> list({one})", _sort, pairs_cost, guarded=False)
         for one in _COMPARABLE
     ),
     *_each("isSorted", _COMPARABLE, "bool", _is_sorted),
     *(
-        method("sum", f"list({one}) -> {one}", _sum_from(zero), _elements_cost)
+        method("sum", f"list({one}) -> {one}", _sum_from(zero), contents_cost)
         for one, zero in _ZEROS.items()
     ),
     *_each("max", _COMPARABLE, "T", _extreme("max", -1)),
     *_each("min", _COMPARABLE, "T", _extreme("min", 1)),
-    method("indexOf", "list(A), A -> int", _index_of, _elements_cost),
-    method("lastIndexOf", "list(A), A -> int", _last_index_of, _elements_cost),
+    method("indexOf", "list(A), A -> int", _index_of, contents_cost),
+    method("lastIndexOf", "list(A), A -> int", _last_index_of, contents_cost),
     method("first", "list(V) -> optional(V)", lambda all_: Optional(all_[0]) if all_ else NONE),
     method("last", "list(V) -> optional(V)", lambda all_: Optional(all_[-1]) if all_ else NONE),
     function("sets.contains", "list(T), list(T) -> bool", _contains, _sets_cost(1)),
@@ -293,7 +299,7 @@ def overloads(reference: Reference) -> tuple[Overload, ...]:
     if reference.selectors_limit_includes:
         includes = method("includes", "dyn, dyn -> bool", _limited_includes)
     else:
-        includes = method("includes", "dyn, dyn -> bool", _includes, _elements_cost)
+        includes = method("includes", "dyn, dyn -> bool", _includes, contents_cost)
     return (
         *_OVERLOADS,
         function("lists.range", "int -> list(int)", ranges, _result_cost),

@@ -8,7 +8,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
 from scheduler.cel.errors import Failure, no_such_overload
-from scheduler.cel.library.overloads import function, method, size_of, traversal
+from scheduler.cel.library.overloads import Cost, function, method, size_of, traversal
 from scheduler.cel.values import Opaque, Value, go_quote
 
 __all__ = ["OVERLOADS", "Cidr", "Ip"]
@@ -309,14 +309,21 @@ def _is_global_unicast(address: Ip) -> bool:
 
 
 def _contains_ip_cost(arguments: tuple[Value, ...], _result: Value) -> int:
-    network, other = arguments
-    text = math.ceil(size_of(other) * 0.1) if type(other) is str else 0
-    return math.ceil(size_of(network) * 2 * 0.1) + text
+    return math.ceil(size_of(arguments[0]) * 2 * 0.1)
 
 
 def _contains_cidr_cost(arguments: tuple[Value, ...], result: Value) -> int:
     own = math.ceil(size_of(arguments[0]) * 0.1) + 1
     return _contains_ip_cost(arguments, result) + own
+
+
+def _with_text(cost: Cost) -> Cost:
+    """Return a cost that includes reading the second argument, a text."""
+
+    def with_text(arguments: tuple[Value, ...], result: Value) -> int:
+        return cost(arguments, result) + math.ceil(size_of(arguments[1]) * 0.1)
+
+    return with_text
 
 
 OVERLOADS: Final = (
@@ -332,11 +339,11 @@ OVERLOADS: Final = (
     function("string", "ip -> string", str),
     function("cidr", "string -> cidr", _cidr, traversal()),
     function("isCIDR", "string -> bool", _is_cidr, traversal()),
-    method("containsIP", "cidr, string -> bool", _contains_ip_text, _contains_ip_cost),
+    method("containsIP", "cidr, string -> bool", _contains_ip_text, _with_text(_contains_ip_cost)),
     method("containsIP", "cidr, ip -> bool", _contains_ip, _contains_ip_cost),
     method(
         "containsCIDR", "cidr, string -> bool", lambda a, b: _contains_cidr(a, _cidr(b)),
-        _contains_cidr_cost,
+        _with_text(_contains_cidr_cost),
     ),
     method("containsCIDR", "cidr, cidr -> bool", _contains_cidr, _contains_cidr_cost),
     method("ip", "cidr -> ip", lambda network: network.address),

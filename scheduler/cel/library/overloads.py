@@ -16,6 +16,7 @@ __all__ = [
     "Cost",
     "Implementation",
     "Overload",
+    "contents_cost",
     "function",
     "method",
     "one",
@@ -119,6 +120,23 @@ def traversal(factor: float = 1) -> Cost:
         return math.ceil(size_of(arguments[0]) * factor * 0.1)
 
     return cost
+
+
+def _traversed(value: Value) -> int:
+    if isinstance(value, str):
+        return int(len(value.encode("utf-8", "replace")) * 0.1)
+    if isinstance(value, bytes):
+        return int(len(value) * 0.1)
+    if isinstance(value, list):
+        return sum(map(_traversed, value))
+    if isinstance(value, dict):
+        return sum(_traversed(key) + _traversed(each) for key, each in value.items())
+    return 1
+
+
+def contents_cost(arguments: tuple[Value, ...], _result: Value) -> int:
+    """Cost of reading all that the first argument consists of."""
+    return _traversed(arguments[0])
 
 
 def regex_cost(arguments: tuple[Value, ...], _result: Value) -> int:

@@ -209,14 +209,15 @@ def _float(value: Quantity) -> float:
 
 def _sum(left: Quantity, right: Quantity, sign: int) -> Quantity:
     large = left.large or right.large
+    exponent = min(left.exponent, right.exponent)
     if sign < 0 and not large and right.number == INT_MIN:
         # Upstream negates in 64 bits, where this number is its own opposite.
-        sign = 1
+        wrong = _scaled(left, exponent) + _scaled(right, exponent)
+        sign = 1 if left.number == 0 or _fits(left, right, exponent, wrong) else sign
     if not large and right.number == 0:
         return Quantity(left.number, left.exponent, derived=True)
     if not large and left.number == 0:
         return Quantity(sign * right.number, right.exponent, derived=True)
-    exponent = min(left.exponent, right.exponent)
     number = _scaled(left, exponent) + sign * _scaled(right, exponent)
     large = large or not _fits(left, right, exponent, number)
     return Quantity(number, exponent, large=large, derived=True)

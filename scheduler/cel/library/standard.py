@@ -17,6 +17,7 @@ from scheduler.cel.library.overloads import (
     Overload,
     function,
     method,
+    one,
     size_of,
     traversal,
 )
@@ -321,21 +322,15 @@ def _minimum_cost(arguments: tuple[Value, ...], _result: Value) -> int:
 
 
 def _sum_cost(arguments: tuple[Value, ...], _result: Value) -> int:
-    if type(arguments[0]) in (str, bytes):
-        return math.ceil((size_of(arguments[0]) + size_of(arguments[1])) * 0.1)
-    return 1
-
-
-def _order_cost(arguments: tuple[Value, ...], result: Value) -> int:
-    return _minimum_cost(arguments, result) if type(arguments[0]) in (str, bytes) else 1
+    return math.ceil((size_of(arguments[0]) + size_of(arguments[1])) * 0.1)
 
 
 def _equality_cost(arguments: tuple[Value, ...], result: Value) -> int:
     return 1 if hasattr(arguments[0], "same") else _minimum_cost(arguments, result)
 
 
-def _in_cost(arguments: tuple[Value, ...], _result: Value) -> int:
-    return len(arguments[1]) if type(arguments[1]) is list else 1
+def _in_list_cost(arguments: tuple[Value, ...], _result: Value) -> int:
+    return size_of(arguments[1])
 
 
 def _contains_cost(arguments: tuple[Value, ...], _result: Value) -> int:
@@ -356,10 +351,14 @@ def _on_strings(test: Callable[[str, str], bool]) -> Callable[[Value, Value], bo
     return implementation
 
 
-def _operator(name: str, signatures: str, implementation: Any, cost: Cost) -> list[Overload]:
-    """Declare an operator by signatures with ";" between them."""
+def _operator(
+    name: str, signatures: str, implementation: Any, cost: Cost, texts: Cost | None = None
+) -> list[Overload]:
+    """Declare an operator by signatures with ";" between them; `texts` is the cost for texts."""
     return [
-        function(name, each, implementation, cost, guarded=False) for each in signatures.split(";")
+        function(name, each, implementation, texts if texts and of_texts else cost, guarded=False)
+        for each in signatures.split(";")
+        for of_texts in (each.strip().startswith(("string", "bytes")),)
     ]
 
 
@@ -383,40 +382,37 @@ _SUBTRACTIONS: Final = (
 _PRODUCTS: Final = "double, double -> double; int, int -> int; uint, uint -> uint"
 
 
-def _unit(_arguments: tuple[Value, ...], _result: Value) -> int:
-    return 1
-
-
 _OVERLOADS: Final = (
-    *_operator("_+_", _ADDITIONS, add, _sum_cost),
-    *_operator("_-_", _SUBTRACTIONS, _subtract, _unit),
-    *_operator("_*_", _PRODUCTS, _multiply, _unit),
-    *_operator("_/_", _PRODUCTS, _divide, _unit),
-    *_operator("_%_", "int, int -> int; uint, uint -> uint", _modulo, _unit),
-    *_operator("-_", "double -> double; int -> int", _negate, _unit),
-    *_operator("!_", "bool -> bool", _not, _unit),
+    *_operator("_+_", _ADDITIONS, add, one, _sum_cost),
+    *_operator("_-_", _SUBTRACTIONS, _subtract, one),
+    *_operator("_*_", _PRODUCTS, _multiply, one),
+    *_operator("_/_", _PRODUCTS, _divide, one),
+    *_operator("_%_", "int, int -> int; uint, uint -> uint", _modulo, one),
+    *_operator("-_", "double -> double; int -> int", _negate, one),
+    *_operator("!_", "bool -> bool", _not, one),
     *_operator("_==_", "A, A -> bool", equal, _equality_cost),
     *_operator("_!=_", "A, A -> bool", _not_equal, _minimum_cost),
-    *_operator("_<_", _ORDER, _order("_<_", lambda sign: sign < 0), _order_cost),
-    *_operator("_<=_", _ORDER, _order("_<=_", lambda sign: sign <= 0), _order_cost),
-    *_operator("_>_", _ORDER, _order("_>_", lambda sign: sign > 0), _order_cost),
-    *_operator("_>=_", _ORDER, _order("_>=_", lambda sign: sign >= 0), _order_cost),
-    *_operator("@in", "A, list(A) -> bool; A, map(A, B) -> bool", _in, _in_cost),
+    *_operator("_<_", _ORDER, _order("_<_", lambda sign: sign < 0), one, _minimum_cost),
+    *_operator("_<=_", _ORDER, _order("_<=_", lambda sign: sign <= 0), one, _minimum_cost),
+    *_operator("_>_", _ORDER, _order("_>_", lambda sign: sign > 0), one, _minimum_cost),
+    *_operator("_>=_", _ORDER, _order("_>=_", lambda sign: sign >= 0), one, _minimum_cost),
+    *_operator("@in", "A, list(A) -> bool", _in, _in_list_cost),
+    *_operator("@in", "A, map(A, B) -> bool", _in, one),
     # The planner evaluates these itself; here are only their types.
-    *_operator("_&&_", "bool, bool -> bool", None, _unit),
-    *_operator("_||_", "bool, bool -> bool", None, _unit),
-    *_operator("_?_:_", "bool, A, A -> A", None, _unit),
-    *_operator("_[_]", "list(A), int -> A; map(A, B), A -> B", None, _unit),
+    *_operator("_&&_", "bool, bool -> bool", None, one),
+    *_operator("_||_", "bool, bool -> bool", None, one),
+    *_operator("_?_:_", "bool, A, A -> A", None, one),
+    *_operator("_[_]", "list(A), int -> A; map(A, B), A -> B", None, one),
     *_operator(
         "_[_]", "optional(list(V)), int -> optional(V); optional(map(K, V)), K -> optional(V)",
-        None, _unit,
+        None, one,
     ),
     *_operator(
         "_[?_]",
         "list(V), int -> optional(V); optional(list(V)), int -> optional(V);"
         "map(K, V), K -> optional(V); optional(map(K, V)), K -> optional(V)",
         None,
-        _unit,
+        one,
     ),
     *(
         function("size", f"{kind} -> int", _size, guarded=False)

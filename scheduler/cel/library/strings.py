@@ -13,6 +13,7 @@ from scheduler.cel.library.overloads import (
     LONGEST_RESULT,
     Cost,
     Overload,
+    contents_cost,
     function,
     method,
     traversal,
@@ -120,10 +121,6 @@ def _quote(text: str) -> str:
     return '"' + "".join(_QUOTED.get(each, each) for each in text) + '"'
 
 
-def _index_cost(arguments: tuple[Value, ...], _result: Value) -> int:
-    return int(len(arguments[0].encode("utf-8", "replace")) * 0.1)
-
-
 def _join_cost(_arguments: tuple[Value, ...], result: Value) -> int:
     return traversal(2)((result,), None)
 
@@ -161,7 +158,7 @@ def overloads(reference: Reference) -> tuple[Overload, ...]:
             overload
             for name, search in searches
             for overload in _both(
-                name, "string, string -> int", "int", partial(search, nothing), _index_cost
+                name, "string, string -> int", "int", partial(search, nothing), contents_cost
             )
         ),
     )

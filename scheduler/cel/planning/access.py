@@ -52,15 +52,24 @@ def attribute_step(kind: str, domain: str, name: str) -> Step:
     return step
 
 
-def index_step(operand: Step, index: Step, *, optional: bool, apart: bool) -> Step:
+def index_step(operand: Step, index: Step, *, optional: bool, apart: bool, tracked: bool) -> Step:
     """Return the closure for `operand[index]` or `operand[?index]`.
+
+    An optional lookup that finds nothing costs nothing.
 
     Args:
         operand: gives what is looked into.
         index: gives the key or position.
         optional: whether the result is an optional.
         apart: whether an optional is taken apart: a map in it has no defaults then.
+        tracked: whether the cost is counted.
     """
+    cost = 1 if tracked else 0
+
+    def present(environment: Environment, found: Optional) -> Optional:
+        if found is not NONE:
+            charge(environment, cost)
+        return found
 
     def step(environment: Environment) -> Value:
         value = operand(environment)
@@ -69,11 +78,14 @@ def index_step(operand: Step, index: Step, *, optional: bool, apart: bool) -> St
                 return NONE
             key = index(environment)
             check_index(key)
-            return _held(value, key, apart=apart)
+            return present(environment, _held(value, key, apart=apart))
+        if optional:
+            key = index(environment)
+            check_index(key)
+            return present(environment, _present(value, key))
+        charge(environment, cost)
         key = index(environment)
         check_index(key)
-        if optional:
-            return _present(value, key)
         return _required(value, key)
 
     return step

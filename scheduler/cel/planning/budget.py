@@ -119,8 +119,12 @@ def _total(root: Node) -> int | None:
             bodies = (node.condition, node.body)
             pending.extend((each, times * (size + 4)) for each in bodies if each is not None)
             continue
-        if isinstance(node, Bind) and node.kind == "sortBy":
-            return None
+        if isinstance(node, Bind) and node.kind != "bind":
+            if node.kind == "sortBy":
+                return None
+            # Upstream evaluates the optional twice.
+            total += times * 4
+            pending.append((node.value, times))
         if isinstance(node, ListLiteral):
             total += times * 10
         pending.extend((child, times) for child in children(node))

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from scheduler.cel.errors import Failure
 from scheduler.cel.language.syntax import Call, Ident, Literal, Node, Select
 from scheduler.cel.language.types import Type, is_dyn
-from scheduler.cel.library.overloads import Cost, Implementation, Overload
+from scheduler.cel.library.overloads import Cost, Implementation, Overload, one
 from scheduler.cel.planning.budget import Environment, charge, charge_size
 from scheduler.cel.values import Value, from_key, type_name
 
@@ -23,8 +23,23 @@ Step: TypeAlias = Callable[[Environment], Value]
 
 
 _NO_ENVIRONMENT: Final[Environment] = []
+_WITH_PATTERN: Final = frozenset(("matches", "find", "findAll"))
+#: Functions that upstream binds for any number of arguments.
+_VARIADIC: Final = frozenset(("check", "fieldSelector", "format", "group", "labelSelector", "path"))
 #: Functions of texts that are often called with a literal.
 _PARSERS: Final = frozenset(("quantity", "semver", "ip", "cidr", "url", "isQuantity", "isSemver"))
+
+
+#: Functions whose cost follows from the name, even where no single overload fits the static types.
+_COST_BY_NAME: Final = frozenset(
+    (
+        "_==_", "asApproximateFloat", "asInteger", "check", "cidr", "compareTo", "containsCIDR",
+        "containsIP", "fieldSelector", "find", "findAll", "indexOf", "ip", "ip.isCanonical",
+        "isCIDR", "isIP", "isQuantity", "isSemver", "isSorted", "includes", "join",
+        "labelSelector", "lastIndexOf", "lowerAscii", "max", "min", "quantity", "replace",
+        "semver", "split", "substring", "sum", "trim", "upperAscii", "url", "validate",
+    )
+)  # fmt: skip
 
 
 class Constant:
@@ -44,7 +59,8 @@ def call_step(node: Call, arguments: list[Step], *, tracked: bool) -> Step:
     """Return the closure for a call with its evaluated arguments."""
     implementation, cost = dispatched(node)
     if tracked:
-        return _tracked(implementation, cost, arguments)
+        together = _takes_failures(node, arguments)
+        return _tracked(implementation, cost, arguments, together=together)
     if node.function in _PARSERS and all(isinstance(each, Constant) for each in arguments):
         return _parsed(implementation, [each(_NO_ENVIRONMENT) for each in arguments])
     if len(arguments) == 1:
@@ -66,14 +82,34 @@ def _parsed(implementation: Implementation, values: list[Value]) -> Step:
     return lambda _: result
 
 
-def _tracked(implementation: Implementation, cost: Cost, arguments: list[Step]) -> Step:
+def _takes_failures(node: Call, arguments: list[Step]) -> bool:
+    """Return whether all arguments of a call are evaluated, even if one of them fails.
+
+    Upstream has a fast path for two arguments, which functions with a constant pattern do not take,
+    nor those whose overload depends on the values.
+    """
+    pattern = node.function in _WITH_PATTERN and isinstance(arguments[1], Constant)
+    operator = node.function.startswith(("_", "@"))
+    single = len(node.overloads) == 1 and node.function not in _VARIADIC and not pattern
+    return len(arguments) == 2 and (operator or single)
+
+
+def _tracked(
+    implementation: Implementation, cost: Cost, arguments: list[Step], *, together: bool
+) -> Step:
     def step(environment: Environment) -> Value:
-        values = tuple([each(environment) for each in arguments])
-        for each in values:
-            if isinstance(each, list | dict):
-                charge_size(environment, each)
-        result = implementation(*values)
+        values, failure = _evaluated(environment, arguments, together=together)
+        if len(values) < len(arguments):
+            raise failure or AssertionError
+        result: Value = failure
+        if failure is None:
+            for each in values:
+                if isinstance(each, list | dict):
+                    charge_size(environment, each)
+            result = _outcome(implementation, values)
         charge(environment, cost(values, result))
+        if isinstance(result, Failure):
+            raise result
         if isinstance(result, str | bytes | list | dict):
             charge_size(environment, result)
         return result
@@ -81,12 +117,41 @@ def _tracked(implementation: Implementation, cost: Cost, arguments: list[Step]) 
     return step
 
 
+def _evaluated(
+    environment: Environment, arguments: list[Step], *, together: bool
+) -> tuple[tuple[Value, ...], Failure | None]:
+    """Return the arguments of a call, with failures among them, and the first failure.
+
+    If they are not evaluated together, those behind a failure are missing; the call is free then.
+    """
+    values: list[Value] = []
+    failure: Failure | None = None
+    for each in arguments:
+        try:
+            values.append(each(environment))
+        except Failure as error:
+            values.append(error)
+            failure = failure or error
+            if not together:
+                break
+    return tuple(values), failure
+
+
+def _outcome(implementation: Implementation, values: tuple[Value, ...]) -> Value:
+    try:
+        return implementation(*values)
+    except Failure as error:
+        return error
+
+
 def dispatched(node: Call) -> tuple[Implementation, Cost]:
     """Return what a call does and what it costs."""
     first, *others = node.overloads
+    by_name = not others or node.function in _COST_BY_NAME
+    cost = node.overloads[-1].cost if by_name else one
     if not first.guarded or (not others and _is_known(node)):
-        return first.implementation, first.cost
-    return _guarded(node.function, node.overloads), _guarded_cost(node.overloads)
+        return first.implementation, cost
+    return _guarded(node.function, node.overloads), cost
 
 
 def _is_known(node: Call) -> bool:
@@ -138,14 +203,6 @@ def _guarded(name: str, candidates: tuple[Overload, ...]) -> Implementation:
         return overload.implementation(*values)
 
     return implementation
-
-
-def _guarded_cost(candidates: tuple[Overload, ...]) -> Cost:
-    def cost(values: tuple[Value, ...], result: Value) -> int:
-        overload = _fitting(candidates, values)
-        return 1 if overload is None else overload.cost(values, result)
-
-    return cost
 
 
 def _fits(declared: Type, value: Value) -> bool:

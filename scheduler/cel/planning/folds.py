@@ -1,44 +1,42 @@
 """Closures for comprehensions.
 
-Source: cel-go v0.26.0 interpreter/interpretable.go evalFold, parser/macro.go. `all` and `exists`
-absorb failures as `&&` and `||` do; the others do not.
+Upstream's accumulator goes on when it holds a failure: `all` and `exists` absorb it as `&&` and
+`||` do. Of the others, a failing condition replaces an earlier failure, a failing body does not.
+
+Source: cel-go v0.26.0 interpreter/interpretable.go evalFold, parser/macro.go,
+ext/comprehensions.go.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from scheduler.cel.errors import Failure, no_such_overload
 from scheduler.cel.planning.budget import Environment, charge, charge_size
-from scheduler.cel.planning.calls import Step
+from scheduler.cel.planning.calls import Constant, Step
 from scheduler.cel.values import Value, from_key, go_type, show, to_key, type_name
 
 __all__ = ["fold_step"]
 
-#: What upstream spends on the accumulator: for each element, for one that is left out, at the end.
-_COSTS: Final = {
-    "all": (3, 0, 1),
-    "exists": (4, 0, 1),
-    "exists_one": (2, 1, 2),
-    "map": (12, 1, 1),
-    "transformMap": (3, 1, 1),
-    "transformMapEntry": (2, 1, 1),
-}
+#: What upstream spends on the accumulator of `all` and `exists` before an element, and within it.
+_CONDITION_COSTS: Final = {False: 2, True: 3}
+_NAME_COST: Final = 1
+_CALL_COST: Final = 1
+_LIST_COST: Final = 10
 #: Evaluates the body for each element.
-_Loop: TypeAlias = Callable[[Environment, "_Fold", Iterable[Value]], Value]
+_Loop: TypeAlias = Callable[[Environment, "_Fold", Sequence[Value]], Value]
 
 
 class _Fold:
     """The parts of a comprehension, compiled."""
 
-    __slots__ = ("body", "condition", "costs", "slots", "tracked")
+    __slots__ = ("body", "condition", "slots", "tracked")
 
     def __init__(
-        self, slots: tuple[int, ...], condition: Step | None, body: Step, kind: str, tracked: bool
+        self, slots: tuple[int, ...], condition: Step | None, body: Step, tracked: bool
     ) -> None:
         self.slots = slots
         self.condition = condition
         self.body = body
-        self.costs = _COSTS[kind]
         self.tracked = tracked
 
     def assign(self, environment: Environment, element: Value) -> None:
@@ -47,22 +45,24 @@ class _Fold:
             environment[self.slots[0]] = element
         else:
             environment[self.slots[0]], environment[self.slots[1]] = element
-        if self.tracked:
-            charge(environment, 0)
 
     def wanted(self, environment: Environment) -> bool:
         """Return whether an element is to be transformed."""
-        if self.condition is None:
-            return True
-        answer = self.condition(environment)
-        if answer is True or answer is False:
-            return answer
-        raise no_such_overload()
+        return self.condition is None or _bool(self.condition(environment))
 
-    def spend(self, environment: Environment, which: int) -> None:
+    def spend(self, environment: Environment, cost: int) -> None:
         """Charge for the accumulator."""
         if self.tracked:
-            charge(environment, self.costs[which])
+            charge(environment, cost)
+
+    def made(self, environment: Environment, failure: Failure | None, result: Value) -> Value:
+        """Return the result, a list or map, unless there was a failure."""
+        self.spend(environment, _NAME_COST)
+        if failure is not None:
+            raise failure
+        if self.tracked:
+            charge_size(environment, result)
+        return result
 
 
 def fold_step(
@@ -85,7 +85,7 @@ def fold_step(
         tracked: whether the cost is counted.
     """
     loop = _LOOPS[kind]
-    fold = _Fold(slots, condition, body, kind, tracked)
+    fold = _Fold(slots, condition, body, tracked)
     two = len(slots) == 2
 
     def step(environment: Environment) -> Value:
@@ -96,7 +96,13 @@ def fold_step(
     return step
 
 
-def _elements(over: Value) -> Iterable[Value]:
+def _bool(answer: Value) -> bool:
+    if answer is True or answer is False:
+        return answer
+    raise no_such_overload()
+
+
+def _elements(over: Value) -> Sequence[Value]:
     if type(over) is list:
         return over
     if isinstance(over, dict):
@@ -104,7 +110,7 @@ def _elements(over: Value) -> Iterable[Value]:
     raise Failure(f"got '{go_type(over)}', expected iterable type")
 
 
-def _pairs(over: Value) -> Iterable[Value]:
+def _pairs(over: Value) -> Sequence[Value]:
     if type(over) is list:
         return list(enumerate(over))
     if isinstance(over, dict):
@@ -114,22 +120,24 @@ def _pairs(over: Value) -> Iterable[Value]:
 
 def _quantified(absorbing: bool) -> _Loop:
     """Return the loop of `all` (absorbing False) or `exists` (absorbing True)."""
+    before = _CONDITION_COSTS[absorbing]
 
-    def loop(environment: Environment, fold: _Fold, elements: Iterable[Value]) -> Value:
+    def loop(environment: Environment, fold: _Fold, elements: Sequence[Value]) -> Value:
         failure: Failure | None = None
-        for element in elements:
+        for at, element in enumerate(elements, 1):
             fold.assign(environment, element)
-            fold.spend(environment, 0)
+            fold.spend(environment, before + _NAME_COST)
             try:
                 answer = fold.body(environment)
             except Failure as error:
                 failure = failure or error
                 continue
             if answer is absorbing:
+                fold.spend(environment, _NAME_COST + (before if at < len(elements) else 0))
                 return absorbing
             if answer is not (not absorbing) and failure is None:
                 failure = no_such_overload()
-        fold.spend(environment, 2)
+        fold.spend(environment, _NAME_COST)
         if failure is not None:
             raise failure
         return not absorbing
@@ -137,32 +145,42 @@ def _quantified(absorbing: bool) -> _Loop:
     return loop
 
 
-def _exists_one(environment: Environment, fold: _Fold, elements: Iterable[Value]) -> Value:
-    count = 0
+def _exists_one(environment: Environment, fold: _Fold, elements: Sequence[Value]) -> Value:
+    count, failure = 0, None
     for element in elements:
         fold.assign(environment, element)
-        answer = fold.body(environment)
-        if answer is not True and answer is not False:
-            raise no_such_overload()
-        fold.spend(environment, 0 if answer else 1)
-        count += answer
-    fold.spend(environment, 2)
+        try:
+            answer = _bool(fold.body(environment))
+        except Failure as error:
+            failure = error
+            continue
+        if answer:
+            fold.spend(environment, _NAME_COST + _CALL_COST)
+            count += 1
+    fold.spend(environment, _NAME_COST + _CALL_COST)
+    if failure is not None:
+        raise failure
     return count == 1
 
 
-def _map(environment: Environment, fold: _Fold, elements: Iterable[Value]) -> Value:
+def _map(environment: Environment, fold: _Fold, elements: Sequence[Value]) -> Value:
     found: list[Value] = []
+    failure: Failure | None = None
+    cost = _NAME_COST + _CALL_COST + (0 if isinstance(fold.body, Constant) else _LIST_COST)
     for element in elements:
         fold.assign(environment, element)
-        if fold.wanted(environment):
+        try:
+            if not fold.wanted(environment):
+                continue
+        except Failure as error:
+            failure = error
+            continue
+        fold.spend(environment, cost)
+        try:
             found.append(fold.body(environment))
-            fold.spend(environment, 0)
-        else:
-            fold.spend(environment, 1)
-    fold.spend(environment, 2)
-    if fold.tracked:
-        charge_size(environment, found)
-    return found
+        except Failure as error:
+            failure = failure or error
+    return fold.made(environment, failure, found)
 
 
 def _insert(into: dict[Value, Value], key: Value, value: Value) -> None:
@@ -172,40 +190,55 @@ def _insert(into: dict[Value, Value], key: Value, value: Value) -> None:
     into[stored] = value
 
 
-def _transform_map(environment: Environment, fold: _Fold, elements: Iterable[Value]) -> Value:
+def _transform_map(environment: Environment, fold: _Fold, elements: Sequence[Value]) -> Value:
     found: dict[Value, Value] = {}
+    failure: Failure | None = None
     for element in elements:
         fold.assign(environment, element)
-        if fold.wanted(environment):
-            key = environment[fold.slots[0]]
-            _insert(found, key, fold.body(environment))
-            fold.spend(environment, 0)
-        else:
-            fold.spend(environment, 1)
-    fold.spend(environment, 2)
-    if fold.tracked:
-        charge_size(environment, found)
-    return found
-
-
-def _transform_entries(environment: Environment, fold: _Fold, elements: Iterable[Value]) -> Value:
-    found: dict[Value, Value] = {}
-    for element in elements:
-        fold.assign(environment, element)
-        if not fold.wanted(environment):
-            fold.spend(environment, 1)
+        try:
+            if not fold.wanted(environment):
+                continue
+        except Failure as error:
+            failure = error
             continue
-        entries = fold.body(environment)
-        if not isinstance(entries, dict):
-            types = f"map, {type_name(entries)}"
-            raise Failure(f"no such overload: cel.@mapInsert({types})")
-        for key, value in entries.items():
-            _insert(found, from_key(key), value)
-        fold.spend(environment, 0)
-    fold.spend(environment, 2)
-    if fold.tracked:
-        charge_size(environment, found)
-    return found
+        fold.spend(environment, _NAME_COST)
+        if failure is not None:
+            # The other arguments of the insertion are not evaluated.
+            continue
+        fold.spend(environment, _NAME_COST + _CALL_COST)
+        try:
+            _insert(found, environment[fold.slots[0]], fold.body(environment))
+        except Failure as error:
+            failure = error
+    return fold.made(environment, failure, found)
+
+
+def _insert_all(into: dict[Value, Value], entries: Value) -> None:
+    if not isinstance(entries, dict):
+        raise Failure(f"no such overload: cel.@mapInsert(map, {type_name(entries)})")
+    for key, value in entries.items():
+        _insert(into, from_key(key), value)
+
+
+def _transform_entries(environment: Environment, fold: _Fold, elements: Sequence[Value]) -> Value:
+    found: dict[Value, Value] = {}
+    failure: Failure | None = None
+    for element in elements:
+        fold.assign(environment, element)
+        try:
+            if not fold.wanted(environment):
+                continue
+        except Failure as error:
+            failure = error
+            continue
+        fold.spend(environment, _NAME_COST + _CALL_COST)
+        try:
+            entries = fold.body(environment)
+            if failure is None:
+                _insert_all(found, entries)
+        except Failure as error:
+            failure = failure or error
+    return fold.made(environment, failure, found)
 
 
 _LOOPS: Final[dict[str, _Loop]] = {

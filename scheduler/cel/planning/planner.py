@@ -21,9 +21,13 @@ from scheduler.cel.language.syntax import (
     MapLiteral,
     Node,
     Select,
+    children,
 )
-from scheduler.cel.library.lists import sort_by_keys
+from scheduler.cel.language.types import is_dyn
+from scheduler.cel.library.catalog import TYPES
+from scheduler.cel.library.lists import pairs_cost
 from scheduler.cel.library.optionals import value_of
+from scheduler.cel.library.overloads import one
 from scheduler.cel.planning.access import (
     attribute_step,
     charged,
@@ -31,21 +35,29 @@ from scheduler.cel.planning.access import (
     has_step,
     index_step,
 )
-from scheduler.cel.planning.budget import DEVICE, Environment, charge, charge_size
+from scheduler.cel.planning.aggregates import list_step, map_step
+from scheduler.cel.planning.bindings import (
+    as_it_is,
+    lazy_reader,
+    lazy_step,
+    mapped_reader,
+    mapped_step,
+    reader,
+    sorted_step,
+    taken_apart,
+)
+from scheduler.cel.planning.budget import DEVICE, Environment
 from scheduler.cel.planning.calls import Constant, Step, call_step, dispatched
 from scheduler.cel.planning.folds import fold_step
 from scheduler.cel.regex.matcher import compile_pattern
 from scheduler.cel.regex.syntax import RegexError
 from scheduler.cel.values import (
     NONE,
-    Opaque,
     Optional,
     TypeValue,
+    Uint,
     Value,
     equal,
-    show,
-    to_key,
-    type_name,
 )
 from scheduler.model.reference import Reference
 
@@ -56,8 +68,10 @@ _CONVERSIONS: Final = frozenset(
     ("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint")
 )
 _WITH_PATTERN: Final = frozenset(("matches", "find", "findAll"))
+_PRIMITIVE: Final = (bool, float, int, str, Uint)
 _FIRST_VARIABLE: Final = 3
 _NO_ENVIRONMENT: Final[Environment] = []
+_INDEX: Final = ("_[_]", "_[?_]")
 _LIST_COST: Final = 10
 _MAP_COST: Final = 30
 
@@ -96,7 +110,7 @@ def plan(root: Node, reference: Reference, *, tracked: bool) -> Plan:
 class _Planner:
     def __init__(self, reference: Reference, *, tracked: bool) -> None:
         self._apart = reference.selectors_take_optionals_apart
-        self._resolved = _taken_apart if self._apart else _as_it_is
+        self._resolve = taken_apart if self._apart else as_it_is
         self._or_any_value = reference.selectors_or_any_value
         self._tracked = tracked
         self._scope: dict[str, list[Step]] = {}
@@ -127,27 +141,28 @@ class _Planner:
     # Names and selections.
 
     def _name(self, name: str, kind: str) -> Step:
+        if kind == "type":
+            return _named_type(name)
         known = self._scope.get(name)
         if known:
             return charged(known[-1], 1, tracked=self._tracked)
-        name = name.removeprefix(".")
-        if kind == "type":
-            return Constant(TypeValue(name))
         return charged(lambda environment: environment[DEVICE], 1, tracked=self._tracked)
 
     def _selection(self, node: Select) -> Step:
-        if node.type.name == "type" and not node.test:
-            name = str(node.type.parameters[0])
-            return Constant(TypeValue(name))
+        if node.named:
+            return _named_type(node.named)
         attribute = None if node.test else self._attribute(node)
         if attribute is not None:
             return charged(attribute, 4, tracked=self._tracked)
         operand = self.step(node.operand)
         if node.test:
-            return has_step(operand, node.field, apart=self._apart)
+            step = has_step(operand, node.field, apart=self._apart)
+            return charged(step, self._base_cost(node.operand), tracked=self._tracked)
         field = Constant(node.field)
-        step = index_step(operand, field, optional=node.optional, apart=self._apart)
-        return charged(step, self._access_cost(node.operand), tracked=self._tracked)
+        step = index_step(
+            operand, field, optional=node.optional, apart=self._apart, tracked=self._tracked
+        )
+        return charged(step, self._base_cost(node.operand), tracked=self._tracked)
 
     def _attribute(self, node: Node) -> Step | None:
         """Return the closure for a constant path to an attribute or capacity of the device."""
@@ -164,12 +179,14 @@ class _Planner:
             return None
         return attribute_step(path[2], path[1], path[0])
 
-    def _access_cost(self, operand: Node) -> int:
-        """Return what a selection costs; from the result of a call, as much as a name more."""
-        is_path = isinstance(operand, Ident | Select) or (
-            isinstance(operand, Call) and operand.function in ("_[_]", "_[?_]")
-        )
-        return 1 if is_path else 2
+    def _base_cost(self, operand: Node) -> int:
+        """Return what a selection costs beside the key: from the result of a call, as a name."""
+        return 0 if _is_path(operand) or _is_conditional(operand) else 1
+
+    def _unobserved(self, node: Node) -> Step:
+        """Return the closure of a branch or key; upstream does not charge for the name in it."""
+        named = _is_path(node) and not _is_conditional(_root(node))
+        return charged(self.step(node), -1 if named else 0, tracked=self._tracked)
 
     # Calls.
 
@@ -200,9 +217,11 @@ class _Planner:
 
     def _constant_in(self, node: Call, arguments: list[Step]) -> Step:
         """Return the closure for `x in [1, 2]`, which costs nothing; in `[]` is nothing at all."""
-        if arguments[1](_NO_ENVIRONMENT) == []:
+        container = arguments[1](_NO_ENVIRONMENT)
+        if container == []:
             return Constant(False)
-        return call_step(node, arguments, tracked=False)
+        is_set = type(container) is list and all(type(each) in _PRIMITIVE for each in container)
+        return call_step(node, arguments, tracked=self._tracked and not is_set)
 
     def _and(self, node: Call) -> Step:
         return _logical([self.step(each) for each in node.arguments], False)
@@ -211,16 +230,17 @@ class _Planner:
         return _logical([self.step(each) for each in node.arguments], True)
 
     def _conditional(self, node: Call) -> Step:
-        condition, then, otherwise = (self.step(each) for each in node.arguments)
+        condition = self.step(node.arguments[0])
+        then, otherwise = (self._unobserved(each) for each in node.arguments[1:])
 
-        resolved = self._resolved
+        resolve = self._resolve
 
         def step(environment: Environment) -> Value:
             answer = condition(environment)
             if answer is True:
-                return resolved(then(environment))
+                return resolve(then(environment))
             if answer is False:
-                return resolved(otherwise(environment))
+                return resolve(otherwise(environment))
             raise no_such_overload()
 
         return step
@@ -243,12 +263,14 @@ class _Planner:
         attribute = self._attribute(node) if node.function == "_[_]" else None
         if attribute is not None:
             return charged(attribute, 4, tracked=self._tracked)
-        operand, index = (self.step(each) for each in node.arguments)
+        operand, index = self.step(node.arguments[0]), self._unobserved(node.arguments[1])
         if isinstance(index, Constant):
             check_index(index.value)
         optional = node.function == "_[?_]"
-        step = index_step(operand, index, optional=optional, apart=self._apart)
-        return charged(step, self._access_cost(node.arguments[0]), tracked=self._tracked)
+        step = index_step(
+            operand, index, optional=optional, apart=self._apart, tracked=self._tracked
+        )
+        return charged(step, self._base_cost(node.arguments[0]), tracked=self._tracked)
 
     def _or_value(self, node: Call) -> Step:
         """Return the closure for `or` and `orValue`, whose argument may not be evaluated."""
@@ -279,14 +301,14 @@ class _Planner:
                 return Constant(constants)
             step: Step = lambda environment: [each(environment) for each in elements]  # noqa: E731
         else:
-            step = _list_with_optionals(elements, node.optional)
+            step = list_step(elements, node.optional)
         return charged(step, _LIST_COST, tracked=self._tracked)
 
     def _map(self, node: MapLiteral) -> Step:
         entries = [
             (self.step(each.key), self.step(each.value), each.optional) for each in node.entries
         ]
-        step = _map_step(entries)
+        step = map_step(entries)
         constant = all(
             isinstance(key, Constant) and isinstance(value, Constant) for key, value, _ in entries
         )
@@ -309,82 +331,54 @@ class _Planner:
             self._scope[name].pop()
         return compiled
 
-    def _reader(self, slot: int) -> Step:
-        resolved = self._resolved
-        return lambda environment: resolved(environment[slot])
-
     def _fold(self, node: Fold) -> Step:
         target = self.step(node.target)
         slots = tuple(self._slot() for _ in node.names)
-        names = dict(zip(node.names, map(self._reader, slots), strict=True))
+        readers = [reader(slot, self._resolve) for slot in slots]
+        names = dict(zip(node.names, readers, strict=True))
         condition = None if node.condition is None else self._with(names, node.condition)
         body = self._with(names, node.body)
         return fold_step(node.kind, target, slots, condition, body, tracked=self._tracked)
 
     def _bind(self, node: Bind) -> Step:
         value = self.step(node.value)
+        slot = self._slot()
         if node.kind == "sortBy":
-            return self._sort_by(node, value)
-        slot = self._slot()
+            return self._sort_by(node, value, slot)
+        _check_type_variable(node)
         if node.kind == "bind":
-            return self._lazy(node, value, slot)
-        body = self._with({node.name: self._reader(slot)}, node.body)
+            read = lazy_reader(value, slot, self._resolve)
+            return lazy_step(self._with({node.name: read}, node.body), slot)
+        body = self._with({node.name: mapped_reader(slot, self._resolve)}, node.body)
         wrap = node.kind == "optMap"
-        resolved = self._resolved
+        return mapped_step(value, body, slot, wrap=wrap, resolve=self._resolve)
 
-        def step(environment: Environment) -> Value:
-            optional = value(environment)
-            if type(optional) is not Optional:
-                raise Failure(f"no such overload: hasValue({type_name(optional)})")
-            if optional is NONE:
-                return NONE
-            environment[slot] = value_of(optional)
-            result = body(environment)
-            return resolved(Optional(result) if wrap else result)
+    def _sort_by(self, node: Bind, value: Step, slot: int) -> Step:
+        held = self._slot()
+        body = self._with({node.name: reader(slot, self._resolve)}, node.body)
+        target = reader(held, as_it_is)
+        keys = fold_step("map", target, (slot,), None, body, tracked=True)
+        return sorted_step(value, keys, held, one if is_dyn(node.body.type) else pairs_cost)
 
-        return step
 
-    def _lazy(self, node: Bind, value: Step, slot: int) -> Step:
-        """Return the closure for `cel.bind`: the value is computed when it is first needed."""
+def _is_path(node: Node) -> bool:
+    """Return whether a node is a name or selects from something, and is no type and no test."""
+    if isinstance(node, Select):
+        return not (node.test or node.named)
+    if isinstance(node, Ident):
+        return node.type.name != "type"
+    return isinstance(node, Call) and node.function in _INDEX
 
-        resolved = self._resolved
 
-        def read(environment: Environment) -> Value:
-            known = environment[slot]
-            if type(known) is not tuple:
-                known = _outcome(value, environment)
-                environment[slot] = known
-            succeeded, result = known
-            if succeeded:
-                return resolved(result)
-            raise result
+def _root(node: Node) -> Node:
+    """Return what a path begins with."""
+    while _is_path(node) and not isinstance(node, Ident):
+        node = node.operand if isinstance(node, Select) else next(children(node))
+    return node
 
-        body = self._with({node.name: read}, node.body)
 
-        def step(environment: Environment) -> Value:
-            environment[slot] = None
-            return body(environment)
-
-        return step
-
-    def _sort_by(self, node: Bind, value: Step) -> Step:
-        slot = self._slot()
-        body = self._with({node.name: self._reader(slot)}, node.body)
-        keys = fold_step("map", value, (slot,), None, body, tracked=self._tracked)
-        tracked = self._tracked
-
-        def step(environment: Environment) -> Value:
-            elements = value(environment)
-            found = keys(environment)
-            if type(elements) is not list:
-                shown = f"@sortByAssociatedKeys({type_name(elements)}, list)"
-                raise Failure(f"no such overload: {shown}")
-            if tracked:
-                charge(environment, 2 * len(found) ** 2 + 11)
-                charge_size(environment, elements)
-            return sort_by_keys(elements, found)
-
-        return step
+def _is_conditional(node: Node) -> bool:
+    return isinstance(node, Call) and node.function == "_?_:_"
 
 
 def _selected(node: Node) -> tuple[Node | None, str | None]:
@@ -398,32 +392,22 @@ def _selected(node: Node) -> tuple[Node | None, str | None]:
     return None, None
 
 
-def _as_it_is(value: Value) -> Value:
-    return value
+def _named_type(name: str) -> Constant:
+    """Return what gives a type by its name.
 
-
-def _taken_apart(value: Value) -> Value:
-    """Return the value of a variable or of `?:`, where upstream takes optionals apart.
-
-    It puts what they hold together again. With most types of Kubernetes the optional holds a
-    failure then, and an optional in an optional is lost.
+    A variable whose value is known to be a type is taken for the name of one, as upstream does.
     """
-    if type(value) is not Optional or value is NONE:
-        return value
-    held = value.value
-    if type(held) is Optional:
-        return Optional(held.value)
-    if isinstance(held, Opaque) and held.name != "kubernetes.NamedFormat":
-        return Optional(Failure("unsupported conversion to ref.Val"))
-    return value
+    if name not in TYPES:
+        raise Failure(f"reference to undefined type: {name}")
+    return Constant(TypeValue(name))
 
 
-def _outcome(value: Step, environment: Environment) -> tuple[bool, Value]:
-    """Return whether a value could be computed, and the value or the failure."""
-    try:
-        return True, value(environment)
-    except Failure as error:
-        return False, error
+def _check_type_variable(node: Bind) -> None:
+    """Check the variable of a binding, whose value upstream refers to by name."""
+    of = node.value.type
+    held = of.parameters[0] if of.name == "optional_type" and node.kind != "bind" else of
+    if held.name == "type":
+        _named_type(node.name)
 
 
 def _check_pattern(argument: Step) -> None:
@@ -454,45 +438,5 @@ def _logical(terms: list[Step], absorbing: bool) -> Step:
         if failure is not None:
             raise failure
         return other
-
-    return step
-
-
-def _list_with_optionals(elements: list[Step], optional: frozenset[int]) -> Step:
-    def step(environment: Environment) -> Value:
-        found = []
-        for index, each in enumerate(elements):
-            value = each(environment)
-            if index in optional:
-                if type(value) is not Optional:
-                    message = "cannot initialize optional list element from non-optional value"
-                    raise Failure(f"{message} {show(value)}")
-                if value is NONE:
-                    continue
-                value = value.value
-            found.append(value)
-        return found
-
-    return step
-
-
-def _map_step(entries: list[tuple[Step, Step, bool]]) -> Step:
-    def step(environment: Environment) -> Value:
-        found: dict[Value, Value] = {}
-        for key_step, value_step, optional in entries:
-            key = key_step(environment)
-            value = value_step(environment)
-            if optional:
-                if type(value) is not Optional:
-                    message = (
-                        f"cannot initialize optional entry '{show(key)}' from non-optional value"
-                    )
-                    raise Failure(f"{message} {show(value)}")
-                if value is NONE:
-                    found.pop(to_key(key), None)
-                    continue
-                value = value.value
-            found[to_key(key)] = value
-        return found
 
     return step
