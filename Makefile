@@ -156,8 +156,8 @@ fidelity: setup ## compare decisions with kube-scheduler's own code; SEEDS=0:200
 	$(BIN)/python -m tests.oracle --seeds $(or $(SEEDS),0:2000)$(FIDELITY)
 
 .PHONY: cel
-cel: setup ## compare device selectors with Kubernetes' own package; EXPRESSIONS=100000, SEED=0
-	$(BIN)/python -m tests.cel --expressions $(or $(EXPRESSIONS),100000) --seed $(or $(SEED),0)
+cel: setup ## compare device selectors with Kubernetes' own package; REFERENCE=v1.37, EXPRESSIONS=100000, SEED=0
+	$(BIN)/python -m tests.cel --reference $(or $(REFERENCE),v1.37) --expressions $(or $(EXPRESSIONS),100000) --seed $(or $(SEED),0)
 
 .PHONY: transactions
 transactions: setup ## execute preemptions under faults and kills; SEQUENCES=10000

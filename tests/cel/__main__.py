@@ -1,8 +1,9 @@
-"""Compares random selectors with upstream's package: `make cel EXPRESSIONS=100000`."""
+"""Compares random selectors with upstream's package: `make cel REFERENCE=v1.36`."""
 
 import argparse
 import sys
 
+from scheduler.model.reference import NEWEST, REFERENCES, Reference
 from tests.cel.upstream import ask, differs, ours
 from tests.support.cel_expressions import Expressions
 
@@ -17,27 +18,28 @@ def main() -> int:
         1 if a value or refusal is another one.
     """
     arguments = argparse.ArgumentParser(prog="python -m tests.cel", description=__doc__)
+    arguments.add_argument("--reference", choices=REFERENCES, default=NEWEST.name)
     arguments.add_argument("--expressions", type=int, default=100_000)
     arguments.add_argument("--seed", type=int, default=0)
     chosen = arguments.parse_args()
+    reference = REFERENCES[chosen.reference]
     found = {"kind": 0, "text": 0}
     for seed in range(chosen.seed, chosen.seed + -(-chosen.expressions // BATCH)):
-        for kind in compare(seed):
+        for kind in compare(seed, reference):
             found[kind] += 1
     sys.stdout.write(
-        f"{chosen.expressions} expressions: {found['kind']} with another value or refusal, "
-        f"{found['text']} with another text\n"
+        f"{reference.version}, {chosen.expressions} expressions: {found['kind']} with another "
+        f"value or refusal, {found['text']} with another text\n"
     )
     return 1 if found["kind"] else 0
 
 
-def compare(seed: int) -> list[str]:
+def compare(seed: int, reference: Reference) -> list[str]:
     """Compare the expressions of a seed; return the kinds of the disagreements."""
-    made = Expressions(seed)
-    cases = [(made.device(), made.selector()) for _ in range(BATCH)]
+    cases = Expressions(seed, reference).cases(BATCH)
     found = []
-    for (device, expression), other in zip(cases, ask(cases), strict=True):
-        own = ours(device, expression)
+    for (device, expression), other in zip(cases, ask(cases, reference), strict=True):
+        own = ours(device, expression, reference)
         kind = differs(own, other)
         if kind:
             found.append(kind)

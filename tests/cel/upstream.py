@@ -3,6 +3,7 @@
 Source: deploy/tools/controlplane/go/cel-oracle.
 """
 
+import contextlib
 import json
 import subprocess
 from collections.abc import Sequence
@@ -13,16 +14,22 @@ from typing import Any
 from deploy.tools.controlplane import binaries
 from scheduler.cel import CompileError, Device, EvaluationError, Version, compile_selector
 from scheduler.cel.device import Attribute
+from scheduler.cel.errors import Cancelled
+from scheduler.cel.planning.budget import COST
+from scheduler.cel.planning.planner import plan
+from scheduler.cel.selector import typed_tree
 from scheduler.model.reference import Reference
 
-__all__ = ["NAME", "Answer", "ask", "differs", "ours", "program"]
+__all__ = ["NAME", "Answer", "ask", "cost", "costs", "differs", "ours", "program"]
 
 #: What deploy.tools.controlplane calls the program.
 NAME = "cel-oracle"
 
-#: Failures that come from defects of upstream: a panic that is caught, or a value that cannot be
-#: converted back. What is said instead does not matter.
-_DEFECTS = ("internal error", "panic", "unsupported conversion to ref.Val")
+#: Failures that come from defects of upstream: keys of maps that it cannot hash, or a value that
+#: cannot be converted back. What is said instead does not matter.
+_DEFECTS = (
+    "internal error: runtime error", "panic", "unsupported conversion to ref.Val",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -50,11 +57,15 @@ def program(reference: Reference) -> Path:
 
 def ask(cases: Sequence[tuple[Device, str]], reference: Reference) -> list[Answer]:
     """Evaluate expressions with upstream's package."""
+    return [_answer(line) for line in _asked(cases, reference)]
+
+
+def _asked(cases: Sequence[tuple[Device, str]], reference: Reference) -> list[dict[str, Any]]:
     lines = "".join(json.dumps(_request(device, text)) + "\n" for device, text in cases)
     answered = subprocess.run(
         [program(reference)], input=lines, capture_output=True, text=True, check=True
     )
-    return [_answer(json.loads(line)) for line in answered.stdout.splitlines()]
+    return [json.loads(line) for line in answered.stdout.splitlines()]
 
 
 def differs(own: Answer, other: Answer) -> str:
@@ -64,6 +75,21 @@ def differs(own: Answer, other: Answer) -> str:
     if own.kind != other.kind or (own.kind == "value" and own.text != other.text):
         return "kind"
     return "text" if own.kind == "error" and own.text != other.text else ""
+
+
+def cost(device: Device, expression: str, reference: Reference) -> int:
+    """Return what an evaluation costs with this project's compiler."""
+    planned = plan(typed_tree(expression, reference), reference, tracked=True)
+    environment = planned.environment(device.view.fields)
+    with contextlib.suppress(Cancelled):
+        planned.run(environment)
+    return int(environment[COST])
+
+
+def costs(cases: Sequence[tuple[Device, str]], reference: Reference) -> list[int | None]:
+    """Return what evaluations cost with upstream's package; None where they fail."""
+    lines = _asked(cases, reference)
+    return [None if {"error", "invalid"} & line.keys() else line["cost"] for line in lines]
 
 
 def _request(device: Device, expression: str) -> dict[str, Any]:

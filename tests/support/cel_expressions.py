@@ -8,6 +8,7 @@ import numpy as np
 from scheduler.cel import Device, Version
 from scheduler.cel.device import Attribute
 from scheduler.cel.language.types import Type, parse_types
+from scheduler.cel.library import formats
 from scheduler.cel.library.catalog import TYPES, functions
 from scheduler.cel.library.overloads import Overload
 from scheduler.model.reference import Reference
@@ -61,7 +62,9 @@ _PER_TYPE: Final = {
     "net.IP": ('ip("10.1.2.3")', 'ip("fe80::1")', 'ip("::")', 'ip("224.0.0.1")'),
     "net.CIDR": ('cidr("10.0.0.0/8")', 'cidr("fe80::/10")', 'cidr("10.1.2.3/24")'),
     "kubernetes.URL": ('url("https://a.b:80/c?d=e#g")', 'url("/x%20y")'),
-    "kubernetes.NamedFormat": ("format.dns1123Label()", "format.uuid()", "format.uri()"),
+    "kubernetes.NamedFormat": tuple(
+        f"{each.function}()" for each in formats.OVERLOADS if str(each.result).endswith("Format")
+    ),
     "null_type": ("null",),
     "type": tuple(sorted(TYPES)),
 }  # fmt: skip
@@ -87,6 +90,7 @@ class Expressions:
         self._random = np.random.default_rng(seed)
         # What only some result types and operators have would be picked too rarely otherwise.
         self._all = [each for found in functions(reference).values() for each in found]
+        self._knows_lists = reference.selectors_know_list_attributes
         self._lists: tuple[str, ...] = ()
         self._variables: list[tuple[str, Type]] = []
         self._names = 0
@@ -96,6 +100,11 @@ class Expressions:
 
     def pick(self, options: Sequence[_T]) -> _T:
         return options[int(self._random.integers(len(options)))]
+
+    def cases(self, count: int) -> list[tuple[Device, str]]:
+        """Return devices and selectors; devices have lists mostly where these can be read."""
+        lists = 0.4 if self._knows_lists else 0.02
+        return [(self.device(lists=lists), self.selector()) for _ in range(count)]
 
     def selector(self) -> str:
         """Return an expression whose type is mostly bool."""

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from scheduler.cel.language.source import Source
 from scheduler.cel.language.syntax import Bind, Call, Fold, Ident, Node, Select
 
-__all__ = ["expand"]
+__all__ = ["MACROS", "expand"]
 
 _Macro: TypeAlias = Callable[[Call, Source], Node | None]
 
@@ -25,7 +25,7 @@ def expand(call: Call, source: Source) -> Node | None:
     Raises:
         CompileError: it is one, with arguments that it does not take.
     """
-    macro = _MACROS.get((call.function, len(call.arguments), call.target is not None))
+    macro = MACROS.get((call.function, len(call.arguments), call.target is not None))
     return None if macro is None else macro(call, source)
 
 
@@ -103,7 +103,8 @@ def _sort_by(call: Call, source: Source) -> Node:
 
 _IDENTIFIER: Final = "argument is not an identifier"
 
-_MACROS: Final[dict[tuple[str, int, bool], _Macro]] = {
+#: Macros by name, number of arguments, and whether they are called as methods.
+MACROS: Final[dict[tuple[str, int, bool], _Macro]] = {
     ("has", 1, False): _has,
     ("all", 2, True): _fold("all", 1),
     ("all", 3, True): _fold("all", 2),

@@ -203,8 +203,9 @@ def _validate(named: NamedFormat, text: str) -> Optional:
 
 def _validate_cost(arguments: tuple[Value, ...], _result: Value) -> int:
     named, text = arguments
-    size: int = named.regex_size
-    return math.ceil((1.0 + size_of(text)) * 0.1) * math.ceil(size * 0.25)
+    if not isinstance(named, NamedFormat):
+        return 1
+    return math.ceil((1.0 + size_of(text)) * 0.1) * math.ceil(named.regex_size * 0.25)
 
 
 def _constant(name: str) -> Overload:
