@@ -359,6 +359,10 @@ def show(value: Value) -> str:
         return go_double(value)
     if value is None:
         return "null"
+    if isinstance(value, Optional):
+        return "optional.none()" if value is NONE else f"optional({show(value.value)})"
+    if isinstance(value, TypeValue):
+        return value.name
     return str(value)
 
 

@@ -72,7 +72,7 @@ def test_every_function_and_macro_occurs_in_random_selectors(reference: Referenc
     theirs, macros = declared(reference)
     named = {name for name, *_ in theirs} | {name for name, *_ in macros}
 
-    cases = [case for seed in range(60) for case in Expressions(seed, reference).cases(500)]
+    cases = [case for seed in range(6) for case in Expressions(seed, reference).cases(500)]
     texts = "\n".join(expression for _, expression in cases)
 
     assert {name for name in named if name[0].isalpha() and f"{name}(" not in texts} == set()

@@ -15,6 +15,8 @@ from scheduler.model.reference import Reference
 
 _T = TypeVar("_T")
 
+#: How many functions the expressions of one seed have in turn, about.
+_TURNS: Final = 80
 #: The probability of a loop that may be too expensive.
 _COSTLY: Final = 0.003
 DRIVER: Final = "dra.example.com"
@@ -90,6 +92,7 @@ class Expressions:
         self._random = np.random.default_rng(seed)
         # What only some result types and operators have would be picked too rarely otherwise.
         self._all = [each for found in functions(reference).values() for each in found]
+        self._turn = seed * _TURNS
         self._knows_lists = reference.selectors_know_list_attributes
         self._lists: tuple[str, ...] = ()
         self._variables: list[tuple[str, Type]] = []
@@ -111,8 +114,16 @@ class Expressions:
         self._variables = []
         if self.chance(_COSTLY):
             return self._costly()
+        if self.chance(0.2):
+            return self._in_turn()
         depth = int(self._random.integers(1, 5))
         return self.make(BOOL if self.chance(0.97) else self.pick(GROUND), depth)
+
+    def _in_turn(self) -> str:
+        """Return a call of the next function: what makes a rare type would be picked too rarely."""
+        self._turn += 1
+        call = self._written(self._all[self._turn % len(self._all)], {}, 1)
+        return f"dyn({call}) == dyn({self.leaf(INT, 0)})"
 
     def _costly(self) -> str:
         """Return a loop whose cost is below or above the limit."""
@@ -181,6 +192,8 @@ class Expressions:
     def _literal(self, wanted: Type, depth: int) -> str:
         number = int(self.pick((0, 1, 2, 3, -1, 7, 100, 2**31, 2**53 + 1, 2**63 - 1, -(2**63))))
         name = wanted.name
+        if name.startswith("kubernetes.authorization."):
+            return "dyn(1)"
         if name in _PER_TYPE:
             return self.pick(_PER_TYPE[name])
         if name == "list":
@@ -343,7 +356,9 @@ class Expressions:
         ]
         if not fitting:
             return self._literal(wanted, depth)
-        overload, bound = self.pick(fitting)
+        return self._written(*self.pick(fitting), depth)
+
+    def _written(self, overload: Overload, bound: dict[Type, Type], depth: int) -> str:
         types = [self._ground(each, bound) for each in overload.arguments]
         arguments = [self.make(each, depth) for each in types]
         if overload.function == "lists.range":
