@@ -3,11 +3,12 @@
 Source: cel-go v0.26.0 ext/lists.go version 3, ext/sets.go; apiserver v0.36.3 cel/library/lists.go.
 """
 
+from collections.abc import Iterator
 from functools import cmp_to_key
 from itertools import pairwise
 from typing import Final
 
-from scheduler.cel.errors import Cancelled, Crash, Failure
+from scheduler.cel.errors import Cancelled, Crash, Failure, no_such_overload
 from scheduler.cel.library.overloads import (
     LONGEST_RESULT,
     Cost,
@@ -151,8 +152,16 @@ def _distinct(elements: list[Value]) -> list[Value]:
     return found
 
 
+def _comparable(elements: list[Value]) -> Iterator[Value]:
+    """Yield the elements up to one that has no order, which is a failure."""
+    for each in elements:
+        if type(each) not in _ORDERED:
+            raise no_such_overload()
+        yield each
+
+
 def _is_sorted(elements: list[Value]) -> bool:
-    return all(_sign(left, right) <= 0 for left, right in pairwise(elements))
+    return all(_sign(left, right) <= 0 for left, right in pairwise(_comparable(elements)))
 
 
 def _sum_from(zero: Value) -> Implementation:
@@ -171,8 +180,9 @@ def _extreme(name: str, sign: int) -> Implementation:
     def implementation(elements: list[Value]) -> Value:
         if not elements:
             raise Failure(f"{name} called on empty list")
-        best = elements[0]
-        for each in elements[1:]:
+        found = _comparable(elements)
+        best = next(found)
+        for each in found:
             if _sign(best, each) == sign:
                 best = each
         return best
