@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 #: How many functions the expressions of one seed have in turn, about.
 _TURNS: Final = 80
 #: The probability of a loop that may be too expensive.
-_COSTLY: Final = 0.003
+_COSTLY: Final = 0.001
 DRIVER: Final = "dra.example.com"
 OTHER: Final = "vendor.example.org"
 
@@ -92,6 +92,7 @@ class Expressions:
         self._random = np.random.default_rng(seed)
         # What only some result types and operators have would be picked too rarely otherwise.
         self._all = [each for found in functions(reference).values() for each in found]
+        self._fitting: dict[Type, list[tuple[Overload, dict[Type, Type]]]] = {}
         self._turn = seed * _TURNS
         self._knows_lists = reference.selectors_know_list_attributes
         self._lists: tuple[str, ...] = ()
@@ -349,14 +350,17 @@ class Expressions:
         return f"{target}.map({name}, {body})"
 
     def _call(self, wanted: Type, depth: int) -> str:
-        fitting = [
-            (overload, bound)
-            for overload in self._all
-            if (bound := _bound(overload.result, wanted)) is not None
-        ]
+        fitting = self._fitting.get(wanted)
+        if fitting is None:
+            fitting = self._fitting[wanted] = [
+                (overload, bound)
+                for overload in self._all
+                if (bound := _bound(overload.result, wanted)) is not None
+            ]
         if not fitting:
             return self._literal(wanted, depth)
-        return self._written(*self.pick(fitting), depth)
+        overload, bound = self.pick(fitting)
+        return self._written(overload, dict(bound), depth)
 
     def _written(self, overload: Overload, bound: dict[Type, Type], depth: int) -> str:
         types = [self._ground(each, bound) for each in overload.arguments]
