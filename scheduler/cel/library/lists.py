@@ -79,9 +79,11 @@ def _slice(elements: list[Value], start: int, end: int) -> list[Value]:
     return elements[start:end]
 
 
-def _flatten(elements: list[Value], depth: int = 1) -> list[Value]:
+def _flatten(elements: list[Value], level: int | None = None) -> list[Value]:
+    depth = 1 if level is None else level
     if type(elements) is not list:
-        raise Failure(f"no such overload: {type_name(elements)}.flatten()")
+        shown = "" if level is None else type_name(level)
+        raise Failure(f"no such overload: {type_name(elements)}.flatten({shown})")
     _check_int(depth)
     if depth < 0:
         raise Failure("level must be non-negative")

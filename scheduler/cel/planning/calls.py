@@ -9,7 +9,7 @@ Source: cel-go v0.26.0 interpreter/planner.go planCall, common/decls FunctionDec
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from scheduler.cel.errors import Failure
+from scheduler.cel.errors import Failure, no_such_overload
 from scheduler.cel.language.syntax import Call, Ident, Literal, Node, Select
 from scheduler.cel.language.types import Type, is_dyn
 from scheduler.cel.library.overloads import Cost, Implementation, Overload, one
@@ -57,7 +57,7 @@ class Constant:
 
 def call_step(node: Call, arguments: list[Step], *, tracked: bool) -> Step:
     """Return the closure for a call with its evaluated arguments."""
-    implementation, cost = dispatched(node)
+    implementation, cost = dispatched(node, arguments)
     if tracked:
         together = _takes_failures(node, arguments)
         return _tracked(implementation, cost, arguments, together=together)
@@ -88,7 +88,7 @@ def _takes_failures(node: Call, arguments: list[Step]) -> bool:
     Upstream has a fast path for two arguments, which functions with a constant pattern do not take,
     nor those whose overload depends on the values.
     """
-    pattern = node.function in _WITH_PATTERN and isinstance(arguments[1], Constant)
+    pattern = _has_constant_pattern(node, arguments)
     operator = node.function.startswith(("_", "@"))
     single = len(node.overloads) == 1 and node.function not in _VARIADIC and not pattern
     return len(arguments) == 2 and (operator or single)
@@ -144,14 +144,14 @@ def _outcome(implementation: Implementation, values: tuple[Value, ...]) -> Value
         return error
 
 
-def dispatched(node: Call) -> tuple[Implementation, Cost]:
+def dispatched(node: Call, arguments: list[Step]) -> tuple[Implementation, Cost]:
     """Return what a call does and what it costs."""
     first, *others = node.overloads
     by_name = not others or node.function in _COST_BY_NAME
     cost = node.overloads[-1].cost if by_name else one
     if not first.guarded or (not others and _is_known(node)):
         return first.implementation, cost
-    return _guarded(node.function, node.overloads), cost
+    return _guarded(node, terse=_has_constant_pattern(node, arguments)), cost
 
 
 def _is_known(node: Call) -> bool:
@@ -194,10 +194,19 @@ def _fitting(candidates: tuple[Overload, ...], values: tuple[Value, ...]) -> Ove
     return None
 
 
-def _guarded(name: str, candidates: tuple[Overload, ...]) -> Implementation:
+def _has_constant_pattern(node: Call, arguments: list[Step]) -> bool:
+    return node.function in _WITH_PATTERN and isinstance(arguments[1], Constant)
+
+
+def _guarded(node: Call, *, terse: bool) -> Implementation:
+    """Return what a call does after a look at the values; a terse failure does not name them."""
+    name, candidates = node.function, node.overloads
+
     def implementation(*values: Value) -> Value:
         overload = _fitting(candidates, values)
         if overload is None:
+            if terse:
+                raise no_such_overload()
             types = ", ".join(map(type_name, values))
             raise Failure(f"no such overload: {name}({types})")
         return overload.implementation(*values)

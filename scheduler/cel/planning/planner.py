@@ -208,7 +208,7 @@ class _Planner:
         if node.function in _CONVERSIONS and len(arguments) == 1:
             (only,) = arguments
             if isinstance(only, Constant):
-                return Constant(dispatched(node)[0](only.value))
+                return Constant(dispatched(node, arguments)[0](only.value))
         if node.function in _WITH_PATTERN:
             _check_pattern(arguments[1])
         if node.function == "@in" and isinstance(arguments[1], Constant):
