@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from scheduler.core.machine import Machine
-from scheduler.queue.backoff import PodBackoff
+from scheduler.queue.backoff_duration import PodBackoff
 from tests.support.cluster import profiles
 
 # Random tests are reproducible: the same examples each time, none remembered between runs.

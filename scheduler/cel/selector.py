@@ -13,7 +13,7 @@ from scheduler.cel.language.validators import validate
 from scheduler.cel.planning.budget import is_cheap
 from scheduler.cel.planning.planner import Plan, plan
 from scheduler.cel.values import NONE, Optional, type_name
-from scheduler.model.reference import Reference
+from scheduler.model.releases import Reference
 
 __all__ = ["Selector", "compile_selector", "typed_tree"]
 

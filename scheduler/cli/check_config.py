@@ -13,7 +13,7 @@ from scheduler.config import load
 from scheduler.config.field_errors import ConfigError, UnreadableConfigError
 from scheduler.config.plugin_catalogue import Point
 from scheduler.config.settings import ProfileSettings, Settings, Weighted
-from scheduler.model.reference import AUTO, OLDEST, REFERENCES
+from scheduler.model.releases import AUTO, OLDEST, REFERENCES
 
 __all__ = ["add_parser", "run"]
 

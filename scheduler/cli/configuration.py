@@ -6,7 +6,7 @@ from collections.abc import Callable
 from scheduler.config import load
 from scheduler.config.load import LeaderElectionFlags
 from scheduler.config.settings import Settings
-from scheduler.model.reference import OLDEST, REFERENCES, Reference
+from scheduler.model.releases import OLDEST, REFERENCES, Reference
 
 __all__ = ["add_reference", "of_command", "packages", "read", "reader"]
 

@@ -24,7 +24,7 @@ from scheduler.model.decisions import (
     Waiting,
 )
 from scheduler.model.effects import BindClaims
-from scheduler.model.reference import REFERENCES
+from scheduler.model.releases import REFERENCES
 
 __all__ = ["add_parser", "run"]
 
@@ -111,7 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print what would happen; return the exit code."""
     from scheduler.kube.errors import ConnectionSettingsError
     from scheduler.plugins import registry
-    from scheduler.queue.backoff import PodBackoff
+    from scheduler.queue.backoff_duration import PodBackoff
     from scheduler.sim import manifests
     from scheduler.sim.planner import Planner, PlanOptions
 

@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the decisions that differ; return the exit code."""
     from scheduler.model.capture_codec import WireError
     from scheduler.plugins import registry
-    from scheduler.queue.backoff import PodBackoff
+    from scheduler.queue.backoff_duration import PodBackoff
     from scheduler.sim.replay import followed, replay
 
     total = different = 0

@@ -11,7 +11,7 @@ from scheduler.config import durations, load
 from scheduler.config.field_errors import ConfigError
 from scheduler.config.load import DeprecatedFlags, LeaderElectionFlags
 from scheduler.config.settings import Settings
-from scheduler.model.reference import AUTO, NEWEST, OLDEST, REFERENCES, Reference
+from scheduler.model.releases import AUTO, NEWEST, OLDEST, REFERENCES, Reference
 from scheduler.service import signals
 
 if TYPE_CHECKING:

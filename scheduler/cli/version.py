@@ -4,7 +4,7 @@ import argparse
 import platform
 
 from scheduler import __version__
-from scheduler.model.reference import REFERENCES
+from scheduler.model.releases import REFERENCES
 
 __all__ = ["add_parser", "run"]
 

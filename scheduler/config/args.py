@@ -34,7 +34,7 @@ from scheduler.model.api.objects import (
     TopologySpreadConstraint,
     WeightedNodeTerm,
 )
-from scheduler.model.reference import AUTO
+from scheduler.model.releases import AUTO
 
 __all__ = [
     "CODECS",

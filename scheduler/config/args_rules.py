@@ -27,7 +27,7 @@ from scheduler.config.args import (
 )
 from scheduler.config.field_errors import ErrorReport
 from scheduler.model.api.objects import NodeSelectorTerm, Requirement, TopologySpreadConstraint
-from scheduler.model.reference import AUTO, REFERENCES, Reference
+from scheduler.model.releases import AUTO, REFERENCES, Reference
 
 __all__ = ["check"]
 

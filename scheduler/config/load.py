@@ -23,7 +23,7 @@ from scheduler.config.object_codec import Record, wire
 from scheduler.config.plugin_sets import API_VERSION
 from scheduler.config.profiles import PROFILES, ProfileEntry, ResolvedProfiles
 from scheduler.config.settings import ClientConnection, Common, Settings
-from scheduler.model.reference import OLDEST, Reference
+from scheduler.model.releases import OLDEST, Reference
 
 __all__ = [
     "KIND",

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from scheduler.model.reference import Reference
+from scheduler.model.releases import Reference
 
 __all__ = [
     "IN_TREE",

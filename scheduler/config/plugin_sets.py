@@ -18,7 +18,7 @@ from scheduler.config.field_errors import ErrorReport, suggestion
 from scheduler.config.object_codec import Record, wire
 from scheduler.config.plugin_catalogue import REMOVED, Point, default_plugins
 from scheduler.config.settings import Weighted
-from scheduler.model.reference import Reference
+from scheduler.model.releases import Reference
 
 __all__ = [
     "MULTI_POINT",

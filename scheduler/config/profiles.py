@@ -48,7 +48,7 @@ from scheduler.config.plugin_sets import (
     removed_message,
 )
 from scheduler.config.settings import OUR_NAME, ProfileSettings, Weighted
-from scheduler.model.reference import REFERENCES, Reference
+from scheduler.model.releases import REFERENCES, Reference
 
 __all__ = ["PROFILES", "ProfileEntry", "Release", "ResolvedProfiles", "resolve", "write"]
 

@@ -32,7 +32,7 @@ from scheduler.config.codecs import (
 )
 from scheduler.config.object_codec import Record, wire
 from scheduler.config.plugin_catalogue import Point
-from scheduler.model.reference import OLDEST, Reference
+from scheduler.model.releases import OLDEST, Reference
 
 __all__ = [
     "OUR_NAME",

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from scheduler.core.requeue.outbox import Bound, Outbox
+from scheduler.core.outbox import Bound, Outbox
 from scheduler.core.requeue.pod_status import SCHEDULER_ERROR, StatusReporter
 from scheduler.core.requeue.wakeups import Wakeups
 from scheduler.framework import event_diff

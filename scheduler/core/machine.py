@@ -26,8 +26,8 @@ from scheduler.core.cycle.suspended_attempts import AttemptRun, StartAttempt, Su
 from scheduler.core.eviction.phases import PreemptionPhase
 from scheduler.core.eviction.plan_runner import PlanRunner
 from scheduler.core.eviction.victim_tracker import VictimTracker
+from scheduler.core.outbox import Bound, Outbox
 from scheduler.core.preemption.policy.engine import PolicyEngine
-from scheduler.core.requeue.outbox import Bound, Outbox
 from scheduler.core.requeue.pod_status import StatusReporter
 from scheduler.core.requeue.wakeups import Wakeups
 from scheduler.framework.plugin import PluginError
@@ -72,9 +72,9 @@ from scheduler.model.events import (
     StorageGone,
     StorageObserved,
 )
-from scheduler.model.reference import OLDEST
+from scheduler.model.releases import OLDEST
 from scheduler.model.times import Seconds
-from scheduler.queue.backoff import PodBackoff
+from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.queue.phases import QueuePhase
 from scheduler.queue.scheduling_queue import QueuedPod, SchedulingQueue
 from scheduler.state.cluster import Cluster

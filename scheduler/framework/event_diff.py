@@ -11,7 +11,7 @@ from scheduler.model.api import resources
 from scheduler.model.api.devices import DeviceClass, DeviceTaintRule
 from scheduler.model.api.objects import Node, Pod
 from scheduler.model.api.storage import Storage
-from scheduler.model.reference import OLDEST, Reference
+from scheduler.model.releases import OLDEST, Reference
 
 __all__ = [
     "NODE_ADDED",

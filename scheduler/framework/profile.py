@@ -18,7 +18,7 @@ from scheduler.framework.plugin import (
 )
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model.api.objects import Pod
-from scheduler.model.reference import OLDEST, Reference
+from scheduler.model.releases import OLDEST, Reference
 from scheduler.state.cluster import Cluster
 
 __all__ = ["CLAIMS", "PREEMPTION", "Profile", "build_queueing_hints"]

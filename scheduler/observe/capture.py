@@ -17,7 +17,7 @@ import msgspec
 from scheduler.model import capture_codec
 from scheduler.model.decisions import Attempt, Placed, Preempting
 from scheduler.model.events import Event
-from scheduler.model.reference import Reference
+from scheduler.model.releases import Reference
 from scheduler.model.times import Seconds
 
 __all__ = ["Capture", "Decided", "Followed", "decided"]

@@ -22,7 +22,7 @@ from scheduler.framework.plugin import (
     Score,
 )
 from scheduler.framework.profile import PREEMPTION, Profile, build_queueing_hints
-from scheduler.model.reference import OLDEST, Reference
+from scheduler.model.releases import OLDEST, Reference
 from scheduler.plugins.default_binder import DefaultBinder
 from scheduler.plugins.default_preemption import DefaultPreemption
 from scheduler.plugins.dynamic_resources.dynamic_resources import DynamicResources

@@ -1,6 +1,6 @@
 """The phases of a pod in the scheduling queue and every legal move between them, as one table.
 
-`QueuedPod.change_phase` makes each move. A move that the table does not have raises.
+`queued_pod.QueuedPod.change_phase` makes each move. A move that the table does not have raises.
 """
 
 from enum import StrEnum

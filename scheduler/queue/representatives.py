@@ -17,7 +17,7 @@ from operator import attrgetter
 from typing import Final
 
 from scheduler.model.times import Seconds
-from scheduler.queue.backoff import PodBackoff
+from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.queue.phases import QueuePhase
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.waiting_groups import WaitingGroup, WaitingGroups

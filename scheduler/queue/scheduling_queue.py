@@ -24,9 +24,9 @@ from typing import Final
 
 from scheduler.model.api.objects import Pod
 from scheduler.model.classified_pod import ClassifiedPod
-from scheduler.model.reference import OLDEST, Reference
+from scheduler.model.releases import OLDEST, Reference
 from scheduler.model.times import Seconds
-from scheduler.queue.backoff import PodBackoff
+from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.queue.phases import QueueMove, QueuePhase
 from scheduler.queue.pod_heap import PodHeap
 from scheduler.queue.queued_pod import QueuedPod

@@ -34,8 +34,8 @@ from scheduler.observe.capture import Capture
 from scheduler.observe.logs.logs import Logs
 from scheduler.observe.metrics.metrics import Metrics
 from scheduler.plugins import registry
-from scheduler.queue.backoff import PodBackoff
-from scheduler.service import ages, page_access
+from scheduler.queue.backoff_duration import PodBackoff
+from scheduler.service import age_gauges, page_access
 from scheduler.service.clock import Clock
 from scheduler.service.loop import Loop
 from scheduler.service.options import ProcessOptions
@@ -158,7 +158,7 @@ class Composition:
         )
         read = (self.informers, self.policies, self.writer, logs)
         provide(self._metrics, self.machine, *read)
-        ages.provide(self._metrics, self.machine, clock.now)
+        age_gauges.provide(self._metrics, self.machine, clock.now)
         provide_leadership(self._metrics, self.elector, settings.leader_election.resource_name)
 
     def load_ledger(self, text: str) -> None:

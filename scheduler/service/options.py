@@ -6,7 +6,7 @@ from ssl import TLSVersion
 from typing import Self
 
 from scheduler.config.settings import Settings
-from scheduler.model.reference import Reference
+from scheduler.model.releases import Reference
 from scheduler.observe.logs.logs import DEFAULT_VERBOSITY, Format
 from scheduler.observe.server import tls_options
 from scheduler.observe.server.listen import Listen

@@ -24,7 +24,7 @@ from scheduler.kube.errors import (
     Unauthorized,
 )
 from scheduler.kube.server_version import ServerVersion
-from scheduler.model.reference import OLDEST, REFERENCES, Reference, of_server
+from scheduler.model.releases import OLDEST, REFERENCES, Reference, of_server
 from scheduler.model.times import Seconds
 
 __all__ = ["ReleaseFinder"]

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from scheduler.core.binding import DeviceWait
 from scheduler.core.machine import Machine
-from scheduler.core.requeue.outbox import Bound
+from scheduler.core.outbox import Bound
 from scheduler.kube.client.hooks import ClientHooks
 from scheduler.kube.leader_election import LeaderElector
 from scheduler.kube.policies.policy_informer import PolicyInformer

@@ -38,7 +38,7 @@ from scheduler.model.api.storage import (
     amounts,
 )
 from scheduler.model.policies import PreemptionPolicy
-from scheduler.model.reference import REFERENCES, SNAPSHOT_REFERENCE
+from scheduler.model.releases import REFERENCES, SNAPSHOT_REFERENCE
 
 __all__ = ["ManifestError", "Manifests", "RawObjects", "collect", "read"]
 

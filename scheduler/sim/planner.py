@@ -53,7 +53,7 @@ from scheduler.model.events import (
 )
 from scheduler.model.extender_answers import ExtenderAnswer
 from scheduler.model.times import Seconds
-from scheduler.queue.backoff import PodBackoff
+from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.sim.claim_controller import SimulatedClaims
 from scheduler.sim.manifests import Manifests
 from scheduler.sim.volume_controller import SimulatedStorage

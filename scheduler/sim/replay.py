@@ -10,9 +10,9 @@ from scheduler.core.machine import Machine
 from scheduler.framework.profile import Profile
 from scheduler.model import capture_codec
 from scheduler.model.capture_codec import WireError
-from scheduler.model.reference import OLDEST, REFERENCES, Reference
+from scheduler.model.releases import OLDEST, REFERENCES, Reference
 from scheduler.observe.capture import Decided, Followed, decided
-from scheduler.queue.backoff import PodBackoff
+from scheduler.queue.backoff_duration import PodBackoff
 
 __all__ = ["Replayed", "followed", "replay"]
 

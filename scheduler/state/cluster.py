@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from scheduler.model.api.devices import DeviceClass
 from scheduler.model.api.objects import LocalObject, Node, Pod, PodDisruptionBudget
-from scheduler.model.reference import OLDEST, Reference
+from scheduler.model.releases import OLDEST, Reference
 from scheduler.state.columns.arrays import Rows
 from scheduler.state.columns.node_columns import NodeColumns
 from scheduler.state.columns.pod_footprints import PodFootprint, PodFootprints

@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from scheduler.model.reference import NEWEST, REFERENCES, Reference
+from scheduler.model.releases import NEWEST, REFERENCES, Reference
 from tests.cel.upstream import ask, differs, ours
 from tests.support.cel_expressions import Expressions
 

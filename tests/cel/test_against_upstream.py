@@ -8,7 +8,7 @@ import pytest
 from scheduler.cel.language.macros import MACROS
 from scheduler.cel.language.types import Type, parse_types
 from scheduler.cel.library.catalog import functions
-from scheduler.model.reference import REFERENCES, Reference
+from scheduler.model.releases import REFERENCES, Reference
 from tests.cel.upstream import Answer, ask, cost, costs, differs, ours, program
 from tests.support.cel_expressions import Expressions
 

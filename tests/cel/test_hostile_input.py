@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.cel import CompileError, Device, EvaluationError, compile_selector
-from scheduler.model.reference import REFERENCES, V1_37, Reference
+from scheduler.model.releases import REFERENCES, V1_37, Reference
 from tests.support.cel_expressions import Expressions
 
 DEVICE = Device("gpu.test", {"model": "h100", "sockets": 2}, {"memory": "80Gi"})

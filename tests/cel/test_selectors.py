@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from scheduler.cel import CompileError, Device, EvaluationError, Version, compile_selector, hint
-from scheduler.model.reference import REFERENCES, V1_36, V1_37, Reference
+from scheduler.model.releases import REFERENCES, V1_36, V1_37, Reference
 
 TABLE = yaml.safe_load(Path(__file__).with_name("selectors.yaml").read_text(encoding="utf-8"))
 DEVICE = Device(

@@ -18,7 +18,7 @@ from scheduler.cel.errors import Cancelled
 from scheduler.cel.planning.budget import COST
 from scheduler.cel.planning.planner import plan
 from scheduler.cel.selector import typed_tree
-from scheduler.model.reference import Reference
+from scheduler.model.releases import Reference
 
 __all__ = ["NAME", "Answer", "ask", "cost", "costs", "differs", "ours", "program"]
 

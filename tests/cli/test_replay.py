@@ -34,7 +34,7 @@ from scheduler.model.events import (
 from scheduler.model.extender_answers import ExtenderVictims, Filtered, NoAnswer, Scored, VictimUids
 from scheduler.observe.capture import Capture
 from scheduler.plugins import registry
-from scheduler.queue.backoff import PodBackoff
+from scheduler.queue.backoff_duration import PodBackoff
 
 EXTENDER = """\
 apiVersion: kubescheduler.config.k8s.io/v1

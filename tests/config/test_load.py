@@ -13,7 +13,7 @@ from scheduler.config.field_errors import ConfigError, Problem, UnreadableConfig
 from scheduler.config.load import DeprecatedFlags, LeaderElectionFlags
 from scheduler.config.plugin_catalogue import Point, default_plugins
 from scheduler.config.settings import ClientConnection, LeaderElection, Settings
-from scheduler.model.reference import V1_37
+from scheduler.model.releases import V1_37
 
 _API = "kubescheduler.config.k8s.io/v1"
 _KIND = "KubeSchedulerConfiguration"

@@ -7,7 +7,7 @@ import pytest
 from scheduler.config import load, plugin_catalogue
 from scheduler.config.plugin_catalogue import Point
 from scheduler.config.settings import ProfileSettings, Weighted
-from scheduler.model.reference import REFERENCES
+from scheduler.model.releases import REFERENCES
 
 _USUAL = load.defaults().profiles[0]
 _SORT_AND_BIND = "{name: PrioritySort}, {name: DefaultBinder}"

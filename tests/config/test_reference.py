@@ -7,7 +7,7 @@ import pytest
 from scheduler.config import load
 from scheduler.config.args import ShapePoint, VolumeBindingArgs
 from scheduler.config.settings import Settings
-from scheduler.model.reference import V1_36, V1_37, Reference
+from scheduler.model.releases import V1_36, V1_37, Reference
 
 Parse = Callable[..., Settings]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.core.requeue.outbox import Bound
+from scheduler.core.outbox import Bound
 from scheduler.model.decisions import Placed, Unschedulable
 from scheduler.model.effects import Bind, RecordEvent, SetCondition
 from scheduler.model.events import FailureKind

@@ -10,7 +10,7 @@ from scheduler.model.api.objects import (
     ResourceClaimStatus,
     ResourceRequirements,
 )
-from scheduler.model.reference import V1_36, V1_37
+from scheduler.model.releases import V1_36, V1_37
 from tests.support.builders import node, pod
 
 APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

@@ -20,7 +20,7 @@ from scheduler.framework.plugin import (
 from scheduler.framework.profile import Profile, build_queueing_hints
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.objects import Node, Pod
-from scheduler.model.reference import V1_37
+from scheduler.model.releases import V1_37
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Codes, Scores
 from scheduler.state.views.node_view import NodeView

@@ -12,9 +12,9 @@ from scheduler.config.settings import Settings
 from scheduler.model import decisions
 from scheduler.model.api.devices import EXTENDED_RESOURCE_CLAIM, ResourceClaim
 from scheduler.model.decisions import Failed, Gated, Placed, Preempting, Unschedulable
-from scheduler.model.reference import REFERENCES, Reference
+from scheduler.model.releases import REFERENCES, Reference
 from scheduler.plugins import registry
-from scheduler.queue.backoff import PodBackoff
+from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.sim.claim_controller import SimulatedClaims
 from scheduler.sim.planner import Planner, PlanOptions
 from tests.oracle import allocations

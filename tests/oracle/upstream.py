@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from deploy.tools.controlplane import binaries
-from scheduler.model import reference as model
+from scheduler.model import releases as model
 from tests.oracle import allocations
 from tests.oracle.generate import Cluster
 from tests.oracle.generating.dice import Object

@@ -28,7 +28,7 @@ from scheduler.model.events import (
     PodObserved,
 )
 from scheduler.plugins import registry
-from scheduler.queue.backoff import PodBackoff
+from scheduler.queue.backoff_duration import PodBackoff
 
 ROUNDS: Final = 5
 ZONES: Final = 10

@@ -27,7 +27,7 @@ from scheduler.model.api.objects import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
-from scheduler.model.reference import REFERENCES
+from scheduler.model.releases import REFERENCES
 from scheduler.plugins import registry
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Rows

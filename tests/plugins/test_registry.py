@@ -3,7 +3,7 @@
 from scheduler.config import load
 from scheduler.framework.profile import PREEMPTION
 from scheduler.model.decisions import Placed, Unschedulable
-from scheduler.model.reference import V1_36
+from scheduler.model.releases import V1_36
 from scheduler.plugins import registry
 from tests.support.builders import OURS, node, pod, requirement, term
 from tests.support.cluster import Cluster, profiles

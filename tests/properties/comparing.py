@@ -13,7 +13,7 @@ from scheduler.framework.profile import Profile
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model.classified_pod import ClassifiedPod
 from scheduler.model.times import Seconds
-from scheduler.queue.backoff import PodBackoff
+from scheduler.queue.backoff_duration import PodBackoff
 
 __all__ = ["ComparingMachine", "found_afresh", "told"]
 

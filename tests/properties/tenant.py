@@ -15,7 +15,7 @@ from scheduler.model.api.objects import OwnerReference, Pod
 from scheduler.model.api.storage import PersistentVolumeClaim
 from scheduler.model.effects import Effect, Evict
 from scheduler.model.events import BudgetGone, BudgetObserved
-from scheduler.queue.backoff import PodBackoff
+from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.queue.phases import QueuePhase
 from tests.properties import changes, happenings
 from tests.properties.bounds import Gone, in_vain, too_many

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.preemption.evaluate.victims import pdb_violations
+from scheduler.core.preemption.evaluate.pdb_violations import pdb_violations
 from scheduler.state.cluster import Cluster
 from scheduler.state.columns.arrays import Int
 from tests.support.builders import PdbBuilder, node, pdb, pod, requirement

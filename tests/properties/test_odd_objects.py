@@ -18,7 +18,7 @@ from scheduler.kube.watch.resources import RESOURCES
 from scheduler.model import capture_codec
 from scheduler.model.decisions import Failed
 from scheduler.model.events import EffectDone, Event
-from scheduler.queue.backoff import PodBackoff
+from scheduler.queue.backoff_duration import PodBackoff
 from tests.oracle import generate
 from tests.oracle.generating.dice import Dice, Object
 from tests.properties.oddities import spoilt

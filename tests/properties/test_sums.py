@@ -11,7 +11,7 @@ from scheduler.core.machine import Machine
 from scheduler.model.api.quantity import MAX_QUANTITY
 from scheduler.model.decisions import Decision, Placed, Preempting, Unschedulable
 from scheduler.model.events import NodeObserved, PodObserved
-from scheduler.queue.backoff import PodBackoff
+from scheduler.queue.backoff_duration import PodBackoff
 from tests.support.builders import NodeBuilder, PodBuilder, node, pod
 from tests.support.cluster import profiles
 

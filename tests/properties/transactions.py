@@ -40,7 +40,7 @@ from scheduler.model.events import (
 )
 from scheduler.model.plan_record import CONDITION, decode, fingerprint
 from scheduler.model.policies import Budget, PreemptionPolicy
-from scheduler.queue.backoff import PodBackoff
+from scheduler.queue.backoff_duration import PodBackoff
 from tests.support.builders import EPOCH, PodBuilder, node, pod
 from tests.support.cluster import profiles
 

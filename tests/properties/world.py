@@ -51,7 +51,7 @@ from scheduler.model.events import (
     PodGone,
     PodObserved,
 )
-from scheduler.queue.backoff import PodBackoff
+from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.queue.phases import QueuePhase
 from tests.support import oracles
 from tests.support.builders import EPOCH, OURS, PodBuilder

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from scheduler.model.classified_pod import ClassifiedPod
-from scheduler.queue.backoff import PodBackoff
+from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.queue.phases import QueuePhase
 from tests.support.builders import pod
 from tests.support.queues import FIT, T0, Queue, class_of, helps_all, helps_none, only

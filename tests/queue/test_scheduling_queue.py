@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from scheduler.model.classified_pod import ClassifiedPod
-from scheduler.model.reference import V1_36, V1_37, Reference
-from scheduler.queue.backoff import PodBackoff
+from scheduler.model.releases import V1_36, V1_37, Reference
+from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.queue.phases import QueuePhase
 from scheduler.queue.scheduling_queue import SchedulingQueue
 from tests.support.builders import pod

@@ -9,9 +9,9 @@ import yaml
 
 from scheduler.config import load
 from scheduler.model.decisions import Attempt, Gated, Placed, Preempting, Unschedulable
-from scheduler.model.reference import V1_36, V1_37, Reference
+from scheduler.model.releases import V1_36, V1_37, Reference
 from scheduler.plugins import registry
-from scheduler.queue.backoff import PodBackoff
+from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.sim import manifests
 from scheduler.sim.planner import Planner, PlanOptions
 from tests.scenarios.notation import OURS, objects_of, qualified

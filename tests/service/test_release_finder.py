@@ -11,7 +11,7 @@ from scheduler.kube.client.backoff import Sleeper
 from scheduler.kube.client.client import Client
 from scheduler.kube.client.transport import Reply
 from scheduler.kube.errors import Unreachable
-from scheduler.model.reference import V1_36, V1_37
+from scheduler.model.releases import V1_36, V1_37
 from scheduler.service.release_finder import PATIENCE_SECONDS, ReleaseFinder
 
 NAMED = """\

@@ -21,7 +21,7 @@ from scheduler.kube.watch.informer import WatchHealth
 from scheduler.observe.metrics.metrics import Metrics
 from scheduler.observe.pages.health import Check
 from scheduler.plugins import registry
-from scheduler.queue.backoff import PodBackoff
+from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.service.options import ProcessOptions
 from scheduler.service.serving import Parts, Serving
 from tests.support.fake_api import FakeApi

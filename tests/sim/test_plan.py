@@ -13,7 +13,7 @@ from scheduler.model.api.objects import (
 )
 from scheduler.model.decisions import Attempt, Gated, Placed, Preempting, Unschedulable
 from scheduler.plugins import registry
-from scheduler.queue.backoff import PodBackoff
+from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.sim.manifests import Manifests
 from scheduler.sim.planner import Planner, PlanOptions
 from tests.support.builders import OURS, node, pdb, pod

@@ -11,7 +11,7 @@ from scheduler.cel.language.types import Type, parse_types
 from scheduler.cel.library import formats
 from scheduler.cel.library.catalog import TYPES, functions
 from scheduler.cel.library.overloads import Overload
-from scheduler.model.reference import Reference
+from scheduler.model.releases import Reference
 
 _T = TypeVar("_T")
 

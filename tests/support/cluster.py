@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from scheduler.config import load
 from scheduler.core.machine import Machine
-from scheduler.core.requeue.outbox import Bound
+from scheduler.core.outbox import Bound
 from scheduler.framework.profile import Profile
 from scheduler.model import times
 from scheduler.model.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
@@ -73,9 +73,9 @@ from scheduler.model.events import (
 )
 from scheduler.model.extender_answers import ExtenderAnswer, NoAnswer
 from scheduler.model.policies import PreemptionPolicy
-from scheduler.model.reference import V1_36, Reference
+from scheduler.model.releases import V1_36, Reference
 from scheduler.plugins import registry
-from scheduler.queue.backoff import PodBackoff
+from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.queue.phases import QueuePhase
 from scheduler.sim.claim_controller import SimulatedClaims
 from tests.support.builders import EPOCH, NodeBuilder, PodBuilder

@@ -22,7 +22,7 @@ import pytest
 from deploy.tools.controlplane import binaries
 from deploy.tools.controlplane.cluster import ControlPlane
 from deploy.tools.controlplane.components import Settings
-from scheduler.model.reference import Reference, of_server
+from scheduler.model.releases import Reference, of_server
 
 #: The Kubernetes version to test against; `None` is the default pin.
 VERSION = os.environ.get("KUBERNETES") or None

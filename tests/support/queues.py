@@ -5,7 +5,7 @@ from typing import Any
 
 from scheduler.model.api.objects import Pod
 from scheduler.model.classified_pod import ClassifiedPod
-from scheduler.queue.backoff import PodBackoff
+from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.queue.phases import QueuePhase
 from scheduler.queue.representatives import NoLongerEquivalent
 from scheduler.queue.scheduling_queue import QueuedPod, SchedulingQueue

@@ -18,7 +18,7 @@ from scheduler.config import args, settings
 from scheduler.config.args import TYPES
 from scheduler.config.object_codec import Wire
 from scheduler.config.plugin_catalogue import IN_TREE, Point, default_plugins
-from scheduler.model.reference import V1_37
+from scheduler.model.releases import V1_37
 
 __all__ = ["page"]
 

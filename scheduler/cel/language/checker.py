@@ -38,7 +38,7 @@ from scheduler.cel.language.types import (
 from scheduler.cel.language.unification import Unifier, most_general
 from scheduler.cel.library.catalog import TYPES, functions
 from scheduler.cel.values import type_name
-from scheduler.model.reference import Reference
+from scheduler.model.releases import Reference
 
 __all__ = ["DEVICE", "check"]
 

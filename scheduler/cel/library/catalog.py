@@ -20,7 +20,7 @@ from scheduler.cel.library import (
     urls,
 )
 from scheduler.cel.library.overloads import Overload
-from scheduler.model.reference import Reference
+from scheduler.model.releases import Reference
 
 __all__ = ["TYPES", "Functions", "functions"]
 

@@ -32,7 +32,7 @@ from scheduler.cel.values import (
     go_type,
     type_name,
 )
-from scheduler.model.reference import Reference
+from scheduler.model.releases import Reference
 
 __all__ = ["overloads", "pairs_cost", "sort_by_keys"]
 

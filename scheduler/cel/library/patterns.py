@@ -10,7 +10,7 @@ from scheduler.cel.library.overloads import Overload, function, method, one, reg
 from scheduler.cel.regex.matcher import compile_pattern
 from scheduler.cel.regex.syntax import RegexError
 from scheduler.cel.values import Value
-from scheduler.model.reference import Reference
+from scheduler.model.releases import Reference
 
 __all__ = ["overloads"]
 

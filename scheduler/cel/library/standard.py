@@ -45,7 +45,7 @@ from scheduler.cel.values import (
     go_double,
     type_name,
 )
-from scheduler.model.reference import Reference
+from scheduler.model.releases import Reference
 
 __all__ = ["add", "overloads"]
 

@@ -19,7 +19,7 @@ from scheduler.cel.library.overloads import (
     traversal,
 )
 from scheduler.cel.values import Value, show
-from scheduler.model.reference import Reference
+from scheduler.model.releases import Reference
 
 __all__ = ["overloads"]
 

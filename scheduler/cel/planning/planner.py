@@ -59,7 +59,7 @@ from scheduler.cel.values import (
     Value,
     equal,
 )
-from scheduler.model.reference import Reference
+from scheduler.model.releases import Reference
 
 __all__ = ["Plan", "plan"]
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from scheduler.core.attempt.extenders import Conversation
 from scheduler.core.attempt.scheduling_attempt import AttemptResult
-from scheduler.core.requeue.outbox import Outbox
+from scheduler.core.outbox import Outbox
 from scheduler.framework.plugin import PluginError
 from scheduler.model.classified_pod import ClassifiedPod
 from scheduler.model.decisions import Waiting

@@ -8,8 +8,8 @@ from typing import Final
 
 from scheduler.core.eviction.phases import OPEN
 from scheduler.core.eviction.plan import PreemptionPlan
+from scheduler.core.outbox import Outbox
 from scheduler.core.requeue.blocked_by_policy import BlockedByPolicy
-from scheduler.core.requeue.outbox import Outbox
 from scheduler.model.api.owners import owner
 from scheduler.model.effects import SaveLedger
 from scheduler.model.times import Seconds

@@ -1,6 +1,6 @@
 """The phases of a preemption that is carried out and every legal move between them, as one table.
 
-`PreemptionPlan.change_phase` makes each move. A move that the table does not have raises.
+`plan.PreemptionPlan.change_phase` makes each move. A move that the table does not have raises.
 
     NOMINATING -> RECORDING -> EVICTING -> AWAITING -> DONE     the preemptor is bound
         |             |           |           |

@@ -4,6 +4,9 @@ Raw scores that depend on a row alone are cached for all rows and recomputed for
 Those that need no normalisation are also cached as one weighted sum. Normalisation runs over the
 feasible nodes of each attempt, so the ranking is always that of a full pass.
 
+`core/attempt/scheduling_attempt` adds the scores of extenders, and picks the node by
+`tie_breaking`.
+
 Axes: N rows, F feasible nodes.
 """
 

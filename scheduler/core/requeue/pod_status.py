@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from scheduler.core.requeue.outbox import Outbox
+from scheduler.core.outbox import Outbox
 from scheduler.model import times
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.owners import owner, shown_to

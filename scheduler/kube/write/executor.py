@@ -1,16 +1,16 @@
 """Carries out effects: which calls, in which order, and what their answers mean.
 
-`bindings`, `volume_bindings`, `claims`, `evictions` and `nominations` send what their names say;
-this module dispatches to them, and sends the rest.
+`bindings`, `volume_bindings`, `resource_claims`, `evictions` and `nominations` send what their
+names say; this module dispatches to them, and sends the rest.
 
 | effect | calls | done already | otherwise |
 |---|---|---|---|
 | Bind | POST pods/binding | bound to this node: done | other node: conflict; no pod: gone |
 | BindVolumes | PATCH pods/status, volumes, claims | written so: done | other state: conflict |
-| BindClaims | PATCH pods/status, GET and PUT claims | reserved: done | other state: conflict |
+| BindClaims | PATCH pods/status, PATCH claims | reserved: done | other state: conflict |
 | ReleaseClaims | PATCH resourceclaims/status | no claim: done | |
-| DeallocateClaim | GET, PUT resourceclaims/status | | other state: conflict |
-| DeleteClaim | GET, PUT, DELETE resourceclaims | no claim: done | |
+| DeallocateClaim | PATCH resourceclaims/status | | other state: conflict |
+| DeleteClaim | GET, PATCH, DELETE resourceclaims | no claim: done | |
 | Nominate, SetCondition, ClearNomination | PATCH pods/status | | no pod: gone |
 | Evict | PATCH pods/status, then DELETE | no pod: done | |
 | Evict, strict | POST pods/eviction | no pod: done | disruption budget: refused |

@@ -13,7 +13,7 @@ from typing import Final
 
 from scheduler.model.api import quantity
 from scheduler.model.api.objects import Container, ContainerStatus, Pod, Quantities
-from scheduler.model.reference import OLDEST, Reference
+from scheduler.model.releases import OLDEST, Reference
 
 __all__ = [
     "CPU",

@@ -20,7 +20,7 @@ from scheduler.model import times
 from scheduler.model.api import pod_changes
 from scheduler.model.api.kinds import KINDS
 from scheduler.model.api.objects import LocalObject, ObjectMeta, Pod
-from scheduler.model.reference import SNAPSHOT_REFERENCE
+from scheduler.model.releases import SNAPSHOT_REFERENCE
 from scheduler.model.times import Seconds
 from scheduler.observe.pages import json_stream
 from scheduler.queue.phases import QueuePhase

@@ -1,9 +1,8 @@
 """Authorization of requests for metrics, configuration and debug pages.
 
 `web_app` authorizes requests for all paths but health. The authorizer that asks the API server
-(TokenReview and SubjectAccessReview) is not here, because only `scheduler.kube` talks to the API
-server; the authorizers here need no API server. One must be chosen explicitly; the default is
-`deny_all`.
+(TokenReview and SubjectAccessReview) is in `scheduler.service.page_access`; the ones here need no
+API server. One must be chosen explicitly; the default is `deny_all`.
 """
 
 import ipaddress

@@ -1,4 +1,4 @@
-"""Whether the claims of a pod can be allocated, for many nodes at once.
+"""Whether the claims of a pod can be allocated, for many nodes at once; `search` allocates them.
 
 Pods that ask for the same share the results, whatever their claims are called. A search runs once
 for each state of devices that some node is in; see `state/devices/signatures`.

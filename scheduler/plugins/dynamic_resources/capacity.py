@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from scheduler.model.api import quantity
 from scheduler.model.api.devices import CapacityRange, RequestPolicy
 from scheduler.model.api.objects import Quantities
-from scheduler.model.reference import Reference
+from scheduler.model.releases import Reference
 from scheduler.state.devices.slices import CapacityLimit, DeviceEntry
 
 __all__ = ["CapacityError", "Consumption", "consumption", "is_simple"]

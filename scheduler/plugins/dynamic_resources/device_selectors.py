@@ -15,7 +15,7 @@ from scheduler.cel.device import Device as CelDevice
 from scheduler.cel.errors import CompileError, EvaluationError, hint
 from scheduler.cel.selector import Selector, compile_selector
 from scheduler.model.api.devices import AttributeValue
-from scheduler.model.reference import Reference
+from scheduler.model.releases import Reference
 from scheduler.state.devices.slices import DeviceKind
 
 __all__ = ["Expression", "Expressions", "explained"]

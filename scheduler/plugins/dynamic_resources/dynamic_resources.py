@@ -22,7 +22,7 @@ from scheduler.framework.plugin import (
 from scheduler.framework.verdicts import Verdicts
 from scheduler.model.api.objects import Pod
 from scheduler.model.effects import DeallocateClaim, DeleteClaim, Effect
-from scheduler.model.reference import OLDEST, Reference
+from scheduler.model.releases import OLDEST, Reference
 from scheduler.model.times import Seconds
 from scheduler.plugins.dynamic_resources import extended_resources
 from scheduler.plugins.dynamic_resources.attempt import ClaimsOfPod

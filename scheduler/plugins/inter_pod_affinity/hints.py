@@ -8,7 +8,7 @@ matched as if no namespace had labels.
 from collections.abc import Callable, Sequence
 
 from scheduler.model.api.objects import Node, Pod
-from scheduler.model.reference import Reference
+from scheduler.model.releases import Reference
 from scheduler.state.pods import affinity_terms
 from scheduler.state.pods.affinity_terms import AffinityTerm, TermList, about, about_any
 

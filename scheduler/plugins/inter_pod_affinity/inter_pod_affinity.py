@@ -28,7 +28,7 @@ from scheduler.framework.plugin import (
 )
 from scheduler.framework.verdicts import Verdict, Verdicts
 from scheduler.model.api.objects import Pod
-from scheduler.model.reference import OLDEST, Reference
+from scheduler.model.releases import OLDEST, Reference
 from scheduler.plugins.inter_pod_affinity import hints
 from scheduler.plugins.inter_pod_affinity.counters import ExistingTerms, IncomingTerms
 from scheduler.plugins.inter_pod_affinity.term_sets import Counted

@@ -14,7 +14,7 @@ from scheduler.model.api import resources
 from scheduler.model.api.objects import Container, ContainerStatus, Pod
 from scheduler.model.api.pod_size import is_too_large
 from scheduler.model.api.resources import CPU, MEMORY
-from scheduler.model.reference import OLDEST, Reference
+from scheduler.model.releases import OLDEST, Reference
 from scheduler.state.columns.arrays import Bool, Int, IntColumn
 from scheduler.state.columns.caches import BoundedCache
 from scheduler.state.columns.refcounted_interner import RefcountedInterner

@@ -19,7 +19,7 @@ from scheduler.model.api.devices import (
     amounts,
 )
 from scheduler.model.api.objects import Node
-from scheduler.model.reference import OLDEST, Reference
+from scheduler.model.releases import OLDEST, Reference
 from scheduler.model.times import Seconds
 from scheduler.state.columns.arrays import Int
 from scheduler.state.columns.change_log import ChangeLog

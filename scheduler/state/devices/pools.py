@@ -15,7 +15,7 @@ import msgspec
 
 from scheduler.model.api import quantity, selectors
 from scheduler.model.api.pod_spec import NodeSelector
-from scheduler.model.reference import Reference
+from scheduler.model.releases import Reference
 from scheduler.state.devices.slices import DeviceEntry, PoolId, SliceEntry, SliceTable
 from scheduler.state.devices.usage import DeviceId
 

@@ -17,7 +17,7 @@ from scheduler.model.api.devices import (
     RequestPolicy,
     ResourceSlice,
 )
-from scheduler.model.reference import Reference
+from scheduler.model.releases import Reference
 from scheduler.state.devices.usage import DeviceId
 
 __all__ = ["CapacityLimit", "DeviceEntry", "DeviceKind", "PoolId", "SliceEntry", "SliceTable"]

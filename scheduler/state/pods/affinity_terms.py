@@ -26,7 +26,7 @@ from scheduler.model.api.objects import (
 )
 from scheduler.model.api.selectors import Selector, SelectorError
 from scheduler.model.base import Record
-from scheduler.model.reference import Reference
+from scheduler.model.releases import Reference
 from scheduler.state.columns.caches import BoundedCache, WeakCache
 from scheduler.state.pods.selector_index import SelectorIndex
 

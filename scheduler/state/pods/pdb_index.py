@@ -1,6 +1,9 @@
 """Pod disruption budgets (PDBs), and which pods they protect.
 
-Source: kube-scheduler v1.36.3 defaultpreemption.filterPodsWithPDBViolation.
+`core/preemption/evaluate/pdb_violations` charges potential victims to them.
+
+Source: kube-scheduler v1.36.3 defaultpreemption.filterPodsWithPDBViolation, the part that matches
+pods with PDBs.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set

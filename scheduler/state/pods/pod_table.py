@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scheduler.model import times
 from scheduler.model.api.objects import Pod
 from scheduler.model.api.runtime import runs_since
-from scheduler.model.reference import OLDEST, Reference
+from scheduler.model.releases import OLDEST, Reference
 from scheduler.state.columns.arrays import Bool, Float, Int, Rows, grown
 from scheduler.state.columns.change_log import ChangeLog
 from scheduler.state.columns.pod_footprints import PodFootprint, PodFootprints

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from scheduler.model.api.storage import PersistentVolume, VolumeAttachment
-from scheduler.state.storage.assume_cache import AssumeCache
+from scheduler.state.storage.assumed_storage import AssumeCache
 from scheduler.state.storage.csi_counts import VolumeCounts
 from scheduler.state.storage.csi_translation import CsiVolume
 

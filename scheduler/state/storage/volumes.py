@@ -23,7 +23,7 @@ from scheduler.model.api.storage import (
 )
 from scheduler.state.columns.node_columns import NodeColumns
 from scheduler.state.storage import csi_translation
-from scheduler.state.storage.assume_cache import AssumeCache
+from scheduler.state.storage.assumed_storage import AssumeCache
 from scheduler.state.storage.attachments import Attachments
 from scheduler.state.storage.csi_counts import CsiNodes, VolumeCounts
 from scheduler.state.storage.csi_translation import CsiVolume, TranslationError

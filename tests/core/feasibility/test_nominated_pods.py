@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.model.decisions import Placed, Unschedulable
-from scheduler.model.reference import V1_37
+from scheduler.model.releases import V1_37
 from tests.support.builders import OURS, node, pod, requirement, term
 from tests.support.cluster import Cluster
 from tests.support.custom_plugins import OneGuest, Prepares, with_filters

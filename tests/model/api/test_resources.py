@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from scheduler.model.api import resources
 from scheduler.model.api.objects import Condition, ContainerStatus, Pod, ResourceRequirements
 from scheduler.model.api.quantity import MAX_QUANTITY, QuantityError
-from scheduler.model.reference import V1_37
+from scheduler.model.releases import V1_37
 from tests.support.builders import container, pod
 
 MI = 1024 * 1024

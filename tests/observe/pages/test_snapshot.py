@@ -16,7 +16,7 @@ from scheduler.model.decisions import Attempt, Preempting
 from scheduler.model.effects import Bind, Evict, Nominate
 from scheduler.model.events import NodeObserved, PodObserved, StorageObserved
 from scheduler.observe.pages.snapshot import snapshot
-from scheduler.queue.backoff import PodBackoff
+from scheduler.queue.backoff_duration import PodBackoff
 from scheduler.sim import manifests
 from scheduler.sim.manifests import Manifests
 from scheduler.sim.planner import Planner, PlanOptions

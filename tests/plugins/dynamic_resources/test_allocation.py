@@ -7,7 +7,7 @@ from scheduler.model.api.device_claims import ConfigOfClaim, OpaqueConfig
 from scheduler.model.api.devices import Capacity, CapacityRange, ConfigOfClass, RequestPolicy
 from scheduler.model.api.objects import NodeSelector
 from scheduler.model.decisions import Failed, Placed, Unschedulable
-from scheduler.model.reference import V1_36, V1_37
+from scheduler.model.releases import V1_36, V1_37
 from scheduler.plugins.dynamic_resources.allocation_results import allocations
 from scheduler.plugins.dynamic_resources.allocator import Allocator, ToAllocate
 from tests.support.builders import node, requirement, term

@@ -5,7 +5,7 @@ import pytest
 from scheduler.model.api.devices import Capacity, CapacityRange, RequestPolicy
 from scheduler.model.api.objects import NodeSelectorTerm, Requirement
 from scheduler.model.decisions import Failed, Placed, Unschedulable
-from scheduler.model.reference import V1_36, V1_37
+from scheduler.model.releases import V1_36, V1_37
 from tests.support.builders import node, pod
 from tests.support.cluster import Cluster
 from tests.support.devices import (

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from scheduler.model.api.objects import Node, Pod, PodAffinityTerm
-from scheduler.model.reference import V1_36, V1_37
+from scheduler.model.releases import V1_36, V1_37
 from scheduler.plugins.inter_pod_affinity import hints
 from tests.support.affinities import away, labels, near, term
 from tests.support.builders import PodBuilder, node, pod, requirement

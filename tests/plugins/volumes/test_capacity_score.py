@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.model.reference import V1_36, V1_37, Reference
+from scheduler.model.releases import V1_36, V1_37, Reference
 from tests.support.builders import node, pod
 from tests.support.storage import (
     DRIVER,

@@ -10,7 +10,7 @@ from scheduler.model.api.storage import (
     VolumeAttachment,
 )
 from scheduler.model.decisions import Placed, Preempting, Unschedulable
-from scheduler.model.reference import V1_37
+from scheduler.model.releases import V1_37
 from tests.support.builders import PodBuilder, node, pod
 from tests.support.storage import (
     DRIVER,

@@ -12,7 +12,7 @@ from scheduler.model.api.devices import (
 )
 from scheduler.model.api.objects import NodeSelector, ObjectMeta
 from scheduler.model.api.quantity import QuantityError
-from scheduler.model.reference import V1_36, V1_37
+from scheduler.model.releases import V1_36, V1_37
 from scheduler.state.columns.node_columns import NodeColumns
 from scheduler.state.columns.resource_axis import ResourceAxis
 from scheduler.state.devices.claim_users import ClaimUsers

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.model.api.objects import LabelSelector, PodAffinityTerm, Requirement
 from scheduler.model.api.selectors import Selector
-from scheduler.model.reference import REFERENCES, V1_36, V1_37, Reference
+from scheduler.model.releases import REFERENCES, V1_36, V1_37, Reference
 from scheduler.state.pods import affinity_terms
 from scheduler.state.pods.affinity_terms import NO_TERMS, about, compiled, spelled
 from tests.support.affinities import away, labels, near, term

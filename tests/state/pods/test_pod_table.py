@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from scheduler.model.reference import V1_37
+from scheduler.model.releases import V1_37
 from scheduler.state.columns.pod_footprints import PodFootprints
 from scheduler.state.columns.resource_axis import ResourceAxis
 from scheduler.state.pods.pod_table import NOWHERE, PodTable

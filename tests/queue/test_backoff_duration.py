@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.queue.backoff import PodBackoff
+from scheduler.queue.backoff_duration import PodBackoff
 
 DEFAULTS = PodBackoff()
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.model.reference import REFERENCES, V1_36, V1_37, of_server
+from scheduler.model.releases import REFERENCES, V1_36, V1_37, of_server
 
 ROOT = Path(__file__).parents[2]
 

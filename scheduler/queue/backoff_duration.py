@@ -1,7 +1,7 @@
-"""The back-off of a pod after failed attempts.
+"""How long a pod backs off after failed attempts. It waits in `queue/scheduling_queue`.
 
-Source: kube-scheduler v1.36.3 backend/queue.backoffQueue. Times are whole seconds on purpose: a
-back-off of one second ends between one and two seconds after the failure.
+Source: kube-scheduler v1.36.3 backend/queue.backoffQueue.calculateBackoffDuration. Times are whole
+seconds on purpose: a backoff of one second ends between one and two seconds after the failure.
 """
 
 import math

@@ -5,7 +5,7 @@ from prometheus_client import CollectorRegistry
 
 from scheduler.model import times
 from scheduler.observe.metrics.metrics import Metrics
-from scheduler.service.ages import Oldest, provide
+from scheduler.service.age_gauges import Oldest, provide
 from tests.support.builders import node, pod
 from tests.support.cluster import Cluster
 
