@@ -370,6 +370,15 @@ ABSENT: Final[tuple[Absent, ...]] = (
         "there is one event loop; see `scheduler_loop_lag_seconds` and `scheduler_effects_total`",
     ),
     Absent(
+        ("scheduler_queued_entities", "scheduler_queue_incoming_entities_total"),
+        "every entity is a pod; see `scheduler_pending_pods` and "
+        "`scheduler_queue_incoming_pods_total`",
+    ),
+    Absent(
+        ("scheduler_pre_queueing_hint_evaluations_total",),
+        "hints are asked once for each group of equal waiting pods",
+    ),
+    Absent(
         ("scheduler_inflight_events",),
         "an attempt ends before the next event is handled, so no event has to be kept for it",
     ),
@@ -389,6 +398,7 @@ ABSENT: Final[tuple[Absent, ...]] = (
     ),
     Absent(
         ("scheduler_batch_attempts_total", "scheduler_batch_cache_flushed_total",
+         "scheduler_batch_rescore_attempts_total", "scheduler_batch_rescore_duration_seconds",
          "scheduler_get_node_hint_duration_seconds",
          "scheduler_store_schedule_results_duration_seconds"),
         "equal pods always share their results; there is no separate batch mode",
