@@ -11,7 +11,10 @@ from scheduler.model.events import FailureKind
 from scheduler.observe.metrics.catalogue import CATALOGUE, Kind
 from tests.charts.rendering import CHART, MONITORED, ROOT, VALUES, Helm, expressions, one
 
-METRIC: Final = re.compile(r"\b(?:scheduler|rest_client|leader_election|process)_[a-z_]+")
+_PREFIXES: Final = (
+    "scheduler", "rest_client", "leader_election", "process", "dynamic_resource_allocation",
+)  # fmt: skip
+METRIC: Final = re.compile(rf"\b(?:{'|'.join(_PREFIXES)})_[a-z_]+")
 SELECTOR: Final = re.compile(r"\b([a-z_]+)\{([^}]*)\}")
 #: Prometheus adds them.
 ADDED: Final = {"namespace", "pod", "job"}
