@@ -118,6 +118,12 @@ class TypeValue:
     def __init__(self, name: str) -> None:
         self.name = name
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TypeValue) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash((TypeValue, self.name))
+
 
 class Opaque:
     """Base of the types of Kubernetes: quantity, semver, url, ip, cidr, format."""
@@ -305,10 +311,6 @@ def _equal_lists(left: list[Value], right: list[Value]) -> bool:
     return len(left) == len(right) and all(map(equal_or_failed, left, right))
 
 
-def _equal_types(left: TypeValue, right: TypeValue) -> bool:
-    return left.name == right.name
-
-
 def _equal_maps(left: dict[Any, Any], right: dict[Any, Any]) -> bool:
     if len(left) != len(right):
         return False
@@ -328,7 +330,6 @@ def _equal_optionals(left: Optional, right: Optional) -> bool | None:
 _EQUALITIES: Final[dict[type, Callable[[Any, Any], bool | None]]] = {
     list: _equal_lists,
     Optional: _equal_optionals,
-    TypeValue: _equal_types,
 }
 
 

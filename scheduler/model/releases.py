@@ -124,6 +124,8 @@ class Reference:
     selectors_charge_affixes: bool
     #: `matches` as a function costs as much as the method; otherwise one.
     selectors_charge_matches: bool
+    #: `flatten` with a negative level costs as with level 1; otherwise less than nothing.
+    selectors_charge_negative_levels: bool
     #: Local variables of selectors hide qualified names, and a leading dot names what is global.
     selectors_prefer_local_names: bool
     #: Fields may be written in backquotes.
@@ -174,6 +176,7 @@ V1_36: Final = Reference(
     selectors_limit_ranges=False,
     selectors_charge_affixes=False,
     selectors_charge_matches=False,
+    selectors_charge_negative_levels=False,
     selectors_prefer_local_names=False,
     selectors_quote_fields=False,
     selectors_take_optionals_apart=True,
@@ -220,6 +223,7 @@ V1_37: Final = Reference(
     selectors_limit_ranges=True,
     selectors_charge_affixes=True,
     selectors_charge_matches=True,
+    selectors_charge_negative_levels=True,
     selectors_prefer_local_names=True,
     selectors_quote_fields=True,
     selectors_take_optionals_apart=False,

@@ -243,11 +243,17 @@ def _result_cost(_arguments: tuple[Value, ...], result: Value) -> int:
 
 
 def _flatten_cost(arguments: tuple[Value, ...], _result: Value) -> int:
+    """Cost by the level; it is negative for negative levels, as upstream's sum wraps around."""
     depth = 1
     if len(arguments) == 2:
         _check_int(arguments[1])
         depth = arguments[1]
     return _made(float(size_of(arguments[0])) * depth)
+
+
+def _level_cost(arguments: tuple[Value, ...], result: Value) -> int:
+    _check_int(arguments[1])
+    return _flatten_cost((arguments[0], arguments[1] if arguments[1] >= 0 else 1), result)
 
 
 def pairs_cost(arguments: tuple[Value, ...], _result: Value) -> int:
@@ -276,7 +282,6 @@ def _each(name: str, types: tuple[str, ...], result: str, call: Implementation) 
 _OVERLOADS: Final = (
     method("slice", "list(T), int, int -> list(T)", _slice, _result_cost),
     method("flatten", "list(list(T)) -> list(T)", _flatten, _flatten_cost, guarded=False),
-    method("flatten", "list(dyn), int -> list(dyn)", _flatten, _flatten_cost, guarded=False),
     method("reverse", "list(T) -> list(T)", lambda elements: elements[::-1], _result_cost),
     method("distinct", "list(T) -> list(T)", _distinct, pairs_cost),
     *(
@@ -307,6 +312,7 @@ _OVERLOADS: Final = (
 
 def overloads(reference: Reference) -> tuple[Overload, ...]:
     """Return the functions of a release."""
+    level_cost = _level_cost if reference.selectors_charge_negative_levels else _flatten_cost
     ranges = _limited_range if reference.selectors_limit_ranges else _range
     if reference.selectors_limit_includes:
         includes = method("includes", "dyn, dyn -> bool", _limited_includes)
@@ -314,6 +320,7 @@ def overloads(reference: Reference) -> tuple[Overload, ...]:
         includes = method("includes", "dyn, dyn -> bool", _includes, contents_cost)
     return (
         *_OVERLOADS,
+        method("flatten", "list(dyn), int -> list(dyn)", _flatten, level_cost, guarded=False),
         function("lists.range", "int -> list(int)", ranges, _result_cost),
         includes,
     )

@@ -6,7 +6,7 @@ Source: cel-go v0.26.0 interpreter/attributes.go.
 from typing import Final
 
 from scheduler.cel.errors import Failure
-from scheduler.cel.planning.budget import DEVICE, Environment, charge
+from scheduler.cel.planning.budget import COST, DEVICE, Environment, charge
 from scheduler.cel.planning.calls import Step
 from scheduler.cel.values import (
     EMPTY,
@@ -22,7 +22,7 @@ from scheduler.cel.values import (
     type_name,
 )
 
-__all__ = ["attribute_step", "charged", "check_index", "has_step", "index_step"]
+__all__ = ["attribute_step", "charged", "check_index", "discounted", "has_step", "index_step"]
 
 _MISSING: Final = object()
 
@@ -34,6 +34,17 @@ def charged(step: Step, cost: int, *, tracked: bool) -> Step:
 
     def counted(environment: Environment) -> Value:
         charge(environment, cost)
+        return step(environment)
+
+    return counted
+
+
+def discounted(step: Step) -> Step:
+    """Return a closure that costs one less, where the cost is counted."""
+
+    def counted(environment: Environment) -> Value:
+        # The step begins with a name, which makes up for it before the sum is looked at.
+        environment[COST] -= 1
         return step(environment)
 
     return counted

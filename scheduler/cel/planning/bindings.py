@@ -93,12 +93,12 @@ def _outcome(value: Step, environment: Environment) -> tuple[bool, Value]:
 
 
 class _Unread:
-    """The value of a variable before it is read, which costs something."""
+    """An optional before the variable with what it holds is read, which costs something."""
 
-    __slots__ = ("cost", "value")
+    __slots__ = ("cost", "optional")
 
-    def __init__(self, value: Value, cost: int) -> None:
-        self.value = value
+    def __init__(self, optional: Optional, cost: int) -> None:
+        self.optional = optional
         self.cost = cost
 
 
@@ -109,7 +109,7 @@ def mapped_reader(slot: int, resolve: Resolve) -> Step:
         held = environment[slot]
         if type(held) is _Unread:
             charge(environment, held.cost)
-            held = environment[slot] = held.value
+            held = environment[slot] = value_of(held.optional)
         return resolve(held)
 
     return read
@@ -132,7 +132,7 @@ def mapped_step(value: Step, body: Step, slot: int, *, wrap: bool, resolve: Reso
         if optional is NONE:
             environment[COST] += 1
             return NONE
-        environment[slot] = _Unread(value_of(optional), environment[COST] - before)
+        environment[slot] = _Unread(optional, environment[COST] - before)
         if not wrap:
             return resolve(body(environment))
         environment[COST] += 1

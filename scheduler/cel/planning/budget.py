@@ -64,7 +64,8 @@ def charge(environment: Environment, cost: int) -> None:
         Cancelled: it is too expensive.
     """
     environment[COST] += cost
-    if environment[COST] > COST_LIMIT:
+    # A negative sum is one that wraps around upstream.
+    if not 0 <= environment[COST] <= COST_LIMIT:
         raise Cancelled
 
 

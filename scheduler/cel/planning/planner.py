@@ -32,6 +32,7 @@ from scheduler.cel.planning.access import (
     attribute_step,
     charged,
     check_index,
+    discounted,
     has_step,
     index_step,
 )
@@ -186,7 +187,8 @@ class _Planner:
     def _unobserved(self, node: Node) -> Step:
         """Return the closure of a branch or key; upstream does not charge for the name in it."""
         named = _is_path(node) and not _is_conditional(_root(node))
-        return charged(self.step(node), -1 if named else 0, tracked=self._tracked)
+        step = self.step(node)
+        return discounted(step) if named and self._tracked else step
 
     # Calls.
 
