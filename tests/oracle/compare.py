@@ -25,6 +25,7 @@ def compare(ours: Answer, theirs: Answer) -> list[str]:
         if (
             differences.incomparable(our, their)
             or differences.is_paused(our, their)
+            or differences.is_given_up(our, their)
             or differences.frees_another(our, their)
         ):
             return []

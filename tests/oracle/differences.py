@@ -11,7 +11,7 @@ from tests.oracle.verdicts import Attempt
 
 __all__ = [
     "another_error", "chosen_differently", "configured_once", "frees_another", "incomparable",
-    "is_paused", "rejection", "text",
+    "is_given_up", "is_paused", "rejection", "text",
 ]  # fmt: skip
 
 _INSUFFICIENT = "NodeResourcesFit: "
@@ -26,6 +26,7 @@ _INVALID = re.compile(
     r'|running "NodeVolumeLimits" filter plugin: '
 )
 _PRE_BIND = 'running PreBind plugin "DynamicResources": '
+_TIMED_OUT = ": timed out trying to allocate devices"
 _OF_DEVICES = 'running "DynamicResources" filter plugin: '
 
 
@@ -59,6 +60,16 @@ def is_paused(ours: Attempt, theirs: Attempt) -> bool:
     there = ours.nodes.get(theirs.node or "")
     paused = there is not None and any(_PAUSED in text for text in there.objections)
     return paused and ours.decision == "Preempting" and ours.node != theirs.node
+
+
+def is_given_up(ours: Attempt, theirs: Attempt) -> bool:
+    """Return whether a search for devices takes too many steps here, and ends upstream.
+
+    Here the time limit is a number of steps, which takes less time than the configured limit. All
+    that follows from it need not be the same.
+    """
+    same = ours.pod == theirs.pod and ours.decision == "Error"
+    return same and ours.message.endswith(_TIMED_OUT)
 
 
 def frees_another(ours: Attempt, theirs: Attempt) -> bool:
