@@ -246,9 +246,9 @@ $(BENCH_VENV)/.ready: requirements/dev.txt | $(READY)
 # WORKLOADS: names, core, targets or all. Runs with a record in build/bench are not repeated.
 SIZE ?= full
 .PHONY: bench
-bench: setup $(BENCH_VENV)/.ready ## compare with kube-scheduler on a real API server; WORKLOADS="...", RUNS=N, SIZE=small|full
-	@$(BIN)/python -m deploy.tools.controlplane build etcd kube-apiserver kube-scheduler > /dev/null
-	@$(BENCH) run --size '$(SIZE)' --workloads '$(WORKLOADS)' \
+bench: setup $(BENCH_VENV)/.ready ## compare with kube-scheduler on a real API server; WORKLOADS="...", RUNS=N, SIZE=small|full, REFERENCE=v1.36
+	@$(BIN)/python -m deploy.tools.controlplane build etcd kube-apiserver > /dev/null
+	@REFERENCE='$(REFERENCE)' $(BENCH) run --size '$(SIZE)' --workloads '$(WORKLOADS)' \
 		$(if $(RUNS),--runs '$(RUNS)'); status=$$?; \
 		test $$status -gt 1 || $(BENCH) report --size '$(SIZE)' && exit $$status
 

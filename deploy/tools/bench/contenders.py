@@ -14,9 +14,10 @@ import yaml
 
 from deploy.tools.bench.workloads import SCHEDULER, Workload
 from deploy.tools.controlplane import binaries
+from deploy.tools.controlplane.building import BuildError
 from deploy.tools.controlplane.cluster import ControlPlane
 
-__all__ = ["CONTENDERS", "Contender", "contenders_for"]
+__all__ = ["CONTENDERS", "Contender", "contenders_for", "kube_scheduler_version"]
 
 ROOT: Final = Path(__file__).parents[3]
 
@@ -94,12 +95,17 @@ class Contender:
             client |= {"qps": self.qps, "burst": self.qps}
         if self.name.startswith("kube-scheduler"):
             client |= {"contentType": _PROTOBUF}
+        profile: dict[str, Any] = {"schedulerName": SCHEDULER}
+        if self.name == "preemptive-scheduler":
+            minor = kube_scheduler_version().rpartition(".")[0]
+            args = {"name": "PreemptiveScheduler", "args": {"reference": minor}}
+            profile |= {"pluginConfig": [args]}
         return {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
             "clientConnection": client,
             "leaderElection": {"leaderElect": False},
-            "profiles": [{"schedulerName": SCHEDULER}],
+            "profiles": [profile],
         }
 
     def fingerprint(self, code: Path) -> str:
@@ -114,7 +120,7 @@ class Contender:
             files = [*ours, *sorted((code / "scheduler" / "kube" / "http").glob("*.py"))]
         else:
             files = []
-            digest.update(binaries.pinned_version("kube-scheduler").encode())
+            digest.update(kube_scheduler_version().encode())
         for path in files:
             digest.update(path.read_bytes())
         return digest.hexdigest()[:16]
@@ -137,7 +143,23 @@ class Contender:
         flags = [f"--config={config}", "--secure-port=0"]
         if self.name == "preemptive-scheduler":
             return [sys.executable, "-m", "scheduler.cli.main", "run", *flags]
-        return [binaries.find("kube-scheduler"), *flags]
+        return [binaries.find("kube-scheduler", kube_scheduler_version()), *flags]
+
+
+def kube_scheduler_version(environ: Mapping[str, str] = os.environ) -> str:
+    """Return the release of kube-scheduler that runs, whose decisions this scheduler follows.
+
+    Args:
+        environ: REFERENCE chooses it, as v1.36; the default is the release of the API server.
+
+    Raises:
+        BuildError: That release cannot be built; the message is one line.
+    """
+    wanted, versions = environ.get("REFERENCE", ""), binaries.pinned_versions("kube-scheduler")
+    found = next((each for each in versions if f"{each}.".startswith(f"{wanted}.")), None)
+    if found is None and wanted:
+        raise BuildError(f"no kube-scheduler {wanted}; there are {', '.join(versions)}")
+    return found or versions[0]
 
 
 CONTENDERS: Final[Mapping[str, Contender]] = {

@@ -48,7 +48,7 @@ def machine(results: Sequence[Result]) -> str:
     places = sorted(
         {
             f"{at.cores} cores ({at.cpu}), Linux {at.kernel}, Python {at.python},"
-            f" Kubernetes {at.kubernetes}, etcd {at.etcd}"
+            f" Kubernetes {at.kubernetes}, kube-scheduler {at.kube_scheduler}, etcd {at.etcd}"
             for at in (result.environment for result in results)
         }
     )

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from deploy.tools.bench.cases import Size
-from deploy.tools.bench.contenders import ROOT
+from deploy.tools.bench.contenders import ROOT, kube_scheduler_version
 from deploy.tools.controlplane import binaries
 
 __all__ = ["FOLDER", "Environment", "Result", "Store", "environment"]
@@ -30,6 +30,8 @@ class Environment(msgspec.Struct, frozen=True):
     python: str
     kubernetes: str
     etcd: str
+    #: The release that runs, and whose decisions this scheduler follows.
+    kube_scheduler: str = ""
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -140,6 +142,7 @@ def environment() -> Environment:
         python=_python(),
         kubernetes=binaries.pinned_version("kube-apiserver"),
         etcd=binaries.pinned_version("etcd"),
+        kube_scheduler=kube_scheduler_version(),
     )
 
 

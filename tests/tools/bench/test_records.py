@@ -6,9 +6,15 @@ from pathlib import Path
 import pytest
 
 from deploy.tools.bench import campaign, cases
-from deploy.tools.bench.contenders import CONTENDERS, ROOT, contenders_for
+from deploy.tools.bench.contenders import (
+    CONTENDERS,
+    ROOT,
+    contenders_for,
+    kube_scheduler_version,
+)
 from deploy.tools.bench.results import Store
 from deploy.tools.bench.run import Plan
+from deploy.tools.controlplane.building import BuildError
 from tests.support.bench_results import result
 
 
@@ -101,3 +107,13 @@ def test_stock_limits_are_measured_on_basic_alone():
 
     assert with_stock == ["Basic"]
     assert "qps" not in CONTENDERS[stock].configuration("")["clientConnection"]
+
+
+@pytest.mark.parametrize(("environ", "release"), [({}, "v1.37"), ({"REFERENCE": "v1.36"}, "v1.36")])
+def test_a_release_of_kube_scheduler_can_be_chosen(environ: dict[str, str], release: str):
+    assert kube_scheduler_version(environ).startswith(f"{release}.")
+
+
+def test_a_release_of_kube_scheduler_that_cannot_be_built_is_refused():
+    with pytest.raises(BuildError, match=r"no kube-scheduler v1\.3; there are v1\.37"):
+        kube_scheduler_version({"REFERENCE": "v1.3"})
