@@ -51,7 +51,7 @@ def test_the_command_line_is_understood(helm: Helm, case: str):
     assert understood.secure_port == 10259
 
 
-def test_only_whoever_asks_for_it_opens_metrics_to_everybody(helm: Helm):
+def test_metrics_are_open_to_every_client_only_where_the_values_say_so(helm: Helm):
     def open_paths(case: str) -> list[str]:
         arguments = main.parser().parse_args(container(helm.template(VALUES[case]))["args"])
         return list(arguments.authorization_always_allow_paths)

@@ -31,7 +31,7 @@ def test_it_holds_the_definition_that_is_shipped(helm: Helm):
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_the_definition_stays_unless_told_otherwise(helm: Helm, keep: bool):
+def test_the_definition_stays_unless_configured_otherwise(helm: Helm, keep: bool):
     annotations = rendered(helm, keep=keep)["metadata"].get("annotations", {})
 
     assert annotations == ({KEEP: "keep"} if keep else {})

@@ -147,7 +147,7 @@ def test_what_is_installed_has_the_rights_to_schedule(control_plane: ControlPlan
     control_plane.api.delete(f"/api/v1/nodes/{node}")
 
 
-def test_uninstalling_leaves_nothing_behind_but_the_definition_of_policies(
+def test_uninstalling_removes_everything_but_the_definition_of_policies(
     helm: Helm, control_plane: ControlPlane, paths: ResourcePaths, namespace: str
 ):
     values = {**VALUES["bounded"], "fullnameOverride": RELEASE}
@@ -309,7 +309,7 @@ def test_pods_use_the_scheduler_and_priority_classes_only_where_they_are_allowed
     assert denial(control_plane, "admission-named", "default-scheduler", **critical) == ""
 
 
-def test_the_definition_as_part_of_a_release_is_upgraded_and_goes_or_stays_with_it(
+def test_a_definition_in_a_release_is_upgraded_and_removed_or_kept_with_it(
     helm: Helm, control_plane: ControlPlane, namespace: str
 ):
     undefine(control_plane)

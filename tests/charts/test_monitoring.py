@@ -73,7 +73,7 @@ def check(expression: str) -> None:
 
 
 @pytest.mark.chart
-def test_every_alert_asks_for_metrics_that_there_are(helm: Helm):
+def test_every_alert_queries_metrics_that_exist(helm: Helm):
     alerts = dict(expressions(helm.template(MONITORED)))
 
     assert len(alerts) > 10

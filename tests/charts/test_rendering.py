@@ -92,7 +92,7 @@ def test_without_values_there_is_what_an_installation_needs_and_nothing_else(hel
     assert {kind: kinds.count(kind) for kind in sorted(kinds)} == DEFAULT_KINDS
 
 
-def test_what_others_give_is_not_made(helm: Helm):
+def test_objects_that_the_user_provides_are_not_rendered(helm: Helm):
     objects = helm.template(VALUES["everything given by others"])
 
     assert {each["kind"] for each in objects} == {"ConfigMap", "Deployment", "Lease"}
@@ -181,7 +181,7 @@ def test_one_replica_has_no_budget_that_would_block_its_node(helm: Helm):
     assert of_kind(objects, "PodDisruptionBudget") == []
 
 
-def test_spreading_counts_the_pods_of_this_release_unless_told_otherwise(helm: Helm):
+def test_spreading_counts_the_pods_of_this_release_unless_configured_otherwise(helm: Helm):
     objects = helm.template(VALUES["on the control plane"])
 
     zones, hosts = pod(objects)["spec"]["topologySpreadConstraints"]
@@ -339,7 +339,7 @@ def test_a_certificate_of_cert_manager_is_used_and_verified(helm: Helm):
     assert endpoint["tlsConfig"]["serverName"] in made["dnsNames"]
 
 
-def test_a_network_policy_lets_in_whom_it_names_and_out_to_the_api_server_alone(helm: Helm):
+def test_a_network_policy_allows_the_named_peers_in_and_only_the_api_server_out(helm: Helm):
     spec = one(helm.template(VALUES["a network policy"]), "NetworkPolicy")["spec"]
 
     assert spec["policyTypes"] == ["Ingress", "Egress"]

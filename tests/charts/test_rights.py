@@ -62,7 +62,7 @@ def test_the_base_has_no_kind_that_is_not_compared():
     assert kinds == {"Namespace", "CustomResourceDefinition", "Deployment", *SAME}
 
 
-def test_people_who_may_view_may_read_policies_and_only_those_with_the_role_may_write_them(
+def test_the_view_role_reads_policies_and_only_the_policy_role_writes_them(
     helm: Helm,
 ):
     key = "rbac.authorization.k8s.io/aggregate-to-view"

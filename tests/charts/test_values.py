@@ -313,7 +313,7 @@ def test_the_chart_has_the_version_of_the_package():
 
 
 @pytest.mark.parametrize("name", [NAME, f"{NAME}-crds"])
-def test_artifact_hub_is_told_what_is_true(name: str):
+def test_the_annotations_for_artifact_hub_are_true(name: str):
     chart = yaml.safe_load((CHART.with_name(name) / "Chart.yaml").read_text())
     about = {
         key.removeprefix("artifacthub.io/"): yaml.safe_load(text)

@@ -44,7 +44,9 @@ def cluster(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_plan_says_who_would_have_to_leave(cluster: str, capsys: pytest.CaptureFixture[str]):
+def test_plan_names_the_pods_that_would_be_evicted(
+    cluster: str, capsys: pytest.CaptureFixture[str]
+):
     code = main(["plan", "-f", cluster, "-o", "json"])
 
     (result,) = json.loads(capsys.readouterr().out)["results"]
@@ -72,7 +74,7 @@ def planned(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return str(result["message"])
 
 
-def test_plan_decides_as_the_release_that_it_is_told(
+def test_plan_decides_as_the_release_that_it_is_given(
     cluster: str, capsys: pytest.CaptureFixture[str]
 ):
     assert PREEMPTS in planned(capsys, "-f", cluster, "--reference", "v1.37")
@@ -252,7 +254,7 @@ def parsed(arguments: list[str]) -> ProcessOptions:
     return run.options(parsed, run.settings(parsed))
 
 
-def test_run_tells_its_flags_with_the_values_in_force(tmp_path: Path):
+def test_run_logs_its_flags_with_their_effective_values(tmp_path: Path):
     config = tmp_path / "config.yaml"
     config.write_text(
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

@@ -340,7 +340,7 @@ def test_preferred_terms_count_only_with_a_weight(
     ]
 
 
-def test_a_term_that_could_not_be_read_is_not_judged(problems: Callable[..., list[str]]):
+def test_a_term_that_could_not_be_parsed_is_not_validated(problems: Callable[..., list[str]]):
     args = _expression("{key: [x], operator: Foo}")
 
     assert problems(_body("NodeAffinity", args)) == [
@@ -349,7 +349,7 @@ def test_a_term_that_could_not_be_read_is_not_judged(problems: Callable[..., lis
     ]
 
 
-def test_settings_for_fitting_are_judged_only_by_the_plugin_itself(
+def test_settings_of_the_fit_plugin_are_not_validated_where_it_is_disabled(
     profile: Callable[..., ProfileSettings],
 ):
     off = "plugins: {multiPoint: {disabled: [{name: NodeResourcesFit}]}}"

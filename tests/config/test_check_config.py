@@ -68,7 +68,7 @@ extenders:
         pytest.param("resourceNamespace: here", "lease here/preemptive-scheduler", id="with it"),
     ],
 )
-def test_the_summary_says_who_leads(check: Check, election: str, want: str):
+def test_the_summary_shows_leader_election(check: Check, election: str, want: str):
     _, out, _ = check(f"{_HEAD}leaderElection: {{{election}}}\n")
 
     assert f"leader election: {want}\n" in out

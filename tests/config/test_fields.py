@@ -169,7 +169,7 @@ def test_reads_every_field(parse: Callable[..., Settings], body: str, attribute:
         pytest.param("qps: 50, burst: 10", 50.0, 10, id="both"),
     ],
 )
-def test_limits_the_client_only_when_told_to(
+def test_limits_the_client_only_when_configured(
     parse: Callable[..., Settings], fields: str, want_qps: float | None, want_burst: int | None
 ):
     client = parse(f"clientConnection: {{{fields}}}").client_connection

@@ -202,7 +202,7 @@ def test_a_node_without_capacity_is_no_division_by_zero():
 
 
 @pytest.mark.parametrize("width", [60, 80, 140])
-def test_the_summary_tells_who_was_placed_and_who_had_to_leave(width):
+def test_the_summary_lists_placed_and_evicted_pods(width):
     lines = shown(view.summary(SNAPSHOT), width, 24)
 
     assert max(map(cell_len, lines)) <= width

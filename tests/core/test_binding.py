@@ -33,7 +33,7 @@ def test_a_pod_takes_its_capacity_before_it_is_bound(cluster):
     assert isinstance(cluster.schedule(pod("q").cpu("1")), Unschedulable)
 
 
-def test_a_bound_pod_leaves_the_queue_and_is_announced(cluster):
+def test_a_bound_pod_is_removed_from_the_queue_and_gets_an_event(cluster):
     cluster.wait(3)
 
     cluster.done()
@@ -80,7 +80,7 @@ def test_what_was_assumed_stays_however_long_the_answer_takes(cluster):
     "kind",
     [FailureKind.CONFLICT, FailureKind.REFUSED, FailureKind.FORBIDDEN, FailureKind.UNAVAILABLE],
 )
-def test_a_pod_that_could_not_be_bound_gives_its_capacity_back_and_tries_again(cluster, kind):
+def test_a_pod_that_could_not_be_bound_frees_its_capacity_and_is_tried_again(cluster, kind):
     cluster.fail(kind=kind)
 
     assert cluster.phase("p") is QueuePhase.BACKOFF
@@ -93,7 +93,7 @@ def test_a_pod_that_could_not_be_bound_gives_its_capacity_back_and_tries_again(c
     )]  # fmt: skip
 
 
-def test_a_pod_that_could_not_be_bound_is_told_why(cluster):
+def test_the_reason_is_reported_for_a_pod_that_could_not_be_bound(cluster):
     cluster.fail()
 
     error = 'running Bind plugin "DefaultBinder": no'
@@ -115,7 +115,7 @@ def test_a_pod_that_could_not_be_bound_has_no_nomination_any_more():
     assert cluster.claims() == {}
 
 
-def test_a_pod_that_is_gone_is_not_tried_again(cluster):
+def test_a_deleted_pod_is_not_tried_again(cluster):
     cluster.fail(kind=FailureKind.GONE)
 
     assert cluster.phase("p") is None
@@ -123,7 +123,7 @@ def test_a_pod_that_is_gone_is_not_tried_again(cluster):
     assert cluster.asked(SetCondition) == []
 
 
-def test_a_pod_that_is_being_deleted_is_not_tried_again(cluster):
+def test_a_terminating_pod_is_not_tried_again(cluster):
     cluster.lag()
     cluster.change("p", lambda own: own.terminating())
     cluster.catch_up()
@@ -134,7 +134,7 @@ def test_a_pod_that_is_being_deleted_is_not_tried_again(cluster):
     assert cluster.asked(SetCondition) == []
 
 
-def test_a_pod_that_is_deleted_while_it_is_bound_gives_its_capacity_back(cluster):
+def test_a_pod_that_is_deleted_while_it_is_bound_frees_its_capacity(cluster):
     cluster.delete("p")
     assert cluster.machine.cluster.assumed == 0
 
@@ -153,7 +153,7 @@ def test_a_late_state_without_a_node_does_not_unbind(cluster):
     assert isinstance(cluster.schedule(pod("q").cpu("1")), Unschedulable)
 
 
-def test_a_pod_that_changed_while_it_was_bound_is_judged_by_its_new_state(cluster):
+def test_a_pod_that_changed_while_it_was_bound_is_tried_with_its_new_state(cluster):
     cluster.change("p", lambda own: own.selects(disk="ssd"))
     cluster.fail()
     cluster.wait(3)
@@ -175,7 +175,7 @@ def waiting_for_capacity() -> Cluster:
     return made
 
 
-def test_a_failed_binding_wakes_who_waits_for_the_capacity():
+def test_a_failed_binding_wakes_a_pod_that_waits_for_the_capacity():
     cluster = waiting_for_capacity()
 
     cluster.fail()
@@ -183,7 +183,7 @@ def test_a_failed_binding_wakes_who_waits_for_the_capacity():
     assert cluster.phase("q") is QueuePhase.BACKOFF
 
 
-def test_a_pod_that_is_deleted_while_it_is_bound_wakes_who_waits_for_the_capacity():
+def test_a_pod_that_is_deleted_while_it_is_bound_wakes_a_pod_that_waits_for_the_capacity():
     cluster = waiting_for_capacity()
 
     cluster.delete("p")
@@ -191,7 +191,7 @@ def test_a_pod_that_is_deleted_while_it_is_bound_wakes_who_waits_for_the_capacit
     assert cluster.phase("q") is QueuePhase.BACKOFF
 
 
-def test_a_pod_that_somebody_else_binds_elsewhere_wakes_who_waits_for_the_capacity():
+def test_a_pod_bound_elsewhere_by_another_scheduler_wakes_a_pod_that_waits_for_the_capacity():
     cluster = waiting_for_capacity()
 
     cluster.change("p", lambda own: own.on("n2"))
@@ -203,7 +203,7 @@ def test_a_pod_that_somebody_else_binds_elsewhere_wakes_who_waits_for_the_capaci
     assert [attempt.decision for attempt in cluster.drain()] == [Placed("n1")]
 
 
-def test_a_binding_that_is_confirmed_wakes_nobody_who_waits_for_capacity():
+def test_a_confirmed_binding_wakes_no_pod_that_waits_for_capacity():
     cluster = waiting_for_capacity()
 
     cluster.done()

@@ -28,7 +28,7 @@ def offering(name: str, count: int) -> NodeBuilder:
     return node(name).has({"cpu": "4", "memory": "8Gi", "pods": "110", **names("p", count)})
 
 
-def test_a_pod_that_names_too_many_resources_is_refused_and_told_why():
+def test_a_pod_that_names_too_many_resources_is_refused_with_a_reason():
     cluster = Cluster(offering("n1", MAX_RESOURCES + 1))
 
     decision = cluster.schedule(wanting("p", MAX_RESOURCES + 1))
@@ -44,7 +44,7 @@ def test_a_pod_that_names_as_many_as_are_supported_is_placed():
     assert cluster.schedule(wanting("p", MAX_RESOURCES)) == Placed("n1")
 
 
-def test_resources_of_several_containers_are_told_apart_by_name():
+def test_a_resource_of_several_containers_counts_as_one_name():
     cluster = Cluster(offering("n1", MAX_RESOURCES))
     container = wanting("p", MAX_RESOURCES).build().spec.containers[0]
 
@@ -75,7 +75,7 @@ def test_what_a_node_offers_later_is_counted_from_the_pods_that_are_there():
 
 
 @pytest.mark.parametrize("where", ["n1", "ghost"])
-def test_the_memory_of_such_pods_comes_back_when_they_are_gone(where):
+def test_the_memory_of_such_pods_is_freed_when_they_are_deleted(where):
     cluster = Cluster(node("n1").cpu("4"))
     state = cluster.machine.cluster
 
@@ -97,7 +97,7 @@ def test_the_memory_of_such_pods_comes_back_when_they_are_gone(where):
     assert (len(state.axis), len(state.footprints)) == (3, 0)
 
 
-def test_a_pod_that_is_refused_leaves_nothing_in_the_columns():
+def test_a_refused_pod_adds_nothing_to_the_columns():
     cluster = Cluster(node("n1").cpu("4"))
 
     cluster.schedule(wanting("p", MANY))
@@ -106,7 +106,7 @@ def test_a_pod_that_is_refused_leaves_nothing_in_the_columns():
     assert (len(state.axis), len(state.footprints)) == (3, 0)
 
 
-def test_names_that_no_node_offers_any_more_are_forgotten():
+def test_names_that_no_node_offers_any_more_are_dropped():
     cluster = Cluster(node("n1").cpu("4"), pod("p").requests({"e.x/7": "1"}).on("n1"))
     state = cluster.machine.cluster
 

@@ -32,7 +32,7 @@ def with_volumes(count: int) -> PodBuilder:
         pytest.param(with_volumes(MAX_PARTS), id="volumes"),
     ],
 )
-def test_a_pod_that_is_too_large_is_refused_and_told_why(large):
+def test_a_pod_that_is_too_large_is_refused_with_a_reason(large):
     cluster = Cluster(node("n1").cpu("4"), pod("low").on("n1").cpu("4").priority(0))
 
     decision = cluster.schedule(large.priority(10))

@@ -49,9 +49,7 @@ def test_a_class_is_compiled_once():
     [(5 * module._BYTES_PER_CLASS, ""), (module.MAX_BYTES, "x" * 2_000_000)],
     ids=["for their number", "for the size of their specs"],
 )
-def test_the_class_that_was_not_used_for_longest_goes_when_they_take_too_much_memory(
-    budget, labels
-):
+def test_the_least_recently_used_class_is_dropped_when_classes_need_too_much_memory(budget, labels):
     classes = made(budget)
     pods = [P.label("number", f"{number}{labels}") for number in range(6)]
     found = [get(classes, each) for each in pods[:3]]

@@ -63,7 +63,7 @@ def test_a_volume_that_rules_are_about_sets_a_pod_apart(other: PodBuilder):
     )
 
 
-def test_the_signature_has_the_claims_without_their_names():
+def test_the_signature_contains_the_claims_without_their_names():
     one, other = (using(pod(name).label(INDEX, name), name).build() for name in "ab")
 
     assert spec_signature(one) == spec_signature(other)
@@ -78,7 +78,7 @@ def volumes(*objects: object) -> Volumes:
     return StorageCluster(node("n1"), *objects).machine.cluster.volumes
 
 
-def test_what_claims_bring_is_a_volume_of_each_driver():
+def test_claims_are_summed_up_as_their_number_of_volumes_by_driver():
     there = volumes(*bound("a", "b"), *bound("c", "d", driver="other"))
 
     def drivers(*names: str) -> bytes | None:
@@ -104,7 +104,9 @@ def test_what_claims_bring_is_a_volume_of_each_driver():
         ),
     ],
 )
-def test_it_depends_on_more_than_the_claims_where(wanted: PodBuilder, objects: tuple[object, ...]):
+def test_claims_have_no_summary_where_the_decision_depends_on_more(
+    wanted: PodBuilder, objects: tuple[object, ...]
+):
     assert claim_drivers(wanted.build(), volumes(*objects)) is None
 
 
@@ -130,7 +132,7 @@ def full(*waiting: PodBuilder, guests: int = 2) -> Cluster:
     return cluster
 
 
-def test_one_of_an_indexed_job_is_tried_for_all_of_it():
+def test_one_pod_of_an_indexed_job_is_tried_for_all_of_them():
     cluster = full(*indexed(9))
 
     tried = attempts(cluster, lambda: cluster.delete("q0"))
@@ -139,7 +141,7 @@ def test_one_of_an_indexed_job_is_tried_for_all_of_it():
     assert attempts(cluster, lambda: cluster.delete("q1")) == [("p2", True), ("p3", False)]
 
 
-def test_pods_that_ask_for_less_are_tried_for_themselves():
+def test_pods_that_request_less_are_tried_separately():
     cluster = full(*indexed(3, cpu="3"), pod("less").cpu("1"))
 
     tried = attempts(cluster, lambda: cluster.delete("q0"))
@@ -147,7 +149,7 @@ def test_pods_that_ask_for_less_are_tried_for_themselves():
     assert tried == [("p0", False), ("less", True)]
 
 
-def test_where_labels_decide_everybody_is_tried():
+def test_all_pods_are_tried_where_labels_decide():
     apart = [each.apart("zone", app="q") for each in indexed(3, cpu="1")]
     there = [pod(name).label("app", "q").on("n1") for name in ("q0", "q1")]
     cluster = Cluster(node("n1").cpu("8").label("zone", "z"), *there, *apart)
@@ -158,7 +160,7 @@ def test_where_labels_decide_everybody_is_tried():
     assert tried == [("p0", False), ("p1", False), ("p2", False)]
 
 
-def test_where_somebody_could_be_evicted_everybody_is_tried():
+def test_all_pods_are_tried_where_a_pod_could_be_evicted():
     """Whom labels keep off may go where others of its footprint may not."""
     waiting = [each.priority(5) for each in indexed(3)]
     there = [pod(f"q{index}").cpu("2").priority(5).on("n1") for index in range(2)]
@@ -190,7 +192,7 @@ def with_claims() -> list[PodBuilder]:
     return [using(pod(f"p-{name}"), name) for name in "abc"]
 
 
-def test_pods_with_claims_of_their_own_wait_for_a_volume_less_together():
+def test_pods_with_separate_claims_share_an_attempt_when_a_volume_is_freed():
     cluster = attached(*with_claims())
 
     tried = attempts(cluster, lambda: cluster.delete("qc0"))
@@ -198,7 +200,7 @@ def test_pods_with_claims_of_their_own_wait_for_a_volume_less_together():
     assert tried == [("p-a", True), ("p-b", False)]
 
 
-def test_whose_volume_came_to_a_node_meanwhile_is_tried_for_itself():
+def test_a_pod_whose_volume_was_attached_meanwhile_is_tried_separately():
     """It takes no place any more: who brings a volume is rejected, and this one is not."""
     cluster = attached(*with_claims(), limit=2)
     cluster.add(using(pod("user"), "c").on("n1"))  # somebody else has put it there
@@ -208,7 +210,7 @@ def test_whose_volume_came_to_a_node_meanwhile_is_tried_for_itself():
     assert tried == [("p-a", False), ("p-c", True)]
 
 
-def test_whose_claim_is_there_again_is_tried_for_itself():
+def test_a_pod_whose_claim_is_created_again_is_tried_separately():
     cluster = attached(*with_claims())
     cluster.wait(MINUTE)
     cluster.remove_stored(PersistentVolumeClaim, "default/b")

@@ -57,7 +57,7 @@ def test_a_node_that_does_not_fit_is_not_asked_about():
     assert questions(cluster) == [Question(0, Verb.FILTER, ("n2",))]
 
 
-def test_each_extender_is_asked_about_what_the_one_before_has_left():
+def test_each_extender_filters_the_nodes_that_the_previous_one_accepted():
     cluster = Cluster(
         node("n1"),
         node("n2"),
@@ -73,7 +73,7 @@ def test_each_extender_is_asked_about_what_the_one_before_has_left():
     ]
 
 
-def test_an_extender_that_manages_resources_hears_of_pods_that_ask_for_them_only():
+def test_an_extender_with_managed_resources_is_only_asked_about_pods_that_request_them():
     cluster = Cluster(
         node("n1").has({"example.com/gpu": "1"}),
         config="""
@@ -90,7 +90,7 @@ def test_an_extender_that_manages_resources_hears_of_pods_that_ask_for_them_only
     assert len(cluster.asked(Ask)) == 1
 
 
-def test_what_the_extender_says_of_nodes_stands_in_the_message():
+def test_the_reasons_of_an_extender_are_in_the_message():
     cluster = Cluster(node("n1"), node("n2"), node("n3"), node("n4"), config=FILTER)
     cluster.extender = only(
         failed={"n1": "no license", "n2": "no license", "n3": "soon"},
@@ -172,7 +172,7 @@ def test_an_ignorable_extender_that_fails_has_no_say():
     assert cluster.schedule(pod("p")) == Placed("n1")
 
 
-def test_when_nobody_can_be_asked_the_attempt_fails_also_for_an_ignorable_extender():
+def test_an_attempt_fails_when_extenders_cannot_be_asked_even_if_they_are_ignorable():
     cluster = Cluster(node("n1"), config=ignorable(FILTER))
     cluster.hold(Ask)
     cluster.add(pod("p"))
@@ -263,7 +263,7 @@ def test_the_extender_that_binds_is_named_in_the_binding():
     assert {each.pod.name: each.extender for each in binds} == {"plain": None, "gpu": 1}
 
 
-def test_a_binding_that_an_extender_refuses_tells_what_it_said():
+def test_a_binding_that_an_extender_refuses_is_reported_with_its_message():
     cluster = Cluster(node("n1"), config="extenders: [{urlPrefix: http://e, bindVerb: bind}]\n")
     cluster.hold(Bind)
     cluster.schedule(pod("p"))

@@ -123,7 +123,7 @@ NOTHING_LEFT = "no new claims to deallocate, preemption: no candidate node for p
         ),
     ],
 )
-def test_without_consent_nobody_is_evicted_and_the_nomination_stays(
+def test_no_pod_is_evicted_without_consent_and_the_nomination_stays(
     config: str, says: ExtenderAnswer, want: str
 ):
     cluster = preemption(config)
@@ -146,9 +146,7 @@ def test_an_ignorable_extender_that_fails_changes_no_preemption():
 
 
 @pytest.mark.parametrize(("gone", "left"), [("a2", "n2"), ("b", "n1")])
-def test_a_victim_that_left_while_an_extender_was_asked_is_asked_about_no_more(
-    gone: str, left: str
-):
+def test_a_victim_deleted_during_a_call_is_not_sent_to_the_extender_again(gone: str, left: str):
     cluster = preemption()
     cluster.hold(Ask)
     cluster.add(pod("p").cpu("2").priority(10))

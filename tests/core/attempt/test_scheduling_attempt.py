@@ -47,7 +47,7 @@ def attempt_of(cluster: Cluster, wanted, *, explain: bool = False) -> Attempt:
 # Nodes
 
 
-def test_a_pod_goes_to_the_only_node_that_fits():
+def test_a_pod_is_placed_on_the_only_node_that_fits():
     cluster = Cluster(node("small").cpu("1"), node("large").cpu("4"))
 
     assert cluster.schedule(pod("p").cpu("2")) == Placed("large")
@@ -65,7 +65,7 @@ def test_without_nodes_there_is_an_error_and_no_plugin_to_blame():
     assert (told.message, told.clear_nomination) == (NO_NODES, True)
 
 
-def test_a_node_that_is_gone_takes_no_pod():
+def test_no_pod_is_placed_on_a_deleted_node():
     cluster = Cluster(node("n1"), node("n2"))
     cluster.schedule(pod("first"))
 
@@ -135,7 +135,7 @@ def test_a_pod_that_is_rejected_as_a_whole_is_not_looked_at_further():
     assert [trace.rejection for trace in attempt.trace] == ["Prepares: it has no claim"] * 2
 
 
-def test_a_rejection_as_a_whole_that_is_resolvable_lets_all_nodes_be_tried_by_preemption():
+def test_a_resolvable_pre_filter_rejection_lets_preemption_try_all_nodes():
     verdict = Verdict("Prepares", ("in use",), resolvable=True)
     cluster = Cluster(node("n1"), using=with_filters(Prepares(verdict)))
 
@@ -148,7 +148,7 @@ def test_a_rejection_as_a_whole_that_is_resolvable_lets_all_nodes_be_tried_by_pr
     )
 
 
-def test_the_last_resolvable_rejection_as_a_whole_is_told_and_all_are_blamed():
+def test_of_resolvable_pre_filter_rejections_the_last_is_reported_and_all_plugins_are_blamed():
     one = Prepares(Verdict("A", ("first",), resolvable=True), name="A")
     two = Prepares(Verdict("B", ("second",), resolvable=True), name="B")
     cluster = Cluster(node("n1"), using=with_filters(one, two))
@@ -160,7 +160,7 @@ def test_the_last_resolvable_rejection_as_a_whole_is_told_and_all_are_blamed():
     assert attempt.decision.message.startswith("0/1 nodes are available: second.")
 
 
-def test_an_unresolvable_rejection_as_a_whole_ends_it_and_is_blamed_alone():
+def test_an_unresolvable_pre_filter_rejection_ends_the_attempt_and_only_its_plugin_is_blamed():
     one = Prepares(Verdict("A", ("first",), resolvable=True), name="A")
     two = Prepares(Verdict("B", ("second",), resolvable=False), name="B")
     cluster = Cluster(node("n1"), using=with_filters(one, two))
@@ -258,7 +258,7 @@ def test_a_nominated_node_that_does_not_fit_is_only_one_of_all():
     assert cluster.schedule(pod("p").cpu("2").nominated("n1")) == Placed("n2")
 
 
-def test_a_nominated_node_that_is_gone_is_not_waited_for():
+def test_a_pod_does_not_wait_for_a_deleted_nominated_node():
     cluster = Cluster(node("n1"))
 
     assert cluster.schedule(pod("p").nominated("gone")) == Placed("n1")
@@ -311,7 +311,7 @@ def test_without_an_explanation_there_is_no_trace():
 # Cures
 
 
-def test_what_the_cures_say_is_joined_and_preemption_has_its_name_in_front():
+def test_messages_of_post_filters_are_joined_and_that_of_preemption_has_its_name_in_front():
     cluster = Cluster(node("n1").cpu("1"), using=with_cures(Says("one"), Says("two"), PREEMPTION))
 
     decision = cluster.schedule(pod("p").cpu("2"))
@@ -322,7 +322,7 @@ def test_what_the_cures_say_is_joined_and_preemption_has_its_name_in_front():
     )
 
 
-def test_a_cure_may_end_the_phase():
+def test_a_post_filter_can_end_the_phase():
     cluster = Cluster(
         node("n1").cpu("1"),
         pod("low").on("n1").cpu("1").priority(-1),
@@ -340,11 +340,11 @@ def claim_after(cluster: Cluster) -> str | None:
     return cluster.claims().get("p")
 
 
-def test_without_cures_a_nomination_is_cleared():
+def test_a_nomination_is_cleared_without_post_filters():
     assert claim_after(Cluster(node("n1").cpu("1"), using=with_cures())) is None
 
 
-def test_cures_that_say_nothing_of_it_keep_a_nomination():
+def test_post_filters_that_do_not_mention_a_nomination_keep_it():
     assert claim_after(Cluster(node("n1").cpu("1"), using=with_cures(Says("no")))) == "n1"
 
 
@@ -364,7 +364,7 @@ def test_a_rule_that_breaks_fails_the_attempt_and_no_other_pod():
     assert cluster.schedule(pod("p")) == Placed("n1")
 
 
-def test_an_attempt_tells_who_where_and_how_often():
+def test_an_attempt_names_the_pod_the_number_of_nodes_and_its_own_number():
     cluster = Cluster(node("n1"), node("n2").cordoned(), node("n3"))
 
     attempt = attempt_of(cluster, pod("p").priority(5))
@@ -373,14 +373,14 @@ def test_an_attempt_tells_who_where_and_how_often():
     assert (attempt.nodes, attempt.feasible, attempt.number) == (3, 2, 1)
 
 
-def test_nobody_waits_so_there_is_no_attempt():
+def test_there_is_no_attempt_without_a_pending_pod():
     assert Cluster(node("n1")).step() is None
 
 
 # Rules that preemption cannot, or can, cure
 
 
-def test_a_rejection_that_preemption_cannot_cure_makes_no_victim():
+def test_no_pod_is_evicted_for_a_rejection_that_preemption_cannot_resolve():
     cluster = Cluster(
         node("n1").cpu("1"), pod("low").on("n1").priority(-1), using=with_filters(Refuses("n1"))
     )
@@ -391,7 +391,7 @@ def test_a_rejection_that_preemption_cannot_cure_makes_no_victim():
     assert decision.message.endswith(f"1 {NOT_HELPFUL}.")
 
 
-def test_a_rule_that_rejects_whoever_is_there_makes_no_victim():
+def test_no_pod_is_evicted_for_a_rule_that_rejects_the_node_with_any_pods():
     refuses = Refuses("n1", resolvable=True)
     cluster = Cluster(node("n1"), pod("low").on("n1").priority(-1), using=with_filters(refuses))
 
@@ -403,7 +403,7 @@ def test_a_rule_that_rejects_whoever_is_there_makes_no_victim():
     )
 
 
-def test_a_guest_that_is_in_the_way_by_a_rule_of_the_simple_form_is_a_victim():
+def test_a_pod_that_makes_a_node_filter_reject_is_a_victim():
     cluster = Cluster(
         node("n1").cpu("4"), pod("low").on("n1").cpu("1"), using=with_filters(OneGuest())
     )

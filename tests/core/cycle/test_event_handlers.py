@@ -61,7 +61,7 @@ def test_a_pod_on_a_node_that_appears_later_counts():
     assert not fits(cluster, "2")
 
 
-def test_the_pods_of_a_node_that_was_deleted_and_came_back_still_count():
+def test_pods_of_a_node_that_was_deleted_and_created_again_still_count():
     cluster = one_node(pod("a").on("n1").cpu("3"))
 
     cluster.delete_node("n1")
@@ -71,7 +71,7 @@ def test_the_pods_of_a_node_that_was_deleted_and_came_back_still_count():
     assert fits(cluster, "1")
 
 
-def test_a_pod_that_is_gone_takes_no_capacity():
+def test_a_deleted_pod_uses_no_capacity():
     cluster = one_node(pod("a").on("n1").cpu("4"))
 
     cluster.delete("a")
@@ -98,7 +98,7 @@ def test_a_resized_pod_takes_what_it_has_now():
 # Our pods
 
 
-def test_a_pending_pod_of_ours_is_decided_for_once():
+def test_a_pending_pod_of_this_scheduler_is_decided_once():
     cluster = one_node(pod("p"))
     cluster.add(pod("p").version(1))
 
@@ -121,7 +121,7 @@ def test_a_pod_that_is_deleted_while_it_waits_is_not_decided_for():
     assert cluster.step() is None
 
 
-def test_a_pod_that_somebody_else_binds_is_not_decided_for():
+def test_a_pod_that_another_scheduler_binds_is_not_decided():
     cluster = one_node(pod("p").cpu("3"))
 
     cluster.change("p", lambda own: own.on("n1"))
@@ -165,7 +165,7 @@ def test_the_end_of_an_earlier_pod_of_the_name_does_not_end_the_present_one():
     assert cluster.step().decision == Placed("n1")
 
 
-def test_the_end_of_an_unknown_pod_is_no_news():
+def test_the_end_of_an_unknown_pod_changes_nothing():
     cluster = one_node()
 
     cluster.observe(PodGone("default/p", "never-seen"))
@@ -178,7 +178,7 @@ def test_the_end_of_an_unknown_pod_is_no_news():
 # Odd objects
 
 
-def test_a_pod_with_an_odd_request_is_refused_and_stops_nobody():
+def test_a_pod_with_an_invalid_request_is_refused_and_does_not_block_others():
     cluster = one_node()
 
     cluster.add(pod("odd").cpu("lots"))
@@ -189,14 +189,14 @@ def test_a_pod_with_an_odd_request_is_refused_and_stops_nobody():
 
 
 @pytest.mark.parametrize("where", [pod("p").scheduler("other").nominated("n1"), pod("p").on("n1")])
-def test_an_odd_pod_of_another_scheduler_is_refused(where):
+def test_an_invalid_pod_of_another_scheduler_is_refused(where):
     cluster = one_node(where.cpu("lots"))
 
     assert cluster.refused
     assert fits(cluster, "4")
 
 
-def test_a_pod_that_becomes_odd_stays_as_it_was():
+def test_a_pod_that_becomes_invalid_keeps_its_last_valid_state():
     cluster = one_node(pod("p").cpu("3"))
 
     cluster.change("p", lambda own: own.cpu("lots"))
@@ -206,7 +206,7 @@ def test_a_pod_that_becomes_odd_stays_as_it_was():
     assert not fits(cluster, "2")
 
 
-def test_a_node_with_an_odd_amount_is_refused():
+def test_a_node_with_an_invalid_amount_is_refused():
     cluster = Cluster(node("n1").cpu("lots"))
 
     assert cluster.refused
@@ -216,11 +216,11 @@ def test_a_node_with_an_odd_amount_is_refused():
 # Claims by status
 
 
-def test_a_nomination_in_the_status_of_our_pod_is_a_claim():
+def test_the_status_of_a_pod_of_this_scheduler_is_read_as_a_nomination():
     assert one_node(pod("p").nominated("n1")).claims() == {"p": "n1"}
 
 
-def test_a_nomination_of_another_schedulers_pod_is_a_claim():
+def test_the_status_of_a_pod_of_another_scheduler_is_read_as_a_nomination():
     cluster = one_node(pod("p").scheduler("other").nominated("n1"))
     assert cluster.claims() == {"p": "n1"}
 
@@ -231,7 +231,7 @@ def test_a_nomination_of_another_schedulers_pod_is_a_claim():
     assert cluster.claims() == {}
 
 
-def test_another_schedulers_pod_that_is_being_deleted_claims_nothing():
+def test_a_terminating_pod_of_another_scheduler_has_no_nomination():
     cluster = one_node(pod("p").scheduler("other").nominated("n1"))
 
     cluster.add(pod("p").scheduler("other").nominated("n1").terminating())
@@ -239,7 +239,7 @@ def test_another_schedulers_pod_that_is_being_deleted_claims_nothing():
     assert cluster.claims() == {}
 
 
-def test_a_repeated_nomination_of_another_schedulers_pod_is_no_news():
+def test_a_repeated_nomination_of_another_schedulers_pod_changes_nothing():
     nominee = pod("p").scheduler("other").nominated("n1")
     cluster = one_node(nominee)
     claim = cluster.machine.cluster.nominations.get("uid:default/p")
@@ -249,7 +249,7 @@ def test_a_repeated_nomination_of_another_schedulers_pod_is_no_news():
     assert cluster.machine.cluster.nominations.get("uid:default/p") is claim
 
 
-def test_a_claim_follows_a_pod_that_is_resized():
+def test_a_nomination_of_another_scheduler_follows_a_resize_of_its_pod():
     cluster = one_node(pod("a").scheduler("other").cpu("4").priority(1).nominated("n1"))
     assert not fits(cluster, "1")
 
@@ -258,7 +258,7 @@ def test_a_claim_follows_a_pod_that_is_resized():
     assert fits(cluster, "1")
 
 
-def test_our_own_claim_follows_a_pod_that_is_resized():
+def test_a_nomination_of_this_scheduler_follows_a_resize_of_its_pod():
     cluster = one_node(pod("p").cpu("4").priority(9).nominated("n1"))
 
     cluster.change("p", lambda own: own.cpu("2"))
@@ -268,7 +268,7 @@ def test_our_own_claim_follows_a_pod_that_is_resized():
     assert claim.pod.spec.containers[0].resources.requests == {"cpu": "2"}
 
 
-def test_a_claim_moves_and_goes_with_the_status():
+def test_a_nomination_moves_and_ends_with_the_status():
     cluster = one_node(pod("p").nominated("n1"))
 
     cluster.change("p", lambda own: own.nominated("n2"))
@@ -278,7 +278,7 @@ def test_a_claim_moves_and_goes_with_the_status():
     assert cluster.claims() == {}
 
 
-def test_a_claim_ends_with_its_pod():
+def test_a_nomination_ends_with_its_pod():
     cluster = one_node(pod("a").nominated("n1"), pod("b").scheduler("other").nominated("n1"))
 
     cluster.delete("a")
@@ -287,7 +287,7 @@ def test_a_claim_ends_with_its_pod():
     assert cluster.claims() == {}
 
 
-def test_a_claim_is_taken_back_when_its_node_goes():
+def test_a_nomination_of_this_scheduler_is_cleared_when_its_node_is_deleted():
     cluster = one_node(
         pod("p").nominated("n1").cpu("1"), pod("f").scheduler("other").nominated("n1")
     )
@@ -308,7 +308,7 @@ def nominated_by_us() -> Cluster:
     return cluster
 
 
-def test_a_late_state_without_the_nomination_does_not_take_our_claim_back():
+def test_a_stale_state_without_the_nomination_does_not_clear_it():
     cluster = nominated_by_us()
 
     cluster.observe(PodObserved(pod("high").cpu("4").priority(9).label("a").version(7).build()))
@@ -316,7 +316,7 @@ def test_a_late_state_without_the_nomination_does_not_take_our_claim_back():
     assert cluster.claims() == {"high": "n1"}
 
 
-def test_a_late_state_with_an_earlier_nomination_does_not_move_our_claim():
+def test_a_stale_state_with_an_earlier_nomination_does_not_move_it():
     cluster = Cluster(
         node("n1").cpu("4").taint("a"),
         node("n2").cpu("4"),
@@ -333,7 +333,7 @@ def test_a_late_state_with_an_earlier_nomination_does_not_move_our_claim():
     assert cluster.claims() == {"high": "n2"}
 
 
-def test_our_claim_is_confirmed_by_the_watch():
+def test_a_nomination_is_confirmed_by_the_watch():
     cluster = nominated_by_us()
 
     cluster.catch_up()
@@ -342,7 +342,7 @@ def test_our_claim_is_confirmed_by_the_watch():
     assert cluster.pod("high").status.nominated_node_name == "n1"
 
 
-def test_a_nomination_that_somebody_clears_is_no_claim_any_more():
+def test_a_nomination_that_another_client_clears_ends():
     cluster = nominated_by_us()
     cluster.catch_up()
 
@@ -400,7 +400,7 @@ def test_the_machine_knows_its_sizes():
     assert [type(effect) for effect in cluster.asked(Nominate, SetCondition)] == [Nominate]
 
 
-def test_the_reason_of_a_gate_is_told(machine):
+def test_the_reason_of_a_gated_pod_names_its_gates(machine):
     assert machine.gate_reason(pod("p").gated("a", "b").build()) == (
         "waiting for scheduling gates: [a b]"
     )

@@ -54,7 +54,7 @@ def test_other_pods_are_decided_meanwhile():
     assert final(cluster, "slow") == Placed("n1")
 
 
-def test_several_pods_wait_and_go_on_in_the_order_of_their_answers():
+def test_suspended_attempts_resume_in_the_order_of_their_answers():
     cluster = Cluster(node("n1").cpu("4"), config=FILTER)
     cluster.hold(Ask)
     cluster.add(pod("a"), pod("b"))
@@ -68,7 +68,7 @@ def test_several_pods_wait_and_go_on_in_the_order_of_their_answers():
     assert [attempt.pod.name for attempt in cluster.drain()] == ["b", "a"]
 
 
-def test_an_attempt_tells_how_long_it_waited():
+def test_an_attempt_reports_how_long_it_waited():
     cluster = asking(node("n1"), pod("p"))
 
     cluster.now += 2.5
@@ -79,7 +79,7 @@ def test_an_attempt_tells_how_long_it_waited():
     assert (attempt.decision, attempt.waited, attempt.number) == (Placed("n1"), 2.5, 1)
 
 
-def test_a_pod_that_is_gone_is_not_placed():
+def test_a_pod_deleted_during_the_call_is_not_placed():
     cluster = asking(node("n1"), pod("p"))
 
     cluster.delete("p")
@@ -90,7 +90,7 @@ def test_a_pod_that_is_gone_is_not_placed():
     assert cluster.machine.cluster.assumed == 0
 
 
-def test_a_pod_that_is_gone_after_the_answer_is_not_placed():
+def test_a_pod_deleted_after_the_answer_is_not_placed():
     cluster = asking(node("n1"), pod("p"))
 
     cluster.answer(Filtered(("n1",)))
@@ -134,7 +134,7 @@ def test_a_second_answer_is_dropped():
     assert cluster.step() is None
 
 
-def test_somebody_else_binds_the_pod_meanwhile():
+def test_an_attempt_ends_when_another_scheduler_binds_the_pod():
     cluster = asking(node("n1"), node("n2"), pod("p"))
 
     cluster.change("p", lambda builder: builder.on("n2"))
@@ -156,7 +156,7 @@ def test_a_pod_that_changes_is_asked_about_again():
     assert final(cluster, "p") == Placed("n1")
 
 
-def test_a_node_that_is_gone_is_not_taken():
+def test_a_node_deleted_during_the_call_is_not_chosen():
     cluster = asking(node("n1"), node("n2"), pod("p"))
 
     cluster.delete_node("n1")
@@ -165,7 +165,7 @@ def test_a_node_that_is_gone_is_not_taken():
     assert final(cluster, "p") == Placed("n2")
 
 
-def test_capacity_that_another_pod_took_is_not_given_twice():
+def test_capacity_that_another_pod_took_is_not_assigned_twice():
     cluster = asking(
         node("n1").cpu("1").has(GPU),
         node("n2").cpu("1").has(GPU),
@@ -224,7 +224,7 @@ def test_when_all_accepted_nodes_are_lost_and_there_are_no_others_the_pod_waits(
     assert decision.message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
 
 
-def test_all_nodes_are_gone():
+def test_a_pod_is_unschedulable_when_all_nodes_are_deleted_during_the_call():
     cluster = asking(node("n1"), pod("p"))
 
     cluster.delete_node("n1")
@@ -252,7 +252,7 @@ def test_a_node_that_was_not_accepted_is_not_taken_when_it_is_scored():
     assert final(cluster, "p") == Placed("n1")
 
 
-def test_a_node_that_came_while_others_were_scored_is_taken_only_if_all_others_are_lost():
+def test_a_node_added_during_scoring_is_chosen_only_if_all_others_are_lost():
     cluster = asking(node("n1"), node("n2"), pod("p"), config=SCORE)
 
     cluster.add(node("n3").cpu("1000"))
@@ -291,7 +291,7 @@ def test_a_preemption_that_is_still_what_was_asked_about_happens():
     assert cluster.evicted() == ["low"]
 
 
-def test_nobody_is_evicted_when_the_pod_fits_meanwhile():
+def test_no_pod_is_evicted_when_the_preemptor_fits_meanwhile():
     cluster = preempting()
 
     cluster.add(node("n2").cpu("2"))
@@ -314,7 +314,7 @@ def test_other_victims_than_asked_about_are_asked_about_again():
     assert victims.pods == cluster.refs("next")
 
 
-def test_nobody_is_evicted_for_a_preemptor_that_is_gone():
+def test_no_pod_is_evicted_for_a_deleted_preemptor():
     cluster = preempting()
 
     cluster.delete("p")

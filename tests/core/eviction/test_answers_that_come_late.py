@@ -26,7 +26,7 @@ def counted(cluster: Cluster) -> int:
     return len(cluster.machine.ledger.victims("p", BudgetScope.CLUSTER, "", 0.0))
 
 
-def test_an_eviction_whose_answer_comes_after_its_preemptor_is_gone_counts():
+def test_an_eviction_confirmed_after_its_preemptor_was_deleted_counts():
     cluster = Cluster(node("n1").cpu("4"), low("v"), COUNTING)
     cluster.hold(Evict)
     cluster.schedule(HIGH)
@@ -104,7 +104,7 @@ def test_writes_of_the_ledger_that_fail_become_rare():
     assert 5 < len(cluster.asked(SaveLedger)) < 70
 
 
-def test_a_nomination_of_a_pod_that_is_gone_backs_no_node_off():
+def test_a_nomination_of_a_deleted_pod_backs_no_node_off():
     cluster = Cluster(node("n1").cpu("4"), low("v"))
     cluster.hold(Nominate)
     cluster.schedule(HIGH.owner("Job", "j"))

@@ -63,7 +63,7 @@ def evictions_while_the_node_comes_and_goes(cluster, seconds):
     return evicted
 
 
-def test_evictions_from_a_node_that_comes_and_goes_count():
+def test_evictions_from_a_node_that_is_deleted_and_created_repeatedly_count():
     cluster = Refusing(node("n1").cpu("4"), low("v", cpu="2"), low("w", cpu="2"))
 
     evicted = evictions_while_the_node_comes_and_goes(cluster, 600)
@@ -141,7 +141,7 @@ def test_leaders_whose_clocks_differ_by_an_hour_share_one_bound():
 
 
 @pytest.mark.parametrize("count", [1, 70])
-def test_evictions_that_were_never_sent_are_not_in_vain(count):
+def test_evictions_that_were_never_sent_are_not_wasted(count):
     gold = PreemptionPolicy("gold", generation=1, budgets=(Budget(1000, 3600.0),))
     cluster = full(count)
     cluster.add(gold)
@@ -183,7 +183,7 @@ def test_the_answer_about_an_earlier_plan_starts_no_eviction():
 
 
 @pytest.mark.parametrize("begun", [-1e300, 0.0])
-def test_a_record_that_claims_to_be_old_does_not_escape_a_budget(begun):
+def test_a_record_with_a_forged_old_time_does_not_escape_a_budget(begun):
     gold = PreemptionPolicy("gold", generation=1, budgets=(Budget(1, 3600.0),))
     cluster = Cluster(
         node("n1").cpu("4"), node("n2").cpu("4"), low("a", "n1"), low("b", "n2"), gold
@@ -199,7 +199,7 @@ def test_a_record_that_claims_to_be_old_does_not_escape_a_budget(begun):
     assert cluster.evicted() == ["a"]
 
 
-def test_a_policy_that_came_since_the_decision_is_heard_before_the_first_eviction():
+def test_a_policy_created_after_the_decision_is_applied_before_the_first_eviction():
     cluster = Cluster(node("n1").cpu("4"), low("v"))
     cluster.hold(Nominate)
     cluster.schedule(HIGH)
@@ -220,7 +220,7 @@ def preempt_while_namespaces_change(cluster, *changes):
     return [each for each in cluster.asked(Nominate) if isinstance(each, Nominate)]
 
 
-def test_namespaces_that_come_and_go_do_not_delay_the_preemptions_of_others():
+def test_namespaces_that_are_created_and_deleted_do_not_delay_other_preemptions():
     cluster = Cluster(node("n1").cpu("4"), low("v"), namespace("default"))
 
     nominations = preempt_while_namespaces_change(cluster, namespace("other", team="x"))
@@ -239,7 +239,7 @@ def test_a_namespace_that_a_policy_protects_since_the_decision_keeps_its_pods():
     assert cluster.evicted() == []
 
 
-def test_a_victim_counts_though_the_plan_that_counted_it_first_is_given_up():
+def test_a_victim_counts_though_the_first_plan_that_counted_it_is_cancelled():
     gold = PreemptionPolicy("gold", generation=1, budgets=(Budget(2, 3600.0),))
     cluster = Cluster(node("n1").cpu("4"), low("v"), gold)
     cluster.hold(Nominate, Evict)

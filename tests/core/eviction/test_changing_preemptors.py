@@ -67,7 +67,7 @@ def test_a_preemptor_that_tolerates_another_node_now_is_placed_there():
     assert cluster.schedule(tolerant) == Placed("n2")
 
 
-def test_a_preemptor_that_changes_before_its_victims_are_evicted_is_judged_again():
+def test_a_preemptor_that_changes_before_its_victims_are_evicted_is_evaluated_again():
     cluster = Cluster(
         node("n1").cpu("4"), pod("low1").on("n1").cpu("2"), pod("low2").on("n1").cpu("2")
     )

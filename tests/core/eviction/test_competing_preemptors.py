@@ -15,7 +15,7 @@ from tests.support.evictions import HIGH, two_victims, victim
 # Two preemptors
 
 
-def test_the_second_preemptor_leaves_the_node_of_the_first_alone():
+def test_the_second_preemptor_chooses_another_node_than_the_first():
     cluster = Cluster(
         node("n1").cpu("2"), node("n2").cpu("2"),
         pod("cheap").on("n1").cpu("2").priority(1), pod("dear").on("n2").cpu("2").priority(2),
@@ -30,7 +30,7 @@ def test_the_second_preemptor_leaves_the_node_of_the_first_alone():
     assert cluster.claims() == {"first": "n1", "second": "n2"}
 
 
-def test_a_higher_preemptor_unseats_a_lower_one():
+def test_a_preemptor_clears_the_nomination_of_a_lower_one_on_its_node():
     cluster = two_victims()
     cluster.schedule(HIGH.cpu("2"))
     assert cluster.claims() == {"high": "n1"}
@@ -44,7 +44,7 @@ def test_a_higher_preemptor_unseats_a_lower_one():
     assert cluster.phase("high") is QueuePhase.BACKOFF
 
 
-def test_a_preemptor_does_not_unseat_an_equal_one():
+def test_a_preemptor_keeps_the_nomination_of_an_equal_one_on_its_node():
     cluster = Cluster(node("n1").cpu("4"), victim("a"), victim("b"))
     cluster.schedule(pod("one").cpu("2").priority(100))
 
@@ -54,7 +54,7 @@ def test_a_preemptor_does_not_unseat_an_equal_one():
     assert cluster.asked(ClearNomination) == []
 
 
-def test_a_preemptor_does_not_unseat_pods_of_other_schedulers():
+def test_a_preemptor_keeps_the_nominations_of_other_schedulers_on_its_node():
     cluster = two_victims()
     cluster.add(pod("foreign").scheduler("other").priority(1).nominated("n1"))
 
@@ -63,7 +63,7 @@ def test_a_preemptor_does_not_unseat_pods_of_other_schedulers():
     assert cluster.claims() == {"foreign": "n1", "high": "n1"}
 
 
-def test_a_preemptor_that_is_unseated_while_its_nomination_is_written_evicts_nobody():
+def test_a_preemptor_whose_nomination_is_cleared_while_it_is_written_evicts_no_pod():
     cluster = two_victims()
     cluster.hold(Nominate)
     cluster.schedule(HIGH.cpu("2"))
@@ -80,7 +80,7 @@ def test_a_preemptor_that_is_unseated_while_its_nomination_is_written_evicts_nob
     assert cluster.phase("high") is QueuePhase.ACTIVE
 
 
-def test_a_preemptor_that_is_unseated_while_its_victims_leave_tries_again():
+def test_a_preemptor_whose_nomination_is_cleared_while_it_evicts_is_tried_again():
     cluster = two_victims()
     cluster.hold(Evict)
     cluster.schedule(HIGH.cpu("2"))
@@ -109,7 +109,7 @@ def test_the_preemptor_of_higher_priority_gets_the_capacity_in_any_order():
 # Things that change meanwhile
 
 
-def test_a_preemptor_that_is_gone_claims_nothing_and_evicts_nobody_more():
+def test_a_deleted_preemptor_has_no_nomination_and_evicts_no_more_pods():
     cluster = two_victims()
     cluster.hold(Nominate)
     cluster.schedule(HIGH)
@@ -121,7 +121,7 @@ def test_a_preemptor_that_is_gone_claims_nothing_and_evicts_nobody_more():
     assert cluster.evicted() == []
 
 
-def test_answers_for_a_preemptor_that_is_gone_are_taken_note_of():
+def test_answers_for_a_deleted_preemptor_are_processed():
     cluster = two_victims()
     cluster.hold(Evict)
     cluster.schedule(HIGH)
@@ -134,7 +134,7 @@ def test_answers_for_a_preemptor_that_is_gone_are_taken_note_of():
     assert cluster.claims() == {}
 
 
-def test_a_preemptor_that_is_being_deleted_claims_nothing():
+def test_a_terminating_preemptor_has_no_nomination():
     cluster = two_victims()
     cluster.schedule(HIGH)
 
@@ -144,7 +144,7 @@ def test_a_preemptor_that_is_being_deleted_claims_nothing():
     assert cluster.phase("high") is None
 
 
-def test_a_preemptor_that_somebody_else_binds_keeps_no_plan():
+def test_a_preemptor_that_another_scheduler_binds_keeps_no_plan():
     cluster = two_victims()
     cluster.hold(Nominate)
     cluster.schedule(HIGH)
@@ -156,7 +156,7 @@ def test_a_preemptor_that_somebody_else_binds_keeps_no_plan():
     assert cluster.claims() == {}
 
 
-def test_a_node_that_goes_before_the_nomination_is_written_makes_no_victim():
+def test_no_pod_is_evicted_when_the_node_is_deleted_before_the_nomination_is_written():
     cluster = two_victims()
     cluster.hold(Nominate)
     cluster.schedule(HIGH)
@@ -170,7 +170,7 @@ def test_a_node_that_goes_before_the_nomination_is_written_makes_no_victim():
     assert cluster.phase("high") is QueuePhase.ACTIVE
 
 
-def test_a_node_that_goes_while_its_victims_leave_lets_the_preemptor_try_again():
+def test_a_preemptor_is_tried_again_when_its_node_is_deleted_during_the_evictions():
     cluster = two_victims()
     cluster.hold(Evict)
     cluster.schedule(HIGH)
@@ -184,7 +184,7 @@ def test_a_node_that_goes_while_its_victims_leave_lets_the_preemptor_try_again()
     assert cluster.claims() == {}
 
 
-def test_a_node_that_goes_after_its_victims_were_asked_frees_the_preemptor():
+def test_a_preemptor_loses_its_nomination_when_its_node_is_deleted_after_the_evictions():
     cluster = two_victims()
     cluster.schedule(HIGH)
 

@@ -38,7 +38,7 @@ def full(count: int) -> Refusing:
 
 
 @pytest.mark.parametrize("ahead", [0, 45, 90, 3600, -3600])
-def test_a_clock_that_differs_costs_no_further_victim(ahead):
+def test_a_clock_that_differs_causes_no_further_eviction(ahead):
     cluster = full(6)
     cluster.ahead = ahead
     cluster.add(HIGH)
@@ -51,7 +51,7 @@ def test_a_clock_that_differs_costs_no_further_victim(ahead):
     assert len(cluster.evicted()) == 1
 
 
-def test_a_victim_hangs_when_it_was_seen_to_leave_for_longer_than_its_grace():
+def test_a_victim_hangs_when_it_was_seen_terminating_for_longer_than_its_grace_period():
     cluster = full(2)
     cluster.ahead = 3600
     cluster.add(HIGH)
@@ -83,7 +83,7 @@ def test_after_a_change_of_leader_the_time_of_a_victim_begins_again():
     assert len(cluster.evicted()) == 2
 
 
-def test_the_time_of_a_victim_that_others_evict_begins_when_it_is_seen_to_leave():
+def test_the_grace_of_a_victim_that_another_client_evicts_begins_when_it_is_seen_terminating():
     cluster = full(1)
     cluster.hold(Nominate)
     cluster.add(HIGH)
@@ -181,7 +181,7 @@ def test_the_other_victims_are_evicted_when_the_api_server_has_evicted_those():
 # The preemptor goes
 
 
-def test_evictions_that_wait_to_be_sent_are_not_wanted_when_the_preemptor_is_gone():
+def test_evictions_that_wait_to_be_sent_are_cancelled_when_the_preemptor_is_deleted():
     cluster = Cluster(node("n1").cpu("4"), low("a", cpu="2"), low("b", cpu="2"))
     cluster.hold(Evict)
     cluster.schedule(HIGH)
@@ -240,7 +240,7 @@ def test_freed_capacity_is_not_offered_where_extenders_decide_on_nodes(config, e
 # Waking
 
 
-def test_a_preemptor_whose_victims_are_gone_is_tried_whatever_the_hints_say():
+def test_a_preemptor_whose_victims_have_terminated_is_tried_whatever_the_hints_say():
     victim = low("low", cpu="1").apart("h", app="web").apart("h", app="db")
     cluster = Cluster(node("n1").cpu("4").label("h", "n1"), victim)
     cluster.schedule(pod("high").cpu("1").priority(10).label("app", "web"))
@@ -265,7 +265,7 @@ def test_a_preemptor_whose_victims_are_gone_is_tried_whatever_the_hints_say():
         ),
     ],
 )
-def test_what_is_given_back_helps_a_preemptor_that_it_holds(policy):
+def test_a_preemptor_is_requeued_when_the_count_that_blocked_it_is_released(policy):
     cluster = Cluster(node("n1").cpu("4"), node("n2").cpu("4"), low("l1"), low("l2", "n2"), policy)
     cluster.hold(Nominate)
     cluster.schedule(pod("a").cpu("4").priority(10).owner("Job", "j"))

@@ -46,7 +46,7 @@ def left(other: NodeBuilder | None = None) -> Cluster:
         ),
     ],
 )
-def test_capacity_that_a_preemptor_has_left_is_used_by_pods_that_could_have_freed_it(comer, want):
+def test_capacity_that_a_preemptor_abandoned_is_used_by_pods_that_could_have_freed_it(comer, want):
     cluster = left()
     cluster.finish_terminating()
 
@@ -56,7 +56,7 @@ def test_capacity_that_a_preemptor_has_left_is_used_by_pods_that_could_have_free
     assert wasted(cluster) == want
 
 
-def test_capacity_that_another_scheduler_takes_is_wasted_also_beside_a_pod_of_ours():
+def test_capacity_that_another_scheduler_takes_is_wasted_even_if_a_pod_of_ours_uses_some():
     cluster = left()
     cluster.finish_terminating()
     cluster.add(low("foreign", priority=100).scheduler("other").not_started())
@@ -68,7 +68,7 @@ def test_capacity_that_another_scheduler_takes_is_wasted_also_beside_a_pod_of_ou
     assert wasted(cluster) == {"placed_elsewhere": 1}
 
 
-def test_a_host_port_that_somebody_uses_is_not_free():
+def test_a_host_port_in_use_is_not_free():
     cluster = Cluster(node("n1").cpu("4"), low("a").port(80))
     web = pod("web").cpu("1").port(80)
     cluster.schedule(web.priority(100))
@@ -116,7 +116,7 @@ def test_capacity_is_not_given_up_while_a_pod_is_nominated_to_it():
     assert wasted(cluster) == {"placed_elsewhere": 2}
 
 
-def test_what_is_left_on_a_node_that_is_gone_is_wasted():
+def test_capacity_left_on_a_deleted_node_is_wasted():
     cluster = left()
     cluster.schedule(pod("x").cpu("4").priority(100))
 
@@ -126,7 +126,7 @@ def test_what_is_left_on_a_node_that_is_gone_is_wasted():
     assert wasted(cluster) == {"placed_elsewhere": 2}
 
 
-def test_a_new_leader_knows_who_has_come_since():
+def test_a_new_leader_knows_the_pods_placed_since_the_evictions():
     cluster = Cluster(node("n1").cpu("4"), low("a"), low("b"))
     cluster.schedule(HIGH)
     cluster.finish_terminating()
@@ -141,7 +141,7 @@ def test_a_new_leader_knows_who_has_come_since():
     assert wasted(cluster) == {}
 
 
-def test_what_was_vacated_before_a_plan_failed_serves_a_more_important_preemptor():
+def test_capacity_freed_before_a_plan_failed_is_used_by_a_more_important_preemptor():
     cluster = Cluster(node("n1").cpu("4"), node("n2").cpu("4"), low("a"), low("b"))
     cluster.add(low("c", on="n2", priority=90), low("d", on="n2", priority=90))
     cluster.hold(Evict)

@@ -132,7 +132,7 @@ def test_a_plan_that_an_error_kept_from_being_checked_is_checked_later():
     assert cluster.asked(Nominate) == []
 
 
-def test_victims_that_an_earlier_leader_counted_and_never_evicted_are_given_back():
+def test_victims_that_an_earlier_leader_counted_but_did_not_evict_are_no_longer_counted():
     policy = PreemptionPolicy("one", generation=1, budgets=(Budget(1, 3600.0),))
     cluster = Cluster(node("n1").cpu("4"), pod("low").on("n1").cpu("4").priority(1), policy)
     cluster.hold(Evict)

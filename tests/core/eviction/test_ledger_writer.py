@@ -96,7 +96,7 @@ def test_without_a_policy_that_counts_nothing_is_written_down():
 
 
 @pytest.mark.parametrize("kind", list(FailureKind))
-def test_nobody_is_asked_when_what_counts_cannot_be_written_down(kind):
+def test_no_victim_is_evicted_when_the_ledger_cannot_be_written(kind):
     cluster = bounded()
     cluster.hold(SaveLedger)
     cluster.schedule(HIGH)
@@ -109,7 +109,7 @@ def test_nobody_is_asked_when_what_counts_cannot_be_written_down(kind):
     assert counted(cluster) == (0, 0)
 
 
-def test_a_preemption_that_nothing_counts_goes_on_without_memory():
+def test_a_preemption_that_no_policy_counts_goes_on_when_the_ledger_cannot_be_written():
     cluster = Cluster(node("n1").cpu("4"), victim("a", 2), victim("b", 1))
     cluster.machine.ledger.record_failure("x", "n9", ["y"], cluster.now, lost=True)
     cluster.hold(SaveLedger)
@@ -123,7 +123,7 @@ def test_a_preemption_that_nothing_counts_goes_on_without_memory():
 # What counts
 
 
-def test_who_was_not_asked_does_not_count():
+def test_a_victim_whose_eviction_failed_does_not_count():
     cluster = bounded()
     cluster.hold(Evict)
     cluster.schedule(HIGH)
@@ -135,7 +135,7 @@ def test_who_was_not_asked_does_not_count():
     assert counted(cluster) == (1, 1)
 
 
-def test_a_preemption_that_asks_nobody_does_not_count():
+def test_a_preemption_without_evictions_does_not_count():
     cluster = bounded()
     cluster.hold(Nominate)
     cluster.schedule(HIGH)
@@ -146,7 +146,7 @@ def test_a_preemption_that_asks_nobody_does_not_count():
     assert counted(cluster) == (0, 0)
 
 
-def test_a_preemptor_that_goes_before_anybody_is_asked_does_not_count():
+def test_a_preemptor_that_is_deleted_before_its_evictions_does_not_count():
     cluster = bounded()
     cluster.hold(SaveLedger)
     cluster.schedule(HIGH)
@@ -156,7 +156,7 @@ def test_a_preemptor_that_goes_before_anybody_is_asked_does_not_count():
     assert counted(cluster) == (0, 0)
 
 
-def test_a_victim_that_another_plan_names_too_goes_on_to_count():
+def test_a_victim_that_another_plan_names_too_still_counts():
     cluster = bounded()
     cluster.hold(SaveLedger)
     cluster.schedule(HIGH.cpu("2"))
@@ -273,7 +273,7 @@ def message(cluster: Cluster) -> str:
     return said.message
 
 
-def test_a_loop_is_told():
+def test_a_preemption_loop_is_reported():
     cluster = Cluster(node("n1").cpu("4"), victim("a"), victim("b"))
     cluster.schedule(HIGH)
     looping(cluster, 4)
@@ -294,7 +294,7 @@ def test_a_loop_is_told():
     ) in message(cluster)
 
 
-def test_that_too_much_was_in_vain_is_told():
+def test_too_many_wasted_evictions_are_reported():
     cluster = Cluster(node("n1").cpu("4"), victim("a"), victim("b"))
     cluster.schedule(HIGH)
 
@@ -306,7 +306,7 @@ def test_that_too_much_was_in_vain_is_told():
     assert cluster.machine.tracking.stops == 1
 
 
-def test_what_came_to_nothing_is_written_down_at_once():
+def test_a_failed_preemption_is_written_down_at_once():
     cluster = Cluster(node("n1").cpu("4"), victim("a"), victim("b"))
     cluster.schedule(HIGH)
     assert cluster.ledger == ""
@@ -318,7 +318,7 @@ def test_what_came_to_nothing_is_written_down_at_once():
     assert (memory.key, memory.times) == (("Pod/default/high", "n1", WEB), 1)
 
 
-def test_a_success_forgets_what_was_in_vain():
+def test_a_success_removes_the_recorded_failures():
     cluster = Cluster(node("n1").cpu("4"), victim("a"), victim("b"))
     cluster.machine.ledger.record_failure("Pod/default/high", "n9", [WEB], cluster.now, lost=True)
     cluster.schedule(HIGH)

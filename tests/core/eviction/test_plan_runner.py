@@ -22,7 +22,7 @@ def evict(cluster: Cluster, name: str, preemptor: str = "high") -> Evict:
 # The order of effects
 
 
-def test_the_nomination_is_written_before_anybody_is_asked_to_leave():
+def test_the_nomination_is_written_before_any_victim_is_evicted():
     cluster = two_victims()
     cluster.hold(Nominate)
 
@@ -34,7 +34,7 @@ def test_the_nomination_is_written_before_anybody_is_asked_to_leave():
     assert cluster.evicted() == []
 
 
-def test_when_the_nomination_is_there_all_victims_are_asked_to_leave():
+def test_all_victims_are_evicted_when_the_nomination_is_written():
     cluster = two_victims()
     cluster.hold(Nominate)
     cluster.schedule(HIGH)
@@ -59,7 +59,7 @@ def test_the_effects_of_a_preemption_come_in_this_order():
     ]
 
 
-def test_the_condition_goes_with_the_nomination():
+def test_the_condition_is_written_with_the_nomination():
     cluster = two_victims()
 
     cluster.schedule(HIGH)
@@ -78,7 +78,7 @@ def test_the_generations_that_were_looked_at_are_named():
 # Waiting
 
 
-def test_the_preemptor_is_held_until_every_answer_is_there():
+def test_the_preemptor_is_not_tried_until_every_eviction_is_answered():
     cluster = two_victims()
     cluster.hold(Evict)
     cluster.schedule(HIGH)
@@ -91,7 +91,7 @@ def test_the_preemptor_is_held_until_every_answer_is_there():
     assert cluster.phase("high") is QueuePhase.UNSCHEDULABLE
 
 
-def test_the_preemptor_takes_the_capacity_when_its_victims_are_gone():
+def test_the_preemptor_takes_the_capacity_when_its_victims_have_terminated():
     cluster = two_victims()
     cluster.schedule(HIGH)
 
@@ -102,7 +102,7 @@ def test_the_preemptor_takes_the_capacity_when_its_victims_are_gone():
     assert cluster.claims() == {}
 
 
-def test_a_victim_that_goes_while_answers_are_outstanding_wakes_the_preemptor_afterwards():
+def test_a_victim_that_terminates_before_all_answers_wakes_the_preemptor_afterwards():
     cluster = two_victims()
     cluster.hold(Evict)
     cluster.schedule(HIGH)
@@ -116,7 +116,7 @@ def test_a_victim_that_goes_while_answers_are_outstanding_wakes_the_preemptor_af
     assert cluster.phase("high") is QueuePhase.BACKOFF
 
 
-def test_a_victim_that_goes_while_others_are_asked_to_leave_is_not_enough():
+def test_one_terminated_victim_is_not_enough_while_others_are_being_evicted():
     cluster = two_victims()
     cluster.hold(Evict)
     cluster.schedule(HIGH)
@@ -128,7 +128,7 @@ def test_a_victim_that_goes_while_others_are_asked_to_leave_is_not_enough():
     assert cluster.phase("high") is QueuePhase.UNSCHEDULABLE
 
 
-def test_a_preemptor_is_not_tried_before_the_last_of_its_victims_is_gone():
+def test_a_preemptor_is_not_tried_before_its_last_victim_has_terminated():
     cluster = two_victims()
     cluster.schedule(HIGH)
 
@@ -198,7 +198,7 @@ def test_a_pod_that_does_not_preempt_yet_is_woken_by_any_capacity():
     assert cluster.phase("high") is QueuePhase.BACKOFF
 
 
-def test_the_claim_keeps_lower_pods_out_while_the_victims_leave():
+def test_the_nomination_keeps_lower_pods_out_while_the_victims_terminate():
     cluster = two_victims()
     cluster.schedule(HIGH)
     cluster.finish_terminating()
@@ -208,7 +208,7 @@ def test_the_claim_keeps_lower_pods_out_while_the_victims_leave():
     assert isinstance(decision, Unschedulable)
 
 
-def test_while_a_victim_terminates_no_further_pod_is_asked_to_leave():
+def test_no_further_pod_is_evicted_while_a_victim_terminates():
     cluster = Cluster(node("n1").cpu("4"), victim("a", 1), victim("b", 0))
     cluster.schedule(HIGH.cpu("2"))
     assert cluster.evicted() == ["b"]
@@ -262,7 +262,7 @@ def test_with_every_victim_terminating_the_nomination_is_all_there_is():
     assert cluster.claims() == {"high": "n1"}
 
 
-def test_a_victim_that_went_before_the_nomination_was_written_is_not_asked():
+def test_a_victim_deleted_before_the_nomination_was_written_is_not_evicted():
     cluster = two_victims()
     cluster.hold(Nominate)
     cluster.schedule(HIGH)
@@ -273,7 +273,7 @@ def test_a_victim_that_went_before_the_nomination_was_written_is_not_asked():
     assert cluster.evicted() == ["b"]
 
 
-def test_a_victim_that_was_gone_is_not_announced():
+def test_no_event_is_recorded_for_a_victim_that_was_already_gone():
     cluster = two_victims()
     cluster.hold(Evict)
     cluster.schedule(HIGH)

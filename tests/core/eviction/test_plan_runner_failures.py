@@ -32,7 +32,7 @@ def two_victims() -> Cluster:
 
 
 @pytest.mark.parametrize("kind", list(FailureKind))
-def test_without_a_nomination_nobody_is_asked_to_leave(kind):
+def test_no_victim_is_evicted_without_a_nomination(kind):
     cluster = two_victims()
     cluster.hold(Nominate)
     cluster.schedule(HIGH)
@@ -60,7 +60,7 @@ def test_a_preemptor_whose_nomination_failed_tries_again_after_a_back_off():
     assert cluster.evicted() == ["a", "b"]
 
 
-def test_a_preemptor_whose_nomination_failed_is_told_its_condition_later():
+def test_the_condition_of_a_preemptor_whose_nomination_failed_is_written_later():
     cluster = two_victims()
     cluster.hold(Nominate)
     cluster.schedule(HIGH)
@@ -81,7 +81,7 @@ def test_a_preemptor_whose_nomination_failed_is_told_its_condition_later():
 
 
 @pytest.mark.parametrize("failing", ["a", "b"])
-def test_a_plan_with_a_victim_that_stays_is_given_up_when_every_answer_is_there(failing):
+def test_a_plan_with_a_failed_eviction_is_cancelled_when_every_eviction_is_answered(failing):
     cluster = two_victims()
     cluster.hold(Evict)
     cluster.schedule(HIGH)
@@ -99,7 +99,7 @@ def test_a_plan_with_a_victim_that_stays_is_given_up_when_every_answer_is_there(
     assert cluster.asked(RecordEvent)[-1].note == f"preemption: evicting pod default/{failing}: no"
 
 
-def test_a_victim_that_stays_may_be_asked_again_one_that_leaves_is_not():
+def test_a_victim_whose_eviction_failed_is_evicted_again_and_a_terminating_one_is_not():
     cluster = two_victims()
     cluster.hold(Evict)
     cluster.schedule(HIGH)
@@ -117,7 +117,7 @@ def test_a_victim_that_stays_may_be_asked_again_one_that_leaves_is_not():
     assert cluster.evicted() == ["a", "b", "b"]
 
 
-def test_the_first_failure_is_the_one_that_is_told():
+def test_the_first_failure_is_the_one_that_is_reported():
     cluster = two_victims()
     cluster.hold(Evict)
     cluster.schedule(HIGH)
@@ -168,7 +168,7 @@ def behind_a_claim() -> Cluster:
     return cluster
 
 
-def test_a_plan_that_is_given_up_wakes_who_waits_behind_its_claim():
+def test_a_cancelled_plan_wakes_pods_blocked_by_its_nomination():
     cluster = behind_a_claim()
 
     cluster.fail()
@@ -177,7 +177,7 @@ def test_a_plan_that_is_given_up_wakes_who_waits_behind_its_claim():
     assert cluster.phase("mid") is QueuePhase.BACKOFF
 
 
-def test_a_preemptor_that_is_gone_wakes_who_waits_behind_its_claim():
+def test_a_deleted_preemptor_wakes_pods_blocked_by_its_nomination():
     cluster = behind_a_claim()
 
     cluster.delete("high")
@@ -185,7 +185,7 @@ def test_a_preemptor_that_is_gone_wakes_who_waits_behind_its_claim():
     assert cluster.phase("mid") is QueuePhase.BACKOFF
 
 
-def test_a_preemptor_that_is_bound_elsewhere_wakes_who_waits_behind_its_claim():
+def test_a_preemptor_bound_elsewhere_wakes_pods_blocked_by_its_nomination():
     cluster = behind_a_claim()
 
     cluster.change("high", lambda own: own.on("n9"))
@@ -193,7 +193,7 @@ def test_a_preemptor_that_is_bound_elsewhere_wakes_who_waits_behind_its_claim():
     assert cluster.phase("mid") is QueuePhase.BACKOFF
 
 
-def test_a_preemptor_that_is_placed_elsewhere_wakes_who_waits_behind_its_claim():
+def test_a_preemptor_placed_elsewhere_wakes_pods_blocked_by_its_nomination():
     cluster = behind_a_claim()
     cluster.done()
     cluster.done()
@@ -210,7 +210,7 @@ def test_a_preemptor_that_is_placed_elsewhere_wakes_who_waits_behind_its_claim()
     assert decisions == {"high": Placed("n2"), "mid": Placed("n1")}
 
 
-def test_a_preemptor_that_turns_to_another_node_wakes_who_waits_behind_its_claim():
+def test_a_preemptor_nominated_to_another_node_wakes_pods_blocked_by_its_nomination():
     cluster = behind_a_claim()
     cluster.done()
     cluster.done()
@@ -226,7 +226,7 @@ def test_a_preemptor_that_turns_to_another_node_wakes_who_waits_behind_its_claim
     assert cluster.pod("mid").spec.node_name == "n1"
 
 
-def test_a_preemptor_that_unseats_another_wakes_who_waits_behind_that_claim():
+def test_a_preemptor_that_clears_a_nomination_wakes_pods_blocked_by_it():
     cluster = Cluster(
         node("n1").has({"cpu": "4", "example.com/gpu": "1"}),
         pod("user").on("n1").requests({"cpu": "2", "example.com/gpu": "1"}),
@@ -241,7 +241,7 @@ def test_a_preemptor_that_unseats_another_wakes_who_waits_behind_that_claim():
     assert cluster.phase("mid") is QueuePhase.BACKOFF
 
 
-def test_a_claim_that_goes_wakes_lower_and_equal_pods_only():
+def test_a_cleared_nomination_wakes_lower_and_equal_pods_only():
     cluster = Cluster(node("n1").cpu("4"))
     cluster.add(pod("claimant").scheduler("other").cpu("3").priority(50).nominated("n1"))
     for name, priority in (("low", 10), ("equal", 50)):
@@ -277,7 +277,7 @@ def test_a_condition_that_could_not_be_written_is_written_next_time():
     assert len(cluster.asked(SetCondition)) == 2
 
 
-def test_a_condition_that_failed_for_a_pod_that_is_gone_is_forgotten():
+def test_a_condition_that_failed_for_a_deleted_pod_is_dropped():
     cluster = Cluster(node("n1").cpu("1"))
     cluster.hold(SetCondition)
     cluster.schedule(pod("p").cpu("2"))

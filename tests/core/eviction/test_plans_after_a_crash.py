@@ -41,7 +41,7 @@ def test_after_a_crash_the_same_plan_goes_on(answered, want):
     assert wasted(cluster) == {}
 
 
-def test_a_plan_that_goes_on_is_told_as_it_was():
+def test_a_plan_that_goes_on_is_reported_unchanged():
     cluster = two_victims()
     cluster.hold(Evict)
     cluster.schedule(HIGH)
@@ -99,7 +99,7 @@ def test_a_plan_goes_on_however_long_the_fail_over_took():
     assert asked(cluster) == ["a", "b"]
 
 
-def test_a_preemptor_that_fits_now_evicts_nobody():
+def test_a_preemptor_that_fits_now_evicts_no_pod():
     cluster = two_victims()
     cluster.hold(Evict)
     cluster.schedule(HIGH)
@@ -151,7 +151,7 @@ def test_a_plan_is_not_taken_up_once_a_more_important_preemptor_has_ended_it():
     ]
 
 
-def test_a_plan_whose_node_is_gone_is_cancelled():
+def test_a_plan_whose_node_is_deleted_is_cancelled():
     cluster = two_victims()
     cluster.hold(Evict)
     cluster.schedule(HIGH)

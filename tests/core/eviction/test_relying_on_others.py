@@ -49,7 +49,7 @@ def test_a_pod_of_higher_priority_that_only_another_plan_evicts_is_waited_for():
     assert cluster.evicted() == ["guarded", "second"]
 
 
-def test_a_plan_is_given_up_when_the_plan_that_it_waits_for_has_failed():
+def test_a_plan_is_cancelled_when_the_plan_that_it_waits_for_has_failed():
     cluster = both_planned()
     cluster.done(of(cluster, Nominate, "lower"))
     for name in ("guarded", "second"):

@@ -41,7 +41,7 @@ def nominated(cluster: Cluster) -> str:
         pytest.param(HIGH.planned("v1 nonsense"), id="a pod with a plan"),
     ],
 )
-def test_a_nomination_to_a_node_that_went_before_the_take_over_is_cleared(high: PodBuilder):
+def test_a_nomination_to_a_node_deleted_before_the_take_over_is_cleared(high: PodBuilder):
     cluster = standby(FULL, high)
     cluster.delete_node("n1")
     assert lose_writes(cluster) == [ClearNomination(cluster.ref("high"))]

@@ -23,7 +23,7 @@ from tests.support.evictions import HIGH, asked, two_victims, victim, wasted
 # When it goes on
 
 
-def test_a_preemptor_is_tried_again_only_when_enough_of_its_victims_are_gone():
+def test_a_preemptor_is_tried_again_only_when_enough_of_its_victims_have_terminated():
     cluster = two_victims()
     assert isinstance(cluster.schedule(HIGH), Preempting)
 
@@ -36,7 +36,7 @@ def test_a_preemptor_is_tried_again_only_when_enough_of_its_victims_are_gone():
     assert attempt.decision == Placed("n1")
 
 
-def test_a_preemptor_that_fits_before_all_of_its_victims_are_gone_waits_for_no_more():
+def test_a_preemptor_that_fits_before_all_its_victims_have_terminated_does_not_wait():
     cluster = two_victims()
     assert isinstance(cluster.schedule(HIGH), Preempting)
     cluster.add(node("n1").cpu("6"))
@@ -93,7 +93,7 @@ def test_a_preemption_that_nothing_counts_writes_nothing_down():
     assert kinds == ["RecordEvent", "Nominate", "Evict", "Evict", "RecordEvent", "RecordEvent"]
 
 
-def test_the_plan_goes_with_the_nomination():
+def test_the_plan_is_removed_with_the_nomination():
     cluster = two_victims()
     cluster.hold(Evict)
     cluster.schedule(HIGH)
@@ -109,7 +109,7 @@ def test_the_plan_goes_with_the_nomination():
 # Right before victims are asked
 
 
-def test_victims_that_need_not_go_any_more_are_spared():
+def test_victims_that_are_no_longer_needed_are_not_evicted():
     cluster = two_victims()
     cluster.hold(Nominate)
     cluster.schedule(HIGH)
@@ -120,7 +120,7 @@ def test_victims_that_need_not_go_any_more_are_spared():
     assert asked(cluster) == ["b"]
 
 
-def test_nobody_is_asked_when_the_preemptor_fits_meanwhile():
+def test_no_victim_is_evicted_when_the_preemptor_fits_meanwhile():
     cluster = two_victims()
     cluster.hold(Nominate)
     cluster.schedule(HIGH)
@@ -154,7 +154,7 @@ def two_planned(first: int = 0, second: int = 0) -> Cluster:
 
 
 @pytest.mark.parametrize(("first", "second"), [(0, 0), (0, 1), (1, 0)])
-def test_preemptors_do_not_spare_their_victims_for_each_others(first, second):
+def test_two_preemptors_do_not_each_rely_on_the_victims_of_the_other(first, second):
     cluster = two_planned(first, second)
     cluster.drain()
     cluster.finish_terminating()
@@ -164,7 +164,7 @@ def test_preemptors_do_not_spare_their_victims_for_each_others(first, second):
     assert {cluster.pod(name).spec.node_name for name in ("one", "other")} == {"n1"}
 
 
-def test_who_was_spared_is_no_victim_of_the_next_plan_either():
+def test_a_victim_that_was_not_needed_is_not_a_victim_of_the_next_plan_either():
     cluster = two_planned()
     cluster.hold(Evict)
     cluster.drain()
@@ -199,7 +199,7 @@ def test_no_pod_is_evicted_when_a_more_important_pod_has_taken_the_capacity():
 # Deadlines
 
 
-def test_a_victim_that_hangs_releases_the_node_and_the_preemptor_goes_elsewhere():
+def test_a_victim_that_hangs_releases_the_node_and_the_preemptor_tries_another_one():
     cluster = two_victims()
     cluster.schedule(HIGH)
     cluster.add(node("n2").cpu("4"), victim("c", 50, "4", "n2"))
@@ -219,7 +219,7 @@ def test_a_victim_that_hangs_releases_the_node_and_the_preemptor_goes_elsewhere(
     assert wasted(cluster) == {"victim_hangs": 2}
 
 
-def test_a_node_where_a_victim_hangs_is_no_candidate_until_it_is_gone():
+def test_a_node_where_a_victim_hangs_is_no_candidate_until_that_has_terminated():
     cluster = two_victims()
     cluster.schedule(HIGH)
     cluster.delete("a")

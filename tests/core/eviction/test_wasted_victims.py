@@ -19,7 +19,7 @@ def test_victims_of_a_preemptor_that_gets_the_capacity_are_not_wasted():
     assert cluster.machine.preemptions == {}
 
 
-def test_victims_of_a_preemptor_that_is_gone_are_wasted():
+def test_victims_of_a_deleted_preemptor_are_wasted():
     cluster = two_victims()
     cluster.schedule(HIGH)
 
@@ -30,7 +30,7 @@ def test_victims_of_a_preemptor_that_is_gone_are_wasted():
     assert wasted(cluster) == {"preemptor_gone": 2}
 
 
-def test_victims_on_a_node_that_is_gone_are_wasted():
+def test_victims_on_a_deleted_node_are_wasted():
     cluster = two_victims()
     cluster.schedule(HIGH)
 
@@ -39,7 +39,7 @@ def test_victims_on_a_node_that_is_gone_are_wasted():
     assert wasted(cluster) == {"node_gone": 2}
 
 
-def test_victims_on_a_node_that_goes_while_they_are_asked_are_wasted():
+def test_victims_on_a_node_that_is_deleted_during_the_evictions_are_wasted():
     cluster = two_victims()
     cluster.hold(Evict)
     cluster.schedule(HIGH)
@@ -95,7 +95,7 @@ def test_capacity_that_a_more_important_pod_takes_over_is_not_wasted():
     assert asked(cluster) == ["a", "b"]
 
 
-def test_a_preemptor_whose_capacity_is_taken_waits_for_what_is_left_of_it():
+def test_a_preemptor_whose_capacity_is_taken_waits_for_other_freed_capacity():
     cluster = Cluster(
         node("n1").cpu("2"),
         node("n2").cpu("2"),
@@ -135,7 +135,7 @@ def test_victims_that_the_more_important_preemptor_needs_too_are_not_wasted():
     assert wasted(cluster) == {}
 
 
-def test_what_a_partly_failed_plan_has_vacated_is_used_by_the_next_one():
+def test_capacity_freed_by_a_partly_failed_plan_is_used_by_the_next_one():
     cluster = two_victims()
     cluster.hold(Evict)
     cluster.schedule(HIGH)
@@ -153,7 +153,7 @@ def test_what_a_partly_failed_plan_has_vacated_is_used_by_the_next_one():
     assert wasted(cluster) == {}
 
 
-def test_what_a_partly_failed_plan_has_vacated_for_nothing_is_wasted():
+def test_unused_capacity_freed_by_a_partly_failed_plan_is_wasted():
     cluster = two_victims()
     cluster.hold(Evict)
     cluster.schedule(HIGH)
@@ -171,7 +171,7 @@ def test_what_a_partly_failed_plan_has_vacated_for_nothing_is_wasted():
     assert wasted(cluster) == {"plan_failed": 1}
 
 
-def test_a_victim_that_was_leaving_already_is_not_wasted_by_us():
+def test_a_victim_that_was_terminating_already_is_not_counted_as_wasted():
     cluster = two_victims()
     cluster.change("a", lambda own: own.terminating())
     cluster.schedule(HIGH)

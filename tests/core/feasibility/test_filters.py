@@ -112,7 +112,7 @@ def test_the_cache_follows_when(kept, change):
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_the_cache_follows_back_again_when(kept, change):
+def test_the_cache_is_correct_when_a_change_is_undone(kept, change):
     change(kept.state)
     kept.agrees()
 

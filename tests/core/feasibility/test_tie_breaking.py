@@ -49,7 +49,7 @@ def test_the_order_of_the_nodes_does_not_matter():
     assert [chosen(NAMES, uid) for uid in uids] == [chosen(NAMES[::-1], uid) for uid in uids]
 
 
-def test_a_node_that_is_not_chosen_can_go_without_a_change():
+def test_deleting_a_node_that_is_not_chosen_does_not_change_the_choice():
     taken = chosen(NAMES, "uid")
     others = [name for name in NAMES if name != taken]
 
@@ -63,5 +63,5 @@ def test_pods_spread_over_equally_good_nodes():
     assert max(counts.values()) < 60
 
 
-def test_odd_texts_have_a_hash_too():
+def test_unusual_texts_have_a_hash_too():
     assert chosen(["\ud800", "b"], "\udfff") in ("\ud800", "b")

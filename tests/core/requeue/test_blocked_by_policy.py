@@ -58,7 +58,7 @@ def test_a_disruption_budget_wakes_the_pods_that_it_holds_and_no_others():
 
 
 @pytest.mark.parametrize("many", [1, 8])
-def test_every_disruption_budget_in_the_way_wakes_the_pod(many):
+def test_every_disruption_budget_that_blocks_a_pod_wakes_it(many):
     """With many nodes candidates are judged together, with few one by one."""
     names = [f"n{number}" for number in range(many)]
     cluster = Cluster(
@@ -78,7 +78,7 @@ def test_every_disruption_budget_in_the_way_wakes_the_pod(many):
 
 
 @pytest.mark.parametrize("end", ["deleted", "bound", "finished"])
-def test_nothing_is_kept_of_a_pod_that_leaves_the_queue(end):
+def test_no_state_is_kept_for_a_pod_that_is_removed_from_the_queue(end):
     cluster = Cluster(
         policy(foreign_victims=ForeignVictims.NEVER), *nodes("n1"),
         guest("low", "n1", "4").scheduler("other"),
@@ -108,7 +108,7 @@ def two_that_share_a_budget() -> Cluster:
     return cluster
 
 
-def test_a_promise_ends_with_its_plan_and_frees_its_budget():
+def test_an_eviction_in_flight_ends_with_its_plan_and_frees_its_budget():
     cluster = two_that_share_a_budget()
     assert "disruption budgets" in refused(
         cluster.schedule(wants("b", priority=20).selects(zone="b"))
@@ -126,7 +126,7 @@ def test_a_promise_ends_with_its_plan_and_frees_its_budget():
     assert preempting(cluster) == ["b"]
 
 
-def test_a_promise_of_a_victim_that_was_asked_to_leave_does_not_end_with_the_plan():
+def test_an_eviction_in_flight_that_was_sent_does_not_end_with_the_plan():
     cluster = Cluster(STRICT, *nodes("n1"), ready("web"), protects(1))
     assert victims(cluster.schedule(wants())) == ["web"]
 
@@ -136,7 +136,7 @@ def test_a_promise_of_a_victim_that_was_asked_to_leave_does_not_end_with_the_pla
     assert len(cluster.machine.policies.in_flight) == 1
 
 
-def test_what_is_remembered_is_not_asked_before_promises_have_settled():
+def test_a_cached_refusal_is_not_used_after_an_eviction_in_flight_has_ended():
     """The refusal that is kept for the class depends on a promise that is void meanwhile."""
     cluster = two_that_share_a_budget()
     refused(cluster.schedule(wants("b", priority=20).selects(zone="b")))
@@ -155,7 +155,7 @@ COUNTING = [
 
 
 @pytest.mark.parametrize("rule", COUNTING, ids=["budgets", "preemptions"])
-def test_what_was_given_back_wakes_whom_it_held(rule):
+def test_a_released_count_wakes_the_pods_that_it_blocked(rule):
     cluster = Cluster(rule, *nodes("n1", "n2"), guest("x", "n1", "4"), guest("y", "n2", "4"))
     cluster.hold(Nominate)
     cluster.add(wants("a", priority=10).owner("Job", "j"))
@@ -219,7 +219,7 @@ def test_where_only_evictions_are_allowed_policies_bind_as_well():
 # What was in vain
 
 
-def test_a_pod_with_too_much_in_vain_is_stopped_and_tried_when_an_hour_is_over():
+def test_a_pod_with_too_many_wasted_evictions_is_stopped_and_tried_after_an_hour():
     cluster = Cluster(*nodes("n1"), guest("low", "n1", "4"))
     for number in range(3):
         cluster.machine.ledger.record_waste(
@@ -238,7 +238,7 @@ def test_a_pod_with_too_much_in_vain_is_stopped_and_tried_when_an_hour_is_over()
     assert [victims(each.decision) for each in cluster.drain()] == [["low"]]
 
 
-def test_a_node_on_which_preemption_failed_is_left_out_for_a_while():
+def test_a_node_on_which_preemption_failed_is_skipped_for_a_while():
     cluster = Cluster(*nodes("n1", "n2"), guest("a", "n1", "4"), guest("b", "n2", "4", 5))
     cluster.machine.ledger.record_waste(
         "uid:default/high", "Pod/default/high", "n1", 0, cluster.now
@@ -247,7 +247,7 @@ def test_a_node_on_which_preemption_failed_is_left_out_for_a_while():
     assert victims(cluster.schedule(wants())) == ["b"]
 
 
-def test_a_victim_that_an_earlier_process_counted_can_be_taken_back():
+def test_a_victim_counted_by_an_earlier_process_can_be_uncounted():
     cluster = Cluster(policy(budgets=(Budget(1, HOUR),)), *nodes("n1"), guest("low", "n1", "4"))
     cluster.schedule(wants())
     ledger = cluster.machine.ledger

@@ -32,7 +32,7 @@ def test_other_plugins_are_not_asked():
     assert not helps(waker(("A", on_nodes())), "B")
 
 
-def test_one_plugin_that_sees_hope_is_enough():
+def test_one_plugin_whose_hint_says_queue_is_enough():
     found = waker(("A", on_nodes(answer=False)), ("B", on_nodes()))
 
     assert helps(found, "A", "B") == "B"
@@ -46,7 +46,7 @@ def test_after_an_error_every_event_helps():
     assert helps(waker())
 
 
-def test_a_plugin_that_cannot_tell_sees_hope():
+def test_a_hint_that_raises_an_error_means_queue():
     def cannot_tell(*_: object) -> bool:
         raise QuantityError("odd")
 
@@ -62,7 +62,7 @@ def test_the_hint_gets_the_waiting_pod_and_the_old_and_new_object():
     assert seen == [(P, None, P)]
 
 
-def test_only_events_that_somebody_listens_to_are_worth_a_look():
+def test_only_events_that_a_plugin_registered_for_are_checked():
     found = waker(("A", on_nodes()))
 
     assert found.is_registered(ADDED)
@@ -78,7 +78,7 @@ def test_the_plugins_of_another_profile_are_not_asked():
     assert not helps(found, "A")
 
 
-def test_a_pod_without_a_profile_is_helped_by_nothing():
+def test_a_pod_without_a_profile_is_helped_by_no_event():
     found = waker(("A", on_nodes()))
 
     foreign = pod("q").scheduler("somebody").build()

@@ -50,43 +50,43 @@ def test_a_new_node_wakes_the_pods_that_fit_it_empty():
     assert cluster.woken_by(node("n2").cpu("4")) == ["four"]
 
 
-def test_a_node_that_grows_in_something_else_wakes_nobody():
+def test_a_node_that_grows_in_another_resource_wakes_no_pod():
     cluster = waiting(node("n1").cpu("4"), pod("q").on("n1").cpu("4"), pods=(pod("p").cpu("4"),))
 
     assert cluster.woken_by(node("n1").cpu("4").memory("4000")) == []
 
 
-def test_a_node_that_shrinks_wakes_nobody():
+def test_a_node_that_shrinks_wakes_no_pod():
     cluster = waiting(node("n1").cpu("4"), pod("q").on("n1").cpu("4"), pods=(pod("p").cpu("1"),))
 
     assert cluster.woken_by(node("n1").cpu("2")) == []
 
 
-def test_a_node_that_allows_more_pods_wakes_who_waits_for_capacity():
+def test_a_node_that_allows_more_pods_wakes_a_pod_that_waits_for_capacity():
     cluster = waiting(node("n1").pods(1), pod("q").on("n1"), pods=(pod("p"),))
 
     assert cluster.woken_by(node("n1").pods(2)) == ["p"]
 
 
-def test_a_node_that_allows_no_pods_wakes_nobody():
+def test_a_node_that_allows_no_pods_wakes_no_pod():
     cluster = waiting(node("n1").pods(1), pod("q").on("n1"), pods=(pod("p"),))
 
     assert cluster.woken_by(node("n2").pods(0)) == []
 
 
-def test_a_waiting_pod_that_asks_for_less_is_woken():
+def test_a_waiting_pod_that_requests_less_is_woken():
     cluster = waiting(node("n1").cpu("2"), pods=(pod("p").cpu("4"), pod("q").cpu("4")))
 
     assert cluster.woken_by(pod("p").cpu("2")) == ["p"]
 
 
-def test_a_waiting_pod_that_asks_for_more_is_not_woken():
+def test_a_waiting_pod_that_requests_more_is_not_woken():
     cluster = waiting(node("n1").cpu("2"), pods=(pod("p").cpu("4"),))
 
     assert cluster.woken_by(pod("p").cpu("5")) == []
 
 
-def test_a_running_pod_that_shrinks_wakes_who_waits_for_that_resource():
+def test_a_running_pod_that_shrinks_wakes_a_pod_that_waits_for_that_resource():
     running = pod("q").on("n1").requests(cpu="2", memory="2")
     cluster = waiting(
         node("n1").cpu("2").memory("2"),
@@ -97,14 +97,14 @@ def test_a_running_pod_that_shrinks_wakes_who_waits_for_that_resource():
     assert cluster.woken_by(running.cpu("1")) == ["cpu"]
 
 
-def test_a_running_pod_that_grows_wakes_nobody():
+def test_a_running_pod_that_grows_wakes_no_pod():
     running = pod("q").on("n1").cpu("1")
     cluster = waiting(node("n1").cpu("1"), running, pods=(pod("p").cpu("1"),))
 
     assert cluster.woken_by(running.cpu("2"), running.cpu("2").label("a")) == []
 
 
-def test_a_pod_that_leaves_its_node_wakes_who_waits_for_capacity():
+def test_a_deleted_pod_wakes_a_pod_that_waits_for_capacity():
     cluster = waiting(node("n1").cpu("1"), pod("q").on("n1").cpu("1"), pods=(pod("p").cpu("1"),))
 
     cluster.delete("q")
@@ -112,14 +112,14 @@ def test_a_pod_that_leaves_its_node_wakes_who_waits_for_capacity():
     assert cluster.phase("p") is QueuePhase.BACKOFF
 
 
-def test_a_pod_that_finishes_wakes_who_waits_for_capacity():
+def test_a_finished_pod_wakes_a_pod_that_waits_for_capacity():
     running = pod("q").on("n1").cpu("1")
     cluster = waiting(node("n1").cpu("1"), running, pods=(pod("p").cpu("1"),))
 
     assert cluster.woken_by(running.finished()) == ["p"]
 
 
-def test_a_waiting_pod_that_goes_wakes_nobody():
+def test_a_deleted_waiting_pod_wakes_no_pod():
     cluster = waiting(node("n1").cpu("1"), pods=(pod("p").cpu("2"), pod("q").cpu("2")))
 
     cluster.delete("q")
@@ -130,13 +130,13 @@ def test_a_waiting_pod_that_goes_wakes_nobody():
 # NodeAffinity
 
 
-def test_a_node_that_gets_the_label_wakes_who_wants_it():
+def test_a_node_that_gets_a_label_wakes_a_pod_that_requires_it():
     cluster = waiting(node("n1").label("group", "a"), pods=(in_group("b", "b"), in_group("c", "c")))
 
     assert cluster.woken_by(node("n1").label("group", "b")) == ["b"]
 
 
-def test_a_new_node_with_the_label_wakes_who_wants_it():
+def test_a_new_node_with_a_label_wakes_a_pod_that_requires_it():
     cluster = waiting(node("n1").label("group", "a"), pods=(in_group("b", "b"), in_group("c", "c")))
 
     assert cluster.woken_by(node("n2").label("group", "b")) == ["b"]
@@ -154,7 +154,7 @@ def test_a_pod_rejected_by_two_rules_is_woken_by_either():
 # Taints and cordons
 
 
-def test_a_taint_that_changes_wakes_who_tolerates_the_new_one():
+def test_a_changed_taint_wakes_a_pod_that_tolerates_the_new_one():
     tainted = node("n1").taint(NOT_READY)
     cluster = waiting(
         tainted,
@@ -174,14 +174,14 @@ def test_a_new_toleration_wakes_its_pod():
     assert cluster.woken_by(pod("p").tolerates("b", operator="Exists")) == ["p"]
 
 
-def test_a_new_schedulable_node_wakes_who_found_only_cordoned_ones():
+def test_a_new_schedulable_node_wakes_a_pod_that_found_only_cordoned_ones():
     cluster = waiting(node("n1").cordoned(), pods=(pod("p"),))
 
     assert cluster.woken_by(node("n2").cordoned()) == []
     assert cluster.woken_by(node("n3")) == ["p"]
 
 
-def test_a_node_that_is_uncordoned_wakes_who_waits():
+def test_an_uncordoned_node_wakes_a_waiting_pod():
     cluster = waiting(node("n1").cordoned(), pods=(pod("p"),))
 
     assert cluster.woken_by(node("n1")) == ["p"]
@@ -197,7 +197,7 @@ def test_a_toleration_of_the_cordon_wakes_its_pod():
     assert cluster.woken_by(cordon) == ["p"]
 
 
-def test_a_change_of_taints_wakes_who_waits_for_new_nodes_too():
+def test_a_change_of_taints_also_wakes_a_pod_that_waits_for_new_nodes():
     # A node that was tainted when it was added was of no use then; it may be now.
     cluster = waiting(node("n1").pods(0), pods=(pod("p"),))
 
@@ -217,11 +217,11 @@ def port_taken(*more: NodeBuilder | PodBuilder) -> Cluster:
     )
 
 
-def test_a_new_node_wakes_who_waits_for_a_port():
+def test_a_new_node_wakes_a_pod_that_waits_for_a_port():
     assert port_taken().woken_by(node("n2")) == ["p"]
 
 
-def test_the_holder_of_the_port_wakes_who_waits_for_it_when_it_goes():
+def test_the_deleted_holder_of_a_port_wakes_a_pod_that_waits_for_it():
     cluster = port_taken()
 
     cluster.delete("bystander")
@@ -231,7 +231,7 @@ def test_the_holder_of_the_port_wakes_who_waits_for_it_when_it_goes():
     assert cluster.phase("p") is QueuePhase.BACKOFF
 
 
-def test_the_end_of_a_claim_on_the_port_wakes_who_waits_for_it():
+def test_a_deleted_nominated_pod_wakes_a_pod_that_waits_for_its_port():
     nominee = pod("nominee").scheduler("other").port(80).priority(9).nominated("n1")
     cluster = waiting(node("n1"), nominee, pods=(pod("p").port(80),))
 
@@ -243,20 +243,20 @@ def test_the_end_of_a_claim_on_the_port_wakes_who_waits_for_it():
 # Nobody, and everybody
 
 
-def test_a_heartbeat_wakes_nobody():
+def test_a_heartbeat_wakes_no_pod():
     cluster = waiting(node("n1").cpu("1"), pods=(pod("p").cpu("2"),))
 
     assert cluster.woken_by(node("n1").cpu("1").condition("Ready", "True")) == []
     assert cluster.woken_by(node("n1").cpu("1").annotation("a", "b")) == []
 
 
-def test_a_label_wakes_nobody_who_waits_for_capacity():
+def test_a_label_wakes_no_pod_that_waits_for_capacity():
     cluster = waiting(node("n1").cpu("1"), pods=(pod("p").cpu("2"),))
 
     assert cluster.woken_by(node("n1").cpu("1").label("a", "b"), pod("p").cpu("2").label("c")) == []
 
 
-def test_an_observation_of_the_version_that_is_known_wakes_nobody():
+def test_an_observation_of_a_known_version_wakes_no_pod():
     cluster = Cluster(node("n1").cpu("2"), pod("p").cpu("4").version(5))
     cluster.hold(SetCondition)
     cluster.drain()
@@ -264,7 +264,7 @@ def test_an_observation_of_the_version_that_is_known_wakes_nobody():
     assert cluster.woken_by(pod("p").cpu("2").version(5)) == []
 
 
-def test_a_node_that_goes_wakes_nobody_who_waits_for_capacity():
+def test_a_deleted_node_wakes_no_pod_that_waits_for_capacity():
     cluster = waiting(node("n1").cpu("1"), node("n2").cpu("1"), pods=(pod("p").cpu("2"),))
 
     cluster.delete_node("n2")
@@ -272,7 +272,7 @@ def test_a_node_that_goes_wakes_nobody_who_waits_for_capacity():
     assert cluster.phase("p") is QueuePhase.UNSCHEDULABLE
 
 
-def test_a_pod_without_any_node_needs_no_event_it_comes_back_by_itself():
+def test_a_pod_that_found_no_node_in_the_cluster_is_tried_again_without_an_event():
     cluster = Cluster()
     cluster.schedule(pod("p"))
 
@@ -291,7 +291,7 @@ def test_a_pod_that_nothing_wakes_is_tried_again_after_a_while():
     assert [attempt.number for attempt in cluster.drain()] == [2]
 
 
-def test_higher_pods_that_fit_nowhere_do_not_keep_lower_ones_from_their_turn():
+def test_higher_pods_that_fit_nowhere_do_not_block_lower_ones():
     cluster = Cluster(node("n1").cpu("1"))
     cluster.add(*(pod(f"large-{number}").cpu("2").priority(100) for number in range(50)))
     cluster.add(pod("small").cpu("1").priority(1))
@@ -299,7 +299,7 @@ def test_higher_pods_that_fit_nowhere_do_not_keep_lower_ones_from_their_turn():
     assert cluster.drain()[-1].decision == Placed("n1")
 
 
-def test_freed_capacity_goes_to_the_more_important_of_those_who_wait_for_it():
+def test_freed_capacity_goes_to_the_most_important_pod_that_waits_for_it():
     cluster = waiting(
         node("n1").cpu("1"),
         pod("q").on("n1").cpu("1").priority(200),
@@ -314,7 +314,7 @@ def test_freed_capacity_goes_to_the_more_important_of_those_who_wait_for_it():
     assert cluster.phase("low") is QueuePhase.UNSCHEDULABLE
 
 
-def test_a_pod_behind_a_nomination_is_placed_when_a_higher_pod_has_taken_the_nomination_away():
+def test_a_pod_blocked_by_a_nomination_is_placed_when_a_higher_pod_cleared_it():
     cluster = Cluster(node("n1").memory("32"), pod("first").on("n1").memory("20").priority(100))
     assert isinstance(cluster.schedule(pod("mid").memory("25").priority(200)), Preempting)
     cluster.finish_terminating()
@@ -335,7 +335,7 @@ def test_a_pod_behind_a_nomination_is_placed_when_a_higher_pod_has_taken_the_nom
 # Pods of one class
 
 
-def test_an_event_costs_an_attempt_for_each_pod_that_it_helps_and_one_more():
+def test_an_event_causes_an_attempt_for_each_pod_that_it_helps_and_one_more():
     cluster = waiting(
         node("n1").cpu("4"),
         pod("q").on("n1").cpu("3"),
@@ -350,7 +350,7 @@ def test_an_event_costs_an_attempt_for_each_pod_that_it_helps_and_one_more():
     assert (placed, len(attempts)) == (["p0", "p1"], 3)
 
 
-def test_pods_of_a_class_are_tried_one_by_one_where_one_claims_capacity():
+def test_pods_of_a_class_are_tried_one_by_one_where_one_is_nominated():
     cluster = waiting(
         node("n1").cpu("4"),
         pod("q").on("n1").cpu("4"),
@@ -364,7 +364,7 @@ def test_pods_of_a_class_are_tried_one_by_one_where_one_claims_capacity():
     assert {each.pod.name for each in cluster.drain()} == {"p0", "p1", "p2"}
 
 
-def test_pods_of_a_class_are_tried_one_by_one_where_one_still_has_to_be_told():
+def test_pods_of_a_class_are_tried_one_by_one_where_a_condition_is_not_written_yet():
     cluster = Cluster(node("n1").cpu("1"), pod("q").on("n1"))
     cluster.hold(SetCondition)
     cluster.add(*(pod(f"p{number}").cpu("2") for number in range(3)))
@@ -378,7 +378,7 @@ def test_pods_of_a_class_are_tried_one_by_one_where_one_still_has_to_be_told():
     assert {each.pod.name for each in cluster.drain()} == {"p0", "p1", "p2"}
 
 
-def test_when_nobody_has_a_turn_nobody_who_fits_waits():
+def test_no_pod_that_fits_waits_when_the_active_queue_is_empty():
     cluster, rng = Cluster(*(node(f"n{number}").cpu("4") for number in range(3))), default_rng(3)
     sizes = rng.integers(1, 4, 60).tolist()
     for number, size in enumerate(sizes):

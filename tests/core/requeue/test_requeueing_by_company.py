@@ -25,7 +25,7 @@ def waiting(cluster: Cluster, *names: str) -> list[str]:
 # Affinity and anti-affinity
 
 
-def test_the_end_of_a_pod_wakes_who_keeps_away_from_it():
+def test_a_deleted_pod_wakes_a_pod_with_anti_affinity_to_it():
     cluster = unschedulable(
         node("n1").label("node", "n1"),
         pod("one").on("n1").label("anti1", "x"),
@@ -41,7 +41,7 @@ def test_the_end_of_a_pod_wakes_who_keeps_away_from_it():
     assert waiting(cluster, "from-one", "from-two") == ["from-two"]
 
 
-def test_the_end_of_a_pod_that_keeps_others_away_wakes_them():
+def test_a_deleted_pod_with_anti_affinity_wakes_the_pods_that_it_kept_away():
     cluster = unschedulable(
         node("n1").label("node", "n1"),
         pod("shy").on("n1").apart("node", app="web"),
@@ -53,7 +53,7 @@ def test_the_end_of_a_pod_that_keeps_others_away_wakes_them():
     assert waiting(cluster, "p") == []
 
 
-def test_a_label_on_a_running_pod_wakes_who_wants_to_be_near_it():
+def test_a_label_on_a_running_pod_wakes_a_pod_with_affinity_to_it():
     running = pod("running").on("n1")
     cluster = unschedulable(
         node("n1").label("node", "n1"),
@@ -64,7 +64,7 @@ def test_a_label_on_a_running_pod_wakes_who_wants_to_be_near_it():
     assert cluster.woken_by(running.label("aaa", "x")) == ["a"]
 
 
-def test_a_new_pod_wakes_who_wants_to_be_near_it():
+def test_a_new_pod_wakes_a_pod_with_affinity_to_it():
     cluster = unschedulable(
         node("n1").label("node", "n1"),
         pods=(pod("a").near("node", app="web"), pod("b").near("node", app="db")),
@@ -73,7 +73,7 @@ def test_a_new_pod_wakes_who_wants_to_be_near_it():
     assert cluster.woken_by(pod("web").on("n1").label("app", "web")) == ["a"]
 
 
-def test_a_node_that_gets_the_key_wakes_who_needs_it():
+def test_a_node_that_gets_a_topology_key_wakes_a_pod_that_needs_it():
     n1 = node("n1").label("region", "r1")
     cluster = unschedulable(
         n1,
@@ -90,7 +90,7 @@ def test_a_node_that_gets_the_key_wakes_who_needs_it():
     assert cluster.woken_by(moved) == ["by-node", "by-region"]
 
 
-def test_a_new_node_wakes_all_who_keep_away_from_others():
+def test_a_new_node_wakes_all_pods_with_anti_affinity():
     cluster = unschedulable(
         node("n1").label("zone", "z").label("node", "n1"),
         pod("running").on("n1").label("anti", "x"),
@@ -116,13 +116,13 @@ def two_labels() -> Cluster:
     )
 
 
-def test_a_new_peer_wakes_who_spreads_with_it():
+def test_a_new_peer_wakes_a_pod_that_spreads_with_it():
     cluster = two_labels()
 
     assert cluster.woken_by(pod("three").on("n1").label("key1", "val")) == ["a"]
 
 
-def test_the_end_of_a_peer_wakes_who_spreads_with_it():
+def test_a_deleted_peer_wakes_a_pod_that_spreads_with_it():
     cluster = two_labels()
 
     cluster.delete("one")
@@ -130,7 +130,7 @@ def test_the_end_of_a_peer_wakes_who_spreads_with_it():
     assert waiting(cluster, "a", "b") == ["b"]
 
 
-def test_a_node_whose_keys_change_wakes_who_spreads_over_them():
+def test_a_node_whose_topology_keys_change_wakes_pods_that_spread_over_them():
     def second(**more: str):
         labels = {"node": "n", "region": "r", "service": "a"} | more
         built = node("n2")
@@ -153,7 +153,7 @@ def test_a_node_whose_keys_change_wakes_who_spreads_over_them():
     assert cluster.woken_by(changed) == ["node", "service", "zone"]
 
 
-def test_taints_of_a_node_with_the_key_wake_who_spreads_over_it():
+def test_taints_of_a_node_with_the_topology_key_wake_pods_that_spread_over_it():
     tainted = node("n3").label("zone", "z").taint("node.kubernetes.io/not-ready")
     cluster = unschedulable(
         node("n1").label("node", "n1"),

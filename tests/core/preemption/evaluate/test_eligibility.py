@@ -141,7 +141,7 @@ def test_a_terminating_victim_on_a_node_that_cannot_take_the_pod_any_more_is_not
     assert (decision.node, decision.victims) == ("n2", cluster.refs("low"))
 
 
-def test_a_nomination_to_a_node_that_is_gone_is_not_waited_for():
+def test_a_pod_nominated_to_a_deleted_node_does_not_wait():
     cluster = Cluster(node("n2").cpu("1"), pod("low").on("n2").cpu("1"))
 
     assert preempts(cluster, P)

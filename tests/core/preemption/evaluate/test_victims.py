@@ -34,7 +34,7 @@ def test_the_least_important_pod_whose_eviction_helps_is_the_victim():
     assert victims(cluster, "2") == ["low"]
 
 
-def test_pods_are_spared_from_the_most_important_one_on():
+def test_victims_are_reprieved_from_the_most_important_one_on():
     cluster = one_node("10", running("a", "3", 30), running("b", "3", 20), running("c", "4", 10))
 
     assert victims(cluster, "5") == ["b", "c"]
@@ -76,7 +76,7 @@ def test_every_lower_pod_is_a_victim_on_a_node_that_is_overfull():
     assert victims(cluster, "0") == ["a", "b"]
 
 
-def test_a_terminating_pod_is_a_victim_like_any_other_where_it_is_in_the_way():
+def test_a_terminating_pod_that_blocks_the_preemptor_is_a_victim_like_any_other():
     cluster = one_node("2", running("terminating", "1", 9).terminating(), running("low", "1", 1))
 
     assert victims(cluster, "2") == ["terminating", "low"]
@@ -184,7 +184,7 @@ def test_a_pod_that_no_budget_protects_is_evicted_before_a_protected_one():
     assert violations(cluster, "1") == (["free"], 0)
 
 
-def test_protected_pods_are_victims_when_there_is_no_other_way_and_are_counted():
+def test_protected_pods_are_victims_where_nothing_else_helps_and_are_counted():
     cluster = protected(
         running("a", "1", 1, app="web"), running("b", "1", 2, app="web"), running("free", "1", 9)
     )
@@ -256,7 +256,7 @@ def test_an_allowance_that_changes_counts_at_once():
 
 
 @pytest.mark.parametrize(("allowed", "want"), [(1, ["new", "old"]), (0, ["old", "new"])])
-def test_equal_victims_that_have_not_started_are_reversed_beside_a_protected_pod(allowed, want):
+def test_equal_victims_that_have_not_started_are_reversed_next_to_a_protected_pod(allowed, want):
     cluster = one_node(
         "3",
         pdb("b").selects(app="web").allows(allowed),
@@ -268,7 +268,7 @@ def test_equal_victims_that_have_not_started_are_reversed_beside_a_protected_pod
     assert victims(cluster, "2") == want
 
 
-def test_beside_a_protected_pod_the_most_important_victim_still_comes_first():
+def test_the_most_important_victim_comes_first_next_to_a_protected_pod():
     cluster = one_node(
         "3",
         pdb("b").selects(app="web").allows(0),

@@ -54,7 +54,7 @@ def told(rule: str) -> str:
 
 @settings(max_examples=30)
 @given(clusters(), st.lists(SPARING, min_size=1, max_size=2))
-def test_spared_pods_are_the_same_one_by_one_and_all_at_once(drawn, chosen):
+def test_protected_pods_are_the_same_one_by_one_and_all_at_once(drawn, chosen):
     objects, incoming = drawn
     cluster = built([namespace("default", team="a"), *objects])
     for number, each in enumerate(chosen):
@@ -76,7 +76,7 @@ def test_spared_pods_are_the_same_one_by_one_and_all_at_once(drawn, chosen):
             assert (spared is not None and bool(spared[0][rank, column])) == alone
 
 
-def test_only_the_pods_that_a_rule_protects_are_spared():
+def test_only_the_pods_that_a_rule_protects_are_excluded_as_victims():
     cluster = Cluster(
         policy(victim_min_runtime=600),
         *nodes("n1"), guest("new").not_started(), guest("old", priority=9),
@@ -148,7 +148,7 @@ def test_an_eviction_in_flight_no_longer_counts_when_it_has_settled():
 # What is cached between attempts
 
 
-def test_spared_pods_are_victims_when_the_policy_is_deleted():
+def test_protected_pods_are_victims_when_the_policy_is_deleted():
     cluster = Cluster(policy(victim_min_runtime=HOUR), *nodes("n1"), guest("a", "n1", "4"))
     assert "have run" in refused(cluster.schedule(wants()))
 
@@ -167,7 +167,7 @@ def test_replicas_get_the_same_message():
     assert refused(first) == refused(second) != ""
 
 
-def test_a_refusal_that_ends_in_time_is_not_cached_beyond_its_end():
+def test_a_refusal_with_an_end_is_not_cached_after_its_end():
     cluster = Cluster(
         policy(budgets=at_most(1, BudgetScope.NODE)),
         node("n1").cpu("6"), guest("a", cpu="4"), guest("b", cpu="2", priority=9),

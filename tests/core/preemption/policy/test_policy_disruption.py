@@ -42,7 +42,7 @@ SHORTFALL = told("disruption budgets do not allow it")
 
 
 @row("best-effort")
-def test_disruption_budgets_are_violated_where_there_is_no_other_way():
+def test_disruption_budgets_are_violated_where_nothing_else_helps():
     cluster = protected(disruption_budgets=DisruptionBudgets.BEST_EFFORT)
 
     decision = cluster.schedule(wants())
@@ -121,7 +121,7 @@ def test_pods_that_are_not_ready_use_up_nothing_where_the_budget_says_so():
 
 
 @row("wake-time")
-def test_a_refused_pod_is_tried_again_when_the_time_has_come():
+def test_a_refused_pod_is_tried_again_when_the_refusal_ends():
     cluster = Cluster(
         policy(victim_min_runtime=600),
         *nodes("n1"),
@@ -139,7 +139,7 @@ def test_a_refused_pod_is_tried_again_when_the_time_has_come():
 
 
 @row("wake-policy")
-def test_a_refused_pod_is_tried_again_when_a_policy_changes_or_goes():
+def test_a_refused_pod_is_tried_again_when_a_policy_changes_or_is_deleted():
     cluster = Cluster(policy(max_victims_per_preemption=0), *nodes("n1"), guest("a"), guest("b"))
     cluster.schedule(wants())
     cluster.add(policy(max_victims_per_preemption=1))

@@ -116,7 +116,7 @@ def test_a_pod_that_terminates_anyway_is_not_counted():
 
 
 @row("another-node")
-def test_a_refused_node_is_left_out_and_the_next_best_is_taken():
+def test_a_refused_node_is_skipped_and_the_next_best_is_chosen():
     cluster = Cluster(
         policy(max_victims_per_preemption=1),
         *nodes("n1", "n2"), guest("a1", "n1"), guest("a2", "n1"),
@@ -179,7 +179,7 @@ def test_the_pods_of_one_owner_preempt_only_so_often():
 
 
 @row("runtime")
-def test_a_pod_that_has_not_run_long_enough_is_spared():
+def test_a_pod_that_has_not_run_long_enough_is_not_evicted():
     def decide(*guests: PodBuilder) -> Any:
         cluster = Cluster(policy(victim_min_runtime=600), *nodes("n1", "n2"), *guests)
         return cluster.schedule(wants())
@@ -193,7 +193,7 @@ def test_a_pod_that_has_not_run_long_enough_is_spared():
 
 
 @row("foreign-never")
-def test_pods_of_other_schedulers_are_spared():
+def test_pods_of_other_schedulers_are_not_evicted():
     cluster = Cluster(
         policy(foreign_victims=ForeignVictims.NEVER),
         *nodes("n1", "n2"),
@@ -205,7 +205,7 @@ def test_pods_of_other_schedulers_are_spared():
 
 
 @row("foreign-looping")
-def test_pods_of_other_schedulers_are_spared_when_preempting_such_pods_failed_before():
+def test_pods_of_other_schedulers_are_not_evicted_when_preempting_such_pods_failed_before():
     theirs = guest("theirs", "n1", "4").scheduler("default-scheduler").owner("Job", "j")
     cluster = Cluster(policy(foreign_victims=ForeignVictims.NON_LOOPING), *nodes("n1"), theirs)
     web = wants().owner("ReplicaSet", "web")
@@ -221,7 +221,7 @@ def test_pods_of_other_schedulers_are_spared_when_preempting_such_pods_failed_be
 
 
 @row("foreign-always")
-def test_it_does_not_matter_who_schedules_a_victim():
+def test_the_scheduler_of_a_victim_does_not_matter():
     cluster = Cluster(
         policy(max_victims_per_preemption=1),
         *nodes("n1"), guest("theirs", "n1", "4").scheduler("default-scheduler"),

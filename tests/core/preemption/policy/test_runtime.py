@@ -47,7 +47,7 @@ def test_a_refused_pod_is_tried_again_when_the_victim_has_run_long_enough_by_the
     assert [victims(each.decision) for each in cluster.drain()] == [["young"]]
 
 
-def test_a_clock_that_is_behind_does_not_make_the_protection_shorter():
+def test_a_slow_clock_does_not_shorten_the_protection():
     cluster = protected(guest("young", cpu="4").started(900), ahead=0.0)
     cluster.now -= HOUR
 
@@ -84,7 +84,7 @@ def test_a_blocked_pod_is_tried_when_the_clock_turns_out_to_be_less_ahead():
         pytest.param(100.0, False, id="bound earlier"),
     ],
 )
-def test_a_kubelet_whose_clock_is_behind_does_not_make_the_protection_shorter(scheduled, stays):
+def test_a_kubelet_with_a_slow_clock_does_not_shorten_the_protection(scheduled, stays):
     cluster = protected(bound(guest("a", cpu="4").started(0), scheduled))
 
     decision = cluster.schedule(wants())

@@ -45,7 +45,7 @@ def test_each_row_has_its_own_end_and_the_sheet_the_first_one():
     assert reasons(sheet) == [(f"{refusal().text} (until 1970-01-01T00:00:10Z)", 3)]
 
 
-def test_forgotten_rows_do_not_count():
+def test_dropped_rows_do_not_count():
     sheet = VetoSheet(ROWS, [rule([1, 1, 1, 0], ends=[NEVER, 20.0, 10.0, NEVER])])
     assert sheet.until == 10.0
 
@@ -85,7 +85,7 @@ def test_eight_sheets_are_cached_and_then_only_the_last():
     assert cache.known("state", 0.0).sheets == sheets[8:]
 
 
-def test_a_sheet_whose_rows_are_all_forgotten_is_dropped():
+def test_a_sheet_whose_rows_are_all_dropped_is_dropped():
     cache = VetoCache()
     cache.known("state", 0.0)
     first, second = (VetoSheet(ROWS + each, [rule([1, 1, 1, 1])]) for each in (0, 1))
@@ -97,7 +97,7 @@ def test_a_sheet_whose_rows_are_all_forgotten_is_dropped():
     assert cache.known("state", 0.0).sheets == [second]
 
 
-def test_a_sheet_is_forgotten_when_its_first_veto_ends():
+def test_a_sheet_is_dropped_when_its_first_veto_ends():
     cache = VetoCache()
     cache.known("state", 0.0)
     cache.add_sheet(VetoSheet(ROWS, [rule([1, 1, 1, 1], ends=[NEVER, 9.0, 9.5, NEVER])]))

@@ -36,7 +36,7 @@ def gone(cluster: Refusing) -> int:
     return sum(1 for name in cluster.evicted() if not name.startswith("guarded"))
 
 
-def test_a_victim_that_cannot_be_evicted_costs_the_others_three_times_at_most():
+def test_a_victim_that_cannot_be_evicted_wastes_at_most_three_evictions_of_others():
     cluster = Refusing(node("n1").cpu("4"), low("guarded", "n1", "2", "guarded"))
     cluster.refuses = lambda each: (
         FailureKind.FORBIDDEN if isinstance(each, Evict) and each.victim.name == "guarded" else None
@@ -61,7 +61,7 @@ def test_an_explanation_says_in_words_why_a_node_is_backed_off():
     assert str(LoopVeto(f"{text} until noon", 10.0)) == f"{text} until noon"
 
 
-def test_with_evict_only_a_victim_that_a_budget_protects_costs_no_other():
+def test_with_evict_only_a_victim_protected_by_a_budget_wastes_no_other_eviction():
     cluster = Refusing(
         node("n1").cpu("4"),
         low("guarded", "n1", "2").label("app", "db").status(phase="Running"),
@@ -76,7 +76,7 @@ def test_with_evict_only_a_victim_that_a_budget_protects_costs_no_other():
     assert cluster.evicted() == []
 
 
-def test_a_scheduler_that_takes_freed_capacity_each_time_costs_few_victims_of_any_owner():
+def test_a_scheduler_that_takes_freed_capacity_each_time_wastes_few_victims_of_any_owner():
     names_of_nodes = [f"n{each}" for each in range(30)]
     cluster = Refusing(
         *(node(each).cpu("4") for each in names_of_nodes),
@@ -99,7 +99,7 @@ def test_a_scheduler_that_takes_freed_capacity_each_time_costs_few_victims_of_an
 
 
 @pytest.mark.parametrize("owners", [1, 20])
-def test_an_extender_that_takes_no_node_costs_few_victims(owners):
+def test_an_extender_that_accepts_no_node_wastes_few_victims(owners):
     names_of_nodes = [f"n{each}" for each in range(20)]
     cluster = Refusing(
         *(node(each).cpu("4") for each in names_of_nodes),
